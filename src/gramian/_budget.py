@@ -1,0 +1,54 @@
+"""Byte counts as people write them: ``"200MB"`` in, ``"200 MB"`` out."""
+
+from __future__ import annotations
+
+import re
+
+from gramian.exceptions import InputError
+
+_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
+_PATTERN = re.compile(r"\s*([0-9]*\.?[0-9]+)\s*([kmgt]?)(i?)b?\s*", re.IGNORECASE)
+
+
+def parse_bytes(budget: str | float | int) -> int:
+    """Return a number of bytes.
+
+    Accepts a positive number of bytes or a string such as ``"200MB"``, ``"1.5 GB"``, ``"64MiB"``.
+
+    >>> parse_bytes("200MB"), parse_bytes("1KiB"), parse_bytes(4096)
+    (200000000, 1024, 4096)
+    """
+    if isinstance(budget, str):
+        match = _PATTERN.fullmatch(budget)
+        if match is None:
+            raise InputError(
+                f"memory_budget={budget!r} is not a size. Give bytes as a number or a string "
+                "such as '200MB', '1.5GB' or '64MiB'."
+            )
+        number, unit, binary = match.groups()
+        base = _UNITS[unit.lower()]
+        if binary:
+            base = 1024 ** "kmgt".index(unit.lower()) * 1024 if unit else 1
+        size = float(number) * base
+    elif isinstance(budget, bool) or not isinstance(budget, (int, float)):
+        raise InputError(
+            f"memory_budget={budget!r} has type {type(budget).__name__}. Give bytes as a number "
+            "or a string such as '200MB'."
+        )
+    else:
+        size = float(budget)
+    if not 0 < size < float("inf"):
+        raise InputError(f"memory_budget={budget!r} must be a positive, finite number of bytes.")
+    return int(size)
+
+
+def format_bytes(size: float) -> str:
+    """Write a byte count with three figures.
+
+    >>> format_bytes(123_456_789), format_bytes(512)
+    ('123 MB', '512 B')
+    """
+    for unit, base in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if size >= base:
+            return f"{size / base:.3g} {unit}"
+    return f"{size:.0f} B"

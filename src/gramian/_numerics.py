@@ -1,0 +1,119 @@
+"""Every cutoff, jitter and clipping rule of the library, each relative and dtype-aware."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.linalg as la
+
+from gramian._typing import Float64Array
+from gramian.exceptions import NumericalWarning
+
+
+def unit_roundoff(dtype: Any) -> float:
+    """Return u = eps/2 of a float type: 6e-8 for float32, 1.1e-16 for float64."""
+    return float(np.finfo(dtype).eps) / 2
+
+
+def rank_cutoff(dtype: Any, *, residual: bool = False) -> float:
+    """Return the relative eigenvalue below which a direction is rounding noise.
+
+    A Gram matrix whose entries carry relative error ``u`` of its tiles' ``dtype`` has eigenvalues
+    that are noise below about ``16 u`` of the largest; whitening would amplify them. A *residual*
+    kernel k − φφᵀ is a difference of numbers near 1, which loses two to three further digits.
+    float32: 1e-6 and 1e-4; float64: 1e-13 and 1e-10.
+    """
+    u = unit_roundoff(dtype)
+    if np.dtype(dtype) == np.float32:
+        return (1e3 if residual else 16.0) * 1.7 * u
+    return (1e6 if residual else 1e3) * u
+
+
+@dataclass(frozen=True, slots=True)
+class Whitening:
+    """V with Vᵀ K V = I on the kept directions, and what was dropped."""
+
+    vectors: Float64Array  #: V, shape (m, r)
+    values: Float64Array  #: the r kept eigenvalues, descending
+    dropped: float  #: sum of the eigenvalues (absolute) that fell under the cutoff or the rank
+
+
+def whiten(gram: Float64Array, rank: int, cutoff: float, *, floor: float = 0.0) -> Whitening:
+    """Whiten a symmetric positive semi-definite matrix: V = E_r Λ_r^(−1/2).
+
+    ``rank`` bounds r; eigenvalues at or under max(cutoff · λ_max, floor) are left out, so r may be
+    smaller, and 0 for a matrix that vanishes. Time O(m³), memory O(m²).
+    """
+    m = gram.shape[0]
+    if m == 0:
+        return Whitening(np.zeros((0, 0)), np.zeros(0), 0.0)
+    values, vectors = la.eigh(gram, driver="evd", check_finite=False)
+    values, vectors = values[::-1], vectors[:, ::-1]
+    least = max(cutoff * max(float(values[0]), 0.0), floor)
+    keep = int(np.count_nonzero(values[:rank] > least))
+    dropped = float(np.abs(values[keep:]).sum())
+    scaled = vectors[:, :keep] / np.sqrt(values[:keep])
+    return Whitening(np.ascontiguousarray(scaled), values[:keep].copy(), dropped)
+
+
+def cholesky_lower(matrix: Float64Array, what: str) -> tuple[Float64Array, float]:
+    """Return the lower Cholesky factor and the jitter that it took.
+
+    The jitter starts at 16·u·(largest diagonal entry) and grows tenfold up to six times; any jitter
+    warns with its amount, and a matrix that stays indefinite raises ``LinAlgError``.
+    """
+    try:
+        return la.cholesky(matrix, lower=True, check_finite=False), 0.0
+    except la.LinAlgError:
+        jitter = 16.0 * unit_roundoff(matrix.dtype) * float(np.abs(np.diag(matrix)).max())
+    for _ in range(7):
+        shifted = matrix.copy()
+        shifted.flat[:: matrix.shape[0] + 1] += jitter
+        try:
+            factor = la.cholesky(shifted, lower=True, check_finite=False)
+        except la.LinAlgError:
+            jitter *= 10.0
+            continue
+        warnings.warn(
+            f"{what} was not positive definite in floating point; {jitter:.3g} was added to "
+            "its diagonal. A larger alpha, or tile_dtype='float64', avoids this.",
+            NumericalWarning,
+            stacklevel=3,
+        )
+        return factor, jitter
+    raise la.LinAlgError(
+        f"{what} is indefinite: a jitter of {jitter:.3g} did not make it positive definite. "
+        "Raise alpha or use tile_dtype='float64'."
+    )
+
+
+def gram_factor(gram: Float64Array) -> tuple[Float64Array, Float64Array]:
+    """Factor A = TᵀT for a positive semi-definite A of any rank.
+
+    Returns T (r × m) and its pseudo-inverse T⁺ (m × r), with eigenvalues under the relative cutoff
+    of float64 left out, so that T T⁺ = I.
+    """
+    values, vectors = la.eigh(gram, driver="evd", check_finite=False)
+    keep = values > rank_cutoff(np.float64) * max(float(values.max(initial=0.0)), 0.0)
+    root = np.sqrt(values[keep])
+    return (vectors[:, keep] * root).T, vectors[:, keep] / root
+
+
+def clip_negative(values: Float64Array, what: str) -> tuple[Float64Array, float]:
+    """Clip negative eigenvalues at zero; return them with the clipped sum of magnitudes.
+
+    Warns where the clipped part is more than rounding (64·u·size of the largest).
+    """
+    clipped = float(-values[values < 0].sum())
+    largest = float(np.abs(values).max(initial=0.0))
+    if clipped > 64 * unit_roundoff(np.float64) * len(values) * largest:
+        warnings.warn(
+            f"{what} is indefinite: negative eigenvalues with sum {-clipped:.3g} (largest "
+            f"eigenvalue {largest:.3g}) were clipped to zero.",
+            NumericalWarning,
+            stacklevel=3,
+        )
+    return np.maximum(values, 0.0), clipped

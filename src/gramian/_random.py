@@ -1,0 +1,32 @@
+"""Randomness stays local: one generator per fit, one child stream per block."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+
+def as_generator(random_state: Any) -> np.random.Generator:
+    """Turn scikit-learn's ``random_state`` into a NumPy generator.
+
+    ``None`` draws fresh entropy, an integer seeds, a ``RandomState`` is drawn from once (so that
+    it advances as users expect), and a ``Generator`` is used as it is.
+    """
+    if isinstance(random_state, np.random.Generator):
+        return random_state
+    if isinstance(random_state, np.random.RandomState):
+        return np.random.default_rng(random_state.randint(0, 2**31 - 1, size=4))
+    return np.random.default_rng(random_state)
+
+
+def children(rng: np.random.Generator, count: int) -> Sequence[np.random.Generator]:
+    """Return independent generators, one per block, whatever thread will use them."""
+    seeds = rng.integers(0, 2**63 - 1, size=count)
+    return [np.random.default_rng(seed) for seed in seeds]
+
+
+def seed_for_sklearn(rng: np.random.Generator) -> int:
+    """Draw an integer seed for a scikit-learn estimator."""
+    return int(rng.integers(0, 2**31 - 1))

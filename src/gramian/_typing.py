@@ -1,0 +1,16 @@
+"""Names for the array types that cross module borders."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+Array: TypeAlias = npt.NDArray[Any]
+FloatArray: TypeAlias = npt.NDArray[np.floating[Any]]
+Float64Array: TypeAlias = npt.NDArray[np.float64]
+IntArray: TypeAlias = npt.NDArray[np.intp]
+#: Rows of a data set: a dense array (also a memmap) or a CSR matrix.
+Rows: TypeAlias = "npt.NDArray[Any] | sp.csr_matrix | sp.csr_array"

@@ -1,0 +1,98 @@
+"""Map over independent tasks, serially or on threads, with the same result either way.
+
+Algorithms cut their work into tasks whose number does not depend on the number of threads, and
+add what comes back in task order; the engine only decides who computes what. Each thread runs with
+BLAS held to one thread.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TypeVar
+
+import joblib
+
+from gramian._tiles import one_blas_thread
+from gramian.exceptions import InputError
+
+Task = TypeVar("Task")
+Result = TypeVar("Result")
+
+_inside = threading.local()
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """Threads for independent tasks.
+
+    ``n_jobs`` is the number of threads: ``None`` uses ``OMP_NUM_THREADS`` where set, else every core
+    the process may use; ``-1`` every core; ``1`` runs in the calling thread.
+    """
+
+    n_jobs: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.n_jobs is not None and (self.n_jobs == 0 or int(self.n_jobs) != self.n_jobs):
+            raise InputError(f"n_jobs={self.n_jobs!r} must be None, -1 or a positive integer.")
+
+    @property
+    def n_threads(self) -> int:
+        """Threads that :meth:`map` will use."""
+        if self.n_jobs is None:
+            limit = os.environ.get("OMP_NUM_THREADS", "")
+            return int(limit) if limit.isdigit() and int(limit) > 0 else joblib.cpu_count()
+        if self.n_jobs < 0:
+            return max(1, joblib.cpu_count() + 1 + self.n_jobs)
+        return int(self.n_jobs)
+
+    def map(self, function: Callable[[Task], Result], tasks: Iterable[Task]) -> Iterator[Result]:
+        """Yield ``function(task)`` in the order of the tasks.
+
+        At most two tasks per thread are in flight, so results do not pile up. A call from inside a
+        task runs serially: the outer level has the threads already.
+        """
+        threads = self.n_threads
+        if threads == 1 or getattr(_inside, "running", False):
+            yield from self._serial(function, tasks)
+            return
+        todo = iter(tasks)
+        with one_blas_thread(), ThreadPoolExecutor(threads, initializer=_mark) as pool:
+            pending: deque[Future[Result]] = deque()
+            try:
+                for task in todo:
+                    pending.append(pool.submit(function, task))
+                    if len(pending) >= 2 * threads:
+                        yield pending.popleft().result()
+                while pending:
+                    yield pending.popleft().result()
+            finally:
+                for future in pending:
+                    future.cancel()
+
+    def run(self, function: Callable[[Task], object], tasks: Iterable[Task]) -> None:
+        """Run tasks for their effect on memory that no two of them share."""
+        for _ in self.map(function, tasks):
+            pass
+
+    @staticmethod
+    def _serial(function: Callable[[Task], Result], tasks: Iterable[Task]) -> Iterator[Result]:
+        if getattr(_inside, "running", False):
+            yield from map(function, tasks)
+            return
+        with one_blas_thread():
+            for task in tasks:
+                _inside.running = True
+                try:
+                    result = function(task)
+                finally:
+                    _inside.running = False
+                yield result
+
+
+def _mark() -> None:
+    _inside.running = True

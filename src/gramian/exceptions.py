@@ -1,0 +1,47 @@
+"""Errors and warnings of the library, and the wording of "did you mean"."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class GramianError(Exception):
+    """Base class of every error that gramian raises on purpose."""
+
+
+class InputError(GramianError, ValueError):
+    """An argument or a data set that cannot be used; the text says what to do."""
+
+
+class BudgetError(InputError):
+    """The memory budget is smaller than the least that works.
+
+    ``least_bytes`` is that least, so that a caller can raise the budget and try again.
+    """
+
+    def __init__(self, message: str, least_bytes: int) -> None:
+        super().__init__(message)
+        self.least_bytes = least_bytes
+
+
+class ModelFileError(GramianError, ValueError):
+    """A file that is not a gramian model, is damaged, or comes from a newer version."""
+
+
+class MissingPackageError(GramianError, ImportError):
+    """An optional package is needed; the text names the extra that brings it."""
+
+
+class NumericalWarning(UserWarning):
+    """Jitter, a clipped eigenvalue or a dropped direction, with its amount."""
+
+
+class AccuracyWarning(UserWarning):
+    """A solver ended above its tolerance; the text gives residual, target and remedy."""
+
+
+def did_you_mean(word: object, choices: Iterable[str]) -> str:
+    """Return ``" Did you mean 'x'?"`` for the nearest choice, or an empty string."""
+    near = difflib.get_close_matches(str(word).lower(), list(choices), n=1, cutoff=0.5)
+    return f" Did you mean {near[0]!r}?" if near else ""
