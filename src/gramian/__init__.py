@@ -1,13 +1,13 @@
 """gramian: kernel machines on a memory budget."""
 
 from gramian.kernels import (
-    Gaussian,
-    Linear,
-    Laplacian,
-    Exponential,
-    Matern,
     Cauchy,
     Cosine,
+    Exponential,
+    Gaussian,
+    Laplacian,
+    Linear,
+    Matern,
     Polynomial,
     RationalQuadratic,
 )

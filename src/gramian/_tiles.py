@@ -30,9 +30,9 @@ def row_slices(n_rows: int, rows: int) -> Iterator[slice]:
 
 @cache
 def _controller() -> ThreadpoolController:
-    return ThreadpoolController()  # type: ignore[no-untyped-call]
+    return ThreadpoolController()
 
 
 def one_blas_thread() -> AbstractContextManager[Any]:
     """Hold BLAS to one thread: threads that share nothing must not fight over cores."""
-    return _controller().limit(limits=1, user_api="blas")  # type: ignore[no-untyped-call,no-any-return]
+    return _controller().limit(limits=1, user_api="blas")

@@ -23,7 +23,6 @@ from gramian.kernels.columns import (
     float_type,
 )
 
-
 #: Rows that one task prepares at once; the evaluator cuts them into tiles.
 CHUNK_ROWS = 1024
 
@@ -208,7 +207,7 @@ def lengthscale_array(value: float | tuple[float, ...], n_features: int) -> Floa
 
 def _rows(X: Any, name: str) -> Rows:
     if sp.issparse(X):
-        return X.tocsr()
+        return sp.csr_array(X)
     array = np.asanyarray(X)
     if array.ndim != 2 or array.dtype.kind not in "fiub":
         raise InputError(

@@ -128,7 +128,7 @@ class EuclideanColumns(Columns):
             tile = out[rows]
             if near is not None:
                 np.matmul(near[rows], self._near, out=tile)
-            if far is not None:
+            if far is not None and self._far_factor is not None:
                 tile[:, self._far] = far[rows] @ self._far_factor
             self._finish(tile)
 
