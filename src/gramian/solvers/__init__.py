@@ -1,0 +1,1 @@
+"""Exact and iterative solvers on arrays: they know neither kernels nor data."""
