@@ -1,0 +1,14 @@
+"""Rows of data: files, benchmark sets, and rows made from scikit-learn's digits."""
+
+from gramian.data.datasets import Dataset, DigitsData, load_dataset, make_digits
+from gramian.data.files import Table, read_table, write_predictions
+
+__all__ = [
+    "Dataset",
+    "DigitsData",
+    "Table",
+    "load_dataset",
+    "make_digits",
+    "read_table",
+    "write_predictions",
+]
