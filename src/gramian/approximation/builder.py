@@ -1,0 +1,95 @@
+"""What a builder is: sizes in, a :class:`FeatureMap` out, from one sample of the rows."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+
+from gramian._typing import IntArray, Rows
+from gramian.approximation.features import FeatureMap
+from gramian.data.source import RowSource, sample_rows
+from gramian.engine import Engine
+from gramian.exceptions import InputError
+from gramian.kernels.base import Kernel
+from gramian.landmarks import ROWS_PER_LANDMARK, Landmarks, select_landmarks
+from gramian.partition import SAMPLE_ROWS, Partition, fit_partition
+
+
+class Builder(ABC):
+    """A method with its sizes. Subclasses are frozen dataclasses with these fields.
+
+    ``partition`` names the clustering rule; ``n_leaves``, ``nested_levels``, ``landmarks_per_block`` and
+    ``root_landmarks`` say how large the result will be at most, which is what the plan needs.
+    """
+
+    partition: str
+    n_leaves: int
+    nested_levels: int
+    landmarks_per_block: int
+    root_landmarks: int
+
+    @abstractmethod
+    def assemble(
+        self,
+        sample: Rows,
+        partition: Partition,
+        kernel: Kernel,
+        *,
+        dtype: Any,
+        rng: np.random.Generator,
+        engine: Engine,
+    ) -> FeatureMap:
+        """Build the bases (and the core) on a partition that has been fitted."""
+
+    def sample_size(self, n_rows: int) -> int:
+        """Rows that the partition and the landmarks want: ten per landmark, at least 20,000."""
+        wanted = ROWS_PER_LANDMARK * max(self.root_landmarks, self.landmarks_per_block * self.n_leaves)
+        return min(n_rows, max(SAMPLE_ROWS, wanted))
+
+    def build(
+        self,
+        source: RowSource,
+        kernel: Kernel,
+        *,
+        dtype: Any,
+        rng: np.random.Generator,
+        engine: Engine,
+        sample_size: int | None = None,
+    ) -> FeatureMap:
+        """Draw the sample, fit the partition and assemble. One random read of the sampled rows."""
+        size = self.sample_size(source.shape[0]) if sample_size is None else sample_size
+        sample, _ = sample_rows(source, size, rng)
+        partition = fit_partition(
+            as_float(sample, dtype),
+            self.n_leaves,
+            method=self.partition,
+            n_levels=self.nested_levels,
+            rng=rng,
+        )
+        return self.assemble(sample, partition, kernel, dtype=dtype, rng=rng, engine=engine)
+
+
+def as_float(rows: Rows, dtype: Any) -> Rows:
+    """Return rows as floats: integers in the tiles' dtype, floats as they are."""
+    return rows if rows.dtype.kind == "f" else rows.astype(dtype)
+
+
+def block_members(labels: IntArray, n_blocks: int) -> list[IntArray]:
+    """Return the row numbers of each block, ascending."""
+    order = np.argsort(labels, kind="stable")
+    return np.split(order, np.searchsorted(labels[order], np.arange(1, n_blocks)))
+
+
+def choose_landmarks(rows: Rows, count: int, landmarks: Landmarks, rng: np.random.Generator) -> Rows:
+    """Return given points after a check of their width, or choose ``count`` from the rows."""
+    if isinstance(landmarks, str):
+        return select_landmarks(rows, count, landmarks, rng)
+    points = np.asarray(landmarks, np.float64)
+    if points.ndim != 2 or points.shape[1] != rows.shape[1]:
+        raise InputError(
+            f"landmarks has shape {points.shape}; expected (m, {rows.shape[1]}), one point a row with "
+            f"the data's {rows.shape[1]} features."
+        )
+    return points

@@ -1,0 +1,51 @@
+"""Rows grouped by block: the units of work into which every pass over the data is cut."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from gramian._typing import Array, IntArray
+from gramian.solvers.arrowhead import Forest
+
+#: Rows of one unit: enough to keep the GEMM busy, few enough that its features stay in cache.
+UNIT_ROWS = 1024
+
+
+@dataclass(frozen=True)
+class Segment:
+    """Consecutive rows of a unit that share a node."""
+
+    node: int
+    rows: slice
+
+
+@dataclass(frozen=True)
+class Unit:
+    """Some rows of a chunk sorted by leaf, and for each level the segments of its nodes."""
+
+    rows: IntArray
+    levels: tuple[tuple[Segment, ...], ...]
+
+
+def units_by_leaf(
+    labels: IntArray, forest: Forest, leaf_levels: Array, unit_rows: int = UNIT_ROWS
+) -> Iterator[Unit]:
+    """Cut a chunk into units of at most ``unit_rows`` rows, sorted by leaf.
+
+    ``leaf_levels[l, b]`` is the node of level l above (or at) leaf b. The cut depends on the labels
+    alone, never on the number of threads, so that sums over units are the same for any engine.
+    """
+    order = np.argsort(labels, kind="stable")
+    for start in range(0, len(order), unit_rows):
+        rows = order[start : start + unit_rows]
+        leaves = labels[rows]
+        yield Unit(rows, tuple(_segments(nodes[leaves]) for nodes in leaf_levels))
+
+
+def _segments(nodes: IntArray) -> tuple[Segment, ...]:
+    cuts = np.flatnonzero(np.diff(nodes)) + 1
+    bounds = [0, *cuts.tolist(), len(nodes)]
+    return tuple(Segment(int(nodes[a]), slice(a, b)) for a, b in zip(bounds[:-1], bounds[1:]))

@@ -1,0 +1,169 @@
+"""Memory-efficient kernel approximation: block bases coupled by a core.
+
+Source: Si, Hsieh and Dhillon 2014/2017, Algorithm 1; the projection core is DESIGN §2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from gramian._random import children
+from gramian._typing import Array, Float64Array, IntArray, Rows
+from gramian.approximation.basis import BasisBuilder, NystromBasis
+from gramian.approximation.builder import Builder, as_float, block_members, choose_landmarks
+from gramian.approximation.features import FeatureMap, forest_of
+from gramian.approximation.sampled_core import join_blocks, sampled_core
+from gramian.engine import Engine
+from gramian.exceptions import InputError
+from gramian.kernels.base import Kernel
+from gramian.landmarks import Landmarks
+from gramian.partition import Partition
+from gramian.solvers.core import CoupledCore
+
+
+@dataclass(frozen=True)
+class MEKABuilder(Builder):
+    r"""w_s(x) = V_sᵀ k(Z_s, x) in each block, coupled by C.
+
+    core : ``"projection"``: C_st = V_sᵀ K(Z_s, Z_t) V_t, so that φ(x) is replaced by its projection on the
+        span of its block's landmarks: positive semi-definite for any data. ``"sampled"``: the paper's
+        least squares on ``(1 + core_oversampling) · rank`` sampled rows of each pair of blocks.
+    rank_rule : ``"equal"``, or ``"singular"``: the c·rank largest eigenvalues over all blocks decide
+        (the paper's section 4, rule (ii)).
+    epsilon : blocks of the core with k(m_s, m_t) ≤ epsilon are dropped (m_s: mean of block s); 0 keeps all.
+        A core with dropped blocks need not be positive semi-definite.
+
+    Time O(c m³ + (c m)² d + (c m)² r), memory O(c m d + R²), R = c·rank.
+    """
+
+    rank: int = 128
+    n_blocks: int = 10
+    core: str = "projection"
+    oversampling: float = 3.0
+    core_oversampling: float = 2.0
+    epsilon: float = 0.0
+    rank_rule: str = "equal"
+    landmarks: Landmarks | Sequence[Array] = "kmeans"
+    partition: str = "kmeans"
+    nested_levels: int = field(default=1, init=False)
+    root_landmarks: int = field(default=0, init=False)
+
+    @property
+    def n_leaves(self) -> int:
+        """Blocks that are asked for."""
+        return self.n_blocks
+
+    @property
+    def landmarks_per_block(self) -> int:
+        """Landmarks of a block before its number of rows bounds them."""
+        return max(1, round(self.oversampling * self.rank))
+
+    def assemble(
+        self,
+        sample: Rows,
+        partition: Partition,
+        kernel: Kernel,
+        *,
+        dtype: Any,
+        rng: np.random.Generator,
+        engine: Engine,
+    ) -> FeatureMap:
+        """Choose landmarks in each block, whiten the kernel on them and couple the blocks."""
+        sample = as_float(sample, dtype)
+        members = block_members(partition.route(sample, engine), partition.n_blocks)
+        streams = children(rng, partition.n_blocks)
+        points = self._given(sample, partition)
+        cap = self.rank if self.rank_rule == "equal" else self.landmarks_per_block
+
+        def build(s: int) -> NystromBasis:
+            if points is None:
+                local = choose_landmarks(sample[members[s]], self.landmarks_per_block, self._rule, streams[s])
+            else:
+                local = points[s]
+            return BasisBuilder(kernel, dtype, ()).build(local, cap)
+
+        bases = list(engine.map(build, range(partition.n_blocks)))
+        if self.rank_rule == "singular":
+            counts = np.asarray([len(m) for m in members], np.float64)
+            bases = share_ranks(bases, counts, self.rank * partition.n_blocks)
+        keep = self._kept_pairs(kernel, sample, members)
+        if self.core == "projection":
+            core = projection_core(kernel, bases, keep, engine)
+        else:
+            rows = round((1.0 + self.core_oversampling) * self.rank)
+            core = sampled_core(kernel, bases, sample, members, rows, keep, streams, engine)
+        forest = forest_of(partition, [[b.rank for b in bases]], root=False)
+        return FeatureMap(kernel, partition, forest, tuple(bases), core, np.dtype(dtype))
+
+    @property
+    def _rule(self) -> Landmarks:
+        return self.landmarks  # type: ignore[return-value]
+
+    def _given(self, sample: Rows, partition: Partition) -> list[Array] | None:
+        """Return user-given points per block: a list as it is, one array by routing its rows."""
+        if isinstance(self.landmarks, str):
+            return None
+        if isinstance(self.landmarks, np.ndarray):
+            points = np.asarray(choose_landmarks(sample, 0, self.landmarks, np.random.default_rng(0)))
+            labels = partition.route(points)
+            return [points[labels == s] for s in range(partition.n_blocks)]
+        if len(self.landmarks) != partition.n_blocks:
+            raise InputError(
+                f"landmarks lists {len(self.landmarks)} arrays, but the partition has "
+                f"{partition.n_blocks} blocks. Give one array for each block, or one array for all."
+            )
+        unused = np.random.default_rng(0)
+        return [np.asarray(choose_landmarks(sample, 0, p, unused)) for p in self.landmarks]
+
+    def _kept_pairs(self, kernel: Kernel, sample: Rows, members: list[IntArray]) -> Array | None:
+        if self.epsilon <= 0:
+            return None
+        means = np.stack(
+            [
+                np.asarray(sample[m].mean(axis=0), np.float64).ravel()
+                if len(m)
+                else np.zeros(sample.shape[1])
+                for m in members
+            ]
+        )
+        keep = kernel(means, dtype=np.float64, n_jobs=1) > self.epsilon
+        np.fill_diagonal(keep, True)
+        return keep
+
+
+def share_ranks(bases: list[NystromBasis], counts: Float64Array, total: int) -> list[NystromBasis]:
+    """Keep the ``total`` largest eigenvalues over all blocks.
+
+    An eigenvalue of K(Z_s, Z_s) stands for n_s/m_s times itself in K_ss, which makes blocks of
+    different size comparable.
+    """
+    scaled = [
+        b.values * (count / max(1, b.landmarks.shape[0])) for b, count in zip(bases, counts, strict=True)
+    ]
+    everything = np.sort(np.concatenate(scaled))[::-1]
+    if len(everything) <= total:
+        return bases
+    least = everything[total - 1]
+    return [b.truncated(int(np.count_nonzero(v >= least))) for b, v in zip(bases, scaled, strict=True)]
+
+
+def projection_core(
+    kernel: Kernel, bases: Sequence[NystromBasis], keep: Array | None, engine: Engine
+) -> CoupledCore:
+    """Return C_st = V_sᵀ K(Z_s, Z_t) V_t for s ≤ t, with C_ss = I; dropped pairs are left out."""
+    ranks = [b.rank for b in bases]
+
+    def strip(s: int) -> dict[tuple[int, int], Float64Array]:
+        row = {(s, s): np.eye(ranks[s])}
+        left = bases[s].vectors.astype(np.float64).T
+        for t in range(s + 1, len(bases)):
+            if ranks[s] and ranks[t] and (keep is None or keep[s, t]):
+                block = kernel(bases[s].landmarks, bases[t].landmarks, dtype=np.float64, n_jobs=1)
+                row[s, t] = left @ block @ bases[t].vectors
+        return row
+
+    return join_blocks(engine.map(strip, range(len(bases))), ranks, keep, psd=keep is None)

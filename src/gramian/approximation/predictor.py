@@ -1,0 +1,98 @@
+"""What a trained model serves: per level one kernel row and one dot product, independent of n."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gramian._typing import Array, Float64Array, FloatArray
+from gramian.approximation.features import FeatureMap
+from gramian.approximation.grouping import Unit, units_by_leaf
+from gramian.data.source import RowSource, row_blocks
+from gramian.engine import Engine
+from gramian.kernels.columns import Columns
+from gramian.partition import Partition
+from gramian.solvers.arrowhead import Forest
+
+
+@dataclass(frozen=True)
+class Predictor:
+    r"""f(x) = Σ over the nodes a on x's path of k(x, Z_a) κ_{a, leaf}.
+
+    ``weights[l]`` has shape (leaves, landmarks, outputs) with the landmarks of that leaf's node on level
+    l; levels whose nodes differ in landmarks are ragged lists. Folding: with β the coefficients of the
+    features, κ_leaf = V β_leaf, and the ancestors' coefficients lose P β_leaf before they are folded.
+    """
+
+    partition: Partition
+    forest: Forest
+    leaf_levels: Array
+    columns: tuple[Columns, ...]
+    weights: tuple[tuple[FloatArray, ...], ...]
+    n_outputs: int
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of the kernel tiles."""
+        return self.columns[0].dtype
+
+    def __call__(self, source: RowSource, *, engine: Engine, chunk_rows: int) -> Float64Array:
+        """Return predictions of shape (n, outputs). Time O(n (route + m d + m outputs))."""
+        out = np.zeros((source.shape[0], self.n_outputs))
+        for where, rows in row_blocks(source, chunk_rows):
+            labels = self.partition.route(rows, engine)
+
+            def work(unit: Unit) -> tuple[Unit, Float64Array]:
+                return unit, self._unit(rows[unit.rows], unit, labels[unit.rows])
+
+            for unit, values in engine.map(work, units_by_leaf(labels, self.forest, self.leaf_levels)):
+                out[where.start + unit.rows] = values
+        return out
+
+    def _unit(self, X: Any, unit: Unit, leaves: Array) -> Float64Array:
+        values = np.zeros((len(unit.rows), self.n_outputs))
+        leaf_segments = unit.levels[-1]
+        for level, segments in enumerate(unit.levels):
+            for segment in segments:
+                columns = self.columns[segment.node]
+                if columns.n_columns == 0:
+                    continue
+                tile = columns(X[segment.rows])
+                # Rows of one node but of several leaves carry different weights.
+                for leaf in leaf_segments:
+                    a = max(leaf.rows.start, segment.rows.start)
+                    b = min(leaf.rows.stop, segment.rows.stop)
+                    if a < b:
+                        weight = self.weights[level][int(leaves[a])]
+                        local = slice(a - segment.rows.start, b - segment.rows.start)
+                        values[a:b] += tile[local] @ weight
+        return values
+
+
+def fold(features: FeatureMap, beta: Sequence[Float64Array]) -> Predictor:
+    """Fold the features' coefficients (one (r, outputs) array per node) into kernel weights."""
+    forest = features.forest
+    leaves = forest.levels[-1]
+    n_levels = len(forest.levels)
+    n_outputs = beta[0].shape[1]
+    weights: list[list[FloatArray]] = [[] for _ in range(n_levels)]
+    for leaf in range(leaves.start, leaves.stop):
+        path = (*forest.path(leaf), leaf)
+        coefficients = np.concatenate([beta[a] for a in path])
+        for level in reversed(range(n_levels)):
+            basis = features.nodes[path[level]]
+            start = forest.path_rank(path[level])
+            own = coefficients[start : start + basis.rank]
+            coefficients[:start] -= basis.projection @ own
+            weights[level].append((basis.vectors @ own).astype(features.dtype))
+    return Predictor(
+        features.partition,
+        forest,
+        features.leaf_levels,
+        tuple(n.columns for n in features.nodes),
+        tuple(tuple(level) for level in weights),
+        n_outputs,
+    )

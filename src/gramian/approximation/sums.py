@@ -1,0 +1,104 @@
+"""One pass over the rows: the sums FᵀF and Fᵀy that train every model, bases never stored."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from gramian._typing import Array, Float64Array, FloatArray, Rows
+from gramian.approximation.features import FeatureMap
+from gramian.approximation.grouping import Unit, units_by_leaf
+from gramian.data.source import RowSource, row_blocks
+from gramian.engine import Engine
+from gramian.solvers.arrowhead import NodeSums
+
+Progress = Callable[[int], None]
+
+
+@dataclass
+class _UnitSums:
+    node: int
+    gram: FloatArray
+    cross: FloatArray
+    rhs: FloatArray
+
+
+def accumulate(
+    features: FeatureMap,
+    source: RowSource,
+    targets: Array,
+    weights: Array | None,
+    *,
+    chunk_rows: int,
+    engine: Engine,
+    progress: Progress | None = None,
+) -> list[NodeSums]:
+    """Return each node's D = WᵀΩW, E = WᵀΩ[ancestors], b = WᵀΩY for weights Ω (None: ones).
+
+    ``targets`` has shape (n, outputs). Rows are read in chunks, routed, sorted by leaf and cut into
+    units that threads work on; a unit's sums are products in the tiles' dtype of at most 1,024 rows,
+    added up in float64 in the order of the units. Time O(n (m d + m r + R_path²)); memory: the sums
+    and one chunk, independent of n.
+    """
+    n_outputs = targets.shape[1]
+    forest = features.forest
+    coupled = features.core is not None
+    sums = [NodeSums.zeros(forest, node, n_outputs) for node in range(len(forest.ranks))]
+    for where, rows in row_blocks(source, chunk_rows):
+        labels = features.partition.route(rows, engine)
+        y, w = targets[where], None if weights is None else weights[where]
+
+        def work(unit: Unit) -> list[_UnitSums]:
+            return _unit_sums(features, rows[unit.rows], unit, y, w)
+
+        for parts in engine.map(work, units_by_leaf(labels, forest, features.leaf_levels)):
+            for part in parts:
+                total = sums[part.node]
+                total.gram += part.gram
+                total.rhs += part.rhs
+                if not coupled and part.cross.shape[1]:
+                    total.cross += part.cross
+        if progress is not None:
+            progress(rows.shape[0])
+    return sums
+
+
+def _unit_sums(
+    features: FeatureMap, X: Rows, unit: Unit, targets: Array, weights: Array | None
+) -> list[_UnitSums]:
+    F = features.unit_features(X, unit)
+    Y = np.asarray(targets[unit.rows], F.dtype)
+    if weights is not None:
+        root = np.sqrt(weights[unit.rows]).astype(F.dtype)[:, None]
+        F *= root
+        Y = Y * root
+    forest = features.forest
+    done = []
+    for segments in unit.levels:
+        for segment in segments:
+            start = forest.path_rank(segment.node)
+            W = F[segment.rows, start : start + forest.ranks[segment.node]]
+            above = F[segment.rows, :start]
+            done.append(_UnitSums(segment.node, W.T @ W, W.T @ above, W.T @ Y[segment.rows]))
+    return done
+
+
+def leaf_blocks(
+    features: FeatureMap, source: RowSource, *, chunk_rows: int, engine: Engine
+) -> Iterator[tuple[Array, Unit, FloatArray]]:
+    """Yield (row numbers of the unit, unit, path features) over all rows, in unit order."""
+    for where, rows in row_blocks(source, chunk_rows):
+        labels = features.partition.route(rows, engine)
+
+        def work(unit: Unit) -> tuple[Unit, FloatArray]:
+            return unit, features.unit_features(rows[unit.rows], unit)
+
+        for unit, F in engine.map(work, units_by_leaf(labels, features.forest, features.leaf_levels)):
+            yield where.start + unit.rows, unit, F
+
+
+def grams(sums: list[NodeSums]) -> list[Float64Array]:
+    """Return the blocks A_s = W_sᵀW_s of a coupled core's sums."""
+    return [s.gram for s in sums]
