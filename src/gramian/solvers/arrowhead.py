@@ -22,6 +22,8 @@ import scipy.linalg as la
 from gramian._numerics import cholesky_lower
 from gramian._typing import Float64Array
 from gramian.engine import Engine
+from gramian.exceptions import InputError
+from gramian.solvers.checks import positive_alpha
 
 
 @dataclass(frozen=True)
@@ -37,9 +39,7 @@ class Forest:
     levels: tuple[slice, ...]
 
     @classmethod
-    def from_levels(
-        cls, ranks: Sequence[Sequence[int]], parents: Sequence[Sequence[int]]
-    ) -> Forest:
+    def from_levels(cls, ranks: Sequence[Sequence[int]], parents: Sequence[Sequence[int]]) -> Forest:
         """Build from ranks per level and, for each level after the first, parents in the level above."""
         parent: list[int] = [-1] * len(ranks[0])
         levels = [slice(0, len(ranks[0]))]
@@ -89,70 +89,73 @@ class NodeSums:
         return self.gram.nbytes + self.cross.nbytes + self.rhs.nbytes
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class _Eliminated:
-    lower: Float64Array
-    cross: Float64Array  # Y_b restricted to the path
+    lower: Float64Array  #: L_b
+    cross: Float64Array  #: Y_b restricted to the path
 
 
 class ArrowheadFactor:
     """Block Cholesky factor of FᵀF + alpha·I in the order leaves to roots.
 
+    Parameters
+    ----------
+    forest : Forest
+        The nodes and their ranks.
+    sums : sequence of NodeSums
+        One per node. ``sums[node]`` is read exactly once, from the last level up, siblings side by
+        side on the engine's threads: a sequence that computes its items on demand never has more
+        than a few of them in memory. Nothing is written to them.
+    alpha : float
+        Ridge penalty, > 0.
+    engine : Engine, optional
+        Threads for the nodes of one level; serial by default.
+
     ``jitter`` is what the factorisation had to add to a diagonal (0.0 as a rule), ``logdet`` is
     log det(FᵀF + alpha·I).
+
+    Cost: time O(Σ r_b (r_b + p_b)²) with p_b the columns above node b. Memory: the factor, the
+    accumulated update of every inner node that waits for its children, and per task in flight one
+    copy of a Gram matrix and one p_b × p_b update.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> forest = Forest.from_levels([[1], [1, 1]], [[0, 0]])
+    >>> one = NodeSums(np.array([[1.0]]), np.array([[1.0]]), np.zeros((1, 0)))
+    >>> root = NodeSums(np.array([[2.0]]), np.zeros((1, 0)), np.zeros((1, 0)))
+    >>> factor = ArrowheadFactor(forest, [root, one, one], alpha=1.0)
+    >>> round(float(np.exp(factor.logdet)), 6)  # of [[3, 1, 1], [1, 2, 0], [1, 0, 2]]
+    8.0
     """
 
     def __init__(
         self, forest: Forest, sums: Sequence[NodeSums], alpha: float, engine: Engine | None = None
     ) -> None:
+        if len(sums) != len(forest.ranks):
+            raise InputError(
+                f"sums has {len(sums)} nodes, but the forest has {len(forest.ranks)}. Pass one "
+                "NodeSums per node, in the forest's order."
+            )
         self._forest = forest
         self._engine = engine or Engine(1)
-        self.alpha = float(alpha)
+        self.alpha = positive_alpha(alpha)
         self.jitter = 0.0
         self._nodes: list[_Eliminated] = [None] * len(sums)  # type: ignore[list-item]
-        grams: list[Float64Array | None] = [None] * len(sums)
-        crosses: list[Float64Array | None] = [None] * len(sums)
+        updates: dict[int, _Update] = {}
         for level in reversed(forest.levels):
-            nodes = range(level.start, level.stop)
+            groups = _sibling_groups(forest, level)
 
-            def eliminate(node: int) -> tuple[_Eliminated, float, Float64Array | None]:
-                gram = sums[node].gram if grams[node] is None else grams[node]
-                cross = sums[node].cross if crosses[node] is None else crosses[node]
-                assert gram is not None
-                assert cross is not None
-                shifted = gram.copy()
-                shifted.flat[:: len(gram) + 1] += self.alpha
-                lower, jitter = cholesky_lower(shifted, "the system FᵀF + alpha·I")
-                solved = la.solve_triangular(lower, cross, lower=True, check_finite=False)
-                update = solved.T @ solved if cross.shape[1] else None
-                return _Eliminated(lower, solved), jitter, update
+            def eliminate(group: range) -> tuple[list[_Eliminated], float, Float64Array | None]:
+                return _eliminate_siblings(forest, group, sums, updates, self.alpha)
 
-            for node, (done, jitter, update) in zip(
-                nodes, self._engine.map(eliminate, nodes), strict=True
+            for group, (done, jitter, update) in zip(
+                groups, self._engine.map(eliminate, groups), strict=True
             ):
-                self._nodes[node] = done
+                self._nodes[group.start : group.stop] = done
                 self.jitter = max(self.jitter, jitter)
                 if update is not None:
-                    self._subtract(node, update, sums, grams, crosses)
-
-    def _subtract(
-        self,
-        node: int,
-        update: Float64Array,
-        sums: Sequence[NodeSums],
-        grams: list[Float64Array | None],
-        crosses: list[Float64Array | None],
-    ) -> None:
-        # Rows of the update that belong to ancestor a hold its gram and its cross with a's path.
-        start = 0
-        for ancestor in self._forest.path(node):
-            rows = slice(start, start + self._forest.ranks[ancestor])
-            if grams[ancestor] is None:
-                grams[ancestor] = sums[ancestor].gram.copy()
-                crosses[ancestor] = sums[ancestor].cross.copy()
-            grams[ancestor] -= update[rows, rows]  # type: ignore[operator]
-            crosses[ancestor] -= update[rows, :start]  # type: ignore[operator]
-            start = rows.stop
+                    _accumulate(forest, group.start, update, updates)
 
     @property
     def logdet(self) -> float:
@@ -168,28 +171,114 @@ class ArrowheadFactor:
         """Solve (FᵀF + alpha·I) β = rhs, both as one (r_b, outputs) array per node."""
         forest = self._forest
         right = [np.array(r, np.float64) for r in rhs]
+
+        def forward(node: int) -> Float64Array | None:
+            done = self._nodes[node]
+            right[node] = _triangular(done.lower, right[node])
+            return done.cross.T @ right[node] if done.cross.size else None
+
+        def backward(node: int) -> None:
+            done = self._nodes[node]
+            if done.cross.size:
+                above = np.concatenate([right[a] for a in forest.path(node)])
+                right[node] -= done.cross @ above
+            right[node] = _triangular(done.lower, right[node], transposed=True)
+
         for level in reversed(forest.levels):
-            for node in range(level.start, level.stop):
-                done = self._nodes[node]
-                right[node] = la.solve_triangular(
-                    done.lower, right[node], lower=True, check_finite=False
-                )
-                if done.cross.shape[1]:
-                    update, start = done.cross.T @ right[node], 0
+            nodes = range(level.start, level.stop)
+            for node, update in zip(nodes, self._engine.map(forward, nodes), strict=True):
+                if update is not None:
+                    start = 0
                     for ancestor in forest.path(node):
                         stop = start + forest.ranks[ancestor]
                         right[ancestor] -= update[start:stop]
                         start = stop
-        for node in range(len(right)):
-            done = self._nodes[node]
-            value = right[node]
-            if done.cross.shape[1]:
-                above = np.concatenate([right[a] for a in forest.path(node)])
-                value = value - done.cross @ above
-            right[node] = la.solve_triangular(
-                done.lower, value, lower=True, trans="T", check_finite=False
-            )
+        for level in forest.levels:
+            self._engine.run(backward, range(level.start, level.stop))
         return right
+
+
+@dataclass(slots=True)
+class _Update:
+    gram: Float64Array  #: Σ Y_bᵀY_b over the eliminated descendants, on the node itself
+    cross: Float64Array  #: the same, against the node's own path
+
+
+def _sibling_groups(forest: Forest, level: slice) -> list[range]:
+    """Cut a level into runs of siblings that are eliminated as one task.
+
+    One stacked update per group, as deep as the path is wide, costs a third less than one per node;
+    a sixteenth of the level at most keeps every thread busy. The cut depends on the forest alone.
+    """
+    most = max(1, (level.stop - level.start) // 16)
+    groups: list[range] = []
+    start, columns = level.start, 0
+    for node in range(level.start, level.stop):
+        new_parent = forest.parent[node] != forest.parent[start]
+        if node > start and (new_parent or node - start >= most or columns >= forest.path_rank(node)):
+            groups.append(range(start, node))
+            start, columns = node, 0
+        columns += forest.ranks[node]
+    if level.stop > start:
+        groups.append(range(start, level.stop))
+    return groups
+
+
+def _eliminate_siblings(
+    forest: Forest,
+    group: range,
+    sums: Sequence[NodeSums],
+    updates: dict[int, _Update],
+    alpha: float,
+) -> tuple[list[_Eliminated], float, Float64Array | None]:
+    """Factor nodes under one parent; returns also the jitter and Σ Y_bᵀY_b for their ancestors."""
+    width = forest.path_rank(group.start)
+    stacked = np.empty((sum(forest.ranks[b] for b in group), width))
+    done: list[_Eliminated] = []
+    start, worst = 0, 0.0
+    for node in group:
+        # No sibling is an ancestor of another, so each task pops only its own entries.
+        own, update = sums[node], updates.pop(node, None)
+        solved = stacked[start : start + forest.ranks[node]]
+        start += forest.ranks[node]
+        if update is None:
+            shifted, solved[:] = own.gram.copy(), own.cross
+        else:
+            shifted = np.subtract(own.gram, update.gram, out=update.gram)
+            np.subtract(own.cross, update.cross, out=solved)
+        lower = shifted
+        if len(shifted):
+            shifted.flat[:: len(shifted) + 1] += alpha
+            lower, jitter = cholesky_lower(shifted, "the system FᵀF + alpha·I")
+            worst = max(worst, jitter)
+            if width:
+                # (L⁻¹ E)ᵀ = Eᵀ L⁻ᵀ: from the right BLAS works in place on rows of the stack.
+                solved[:] = la.blas.dtrsm(1.0, lower, solved.T, side=1, lower=1, trans_a=1, overwrite_b=1).T
+        done.append(_Eliminated(lower, solved))
+    # One matrix twice: NumPy calls BLAS syrk, at half the price of a product.
+    return done, worst, stacked.T @ stacked if stacked.size else None
+
+
+def _accumulate(forest: Forest, node: int, update: Float64Array, updates: dict[int, _Update]) -> None:
+    """Add a group's update to what its ancestors will subtract; ``node`` is one of the group."""
+    # Rows of the update that belong to ancestor a hold its gram and its cross with a's path.
+    start = 0
+    for ancestor in forest.path(node):
+        stop = start + forest.ranks[ancestor]
+        gram, cross = update[start:stop, start:stop], update[start:stop, :start]
+        if ancestor in updates:
+            updates[ancestor].gram += gram
+            updates[ancestor].cross += cross
+        else:
+            updates[ancestor] = _Update(gram.copy(), cross.copy())
+        start = stop
+
+
+def _triangular(lower: Float64Array, right: Float64Array, *, transposed: bool = False) -> Float64Array:
+    """Return L⁻¹ b, or L⁻ᵀ b; also for a node without columns."""
+    if not right.size:
+        return right
+    return la.solve_triangular(lower, right, lower=True, trans="T" if transposed else "N", check_finite=False)
 
 
 def multiply(

@@ -1,0 +1,354 @@
+"""The one operator of the library: K̃ = Σ_l W_l W_lᵀ, with a core C on the last level where given."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from scipy.sparse.linalg import LinearOperator
+
+from gramian._budget import format_bytes
+from gramian._numerics import unit_roundoff
+from gramian._typing import Array, Float64Array, FloatArray, IntArray
+from gramian.engine import Engine
+from gramian.exceptions import AccuracyWarning, InputError
+from gramian.operators.algebra import Algebra, ArrowheadAlgebra, CoupledAlgebra, WoodburyAlgebra
+from gramian.operators.basis import BlockBasis, Task
+from gramian.solvers.checks import positive_alpha
+from gramian.solvers.core import CoupledCore
+from gramian.solvers.coupled import DIRECT_LIMIT
+from gramian.solvers.solution import Solution, Status
+
+#: Most rows that to_dense() writes out unasked (3.2 GB).
+DENSE_LIMIT = 20_000
+
+
+class BlockOperator:
+    r"""The symmetric n × n matrix K̃ = W_1W_1ᵀ + … + W_LWLᵀ, or with W_L C W_Lᵀ as the last term.
+
+    Every approximation is one of these: Nyström is one global level, block-diagonal one level of
+    blocks, MEKA and BBF one level with a core, multi-resolution a global level and nested blocks.
+
+    Parameters
+    ----------
+    levels : sequence of BlockBasis
+        Each block of level l + 1 lies inside one block of level l. Arrays are kept without a copy.
+    core : CoupledCore, optional
+        Couples the blocks of the last level; the identity where left out. Where it is indefinite,
+        products, diagonal and spectrum are those of K̃ as built; ``solve`` and ``logdet`` clip the
+        negative eigenvalues of W C Wᵀ, warn, and leave the amount in ``clipped_``.
+    n_jobs : int, optional
+        Threads, as in :class:`gramian.engine.Engine`; results do not depend on it.
+    direct_limit : int
+        Largest dense system that is factorised; larger coupled systems use conjugate gradients.
+
+    Cost: a product O(n r p + R² p); solve and logdet per :mod:`gramian.operators.algebra`, with
+    sums and the factor of the last alpha kept. All results are float64.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> G = np.array([[1.0], [2.0], [0.0]])
+    >>> K = BlockOperator.from_parts(3, G=G)
+    >>> (K @ np.ones(3)).tolist(), K.trace(), K.rank
+    ([3.0, 6.0, 0.0], 5.0, 1)
+    >>> K.solve(np.array([6.0, 12.0, 1.0]), alpha=1.0).round(6).tolist()
+    [1.0, 2.0, 1.0]
+    """
+
+    __array_ufunc__ = None  # so that ``ndarray @ operator`` comes to __rmatmul__
+    ndim = 2
+
+    def __init__(
+        self,
+        levels: Sequence[BlockBasis],
+        core: CoupledCore | None = None,
+        *,
+        n_jobs: int | None = None,
+        direct_limit: int = DIRECT_LIMIT,
+    ) -> None:
+        self.levels = tuple(levels)
+        self.core = core
+        self.n_jobs = n_jobs
+        self.direct_limit = int(direct_limit)
+        self._engine = Engine(n_jobs)
+        self._algebra: Algebra | None = None
+        if not self.levels:
+            raise InputError("levels is empty. Pass at least one BlockBasis.")
+        counts = sorted({level.n_rows for level in self.levels})
+        if len(counts) > 1:
+            raise InputError(
+                f"The levels have different numbers of rows: {counts}. Pass bases of the same rows."
+            )
+        last = self.levels[-1].ranks
+        if core is not None and core.ranks != last:
+            raise InputError(
+                f"The core has ranks {core.ranks}, but the blocks of the last level have {last}. "
+                "Pass a core with one block of rows per block of the last level."
+            )
+        self._parents = [
+            _parents(depth, *pair)
+            for depth, pair in enumerate(zip(self.levels, self.levels[1:], strict=False))
+        ]
+
+    @classmethod
+    def from_parts(
+        cls,
+        n: int,
+        G: FloatArray | None = None,
+        rows: Sequence[IntArray] | None = None,
+        W: Sequence[FloatArray] | None = None,
+        core: CoupledCore | Array | None = None,
+        *,
+        n_jobs: int | None = None,
+    ) -> BlockOperator:
+        """Build G Gᵀ + W C Wᵀ from arrays.
+
+        ``rows`` and ``W`` are row numbers and basis per block; ``core`` may be a plain (R, R) array.
+        """
+        levels = []
+        if G is not None:
+            if np.ndim(G) != 2 or len(G) != n:
+                raise InputError(f"G has shape {np.shape(G)}; pass shape ({n}, rank): one row per row of K̃.")
+            levels.append(BlockBasis.whole(G))
+        if (rows is None) != (W is None):
+            raise InputError("rows and W go together: pass the row numbers and the basis of each block.")
+        if rows is not None and W is not None:
+            levels.append(BlockBasis(n, rows, W))
+        if core is not None and not isinstance(core, CoupledCore):
+            core = CoupledCore(core, levels[-1].ranks if levels else ())
+        return cls(levels, core, n_jobs=n_jobs)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n, n)."""
+        n = self.levels[0].n_rows
+        return n, n
+
+    @property
+    def dtype(self) -> np.dtype[np.float64]:
+        """float64, the type of every result; the stored blocks may be float32."""
+        return np.dtype(np.float64)
+
+    @property
+    def rank(self) -> int:
+        """R, the stored columns of all levels; the rank of K̃ is at most min(n, R)."""
+        return sum(level.rank for level in self.levels)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the bases, row numbers and core; factorisations come on top while solving."""
+        return sum(level.nbytes for level in self.levels) + (self.core.nbytes if self.core else 0)
+
+    @property
+    def T(self) -> BlockOperator:
+        """The operator itself: K̃ is symmetric."""
+        return self
+
+    adjoint = T
+
+    @property
+    def clipped_(self) -> float:
+        """Sum of the negative eigenvalues' magnitudes that solve or logdet clipped so far."""
+        return 0.0 if self._algebra is None else self._algebra.clipped
+
+    def __matmul__(self, values: Array) -> Float64Array:
+        values = self._checked(values, "The right operand")
+        last = self.levels[-1]
+        out = np.zeros(values.shape)
+        for level in self.levels:
+            inner = level.adjoint(values, self._engine)
+            if level is last and self.core is not None:
+                inner = self.core.multiply(inner)
+            out += level.matmul(inner, self._engine)
+        return out
+
+    def __rmatmul__(self, values: Array) -> Float64Array:
+        return (self @ np.asarray(values).T).T
+
+    def diagonal(self) -> Float64Array:
+        """Return the n diagonal entries of K̃."""
+        out = np.zeros(self.shape[0])
+        last = self.levels[-1]
+        for level in self.levels:
+            _add_diagonal(level, self.core if level is last else None, out, self._engine)
+        return out
+
+    def trace(self) -> float:
+        """Return the sum of the diagonal of K̃."""
+        return float(self.diagonal().sum())
+
+    def entries(self, rows: IntArray, cols: IntArray) -> Float64Array:
+        """Return the dense sub-block K̃[rows][:, cols] for row and column numbers."""
+        row_numbers, col_numbers = self._numbers(rows, "rows"), self._numbers(cols, "cols")
+        out = np.zeros((len(row_numbers), len(col_numbers)))
+        last = self.levels[-1]
+        for level in self.levels:
+            left, right = level.gather(row_numbers), level.gather(col_numbers)
+            if level is last and self.core is not None:
+                for s, (i, a) in left.items():
+                    for t, (j, b) in right.items():
+                        if not self.core.is_zero(s, t):
+                            out[np.ix_(i, j)] += a @ self.core.block(s, t) @ b.T
+            else:
+                for s in left.keys() & right.keys():
+                    (i, a), (j, b) = left[s], right[s]
+                    out[np.ix_(i, j)] += a @ b.T
+        return out
+
+    @property
+    def n_blocks(self) -> int:
+        """Blocks of the last level."""
+        return self.levels[-1].n_blocks
+
+    def block_rows(self, s: int) -> IntArray:
+        """Row numbers of block s of the last level."""
+        if not 0 <= s < self.n_blocks:
+            raise InputError(f"Block {s} does not exist: the last level has blocks 0 to {self.n_blocks - 1}.")
+        return self.levels[-1].rows(s)
+
+    def block(self, s: int) -> Float64Array:
+        """Return the dense diagonal block of K̃ on the rows of block s of the last level."""
+        rows = self.block_rows(s)
+        return self.entries(rows, rows)
+
+    def to_dense(self, *, force: bool = False) -> Float64Array:
+        """Return K̃ as an (n, n) array; beyond 20,000 rows only with ``force=True``."""
+        n = self.shape[0]
+        if n > DENSE_LIMIT and not force:
+            raise InputError(
+                f"to_dense() would need {format_bytes(8 * n * n)} for {n} × {n} numbers. Use "
+                "entries(rows, cols) for a part, or pass force=True."
+            )
+        everything = np.arange(n)
+        return self.entries(everything, everything)
+
+    def as_scipy(self) -> LinearOperator:
+        """Return a ``scipy.sparse.linalg.LinearOperator`` of the same matrix."""
+        return LinearOperator(
+            self.shape,
+            matvec=self._flat_product,
+            matmat=self.__matmul__,
+            rmatvec=self._flat_product,
+            rmatmat=self.__matmul__,
+            dtype=self.dtype,
+        )
+
+    def solve(self, y: Array, alpha: float) -> Float64Array:
+        """Return (K̃ + alpha·I)⁻¹ y for y (n,) or (n, p); :meth:`solution` adds the evidence."""
+        return self.solution(y, alpha).value
+
+    def solution(self, y: Array, alpha: float) -> Solution:
+        """Solve (K̃ + alpha·I) a = y; the residual is recomputed, and warned about when above 1e-8."""
+        alpha = positive_alpha(alpha)
+        y = self._checked(y, "y")
+        if not np.isfinite(y).all():
+            raise InputError("y contains NaN or infinity. Drop or impute those rows first.")
+        found = self._solver().solve(y, alpha)
+        target = float(np.sqrt(unit_roundoff(np.float64)))
+        if found.status is Status.DIRECT and found.residual > target:
+            warnings.warn(
+                f"The solve with alpha={alpha:.3g} ended with relative residual {found.residual:.2g}, "
+                f"above the target {target:.2g}: rounding in float64. Raise alpha.",
+                AccuracyWarning,
+                stacklevel=2,
+            )
+        return found
+
+    def logdet(self, alpha: float) -> float:
+        """Return log det(K̃ + alpha·I)."""
+        return self._solver().logdet(positive_alpha(alpha))
+
+    def eigvalsh(self) -> Float64Array:
+        """Return min(n, R) eigenvalues of K̃ as built (nothing clipped), descending.
+
+        They include every non-zero one, so those of an indefinite core's negative part too.
+        """
+        values = self._solver().eigenvalues()
+        count = min(self.shape[0], self.rank)
+        largest = values[np.argsort(np.abs(values))[::-1][:count]]
+        padded = np.concatenate([largest, np.zeros(count - len(largest))])
+        return np.sort(padded)[::-1]
+
+    def __repr__(self) -> str:
+        n = self.shape[0]
+        core = "" if self.core is None else ", core"
+        blocks = " + ".join(str(level.n_blocks) for level in self.levels)
+        return (
+            f"<BlockOperator {n} × {n}: {blocks} blocks{core}, rank {self.rank}, {format_bytes(self.nbytes)}>"
+        )
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Factorisations are rebuilt on demand; they may be larger than the operator.
+        return {**self.__dict__, "_algebra": None}
+
+    def _solver(self) -> Algebra:
+        if self._algebra is None:
+            engine, limit = self._engine, self.direct_limit
+            if self.core is None:
+                self._algebra = ArrowheadAlgebra(self.levels, self._parents, engine, limit)
+            elif len(self.levels) == 1:
+                self._algebra = CoupledAlgebra(self.levels[0], self.core, engine, limit)
+            else:
+                *upper, basis = self.levels
+                self._algebra = WoodburyAlgebra(upper, basis, self.core, engine, limit)
+        return self._algebra
+
+    def _flat_product(self, values: Array) -> Float64Array:
+        return self @ np.ravel(values)
+
+    def _checked(self, values: Array, what: str) -> Float64Array:
+        values = np.asarray(values)
+        n = self.shape[0]
+        if values.ndim not in (1, 2) or len(values) != n:
+            raise InputError(
+                f"{what} has shape {values.shape}, but the operator is {n} × {n}. Pass shape ({n},) or "
+                f"({n}, p)."
+            )
+        if values.dtype.kind not in "fiub":
+            raise InputError(f"{what} has dtype {values.dtype}; pass real numbers.")
+        return np.asarray(values, np.float64)
+
+    def _numbers(self, rows: IntArray, what: str) -> IntArray:
+        numbers = np.asarray(rows)
+        n = self.shape[0]
+        if numbers.ndim != 1 or (numbers.size and numbers.dtype.kind not in "iu"):
+            raise InputError(
+                f"{what} has dtype {numbers.dtype} and {numbers.ndim} dimensions; pass a list of row numbers."
+            )
+        if numbers.size and (numbers.min() < 0 or numbers.max() >= n):
+            raise InputError(
+                f"{what} has numbers from {numbers.min()} to {numbers.max()}; pass numbers from 0 to {n - 1}."
+            )
+        return numbers.astype(np.intp)
+
+
+def _add_diagonal(level: BlockBasis, core: CoupledCore | None, out: Float64Array, engine: Engine) -> None:
+    """Add the diagonal of W Wᵀ, or of W C Wᵀ."""
+
+    def work(task: Task) -> None:
+        for s, start, stop in task:
+            tile = level.tile(s, start, stop)
+            right = tile if core is None else tile @ core.block(s, s)
+            out[level.tile_rows(s, start, stop)] += np.einsum("ij,ij->i", tile, right)
+
+    for _ in level.map_tiles(work, engine):
+        pass
+
+
+def _parents(depth: int, upper: BlockBasis, lower: BlockBasis) -> IntArray:
+    """Return for each block of the lower level the block of the upper level that contains it."""
+    found = np.zeros(lower.n_blocks, np.intp)
+    for s in range(lower.n_blocks):
+        owners = np.unique(upper.locate(lower.rows(s))[0])
+        if len(owners) > 1 or (len(owners) == 1 and owners[0] < 0):
+            raise InputError(
+                f"Block {s} of level {depth + 1} has rows in {len(owners)} places of level {depth} "
+                f"(blocks {owners[:5].tolist()}, -1 for none), but each block must lie inside one "
+                "block of the level above. Split it, or reorder the levels."
+            )
+        # A block without rows can hang anywhere.
+        found[s] = owners[0] if len(owners) else 0
+    return found

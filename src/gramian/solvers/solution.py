@@ -1,0 +1,50 @@
+"""What a linear solver gives back: the answer together with its evidence."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+
+from gramian._typing import Float64Array
+
+
+class Status(StrEnum):
+    """How a solver ended; the text of a failure is advice."""
+
+    DIRECT = "solved by a factorisation"
+    CONVERGED = "converged"
+    STAGNATED = (
+        "the residual stopped falling at the rounding level of float64: accept it with a larger tol, "
+        "or raise alpha"
+    )
+    LIMIT = (
+        "stopped at the iteration limit: raise max_iterations or alpha, or raise direct_limit to "
+        "solve by a factorisation"
+    )
+    INDEFINITE = (
+        "met a direction of negative curvature, so the matrix is not positive definite: raise "
+        "alpha, or raise direct_limit so that negative eigenvalues can be clipped"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Solution:
+    """The value of a linear solve and how far to trust it."""
+
+    value: Float64Array  #: same shape as the right-hand side
+    status: Status  #: how the solver ended; the text is advice
+    iterations: int  #: 0 for a direct solve
+    residual: float  #: largest ‖b − A x‖/‖b‖ over the columns, recomputed at the end
+    clipped: float = 0.0  #: sum of the negative eigenvalues' magnitudes that were set to 0
+    jitter: float = 0.0  #: what a factorisation had to add to a diagonal
+
+
+def relative_residual(residual: Float64Array, right: Float64Array) -> float:
+    """Return the largest column norm of ``residual`` relative to ``right``'s; a zero column counts 0."""
+    if right.size == 0:
+        return 0.0
+    missed = np.atleast_1d(np.linalg.norm(residual, axis=0))
+    scale = np.atleast_1d(np.linalg.norm(right, axis=0))
+    return float(np.divide(missed, scale, out=missed.copy(), where=scale > 0).max(initial=0.0))
