@@ -121,7 +121,7 @@ class ArrowheadAlgebra(Algebra):
         return out
 
     def _solve_once(self, factor: ArrowheadFactor, y: Float64Array, alpha: float) -> Float64Array:
-        columns = y.reshape(len(y), -1)
+        columns = y if y.ndim == 2 else y[:, None]
         rhs: list[Float64Array] = []
         for level in self._levels:
             rhs += np.split(level.adjoint(columns, self._engine), level.offsets[1:-1])

@@ -202,7 +202,7 @@ class BlockBasis:
         ``columns`` is how many operations each stored number takes part in.
         """
         if engine is None or sum(b.size for b in self.blocks) * columns < _SMALL:
-            return map(work, self._tasks)
+            engine = Engine(1)  # which still holds BLAS to one thread: tiny products need that
         return engine.map(work, self._tasks)
 
     def gather(self, rows: IntArray) -> dict[int, tuple[IntArray, Float64Array]]:

@@ -14,6 +14,9 @@ from gramian.solvers.solution import Solution, Status, relative_residual
 #: Iterations between two recomputations of the true residual.
 CHECK_EVERY = 50
 
+#: Iterations without a halving of the true residual after which a column is given up.
+PATIENCE = 1000
+
 #: From the gravest to the harmless: a solution has the status of its worst column.
 _GRAVEST_FIRST = (Status.INDEFINITE, Status.LIMIT, Status.STAGNATED, Status.CONVERGED)
 
@@ -67,7 +70,7 @@ def conjugate_gradient(
     if not tol > 0:
         raise InputError(f"tol={tol!r} must be positive: the target of the relative residual.")
     b = np.asarray(right, np.float64)
-    columns = b.reshape(len(b), -1)
+    columns = b if b.ndim == 2 else b[:, None]
     x = np.zeros(columns.shape)
     status, iterations = _iterate(multiply, columns, x, precondition, tol, max_iterations)
     residual = relative_residual(columns - multiply(x), columns) if x.size else 0.0
@@ -98,7 +101,8 @@ def _iterate(
     live = np.flatnonzero(target > 0)
     r = b[:, live].copy()
     p, rz = np.zeros_like(r), np.ones(len(live))
-    checked = np.full(b.shape[1], np.inf)  # true residual at the last claim of convergence
+    best = np.full(b.shape[1], np.inf)  # true residual at the last check that saw it halved
+    since = np.zeros(b.shape[1], np.intp)  # and the iteration of that check
     for step in range(max_iterations + 1):
         claims = np.linalg.norm(r, axis=0) <= target[live]
         if claims.any() or (step and step % CHECK_EVERY == 0):
@@ -107,10 +111,13 @@ def _iterate(
             r[:, replace] = b[:, which] - multiply(x[:, which])
             true = np.linalg.norm(r, axis=0)
             done = true <= target[live]
-            # The recursion claims convergence and the truth neither reaches it nor halves: rounding.
-            stuck = claims & ~done & (true > checked[live] / 2)
-            checked[live[claims]] = true[claims]
-            p[:, claims] = 0.0  # a false claim means that the directions have lost conjugacy
+            # A false claim means that the directions have lost conjugacy: restart, unless the last
+            # restart did not halve the residual either; then rounding is all that is left. So it is
+            # where a long run of checks saw no halving.
+            p[:, claims] = 0.0
+            halved = true <= best[live] / 2
+            best[live[halved]], since[live[halved]] = true[halved], step
+            stuck = ~done & ~halved & (claims | (step - since[live] >= PATIENCE))
             for column in live[stuck]:
                 status[column] = Status.STAGNATED
             keep = ~(done | stuck)

@@ -1,0 +1,141 @@
+"""Conjugate gradients: answers, evidence, and what they say when they fail."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.linalg as la
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gramian._tiles import one_blas_thread
+from gramian.exceptions import AccuracyWarning, InputError
+from gramian.solvers.krylov import conjugate_gradient
+from gramian.solvers.solution import Solution, Status, relative_residual
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _one_blas_thread():
+    # Dense oracles of a few dozen rows are slower on two BLAS threads than on one.
+    with one_blas_thread():
+        yield
+
+
+def spectrum(rng: np.random.Generator, values: np.ndarray) -> np.ndarray:
+    q = la.qr(rng.standard_normal((len(values), len(values))))[0]
+    return (q * values) @ q.T
+
+
+def run(a: np.ndarray, b: np.ndarray, tol: float = 1e-10, limit: int = 500, **options) -> Solution:
+    return conjugate_gradient(lambda v: a @ v, b, tol=tol, max_iterations=limit, **options)
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 30), st.integers(0, 4))
+@settings(max_examples=25, deadline=None)
+def test_matches_the_dense_solution(seed, n, p):
+    rng = np.random.default_rng(seed)
+    a = spectrum(rng, np.geomspace(1.0, 100.0, n))
+    b = rng.standard_normal((n, p))
+    found = run(a, b)
+    np.testing.assert_allclose(found.value, la.solve(a, b, assume_a="pos"), rtol=0, atol=1e-9)
+    assert found.status is Status.CONVERGED
+    assert found.residual <= 1e-10
+
+
+def test_columns_end_one_by_one_and_vectors_stay_vectors():
+    rng = np.random.default_rng(0)
+    a = np.diag(np.arange(1.0, 41.0))
+    b = np.column_stack([np.eye(40)[0], np.zeros(40), rng.standard_normal(40), 1e8 * rng.standard_normal(40)])
+    widths = []
+
+    def multiply(v):
+        widths.append(v.shape[1])
+        return a @ v
+
+    found = conjugate_gradient(multiply, b, tol=1e-12, max_iterations=100)
+    np.testing.assert_allclose(a @ found.value, b, rtol=0, atol=1e-3)
+    assert found.residual <= 1e-12
+    assert not found.value[:, 1].any()
+    assert widths[0] == 3  # the zero column never takes part
+    assert 2 in widths  # the eigenvector is done after one step
+    alone = run(a, b[:, 2], tol=1e-12)
+    assert alone.value.shape == (40,)
+    np.testing.assert_allclose(alone.value, found.value[:, 2], rtol=0, atol=1e-10)
+
+
+def test_a_preconditioner_saves_iterations():
+    rng = np.random.default_rng(1)
+    a = spectrum(rng, np.ones(60)) + np.diag(np.geomspace(1.0, 1e6, 60))
+    b = rng.standard_normal((60, 2))
+    plain = run(a, b, tol=1e-8, limit=2000)
+    scaled = run(a, b, tol=1e-8, precondition=lambda r: r / np.diag(a)[:, None])
+    np.testing.assert_allclose(scaled.value, la.solve(a, b), rtol=0, atol=1e-6)
+    assert scaled.iterations < plain.iterations / 5
+
+
+def test_the_true_residual_is_what_counts_on_long_runs():
+    rng = np.random.default_rng(2)
+    a = spectrum(rng, np.geomspace(1e-5, 1.0, 200))
+    b = rng.standard_normal(200)
+    found = run(a, b, tol=1e-9, limit=5000)
+    assert found.iterations > 100  # so that the residual was replaced on the way
+    assert np.linalg.norm(b - a @ found.value) <= 1e-9 * np.linalg.norm(b)
+
+
+def test_the_limit_warns_with_residual_target_and_remedy():
+    rng = np.random.default_rng(3)
+    a = spectrum(rng, np.geomspace(1e-6, 1.0, 50))
+    text = (
+        r"ended with relative residual \d.*, above the target 1e-10, after 3 iterations: stopped at the "
+        r"iteration limit: raise max_iterations or alpha"
+    )
+    with pytest.warns(AccuracyWarning, match=text):
+        found = run(a, rng.standard_normal((50, 2)), limit=3)
+    assert found.status is Status.LIMIT
+    assert found.iterations == 3
+
+
+def test_negative_curvature_warns():
+    a = np.diag([1.0, 2.0, -1.0])
+    with pytest.warns(
+        AccuracyWarning, match=r"negative curvature, so the matrix is not positive definite: raise"
+    ):
+        found = run(a, np.eye(3))
+    assert found.status is Status.INDEFINITE
+    np.testing.assert_allclose(found.value[:, :2], [[1.0, 0.0], [0.0, 0.5], [0.0, 0.0]])
+
+
+@pytest.mark.parametrize("condition", [1e3, 1e9])
+def test_a_target_below_rounding_warns(condition):
+    # With 1e3 the recursion claims convergence that the truth denies; with 1e9 it never does.
+    rng = np.random.default_rng(4)
+    a = spectrum(rng, np.geomspace(1.0 / condition, 1.0, 40))
+    with pytest.warns(AccuracyWarning, match=r"stopped falling at the rounding level of float64: accept"):
+        found = run(a, rng.standard_normal(40), tol=1e-17, limit=20_000)
+    assert found.status is Status.STAGNATED
+    assert found.iterations < 20_000
+    assert found.residual < 1e-13 * condition
+
+
+def test_right_hand_side_is_not_written_to():
+    b = np.ones((5, 2))
+    b.flags.writeable = False
+    run(np.diag(np.arange(1.0, 6.0)), b)
+    np.testing.assert_array_equal(b, 1.0)
+
+
+@pytest.mark.parametrize("shape", [(0,), (0, 2), (3, 0)])
+def test_empty_systems(shape):
+    found = run(np.eye(shape[0]), np.ones(shape))
+    assert found.value.shape == shape
+    assert found.residual == 0.0
+
+
+def test_bad_tolerance():
+    with pytest.raises(InputError, match=r"tol=0 must be positive"):
+        run(np.eye(2), np.ones(2), tol=0)
+
+
+def test_relative_residual_of_a_zero_column_is_what_is_left():
+    assert relative_residual(np.zeros((3, 2)), np.zeros((3, 2))) == 0.0
+    assert relative_residual(np.array([0.5, 0.0]), np.array([1.0, 0.0])) == 0.5
