@@ -1,7 +1,7 @@
 """A kernel prepared against fixed points Z: the evaluator that fills tiles k(X[i:j], Z).
 
-Everything that depends on Z alone (centre, norms, the augmented factor of the product) is computed
-once; ``into`` is then one GEMM and one in-place elementwise map per tile.
+Everything that depends on Z alone (centre, norms, the factor of the product) is computed once;
+``into`` is then one product and one in-place elementwise map per tile.
 """
 
 from __future__ import annotations
@@ -12,13 +12,14 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.spatial.distance import cdist
 
-from gramian._numerics import unit_roundoff
 from gramian._tiles import row_slices, tile_rows
-from gramian._typing import Array, FloatArray, Rows
+from gramian._typing import Array, Float64Array, FloatArray, Rows
+from gramian.exceptions import InputError
 
-#: Largest entrywise error accepted from a float32 tile; beyond it the column takes float64.
-FLOAT32_TOLERANCE = 2e-5
+#: Below this share of stored entries a sparse product beats a dense one.
+THIN = 1 / 32
 
 ElementMap = Callable[[FloatArray], None]
 
@@ -53,106 +54,49 @@ def float_type(*arrays: Rows) -> np.dtype[Any]:
     return np.dtype(np.float32 if single else np.float64)
 
 
-class EuclideanColumns(Columns):
-    r"""Columns of a kernel of r² = ‖(x − z)/ℓ‖², by one product with the norms folded in.
+def is_thin(X: Rows) -> bool:
+    """Tell whether rows are sparse enough to be multiplied as such, rather than tile by tile dense."""
+    return sp.issparse(X) and X.nnz < THIN * X.shape[0] * X.shape[1]
 
-    With a = s(x − c), b = s(z − c), the row [a, σ‖a‖², 1] times the column [−2σb; 1; σ‖b‖²] is σ‖a − b‖²;
-    s² = |factor|/ℓ² puts the factor of the exponent into the points, σ is its sign.
 
-    In float32 the product loses digits when the norms exceed the distance. Columns for which
-    4u(4 + ρ)² > 2e-5, ρ = ‖z − c‖/(√2 ℓ), are therefore computed in float64 and rounded after (c is
-    the mean of Z). For entries that are not negligible ‖x − c‖ is within 4√2 ℓ of ‖z − c‖, so that
-    the criterion need not know x.
-    """
+def inner_product(A: Rows, B: Rows) -> Float64Array:
+    """Return A Bᵀ as a dense array; either may be sparse."""
+    if sp.issparse(A):
+        product = A @ B.T
+        return product.toarray() if sp.issparse(product) else np.asarray(product)
+    return np.ascontiguousarray(np.asarray(B @ A.T).T)
 
-    def __init__(
-        self,
-        Z: Rows,
-        dtype: Any,
-        lengthscale: FloatArray,
-        factor: float,
-        elementwise: ElementMap,
-        *,
-        smooth: bool,
-    ) -> None:
-        super().__init__(Z.shape[0], dtype)
-        self._elementwise = elementwise
-        self._sign = float(np.sign(factor))
-        self._scale = np.sqrt(abs(factor)) / lengthscale
-        self._clamp = np.minimum if factor < 0 else np.maximum
-        self._sparse_z = Z if sp.issparse(Z) else None
-        points = dense(Z, np.float64)
-        # The centre is a float32 number, so that x − c is the same in both precisions.
-        self._centre = points.mean(axis=0).astype(np.float32).astype(np.float64)
-        scaled = (points - self._centre) * self._scale
-        self._near = self._augment_z(scaled.astype(self.dtype))
-        self._far = np.zeros(0, np.intp)
-        if self.dtype == np.float32:
-            rho = np.sqrt(np.einsum("ij,ij->i", scaled, scaled) / (2.0 * abs(factor)))
-            bound = 4.0 * unit_roundoff(np.float32) * (4.0 + rho) ** 2
-            worst = bound > FLOAT32_TOLERANCE if smooth else np.ones(len(rho), bool)
-            self._far = np.flatnonzero(worst)
-        self._far_factor = self._augment_z(scaled[self._far]) if self._far.size else None
-        self._points = points
 
-    def _augment_z(self, b: FloatArray) -> FloatArray:
-        m, d = b.shape
-        factor = np.empty((d + 2, m), b.dtype)
-        np.multiply(b.T, -2.0 * self._sign, out=factor[:d])
-        factor[d] = 1.0
-        factor[d + 1] = self._sign * np.einsum("ij,ij->i", b, b)
-        return factor
+def squared_norms(X: Rows, weights: FloatArray | None = None) -> Float64Array:
+    """Return Σ_f w_f x_f² of each row in float64, whatever the dtype of the rows."""
+    if sp.issparse(X):
+        square: Any = X.astype(np.float64)
+        square = square.multiply(square)
+        if weights is not None:
+            square = square.multiply(weights)
+        return np.asarray(square.sum(axis=1), np.float64).ravel()
+    wide = np.asarray(X, np.float64)
+    if weights is None:
+        return np.einsum("ij,ij->i", wide, wide)
+    return np.einsum("ij,ij->i", wide, wide * weights)
 
-    def _augment_x(self, X: Array, dtype: Any) -> FloatArray:
-        n, d = X.shape
-        wide = X.dtype == np.float64 or (X.dtype.kind in "iu" and X.dtype.itemsize > 2)
-        work = np.float64 if wide else dtype
-        a = np.empty((n, d + 2), dtype)
-        body = a[:, :d]
-        np.subtract(X, self._centre.astype(work), out=body, dtype=work, casting="same_kind")
-        body *= self._scale.astype(dtype)
-        np.einsum("ij,ij->i", body, body, out=a[:, d])
-        a[:, d] *= self._sign
-        a[:, d + 1] = 1.0
-        return a
 
-    def into(self, X: Rows, out: FloatArray) -> None:
-        if sp.issparse(X):
-            self._sparse_into(X, out)
-            self._finish(out)
-            return
-        X = np.asarray(X)
-        near = self._augment_x(X, self.dtype) if self._far.size < self.n_columns else None
-        far = self._augment_x(X, np.float64) if self._far_factor is not None else None
-        for rows in row_slices(len(X), tile_rows(self.n_columns, self.dtype.itemsize)):
-            tile = out[rows]
-            if near is not None:
-                np.matmul(near[rows], self._near, out=tile)
-            if far is not None and self._far_factor is not None:
-                tile[:, self._far] = far[rows] @ self._far_factor
-            self._finish(tile)
+def scaled_columns(X: Any, scale: FloatArray) -> Rows:
+    """Return rows in float64 with each feature multiplied by its scale; sparse rows stay sparse."""
+    thin = sp.issparse(X)
+    return sp.csr_array(X.astype(np.float64).multiply(scale)) if thin else np.asarray(X, np.float64) * scale
 
-    def _finish(self, tile: FloatArray) -> None:
-        # Rounding may leave a squared distance below zero. Looking is cheaper than clamping.
-        if (tile.max() if self._sign < 0 else tile.min()) * self._sign < 0:
-            self._clamp(tile, 0.0, out=tile)
-        self._elementwise(tile)
 
-    def _sparse_into(self, X: Any, out: FloatArray) -> None:
-        # Zero is the natural centre of sparse rows; float64 throughout keeps the digits.
-        a = X.astype(np.float64).multiply(self._scale).tocsr()
-        if self._sparse_z is not None:
-            b = self._sparse_z.astype(np.float64).multiply(self._scale).tocsr()
-            square = (a @ b.T).toarray()
-            norms = np.asarray(b.multiply(b).sum(axis=1)).ravel()
-        else:
-            scaled = self._points * self._scale
-            square = np.asarray(a @ scaled.T)
-            norms = np.einsum("ij,ij->i", scaled, scaled)
-        square *= -2.0
-        square += np.asarray(a.multiply(a).sum(axis=1)).reshape(-1, 1)
-        square += norms
-        np.multiply(square, self._sign, out=out, casting="same_kind")
+def check_block(block: Any, n_rows: int, n_columns: int) -> Array:
+    """Return what a user's kernel function gave, if it is a block of real numbers."""
+    array = dense(block)
+    if array.shape != (n_rows, n_columns) or array.dtype.kind not in "fiub":
+        raise InputError(
+            f"the kernel function returned shape {array.shape} and dtype {array.dtype} for {n_rows} rows "
+            f"and {n_columns} points; expected real numbers of shape ({n_rows}, {n_columns}). Return an "
+            "array with f(X, Z)[i, j] = k(x_i, z_j)."
+        )
+    return array
 
 
 class DotColumns(Columns):
@@ -170,34 +114,30 @@ class DotColumns(Columns):
         super().__init__(Z.shape[0], dtype)
         self._elementwise = elementwise
         self._normalize = normalize
-        points = dense(Z, np.float64) / lengthscale
+        self._weights = np.broadcast_to(lengthscale**-2.0, (Z.shape[1],))
+        self._row_size = max(Z.shape)
+        # The weights of both factors go into Z, so that rows of X are used as they come.
+        self._points: Any = scaled_columns(Z if is_thin(Z) else dense(Z), self._weights)
         if normalize:
-            points = points / _norms_or_one(points)[:, None]
-        else:
-            points = points / lengthscale
-        self._factor = np.ascontiguousarray(points.T, dtype=self.dtype)
-        self._inverse = (1.0 / lengthscale).astype(self.dtype)
+            inverse = 1.0 / _norms_or_one(Z, self._weights)
+            self._points = scaled_columns(self._points.T, inverse).T
+        self._factor = None if sp.issparse(self._points) else self._points.T.astype(self.dtype, order="C")
 
     def into(self, X: Rows, out: FloatArray) -> None:
-        if sp.issparse(X):
-            rows = X.astype(self.dtype)
+        for rows in row_slices(X.shape[0], tile_rows(self._row_size, self.dtype.itemsize)):
+            part, tile = X[rows], out[rows]
+            if self._factor is None or is_thin(X):
+                wide = part.astype(np.float64) if sp.issparse(part) else dense(part, np.float64)
+                tile[...] = inner_product(wide, self._points)
+            else:
+                np.matmul(dense(part, self.dtype), self._factor, out=tile)
             if self._normalize:
-                rows = rows.multiply(self._inverse).tocsr()
-                norms = np.sqrt(np.asarray(rows.multiply(rows).sum(axis=1))).ravel()
-            out[...] = rows @ self._factor
-        else:
-            tile = dense(X, self.dtype)
-            if self._normalize:
-                tile = tile * self._inverse
-                norms = np.sqrt(np.einsum("ij,ij->i", tile, tile))
-            np.matmul(tile, self._factor, out=out)
-        if self._normalize:
-            out /= np.where(norms > 0, norms, 1.0).astype(self.dtype)[:, None]
-        self._elementwise(out)
+                tile /= _norms_or_one(part, self._weights).astype(self.dtype)[:, None]
+            self._elementwise(tile)
 
 
-def _norms_or_one(points: FloatArray) -> FloatArray:
-    norms = np.sqrt(np.einsum("ij,ij->i", points, points))
+def _norms_or_one(points: Rows, weights: FloatArray) -> Float64Array:
+    norms = np.sqrt(squared_norms(points, weights))
     return np.where(norms > 0, norms, 1.0)
 
 
@@ -208,13 +148,18 @@ class CityblockColumns(Columns):
         super().__init__(Z.shape[0], dtype)
         self._elementwise = elementwise
         self._inverse = 1.0 / lengthscale
-        self._points = dense(Z, np.float64) * self._inverse
+        self._points = np.array(dense(Z), np.float64)
 
     def into(self, X: Rows, out: FloatArray) -> None:
-        from scipy.spatial.distance import cdist
-
-        out[...] = cdist(dense(X, np.float64) * self._inverse, self._points, "cityblock")
-        self._elementwise(out)
+        for rows in row_slices(X.shape[0], tile_rows(max(self._points.shape), 8)):
+            part, tile = dense(X[rows], np.float64), out[rows]
+            with np.errstate(over="ignore"):  # an infinite distance, whose exponential is zero
+                # Units come after differences, so that data far from the origin keep their digits.
+                if self._inverse.size == 1:
+                    tile[...] = cdist(part, self._points, "cityblock") * self._inverse
+                else:
+                    tile[...] = cdist(part, self._points, "cityblock", w=self._inverse)
+            self._elementwise(tile)
 
 
 class PairColumns(Columns):
@@ -225,8 +170,10 @@ class PairColumns(Columns):
         self._left, self._right, self._combine = left, right, combine
 
     def into(self, X: Rows, out: FloatArray) -> None:
-        self._left.into(X, out)
-        self._combine(out, self._right(X), out=out)
+        for rows in row_slices(X.shape[0], tile_rows(self.n_columns, self.dtype.itemsize)):
+            part, tile = X[rows], out[rows]
+            self._left.into(part, tile)
+            self._combine(tile, self._right(part), out=tile)
 
 
 class ScaledColumns(Columns):
@@ -249,10 +196,4 @@ class CallableColumns(Columns):
         self._points, self._function = Z, function
 
     def into(self, X: Rows, out: FloatArray) -> None:
-        block = np.asarray(self._function(X, self._points))
-        if block.shape != out.shape:
-            raise ValueError(
-                f"the kernel function returned shape {block.shape} for {X.shape[0]} rows and "
-                f"{self.n_columns} points; it must return shape {out.shape}: f(X, Z)[i, j] = k(x_i, z_j)."
-            )
-        out[...] = block
+        out[...] = check_block(self._function(X, self._points), X.shape[0], self.n_columns)

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
+import numbers
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
-from gramian._typing import FloatArray, Rows
+from gramian._numerics import largest_exponent
+from gramian._typing import Float64Array, FloatArray, Rows
 from gramian.exceptions import InputError
-from gramian.kernels.base import Kernel, lengthscale_array, positive, stored_lengthscale
-from gramian.kernels.columns import (
-    CityblockColumns,
-    Columns,
-    DotColumns,
-    EuclideanColumns,
-    float_type,
-)
+from gramian.kernels.base import Kernel, as_rows, lengthscale_array, positive, stored_lengthscale
+from gramian.kernels.columns import CityblockColumns, Columns, DotColumns, float_type, squared_norms
+from gramian.kernels.euclidean import EuclideanColumns
+
+#: Up to here repeated multiplication is faster than ``np.power``.
+MULTIPLIED_DEGREE = 8
 
 
 @dataclass(frozen=True)
@@ -27,7 +26,7 @@ class _Lengthscale(Kernel):
     def __post_init__(self) -> None:
         object.__setattr__(self, "lengthscale", stored_lengthscale(self.lengthscale))
 
-    def _scales(self, Z: Rows) -> FloatArray:
+    def _scales(self, Z: Rows) -> Float64Array:
         return lengthscale_array(self.lengthscale, Z.shape[1])
 
 
@@ -35,6 +34,7 @@ class _Stationary(_Lengthscale):
     """k(x, x) = 1."""
 
     def diagonal(self, X: Rows) -> FloatArray:
+        X = as_rows(X, "X")
         return np.ones(X.shape[0], float_type(X))
 
 
@@ -42,12 +42,12 @@ class _Euclidean(_Stationary):
     """A function of r² = ‖(x − z)/ℓ‖₂²; ``_map`` receives factor · r² and works in place."""
 
     _factor = 1.0
-    #: False where dk/d(r²) is unbounded at 0, so that float32 distances are not good enough.
-    _smooth = True
+    #: sup |dk/d(r²)|: what an error of r² costs. Every family also has r²·|dk/d(r²)| < 1.
+    _slope = 1.0
 
     def against(self, Z: Rows, dtype: Any = None) -> Columns:
         work = float_type(Z) if dtype is None else dtype
-        return EuclideanColumns(Z, work, self._scales(Z), self._factor, self._map, smooth=self._smooth)
+        return EuclideanColumns(Z, work, self._scales(Z), self._factor, self._map, slope=self._slope)
 
     def _map(self, t: FloatArray) -> None:
         raise AssertionError("each family defines its map")
@@ -57,6 +57,7 @@ class Gaussian(_Euclidean):
     """k(x, z) = exp(−‖(x − z)/ℓ‖²/2); scikit-learn's ``rbf`` with gamma = 1/(2ℓ²)."""
 
     _factor = -0.5
+    _slope = 0.5
 
     def _map(self, t: FloatArray) -> None:
         np.exp(t, out=t)
@@ -65,12 +66,11 @@ class Gaussian(_Euclidean):
 class Exponential(_Euclidean):
     """k(x, z) = exp(−‖(x − z)/ℓ‖₂), the Matérn kernel with ν = 1/2 (BBF's "Laplacian")."""
 
-    _smooth = False
+    _slope = float("inf")
 
     def _map(self, t: FloatArray) -> None:
         np.sqrt(t, out=t)
-        np.negative(t, out=t)
-        np.exp(t, out=t)
+        _exp_negative(t)
 
 
 @dataclass(frozen=True)
@@ -85,24 +85,26 @@ class Matern(_Euclidean):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.nu not in (0.5, 1.5, 2.5):
-            raise InputError(f"nu={self.nu!r} is not one of 0.5, 1.5, 2.5.")
+        if positive("nu", self.nu) not in (0.5, 1.5, 2.5):
+            raise InputError(f"nu={self.nu!r} is not a smoothness offered here. Give 0.5, 1.5 or 2.5.")
+        object.__setattr__(self, "nu", float(self.nu))
 
     @property
-    def _smooth(self) -> bool:  # type: ignore[override]
-        return self.nu > 0.5
+    def _slope(self) -> float:  # type: ignore[override]
+        return {0.5: float("inf"), 1.5: 3.0 / 2.0, 2.5: 5.0 / 6.0}[self.nu]
 
     def _map(self, t: FloatArray) -> None:
         t *= 2.0 * self.nu
         np.sqrt(t, out=t)
         if self.nu == 0.5:
-            polynomial: FloatArray | float = 1.0
-        elif self.nu == 1.5:
-            polynomial = 1.0 + t
-        else:
-            polynomial = 1.0 + t + t * t * (1.0 / 3.0)
-        np.negative(t, out=t)
-        np.exp(t, out=t)
+            _exp_negative(t)
+            return
+        # Beyond, exp(−t) is zero, and t² must not be infinite.
+        np.minimum(t, largest_exponent(t.dtype), out=t)
+        polynomial = t + 1.0
+        if self.nu == 2.5:
+            polynomial += t * t * (1.0 / 3.0)
+        _exp_negative(t)
         t *= polynomial
 
 
@@ -110,11 +112,12 @@ class Matern(_Euclidean):
 class RationalQuadratic(_Euclidean):
     """k(x, z) = (1 + ‖(x − z)/ℓ‖²/(2·shape))^(−shape), a scale mixture of Gaussians."""
 
+    _slope = 0.5
     shape: float = 1.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        positive("shape", self.shape)
+        object.__setattr__(self, "shape", positive("shape", self.shape))
 
     def _map(self, t: FloatArray) -> None:
         t *= 0.5 / self.shape
@@ -148,7 +151,8 @@ class _Dot(_Lengthscale):
         return DotColumns(Z, work, self._scales(Z), self._map)
 
     def diagonal(self, X: Rows) -> FloatArray:
-        values = _squared_norms(X, self._scales(X))
+        X = as_rows(X, "X")
+        values = squared_norms(X, self._scales(X) ** -2.0)
         self._map(values)
         return values.astype(float_type(X), copy=False)
 
@@ -166,14 +170,26 @@ class Polynomial(_Dot):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if isinstance(self.degree, bool) or int(self.degree) != self.degree or self.degree < 1:
-            raise InputError(f"degree={self.degree!r} must be a whole number of at least 1.")
-        if not self.offset >= 0:
-            raise InputError(f"offset={self.offset!r} must be at least 0, else the kernel is not positive.")
+        degree = positive("degree", self.degree)
+        if not degree.is_integer():
+            raise InputError(f"degree={self.degree!r} is not whole; give an integer of at least 1.")
+        object.__setattr__(self, "degree", int(degree))
+        offset = self.offset
+        if isinstance(offset, bool) or not isinstance(offset, numbers.Real) or not 0 <= offset < float("inf"):
+            raise InputError(
+                f"offset={offset!r} is not a number of at least 0. Give offset >= 0, else the kernel is "
+                "not positive semi-definite."
+            )
+        object.__setattr__(self, "offset", float(offset))
 
     def _map(self, t: FloatArray) -> None:
         t += self.offset
-        np.power(t, int(self.degree), out=t)
+        if self.degree > MULTIPLIED_DEGREE:
+            np.power(t, self.degree, out=t)
+            return
+        base = t.copy() if self.degree > 1 else t
+        for _ in range(self.degree - 1):
+            t *= base
 
 
 class Cosine(_Lengthscale):
@@ -184,7 +200,8 @@ class Cosine(_Lengthscale):
         return DotColumns(Z, work, self._scales(Z), _leave, normalize=True)
 
     def diagonal(self, X: Rows) -> FloatArray:
-        return (_squared_norms(X, self._scales(X)) > 0).astype(float_type(X))
+        X = as_rows(X, "X")
+        return (squared_norms(X, self._scales(X) ** -2.0) > 0).astype(float_type(X))
 
 
 def _exp_negative(t: FloatArray) -> None:
@@ -194,11 +211,3 @@ def _exp_negative(t: FloatArray) -> None:
 
 def _leave(t: FloatArray) -> None:
     """The cosine is the product of the normalised rows."""
-
-
-def _squared_norms(X: Rows, lengthscale: FloatArray) -> FloatArray:
-    if sp.issparse(X):
-        scaled = X.astype(np.float64).multiply(1.0 / lengthscale).tocsr()
-        return np.asarray(scaled.multiply(scaled).sum(axis=1)).ravel()
-    weights = np.broadcast_to(1.0 / lengthscale**2, (X.shape[1],))
-    return np.einsum("ij,ij,j->i", X, X, weights, dtype=np.float64)

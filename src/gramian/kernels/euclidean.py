@@ -1,0 +1,255 @@
+"""Columns of kernels of a Euclidean distance: one product per tile, and what keeps it accurate."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.spatial.distance import cdist
+
+from gramian._numerics import distance_error, entry_tolerance
+from gramian._tiles import MIN_ROWS, row_slices, tile_rows
+from gramian._typing import Array, Float64Array, FloatArray, IntArray, Rows
+from gramian.kernels.columns import (
+    Columns,
+    ElementMap,
+    dense,
+    inner_product,
+    is_thin,
+    scaled_columns,
+    squared_norms,
+)
+
+
+class EuclideanColumns(Columns):
+    r"""Columns of a kernel of r² = ‖(x − z)/ℓ‖², by one product with the norms folded in.
+
+    With a = s(x − c), b = s(z − c), the row [‖a‖², a, 1] times the column [1; −2b; ‖b‖²] is
+    ‖a − b‖²; s² = |factor|/ℓ² puts the factor of the exponent into the points, and its sign into
+    the column. c is the mean of Z, or its median where outliers drag the mean away.
+
+    The product loses digits where the norms exceed the distance, by e = ``distance_error``. An
+    entry of the kernel then errs by at most slope · e, slope = sup |dk/d(r²)|. In float32, columns
+    where that exceeds 2e-5 are computed in float64 and rounded after. In float64, entries whose r²
+    is too small for e are recomputed from differences (near-duplicates, and gamma of 1e12).
+    """
+
+    def __init__(
+        self,
+        Z: Rows,
+        dtype: Any,
+        lengthscale: FloatArray,
+        factor: float,
+        elementwise: ElementMap,
+        *,
+        slope: float,
+    ) -> None:
+        super().__init__(Z.shape[0], dtype)
+        self._elementwise = elementwise
+        self._frame = _Frame(np.sqrt(abs(factor)) / lengthscale, float(np.sign(factor)))
+        self._accuracy = _Accuracy(abs(factor), slope, self.dtype)
+        self._row_size = max(Z.shape)
+        self._Z: Rows = Z if is_thin(Z) else dense(Z)
+        self._far = np.zeros(0, np.intp)
+        self._near: _DenseProduct | None = None
+        self._wide: _DenseProduct | None = None
+        self._zero: _SparseProduct | None = None
+        if sp.issparse(self._Z):
+            self._zero = _SparseProduct(self._Z, self._frame, self._accuracy)
+        else:
+            with np.errstate(over="ignore", invalid="ignore"):
+                self._prepare(self._Z)
+
+    def _prepare(self, Z: Array) -> None:
+        points = self._Z = Z.astype(np.float64)
+        n_features = points.shape[1]
+        centre = _float32_numbers(points.mean(axis=0) if len(points) else np.zeros(n_features))
+        b = (points - centre) * self._frame.scale
+        norms = squared_norms(b)
+        needy = self._accuracy.needs_float64(norms, n_features)
+        if needy.any():
+            # An outlier drags the mean away from the others, but not the median.
+            centre = _float32_numbers(np.median(points, axis=0))
+            b = (points - centre) * self._frame.scale
+            norms = squared_norms(b)
+            needy = self._accuracy.needs_float64(norms, n_features)
+        limits = self._accuracy.limits(norms, n_features)
+        everything = np.arange(len(b))
+        if self.dtype == np.float64:
+            self._near = _DenseProduct(b, centre, points, everything, self._frame, self.dtype, limits)
+            return
+        # A float32 product for a minority of the columns costs more than it saves.
+        self._far = everything if 2 * needy.sum() > len(b) else np.flatnonzero(needy)
+        far = self._far
+        if far.size < len(b):
+            self._near = _DenseProduct(
+                b, centre, points, everything, self._frame, self.dtype, np.zeros(len(b))
+            )
+        if far.size:
+            double = np.dtype(np.float64)
+            self._wide = _DenseProduct(b[far], centre, points, far, self._frame, double, limits[far])
+
+    def into(self, X: Rows, out: FloatArray) -> None:
+        by_zero = is_thin(X) or sp.issparse(self._Z)
+        if by_zero and self._zero is None:
+            self._zero = _SparseProduct(self._Z, self._frame, self._accuracy)
+        # What overflows is a distance that is infinite in this dtype, or is recomputed.
+        with np.errstate(over="ignore", invalid="ignore"):
+            for rows in row_slices(X.shape[0], tile_rows(self._row_size, self.dtype.itemsize)):
+                tile = out[rows]
+                if by_zero and self._zero is not None:
+                    self._zero.into(X[rows], tile)
+                else:
+                    self._tile(dense(X[rows]), tile)
+                self._elementwise(tile)
+
+    def _tile(self, X: Array, tile: FloatArray) -> None:
+        if self._near is not None:
+            self._near.into(X, tile)
+        if self._wide is not None:
+            block = np.empty((len(X), self._far.size))
+            self._wide.into(X, block)
+            tile[:, slice(None) if self._near is None else self._far] = block
+
+
+@dataclass(frozen=True, slots=True)
+class _Frame:
+    """Units in which the tile is a plain squared distance with a sign."""
+
+    scale: Float64Array
+    sign: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Accuracy:
+    """Which entries a product may compute, for norms in units of the frame."""
+
+    factor: float
+    slope: float
+    dtype: np.dtype[Any]
+
+    def needs_float64(self, norms: Float64Array, n_features: int) -> Any:
+        """Columns where a float32 product would miss the tolerance of the tile."""
+        error = distance_error(norms / self.factor, n_features, np.float32)
+        return self.slope * error > entry_tolerance(np.float32)
+
+    def limits(self, norms: Float64Array, n_features: int) -> Float64Array:
+        """Squared distance (in units of the frame) below which differences are needed, per column.
+
+        Each family has r²·|dk/d(r²)| < 1, so that an error e of r² changes k by at most e/r², and
+        by less than slope · e. With an infinite slope, dk/d(r²) ≤ 1/(2r) bounds the change by e/r.
+        """
+        error = distance_error(norms / self.factor, n_features, np.float64)
+        tolerance = entry_tolerance(self.dtype)
+        limit = error / tolerance
+        if np.isinf(self.slope):
+            limit = np.minimum(limit, limit * limit)
+        else:
+            limit = np.where(self.slope * error > tolerance, limit, 0.0)
+        return self.factor * limit
+
+
+def _settle(tile: FloatArray, sign: float, limits: Float64Array, limit: float, exact: Any) -> None:
+    """Recompute what is under the limits (or is NaN) from differences, and clip at zero."""
+    if tile.size == 0:
+        return
+    # One look at the nearest pair is cheaper than clamping every entry.
+    nearest = sign * (tile.max() if sign < 0 else tile.min())
+    if nearest > limit or nearest == limit == 0:
+        return
+    if limit > 0 or np.isnan(nearest):
+        close = ~(sign * tile > limits)
+        rows, columns = np.flatnonzero(close.any(axis=1)), np.flatnonzero(close.any(axis=0))
+        tile[np.ix_(rows, columns)] = sign * exact(rows, columns)
+    (np.minimum if sign < 0 else np.maximum)(tile, 0.0, out=tile)
+
+
+def _float32_numbers(centre: Float64Array) -> Float64Array:
+    """Round a centre to float32, so that x − c is the same number in both precisions."""
+    largest = float(np.finfo(np.float32).max)
+    return np.clip(centre, -largest, largest).astype(np.float32).astype(np.float64)
+
+
+def _distances(X: Array, Z: Array, scale: Float64Array) -> Float64Array:
+    """Squared distances by differences of the points as they came: exact to the last digits."""
+    if scale.size == 1:
+        return cdist(X, Z, "euclidean") ** 2 * scale**2
+    return cdist(X, Z, "seuclidean", V=scale**-2.0) ** 2
+
+
+class _DenseProduct:
+    """Signed squared distances to dense points, about their centre, in one dtype."""
+
+    def __init__(
+        self,
+        b: Float64Array,
+        centre: Float64Array,
+        points: Float64Array,
+        columns: IntArray,
+        frame: _Frame,
+        dtype: np.dtype[Any],
+        limits: Float64Array,
+    ) -> None:
+        self._points, self._columns = points, columns
+        self._centre, self._frame, self._dtype = centre, frame, dtype
+        self._limits, self._limit = limits, float(limits.max(initial=0.0))
+        m, d = b.shape
+        rounded = b.astype(dtype)
+        self._factor = np.empty((d + 2, m), dtype)
+        # One norm first and one last: the partial sums stay between −‖b‖² and ‖a‖², which halves
+        # the rounding error of a sum that starts or ends with both.
+        self._factor[0] = frame.sign
+        np.multiply(rounded.T, -2.0 * frame.sign, out=self._factor[1:-1])
+        self._factor[-1] = frame.sign * squared_norms(rounded)
+
+    def into(self, X: Array, tile: FloatArray) -> None:
+        np.matmul(self._augmented(X), self._factor, out=tile)
+        _settle(tile, self._frame.sign, self._limits, self._limit, lambda i, j: self._exact(X, i, j))
+
+    def _augmented(self, X: Array) -> FloatArray:
+        n, d = X.shape
+        # Subtract in float64 what float32 cannot hold; the difference may then be rounded.
+        exact = X.dtype.itemsize <= (4 if X.dtype.kind == "f" else 2)
+        work = self._dtype if exact else np.dtype(np.float64)
+        a = np.empty((n, d + 2), self._dtype)
+        body = a[:, 1:-1]
+        np.subtract(X, self._centre.astype(work), out=body, dtype=work, casting="same_kind")
+        body *= self._frame.scale.astype(self._dtype)
+        a[:, 0] = squared_norms(body)
+        a[:, -1] = 1.0
+        return a
+
+    def _exact(self, X: Array, rows: IntArray, columns: IntArray) -> Float64Array:
+        Z = self._points[self._columns[columns]]
+        return _distances(X[rows].astype(np.float64), Z, self._frame.scale)
+
+
+class _SparseProduct:
+    """Signed squared distances where X or Z is thin: about zero, in float64 throughout."""
+
+    def __init__(self, Z: Rows, frame: _Frame, accuracy: _Accuracy) -> None:
+        self._frame, self._Z = frame, Z
+        self._points = scaled_columns(Z, frame.scale)
+        self._norms = squared_norms(self._points)
+        self._limits = accuracy.limits(self._norms, Z.shape[1])
+        self._limit = float(self._limits.max(initial=0.0))
+
+    def into(self, X: Rows, tile: FloatArray) -> None:
+        a = scaled_columns(X, self._frame.scale)
+        square = inner_product(a, self._points)
+        square *= -2.0
+        square += squared_norms(a)[:, None]
+        square += self._norms
+        _settle(square, 1.0, self._limits, self._limit, lambda i, j: self._exact(X, i, j))
+        np.multiply(square, self._frame.sign, out=tile, casting="same_kind")
+
+    def _exact(self, X: Rows, rows: IntArray, columns: IntArray) -> Float64Array:
+        exact = np.empty((len(rows), len(columns)))
+        for i in row_slices(len(rows), MIN_ROWS):
+            part = dense(X[rows[i]], np.float64)
+            for j in row_slices(len(columns), MIN_ROWS):
+                Z = dense(self._Z[columns[j]], np.float64)
+                exact[i, j] = _distances(part, Z, self._frame.scale)
+        return exact
