@@ -12,8 +12,11 @@ from gramian.kernels.families import (
     Polynomial,
     RationalQuadratic,
 )
+from gramian.kernels.lookup import KERNEL_NAMES, resolve_kernel
+from gramian.kernels.spec import kernel_from_spec, kernel_to_spec
 
 __all__ = [
+    "KERNEL_NAMES",
     "Cauchy",
     "Cosine",
     "Exponential",
@@ -28,4 +31,7 @@ __all__ = [
     "RationalQuadratic",
     "Scaled",
     "Sum",
+    "kernel_from_spec",
+    "kernel_to_spec",
+    "resolve_kernel",
 ]

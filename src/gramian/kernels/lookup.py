@@ -1,0 +1,158 @@
+"""Kernels by scikit-learn's names and parameters: what the estimators' ``kernel=`` accepts."""
+
+from __future__ import annotations
+
+import functools
+import numbers
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from gramian.exceptions import InputError, did_you_mean
+from gramian.kernels.base import FunctionKernel, Kernel, positive
+from gramian.kernels.families import (
+    Cauchy,
+    Cosine,
+    Exponential,
+    Gaussian,
+    Laplacian,
+    Linear,
+    Matern,
+    Polynomial,
+    RationalQuadratic,
+)
+
+#: From gamma to the kernel, for the names in which gamma alone decides.
+_BY_GAMMA: dict[str, Callable[[float], Kernel]] = {
+    "rbf": lambda gamma: Gaussian((2.0 * gamma) ** -0.5),
+    "gaussian": lambda gamma: Gaussian((2.0 * gamma) ** -0.5),
+    "laplacian": lambda gamma: Laplacian(1.0 / gamma),
+    "exponential": lambda gamma: Exponential(1.0 / gamma),
+    "matern12": lambda gamma: Exponential(1.0 / gamma),
+    "matern32": lambda gamma: Matern(1.0 / gamma, nu=1.5),
+    "matern52": lambda gamma: Matern(1.0 / gamma, nu=2.5),
+    "rational_quadratic": lambda gamma: RationalQuadratic((2.0 * gamma) ** -0.5),
+    "cauchy": lambda gamma: Cauchy(gamma**-0.5),
+    "linear": lambda gamma: Linear(),
+    "cosine": lambda gamma: Cosine(),
+}
+_POLYNOMIAL = ("poly", "polynomial")
+
+#: Every name that :func:`resolve_kernel` takes.
+KERNEL_NAMES = (*_BY_GAMMA, *_POLYNOMIAL)
+
+_REFUSED = {
+    "sigmoid": "tanh(gamma x·z + coef0) is not positive semi-definite, so that no approximation here "
+    "is valid for it. Use 'rbf' or 'poly'",
+    "chi2": "the chi-squared kernels are not offered. Use 'laplacian', or pass the callable "
+    "sklearn.metrics.pairwise.chi2_kernel",
+    "additive_chi2": "it is not positive semi-definite. Use 'laplacian'",
+    "precomputed": "a stored n × n matrix is what gramian avoids. Pass the rows X and a kernel's name",
+}
+
+
+def resolve_kernel(
+    kernel: object,
+    *,
+    n_features: int,
+    gamma: float | None = None,
+    degree: int = 3,
+    coef0: float = 1.0,
+    kernel_params: Mapping[str, Any] | None = None,
+) -> Kernel:
+    """Return the kernel that an estimator's parameters describe.
+
+    A name stands for a formula in ``gamma``, as in ``sklearn.metrics.pairwise``: "rbf" (or
+    "gaussian") exp(−γ‖x−z‖₂²); "laplacian" exp(−γ‖x−z‖₁); "exponential" (or "matern12")
+    exp(−γ‖x−z‖₂); "matern32", "matern52" with lengthscale 1/γ; "rational_quadratic" 1/(1 + γ‖x−z‖²)
+    and "cauchy" the same; "poly" (or "polynomial") (γ x·z + coef0)^degree; "linear" x·z and "cosine",
+    which have no gamma and ignore it.
+
+    Parameters
+    ----------
+    kernel : a :class:`Kernel`, a name, or a callable f(X, Z) that returns the (n, m) block
+    n_features : columns of the data; ``gamma=None`` means 1/n_features
+    gamma : positive number; must be None for a :class:`Kernel` or a callable, which carry their own
+    degree, coef0 : of "poly" only
+    kernel_params : keyword arguments of a callable, bound in a copy
+
+    Returns
+    -------
+    Kernel
+
+    Raises
+    ------
+    InputError
+        For an unknown name, a parameter out of range, or one that does not go with ``kernel``.
+
+    >>> resolve_kernel("rbf", n_features=3, gamma=0.5)
+    Gaussian(lengthscale=1.0)
+    """
+    if gamma is not None:
+        _check_gamma(gamma)
+    if kernel_params is not None and (isinstance(kernel, Kernel | str) or not callable(kernel)):
+        raise InputError(
+            f"kernel_params={kernel_params!r} was given with kernel={kernel!r}, but it holds arguments of a "
+            "callable kernel. Pass kernel_params=None."
+        )
+    if isinstance(kernel, Kernel):
+        if gamma is not None:
+            raise InputError(
+                f"gamma={gamma!r} was given with {kernel!r}, but a Kernel instance carries its lengthscale. "
+                "Pass gamma=None, or a name such as kernel='rbf'."
+            )
+        return kernel
+    if isinstance(kernel, str):
+        return _by_name(kernel, n_features, gamma, degree, coef0)
+    if isinstance(kernel, type) and issubclass(kernel, Kernel):
+        raise InputError(
+            f"kernel={kernel.__name__} is a class; expected an instance. Pass kernel={kernel.__name__}()."
+        )
+    if not callable(kernel):
+        raise InputError(
+            f"kernel={kernel!r} has type {type(kernel).__name__}; expected a name such as 'rbf', a gramian "
+            "Kernel, or a callable f(X, Z) that returns an (n, m) array."
+        )
+    if gamma is not None:
+        raise InputError(
+            f"gamma={gamma!r} was given with a callable kernel, which has its own parameters. Pass "
+            f"gamma=None and kernel_params={{'gamma': {gamma!r}}}."
+        )
+    return FunctionKernel(_bound(kernel, kernel_params))
+
+
+def _by_name(name: str, n_features: int, gamma: float | None, degree: int, coef0: float) -> Kernel:
+    if name in _REFUSED:
+        raise InputError(f"kernel={name!r} is not available: {_REFUSED[name]}.")
+    if name not in KERNEL_NAMES:
+        names = ", ".join(repr(known) for known in sorted(KERNEL_NAMES))
+        raise InputError(
+            f"kernel={name!r} is not a known name.{did_you_mean(name, KERNEL_NAMES)} Give one of {names}, a "
+            "gramian Kernel, or a callable f(X, Z)."
+        )
+    value = 1.0 / n_features if gamma is None else float(gamma)
+    if name not in _POLYNOMIAL:
+        return _BY_GAMMA[name](value)
+    if isinstance(coef0, bool) or not isinstance(coef0, numbers.Real) or not 0 <= coef0 < float("inf"):
+        raise InputError(
+            f"coef0={coef0!r} is not a number of at least 0. Give coef0 >= 0, else the polynomial kernel is "
+            "not positive semi-definite."
+        )
+    return Polynomial(value**-0.5, degree=degree, offset=float(coef0))
+
+
+def _check_gamma(gamma: object) -> None:
+    try:
+        positive("gamma", gamma)
+    except InputError as error:
+        raise InputError(f"{error} gamma=None means 1/n_features.") from None
+
+
+def _bound(function: Callable[..., Any], params: Mapping[str, Any] | None) -> Callable[..., Any]:
+    if not params:
+        return function
+    if not isinstance(params, Mapping) or not all(isinstance(name, str) for name in params):
+        raise InputError(
+            f"kernel_params={params!r} is not a dict of argument names and values. Pass for example "
+            "kernel_params={'gamma': 0.5}."
+        )
+    return functools.partial(function, **params)
