@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -149,6 +150,33 @@ def test_factor_holds_the_factor_only():
     assert factor.nbytes == 8 * numbers
     # Pickled, each array is written out whole: views of a group's stack must not carry it along twice.
     assert len(pickle.dumps(factor, protocol=5)) < 8 * numbers + 30_000
+
+
+class Computed:
+    """Sums made when they are read, as a streaming trainer makes them."""
+
+    def __init__(self, forest: Forest):
+        self.forest = forest
+
+    def __len__(self):
+        return len(self.forest.ranks)
+
+    def __getitem__(self, node):
+        sums = NodeSums.zeros(self.forest, node, 1)
+        np.fill_diagonal(sums.gram, 2.0)
+        return sums
+
+
+def test_peak_memory_is_the_factor_and_a_few_nodes():
+    rank, root, leaves = 60, 120, 128
+    forest = Forest.from_levels([[root], [rank] * leaves], [[0] * leaves])
+    tracemalloc.start()
+    factor = ArrowheadFactor(forest, Computed(forest), 1.0)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    # In flight: a node's sums, two copies of its Gram matrix, two updates of the root.
+    flight = 8 * (rank * (rank + root) + 2 * rank**2 + 4 * root**2)
+    assert peak < factor.nbytes + flight + 100_000
 
 
 def test_jitter_is_reported():

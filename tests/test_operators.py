@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 import pickle
+import tracemalloc
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 import pytest
 import scipy.linalg as la
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from operator_market import (
+    MARKET,
+    N,
+    Stall,
+    block_sparse_core,
+    dense_psd_core,
+    global_and_blocks,
+    global_and_core,
+    psd,
+)
 
 from gramian._tiles import one_blas_thread
 from gramian.exceptions import AccuracyWarning, InputError, NumericalWarning
 from gramian.operators import BlockBasis, BlockOperator, CoupledCore
 from gramian.operators import basis as basis_module
-from gramian.operators import block as block_module
-
-N = 90  # rows of every operator but one_row
-ALPHAS = (1e-3, 1.0, 100.0)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -28,177 +34,6 @@ def _one_blas_thread():
     # Dense oracles of a few dozen rows are slower on two BLAS threads than on one.
     with one_blas_thread():
         yield
-
-
-@dataclass
-class Stall:
-    """One operator's ingredients, from which both the operator and its oracle are made."""
-
-    levels: list[BlockBasis]
-    core: CoupledCore | None = None
-
-    def operator(self, n_jobs: int = 1) -> BlockOperator:
-        return BlockOperator(self.levels, self.core, n_jobs=n_jobs)
-
-    def oracle(self, *, clip: bool = False) -> np.ndarray:
-        *upper, last = [level.to_dense() for level in self.levels]
-        core = np.eye(last.shape[1]) if self.core is None else self.core.to_dense()
-        coupled = last @ core @ last.T
-        if clip:
-            values, vectors = la.eigh(coupled)
-            coupled = (vectors * np.maximum(values, 0.0)) @ vectors.T
-        return coupled + sum(g @ g.T for g in upper)
-
-
-def rows_of(rng: np.random.Generator, sizes: list[int], n: int = N) -> list[np.ndarray]:
-    return np.split(rng.permutation(n)[: sum(sizes)], np.cumsum(sizes)[:-1])
-
-
-def basis(rng, rows, ranks, dtype, n: int = N) -> BlockBasis:
-    blocks = [rng.standard_normal((len(r), k)).astype(dtype) for r, k in zip(rows, ranks, strict=True)]
-    return BlockBasis(n, rows, blocks)
-
-
-def whole(rng, rank, dtype, n: int = N) -> BlockBasis:
-    return BlockBasis.whole(rng.standard_normal((n, rank)).astype(dtype))
-
-
-def psd(rng, size):
-    a = rng.standard_normal((size, size))
-    return a @ a.T / size
-
-
-def global_only(rng, dtype):
-    return Stall([whole(rng, 7, dtype)])
-
-
-def blocks_only(rng, dtype):
-    return Stall([basis(rng, rows_of(rng, [40, 30, 20]), [5, 3, 6], dtype)])
-
-
-def global_and_blocks(rng, dtype):
-    return Stall([whole(rng, 6, dtype), basis(rng, rows_of(rng, [40, 30, 20]), [5, 3, 6], dtype)])
-
-
-def tree(rng, dtype):
-    middle = rows_of(rng, [50, 40])
-    leaves = [middle[0][:20], middle[1][:15], middle[0][20:], middle[1][15:]]
-    return Stall(
-        [whole(rng, 4, dtype), basis(rng, middle, [3, 5], dtype), basis(rng, leaves, [2, 4, 3, 1], dtype)]
-    )
-
-
-def forest_without_a_root(rng, dtype):
-    return Stall(tree(rng, dtype).levels[1:])
-
-
-def dense_psd_core(rng, dtype):
-    core = CoupledCore(psd(rng, 12), (4, 3, 5), psd=True)
-    return Stall([basis(rng, rows_of(rng, [40, 30, 20]), [4, 3, 5], dtype)], core)
-
-
-def dense_core_of_unknown_sign(rng, dtype):
-    stall = dense_psd_core(rng, dtype)
-    return Stall(stall.levels, CoupledCore(stall.core.to_dense(), stall.core.ranks))
-
-
-def indefinite_core(rng, dtype):
-    a = rng.standard_normal((12, 12))
-    return Stall(dense_psd_core(rng, dtype).levels, CoupledCore(a + a.T, (4, 3, 5)))
-
-
-def block_sparse_core(rng, dtype):
-    blocks = {(0, 0): 5 * np.eye(4), (1, 1): 6 * np.eye(3), (2, 2): 7 * np.eye(5)}
-    blocks[0, 2] = 0.3 * rng.standard_normal((4, 5))
-    return Stall(dense_psd_core(rng, dtype).levels, CoupledCore(blocks, (4, 3, 5), psd=True))
-
-
-def global_and_core(rng, dtype):
-    stall = dense_psd_core(rng, dtype)
-    return Stall([whole(rng, 6, dtype), *stall.levels], stall.core)
-
-
-def global_and_indefinite_core(rng, dtype):
-    stall = indefinite_core(rng, dtype)
-    return Stall([whole(rng, 6, dtype), *stall.levels], stall.core)
-
-
-def tree_and_core(rng, dtype):
-    stall = tree(rng, dtype)
-    return Stall(stall.levels, CoupledCore(psd(rng, 10), (2, 4, 3, 1), psd=True))
-
-
-def ranks_zero(rng, dtype):
-    return Stall([whole(rng, 3, dtype), basis(rng, rows_of(rng, [40, 30, 20]), [0, 3, 0], dtype)])
-
-
-def core_with_ranks_zero(rng, dtype):
-    stall = ranks_zero(rng, dtype)
-    return Stall(stall.levels[1:], CoupledCore(psd(rng, 3), (0, 3, 0), psd=True))
-
-
-def all_ranks_zero(rng, dtype):
-    return Stall([whole(rng, 0, dtype), basis(rng, rows_of(rng, [60, 30]), [0, 0], dtype)])
-
-
-def fewer_rows_than_rank(rng, dtype):
-    return Stall([whole(rng, 4, dtype), basis(rng, rows_of(rng, [84, 5, 1]), [3, 9, 2], dtype)])
-
-
-def core_with_fewer_rows_than_rank(rng, dtype):
-    stall = fewer_rows_than_rank(rng, dtype)
-    return Stall(stall.levels[1:], CoupledCore(psd(rng, 14), (3, 9, 2), psd=True))
-
-
-def more_columns_than_rows(rng, dtype):
-    return Stall([whole(rng, 120, dtype)])
-
-
-def empty_block_and_uncovered_rows(rng, dtype):
-    return Stall([whole(rng, 3, dtype), basis(rng, rows_of(rng, [40, 0, 20]), [4, 2, 3], dtype)])
-
-
-def core_over_some_rows(rng, dtype):
-    stall = empty_block_and_uncovered_rows(rng, dtype)
-    return Stall(stall.levels, CoupledCore(psd(rng, 9), (4, 2, 3), psd=True))
-
-
-def repeated_columns(rng, dtype):
-    g = rng.standard_normal((N, 3)).astype(dtype)
-    rows = rows_of(rng, [50, 40])
-    core = CoupledCore(psd(rng, 12), (6, 6), psd=True)
-    return Stall([BlockBasis(N, rows, [np.hstack([g[r], g[r]]) for r in rows])], core)
-
-
-def one_row(rng, dtype):
-    rows = [np.array([0])]
-    return Stall([whole(rng, 1, dtype, 1), BlockBasis(1, rows, [np.ones((1, 1), dtype)])])
-
-
-MARKET: list[Callable[..., Stall]] = [
-    global_only,
-    blocks_only,
-    global_and_blocks,
-    tree,
-    forest_without_a_root,
-    dense_psd_core,
-    dense_core_of_unknown_sign,
-    indefinite_core,
-    block_sparse_core,
-    global_and_core,
-    global_and_indefinite_core,
-    tree_and_core,
-    ranks_zero,
-    core_with_ranks_zero,
-    all_ranks_zero,
-    fewer_rows_than_rank,
-    core_with_fewer_rows_than_rank,
-    more_columns_than_rows,
-    empty_block_and_uncovered_rows,
-    core_over_some_rows,
-    repeated_columns,
-    one_row,
-]
 
 
 @pytest.fixture(params=["float64", "float32"])
@@ -209,6 +44,9 @@ def dtype(request):
 @pytest.fixture(params=MARKET, ids=lambda f: f.__name__)
 def stall(request, dtype) -> Stall:
     return request.param(np.random.default_rng(7), dtype)
+
+
+ALPHAS = (1e-3, 1.0, 100.0)
 
 
 def close(got, want, scale=None, rel=1e-9):
@@ -419,6 +257,25 @@ def test_a_hopeless_alpha_warns():
         op.solve(rng.standard_normal(N), 1e-10)
 
 
+def test_memory_does_not_grow_by_a_copy_of_the_bases():
+    n, rank = 100_000, 40
+    g = np.zeros((n, rank), np.float32)
+    g[np.arange(n), np.arange(n) % rank] = 1.0
+    op, y = BlockOperator.from_parts(n, G=g, n_jobs=1), np.ones(n)
+    tracemalloc.start()
+    try:
+        _ = op @ y
+        product = tracemalloc.get_traced_memory()[1]
+        op.solve(y, 1.0)
+        solve = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    tile, vector = 3 * 8 * 4096 * rank, y.nbytes
+    assert product < tile + 4 * vector
+    assert solve < tile + 10 * vector
+    assert solve < op.nbytes
+
+
 def test_float32_blocks_are_summed_in_float64():
     g = np.full((200_001, 1), 1.0 + 2.0**-20, np.float32)
     op = BlockOperator.from_parts(len(g), G=g, n_jobs=1)
@@ -447,86 +304,3 @@ def test_random_nested_levels(seed, depth, with_core):
     np.testing.assert_allclose(
         op.logdet(0.1), np.linalg.slogdet(k + 0.1 * np.eye(n))[1], rtol=1e-9, atol=1e-8
     )
-
-
-def two_blocks(n: int = 4) -> BlockBasis:
-    return BlockBasis(n, [np.array([0, 1]), np.array([2, 3])], [np.ones((2, 1)), np.ones((2, 1))])
-
-
-BAD_BASES = {
-    r"rows has 1 row sets, but blocks has 2 arrays": lambda: BlockBasis(4, [[0]], [np.ones((1, 1))] * 2),
-    r"rows has numbers from 0 to 4, but the operator has 4 rows": lambda: BlockBasis(
-        4, [[0, 4]], [np.ones((2, 1))]
-    ),
-    r"Row 2 is in more than one place": lambda: BlockBasis(
-        4, [[0, 2], [2]], [np.ones((2, 1)), np.ones((1, 1))]
-    ),
-    r"Block 0 has dtype int64, but a basis is float32 or float64": lambda: BlockBasis.whole(
-        np.ones((2, 1), int)
-    ),
-    r"Block 0 has shape \(3, 1\), but its row set has 2 rows": lambda: BlockBasis(
-        4, [[0, 1]], [np.ones((3, 1))]
-    ),
-}
-
-
-@pytest.mark.parametrize("text", BAD_BASES)
-def test_bad_bases(text):
-    with pytest.raises(InputError, match=text):
-        BAD_BASES[text]()
-
-
-BAD_OPERATORS = {
-    r"levels is empty": lambda: BlockOperator([]),
-    r"different numbers of rows: \[4, 5\]": lambda: BlockOperator([two_blocks(), two_blocks(5)]),
-    r"core has ranks \(2,\), but the blocks of the last level have \(1, 1\)": lambda: BlockOperator(
-        [two_blocks()], CoupledCore(np.eye(2), (2,))
-    ),
-    r"Block 0 of level 1 has rows in 2 places of level 0 \(blocks \[0, 1\]": lambda: BlockOperator(
-        [two_blocks(), BlockBasis.whole(np.ones((4, 1)))]
-    ),
-    r"Block 0 of level 1 has rows in 1 places of level 0 \(blocks \[-1\]": lambda: BlockOperator(
-        [two_blocks(5), BlockBasis(5, [[4]], [np.ones((1, 1))])]
-    ),
-    r"G has shape \(3, 1\); pass shape \(4, rank\)": lambda: BlockOperator.from_parts(4, G=np.ones((3, 1))),
-    r"rows and W go together": lambda: BlockOperator.from_parts(4, rows=[[0]]),
-    r"levels is empty. Pass at least one": lambda: BlockOperator.from_parts(4),
-    r"n_jobs=0": lambda: BlockOperator([two_blocks()], n_jobs=0),
-}
-
-
-@pytest.mark.parametrize("text", BAD_OPERATORS)
-def test_bad_operators(text):
-    with pytest.raises(InputError, match=text):
-        BAD_OPERATORS[text]()
-
-
-BAD_CALLS = {
-    r"The right operand has shape \(3,\), but the operator is 4 × 4": lambda op: op @ np.ones(3),
-    r"The right operand has shape \(4, 1, 1\)": lambda op: op @ np.ones((4, 1, 1)),
-    r"The right operand has dtype complex128; pass real numbers": lambda op: op @ np.ones(4, complex),
-    r"y has shape \(2, 2\), but the operator is 4 × 4": lambda op: op.solve(np.ones((2, 2)), 1.0),
-    r"y has dtype <U1; pass real numbers": lambda op: op.solve(np.array(list("abcd")), 1.0),
-    r"y contains NaN or infinity": lambda op: op.solve(np.array([1.0, np.nan, 0, 0]), 1.0),
-    r"alpha=0 must be a positive, finite number": lambda op: op.solve(np.ones(4), 0),
-    r"alpha=-1.0 must be": lambda op: op.logdet(-1.0),
-    r"alpha=nan must be": lambda op: op.solve(np.ones(4), float("nan")),
-    r"alpha=None must be": lambda op: op.logdet(None),
-    r"rows has numbers from -1 to 2; pass numbers from 0 to 3": lambda op: op.entries([-1, 2], [0]),
-    r"cols has dtype float64 and 1 dimensions": lambda op: op.entries([0], [0.5]),
-    r"Block 2 does not exist: the last level has blocks 0 to 1": lambda op: op.block(2),
-}
-
-
-@pytest.mark.parametrize("text", BAD_CALLS)
-def test_bad_calls(text):
-    with pytest.raises(InputError, match=text):
-        BAD_CALLS[text](BlockOperator([two_blocks()]))
-
-
-def test_to_dense_is_guarded(monkeypatch):
-    monkeypatch.setattr(block_module, "DENSE_LIMIT", 3)
-    op = BlockOperator([two_blocks()])
-    with pytest.raises(InputError, match=r"to_dense\(\) would need 128 B for 4 × 4 numbers"):
-        op.to_dense()
-    assert op.to_dense(force=True).shape == (4, 4)

@@ -27,6 +27,7 @@ from gramian.solvers.arrowhead import ArrowheadFactor, Forest, NodeSums
 from gramian.solvers.core import CoupledCore
 from gramian.solvers.coupled import CoupledSystem
 from gramian.solvers.solution import Solution, Status, relative_residual
+from gramian.solvers.threads import blas_for
 
 
 class Algebra(ABC):
@@ -257,13 +258,13 @@ class WoodburyAlgebra(Algebra):
     def eigenvalues(self) -> Float64Array:
         # [G | Q] = [Q | Q⊥] [[P, I], [T, 0]] with TᵀT = H: K̃ has the spectrum of the small middle.
         p, h = self._summed()
-        t, _ = gram_factor(h)
-        size = len(p) + len(t)
-        require_direct("The eigenvalues", size, self._direct_limit)
-        joined = np.concatenate([p, t])
-        middle = joined @ joined.T
-        middle[: len(p), : len(p)] += self._coupled.system.to_dense()
-        return np.asarray(la.eigvalsh(middle, check_finite=False), np.float64)
+        with blas_for(len(p) + len(h)):
+            t, _ = gram_factor(h)
+            require_direct("The eigenvalues", len(p) + len(t), self._direct_limit)
+            joined = np.concatenate([p, t])
+            middle = joined @ joined.T
+            middle[: len(p), : len(p)] += self._coupled.system.to_dense()
+            return np.asarray(la.eigvalsh(middle, check_finite=False), np.float64)
 
     def _solve_once(self, y: Float64Array, alpha: float) -> tuple[Float64Array, Solution]:
         first = self._coupled.solve(y, alpha)
@@ -288,7 +289,9 @@ class WoodburyAlgebra(Algebra):
             capacity = p.T @ self._coupled.system.solve(p, alpha).value + h / alpha
             capacity = (capacity + capacity.T) / 2
             capacity.flat[:: len(capacity) + 1] += 1.0
-            self._capacity = alpha, *cholesky_lower(capacity, "the capacity matrix I + GᵀM⁻¹G")
+            with blas_for(len(capacity)):
+                found = cholesky_lower(capacity, "the capacity matrix I + GᵀM⁻¹G")
+            self._capacity = alpha, *found
         return self._capacity[1:]
 
     def _summed(self) -> tuple[Float64Array, Float64Array]:

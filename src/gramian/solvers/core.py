@@ -95,6 +95,11 @@ class CoupledCore:
             return self._blocks[t, s].T
         return np.zeros((self.ranks[s], self.ranks[t]))
 
+    @property
+    def is_dense(self) -> bool:
+        """Whether C is stored whole."""
+        return self._dense is not None
+
     def is_zero(self, s: int, t: int) -> bool:
         """Whether C_st is left out of a block-sparse core."""
         return self._dense is None and (min(s, t), max(s, t)) not in self._blocks

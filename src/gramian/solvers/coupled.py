@@ -22,6 +22,7 @@ from gramian.solvers.checks import positive_alpha
 from gramian.solvers.core import CoupledCore
 from gramian.solvers.krylov import conjugate_gradient
 from gramian.solvers.solution import Solution, Status, relative_residual
+from gramian.solvers.threads import blas_for
 
 #: Largest R' that is solved by a dense factorisation (800 MB for S); beyond it conjugate gradients.
 DIRECT_LIMIT = 10_000
@@ -145,14 +146,16 @@ class CoupledSystem:
     def eigenvalues(self) -> Float64Array:
         """Return the eigenvalues of S as built, ascending, none clipped."""
         self._require_direct("The eigenvalues")
-        values = la.eigvalsh(self.to_dense(), check_finite=False, overwrite_a=True)
+        with blas_for(self.size):
+            values = la.eigvalsh(self.to_dense(), check_finite=False, overwrite_a=True)
         return np.asarray(values, np.float64)
 
     def eigh(self) -> tuple[Float64Array, Float64Array]:
         """Return the eigenvalues of S, ascending and clipped at 0, and the vectors; cached."""
         if self._eigh is None:
             self._require_direct("The eigendecomposition")
-            values, vectors = la.eigh(self.to_dense(), driver="evd", check_finite=False, overwrite_a=True)
+            with blas_for(self.size):
+                values, vectors = la.eigh(self.to_dense(), driver="evd", check_finite=False, overwrite_a=True)
             values, self._clipped = clip_negative(values, "the coupled system S = T C Tᵀ")
             self._eigh = values, vectors
         return self._eigh
@@ -181,6 +184,20 @@ class CoupledSystem:
         b = self.stack(right)
         if self.size > self.direct_limit:
             return self._solve_iteratively(b, alpha, tol, max_iterations)
+        with blas_for(self.size):
+            return self._solve_directly(b, alpha)
+
+    def logdet(self, alpha: float, n_rows: int | None = None) -> float:
+        """Return log det(S + alpha·I), or of the n_rows × n_rows matrix Q S Qᵀ + alpha·I."""
+        alpha = positive_alpha(alpha)
+        self._require_direct("The log-determinant")
+        rest = 0.0 if n_rows is None else (n_rows - self.size) * float(np.log(alpha))
+        if self.core.psd and self._eigh is None:
+            with blas_for(self.size):
+                return rest + 2.0 * float(np.log(np.diag(self._factor(alpha)[0])).sum())
+        return rest + float(np.log(self.eigh()[0] + alpha).sum())
+
+    def _solve_directly(self, b: Float64Array, alpha: float) -> Solution:
         if self.core.psd and self._eigh is None:
             lower, jitter = self._factor(alpha)
             x = la.cho_solve((lower, True), b, check_finite=False)
@@ -194,15 +211,6 @@ class CoupledSystem:
             residual = b - vectors @ (coefficients.T * values).T - alpha * x
         return Solution(x, Status.DIRECT, 0, relative_residual(residual, b), self._clipped, jitter)
 
-    def logdet(self, alpha: float, n_rows: int | None = None) -> float:
-        """Return log det(S + alpha·I), or of the n_rows × n_rows matrix Q S Qᵀ + alpha·I."""
-        alpha = positive_alpha(alpha)
-        self._require_direct("The log-determinant")
-        rest = 0.0 if n_rows is None else (n_rows - self.size) * float(np.log(alpha))
-        if self.core.psd and self._eigh is None:
-            return rest + 2.0 * float(np.log(np.diag(self._factor(alpha)[0])).sum())
-        return rest + float(np.log(self.eigh()[0] + alpha).sum())
-
     def _factor(self, alpha: float) -> tuple[Float64Array, float]:
         # The last alpha only: a path over alpha is what eigh() is for.
         if self._cholesky is None or self._cholesky[0] != alpha:
@@ -215,13 +223,15 @@ class CoupledSystem:
     def _solve_iteratively(
         self, b: Float64Array, alpha: float, tol: float | None, max_iterations: int
     ) -> Solution:
-        return conjugate_gradient(
-            lambda v: self.multiply(v) + alpha * v,
-            b,
-            precondition=self._block_jacobi(alpha),
-            tol=float(np.sqrt(unit_roundoff(np.float64))) if tol is None else tol,
-            max_iterations=max_iterations,
-        )
+        # Products with a block-sparse core are only as large as its blocks.
+        with blas_for(self.size if self.core.is_dense else max(self.core.ranks, default=0)):
+            return conjugate_gradient(
+                lambda v: self.multiply(v) + alpha * v,
+                b,
+                precondition=self._block_jacobi(alpha),
+                tol=float(np.sqrt(unit_roundoff(np.float64))) if tol is None else tol,
+                max_iterations=max_iterations,
+            )
 
     def _block_jacobi(self, alpha: float) -> Callable[[Float64Array], Float64Array]:
         # Clipped eigenvalues keep each inverse positive definite, whatever the core.
