@@ -1,13 +1,56 @@
 """gramian: kernel machines on a memory budget."""
 
+from gramian.estimators.approximations import MEKA, MultiResolution
+from gramian.estimators.ridge import KernelRidge, KernelRidgeClassifier
+from gramian.exceptions import (
+    AccuracyWarning,
+    BudgetError,
+    GramianError,
+    InputError,
+    MissingPackageError,
+    ModelFileError,
+    NumericalWarning,
+)
 from gramian.kernels import (
     Cauchy,
     Cosine,
     Exponential,
+    FunctionKernel,
     Gaussian,
+    Kernel,
     Laplacian,
     Linear,
     Matern,
     Polynomial,
     RationalQuadratic,
 )
+from gramian.operators.block import BlockOperator
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "MEKA",
+    "AccuracyWarning",
+    "BlockOperator",
+    "BudgetError",
+    "Cauchy",
+    "Cosine",
+    "Exponential",
+    "FunctionKernel",
+    "Gaussian",
+    "GramianError",
+    "InputError",
+    "Kernel",
+    "KernelRidge",
+    "KernelRidgeClassifier",
+    "Laplacian",
+    "Linear",
+    "MEKA",
+    "Matern",
+    "MissingPackageError",
+    "ModelFileError",
+    "MultiResolution",
+    "NumericalWarning",
+    "Polynomial",
+    "RationalQuadratic",
+]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gramian._typing import IntArray, Rows
+from gramian._typing import Array, IntArray, Rows
 from gramian.approximation.features import FeatureMap
 from gramian.data.source import RowSource, sample_rows
 from gramian.engine import Engine
@@ -25,10 +25,26 @@ class Builder(ABC):
     """
 
     partition: str
-    n_leaves: int
-    nested_levels: int
-    landmarks_per_block: int
-    root_landmarks: int
+
+    @property
+    @abstractmethod
+    def n_leaves(self) -> int:
+        """Leaf blocks that are asked for."""
+
+    @property
+    @abstractmethod
+    def nested_levels(self) -> int:
+        """Levels of the partition."""
+
+    @property
+    @abstractmethod
+    def landmarks_per_block(self) -> int:
+        """Landmarks of a block before its number of rows bounds them; 0 without blocks."""
+
+    @property
+    @abstractmethod
+    def root_landmarks(self) -> int:
+        """Landmarks of the global basis; 0 without one."""
 
     @abstractmethod
     def assemble(
@@ -57,10 +73,14 @@ class Builder(ABC):
         rng: np.random.Generator,
         engine: Engine,
         sample_size: int | None = None,
+        weights: Array | None = None,
     ) -> FeatureMap:
-        """Draw the sample, fit the partition and assemble. One random read of the sampled rows."""
+        """Draw the sample, fit the partition and assemble. One random read of the sampled rows.
+
+        Rows of weight 0 are not drawn: they have no part in the model.
+        """
         size = self.sample_size(source.shape[0]) if sample_size is None else sample_size
-        sample, _ = sample_rows(source, size, rng)
+        sample = _draw(source, size, rng, weights)
         partition = fit_partition(
             as_float(sample, dtype),
             self.n_leaves,
@@ -69,6 +89,15 @@ class Builder(ABC):
             rng=rng,
         )
         return self.assemble(sample, partition, kernel, dtype=dtype, rng=rng, engine=engine)
+
+
+def _draw(source: RowSource, size: int, rng: np.random.Generator, weights: Array | None) -> Rows:
+    if weights is None or (weights > 0).all():
+        return sample_rows(source, size, rng)[0]
+    usable = np.flatnonzero(weights > 0)
+    if size < len(usable):
+        usable = np.sort(rng.choice(usable, size, replace=False))
+    return source.take(usable)
 
 
 def as_float(rows: Rows, dtype: Any) -> Rows:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -83,17 +84,19 @@ class FeatureMap:
         return features
 
 
-def forest_of(partition: Partition, ranks: Sequence[Sequence[int]], *, root: bool) -> Forest:
-    """Return the forest of a partition's levels, below a root where ``root`` is true.
+def forest_of(
+    partition: Partition, ranks: Sequence[Sequence[int]], *, root: bool, blocks: bool = True
+) -> Forest:
+    """Return the forest of a partition's levels (``blocks``), below a root where ``root`` is true.
 
     ``ranks`` has one list per level: the root's (where there is one), each coarser level's, the
     leaves'.
     """
-    levels = [*partition.ancestors, np.arange(partition.n_blocks)]
+    levels = [*partition.ancestors, np.arange(partition.n_blocks)] if blocks else []
     if root:
         levels = [np.zeros(partition.n_blocks, np.intp), *levels]
     parents = []
-    for above, below in zip(levels[:-1], levels[1:]):
+    for above, below in pairwise(levels):
         first = np.unique(below, return_index=True)[1]
         parents.append([int(above[leaf]) for leaf in first])
     return Forest.from_levels(ranks, parents)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
 from gramian._typing import Array, IntArray
-from gramian.solvers.arrowhead import Forest
 
 #: Rows of one unit: enough to keep the GEMM busy, few enough that its features stay in cache.
 UNIT_ROWS = 1024
@@ -30,9 +30,7 @@ class Unit:
     levels: tuple[tuple[Segment, ...], ...]
 
 
-def units_by_leaf(
-    labels: IntArray, forest: Forest, leaf_levels: Array, unit_rows: int = UNIT_ROWS
-) -> Iterator[Unit]:
+def units_by_leaf(labels: IntArray, leaf_levels: Array, unit_rows: int = UNIT_ROWS) -> Iterator[Unit]:
     """Cut a chunk into units of at most ``unit_rows`` rows, sorted by leaf.
 
     ``leaf_levels[l, b]`` is the node of level l above (or at) leaf b. The cut depends on the labels
@@ -48,4 +46,4 @@ def units_by_leaf(
 def _segments(nodes: IntArray) -> tuple[Segment, ...]:
     cuts = np.flatnonzero(np.diff(nodes)) + 1
     bounds = [0, *cuts.tolist(), len(nodes)]
-    return tuple(Segment(int(nodes[a]), slice(a, b)) for a, b in zip(bounds[:-1], bounds[1:]))
+    return tuple(Segment(int(nodes[a]), slice(a, b)) for a, b in pairwise(bounds))

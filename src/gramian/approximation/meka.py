@@ -6,7 +6,7 @@ Source: Si, Hsieh and Dhillon 2014/2017, Algorithm 1; the projection core is DES
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -49,13 +49,21 @@ class MEKABuilder(Builder):
     rank_rule: str = "equal"
     landmarks: Landmarks | Sequence[Array] = "kmeans"
     partition: str = "kmeans"
-    nested_levels: int = field(default=1, init=False)
-    root_landmarks: int = field(default=0, init=False)
 
     @property
     def n_leaves(self) -> int:
         """Blocks that are asked for."""
         return self.n_blocks
+
+    @property
+    def nested_levels(self) -> int:
+        """One: the blocks."""
+        return 1
+
+    @property
+    def root_landmarks(self) -> int:
+        """None: blocks are coupled by the core."""
+        return 0
 
     @property
     def landmarks_per_block(self) -> int:

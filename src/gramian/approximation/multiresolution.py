@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from gramian._random import children
-from gramian._typing import Rows
+from gramian._typing import IntArray, Rows
 from gramian.approximation.basis import BasisBuilder, NystromBasis
 from gramian.approximation.builder import Builder, block_members, choose_landmarks
 from gramian.approximation.features import FeatureMap, forest_of
@@ -84,18 +84,26 @@ class MultiResolutionBuilder(Builder):
         levels = [*partition.ancestors, np.arange(partition.n_blocks)] if self.n_levels > 1 else []
         for level in levels:
             first_leaf = np.unique(level, return_index=True)[1]
-            members = block_members(level[labels], len(first_leaf))
-            streams = children(rng, len(first_leaf))
+            tasks = zip(
+                block_members(level[labels], len(first_leaf)),
+                children(rng, len(first_leaf)),
+                [paths[leaf] for leaf in first_leaf],
+                strict=True,
+            )
 
-            def build(node: int) -> NystromBasis:
-                rows = sample[members[node]]
-                local = choose_landmarks(rows, self.landmarks_per_block, self._local, streams[node])
-                return BasisBuilder(kernel, dtype, paths[first_leaf[node]]).build(local, self.rank)
+            def build(
+                task: tuple[IntArray, np.random.Generator, tuple[NystromBasis, ...]],
+            ) -> NystromBasis:
+                members, stream, above = task
+                rows = sample[members]
+                local = choose_landmarks(rows, self.landmarks_per_block, self._local, stream)
+                return BasisBuilder(kernel, dtype, above).build(local, self.rank)
 
-            made = list(engine.map(build, range(len(first_leaf))))
+            made = list(engine.map(build, tasks))
             bases.append(made)
             paths = [(*path, made[node]) for path, node in zip(paths, level, strict=True)]
-        forest = forest_of(partition, [[b.rank for b in level] for level in bases], root=True)
+        ranks = [[b.rank for b in level] for level in bases]
+        forest = forest_of(partition, ranks, root=True, blocks=self.n_levels > 1)
         nodes = tuple(b for level in bases for b in level)
         return FeatureMap(kernel, partition, forest, nodes, None, np.dtype(dtype))
 

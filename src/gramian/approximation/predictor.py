@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from gramian._typing import Array, Float64Array, FloatArray
+from gramian._typing import Array, Float64Array, FloatArray, Rows
 from gramian.approximation.features import FeatureMap
 from gramian.approximation.grouping import Unit, units_by_leaf
 from gramian.data.source import RowSource, row_blocks
 from gramian.engine import Engine
 from gramian.kernels.columns import Columns
 from gramian.partition import Partition
-from gramian.solvers.arrowhead import Forest
 
 
 @dataclass(frozen=True)
@@ -28,7 +27,6 @@ class Predictor:
     """
 
     partition: Partition
-    forest: Forest
     leaf_levels: Array
     columns: tuple[Columns, ...]
     weights: tuple[tuple[FloatArray, ...], ...]
@@ -39,18 +37,29 @@ class Predictor:
         """Type of the kernel tiles."""
         return self.columns[0].dtype
 
-    def __call__(self, source: RowSource, *, engine: Engine, chunk_rows: int) -> Float64Array:
-        """Return predictions of shape (n, outputs). Time O(n (route + m d + m outputs))."""
-        out = np.zeros((source.shape[0], self.n_outputs))
-        for where, rows in row_blocks(source, chunk_rows):
-            labels = self.partition.route(rows, engine)
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the folded weights."""
+        return sum(w.nbytes for level in self.weights for w in level)
 
-            def work(unit: Unit) -> tuple[Unit, Float64Array]:
-                return unit, self._unit(rows[unit.rows], unit, labels[unit.rows])
+    def chunk(self, rows: Rows, engine: Engine) -> Float64Array:
+        """Return predictions for rows in memory, shape (rows, outputs)."""
+        out = np.zeros((rows.shape[0], self.n_outputs))
+        labels = self.partition.route(rows, engine)
 
-            for unit, values in engine.map(work, units_by_leaf(labels, self.forest, self.leaf_levels)):
-                out[where.start + unit.rows] = values
+        def work(unit: Unit) -> tuple[Unit, Float64Array]:
+            return unit, self._unit(rows[unit.rows], unit, labels[unit.rows])
+
+        for unit, values in engine.map(work, units_by_leaf(labels, self.leaf_levels)):
+            out[unit.rows] = values
         return out
+
+    def blocks(
+        self, source: RowSource, *, engine: Engine, chunk_rows: int
+    ) -> Iterator[tuple[slice, Float64Array]]:
+        """Yield (rows, predictions) chunk by chunk. Time O(n (route + m d + m outputs))."""
+        for where, rows in row_blocks(source, chunk_rows):
+            yield where, self.chunk(rows, engine)
 
     def _unit(self, X: Any, unit: Unit, leaves: Array) -> Float64Array:
         values = np.zeros((len(unit.rows), self.n_outputs))
@@ -90,7 +99,6 @@ def fold(features: FeatureMap, beta: Sequence[Float64Array]) -> Predictor:
             weights[level].append((basis.vectors @ own).astype(features.dtype))
     return Predictor(
         features.partition,
-        forest,
         features.leaf_levels,
         tuple(n.columns for n in features.nodes),
         tuple(tuple(level) for level in weights),

@@ -29,7 +29,7 @@ def sampled_core(
     streams: Sequence[np.random.Generator],
     engine: Engine,
 ) -> CoupledCore:
-    r"""Return C_st = H_s K(v_s, v_t) H_tᵀ, H = (WᵀW + μI)⁻¹ Wᵀ, with ``n_rows`` sampled rows v_s per block.
+    r"""Return C_st = H_s K(v_s, v_t) H_tᵀ, H = (WᵀW + μI)⁻¹ Wᵀ, for n_rows rows v_s.
 
     With whitened bases the true core has C_ss = I and ‖C_st‖₂ ≤ 1, a prior of unit size, and each sampled
     entry carries noise of the order of what the basis leaves of the diagonal, so that the ridge is

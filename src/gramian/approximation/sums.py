@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gramian._typing import Array, Float64Array, FloatArray, Rows
+from gramian._typing import Array, FloatArray, Rows
 from gramian.approximation.features import FeatureMap
 from gramian.approximation.grouping import Unit, units_by_leaf
 from gramian.data.source import RowSource, row_blocks
 from gramian.engine import Engine
 from gramian.solvers.arrowhead import NodeSums
 
-Progress = Callable[[int], None]
+Progress = Callable[[int], object]
 
 
 @dataclass
@@ -44,25 +44,29 @@ def accumulate(
     """
     n_outputs = targets.shape[1]
     forest = features.forest
-    coupled = features.core is not None
     sums = [NodeSums.zeros(forest, node, n_outputs) for node in range(len(forest.ranks))]
     for where, rows in row_blocks(source, chunk_rows):
-        labels = features.partition.route(rows, engine)
-        y, w = targets[where], None if weights is None else weights[where]
-
-        def work(unit: Unit) -> list[_UnitSums]:
-            return _unit_sums(features, rows[unit.rows], unit, y, w)
-
-        for parts in engine.map(work, units_by_leaf(labels, forest, features.leaf_levels)):
+        w = None if weights is None else weights[where]
+        for parts in _chunk_sums(features, rows, targets[where], w, engine):
             for part in parts:
                 total = sums[part.node]
                 total.gram += part.gram
                 total.rhs += part.rhs
-                if not coupled and part.cross.shape[1]:
-                    total.cross += part.cross
+                total.cross += part.cross
         if progress is not None:
             progress(rows.shape[0])
     return sums
+
+
+def _chunk_sums(
+    features: FeatureMap, rows: Rows, targets: Array, weights: Array | None, engine: Engine
+) -> Iterator[list[_UnitSums]]:
+    labels = features.partition.route(rows, engine)
+
+    def work(unit: Unit) -> list[_UnitSums]:
+        return _unit_sums(features, rows[unit.rows], unit, targets, weights)
+
+    return engine.map(work, units_by_leaf(labels, features.leaf_levels))
 
 
 def _unit_sums(
@@ -90,15 +94,14 @@ def leaf_blocks(
 ) -> Iterator[tuple[Array, Unit, FloatArray]]:
     """Yield (row numbers of the unit, unit, path features) over all rows, in unit order."""
     for where, rows in row_blocks(source, chunk_rows):
-        labels = features.partition.route(rows, engine)
-
-        def work(unit: Unit) -> tuple[Unit, FloatArray]:
-            return unit, features.unit_features(rows[unit.rows], unit)
-
-        for unit, F in engine.map(work, units_by_leaf(labels, features.forest, features.leaf_levels)):
+        for unit, F in _chunk_features(features, rows, engine):
             yield where.start + unit.rows, unit, F
 
 
-def grams(sums: list[NodeSums]) -> list[Float64Array]:
-    """Return the blocks A_s = W_sᵀW_s of a coupled core's sums."""
-    return [s.gram for s in sums]
+def _chunk_features(features: FeatureMap, rows: Rows, engine: Engine) -> Iterator[tuple[Unit, FloatArray]]:
+    labels = features.partition.route(rows, engine)
+
+    def work(unit: Unit) -> tuple[Unit, FloatArray]:
+        return unit, features.unit_features(rows[unit.rows], unit)
+
+    return engine.map(work, units_by_leaf(labels, features.leaf_levels))

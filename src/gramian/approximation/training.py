@@ -1,0 +1,154 @@
+"""Kernel ridge regression by one pass of streaming sums, for any approximation."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gramian._numerics import ridge_tolerance
+from gramian._typing import Array, Float64Array
+from gramian.approximation.features import FeatureMap
+from gramian.approximation.plan import Plan
+from gramian.approximation.predictor import Predictor, fold
+from gramian.approximation.sums import Progress, accumulate
+from gramian.data.source import RowSource
+from gramian.engine import Engine
+from gramian.exceptions import AccuracyWarning
+from gramian.kernels.base import Kernel
+from gramian.solvers.arrowhead import ArrowheadFactor, NodeSums, multiply
+from gramian.solvers.coupled import ridge_coefficients
+from gramian.solvers.solution import Solution, Status, relative_residual
+
+
+@dataclass(frozen=True)
+class RidgeFit:
+    """A trained model and how it came about."""
+
+    predictor: Predictor
+    solution: Solution
+    plan: Plan
+    rank: int
+
+
+def train_ridge(
+    source: RowSource,
+    targets: Array,
+    weights: Array | None,
+    kernel: Kernel,
+    alpha: float,
+    plan: Plan,
+    *,
+    rng: np.random.Generator,
+    engine: Engine,
+    progress: Progress | None = None,
+) -> RidgeFit:
+    r"""Minimise Σ w_i ‖y_i − f(x_i)‖² + alpha ‖f‖² over the approximation's functions.
+
+    One random read of the sample, one pass over the rows, then the exact solve of
+    (FᵀΩF + alpha·I) β = FᵀΩy by elimination (nested bases) or of β = C (A C + alpha·I)⁻¹ b (coupled core).
+    The residual of that system is recomputed and warned about where it exceeds its tolerance. Time and
+    memory: as the plan says, memory independent of n.
+    """
+    clock = _Clock()
+    dtype = np.dtype(plan.dtype)
+    features = plan.builder.build(
+        source, kernel, dtype=dtype, rng=rng, engine=engine, sample_size=plan.sample_rows, weights=weights
+    )
+    clock.lap("bases", features.nbytes)
+    sums = accumulate(
+        features, source, targets, weights, chunk_rows=plan.chunk_rows, engine=engine, progress=progress
+    )
+    held = sum(s.nbytes for s in sums)
+    clock.lap("sums", features.nbytes + held)
+    if features.core is None:
+        beta, solution = solve_nested(features, sums, alpha, engine)
+    else:
+        beta, solution = solve_coupled(features, sums, alpha, engine)
+    clock.lap("solve", features.nbytes + 2 * held)
+    predictor = fold(features, beta)
+    clock.lap("fold", features.nbytes + predictor.nbytes)
+    return RidgeFit(predictor, solution, plan.used(clock.bytes, clock.seconds), features.rank)
+
+
+class _Clock:
+    def __init__(self) -> None:
+        self._last = time.perf_counter()
+        self.bytes: dict[str, int] = {}
+        self.seconds: dict[str, float] = {}
+
+    def lap(self, phase: str, held: int) -> None:
+        now = time.perf_counter()
+        self.seconds[phase], self.bytes[phase] = now - self._last, held
+        self._last = now
+
+
+def solve_nested(
+    features: FeatureMap, sums: Sequence[NodeSums], alpha: float, engine: Engine
+) -> tuple[list[Float64Array], Solution]:
+    """Eliminate the arrowhead; one step of refinement where the residual asks for it."""
+    forest = features.forest
+    factor = ArrowheadFactor(forest, sums, alpha, engine)
+    right = [s.rhs for s in sums]
+    beta = factor.solve(right)
+    target = ridge_tolerance(np.float64)
+    for step in range(2):
+        product = multiply(forest, sums, beta, alpha)
+        gap = [r - q for r, q in zip(right, product, strict=True)]
+        residual = relative_residual(np.concatenate(gap), np.concatenate(right))
+        if residual <= target or step:
+            break
+        beta = [b + c for b, c in zip(beta, factor.solve(gap), strict=True)]
+    _warn_if_missed(residual, target)
+    value = np.concatenate(beta)
+    return beta, Solution(value, Status.DIRECT, 0, residual, jitter=factor.jitter)
+
+
+def solve_coupled(
+    features: FeatureMap, sums: Sequence[NodeSums], alpha: float, engine: Engine
+) -> tuple[list[Float64Array], Solution]:
+    """Solve the coupled core; the residual of α-shifted normal equations is recomputed."""
+    assert features.core is not None
+    grams = [s.gram for s in sums]
+    right = np.concatenate([s.rhs for s in sums])
+    beta, solution = ridge_coefficients(grams, features.core, right, alpha, engine=engine)
+    _warn_if_missed(solution.residual, ridge_tolerance(np.float64))
+    return features.core.split(beta), solution
+
+
+def _warn_if_missed(residual: float, target: float) -> None:
+    if residual > target:
+        warnings.warn(
+            f"the ridge system was solved to a relative residual of {residual:.2g}, above the target "
+            f"{target:.2g}. Raise alpha, or lower the rank.",
+            AccuracyWarning,
+            stacklevel=4,
+        )
+
+
+def float32_alpha(n_rows: int, mean_diagonal: float, roundoff: float) -> float:
+    """Return the least alpha for which float32 tiles are good enough.
+
+    A product over 1,024 rows in float32 errs by about 1024·u·k̄, and the n/1024 products of a pass err
+    independently, so the sums carry noise 32·u·√n·k̄; alpha should exceed four times that.
+    """
+    return 128.0 * roundoff * float(np.sqrt(n_rows)) * mean_diagonal
+
+
+def choose_dtype(
+    tile_dtype: str, n_rows: int, alpha: float | None, mean_diagonal: float, roundoff: float
+) -> Any:
+    """Return the tiles' dtype: as asked, or by the written rule for ``"auto"``.
+
+    float64 for up to 10,000 rows (where it costs nothing) and for alpha under :func:`float32_alpha`, else
+    float32.
+    """
+    if tile_dtype != "auto":
+        return np.dtype(tile_dtype)
+    small = n_rows <= 10_000
+    fine = alpha is not None and alpha < float32_alpha(n_rows, mean_diagonal, roundoff)
+    return np.dtype(np.float64 if small or fine else np.float32)

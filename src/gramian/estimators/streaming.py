@@ -1,0 +1,120 @@
+"""What the streaming ridge estimators share: the plan, the pass, predictions in chunks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from tqdm.auto import tqdm
+
+from gramian._budget import parse_bytes
+from gramian._random import as_generator
+from gramian._typing import Float64Array
+from gramian.approximation.auto import auto_plan, probe
+from gramian.approximation.plan import Plan, Workload, make_plan
+from gramian.approximation.training import train_ridge
+from gramian.data.source import RowSource
+from gramian.engine import Engine
+from gramian.estimators.approximations import MEKA, Approximation, MultiResolution
+from gramian.estimators.base import KernelEstimator, checked_weights, positive_number
+from gramian.estimators.targets import Targets
+from gramian.exceptions import InputError, did_you_mean
+from gramian.kernels import Kernel
+
+METHODS: dict[str, type[Approximation]] = {"multiresolution": MultiResolution, "meka": MEKA}
+#: Rows per chunk of a prediction: two outputs of this many rows are a few megabytes.
+PREDICT_ROWS = 65_536
+
+
+class StreamingRidge(KernelEstimator):
+    """Base of the estimators that are trained by streaming sums."""
+
+    alpha: float
+    approximation: Any
+    fit_intercept: bool
+    memory_budget: Any
+    random_state: Any
+    verbose: int
+
+    def _fit_rows(self, X: Any, y: Any) -> RowSource:
+        if y is None:
+            raise InputError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
+        return self._rows(X, reset=True)
+
+    def _planned(self, source: RowSource, n_outputs: int) -> tuple[Plan, Kernel, Engine, Any]:
+        """Return plan, kernel, engine and the generator, which the probe has drawn from."""
+        alpha = positive_number("alpha", self.alpha)
+        engine, rng = self._engine(), as_generator(self.random_state)
+        kernel = self._resolved_kernel(source.shape[1])
+        budget = parse_bytes(self.memory_budget)
+        work = Workload(*source.shape, n_outputs=n_outputs, itemsize=source.dtype.itemsize)
+        dtype = self._tiles(source, kernel, alpha)
+        threads = engine.n_threads
+        if isinstance(self.approximation, str) and self.approximation == "auto":
+            found = probe(source, kernel, rng)
+            plan = auto_plan(found, alpha, work, dtype=dtype, n_threads=threads, memory_budget=budget)
+        else:
+            plan = make_plan(
+                self._method()._builder(),
+                work,
+                dtype=dtype,
+                n_threads=threads,
+                memory_budget=budget,
+            )
+        return plan, kernel, engine, rng
+
+    def _method(self) -> Approximation:
+        chosen = self.approximation
+        if isinstance(chosen, Approximation):
+            return chosen
+        if isinstance(chosen, type) and issubclass(chosen, BaseEstimator):
+            raise InputError(
+                f"approximation={chosen.__name__} is a class. Pass an instance: {chosen.__name__}()."
+            )
+        names = ("auto", *METHODS)
+        if not isinstance(chosen, str) or chosen not in METHODS:
+            raise InputError(
+                f"approximation={chosen!r} is unknown. Choose one of {', '.join(names)}, or pass an "
+                "unfitted instance such as gramian.MEKA(rank=256)." + did_you_mean(chosen, names)
+            )
+        return METHODS[chosen]()
+
+    def _train(self, source: RowSource, targets: Targets, sample_weight: Any) -> Self:
+        n = source.shape[0]
+        weights = checked_weights(sample_weight, n)
+        plan, kernel, engine, rng = self._planned(source, targets.shape[1])
+        self.intercept_ = targets.mean(weights) if self.fit_intercept else np.zeros(targets.shape[1])
+        targets.shift = self.intercept_
+        with tqdm(total=n, unit="rows", desc="sums", disable=not self.verbose, leave=False) as bar:
+            fit = train_ridge(
+                source,
+                targets,  # type: ignore[arg-type]
+                weights,
+                kernel,
+                positive_number("alpha", self.alpha),
+                plan,
+                rng=rng,
+                engine=engine,
+                progress=bar.update,
+            )
+        self.predictor_ = fit.predictor
+        self.solution_ = fit.solution
+        self.plan_ = fit.plan
+        self.kernel_ = kernel
+        self.rank_ = fit.rank
+        return self
+
+    def _decision_blocks(self, source: RowSource) -> Iterator[tuple[slice, Float64Array]]:
+        blocks = self.predictor_.blocks(source, engine=self._engine(), chunk_rows=PREDICT_ROWS)
+        for where, values in blocks:
+            values += self.intercept_
+            yield where, values
+
+    def _decision(self, X: Any) -> Float64Array:
+        source = self._rows(X, reset=False)
+        out = np.empty((source.shape[0], self.predictor_.n_outputs))
+        for where, values in self._decision_blocks(source):
+            out[where] = values
+        return out
