@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import numbers
 import re
 
 from gramian.exceptions import InputError
 
-_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
-_PATTERN = re.compile(r"\s*([0-9]*\.?[0-9]+)\s*([kmgt]?)(i?)b?\s*", re.IGNORECASE)
+_PATTERN = re.compile(r"\s*([0-9]*\.?[0-9]+)\s*(?:([kmgt])(i?))?b?\s*", re.IGNORECASE)
 
 
 def parse_bytes(budget: str | float | int) -> int:
@@ -26,19 +26,17 @@ def parse_bytes(budget: str | float | int) -> int:
                 "such as '200MB', '1.5GB' or '64MiB'."
             )
         number, unit, binary = match.groups()
-        base = _UNITS[unit.lower()]
-        if binary:
-            base = 1024 ** "kmgt".index(unit.lower()) * 1024 if unit else 1
-        size = float(number) * base
-    elif isinstance(budget, bool) or not isinstance(budget, (int, float)):
+        power = 1 + "kmgt".index(unit.lower()) if unit else 0
+        size = float(number) * (1024 if binary else 1000) ** power
+    elif isinstance(budget, bool) or not isinstance(budget, numbers.Real):
         raise InputError(
             f"memory_budget={budget!r} has type {type(budget).__name__}. Give bytes as a number "
             "or a string such as '200MB'."
         )
     else:
         size = float(budget)
-    if not 0 < size < float("inf"):
-        raise InputError(f"memory_budget={budget!r} must be a positive, finite number of bytes.")
+    if not 1 <= size < float("inf"):
+        raise InputError(f"memory_budget={budget!r} is not a positive, finite number of bytes (at least 1).")
     return int(size)
 
 
@@ -49,6 +47,6 @@ def format_bytes(size: float) -> str:
     ('123 MB', '512 B')
     """
     for unit, base in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if size >= base:
+        if size >= 0.9995 * base:  # what three figures round up to the next unit
             return f"{size / base:.3g} {unit}"
     return f"{size:.0f} B"

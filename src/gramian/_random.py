@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from gramian.exceptions import InputError
+
 
 def as_generator(random_state: Any) -> np.random.Generator:
     """Turn scikit-learn's ``random_state`` into a NumPy generator.
@@ -18,7 +20,13 @@ def as_generator(random_state: Any) -> np.random.Generator:
         return random_state
     if isinstance(random_state, np.random.RandomState):
         return np.random.default_rng(random_state.randint(0, 2**31 - 1, size=4))
-    return np.random.default_rng(random_state)
+    try:
+        return np.random.default_rng(random_state)
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"random_state={random_state!r} cannot seed a generator ({error}). Give None, an integer of at "
+            "least 0, a numpy Generator or a RandomState."
+        ) from None
 
 
 def children(rng: np.random.Generator, count: int) -> Sequence[np.random.Generator]:

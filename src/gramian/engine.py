@@ -7,6 +7,7 @@ BLAS held to one thread.
 
 from __future__ import annotations
 
+import numbers
 import os
 import threading
 from collections import deque
@@ -37,8 +38,14 @@ class Engine:
     n_jobs: int | None = None
 
     def __post_init__(self) -> None:
-        if self.n_jobs is not None and (self.n_jobs == 0 or int(self.n_jobs) != self.n_jobs):
-            raise InputError(f"n_jobs={self.n_jobs!r} must be None, -1 or a positive integer.")
+        if self.n_jobs is None:
+            return
+        whole = isinstance(self.n_jobs, numbers.Integral) and not isinstance(self.n_jobs, bool)
+        if not whole or self.n_jobs == 0:
+            raise InputError(
+                f"n_jobs={self.n_jobs!r} is not a number of threads. Give None, a positive integer, or -1 "
+                "for every core (-2 for all but one)."
+            )
 
     @property
     def n_threads(self) -> int:

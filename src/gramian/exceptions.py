@@ -24,6 +24,10 @@ class BudgetError(InputError):
         super().__init__(message)
         self.least_bytes = least_bytes
 
+    def __reduce__(self) -> tuple[type[BudgetError], tuple[str, int]]:
+        # A worker process sends its error to the parent by pickle, which knows only ``args``.
+        return type(self), (str(self), self.least_bytes)
+
 
 class ModelFileError(GramianError, ValueError):
     """A file that is not a gramian model, is damaged, or comes from a newer version."""
