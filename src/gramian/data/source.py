@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -11,6 +11,9 @@ import scipy.sparse as sp
 from gramian._tiles import row_slices
 from gramian._typing import Array, IntArray, Rows
 from gramian.exceptions import InputError
+
+#: Rows of a memmap that are gathered at a time, so that the intermediate copy stays small.
+TAKE_ROWS = 4096
 
 
 @runtime_checkable
@@ -37,9 +40,21 @@ class ArraySource:
 
     A memmap of floats is checked for NaN and infinities as its rows are read; other arrays have been
     checked at the estimator's door.
+
+    >>> source = ArraySource(np.arange(6.0).reshape(3, 2))
+    >>> source.take(np.array([2, 0]))
+    array([[4., 5.],
+           [0., 1.]])
     """
 
     def __init__(self, X: Rows) -> None:
+        if X.ndim != 2:
+            raise InputError(
+                f"X has shape {X.shape}; expected one row a sample, (n, d). "
+                "Pass X.reshape(-1, 1) for a single feature, X.reshape(1, -1) for a single sample."
+            )
+        if sp.issparse(X) and X.format != "csr":
+            raise InputError(f"X is sparse in {X.format.upper()} format; expected CSR. Pass X.tocsr().")
         self._X = X
         self._check = isinstance(X, np.memmap) and X.dtype.kind == "f"
 
@@ -54,28 +69,31 @@ class ArraySource:
         return np.dtype(self._X.dtype)
 
     def rows(self, where: slice) -> Rows:
-        """Return consecutive rows as a view."""
-        return self._checked(self._plain(self._X[where]), where.start)
+        """Return consecutive rows: a view, or of a CSR matrix a copy of these rows."""
+        rows = self._X[where]
+        if not isinstance(rows, np.memmap):
+            return rows
+        return self._checked(np.asarray(rows), range(self.shape[0])[where])
 
     def take(self, indices: IntArray) -> Rows:
         """Return the rows with these indices as a new array; a memmap is read in file order."""
         if not isinstance(self._X, np.memmap):
-            return self._plain(self._X[indices])
+            return self._X[indices]
         order = np.argsort(indices, kind="stable")
         out = np.empty((len(indices), self.shape[1]), self.dtype)
-        for part in row_slices(len(order), 4096):
+        for part in row_slices(len(order), TAKE_ROWS):
             out[order[part]] = self._X[indices[order[part]]]
-        return self._checked(out, None)
+        return self._checked(out, indices)
 
-    @staticmethod
-    def _plain(rows: Rows) -> Rows:
-        return np.asarray(rows) if isinstance(rows, np.memmap) else rows
-
-    def _checked(self, rows: Rows, start: int | None) -> Rows:
-        if self._check and not np.isfinite(rows).all():
-            bad = int(np.flatnonzero(~np.isfinite(rows).all(axis=1))[0])
-            place = "a sampled row" if start is None else f"row {start + bad}"
-            raise InputError(f"X contains NaN or infinity in {place}. Drop such rows or fill them in first.")
+    def _checked(self, rows: Array, numbers: Sequence[int] | IntArray) -> Array:
+        """Return rows whose numbers in the source are ``numbers``, or raise naming the first bad one."""
+        if self._check:
+            finite = np.isfinite(rows).all(axis=1)
+            if not finite.all():
+                raise InputError(
+                    f"X contains NaN or infinity in row {int(numbers[int(finite.argmin())])}. "
+                    "Drop such rows or fill them in first."
+                )
         return rows
 
 
@@ -85,7 +103,10 @@ def as_source(X: Rows | RowSource) -> RowSource:
         return ArraySource(X)
     if isinstance(X, RowSource):
         return X
-    raise InputError(f"X has type {type(X).__name__}; expected an array, a CSR matrix or a row source.")
+    raise InputError(
+        f"X has type {type(X).__name__}; expected an array, a CSR matrix or a row source. "
+        "Pass np.asarray(X), or an object with shape, dtype, rows and take."
+    )
 
 
 def row_blocks(source: RowSource, rows_per_block: int) -> Iterator[tuple[slice, Rows]]:
@@ -101,8 +122,3 @@ def sample_rows(source: RowSource, size: int, rng: np.random.Generator) -> tuple
         return source.rows(slice(0, n)), np.arange(n)
     indices = np.sort(rng.choice(n, size, replace=False))
     return source.take(indices), indices
-
-
-def column_means(Y: Array, weights: Array | None) -> Array:
-    """Weighted mean of each column, accumulated in float64."""
-    return np.average(np.asarray(Y, np.float64), axis=0, weights=weights)

@@ -1,0 +1,176 @@
+"""Which block a row lies in: the nearest centre, or the leaf of a tree of half-spaces."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from gramian._tiles import row_slices, tile_rows
+from gramian._typing import FloatArray, IntArray, Rows
+from gramian.engine import Engine
+
+
+class Partition(ABC):
+    """Disjoint blocks V_1 … V_c that cover the space: every row has one block.
+
+    ``ancestors[l][b]`` is the block of level l (coarser first) in which leaf block b lies. Blocks of a
+    level are numbered 0 … k − 1 without gaps, and leaves so that those of one ancestor are consecutive. A
+    flat partition has no ancestors.
+    """
+
+    ancestors: tuple[IntArray, ...]
+
+    @property
+    @abstractmethod
+    def n_blocks(self) -> int:
+        """Number of leaf blocks."""
+
+    @abstractmethod
+    def _row_numbers(self, n_features: int) -> int:
+        """Return how many numbers a row takes in the work space of a tile."""
+
+    @abstractmethod
+    def _route_tile(self, X: Rows) -> IntArray:
+        """Return the block of each row of a tile."""
+
+    def route(self, X: Rows, engine: Engine | None = None) -> IntArray:
+        """Return the leaf block of each row, the same for any number of threads.
+
+        X : (n, d), dense of any real type or CSR.
+
+        Time O(n d c), or O(n d log c) for a tree; memory one tile a thread.
+        """
+        n, d = X.shape
+        labels = np.zeros(n, np.intp)
+        if self.n_blocks > 1:
+
+            def fill(rows: slice) -> None:
+                labels[rows] = self._route_tile(X[rows])
+
+            tiles = row_slices(n, tile_rows(self._row_numbers(d), np.dtype(np.float32).itemsize))
+            (engine or Engine(1)).run(fill, tiles)
+        return labels
+
+
+@dataclass(frozen=True, eq=False)
+class CenterPartition(Partition):
+    """Each row belongs to the nearest centre in Euclidean distance; to the first of equals.
+
+    argmin_s ‖x − c_s‖ = argmax_s (x − o)·(c_s − o) − ‖c_s − o‖²/2, o the mean of the centres.
+
+    centers : (c, d), float32 or float64: the type of the scores.
+    """
+
+    centers: FloatArray
+    ancestors: tuple[IntArray, ...] = ()
+    _offset: FloatArray = field(init=False, repr=False)
+    _factor: FloatArray = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        # Scores about the mean of the centres keep their digits far from the origin. The offset may be
+        # rounded: what counts is that rows and centres are moved by the same numbers.
+        dtype = self.centers.dtype
+        offset = self.centers.mean(axis=0, dtype=np.float64).astype(dtype)
+        points = self.centers - offset
+        half_norms = 0.5 * np.einsum("ij,ij->i", points, points)
+        object.__setattr__(self, "_offset", offset)
+        # The last row meets a column of ones: the product then gives the scores in one pass.
+        object.__setattr__(self, "_factor", np.vstack([points.T, -half_norms]).astype(dtype))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # What __post_init__ derives need not be stored in model files.
+        return CenterPartition, (self.centers, self.ancestors)
+
+    @property
+    def n_blocks(self) -> int:
+        """Number of centres."""
+        return len(self.centers)
+
+    def keep(self, blocks: IntArray) -> CenterPartition:
+        """Return the partition of these blocks alone, in this order, levels numbered afresh."""
+        levels = tuple(np.unique(level[blocks], return_inverse=True)[1] for level in self.ancestors)
+        return CenterPartition(self.centers[blocks], levels)
+
+    def _row_numbers(self, n_features: int) -> int:
+        return max(self.n_blocks, n_features + 1)
+
+    def _route_tile(self, X: Rows) -> IntArray:
+        if sp.issparse(X):
+            directions, minus_half_norms = self._factor[:-1], self._factor[-1]
+            scores = np.asarray(X @ directions)
+            scores += minus_half_norms - self._offset @ directions
+        else:
+            scores = moved(X, self._offset, ones=True) @ self._factor
+        return scores.argmax(axis=1)
+
+
+@dataclass(frozen=True, eq=False)
+class BisectionPartition(Partition):
+    """Balanced binary tree of half-spaces: node i sends x left where (x − offset)·w_i < t_i.
+
+    directions : (c − 1, d), the w_i.
+    thresholds : (c − 1), the t_i in float64, which holds the products of either type exactly.
+    children : (c − 1, 2), the left and right child: an inner node, or −1 − leaf.
+    offset : (d), about which the products keep their digits; None for the origin.
+    """
+
+    directions: FloatArray
+    thresholds: FloatArray
+    children: IntArray
+    ancestors: tuple[IntArray, ...] = ()
+    offset: FloatArray | None = None
+    _shifts: FloatArray = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        offset = np.zeros(self.directions.shape[1]) if self.offset is None else self.offset
+        object.__setattr__(self, "_shifts", self.directions @ offset.astype(np.float64))
+
+    @property
+    def n_blocks(self) -> int:
+        """Number of leaves."""
+        return len(self.thresholds) + 1
+
+    def _row_numbers(self, n_features: int) -> int:
+        return n_features
+
+    def _route_tile(self, X: Rows) -> IntArray:
+        points = X
+        if not sp.issparse(X):
+            d, dtype = X.shape[1], self.directions.dtype
+            points = moved(X, np.zeros(d, dtype) if self.offset is None else self.offset)
+        node = np.zeros(X.shape[0], np.intp)
+        active = np.arange(X.shape[0])
+        while active.size:
+            at = node[active]
+            value = dots(points if active.size == len(node) else points[active], self.directions, at)
+            if sp.issparse(X):
+                value = value - self._shifts[at]
+            right = (value >= self.thresholds[at]).astype(np.intp)
+            node[active] = self.children[at, right]
+            active = active[node[active] >= 0]
+        return -1 - node
+
+
+def moved(X: Rows, offset: FloatArray, *, ones: bool = False) -> FloatArray:
+    """Return X − offset in the offset's type, with a last column of ones where asked for."""
+    n, d = X.shape
+    out = np.empty((n, d + ones), offset.dtype)
+    # The difference is taken in the wider of the two types and rounded after: float64 rows far from
+    # the origin would lose their digits the other way round.
+    np.subtract(np.asarray(X), offset, out=out[:, :d], casting="unsafe")
+    out[:, d:] = 1.0
+    return out
+
+
+def dots(points: Rows, directions: FloatArray, at: IntArray) -> FloatArray:
+    """Return x_i · w_at[i] for each row; a row's result does not depend on the rows around it."""
+    if not sp.issparse(points):
+        return np.einsum("ij,ij->i", points, directions[at])
+    row = np.repeat(np.arange(points.shape[0]), np.diff(points.indptr))
+    products = points.data * directions[at[row], points.indices]
+    sums: FloatArray = np.bincount(row, products, points.shape[0]).astype(np.float64, copy=False)
+    return sums

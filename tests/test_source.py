@@ -1,0 +1,133 @@
+"""Row sources: views, order of rows, and the check of memmaps."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from gramian.data import ArraySource, RowSource, as_source
+from gramian.data.source import row_blocks, sample_rows
+from gramian.exceptions import InputError
+
+X = np.arange(60.0).reshape(20, 3)
+ORDER = np.array([7, 2, 2, 19, 0, 7])
+
+
+@pytest.fixture
+def mapped(tmp_path):
+    def write(values: np.ndarray) -> np.memmap:
+        values.tofile(tmp_path / "rows")
+        return np.memmap(tmp_path / "rows", values.dtype, "r", shape=values.shape)
+
+    return write
+
+
+def test_slices_are_views():
+    source = ArraySource(X)
+    assert (source.shape, source.dtype) == ((20, 3), np.float64)
+    part = source.rows(slice(4, 9))
+    assert np.shares_memory(part, X)
+    np.testing.assert_array_equal(part, X[4:9])
+    assert not np.shares_memory(source.take(np.arange(20)), X)
+
+
+def test_memmap_slices_are_plain_views(mapped):
+    on_disk = mapped(X)
+    source = ArraySource(on_disk)
+    part = source.rows(slice(4, 9))
+    assert type(part) is np.ndarray
+    assert np.shares_memory(part, on_disk)
+    assert type(source.take(ORDER)) is np.ndarray
+
+
+@pytest.mark.parametrize("dtype", ["float32", "uint8", ">f4"])
+def test_take_keeps_the_order(mapped, dtype):
+    values = np.random.default_rng(0).integers(0, 99, (10_000, 3)).astype(dtype)
+    indices = np.random.default_rng(1).integers(0, 10_000, 9500)
+    for source in (ArraySource(values), ArraySource(mapped(values))):
+        np.testing.assert_array_equal(source.take(indices), values[indices])
+        np.testing.assert_array_equal(source.take(ORDER), values[ORDER])
+        assert source.take(ORDER).dtype == values.dtype
+        assert source.take(ORDER[:0]).shape == (0, 3)
+
+
+def test_csr():
+    source = as_source(sp.csr_array(X))
+    assert source.rows(slice(3, 6)).format == "csr"
+    np.testing.assert_array_equal(source.rows(slice(3, 6)).toarray(), X[3:6])
+    np.testing.assert_array_equal(source.take(ORDER).toarray(), X[ORDER])
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_bad_rows_of_a_memmap_are_named(mapped, bad):
+    values = X.copy()
+    values[[13, 17], 1] = bad
+    source = ArraySource(mapped(values))
+    np.testing.assert_array_equal(source.rows(slice(0, 13)), X[:13])
+    for where in (slice(10, 20), slice(10, None), slice(None), slice(-8, -2)):
+        with pytest.raises(InputError, match=r"NaN or infinity in row 13\. Drop such rows or fill them in"):
+            source.rows(where)
+    with pytest.raises(InputError, match="in row 17"):
+        source.take(np.array([3, 17, 13]))
+    np.testing.assert_array_equal(source.take(np.array([12, 3])), X[[12, 3]])
+
+
+def test_nothing_is_copied_whole(mapped):
+    big = mapped(np.zeros((200_000, 10), np.float32))
+    for values in (big, np.zeros((200_000, 10), np.float32)):
+        tracemalloc.start()
+        source = as_source(values)
+        total = sum(len(rows) for _, rows in row_blocks(source, 5000))
+        source.take(np.arange(0, 200_000, 100))
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert total == 200_000
+        assert peak < 0.1 * values.nbytes
+
+
+def test_row_blocks_cover_the_rows():
+    seen = list(row_blocks(as_source(X), 6))
+    assert [(where.start, where.stop) for where, _ in seen] == [(0, 6), (6, 12), (12, 18), (18, 20)]
+    np.testing.assert_array_equal(np.vstack([rows for _, rows in seen]), X)
+
+
+def test_sample_rows():
+    source = as_source(X)
+    rows, indices = sample_rows(source, 8, np.random.default_rng(0))
+    assert (np.diff(indices) > 0).all()
+    np.testing.assert_array_equal(rows, X[indices])
+    np.testing.assert_array_equal(sample_rows(source, 8, np.random.default_rng(0))[1], indices)
+    for size in (20, 50):
+        rows, indices = sample_rows(source, size, np.random.default_rng(0))
+        assert np.shares_memory(rows, X)
+        np.testing.assert_array_equal(indices, np.arange(20))
+
+
+class Doubled:
+    shape, dtype = (20, 3), np.dtype(np.float64)
+
+    def rows(self, where):
+        return 2 * X[where]
+
+    def take(self, indices):
+        return 2 * X[indices]
+
+
+def test_any_object_with_the_protocol_is_a_source():
+    mine = Doubled()
+    assert isinstance(mine, RowSource)
+    assert as_source(mine) is mine
+    source = ArraySource(X)
+    assert as_source(source) is source
+
+
+def test_errors():
+    with pytest.raises(InputError, match=r"X has type list; expected an array, .* Pass np.asarray\(X\)"):
+        as_source([[1.0, 2.0]])
+    with pytest.raises(InputError, match=r"X has shape \(3,\); expected one row a sample.*reshape\(-1, 1\)"):
+        as_source(np.zeros(3))
+    with pytest.raises(InputError, match=r"sparse in CSC format; expected CSR\. Pass X.tocsr\(\)"):
+        as_source(sp.csc_matrix(X))
