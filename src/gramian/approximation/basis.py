@@ -67,8 +67,11 @@ class BasisBuilder:
     def __init__(self, kernel: Kernel, dtype: Any, above: tuple[NystromBasis, ...]) -> None:
         self._kernel, self._dtype, self._above = kernel, np.dtype(dtype), above
 
-    def build(self, points: Rows, rank: int) -> NystromBasis:
-        """Whiten the residual Gram matrix on ``points``; the rank is at most ``rank``."""
+    def build(self, points: Rows, rank: int, *, spectral: bool = False) -> NystromBasis:
+        """Whiten the residual Gram matrix on ``points``; the rank is at most ``rank``.
+
+        ``spectral`` asks for eigenvectors also where the rank does not truncate.
+        """
         if points.shape[0] and points.dtype.kind != "f":
             points = points.astype(np.float64)
         gram = self._gram(points)
@@ -83,6 +86,7 @@ class BasisBuilder:
             rank_cutoff(self._dtype, residual=residual),
             # The residual is a difference of numbers of the kernel's own size.
             floor=unit_roundoff(self._dtype) * scale if residual else 0.0,
+            spectral=spectral,
         )
         return NystromBasis(
             points,

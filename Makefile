@@ -1,0 +1,48 @@
+# Everything from a clean clone on a machine with only Python: each target makes .venv itself.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+# Where the real data sets are, if anywhere; the tests that need them skip with a reason otherwise.
+GRAMIAN_DATA ?= $(wildcard $(abspath ../shared/data))
+export GRAMIAN_DATA
+
+.PHONY: test demo lint types layers pytest bench clean format
+
+$(STAMP): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $@
+
+test: lint types layers pytest
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(STAMP)
+	$(BIN)/mypy
+
+layers: $(STAMP)
+	$(BIN)/lint-imports
+
+pytest: $(STAMP)
+	$(BIN)/python -m pytest
+
+demo: $(STAMP)
+	$(BIN)/python -m gramian.demo
+
+# The figures of README and docs, each beside its peer, in one run.
+bench: $(STAMP)
+	$(BIN)/python benchmarks/tiles.py
+	$(BIN)/python benchmarks/paper_meka.py
+	$(BIN)/python benchmarks/covtype.py
+	$(BIN)/python benchmarks/auto.py
+	$(BIN)/python benchmarks/memory.py
+
+format: $(STAMP)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis demo-output
