@@ -1,4 +1,4 @@
-"""The ground layer: byte counts, randomness, tiles, cutoffs, the engine and the errors."""
+"""The ground layer: byte counts, randomness, tiles, the engine and the errors."""
 
 from __future__ import annotations
 
@@ -10,23 +10,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-import scipy.linalg as la
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from threadpoolctl import threadpool_info
 
 from gramian._budget import format_bytes, parse_bytes
-from gramian._numerics import (
-    cholesky_lower,
-    clip_negative,
-    distance_error,
-    entry_tolerance,
-    gram_factor,
-    largest_exponent,
-    rank_cutoff,
-    unit_roundoff,
-    whiten,
-)
 from gramian._random import as_generator, children, seed_for_sklearn
 from gramian._tiles import MAX_ROWS, MIN_ROWS, TILE_BYTES, one_blas_thread, row_slices, tile_rows
 from gramian.engine import Engine
@@ -165,88 +153,6 @@ class TestTiles:
     def test_blas_is_held_to_one_thread(self) -> None:
         with one_blas_thread():
             assert {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"} == {1}
-
-
-def spd(m: int, rank: int, seed: int = 0) -> np.ndarray:
-    factor = np.random.default_rng(seed).standard_normal((m, rank))
-    return factor @ factor.T
-
-
-class TestNumerics:
-    def test_constants(self) -> None:
-        assert unit_roundoff("f4") == 2.0**-24
-        assert unit_roundoff(float) == 2.0**-53
-        assert rank_cutoff("f4") == pytest.approx(1e-6, rel=1)
-        assert rank_cutoff("f4", residual=True) == pytest.approx(1e-4, rel=0.1)
-        assert rank_cutoff("f8") == pytest.approx(1e-13, rel=0.2)
-        assert rank_cutoff("f8", residual=True) == pytest.approx(1e-10, rel=0.2)
-        assert (entry_tolerance("f4"), entry_tolerance("f8")) == (2e-5, 1e-8)
-        for dtype in (np.float32, np.float64):
-            t = np.array(largest_exponent(dtype), dtype)
-            assert np.exp(-t) == 0
-            assert np.isfinite(t**3)
-        errors = distance_error(np.array([0.0, 3.0]), 4, np.float64)
-        np.testing.assert_allclose(errors, np.array([4.0, 16.0]) * 2.0**-53)
-
-    @pytest.mark.parametrize("rank", [1, 4, 6, 99])
-    def test_whitening(self, rank: int) -> None:
-        gram = spd(9, 6)
-        result = whiten(gram, rank, 1e-10)
-        r = min(rank, 6)
-        assert result.vectors.shape == (9, r)
-        assert result.vectors.flags.c_contiguous
-        np.testing.assert_allclose(result.vectors.T @ gram @ result.vectors, np.eye(r), atol=1e-9)
-        np.testing.assert_allclose(result.values, la.eigvalsh(gram)[::-1][:r])
-        assert result.dropped == pytest.approx(la.eigvalsh(gram)[::-1][r:].sum(), abs=1e-9)
-
-    def test_whitening_of_nothing(self) -> None:
-        assert whiten(np.zeros((3, 3)), 2, 1e-6).vectors.shape == (3, 0)
-        assert whiten(np.zeros((0, 0)), 2, 1e-6).vectors.shape == (0, 0)
-        assert whiten(-np.eye(3), 2, 1e-6).values.size == 0
-        assert whiten(np.diag([3.0, 2.0, 1.0]), 3, 1e-6, floor=1.5).values.tolist() == [3.0, 2.0]
-
-    def test_cholesky(self) -> None:
-        matrix = spd(5, 8)
-        factor, jitter = cholesky_lower(matrix, "K")
-        np.testing.assert_allclose(factor @ factor.T, matrix)
-        assert (np.triu(factor, 1) == 0).all()
-        assert jitter == 0.0
-
-    def test_jitter_is_reported(self) -> None:
-        matrix = spd(6, 2) - 1e-12 * np.eye(6)
-        before = matrix.copy()
-        with pytest.warns(
-            NumericalWarning, match=r"K was not positive definite in floating point; .* was added"
-        ):
-            factor, jitter = cholesky_lower(matrix, "K")
-        np.testing.assert_array_equal(matrix, before)
-        np.testing.assert_allclose(factor @ factor.T, matrix + jitter * np.eye(6))
-        assert 0 < jitter < 1e-8
-
-    def test_an_indefinite_matrix_raises_with_the_jitter_that_was_tried(self) -> None:
-        matrix = np.diag([1.0, -1.0])
-        tried = 16 * unit_roundoff(float) * 10**6
-        with pytest.raises(
-            la.LinAlgError, match=rf"K is indefinite: a jitter of {tried:.3g} did .* Raise alpha"
-        ):
-            cholesky_lower(matrix, "K")
-
-    def test_gram_factor(self) -> None:
-        gram = spd(7, 3)
-        T, inverse = gram_factor(gram)
-        assert T.shape == (3, 7)
-        np.testing.assert_allclose(T.T @ T, gram, atol=1e-12)
-        np.testing.assert_allclose(T @ inverse, np.eye(3), atol=1e-12)
-        assert gram_factor(np.zeros((4, 4)))[0].shape == (0, 4)
-
-    def test_clipping(self) -> None:
-        values, clipped = clip_negative(np.array([-1e-17, 0.5, 2.0]), "S")
-        assert values.tolist() == [0.0, 0.5, 2.0]
-        assert clipped == 1e-17
-        with pytest.warns(NumericalWarning, match=r"S is indefinite: negative eigenvalues with sum -0.3"):
-            values, clipped = clip_negative(np.array([-0.1, -0.2, 2.0]), "S")
-        assert clipped == pytest.approx(0.3)
-        assert clip_negative(np.zeros(0), "S")[1] == 0.0
 
 
 class TestEngine:
