@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,6 +17,8 @@ from gramian.kernels.base import Kernel
 
 #: Rows of the probe: its Gram matrix is the one dense matrix of the plan (1,500² numbers, 18 MB).
 PROBE_ROWS = 1_500
+#: Bytes per entry of that matrix, with LAPACK's work space and the rows beside it.
+PROBE_BYTES = 12
 
 
 @dataclass(frozen=True)
@@ -41,12 +44,17 @@ class Probe:
         return float(self.eigenvalues[rank:].sum()) / total if total > 0 else 0.0
 
 
-def probe(source: RowSource, kernel: Kernel, rng: np.random.Generator) -> Probe:
-    """Return the spectrum of the Gram matrix of at most 1,500 sampled rows."""
-    rows, _ = sample_rows(source, PROBE_ROWS, rng)
+def probe(source: RowSource, kernel: Kernel, rng: np.random.Generator, memory_budget: int) -> Probe:
+    """Return the spectrum of the Gram matrix of at most 1,500 sampled rows, fewer in a small budget."""
+    d = source.shape[1]
+    # m rows take PROBE_BYTES·(m² + 2 m d).
+    most = math.isqrt(d * d + memory_budget // PROBE_BYTES) - d
+    rows, _ = sample_rows(source, max(2, min(PROBE_ROWS, most)), rng)
     gram = kernel(rows, dtype=np.float64)
-    values = la.eigvalsh(0.5 * (gram + gram.T), check_finite=False)[::-1]
-    return Probe(source.shape[0], np.maximum(values, 0.0), float(np.trace(gram)) / len(gram))
+    diagonal = float(np.trace(gram)) / len(gram)
+    # In place, for this is the largest array of a small budget (the transpose is in LAPACK's order).
+    values = la.eigvalsh(gram.T, overwrite_a=True, check_finite=False)[::-1]
+    return Probe(source.shape[0], np.maximum(values, 0.0), diagonal)
 
 
 def auto_builder(found: Probe, alpha: float) -> tuple[MultiResolutionBuilder, str]:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from gramian._budget import format_bytes
+from gramian._tiles import TILE_BYTES, tile_rows
 from gramian.approximation.builder import Builder
 from gramian.approximation.grouping import UNIT_ROWS
 from gramian.approximation.multiresolution import MultiResolutionBuilder
@@ -35,7 +36,7 @@ class Workload:
     n_features: int
     n_outputs: int
     itemsize: int  #: bytes of one number of X as stored
-    in_place: bool = True  #: chunks are views of the caller's array
+    row_bytes: int = 0  #: bytes that reading a row takes beside the caller's array (0: a view)
 
 
 @dataclass(frozen=True)
@@ -118,8 +119,10 @@ def make_plan(
     sample = builder.sample_size(work.n_rows)
     sizes = _bytes(builder, work, item, n_threads, chunk, sample)
     while max(sizes.values()) > memory_budget:
-        chunk = max(MIN_CHUNK_ROWS, chunk // 2)
-        sample = max(_least_sample(builder, work), int(sample * 0.7))
+        if sizes["sums"] > memory_budget:
+            chunk = max(MIN_CHUNK_ROWS, chunk // 2)
+        if max(sizes["sample"], sizes["bases"]) > memory_budget:
+            sample = max(_least_sample(builder, work), int(sample * 0.7))
         sizes = _bytes(builder, work, item, n_threads, chunk, sample)
     multi = isinstance(builder, MultiResolutionBuilder)
     return Plan(
@@ -184,41 +187,53 @@ def _shape(builder: Builder, work: Workload) -> _Shape:
 def _bytes(
     builder: Builder, work: Workload, item: int, threads: int, chunk: int, sample: int
 ) -> dict[str, int]:
-    s, d, p = _shape(builder, work), work.n_features, work.n_outputs
+    s, n, d, p = _shape(builder, work), work.n_rows, work.n_features, work.n_outputs
     width = max(item, work.itemsize)  # a landmark is stored as it was sampled, or as a float
     blocks = s.leaves + s.inner
     points = s.m0 + blocks * s.m
-    # Sampled rows, and scikit-learn's own copies of the part that the partition is fitted on.
-    drawn = sample * d * work.itemsize
-    fit_rows = min(sample, SAMPLE_ROWS)
-    partition = fit_rows * d * (item + 8) + s.leaves * fit_rows // 8
+    # Sampled rows, their numbers (NumPy permutes all rows for a draw of over 2 %), and the copies that
+    # k-means makes of the part that the partition is fitted on.
+    drawn = 0 if sample >= n else sample * (d * work.itemsize + 8) + 8 * (n if n <= 50 * sample else 0)
     if work.itemsize < item:
         drawn += sample * d * item
-    bases = points * d * (width + 2 * item) + s.m0 * s.m0 * item
-    bases += blocks * (s.m * s.r + s.path * s.r) * item
+    fit_rows = min(sample, SAMPLE_ROWS)
+    partition = fit_rows * (4 * d * width + 64) + s.leaves * d * 4 * width
+    # Landmarks as sampled, in float64 and as the factor of the tiles' product.
+    bases = points * d * (width + 16) + s.m0 * s.m0 * item + blocks * (s.m * s.r + s.path * s.r) * item
     eigen = max(s.m0**2, threads * (s.m * s.m + 2 * s.m * s.path)) * 8 * 4
-    eigen += 10 * max(s.m0, threads * s.m) * d * 2 * item
+    eigen += 10 * max(s.m0, threads * s.m) * d * 2 * item + TILE_BYTES
     sums = 8 * (s.m0**2 + blocks * (s.r**2 + s.r * s.path + s.r * p) + s.m0 * p)
-    flight = 3 * threads + 1
-    width_features = s.path + s.r
-    unit = UNIT_ROWS * ((width_features * 2 + max(s.m0, s.m) * 2 + 2 * p) * item + d * (width + item))
-    unit += item * (s.path**2 + s.r * (s.path + s.r))
-    read = chunk * (8 * 5 + 8 * p) + (0 if work.in_place else chunk * d * work.itemsize)
-    if builder.root_landmarks:
-        core = 0
-        solve = sums + 8 * (threads + 2) * (s.path**2 + s.r * s.path)
-    else:
-        total = s.leaves * s.r
-        core = 8 * total * total
-        solve = 3 * core + sums
     weights = (s.leaves * (s.m0 + s.m * builder.nested_levels) * p) * item
+    core, coupled = 0, not builder.root_landmarks
+    solve = 8 * (2 * threads + 1) * (s.path**2 + s.r * s.path)
+    if coupled:
+        core = 8 * (s.leaves * s.r) ** 2
+        # Cholesky has the system and its factor; an indefinite core its eigenvectors and work space too.
+        definite = getattr(builder, "core", "") == "projection" and not getattr(builder, "epsilon", 0.0)
+        solve = (2 if definite else 4) * core + 16 * s.leaves * s.r**2
+    chunk = min(chunk, n)
+    reading = chunk * (8 * 5 + 16 * p + work.row_bytes)
+    flight = reading + _flight_bytes(s, d, p, item, work.itemsize, threads, chunk)
     return {
         "sample": drawn + partition,
-        "bases": drawn + bases + core + eigen,
-        "sums": bases + core + sums + read + flight * unit,
-        "solve": bases + core + sums + solve,
-        "fold": bases + core + 2 * sums + weights,
+        "bases": drawn + bases + core * 5 // 4 + eigen,
+        "sums": bases + core + sums + flight,
+        "solve": bases + core + 2 * sums + solve,
+        "fold": bases + core + sums + weights + 8 * max(s.m0**2, s.m * s.r, s.path * s.r),
     }
+
+
+def _flight_bytes(s: _Shape, d: int, p: int, item: int, stored: int, threads: int, chunk: int) -> int:
+    """Bytes of the units that threads work on, and of the sums that wait to be added."""
+    widest = max(s.m0, s.m)
+    rows = min(UNIT_ROWS, chunk)
+    unit = rows * ((s.path + s.r + widest + s.r + 2 * p) * item + d * stored)
+    # A tile in flight may be computed in float64, and its rows are centred and scaled.
+    unit += min(rows, tile_rows(max(widest, d + 2), item)) * (widest + d + 2) * 8
+    # Rows are sorted by leaf, so that a unit meets the leaves of a stretch (half more: they are uneven).
+    leaves = min(s.leaves, 2 + 1.5 * s.leaves * rows / chunk)
+    result = item * (s.path**2 + leaves * s.r * (s.path + s.r + p))
+    return int(threads * unit + (2 * threads + 1) * result)
 
 
 def _seconds(builder: Builder, work: Workload, item: int, threads: int, sample: int) -> dict[str, float]:

@@ -73,6 +73,13 @@ def join_blocks(
     psd: bool,
 ) -> CoupledCore:
     """Put upper block rows together: a dense core, or a block-sparse one where pairs were dropped."""
-    blocks = {key: block for row in strips for key, block in row.items()}
-    core = CoupledCore(blocks, ranks, psd=psd)
-    return core if keep is not None else CoupledCore(core.to_dense(), ranks, psd=psd)
+    if keep is not None:
+        return CoupledCore({key: block for row in strips for key, block in row.items()}, ranks, psd=psd)
+    # Filled as the strips come in, so that the core is in memory once.
+    offsets = np.concatenate([[0], np.cumsum(ranks, dtype=np.intp)])
+    core = np.zeros((offsets[-1], offsets[-1]))
+    for row in strips:
+        for (s, t), block in row.items():
+            core[offsets[s] : offsets[s + 1], offsets[t] : offsets[t + 1]] = block
+            core[offsets[t] : offsets[t + 1], offsets[s] : offsets[s + 1]] = block.T
+    return CoupledCore(core, ranks, psd=psd)

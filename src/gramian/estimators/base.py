@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import numbers
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -39,6 +41,22 @@ class KernelEstimator(BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+    @contextmanager
+    def _all_or_nothing(self, *, keep: bool = True) -> Iterator[None]:
+        """Put every attribute back if the body fails, or in any case where ``keep`` is false.
+
+        Fits only ever rebind attributes, so that the names and references are all there is to restore.
+        """
+        before = dict(vars(self))
+        done = False
+        try:
+            yield
+            done = keep
+        finally:
+            if not done:
+                vars(self).clear()
+                vars(self).update(before)
 
     def _resolved_kernel(self, n_features: int) -> Kernel:
         return resolve_kernel(

@@ -53,7 +53,7 @@ class StreamingRidge(KernelEstimator):
         dtype = self._tiles(source, kernel, alpha)
         threads = engine.n_threads
         if isinstance(self.approximation, str) and self.approximation == "auto":
-            found = probe(source, kernel, rng)
+            found = probe(source, kernel, rng, budget)
             plan = auto_plan(found, alpha, work, dtype=dtype, n_threads=threads, memory_budget=budget)
         else:
             plan = make_plan(
