@@ -53,9 +53,7 @@ METHODS: dict[str, Callable[[int], Any]] = {
     "multi-resolution, accurate (300 + 400 x 150)": ours(
         root_rank=300, n_blocks=400, rank=150, oversampling=1.3
     ),
-    "multi-resolution, auto": lambda seed: gm.KernelRidgeClassifier(
-        ALPHA, gamma=GAMMA, random_state=seed
-    ),
+    "multi-resolution, auto": lambda seed: gm.KernelRidgeClassifier(ALPHA, gamma=GAMMA, random_state=seed),
     "MEKA, 40 x 128": lambda seed: gm.KernelRidgeClassifier(
         ALPHA, gamma=GAMMA, approximation=gm.MEKA(rank=128, n_blocks=40), random_state=seed
     ),

@@ -9,75 +9,88 @@ from typing import Any
 import numpy as np
 import scipy.linalg as la
 
+from gramian._typing import Float64Array
 from gramian.approximation.multiresolution import MultiResolutionBuilder
 from gramian.approximation.plan import Plan, Workload, make_plan
 from gramian.data.source import RowSource, sample_rows
 from gramian.exceptions import BudgetError
 from gramian.kernels.base import Kernel
 
-#: Rows of the probe: its Gram matrix is the one dense matrix of the plan (1,500² numbers, 18 MB).
-PROBE_ROWS = 1_500
+#: Rows of the probe: its Gram matrix (2 MB) is decomposed in a few hundredths of a second.
+PROBE_ROWS = 500
 #: Bytes per entry of that matrix, with LAPACK's work space and the rows beside it.
 PROBE_BYTES = 12
+#: Up to this many rows every row is a landmark of the root, which is the exact model.
+EXACT_ROWS = 1_200
+#: Rank of a root that carries the approximation, and of one that leaves most of it to the blocks.
+WIDE_ROOT, NARROW_ROOT = 1_000, 300
+#: A spectrum is flat where more than FLAT_TAIL of the trace lies beyond the first TAIL_START of the
+#: probe's eigenvalues; blocks then beat a wide root.
+TAIL_START, FLAT_TAIL = 0.3, 0.15
+#: Rows of a block, its rank, and the most blocks that a plan asks for.
+BLOCK_ROWS, BLOCK_RANK, MAX_BLOCKS = 200, 150, 1_000
 
 
 @dataclass(frozen=True)
 class Probe:
-    """How fast the spectrum of K falls on a sample of the rows.
-
-    ``tail[r]`` is the share of the trace that the best basis of rank r leaves out, extrapolated by the
-    sample's own spectrum.
-    """
+    """How fast the spectrum of K falls: the eigenvalues of the Gram matrix of sampled rows."""
 
     n_rows: int
-    eigenvalues: Any
-    mean_diagonal: float
+    eigenvalues: Float64Array
 
-    def rank_for(self, level: float) -> int:
-        """Return the number of eigenvalues of K (sample's times n/m) above ``level``."""
-        m = len(self.eigenvalues)
-        return int(np.count_nonzero(self.eigenvalues * (self.n_rows / m) > level))
-
-    def tail(self, rank: int) -> float:
-        """Return the share of the trace beyond the first ``rank`` eigenvalues."""
+    @property
+    def tail(self) -> float:
+        """Share of the trace beyond the first three tenths of the eigenvalues."""
         total = float(self.eigenvalues.sum())
-        return float(self.eigenvalues[rank:].sum()) / total if total > 0 else 0.0
+        start = int(TAIL_START * len(self.eigenvalues))
+        return float(self.eigenvalues[start:].sum()) / total if total > 0 else 0.0
+
+    @property
+    def least(self) -> float:
+        """Estimate of the eigenvalue of K (all rows) with the probe's last index."""
+        return float(self.eigenvalues[-1]) * self.n_rows / len(self.eigenvalues)
 
 
 def probe(source: RowSource, kernel: Kernel, rng: np.random.Generator, memory_budget: int) -> Probe:
-    """Return the spectrum of the Gram matrix of at most 1,500 sampled rows, fewer in a small budget."""
+    """Return the spectrum of the Gram matrix of at most 500 sampled rows, fewer in a small budget."""
     d = source.shape[1]
     # m rows take PROBE_BYTES·(m² + 2 m d).
     most = math.isqrt(d * d + memory_budget // PROBE_BYTES) - d
     rows, _ = sample_rows(source, max(2, min(PROBE_ROWS, most)), rng)
     gram = kernel(rows, dtype=np.float64)
-    diagonal = float(np.trace(gram)) / len(gram)
     # In place, for this is the largest array of a small budget (the transpose is in LAPACK's order).
     values = la.eigvalsh(gram.T, overwrite_a=True, check_finite=False)[::-1]
-    return Probe(source.shape[0], np.maximum(values, 0.0), diagonal)
+    return Probe(source.shape[0], np.maximum(values, 0.0))
 
 
 def auto_builder(found: Probe, alpha: float) -> tuple[MultiResolutionBuilder, str]:
     """Choose root rank, blocks and block rank.
 
-    Few rows: every row is a landmark of the root, which is the exact model. A spectrum that falls under
-    alpha/10 within the root's rank: the root alone. Else a root and blocks of about 200 rows with
-    rank 150: the more the root leaves over, the smaller it needs to be.
+    Few rows: all are landmarks, the exact model. A spectrum that has fallen under alpha/100 within the
+    probe: the root alone, for what it leaves over the ridge removes. A flat spectrum: a narrow root, and
+    blocks of about 200 rows for the rest, more of them before a larger rank (covtype: 0.151, 0.113, 0.101
+    with 50, 200, 400 blocks of rank 100). Else both.
     """
     n = found.n_rows
-    if n <= PROBE_ROWS:
-        return MultiResolutionBuilder(root_rank=n, n_levels=1, rank=0, n_blocks=1), "few rows: exact"
-    needed = found.rank_for(alpha / 10.0)
-    if needed <= 600:
-        root = int(min(n, max(100, 1.5 * needed)))
-        return (
-            MultiResolutionBuilder(root_rank=root, n_levels=1, rank=0, n_blocks=1),
-            f"low rank: {needed} eigenvalues above alpha/10",
-        )
-    root = 300 if found.tail(300) > 0.25 else 1000 if n <= 30_000 else 600
-    blocks = int(np.clip(n // 200, 2, 400))
-    builder = MultiResolutionBuilder(root_rank=root, rank=150, n_blocks=blocks, oversampling=1.3)
-    return builder, f"a root of rank {root} leaves {found.tail(root):.0%} of the trace to the blocks"
+    if n <= EXACT_ROWS:
+        return _root_only(n), "few rows: exact"
+    if found.least < alpha / 100.0:
+        return _root_only(WIDE_ROOT), "the spectrum falls under alpha/100: a root suffices"
+    blocks = int(np.clip(n // BLOCK_ROWS, 2, MAX_BLOCKS))
+    flat = found.tail > FLAT_TAIL
+    builder = MultiResolutionBuilder(
+        root_rank=NARROW_ROOT if flat else WIDE_ROOT,
+        rank=BLOCK_RANK,
+        n_blocks=blocks,
+        oversampling=1.3 if flat else 1.0,
+        landmarks="kmeans",
+    )
+    share = f"{found.tail:.0%} of the probe's trace is in its tail"
+    return builder, f"{share}: {'mostly blocks' if flat else 'root and blocks'}"
+
+
+def _root_only(rank: int) -> MultiResolutionBuilder:
+    return MultiResolutionBuilder(root_rank=rank, n_levels=1, rank=0, n_blocks=1)
 
 
 def auto_plan(
@@ -109,13 +122,19 @@ def auto_plan(
 
 
 def shrink(builder: MultiResolutionBuilder) -> MultiResolutionBuilder | None:
-    """Return the next smaller sizes: blocks' rank and number first, then the root; None at the end."""
-    if builder.n_levels > 1 and builder.rank > 40:
-        return replace(builder, rank=int(builder.rank * 0.8))
-    if builder.n_levels > 1 and builder.n_blocks > 8:
-        return replace(builder, n_blocks=int(builder.n_blocks * 0.7))
-    if builder.root_rank > 32:
-        return replace(builder, root_rank=int(builder.root_rank * 0.8))
+    """Return the next smaller sizes, or None at the end: rank and blocks in turn, then the root."""
     if builder.n_levels > 1:
-        return replace(builder, n_levels=1, rank=0, n_blocks=1)
+        if builder.root_rank > 2 * builder.rank and builder.root_rank > NARROW_ROOT:
+            return replace(builder, root_rank=max(NARROW_ROOT, int(builder.root_rank * 0.8)))
+        if builder.rank > 60:
+            return replace(
+                builder, rank=int(builder.rank * 0.85), n_blocks=max(2, int(builder.n_blocks * 0.85))
+            )
+        if builder.n_blocks > 8:
+            return replace(builder, n_blocks=int(builder.n_blocks * 0.7))
+        if builder.root_rank > 100:
+            return replace(builder, root_rank=int(builder.root_rank * 0.8))
+        return _root_only(builder.root_rank)
+    if builder.root_rank > 16:
+        return replace(builder, root_rank=int(builder.root_rank * 0.8))
     return None

@@ -68,7 +68,11 @@ class MEKABuilder(Builder):
     @property
     def landmarks_per_block(self) -> int:
         """Landmarks of a block before its number of rows bounds them."""
-        return max(1, round(self.oversampling * self.rank))
+        if isinstance(self.landmarks, str):
+            return max(1, round(self.oversampling * self.rank))
+        if isinstance(self.landmarks, np.ndarray):
+            return max(1, -(-len(self.landmarks) // self.n_blocks))
+        return max((len(points) for points in self.landmarks), default=1)
 
     def assemble(
         self,

@@ -63,7 +63,7 @@ class MultiResolutionBuilder(Builder):
     @property
     def root_landmarks(self) -> int:
         """Landmarks of the global basis."""
-        return self.root_rank
+        return self.root_rank if isinstance(self.landmarks, str) else len(self.landmarks)
 
     def assemble(
         self,

@@ -37,6 +37,7 @@ class Workload:
     n_outputs: int
     itemsize: int  #: bytes of one number of X as stored
     row_bytes: int = 0  #: bytes that reading a row takes beside the caller's array (0: a view)
+    row_numbers: int | None = None  #: numbers that a stored row holds, where not n_features (CSR)
 
 
 @dataclass(frozen=True)
@@ -189,19 +190,20 @@ def _bytes(
 ) -> dict[str, int]:
     s, n, d, p = _shape(builder, work), work.n_rows, work.n_features, work.n_outputs
     width = max(item, work.itemsize)  # a landmark is stored as it was sampled, or as a float
+    held = d if work.row_numbers is None else work.row_numbers
     blocks = s.leaves + s.inner
     points = s.m0 + blocks * s.m
     # Sampled rows, their numbers (NumPy permutes all rows for a draw of over 2 %), and the copies that
     # k-means makes of the part that the partition is fitted on.
-    drawn = 0 if sample >= n else sample * (d * work.itemsize + 8) + 8 * (n if n <= 50 * sample else 0)
+    drawn = 0 if sample >= n else sample * (held * work.itemsize + 8) + 8 * (n if n <= 50 * sample else 0)
     if work.itemsize < item:
-        drawn += sample * d * item
+        drawn += sample * held * item
     fit_rows = min(sample, SAMPLE_ROWS)
-    partition = fit_rows * (4 * d * width + 64) + s.leaves * d * 4 * width
+    partition = fit_rows * (4 * held * width + 64) + s.leaves * d * 4 * width
     # Landmarks as sampled, in float64 and as the factor of the tiles' product.
     bases = points * d * (width + 16) + s.m0 * s.m0 * item + blocks * (s.m * s.r + s.path * s.r) * item
     eigen = max(s.m0**2, threads * (s.m * s.m + 2 * s.m * s.path)) * 8 * 4
-    eigen += 10 * max(s.m0, threads * s.m) * d * 2 * item + TILE_BYTES
+    eigen += 10 * max(s.m0, threads * s.m) * held * 2 * item + TILE_BYTES
     sums = 8 * (s.m0**2 + blocks * (s.r**2 + s.r * s.path + s.r * p) + s.m0 * p)
     weights = (s.leaves * (s.m0 + s.m * builder.nested_levels) * p) * item
     core, coupled = 0, not builder.root_landmarks
@@ -213,7 +215,7 @@ def _bytes(
         solve = (2 if definite else 4) * core + 16 * s.leaves * s.r**2
     chunk = min(chunk, n)
     reading = chunk * (8 * 5 + 16 * p + work.row_bytes)
-    flight = reading + _flight_bytes(s, d, p, item, work.itemsize, threads, chunk)
+    flight = reading + _flight_bytes(s, d, p, item, held * work.itemsize, threads, chunk)
     return {
         "sample": drawn + partition,
         "bases": drawn + bases + core * 5 // 4 + eigen,
@@ -223,11 +225,11 @@ def _bytes(
     }
 
 
-def _flight_bytes(s: _Shape, d: int, p: int, item: int, stored: int, threads: int, chunk: int) -> int:
+def _flight_bytes(s: _Shape, d: int, p: int, item: int, row: int, threads: int, chunk: int) -> int:
     """Bytes of the units that threads work on, and of the sums that wait to be added."""
     widest = max(s.m0, s.m)
     rows = min(UNIT_ROWS, chunk)
-    unit = rows * ((s.path + s.r + widest + s.r + 2 * p) * item + d * stored)
+    unit = rows * ((s.path + s.r + widest + s.r + 2 * p) * item + row)
     # A tile in flight may be computed in float64, and its rows are centred and scaled.
     unit += min(rows, tile_rows(max(widest, d + 2), item)) * (widest + d + 2) * 8
     # Rows are sorted by leaf, so that a unit meets the leaves of a stretch (half more: they are uneven).

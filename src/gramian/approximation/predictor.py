@@ -24,10 +24,12 @@ class Predictor:
     ``weights[l]`` has shape (leaves, landmarks, outputs) with the landmarks of that leaf's node on level
     l; levels whose nodes differ in landmarks are ragged lists. Folding: with β the coefficients of the
     features, κ_leaf = V β_leaf, and the ancestors' coefficients lose P β_leaf before they are folded.
+    ``columns`` evaluates k(·, Z_a) of each node; ``landmarks`` are those Z_a, for model files.
     """
 
     partition: Partition
     leaf_levels: Array
+    landmarks: tuple[Rows, ...]
     columns: tuple[Columns, ...]
     weights: tuple[tuple[FloatArray, ...], ...]
     n_outputs: int
@@ -100,6 +102,7 @@ def fold(features: FeatureMap, beta: Sequence[Float64Array]) -> Predictor:
     return Predictor(
         features.partition,
         features.leaf_levels,
+        tuple(n.landmarks for n in features.nodes),
         tuple(n.columns for n in features.nodes),
         tuple(tuple(level) for level in weights),
         n_outputs,

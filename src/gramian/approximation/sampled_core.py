@@ -33,7 +33,8 @@ def sampled_core(
 
     With whitened bases the true core has C_ss = I and ‖C_st‖₂ ≤ 1, a prior of unit size, and each sampled
     entry carries noise of the order of what the basis leaves of the diagonal, so that the ridge is
-    μ = mean(k(x, x) − ‖w(x)‖²) over v_s (never under the rounding level). μ → 0 is the paper's pseudo-inverse.
+    μ = mean(k(x, x) − ‖w(x)‖²) over v_s (never under the rounding level).
+    μ → 0 is the paper's pseudo-inverse.
     Time O(c² n_rows² d + c² n_rows² r), memory O(R² + c n_rows (d + r)).
     """
     ranks = [b.rank for b in bases]

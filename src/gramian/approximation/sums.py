@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 
@@ -33,21 +34,27 @@ def accumulate(
     *,
     chunk_rows: int,
     engine: Engine,
+    with_ones: bool = False,
     progress: Progress | None = None,
 ) -> list[NodeSums]:
     """Return each node's D = WᵀΩW, E = WᵀΩ[ancestors], b = WᵀΩY for weights Ω (None: ones).
+
+    ``with_ones`` appends a column of ones to Y: its sums WᵀΩ1 are what an intercept needs.
 
     ``targets`` has shape (n, outputs). Rows are read in chunks, routed, sorted by leaf and cut into
     units that threads work on; a unit's sums are products in the tiles' dtype of at most 1,024 rows,
     added up in float64 in the order of the units. Time O(n (m d + m r + R_path²)); memory: the sums
     and one chunk, independent of n.
     """
-    n_outputs = targets.shape[1]
+    n_outputs = targets.shape[1] + with_ones
     forest = features.forest
     sums = [NodeSums.zeros(forest, node, n_outputs) for node in range(len(forest.ranks))]
     for where, rows in row_blocks(source, chunk_rows):
         w = None if weights is None else weights[where]
-        for parts in _chunk_sums(features, rows, targets[where], w, engine):
+        y = targets[where]
+        if with_ones:
+            y = np.column_stack([y, np.ones(len(y))])
+        for parts in _chunk_sums(features, rows, y, w, engine):
             for part in parts:
                 total = sums[part.node]
                 total.gram += part.gram
@@ -72,13 +79,16 @@ def _chunk_sums(
 def _unit_sums(
     features: FeatureMap, X: Rows, unit: Unit, targets: Array, weights: Array | None
 ) -> list[_UnitSums]:
+    forest = features.forest
     F = features.unit_features(X, unit)
     Y = np.asarray(targets[unit.rows], F.dtype)
     if weights is not None:
         root = np.sqrt(weights[unit.rows]).astype(F.dtype)[:, None]
-        F *= root
         Y = Y * root
-    forest = features.forest
+        for segment in chain.from_iterable(unit.levels):
+            # Only what is set: the columns past a row's own path hold anything.
+            start = forest.path_rank(segment.node)
+            F[segment.rows, start : start + forest.ranks[segment.node]] *= root[segment.rows]
     done = []
     for segments in unit.levels:
         for segment in segments:

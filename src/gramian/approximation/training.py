@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from gramian._numerics import ridge_tolerance
+from gramian._numerics import ridge_tolerance, unit_roundoff
 from gramian._typing import Array, Float64Array
 from gramian.approximation.features import FeatureMap
 from gramian.approximation.plan import Plan
@@ -33,6 +33,7 @@ class RidgeFit:
     solution: Solution
     plan: Plan
     rank: int
+    offset: Float64Array  #: what an unpenalised intercept adds to the predictor, shape (outputs,)
 
 
 def train_ridge(
@@ -43,11 +44,14 @@ def train_ridge(
     alpha: float,
     plan: Plan,
     *,
+    intercept: bool,
     rng: np.random.Generator,
     engine: Engine,
     progress: Progress | None = None,
 ) -> RidgeFit:
-    r"""Minimise Σ w_i ‖y_i − f(x_i)‖² + alpha ‖f‖² over the approximation's functions.
+    r"""Minimise Σ w_i ‖y_i − f(x_i) − b‖² + alpha ‖f‖² over the approximation's functions f.
+
+    b = 0, or with ``intercept`` an offset that is not penalised; the targets' weighted mean must then be 0.
 
     One random read of the sample, one pass over the rows, then the exact solve of
     (FᵀΩF + alpha·I) β = FᵀΩy by elimination (nested bases) or of β = C (A C + alpha·I)⁻¹ b (coupled core).
@@ -61,7 +65,14 @@ def train_ridge(
     )
     clock.lap("bases", features.nbytes)
     sums = accumulate(
-        features, source, targets, weights, chunk_rows=plan.chunk_rows, engine=engine, progress=progress
+        features,
+        source,
+        targets,
+        weights,
+        chunk_rows=plan.chunk_rows,
+        engine=engine,
+        with_ones=intercept,
+        progress=progress,
     )
     held = sum(s.nbytes for s in sums)
     clock.lap("sums", features.nbytes + held)
@@ -70,9 +81,30 @@ def train_ridge(
     else:
         beta, solution = solve_coupled(features, sums, alpha, engine)
     clock.lap("solve", features.nbytes + 2 * held)
+    offset = np.zeros(targets.shape[1])
+    if intercept:
+        mass = float(source.shape[0] if weights is None else weights.sum())
+        beta, offset = split_intercept(beta, sums, mass, dtype)
     predictor = fold(features, beta)
     clock.lap("fold", features.nbytes + predictor.nbytes)
-    return RidgeFit(predictor, solution, plan.used(clock.bytes, clock.seconds), features.rank)
+    return RidgeFit(predictor, solution, plan.used(clock.bytes, clock.seconds), features.rank, offset)
+
+
+def split_intercept(
+    beta: Sequence[Float64Array], sums: Sequence[NodeSums], mass: float, dtype: Any
+) -> tuple[list[Float64Array], Float64Array]:
+    r"""Return the coefficients and the offset b of the problem with an unpenalised intercept.
+
+    With (β_y, β_1) the solutions for the right-hand sides FᵀΩy (y of mean 0) and FᵀΩ1 = s, the normal
+    equation of b gives b = −sᵀβ_y/(Σw − sᵀβ_1) and β = β_y − b β_1. Where the divisor, at least of the
+    order of alpha, drowns in the tiles' rounding, b stays 0.
+    """
+    ones = [s.rhs[:, -1] for s in sums]
+    explained = sum(float(s @ b[:, -1]) for s, b in zip(ones, beta, strict=True))
+    inner = np.sum([s @ b[:, :-1] for s, b in zip(ones, beta, strict=True)], axis=0)
+    left = mass - explained
+    offset = -inner / left if left > unit_roundoff(dtype) * mass else np.zeros_like(inner)
+    return [b[:, :-1] - np.outer(b[:, -1], offset) for b in beta], offset
 
 
 class _Clock:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import Any, Self
 
 import numpy as np
@@ -30,7 +31,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, StreamingRidge):
         ``"auto"`` plans from the data and the budget; ``"multiresolution"``, ``"meka"``, or an instance
         such as ``gm.MEKA(rank=256, n_blocks=40)``, whose kernel parameters are not used.
     fit_intercept : bool, default=False
-        Whether y is centred on its weighted mean before the fit.
+        Whether to add an intercept that is not penalised, as in scikit-learn's ``Ridge``.
     memory_budget : int or str, default="1GB"
         Bound on working memory beyond the caller's arrays, while fitting.
     tile_dtype : {"auto", "float32", "float64"}
@@ -48,8 +49,8 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, StreamingRidge):
     kernel_, rank_, intercept_, n_features_in_ : as named.
 
     Time O(n (m d + m r + r²)) and the solve; memory as ``plan_`` says, independent of n. Raises
-    ``InputError`` for unusable input, ``BudgetError`` (with the least that works) for too small a budget; warns
-    ``AccuracyWarning`` or ``NumericalWarning`` with amounts.
+    ``InputError`` for unusable input, ``BudgetError`` (with the least that works) for too small a budget;
+    warns ``AccuracyWarning`` or ``NumericalWarning`` with amounts.
 
     Source: DESIGN §2; Snelson and Ghahramani 2007; Si, Hsieh and Dhillon 2014 for MEKA.
 
@@ -96,10 +97,11 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, StreamingRidge):
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to rows X (n, d) and targets y (n,) or (n, outputs)."""
-        source = self._fit_rows(X, y)
-        targets = NumberTargets(y, source.shape[0])
-        self._flat = targets.flat
-        return self._train(source, targets, sample_weight)
+        with self._all_or_nothing():
+            source = self._fit_rows(X, y)
+            targets = NumberTargets(y, source.shape[0])
+            self._flat = targets.flat
+            return self._train(source, targets, sample_weight)
 
     def predict(self, X: Any) -> Float64Array:
         """Return f(x) per row, shape (n,) or (n, outputs). Time O(n (route + m d))."""
@@ -109,16 +111,17 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, StreamingRidge):
 
     def plan(self, X: Any, y: Any = None) -> Plan:
         """Predict sizes, bytes and seconds of a fit, without fitting (``y`` gives the outputs)."""
-        source = self._rows(X, reset=True)
-        outputs = 1 if y is None or np.ndim(y) == 1 else np.shape(y)[1]
-        return self._planned(source, outputs)[0]
+        with self._all_or_nothing(keep=False):
+            source = self._rows(X, reset=True)
+            outputs = 1 if y is None else NumberTargets(y, source.shape[0]).shape[1]
+            return self._planned(source, outputs, deepcopy(self.random_state))[0]
 
 
 class KernelRidgeClassifier(ClassifierMixin, StreamingRidge):
     """Kernel ridge regression on targets ±1, one column per class; the largest value wins.
 
     Parameters and attributes as for :class:`KernelRidge`, and ``classes_``. ``fit_intercept=True``
-    centres the targets, as ``RidgeClassifier`` does. ``class_weight`` is None, ``"balanced"`` or a dict
+    adds an intercept that is not penalised, as ``RidgeClassifier`` does. ``class_weight`` is None, ``"balanced"`` or a dict
     from class to weight.
 
     Examples
@@ -166,11 +169,12 @@ class KernelRidgeClassifier(ClassifierMixin, StreamingRidge):
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to rows X (n, d) and class labels y (n,)."""
-        source = self._fit_rows(X, y)
-        targets = ClassTargets(y, source.shape[0])
-        self.classes_ = targets.classes
-        weights = targets.weights(self.class_weight, sample_weight)
-        return self._train(source, targets, weights)
+        with self._all_or_nothing():
+            source = self._fit_rows(X, y)
+            targets = ClassTargets(y, source.shape[0])
+            self.classes_ = targets.classes
+            weights = targets.weights(self.class_weight, sample_weight)
+            return self._train(source, targets, weights)
 
     def decision_function(self, X: Any) -> Float64Array:
         """Return the value per class, shape (n, classes), or (n,) for two classes."""
@@ -192,6 +196,7 @@ class KernelRidgeClassifier(ClassifierMixin, StreamingRidge):
 
     def plan(self, X: Any, y: Any = None) -> Plan:
         """Predict sizes, bytes and seconds of a fit, without fitting (``y`` gives the classes)."""
-        source = self._rows(X, reset=True)
-        outputs = 1 if y is None else ClassTargets(y, source.shape[0]).shape[1]
-        return self._planned(source, outputs)[0]
+        with self._all_or_nothing(keep=False):
+            source = self._rows(X, reset=True)
+            outputs = 1 if y is None else ClassTargets(y, source.shape[0]).shape[1]
+            return self._planned(source, outputs, deepcopy(self.random_state))[0]

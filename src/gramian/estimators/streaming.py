@@ -13,7 +13,7 @@ from gramian._budget import parse_bytes
 from gramian._random import as_generator
 from gramian._typing import Float64Array
 from gramian.approximation.auto import auto_plan, probe
-from gramian.approximation.plan import Plan, Workload, make_plan
+from gramian.approximation.plan import Plan, make_plan
 from gramian.approximation.training import train_ridge
 from gramian.data.source import RowSource
 from gramian.engine import Engine
@@ -43,13 +43,15 @@ class StreamingRidge(KernelEstimator):
             raise InputError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
         return self._rows(X, reset=True)
 
-    def _planned(self, source: RowSource, n_outputs: int) -> tuple[Plan, Kernel, Engine, Any]:
+    def _planned(
+        self, source: RowSource, n_outputs: int, random_state: Any
+    ) -> tuple[Plan, Kernel, Engine, np.random.Generator]:
         """Return plan, kernel, engine and the generator, which the probe has drawn from."""
         alpha = positive_number("alpha", self.alpha)
-        engine, rng = self._engine(), as_generator(self.random_state)
+        engine, rng = self._engine(), as_generator(random_state)
         kernel = self._resolved_kernel(source.shape[1])
         budget = parse_bytes(self.memory_budget)
-        work = Workload(*source.shape, n_outputs=n_outputs, itemsize=source.dtype.itemsize)
+        work = self._workload(source, n_outputs)
         dtype = self._tiles(source, kernel, alpha)
         threads = engine.n_threads
         if isinstance(self.approximation, str) and self.approximation == "auto":
@@ -84,9 +86,9 @@ class StreamingRidge(KernelEstimator):
     def _train(self, source: RowSource, targets: Targets, sample_weight: Any) -> Self:
         n = source.shape[0]
         weights = checked_weights(sample_weight, n)
-        plan, kernel, engine, rng = self._planned(source, targets.shape[1])
-        self.intercept_ = targets.mean(weights) if self.fit_intercept else np.zeros(targets.shape[1])
-        targets.shift = self.intercept_
+        plan, kernel, engine, rng = self._planned(source, targets.shape[1], self.random_state)
+        mean = targets.mean(weights) if self.fit_intercept else np.zeros(targets.shape[1])
+        targets.shift = mean
         with tqdm(total=n, unit="rows", desc="sums", disable=not self.verbose, leave=False) as bar:
             fit = train_ridge(
                 source,
@@ -95,10 +97,12 @@ class StreamingRidge(KernelEstimator):
                 kernel,
                 positive_number("alpha", self.alpha),
                 plan,
+                intercept=bool(self.fit_intercept),
                 rng=rng,
                 engine=engine,
                 progress=bar.update,
             )
+        self.intercept_ = mean + fit.offset
         self.predictor_ = fit.predictor
         self.solution_ = fit.solution
         self.plan_ = fit.plan
