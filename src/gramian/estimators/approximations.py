@@ -17,13 +17,15 @@ from gramian.approximation.builder import Builder
 from gramian.approximation.features import FeatureMap
 from gramian.approximation.meka import MEKABuilder
 from gramian.approximation.multiresolution import MultiResolutionBuilder
-from gramian.approximation.plan import Plan, Workload, make_plan
+from gramian.approximation.plan import Plan, make_plan
 from gramian.approximation.quality import ErrorEstimate, relative_error
 from gramian.approximation.storage import dense_features, sparse_features, stored_operator
 from gramian.data.source import RowSource
 from gramian.estimators.base import KernelEstimator, positive_number, whole_number
 from gramian.exceptions import InputError, did_you_mean
+from gramian.landmarks import METHODS as LANDMARKS
 from gramian.operators.block import BlockOperator
+from gramian.partition import METHODS as PARTITIONS
 
 
 class Approximation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimator):
@@ -31,6 +33,13 @@ class Approximation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEst
 
     memory_budget: Any
     random_state: Any
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        if self.tile_dtype != "float64":
+            # Features come in the tiles' type: float32 where asked for, and from 10,000 rows on.
+            tags.transformer_tags.preserves_dtype = []
+        return tags
 
     @abstractmethod
     def _builder(self) -> Builder:
@@ -41,24 +50,25 @@ class Approximation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEst
 
         Time and memory as :meth:`plan` says; the operator's bases take n·rank numbers beside them.
         """
-        source = self._rows(X, reset=True)
-        plan, kernel, engine = self._planned(source)
-        rng = as_generator(self.random_state)
-        self.features_: FeatureMap = plan.builder.build(
-            source,
-            kernel,
-            dtype=np.dtype(plan.dtype),
-            rng=rng,
-            engine=engine,
-            sample_size=plan.sample_rows,
-        )
-        self.kernel_ = kernel
-        self.plan_ = plan
-        self.operator_: BlockOperator = stored_operator(
-            self.features_, source, chunk_rows=plan.chunk_rows, engine=engine
-        )
-        self.rank_ = self.features_.rank
-        self._n_features_out = self.rank_
+        with self._all_or_nothing():
+            source = self._rows(X, reset=True)
+            rng = as_generator(self.random_state)
+            plan, kernel, engine = self._planned(source)
+            self.features_: FeatureMap = plan.builder.build(
+                source,
+                kernel,
+                dtype=np.dtype(plan.dtype),
+                rng=rng,
+                engine=engine,
+                sample_size=plan.sample_rows,
+            )
+            self.kernel_ = kernel
+            self.plan_ = plan
+            self.operator_: BlockOperator = stored_operator(
+                self.features_, source, chunk_rows=plan.chunk_rows, engine=engine
+            )
+            self.rank_ = self.features_.rank
+            self._n_features_out = self.rank_
         return self
 
     @property
@@ -69,12 +79,13 @@ class Approximation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEst
 
     def plan(self, X: Any) -> Plan:
         """Predict rank, blocks, bytes and seconds per phase of a fit to X, without fitting."""
-        return self._planned(self._rows(X, reset=True))[0]
+        with self._all_or_nothing(keep=False):
+            return self._planned(self._rows(X, reset=True))[0]
 
     def _planned(self, source: RowSource) -> tuple[Plan, Any, Any]:
         builder, engine = self._builder(), self._engine()
         kernel = self._resolved_kernel(source.shape[1])
-        work = Workload(*source.shape, n_outputs=1, itemsize=source.dtype.itemsize)
+        work = self._workload(source, 1)
         plan = make_plan(
             builder,
             work,
@@ -205,6 +216,8 @@ class MEKA(Approximation):
     def _builder(self) -> MEKABuilder:
         one_of("core", self.core, ("projection", "sampled"))
         one_of("rank_rule", self.rank_rule, ("equal", "singular"))
+        one_of("partition", self.partition, PARTITIONS)
+        given_or_one_of("landmarks", self.landmarks, LANDMARKS)
         return MEKABuilder(
             rank=whole_number("rank", self.rank, 1),
             n_blocks=whole_number("n_blocks", self.n_blocks, 1),
@@ -288,6 +301,8 @@ class MultiResolution(Approximation):
 
     def _builder(self) -> MultiResolutionBuilder:
         levels = whole_number("n_levels", self.n_levels, 1)
+        one_of("partition", self.partition, PARTITIONS)
+        given_or_one_of("landmarks", self.landmarks, LANDMARKS)
         return MultiResolutionBuilder(
             root_rank=whole_number("root_rank", self.root_rank, 1),
             rank=whole_number("rank", self.rank, 1) if levels > 1 else 0,
@@ -308,9 +323,20 @@ class MultiResolution(Approximation):
 
 def one_of(name: str, value: Any, choices: tuple[str, ...]) -> None:
     """Raise, with the nearest choice, for a value that is not among the choices."""
-    if value not in choices:
+    if not isinstance(value, str) or value not in choices:
         raise InputError(
             f"{name}={value!r} is unknown. Choose one of {', '.join(choices)}." + did_you_mean(value, choices)
+        )
+
+
+def given_or_one_of(name: str, value: Any, choices: tuple[str, ...]) -> None:
+    """Raise for a name that is not among the choices, or a value that cannot be points."""
+    if isinstance(value, str):
+        one_of(name, value, choices)
+    elif not isinstance(value, np.ndarray | list | tuple):
+        raise InputError(
+            f"{name}={value!r} has type {type(value).__name__}. Choose one of {', '.join(choices)}, or give "
+            "an array of points."
         )
 
 

@@ -14,6 +14,7 @@ from sklearn.utils.validation import validate_data
 
 from gramian._numerics import unit_roundoff
 from gramian._typing import Array
+from gramian.approximation.plan import Workload
 from gramian.approximation.training import choose_dtype
 from gramian.data.source import ArraySource, RowSource, as_source
 from gramian.engine import Engine
@@ -48,15 +49,15 @@ class KernelEstimator(BaseEstimator):
 
         Fits only ever rebind attributes, so that the names and references are all there is to restore.
         """
-        before = dict(vars(self))
+        before = dict(self.__dict__)
         done = False
         try:
             yield
             done = keep
         finally:
             if not done:
-                vars(self).clear()
-                vars(self).update(before)
+                self.__dict__.clear()
+                self.__dict__.update(before)
 
     def _resolved_kernel(self, n_features: int) -> Kernel:
         return resolve_kernel(
@@ -83,7 +84,8 @@ class KernelEstimator(BaseEstimator):
             X,
             reset=reset,
             accept_sparse="csr",
-            dtype=_KEPT,
+            # A dtype of its own would be converted whole; blocks of a memmap are, as they are read.
+            dtype=None if memmap else _KEPT,
             ensure_all_finite=not memmap,
             ensure_min_samples=ensure_min_samples,
         )
@@ -98,6 +100,20 @@ class KernelEstimator(BaseEstimator):
                 f"X has {width} features, but {type(self).__name__} is expecting "
                 f"{self.n_features_in_} features as input."
             )
+
+    @staticmethod
+    def _workload(source: RowSource, n_outputs: int) -> Workload:
+        n, d = source.shape
+        first = source.rows(slice(0, min(1024, n)))
+        item = source.dtype.itemsize
+        if sp.issparse(first):
+            # An index is as large as a number, or half of it.
+            stored = -(-2 * first.nnz // first.shape[0])
+            return Workload(n, d, n_outputs, item, row_bytes=stored * item, row_numbers=stored)
+        in_place = isinstance(source, ArraySource)
+        # Rows of a memmap are looked at for NaN as they are read: a byte for each number.
+        looked_at = d if isinstance(first.base, np.memmap) else 0
+        return Workload(n, d, n_outputs, item, row_bytes=looked_at if in_place else 2 * d * item)
 
     def _tiles(self, source: RowSource, kernel: Kernel, alpha: float | None) -> Any:
         if self.tile_dtype not in TILE_DTYPES:

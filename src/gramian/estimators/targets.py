@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from typing import Any
 
 import numpy as np
@@ -143,6 +144,12 @@ class ClassTargets(Targets):
                 f"class_weight names {unknown[0]!r}, which is not a class of y "
                 f"({', '.join(map(str, self.classes))})."
             )
+        for label, value in class_weight.items():
+            real = isinstance(value, numbers.Real) and not isinstance(value, bool)
+            if not real or not 0 <= float(value) < float("inf"):
+                raise InputError(
+                    f"class_weight gives {value!r} to class {label!r}; give a finite number of at least 0."
+                )
         return np.asarray([float(class_weight.get(c, 1.0)) for c in self.classes])
 
 
