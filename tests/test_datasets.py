@@ -178,6 +178,22 @@ def test_digits_are_quick(tmp_path):
     assert time.perf_counter() - start < 3.0  # 0.2 s on an idle core
 
 
+def test_digits_from_some_originals(tmp_path):
+    some = make_digits(tmp_path / "a.npy", 2000, originals=np.array([3, 5, 1700]))
+    assert set(some.source) == {3, 5, 1700}
+    np.testing.assert_array_equal(some.y, load_digits().target[some.source])
+    every = make_digits(tmp_path / "b.npy", 2000, originals=np.arange(1797))
+    np.testing.assert_array_equal(every.X, make_digits(tmp_path / "c.npy", 2000).X)
+    for wrong, text in (
+        ([], r"originals has shape \(0,\)"),
+        ([0.5], "dtype float64; expected a list of whole numbers"),
+        ([-1, 4], "originals has numbers from -1 to 4; pass numbers from 0 to 1796"),
+        ([1797], "from 1797 to 1797"),
+    ):
+        with pytest.raises(InputError, match=text):
+            make_digits(tmp_path / "d.npy", 5, originals=np.array(wrong))
+
+
 def test_digits_errors(tmp_path):
     with pytest.raises(InputError, match="n_rows=0 must be a positive whole number"):
         make_digits(tmp_path / "d.npy", 0)

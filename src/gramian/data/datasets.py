@@ -163,6 +163,7 @@ def make_digits(
     path: str | os.PathLike[str],
     n_rows: int = 200_000,
     *,
+    originals: Array | None = None,
     random_state: Any = 0,
     rows_per_block: int = 8192,
 ) -> DigitsData:
@@ -178,6 +179,8 @@ def make_digits(
     ----------
     path : file to write (replaced if it exists).
     n_rows : rows to make; 64 bytes each on disk.
+    originals : (m,) indices into ``load_digits()`` of the images to draw from; None for all. Two files from
+        disjoint originals are a split into training and held-out rows.
     random_state : an integer gives the same rows again, for the same ``rows_per_block``: each block has a
         child generator of its own. More rows only append: the first rows stay.
     rows_per_block : rows made at a time.
@@ -193,7 +196,8 @@ def make_digits(
     Source: the idea of Loosli, Canu and Bottou, "Training invariant support vector machines using selective
     sampling" (2007), who made mnist8m by other deformations.
 
-    Errors: ``InputError`` where a count is not positive or the file's folder does not exist.
+    Errors: ``InputError`` where a count is not positive, an original does not exist, or the file's folder
+    does not exist.
 
     Examples
     --------
@@ -210,9 +214,10 @@ def make_digits(
     if not path.parent.is_dir():
         raise InputError(f"Cannot write {path}: the folder {path.parent} does not exist. Create it first.")
     images, labels = load_digits(return_X_y=True)
+    pool = _pool(originals, len(images))
     # In a frame of zeros, one wide before and two after, every neighbour of a clipped point exists.
-    framed = np.zeros((len(images), SIDE + 3, SIDE + 3), np.float32)
-    framed[:, 1 : SIDE + 1, 1 : SIDE + 1] = images.reshape(-1, SIDE, SIDE) * LEVELS
+    framed = np.zeros((len(pool), SIDE + 3, SIDE + 3), np.float32)
+    framed[:, 1 : SIDE + 1, 1 : SIDE + 1] = images[pool].reshape(-1, SIDE, SIDE) * LEVELS
     source = np.empty(n_rows, np.intp)
     out = np.lib.format.open_memmap(path, mode="w+", dtype=np.uint8, shape=(n_rows, SIDE * SIDE))
     n_blocks = -(-n_rows // rows_per_block)
@@ -221,12 +226,29 @@ def make_digits(
         rows = slice(start, min(n_rows, start + rows_per_block))
         # A last, shorter block draws as a full one does, so that its rows do not depend on n_rows.
         origins, pixels = _deform(framed, rows_per_block, rng)
-        source[rows] = origins[: rows.stop - start]
+        source[rows] = pool[origins[: rows.stop - start]]
         out[rows] = pixels[: rows.stop - start]
     out.flush()
     del out
     X = np.lib.format.open_memmap(path, mode="r")
     return DigitsData(X, labels[source].astype(np.int64), source)
+
+
+def _pool(originals: Array | None, n_images: int) -> IntArray:
+    """Return the indices to draw from, checked."""
+    if originals is None:
+        return np.arange(n_images)
+    pool = np.asarray(originals)
+    if pool.ndim != 1 or not pool.size or pool.dtype.kind not in "iu":
+        raise InputError(
+            f"originals has shape {pool.shape} and dtype {pool.dtype}; expected a list of whole numbers, one "
+            "index into load_digits() each."
+        )
+    if pool.min() < 0 or pool.max() >= n_images:
+        raise InputError(
+            f"originals has numbers from {pool.min()} to {pool.max()}; pass numbers from 0 to {n_images - 1}."
+        )
+    return pool.astype(np.intp)
 
 
 def _deform(framed: FloatArray, count: int, rng: np.random.Generator) -> tuple[IntArray, Array]:
