@@ -1,0 +1,262 @@
+"""Pictures of a compressed Gram matrix. The one file that imports matplotlib, and only when it draws."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from gramian._random import as_generator
+from gramian._typing import Array, Float64Array, IntArray
+from gramian.approximation.storage import stored_operator
+from gramian.data.source import ArraySource, sample_rows
+from gramian.engine import Engine
+from gramian.estimators.approximations import Approximation
+from gramian.estimators.base import whole_number
+from gramian.exceptions import InputError, MissingPackageError
+
+#: Up to this many blocks each cell has its number and each tick its block.
+LABELLED_BLOCKS = 12
+TITLES = ("Rows in random order", "Rows ordered by block", "Relative error per pair of blocks")
+
+
+class GramDisplay:
+    r"""The Gram matrix of sampled rows, before and after ordering by block, and the error per pair of blocks.
+
+    The third panel shows e_st = ‖K_st − K̃_st‖_F / ‖K_st‖_F for blocks s and t of the partition.
+
+    Build it with :meth:`from_estimator`; the constructor stores what is drawn.
+
+    Parameters
+    ----------
+    gram : (n, n) entries of K for rows in random order.
+    approximate : (n, n) entries of K̃ for the same rows.
+    labels : (n,) block of each row.
+    name : of the approximation, for titles.
+
+    Attributes
+    ----------
+    order : (n,) row numbers sorted by block.
+    blocks : (c,) the blocks that have rows in the sample; ``sizes`` (c,) how many.
+    block_errors : (c, c), the e_st.
+    relative_error : ‖K − K̃‖_F / ‖K‖_F over the sample.
+    figure_, axes_ : set by :meth:`plot`: the figure and its three panels.
+
+    Examples
+    --------
+    >>> import numpy as np, gramian as gm
+    >>> X = np.random.default_rng(0).random((500, 3))
+    >>> a = gm.MEKA(gamma=2.0, rank=40, n_blocks=4, random_state=0).fit(X)
+    >>> display = GramDisplay.from_estimator(a, X, n_rows=200)
+    >>> len(display.axes_), display.block_errors.shape
+    (3, (4, 4))
+    """
+
+    def __init__(
+        self, gram: Float64Array, approximate: Float64Array, labels: IntArray, *, name: str = "approximation"
+    ) -> None:
+        self.gram = gram
+        self.approximate = approximate
+        self.labels = labels
+        self.name = name
+        # Stable: rows of a block keep their random order.
+        self.order: IntArray = np.argsort(labels, kind="stable")
+        self.blocks, self.sizes = np.unique(labels, return_counts=True)
+        self.block_errors = _block_errors(gram, approximate, self.order, self.sizes)
+        self.relative_error = _ratio(np.linalg.norm(gram - approximate), np.linalg.norm(gram))
+
+    @classmethod
+    def from_estimator(
+        cls, approximation: Approximation, X: Any, *, n_rows: int = 600, ax: Any = None, random_state: Any = 0
+    ) -> Self:
+        """Draw rows of X at random, compute both matrices and plot them.
+
+        Parameters
+        ----------
+        approximation : a fitted :class:`gramian.MEKA` or :class:`gramian.MultiResolution`.
+        X : (n, d) rows of any kind that the estimator takes, those of the fit or others.
+        n_rows : rows to show; all where X has fewer.
+        ax : as for :meth:`plot`.
+        random_state : of the rows and their order.
+
+        Time O(n_rows²(d + rank)), memory 8·n_rows² bytes a matrix.
+
+        Errors: ``InputError`` for something else than an approximation, ``NotFittedError``, and
+        ``MissingPackageError`` without matplotlib.
+        """
+        _pyplot()  # its absence should be told before the work
+        if not isinstance(approximation, Approximation):
+            raise InputError(
+                f"approximation has type {type(approximation).__name__}; expected a fitted approximation. "
+                "Pass gramian.MEKA(...).fit(X) or gramian.MultiResolution(...).fit(X)."
+            )
+        check_is_fitted(approximation, "features_")
+        n_rows = whole_number("n_rows", n_rows, 1)
+        rng = as_generator(random_state)
+        source = approximation._rows(X, reset=False)
+        sampled = sample_rows(source, n_rows, rng)[0]
+        rows = sampled[rng.permutation(sampled.shape[0])]
+        features = approximation.features_
+        chunk = approximation.plan_.chunk_rows
+        # The operator of these rows, with the core as it was built, also where that is not definite.
+        operator = stored_operator(features, ArraySource(rows), chunk_rows=chunk, engine=Engine(1))
+        gram = np.asarray(approximation.kernel_(rows, dtype=np.float64), np.float64)
+        display = cls(
+            gram,
+            operator.to_dense(force=True),
+            features.partition.route(rows),
+            name=type(approximation).__name__,
+        )
+        return display.plot(ax)
+
+    def plot(self, ax: Any = None) -> Self:
+        """Draw the three panels.
+
+        ax : three axes to draw on, or one to be divided in three; None for a new figure.
+        """
+        self.figure_, self.axes_ = _panels(ax)
+        shuffled, ordered, errors = self.axes_
+        low, high = colour_range(self.gram)
+        image = _draw_matrix(shuffled, self.gram, low, high)
+        _draw_matrix(ordered, self.gram[np.ix_(self.order, self.order)], low, high)
+        # Only the two matrices share a scale, so their bar stands beside the second.
+        extend = "max" if float(self.gram.max()) > high else "neither"
+        self.figure_.colorbar(image, ax=ordered, shrink=0.75, extend=extend, label="$k(x_i, x_j)$")
+        self._mark_blocks(ordered)
+        self._draw_errors(errors)
+        notes = (
+            f"Gram matrix of {len(self.gram):,} sampled rows",
+            f"{len(self.sizes)} blocks, of {self.sizes.min()} to {self.sizes.max()} of these rows",
+            f"{self.name}, overall {self.relative_error:.2g}",
+        )
+        for panel, title, note in zip(self.axes_, TITLES, notes, strict=True):
+            panel.set_title(f"{title}\n{note}", fontsize=11)
+        return self
+
+    def _mark_blocks(self, panel: Any) -> None:
+        """Draw the boundaries of the blocks, and name the blocks where there is room."""
+        ends = np.cumsum(self.sizes)
+        for edge in ends[:-1] - 0.5:
+            panel.axhline(edge, color="0.35", linewidth=0.4)
+            panel.axvline(edge, color="0.35", linewidth=0.4)
+        if len(self.sizes) <= LABELLED_BLOCKS:
+            middles = ends - (self.sizes + 1) / 2.0
+            panel.set_xticks(middles, [str(b) for b in self.blocks])
+            panel.set_yticks(middles, [str(b) for b in self.blocks])
+            panel.tick_params(length=0)
+            panel.set_xlabel("block")
+            panel.set_ylabel("block")
+
+    def _draw_errors(self, panel: Any) -> None:
+        shown = self.block_errors
+        top = float(shown.max()) or 1.0
+        image = panel.imshow(shown, cmap="OrRd", vmin=0.0, vmax=top)
+        self.figure_.colorbar(
+            image, ax=panel, shrink=0.75, label=r"$\|K_{st} - \tilde{K}_{st}\|_F \, / \, \|K_{st}\|_F$"
+        )
+        panel.set_xlabel("block $t$")
+        panel.set_ylabel("block $s$")
+        # Every block, or every so many: ticks stay whole numbers, and right where a block has no rows.
+        ticks = range(0, len(shown), -(-len(shown) // LABELLED_BLOCKS))
+        panel.set_xticks(ticks, [str(self.blocks[t]) for t in ticks])
+        panel.set_yticks(ticks, [str(self.blocks[t]) for t in ticks])
+        panel.tick_params(length=0)
+        if len(shown) > LABELLED_BLOCKS:
+            return
+        texts = error_texts(shown)
+        # Digits that fit a cell of the panel, whatever the number of blocks.
+        size = min(10.0, 60.0 / len(shown))
+        for (s, t), value in np.ndenumerate(shown):
+            colour = "white" if value > 0.6 * top else "0.15"
+            panel.text(t, s, texts[s][t], ha="center", va="center", color=colour, fontsize=size)
+
+
+def colour_range(gram: Array) -> tuple[float, float]:
+    """Return the ends of the colour scale: from 0 (or less) to where 99% of the entries lie.
+
+    The diagonal and near copies would else take half the scale and leave the blocks pale.
+
+    >>> colour_range(np.eye(2)), colour_range(np.zeros((2, 2)))
+    ((0.0, 1.0), (0.0, 1.0))
+    """
+    low, high = min(0.0, float(gram.min())), float(np.quantile(gram, 0.99))
+    # Where almost all entries are 0, what counts is the rest.
+    high = high if high > low else float(gram.max())
+    return low, high if high > low else low + 1.0
+
+
+def _draw_matrix(panel: Any, matrix: Float64Array, low: float, high: float) -> Any:
+    panel.set_xlabel("row")
+    panel.set_ylabel("row")
+    return panel.imshow(matrix, cmap="Blues", vmin=low, vmax=high)
+
+
+def error_texts(errors: Array) -> list[list[str]]:
+    """Return the numbers as short text: three decimals, without the zero before the point.
+
+    >>> error_texts(np.array([[0.0123, 1.5]])), error_texts(np.array([[2e-6]]))
+    ([['.012', '1.5']], [['2e-06']])
+    """
+
+    def text(value: float) -> str:
+        if value == 0.0:
+            return "0"
+        if value >= 0.9995:
+            return f"{value:.2g}"
+        if value < 0.0005:
+            return f"{value:.0e}"
+        return f"{value:.3f}"[1:]
+
+    return [[text(float(value)) for value in row] for row in errors]
+
+
+def _block_errors(
+    gram: Float64Array, approximate: Float64Array, order: IntArray, sizes: IntArray
+) -> Float64Array:
+    """Return ‖K_st − K̃_st‖_F / ‖K_st‖_F for each pair of blocks."""
+    starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+
+    def norms(matrix: Float64Array) -> Float64Array:
+        squares = matrix[np.ix_(order, order)] ** 2
+        return np.sqrt(np.add.reduceat(np.add.reduceat(squares, starts, axis=0), starts, axis=1))
+
+    return _ratio(norms(gram - approximate), norms(gram))
+
+
+def _ratio(part: Any, whole: Any) -> Any:
+    """Return part/whole, and 0 where both are 0 (blocks so far apart that k underflows)."""
+    part, whole = np.asarray(part, np.float64), np.asarray(whole, np.float64)
+    out = np.divide(part, whole, out=np.where(part > 0, np.inf, 0.0), where=whole > 0)
+    return out if out.ndim else float(out)
+
+
+def _panels(ax: Any) -> tuple[Any, Array]:
+    """Return a figure and three axes: new ones, the caller's three, or the caller's one divided."""
+    if ax is None:
+        return _pyplot().subplots(1, 3, figsize=(14.0, 4.6), layout="constrained")
+    axes = np.ravel(np.asarray(ax, dtype=object))
+    if len(axes) == 3:
+        return axes[0].figure, axes
+    if len(axes) != 1:
+        raise InputError(f"ax has {len(axes)} axes; expected 1 (divided in three) or 3.")
+    parent = axes[0]
+    place = parent.get_subplotspec()
+    if place is None:
+        raise InputError(
+            "ax is not part of a grid of subplots, so it cannot be divided in three. Pass axes from "
+            "plt.subplots(), or three axes."
+        )
+    parent.set_axis_off()
+    grid = place.subgridspec(1, 3, wspace=0.5)
+    return parent.figure, np.array([parent.figure.add_subplot(grid[i]) for i in range(3)], dtype=object)
+
+
+def _pyplot() -> Any:
+    try:
+        from matplotlib import pyplot
+    except ImportError as error:
+        raise MissingPackageError(
+            "GramDisplay draws with matplotlib, which is not installed. Run: pip install 'gramian[plot]'"
+        ) from error
+    return pyplot
