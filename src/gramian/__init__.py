@@ -24,6 +24,7 @@ from gramian.kernels import (
     Polynomial,
     RationalQuadratic,
 )
+from gramian.model_file import load, save
 from gramian.operators.block import BlockOperator
 
 __version__ = "0.1.0"
@@ -45,7 +46,6 @@ __all__ = [
     "KernelRidgeClassifier",
     "Laplacian",
     "Linear",
-    "MEKA",
     "Matern",
     "MissingPackageError",
     "ModelFileError",
@@ -53,4 +53,6 @@ __all__ = [
     "NumericalWarning",
     "Polynomial",
     "RationalQuadratic",
+    "load",
+    "save",
 ]

@@ -1,0 +1,191 @@
+"""One zip of plain arrays and a JSON description, verified in full before anything is used.
+
+Members are ``.npy`` files stored without compression and without pickles, so that reading one can neither
+run code nor take more memory than the file has bytes.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import os
+import uuid
+import zipfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gramian._typing import Array
+from gramian.exceptions import InputError, ModelFileError, did_you_mean
+
+HEADER = "model.json"
+#: Kinds of numbers and text that need no pickle.
+PLAIN_KINDS = "biufUS"
+#: A fixed date makes the same model the same file; it is the first that zip can hold.
+_DATE = (1980, 1, 1, 0, 0, 0)
+#: What zipfile raises for a member that it cannot read: damage reaches it as any of these.
+_UNREADABLE = (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, OSError, ValueError)
+
+
+def write_container(path: Path, header: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
+    """Write ``arrays`` and a JSON ``header``, to which their shapes and dtypes are added.
+
+    The file appears under its name when it is complete; until then the old one stays. Time and disk
+    O(bytes of the arrays).
+    """
+    if not path.parent.is_dir():
+        raise InputError(f"Cannot write {path}: the folder {path.parent} does not exist. Create it first.")
+    if path.is_dir():
+        raise InputError(f"Cannot write {path}: it is a folder. Pass the path of a file.")
+    listed = {name: {"shape": list(a.shape), "dtype": a.dtype.str} for name, a in arrays.items()}
+    text = json.dumps({**header, "arrays": listed}, allow_nan=False, indent=1)
+    unfinished = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
+    try:
+        with unfinished.open("xb") as file:
+            with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+                archive.writestr(zipfile.ZipInfo(HEADER, _DATE), text)
+                for name, array in arrays.items():
+                    member = zipfile.ZipInfo(_member(name), _DATE)
+                    with archive.open(member, "w", force_zip64=True) as stream:
+                        np.lib.format.write_array(stream, np.asarray(array, order="C"), allow_pickle=False)
+            file.flush()
+            # Renamed before its bytes are on disk, a power cut could leave an empty file under the name.
+            os.fsync(file.fileno())
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def read_header(path: Path, name: str, version: int) -> dict[str, Any]:
+    """Return the JSON description of a file of the format ``name``, up to ``version``."""
+    with _opened(path) as archive:
+        return _header(archive, name, version)
+
+
+def read_container(path: Path, name: str, version: int) -> tuple[dict[str, Any], dict[str, Array]]:
+    """Return description and (read-only) arrays, each checked against its CRC, shape and dtype.
+
+    Raises :class:`ModelFileError` for a file of another format, of a newer version, or damaged; the text
+    does not name the path, which the caller knows. Time and memory O(bytes of the file).
+    """
+    with _opened(path) as archive:
+        header = _header(archive, name, version)
+        listed = header.get("arrays")
+        if not isinstance(listed, dict):
+            raise ModelFileError(f"{HEADER} lists no arrays. {CURE}")
+        _check_members(archive, set(map(_member, listed)) | {HEADER})
+        return header, {key: _array(archive, key, expected) for key, expected in listed.items()}
+
+
+#: What to do about a damaged file.
+CURE = "The file is damaged: copy it again, or save the model again."
+
+
+def _member(name: str) -> str:
+    return f"{name}.npy"
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[zipfile.ZipFile]:
+    if not path.is_file():
+        siblings = [p.name for p in path.parent.iterdir()] if path.parent.is_dir() else []
+        what = "is a folder" if path.is_dir() else "does not exist"
+        raise ModelFileError(f"the file {what}.{did_you_mean(path.name, siblings)} Check the path.")
+    with path.open("rb") as file:
+        start = file.read(4)
+        file.seek(0)
+        try:
+            archive = zipfile.ZipFile(file)
+        except _UNREADABLE as error:
+            if start == b"PK\x03\x04":
+                raise ModelFileError(f"its directory cannot be read ({_said(error)}). {CURE}") from None
+            raise ModelFileError(
+                f"expected a zip archive, got a file that starts with {start!r}. It is not a gramian "
+                "model, or it is damaged: pass a file that gramian.save wrote."
+            ) from None
+        with archive:
+            yield archive
+
+
+def _said(error: Exception) -> str:
+    return str(error).strip().split("\n")[0].rstrip(".") or type(error).__name__
+
+
+def _read(archive: zipfile.ZipFile, member: str) -> bytes:
+    """Return a member's bytes, whose CRC zipfile compares."""
+    info = archive.getinfo(member)
+    if info.compress_type != zipfile.ZIP_STORED or info.file_size != info.compress_size:
+        raise ModelFileError(f"the member {member} is compressed; expected stored bytes. {CURE}")
+    try:
+        return archive.read(info)
+    except _UNREADABLE as error:
+        raise ModelFileError(f"the member {member} cannot be read ({_said(error)}). {CURE}") from None
+
+
+def _header(archive: zipfile.ZipFile, name: str, version: int) -> dict[str, Any]:
+    if HEADER not in archive.namelist():
+        raise ModelFileError(
+            f"the archive has no member {HEADER}. It is not a gramian model: pass a file that "
+            "gramian.save wrote."
+        )
+    try:
+        header = json.loads(_read(archive, HEADER).decode())
+    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+        raise ModelFileError(f"{HEADER} is not JSON ({_said(error)}). {CURE}") from None
+    found = header.get("format") if isinstance(header, dict) else None
+    if found != name:
+        raise ModelFileError(
+            f"{HEADER} names the format {found!r}; expected {name!r}. Pass a file that gramian.save wrote."
+        )
+    number = header.get("version")
+    if not isinstance(number, int) or isinstance(number, bool) or number < 1:
+        raise ModelFileError(f"{HEADER} gives the version {number!r}; expected a whole number. {CURE}")
+    if number > version:
+        raise ModelFileError(
+            f"the file has version {number}, written by gramian {header.get('library')}; this gramian reads "
+            f"up to version {version}. Upgrade it: pip install --upgrade gramian."
+        )
+    return header
+
+
+def _check_members(archive: zipfile.ZipFile, expected: set[str]) -> None:
+    stored = archive.namelist()
+    lacking, extra = sorted(expected - set(stored)), sorted(set(stored) - expected)
+    if lacking:
+        raise ModelFileError(f"the member {lacking[0]} is missing. {CURE}")
+    if extra or len(stored) > len(expected):
+        found = extra or sorted(name for name in expected if stored.count(name) > 1)
+        raise ModelFileError(f"the archive has a member {found[0]} that {HEADER} does not list once. {CURE}")
+
+
+def _array(archive: zipfile.ZipFile, name: str, expected: Any) -> Array:
+    """Return one array over the member's own bytes: nothing is copied."""
+    data = _read(archive, _member(name))
+    stream = io.BytesIO(data)
+    try:
+        shape, dtype = tuple(map(int, expected["shape"])), str(expected["dtype"])
+        major = np.lib.format.read_magic(stream)[0]
+        readers = {1: np.lib.format.read_array_header_1_0, 2: np.lib.format.read_array_header_2_0}
+        found, transposed, kind = readers[major](stream)
+    except (KeyError, TypeError, ValueError) as error:
+        raise ModelFileError(f"the array {name!r} has no readable header ({_said(error)}). {CURE}") from None
+    if kind.kind not in PLAIN_KINDS:
+        raise ModelFileError(
+            f"the array {name!r} holds {kind}; expected numbers or text. A gramian model holds no objects, "
+            "which could run code when read: do not trust this file."
+        )
+    if found != shape or kind.str != dtype or transposed:
+        raise ModelFileError(
+            f"the array {name!r} has shape {found} and dtype {kind.str}; expected {shape} and {dtype}. {CURE}"
+        )
+    count = math.prod(shape)
+    if count * kind.itemsize != len(data) - stream.tell():
+        found_bytes = len(data) - stream.tell()
+        raise ModelFileError(
+            f"the array {name!r} has {found_bytes} bytes; expected {count * kind.itemsize}. {CURE}"
+        )
+    return np.frombuffer(data, kind, count, stream.tell()).reshape(shape) if count else np.empty(shape, kind)

@@ -1,0 +1,129 @@
+"""Parameters as JSON that keeps their types: tuples, dicts with any key, arrays, kernels, approximations."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
+from typing import Any, TypeVar
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from gramian._container import CURE, PLAIN_KINDS
+from gramian._typing import Array
+from gramian.approximation.builder import Builder
+from gramian.approximation.meka import MEKABuilder
+from gramian.approximation.multiresolution import MultiResolutionBuilder
+from gramian.approximation.plan import Plan
+from gramian.estimators.approximations import Approximation
+from gramian.estimators.streaming import METHODS
+from gramian.exceptions import InputError, ModelFileError
+from gramian.kernels import Kernel
+from gramian.kernels.spec import kernel_from_spec, kernel_to_spec
+
+Made = TypeVar("Made")
+_APPROXIMATIONS = {kind.__name__: kind for kind in METHODS.values()}
+_BUILDERS: dict[str, type[Builder]] = {kind.__name__: kind for kind in (MEKABuilder, MultiResolutionBuilder)}
+
+
+class Values:
+    """Turns values into JSON and back; arrays go into (come from) ``arrays`` under names of their own."""
+
+    def __init__(self, arrays: dict[str, Array]) -> None:
+        self.arrays = arrays
+        self._names: dict[int, str] = {}
+
+    def write(self, where: str, value: Any) -> Any:
+        """Return JSON for a value; ``where`` names it in the error for one that has none."""
+        if isinstance(value, np.generic):
+            value = value.item()
+        if isinstance(value, float) and not math.isfinite(value):
+            raise InputError(f"{where}={value!r} cannot be stored: a model file holds finite numbers only.")
+        if value is None or isinstance(value, bool | int | float):
+            return value
+        if isinstance(value, str):
+            return str(value)
+        if isinstance(value, list | tuple):
+            return {type(value).__name__: [self.write(f"{where}[{i}]", v) for i, v in enumerate(value)]}
+        if isinstance(value, dict):
+            pairs = [[self.write(where, k), self.write(f"{where}[{k!r}]", v)] for k, v in value.items()]
+            return {"dict": pairs}
+        if isinstance(value, np.ndarray) and value.dtype.kind in PLAIN_KINDS and value.ndim:
+            return {"array": self._store(value)}
+        if isinstance(value, Kernel):
+            return {"kernel": kernel_to_spec(value)}
+        if isinstance(value, Approximation):
+            return {"approximation": type(value).__name__, "params": self.write_params(value)}
+        raise InputError(
+            f"{where}={value!r} has type {type(value).__name__}, which a model file cannot hold. Set it to "
+            "a number, a text or an array, or save the model with pickle."
+        )
+
+    def _store(self, array: Array) -> str:
+        # A plan holds the very points that were given to the estimator: they are stored once.
+        name = self._names.setdefault(id(array), f"value_{len(self._names)}")
+        self.arrays[name] = array
+        return name
+
+    def read(self, stored: Any) -> Any:
+        """Return the value that :meth:`write` took."""
+        if not isinstance(stored, dict):
+            return stored
+        if "array" in stored:
+            return self.arrays[stored["array"]]
+        if "kernel" in stored:
+            return kernel_from_spec(stored["kernel"])
+        if "approximation" in stored:
+            kind = _known(stored["approximation"], _APPROXIMATIONS)
+            return self.read_params(kind, stored["params"])
+        if "dict" in stored:
+            return {self.read(key): self.read(value) for key, value in stored["dict"]}
+        if "tuple" in stored:
+            return tuple(self.read(value) for value in stored["tuple"])
+        return [self.read(value) for value in stored["list"]]
+
+    def write_params(self, estimator: BaseEstimator) -> dict[str, Any]:
+        """Return an estimator's constructor parameters; a generator as ``random_state`` becomes None."""
+        params = estimator.get_params(deep=False)
+        if not isinstance(params.get("random_state"), int | np.integer):
+            params["random_state"] = None
+        return {name: self.write(name, value) for name, value in params.items()}
+
+    def read_params(self, kind: type[Made], stored: Mapping[str, Any]) -> Made:
+        """Return a new estimator with the stored parameters; those it lacks keep their defaults."""
+        return self._made(kind, kind._get_param_names(), stored)  # type: ignore[attr-defined]
+
+    def _made(self, kind: type[Made], known: Iterable[str], stored: Mapping[str, Any]) -> Made:
+        unknown = sorted(set(stored) - set(known))
+        if unknown:
+            raise ModelFileError(
+                f"{kind.__name__} is stored with the parameter {unknown[0]!r}, which it does not have "
+                "here. The file comes from a newer version: upgrade gramian."
+            )
+        return kind(**{name: self.read(value) for name, value in stored.items()})
+
+    def write_plan(self, plan: Plan) -> dict[str, Any]:
+        """Return a plan with its builder."""
+        return {**self._fields(plan, "builder"), "builder": self._builder(plan.builder)}
+
+    def _builder(self, builder: Builder) -> dict[str, Any]:
+        return {"class": type(builder).__name__, "fields": self._fields(builder)}
+
+    def _fields(self, value: Any, *left_out: str) -> dict[str, Any]:
+        names = [field.name for field in fields(value) if field.name not in left_out]
+        return {name: self.write(name, getattr(value, name)) for name in names}
+
+    def read_plan(self, stored: Mapping[str, Any]) -> Plan:
+        """Return the plan that :meth:`write_plan` took."""
+        kind = _known(stored["builder"]["class"], _BUILDERS)
+        own = {field.name for field in fields(kind)}  # type: ignore[arg-type]
+        builder = self._made(kind, own, stored["builder"]["fields"])
+        plain = {name: self.read(value) for name, value in stored.items() if name != "builder"}
+        return Plan(builder=builder, **plain)
+
+
+def _known(name: Any, kinds: Mapping[str, type[Made]]) -> type[Made]:
+    if name not in kinds:
+        raise ModelFileError(f"the class {name!r} is not one of {', '.join(kinds)}. {CURE}")
+    return kinds[name]
