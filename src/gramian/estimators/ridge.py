@@ -28,8 +28,9 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, StreamingRidge):
     kernel, gamma, degree, coef0, kernel_params
         The kernel, as for :class:`gramian.MEKA`; ``gamma=None`` is 1/n_features.
     approximation : str or unfitted approximation, default="auto"
-        ``"auto"`` plans from the data and the budget; ``"multiresolution"``, ``"meka"``, or an instance
-        such as ``gm.MEKA(rank=256, n_blocks=40)``, whose kernel parameters are not used.
+        ``"auto"`` plans from the data and the budget; ``"multiresolution"``, ``"meka"``; ``"exact"`` makes
+        every row a landmark (n³ time and n² memory: for up to some thousand rows); or an instance such as
+        ``gm.MEKA(rank=256, n_blocks=40)``, whose kernel parameters are not used.
     fit_intercept : bool, default=False
         Whether to add an intercept that is not penalised, as in scikit-learn's ``Ridge``.
     memory_budget : int or str, default="1GB"
@@ -121,16 +122,16 @@ class KernelRidgeClassifier(ClassifierMixin, StreamingRidge):
     """Kernel ridge regression on targets ±1, one column per class; the largest value wins.
 
     Parameters and attributes as for :class:`KernelRidge`, and ``classes_``. ``fit_intercept=True``
-    adds an intercept that is not penalised, as ``RidgeClassifier`` does. ``class_weight`` is None, ``"balanced"`` or a dict
-    from class to weight.
+    adds an intercept that is not penalised, as ``RidgeClassifier`` does. ``class_weight`` is None,
+    ``"balanced"`` or a dict from class to weight.
 
     Examples
     --------
     >>> import gramian as gm
     >>> from sklearn.datasets import load_digits
     >>> X, y = load_digits(return_X_y=True)
-    >>> m = gm.KernelRidgeClassifier(alpha=0.1, gamma=0.001, random_state=0).fit(X[:1500], y[:1500])
-    >>> bool(m.score(X[1500:], y[1500:]) > 0.95), m.decision_function(X[:3]).shape
+    >>> m = gm.KernelRidgeClassifier(alpha=0.1, gamma=0.001, random_state=0).fit(X[:1000], y[:1000])
+    >>> bool(m.score(X[1000:], y[1000:]) > 0.95), m.decision_function(X[:3]).shape
     (True, (3, 10))
     """
 

@@ -13,6 +13,7 @@ from gramian._budget import parse_bytes
 from gramian._random import as_generator
 from gramian._typing import Float64Array
 from gramian.approximation.auto import auto_plan, probe
+from gramian.approximation.multiresolution import MultiResolutionBuilder
 from gramian.approximation.plan import Plan, make_plan
 from gramian.approximation.training import train_ridge
 from gramian.data.source import RowSource
@@ -26,6 +27,11 @@ from gramian.kernels import Kernel
 METHODS: dict[str, type[Approximation]] = {"multiresolution": MultiResolution, "meka": MEKA}
 #: Rows per chunk of a prediction: two outputs of this many rows are a few megabytes.
 PREDICT_ROWS = 65_536
+
+
+def exact_builder(n_rows: int) -> MultiResolutionBuilder:
+    """Return the builder whose root has every row as a landmark: K itself, O(n³) time and O(n²) memory."""
+    return MultiResolutionBuilder(root_rank=n_rows, rank=0, n_blocks=1, n_levels=1)
 
 
 class StreamingRidge(KernelEstimator):
@@ -54,12 +60,15 @@ class StreamingRidge(KernelEstimator):
         work = self._workload(source, n_outputs)
         dtype = self._tiles(source, kernel, alpha)
         threads = engine.n_threads
+        found = probe(source, kernel, rng, budget)
+        if self.tile_dtype == "auto" and found.needs_float64(alpha):
+            dtype = np.dtype(np.float64)
         if isinstance(self.approximation, str) and self.approximation == "auto":
-            found = probe(source, kernel, rng, budget)
             plan = auto_plan(found, alpha, work, dtype=dtype, n_threads=threads, memory_budget=budget)
         else:
+            exact = isinstance(self.approximation, str) and self.approximation == "exact"
             plan = make_plan(
-                self._method()._builder(),
+                exact_builder(work.n_rows) if exact else self._method()._builder(),
                 work,
                 dtype=dtype,
                 n_threads=threads,
@@ -75,7 +84,7 @@ class StreamingRidge(KernelEstimator):
             raise InputError(
                 f"approximation={chosen.__name__} is a class. Pass an instance: {chosen.__name__}()."
             )
-        names = ("auto", *METHODS)
+        names = ("auto", "exact", *METHODS)
         if not isinstance(chosen, str) or chosen not in METHODS:
             raise InputError(
                 f"approximation={chosen!r} is unknown. Choose one of {', '.join(names)}, or pass an "

@@ -1,0 +1,117 @@
+"""The memory budget is a contract: peaks as tracemalloc sees them (NumPy reports to it)."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import numpy as np
+import pytest
+
+import gramian as gm
+
+MB = 10**6
+
+
+def table(n, d=20):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((n, d), dtype=np.float32)
+    return X, np.sin(X[:, 0]).astype(np.float64)
+
+
+@pytest.fixture(scope="module")
+def data():
+    return table(60_000)
+
+
+def peak_of(model, X, y):
+    tracemalloc.start()
+    try:
+        model.fit(X, y)
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+MODELS = {
+    "auto 40MB": ("auto", "40MB"),
+    "auto 120MB": ("auto", "120MB"),
+    "root and blocks": (gm.MultiResolution(root_rank=200, rank=60, n_blocks=50), "30MB"),
+    "wide root": (gm.MultiResolution(root_rank=400, n_levels=1), "25MB"),
+    "three levels": (gm.MultiResolution(root_rank=100, rank=40, n_blocks=64, n_levels=3), "25MB"),
+    "meka": (gm.MEKA(rank=64, n_blocks=10), "16MB"),
+    "meka, sampled core": (gm.MEKA(rank=30, n_blocks=20, core="sampled"), "30MB"),
+}
+
+
+@pytest.mark.filterwarnings("ignore::gramian.NumericalWarning")
+@pytest.mark.parametrize(("approximation", "budget"), MODELS.values(), ids=MODELS.keys())
+def test_the_peak_stays_within_budget_and_near_the_plan(data, approximation, budget):
+    model = gm.KernelRidge(
+        alpha=0.1, gamma=0.05, approximation=approximation, memory_budget=budget, random_state=0, n_jobs=2
+    )
+    peak = peak_of(model, *data)
+    plan = model.plan_
+    assert peak <= plan.memory_budget
+    # What threads hold at once varies from run to run.
+    assert plan.peak_bytes / 2.2 < peak < 1.05 * plan.peak_bytes
+
+
+def test_the_peak_does_not_grow_with_the_rows(tmp_path):
+    peaks = []
+    for n in (30_000, 120_000):
+        X, y = table(n)
+        on_disk = np.memmap(tmp_path / f"{n}.bin", np.float32, "w+", shape=X.shape)
+        on_disk[:] = X
+        on_disk.flush()
+        read = np.memmap(tmp_path / f"{n}.bin", np.float32, "r", shape=X.shape)
+        model = gm.KernelRidge(
+            alpha=0.1,
+            gamma=0.05,
+            approximation=gm.MultiResolution(root_rank=150, rank=40, n_blocks=40),
+            memory_budget="16MB",
+            random_state=0,
+            n_jobs=2,
+        )
+        peaks.append(peak_of(model, read, y))
+    assert max(peaks) <= 16 * MB
+    assert peaks[1] < 1.2 * peaks[0]
+
+
+def test_predictions_take_little_beside_their_result(data):
+    X, y = data
+    model = gm.KernelRidge(gamma=0.05, approximation=gm.MEKA(rank=20, n_blocks=5), random_state=0, n_jobs=2)
+    model.fit(X[:5000], y[:5000])
+    tracemalloc.start()
+    model.predict(X)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 60_000 * 8 * 8 + 8 * MB
+
+
+@pytest.mark.parametrize(
+    "approximation", [gm.MultiResolution(), gm.MEKA(), "exact"], ids=["mr", "meka", "exact"]
+)
+def test_the_least_budget_that_an_error_states_works(data, approximation):
+    X, y = (part[:1500] for part in data)
+    model = gm.KernelRidge(alpha=0.1, gamma=0.05, approximation=approximation, memory_budget="1MB", n_jobs=2)
+    with pytest.raises(
+        gm.BudgetError, match=r"memory_budget=1 MB is too small for .*at least .* is needed"
+    ) as error:
+        model.plan(X)
+    assert "Raise the budget, or lower rank" in str(error.value)
+    stated = str(error.value).split("at least ")[1].split(" is needed")[0]
+    for least in (error.value.least_bytes, stated):
+        peak = peak_of(model.set_params(memory_budget=least), X, y)
+        assert peak <= model.plan_.memory_budget
+
+
+def test_auto_lowers_its_sizes_to_any_budget_that_can_work(data):
+    X, y = data
+    model = gm.KernelRidge(alpha=0.1, gamma=0.05, memory_budget="1MB", n_jobs=2, random_state=0)
+    with pytest.raises(gm.BudgetError, match="No smaller sizes are left to try") as error:
+        model.plan(X)
+    least = error.value.least_bytes
+    assert least < 12 * MB
+    peak = peak_of(model.set_params(memory_budget=least), X, y)
+    assert peak <= 1.05 * least
+    assert "fit the budget" in model.plan_.reason
