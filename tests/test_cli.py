@@ -17,8 +17,8 @@ from sklearn.pipeline import Pipeline
 from typer.testing import CliRunner
 
 import gramian as gm
-from gramian import _cli_training as training
-from gramian._cli_app import app
+from gramian.cli import training
+from gramian.cli.app import app
 from gramian.model_file import describe
 
 RNG = np.random.default_rng(0)

@@ -47,17 +47,20 @@ def ridge_tolerance(dtype: Any) -> float:
     return float(np.sqrt(unit_roundoff(dtype)))
 
 
-def rank_cutoff(dtype: Any, *, residual: bool = False) -> float:
+def rank_cutoff(dtype: Any, *, residual: bool = False, coupled: bool = False) -> float:
     """Return the relative eigenvalue below which a direction is rounding noise.
 
     A Gram matrix whose entries carry relative error ``u`` of its tiles' ``dtype`` has eigenvalues
-    that are noise below about ``16 u`` of the largest; whitening would amplify them. A *residual*
+    that are noise below about ``2 u`` of the largest; whitening would amplify them. A *residual*
     kernel k − φφᵀ is a difference of numbers near 1, which loses two to three further digits.
-    float32: 1e-6 and 1e-4; float64: 1e-13 and 1e-10.
+    Bases that are *coupled* by V_sᵀ K V_t divide the rounding of that core (always float64) by the cutoff,
+    so that √u balances it. float32: 1e-7, residual 1e-4; float64: 1e-13, residual 1e-10, coupled 1e-8.
     """
     u = unit_roundoff(dtype)
+    if coupled:
+        return max(rank_cutoff(dtype), float(np.sqrt(unit_roundoff(np.float64))))
     if np.dtype(dtype) == np.float32:
-        return (1e3 if residual else 16.0) * 1.7 * u
+        return (1.7e3 if residual else 2.0) * u
     return (1e6 if residual else 1e3) * u
 
 
@@ -83,7 +86,7 @@ def whiten(
     Where ``rank`` truncates (or ``spectral`` asks for eigenvalues) V = E_r Λ_r^(−1/2), the best basis of
     its rank; where it does not, V = P L⁻ᵀ of the Cholesky factorisation with complete pivoting, which
     spans the same space at a twentieth of the time. Eigenvalues at or under max(cutoff · λ_max, floor),
-    and pivots at or under max(cutoff · ‖K‖_F²/trace, floor), are left out, so that r may be smaller, and 0 for a
+    and pivots at or under max(cutoff · ‖K‖_F²/trace, floor), are left out: r may be smaller, and 0 for a
     matrix that vanishes. Time O(m³), memory O(m²).
     """
     m = gram.shape[0]
@@ -160,14 +163,16 @@ def gram_factor(gram: Float64Array) -> tuple[Float64Array, Float64Array]:
     return (vectors[:, keep] * root).T, vectors[:, keep] / root
 
 
-def clip_negative(values: Float64Array, what: str) -> tuple[Float64Array, float]:
+def clip_negative(values: Float64Array, what: str, *, whitened: bool = False) -> tuple[Float64Array, float]:
     """Clip negative eigenvalues at zero; return them with the clipped sum of magnitudes.
 
-    Warns where the clipped part is more than rounding (64·u·size of the largest).
+    Warns where the clipped part is more than rounding: 64·u·size of the largest, or 64·√u·size for a
+    core of ``whitened`` bases, whose entries carry √u.
     """
     clipped = float(-values[values < 0].sum())
     largest = float(np.abs(values).max(initial=0.0))
-    if clipped > 64 * unit_roundoff(np.float64) * len(values) * largest:
+    u = unit_roundoff(np.float64)
+    if clipped > 64 * (np.sqrt(u) if whitened else u) * len(values) * largest:
         warnings.warn(
             f"{what} is indefinite: negative eigenvalues with sum {-clipped:.3g} (largest "
             f"eigenvalue {largest:.3g}) were clipped to zero.",

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg as la
 
+from gramian._numerics import rank_cutoff
 from gramian._typing import Float64Array
 from gramian.approximation.multiresolution import MultiResolutionBuilder
 from gramian.approximation.plan import Plan, Workload, make_plan
@@ -22,8 +23,8 @@ PROBE_ROWS = 500
 PROBE_BYTES = 12
 #: Up to this many rows every row is a landmark of the root, which is the exact model.
 EXACT_ROWS = 1_200
-#: Rank of a root that carries the approximation, and of one that leaves most of it to the blocks.
-WIDE_ROOT, NARROW_ROOT = 1_000, 300
+#: Rank of a root that works alone, of one that shares with blocks, and of one that leaves most to them.
+LONE_ROOT, WIDE_ROOT, NARROW_ROOT = 1_000, 700, 300
 #: A spectrum is flat where more than FLAT_TAIL of the trace lies beyond the first TAIL_START of the
 #: probe's eigenvalues; blocks then beat a wide root.
 TAIL_START, FLAT_TAIL = 0.3, 0.15
@@ -50,6 +51,16 @@ class Probe:
         """Estimate of the eigenvalue of K (all rows) with the probe's last index."""
         return float(self.eigenvalues[-1]) * self.n_rows / len(self.eigenvalues)
 
+    def needs_float64(self, alpha: float) -> bool:
+        """Whether float32 tiles would cut off directions that the ridge does not.
+
+        So it is where the spectrum falls under float32's cutoff within the probe (a smooth kernel) and the
+        cutoff lies above alpha/1000.
+        """
+        cutoff = rank_cutoff(np.float32) * float(self.eigenvalues[0])
+        smooth = float(self.eigenvalues[-1]) < cutoff
+        return smooth and cutoff * self.n_rows / len(self.eigenvalues) > alpha / 1000.0
+
 
 def probe(source: RowSource, kernel: Kernel, rng: np.random.Generator, memory_budget: int) -> Probe:
     """Return the spectrum of the Gram matrix of at most 500 sampled rows, fewer in a small budget."""
@@ -75,7 +86,7 @@ def auto_builder(found: Probe, alpha: float) -> tuple[MultiResolutionBuilder, st
     if n <= EXACT_ROWS:
         return _root_only(n), "few rows: exact"
     if found.least < alpha / 100.0:
-        return _root_only(WIDE_ROOT), "the spectrum falls under alpha/100: a root suffices"
+        return _root_only(LONE_ROOT), "the spectrum falls under alpha/100: a root suffices"
     blocks = int(np.clip(n // BLOCK_ROWS, 2, MAX_BLOCKS))
     flat = found.tail > FLAT_TAIL
     builder = MultiResolutionBuilder(

@@ -67,13 +67,13 @@ class BasisBuilder:
     def __init__(self, kernel: Kernel, dtype: Any, above: tuple[NystromBasis, ...]) -> None:
         self._kernel, self._dtype, self._above = kernel, np.dtype(dtype), above
 
-    def build(self, points: Rows, rank: int, *, spectral: bool = False) -> NystromBasis:
+    def build(self, points: Rows, rank: int, *, coupled: bool = False) -> NystromBasis:
         """Whiten the residual Gram matrix on ``points``; the rank is at most ``rank``.
 
-        ``spectral`` asks for eigenvectors also where the rank does not truncate.
+        ``coupled``: bases that a core will couple, so eigenvectors, and a cutoff that its rounding asks for.
         """
-        if points.shape[0] and points.dtype.kind != "f":
-            points = points.astype(np.float64)
+        # A copy: landmarks may be views of the caller's rows, which the caller may change.
+        points = points.astype(points.dtype if points.dtype.kind == "f" else np.float64)
         gram = self._gram(points)
         scale = float(np.trace(gram))
         above = self.features_above(points)
@@ -83,10 +83,10 @@ class BasisBuilder:
         white = whiten(
             gram,
             rank,
-            rank_cutoff(self._dtype, residual=residual),
+            rank_cutoff(self._dtype, residual=residual, coupled=coupled),
             # The residual is a difference of numbers of the kernel's own size.
             floor=unit_roundoff(self._dtype) * scale if residual else 0.0,
-            spectral=spectral,
+            spectral=coupled,
         )
         return NystromBasis(
             points,

@@ -96,7 +96,7 @@ class MEKABuilder(Builder):
                 local = choose_landmarks(sample[members[s]], self.landmarks_per_block, self._rule, streams[s])
             else:
                 local = points[s]
-            return BasisBuilder(kernel, dtype, ()).build(local, cap, spectral=True)
+            return BasisBuilder(kernel, dtype, ()).build(local, cap, coupled=True)
 
         bases = list(engine.map(build, range(partition.n_blocks)))
         if self.rank_rule == "singular":

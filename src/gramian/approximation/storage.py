@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from gramian._numerics import clip_negative
 from gramian._typing import Array, Float64Array, FloatArray, IntArray
 from gramian.approximation.features import FeatureMap
 from gramian.approximation.sums import leaf_blocks
@@ -67,10 +68,8 @@ def dense_features(features: FeatureMap, source: RowSource, *, chunk_rows: int, 
 
 def core_root(core: CoupledCore) -> Float64Array:
     """Return symmetric C^(1/2), negative eigenvalues clipped (and warned about)."""
-    from gramian._numerics import clip_negative
-
     values, vectors = np.linalg.eigh(core.to_dense())
-    positive, _ = clip_negative(values, "the core")
+    positive, _ = clip_negative(values, "the core", whitened=core.psd)
     return (vectors * np.sqrt(positive)) @ vectors.T
 
 

@@ -9,7 +9,7 @@ def main() -> None:
     """Run the command line; without typer and rich, say how to get them and exit with 1."""
     try:
         # Imported here, so that the missing extra ends in one line and not in a traceback.
-        from gramian._cli_app import app
+        from gramian.cli.app import app
     except ModuleNotFoundError as error:
         if (error.name or "").split(".")[0] not in ("typer", "rich"):
             raise
@@ -20,6 +20,3 @@ def main() -> None:
         raise SystemExit(1) from None
     app()
 
-
-if __name__ == "__main__":
-    main()

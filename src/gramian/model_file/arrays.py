@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from gramian._container import CURE
 from gramian._typing import Array, IntArray, Rows
 from gramian.approximation.predictor import Predictor
 from gramian.exceptions import InputError, ModelFileError
 from gramian.kernels import Kernel
+from gramian.model_file.container import CURE
 from gramian.partition import BisectionPartition, CenterPartition, Partition
 
 

@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from gramian._container import CURE, PLAIN_KINDS
 from gramian._typing import Array
 from gramian.approximation.builder import Builder
 from gramian.approximation.meka import MEKABuilder
@@ -21,6 +20,7 @@ from gramian.estimators.streaming import METHODS
 from gramian.exceptions import InputError, ModelFileError
 from gramian.kernels import Kernel
 from gramian.kernels.spec import kernel_from_spec, kernel_to_spec
+from gramian.model_file.container import CURE, PLAIN_KINDS
 
 Made = TypeVar("Made")
 _APPROXIMATIONS = {kind.__name__: kind for kind in METHODS.values()}

@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 from gramian._budget import format_bytes
-from gramian._cli_training import Outcome
+from gramian.cli.training import Outcome
 from gramian.exceptions import GramianError
 
 

@@ -12,8 +12,9 @@ import typer
 from sklearn.pipeline import Pipeline
 
 from gramian._budget import parse_bytes
-from gramian._cli_report import number, on_terminal, print_outcome, print_scores, reported, say
-from gramian._cli_training import (
+from gramian._typing import Array
+from gramian.cli.report import number, on_terminal, print_outcome, print_scores, reported, say
+from gramian.cli.training import (
     CLASSIFICATION,
     PLAN_ALPHA,
     Choice,
@@ -31,7 +32,6 @@ from gramian._cli_training import (
     train,
     usual_gamma,
 )
-from gramian._typing import Array
 from gramian.data.files import NPZ, SVMLIGHT, Table, file_format, read_arrays, read_table, write_predictions
 from gramian.exceptions import InputError
 from gramian.model_file import describe, load, save

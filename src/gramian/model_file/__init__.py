@@ -14,14 +14,14 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
-from gramian._container import CURE, PLAIN_KINDS, read_container, read_header, write_container
-from gramian._model_arrays import predictor_from_arrays, predictor_to_arrays
-from gramian._model_values import Values
 from gramian._typing import Array
 from gramian.estimators.ridge import KernelRidge, KernelRidgeClassifier
 from gramian.estimators.streaming import StreamingRidge
 from gramian.exceptions import InputError, ModelFileError
 from gramian.kernels.spec import kernel_from_spec, kernel_to_spec
+from gramian.model_file.arrays import predictor_from_arrays, predictor_to_arrays
+from gramian.model_file.container import CURE, PLAIN_KINDS, read_container, read_header, write_container
+from gramian.model_file.values import Values
 from gramian.solvers.solution import Solution, Status
 
 FORMAT, VERSION = "gramian-model", 1
