@@ -16,6 +16,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import gramian as gm
+from gramian.data.source import as_source
 
 ROUNDING = "float32 tiles: a sum or product of other rows in float32 rounds otherwise, by more than 1e-7"
 FLOAT32 = {
@@ -248,3 +249,14 @@ def test_a_number_as_weight_counts_for_every_row(table):
     twice = gm.KernelRidge(alpha=1.0, gamma=2.0).fit(X, y, sample_weight=2.0)
     half = gm.KernelRidge(alpha=0.5, gamma=2.0).fit(X, y)
     np.testing.assert_allclose(twice.predict(X), half.predict(X), atol=1e-9)
+
+
+def test_a_row_source_is_read_like_its_array(table):
+    X, y = table
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    model = gm.KernelRidge(alpha=0.1, gamma=1.0, approximation=small_meka(), random_state=0)
+    model.fit(frame, y).fit(as_source(X), y)
+    assert not hasattr(model, "feature_names_in_")
+    np.testing.assert_array_equal(model.predict(as_source(X)), model.fit(X, y).predict(X))
+    with pytest.raises(gm.InputError, match="X has 2 features, but KernelRidge is expecting 3 features"):
+        model.predict(as_source(X[:, :2].copy()))

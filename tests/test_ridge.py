@@ -100,13 +100,15 @@ def test_predictions_equal_the_dense_solve(data, approximation, intercept):
 
 def test_an_indefinite_core_is_clipped_and_says_so(data):
     X, Y, _, _ = data
-    sampled = gm.MEKA(rank=20, n_blocks=6, core="sampled", gamma=GAMMA, random_state=0).fit(X)
+    sampled = gm.MEKA(
+        rank=20, n_blocks=6, core="sampled", core_oversampling=0.5, gamma=GAMMA, random_state=0
+    ).fit(X)
     values, vectors = np.linalg.eigh(sampled.operator_.to_dense())
     assert values[0] < -1e-6
     positive = (vectors * np.maximum(values, 0)) @ vectors.T
     expected = positive @ np.linalg.solve(positive + ALPHA * np.eye(len(X)), Y)
     with pytest.warns(gm.NumericalWarning, match=r"indefinite: negative eigenvalues with sum .* clipped"):
-        model = ridge(gm.MEKA(rank=20, n_blocks=6, core="sampled")).fit(X, Y)
+        model = ridge(gm.MEKA(rank=20, n_blocks=6, core="sampled", core_oversampling=0.5)).fit(X, Y)
     np.testing.assert_allclose(model.predict(X), expected, atol=1e-7)
 
 

@@ -95,6 +95,7 @@ class KernelEstimator(BaseEstimator):
         width = source.shape[1]
         if reset:
             self.n_features_in_ = width
+            self.__dict__.pop("feature_names_in_", None)  # of an earlier table; a source has no names
         elif width != self.n_features_in_:
             raise InputError(
                 f"X has {width} features, but {type(self).__name__} is expecting "
@@ -147,7 +148,13 @@ def checked_weights(sample_weight: Any, n_rows: int) -> Array | None:
     if isinstance(sample_weight, numbers.Real):
         weights = np.full(n_rows, float(sample_weight))
     else:
-        weights = np.asarray(sample_weight, np.float64)
+        try:
+            weights = np.asarray(sample_weight, np.float64)
+        except (TypeError, ValueError) as error:
+            raise InputError(
+                f"sample_weight has type {type(sample_weight).__name__} and cannot be read as numbers "
+                f"({error}). Give one weight for each row."
+            ) from None
     if weights.shape != (n_rows,):
         raise InputError(
             f"sample_weight has shape {weights.shape}; expected ({n_rows},), one weight for each row."
