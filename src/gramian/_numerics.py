@@ -53,12 +53,13 @@ def rank_cutoff(dtype: Any, *, residual: bool = False, coupled: bool = False) ->
     A Gram matrix whose entries carry relative error ``u`` of its tiles' ``dtype`` has eigenvalues
     that are noise below about ``2 u`` of the largest; whitening would amplify them. A *residual*
     kernel k − φφᵀ is a difference of numbers near 1, which loses two to three further digits.
-    Bases that are *coupled* by V_sᵀ K V_t divide the rounding of that core (always float64) by the cutoff,
-    so that √u balances it. float32: 1e-7, residual 1e-4; float64: 1e-13, residual 1e-10, coupled 1e-8.
+    Bases that are *coupled* by V_sᵀ K V_t divide the rounding of that core (always float64) by the cutoff c,
+    and what a block leaves out meets the other blocks with its norm, √c: c = u^(2/3) balances √c and u/c.
+    float32: 1e-7, residual 1e-4; float64: 1e-13, residual 1e-10, coupled 2e-11.
     """
     u = unit_roundoff(dtype)
     if coupled:
-        return max(rank_cutoff(dtype), float(np.sqrt(unit_roundoff(np.float64))))
+        return max(rank_cutoff(dtype), unit_roundoff(np.float64) ** (2 / 3))
     if np.dtype(dtype) == np.float32:
         return (1.7e3 if residual else 2.0) * u
     return (1e6 if residual else 1e3) * u
@@ -166,13 +167,13 @@ def gram_factor(gram: Float64Array) -> tuple[Float64Array, Float64Array]:
 def clip_negative(values: Float64Array, what: str, *, whitened: bool = False) -> tuple[Float64Array, float]:
     """Clip negative eigenvalues at zero; return them with the clipped sum of magnitudes.
 
-    Warns where the clipped part is more than rounding: 64·u·size of the largest, or 64·√u·size for a
-    core of ``whitened`` bases, whose entries carry √u.
+    Warns where the clipped part is more than rounding: 64·u·size of the largest, or u^(1/3)·size for a
+    core of ``whitened`` bases, whose entries carry that much (:func:`rank_cutoff`).
     """
     clipped = float(-values[values < 0].sum())
     largest = float(np.abs(values).max(initial=0.0))
     u = unit_roundoff(np.float64)
-    if clipped > 64 * (np.sqrt(u) if whitened else u) * len(values) * largest:
+    if clipped > (np.cbrt(u) if whitened else 64 * u) * len(values) * largest:
         warnings.warn(
             f"{what} is indefinite: negative eigenvalues with sum {-clipped:.3g} (largest "
             f"eigenvalue {largest:.3g}) were clipped to zero.",

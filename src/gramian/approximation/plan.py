@@ -27,6 +27,9 @@ EIGH_FACTOR = 25.0
 #: Rows of a chunk: enough to give every leaf a run of rows, and no more than fits.
 MAX_CHUNK_ROWS, MIN_CHUNK_ROWS = 262_144, 4 * UNIT_ROWS
 
+#: Threads for which chunk and sample are sized, whatever their number in the end.
+NOMINAL_THREADS = 2
+
 
 @dataclass(frozen=True)
 class Workload:
@@ -58,6 +61,7 @@ class Plan:
     dtype: str
     sample_rows: int
     chunk_rows: int
+    n_threads: int
     bytes: dict[str, int]
     seconds: dict[str, float]
     memory_budget: int
@@ -102,12 +106,15 @@ def make_plan(
     memory_budget: int,
     reason: str = "as asked",
 ) -> Plan:
-    """Predict a builder's bytes and seconds, and choose chunk and sample so that they fit.
+    """Predict a builder's bytes and seconds, and choose chunk, sample and threads so that they fit.
 
-    Raises :class:`BudgetError` with the least budget that works for these sizes.
+    Chunk and sample are chosen for two threads, so that the result does not depend on ``n_threads``; of
+    those, as many are used as the budget then holds. Raises :class:`BudgetError` with the least budget
+    that works for these sizes.
     """
     item = np.dtype(dtype).itemsize
-    least = _bytes(builder, work, item, n_threads, MIN_CHUNK_ROWS, _least_sample(builder, work))
+    nominal = NOMINAL_THREADS
+    least = _bytes(builder, work, item, nominal, MIN_CHUNK_ROWS, _least_sample(builder, work))
     if max(least.values()) > memory_budget:
         need = max(least.values())
         raise BudgetError(
@@ -118,13 +125,20 @@ def make_plan(
         )
     chunk = min(MAX_CHUNK_ROWS, max(MIN_CHUNK_ROWS, work.n_rows))
     sample = builder.sample_size(work.n_rows)
-    sizes = _bytes(builder, work, item, n_threads, chunk, sample)
+    sizes = _bytes(builder, work, item, nominal, chunk, sample)
     while max(sizes.values()) > memory_budget:
         if sizes["sums"] > memory_budget:
             chunk = max(MIN_CHUNK_ROWS, chunk // 2)
         if max(sizes["sample"], sizes["bases"]) > memory_budget:
             sample = max(_least_sample(builder, work), int(sample * 0.7))
-        sizes = _bytes(builder, work, item, n_threads, chunk, sample)
+        sizes = _bytes(builder, work, item, nominal, chunk, sample)
+    threads = n_threads
+    while (
+        threads > nominal
+        and max(_bytes(builder, work, item, threads, chunk, sample).values()) > memory_budget
+    ):
+        threads -= 1
+    sizes = _bytes(builder, work, item, threads, chunk, sample)
     multi = isinstance(builder, MultiResolutionBuilder)
     return Plan(
         method="multiresolution" if multi else "meka",
@@ -137,8 +151,9 @@ def make_plan(
         dtype=np.dtype(dtype).name,
         sample_rows=sample,
         chunk_rows=chunk,
+        n_threads=threads,
         bytes=sizes,
-        seconds=_seconds(builder, work, item, n_threads, sample),
+        seconds=_seconds(builder, work, item, threads, sample),
         memory_budget=memory_budget,
         reason=reason,
     )

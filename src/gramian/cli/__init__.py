@@ -19,4 +19,3 @@ def main() -> None:
         )
         raise SystemExit(1) from None
     app()
-

@@ -21,6 +21,7 @@ from gramian.approximation.plan import Plan, make_plan
 from gramian.approximation.quality import ErrorEstimate, relative_error
 from gramian.approximation.storage import dense_features, sparse_features, stored_operator
 from gramian.data.source import RowSource
+from gramian.engine import Engine
 from gramian.estimators.base import KernelEstimator, positive_number, whole_number
 from gramian.exceptions import InputError, did_you_mean
 from gramian.landmarks import METHODS as LANDMARKS
@@ -93,7 +94,7 @@ class Approximation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEst
             n_threads=engine.n_threads,
             memory_budget=parse_bytes(self.memory_budget),
         )
-        return plan, kernel, engine
+        return plan, kernel, Engine(plan.n_threads)
 
     def transform(self, X: Any) -> Any:
         """Return features F of shape (n, rank_) with F Fᵀ ≈ k(X, X). Time O(n m (d + r))."""

@@ -74,7 +74,7 @@ class StreamingRidge(KernelEstimator):
                 n_threads=threads,
                 memory_budget=budget,
             )
-        return plan, kernel, engine, rng
+        return plan, kernel, Engine(plan.n_threads), rng
 
     def _method(self) -> Approximation:
         chosen = self.approximation
