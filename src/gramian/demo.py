@@ -33,9 +33,9 @@ from gramian.estimators.ridge import KernelRidgeClassifier
 from gramian.exceptions import GramianError, InputError, MissingPackageError
 from gramian.plotting import GramDisplay
 
-#: One kernel for all models: exp(-‖x − y‖²/(2·300²)), where digits are some 600 apart in 0..255 pixels.
-#: Each model has the best of four lengthscales (150, 200, 300, 450), of alpha (0.01, 0.1, 1) or C (1, 10) on a
-#: fifth of the training originals; the held-out digits had no say.
+#: Kernels exp(-‖x − y‖²/(2ℓ²)), where digits are some 600 apart in 0..255 pixels.
+#: Each model has the best of four lengthscales (150, 200, 300, 450) and of alpha (0.01, 0.1, 1) or C (1, 10)
+#: on a fifth of the training originals; the held-out digits had no say.
 GAMMA, SVC_GAMMA = 1.0 / (2.0 * 300.0**2), 1.0 / (2.0 * 200.0**2)
 ALPHA = 0.1
 HELD_OUT = 0.2  #: share of the originals, and of the rows

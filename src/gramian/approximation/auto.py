@@ -120,13 +120,17 @@ def auto_plan(
 
 
 def shrink(builder: MultiResolutionBuilder) -> MultiResolutionBuilder | None:
-    """Return the next smaller sizes, or None at the end: all three alike, then the root alone."""
+    """Return the next smaller sizes, or None at the end.
+
+    Blocks go three times as fast as ranks (in 300 MB, deformed digits had error 0.0235 with 333 + 189 × 117
+    and 0.0165 with 600 + 50 × 150); the root alone is the last resort.
+    """
     if builder.n_levels > 1 and builder.root_rank > 100:
         return replace(
             builder,
-            root_rank=int(builder.root_rank * 0.9),
-            rank=max(40, int(builder.rank * 0.9)),
-            n_blocks=max(4, int(builder.n_blocks * 0.9)),
+            root_rank=int(builder.root_rank * 0.96),
+            rank=max(40, int(builder.rank * 0.96)),
+            n_blocks=max(4, int(builder.n_blocks * 0.88)),
         )
     if builder.n_levels > 1 or builder.root_rank > 16:
         return _root_only(max(16, int(builder.root_rank * 0.8)))
