@@ -1,0 +1,186 @@
+"""README, docs and examples: every snippet runs, every path, link, command and option exists."""
+
+from __future__ import annotations
+
+import re
+import runpy
+import shlex
+import tomllib
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from gramian import MEKA, MultiResolution
+from gramian.approximation import auto
+from gramian.kernels import KERNEL_NAMES
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+CODE = re.compile(r"`([^`\n]+)`")
+#: What looks like a file or folder of this repository.
+NAMED = re.compile(
+    r"(?:(?:src|tests|benchmarks|docs|examples)/[\w./-]*|[\w./-]+\.(?:py|md|toml|cff)|Makefile|LICENSE)"
+)
+
+pages = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+
+
+def blocks(page: Path, language: str) -> list[tuple[int, str]]:
+    """Return (lines before the code, code) for each fenced block of a language."""
+    text = page.read_text(encoding="utf-8")
+    return [
+        (text.count("\n", 0, match.start(2)), match[2])
+        for match in FENCE.finditer(text)
+        if match[1] == language
+    ]
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if blocks(page, "python")], ids=lambda page: page.name
+)
+def test_snippets_run(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    namespace = {"__name__": "__page__"}
+    for lines, code in blocks(page, "python"):
+        # Blank lines before the code, so that a traceback has the page's line numbers.
+        exec(compile("\n" * lines + code, str(page), "exec"), namespace)
+
+
+@pytest.mark.parametrize("script", EXAMPLES, ids=lambda script: script.name)
+def test_examples_run(script, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    runpy.run_path(str(script), run_name="__main__")
+    assert capsys.readouterr().out
+    assert len(script.read_text(encoding="utf-8").splitlines()) < 40
+
+
+@pages
+def test_links_lead_somewhere(page):
+    for target in LINK.findall(FENCE.sub("", page.read_text(encoding="utf-8"))):
+        if not target.startswith(("https://", "http://")):
+            assert (page.parent / target.split("#")[0]).exists(), f"{page.name} links to {target}"
+
+
+@pages
+def test_named_files_exist(page):
+    text = FENCE.sub("", page.read_text(encoding="utf-8"))
+    named = [code for code in CODE.findall(text) if NAMED.fullmatch(code)]
+    # layers.md names files of a package in the line that names the package.
+    inside = {path.name for path in (ROOT / "src" / "gramian").rglob("*.py")}
+    for name in named:
+        known = (ROOT / name).exists() or (page.name == "layers.md" and name in inside)
+        assert known, f"{page.name} names {name}"
+
+
+def test_index_lists_every_page():
+    index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+    for page in (ROOT / "docs").glob("*.md"):
+        assert page.name == "index.md" or f"({page.name})" in index
+
+
+@cache
+def commands():
+    typer = pytest.importorskip("typer")
+    from gramian.cli.app import app
+
+    return typer.main.get_command(app).commands
+
+
+def options_of(command) -> set[str]:
+    names = {"--help"}
+    for parameter in command.params:
+        names |= {*parameter.opts, *parameter.secondary_opts}
+    return names
+
+
+def console_lines(start: str) -> list[tuple[str, list[str]]]:
+    found = []
+    for page in PAGES:
+        for _, code in blocks(page, "console"):
+            for line in code.splitlines():
+                words = [word for word in shlex.split(line) if not re.fullmatch(r"[A-Z_]+=\S*", word)]
+                if words[:1] == [start]:
+                    found.append((page.name, words[1:]))
+    return found
+
+
+def test_gramian_lines_name_commands_and_options():
+    lines = console_lines("gramian")
+    assert {words[0] for _, words in lines} == set(commands())
+    for page, words in lines:
+        given = {word for word in words[1:] if word.startswith("--")}
+        unknown = given - options_of(commands()[words[0]])
+        assert not unknown, f"{page}: gramian {words[0]} has no {unknown}"
+
+
+def test_help_of_every_command():
+    pytest.importorskip("typer")
+    from typer.testing import CliRunner
+
+    from gramian.cli.app import app
+
+    for name in commands():
+        assert CliRunner().invoke(app, [name, "--help"]).exit_code == 0
+
+
+def test_option_table_is_that_of_fit():
+    text = (ROOT / "docs" / "command-line.md").read_text(encoding="utf-8")
+    table = "\n".join(line for line in text.splitlines() if line.startswith("| `--"))
+    in_table = set(re.findall(r"--[a-z-]+", table))
+    assert in_table == options_of(commands()["fit"]) - {"--help", "train_file"}
+
+
+def test_python_lines_name_scripts_and_options():
+    for page, (script, *words) in console_lines("python"):
+        path = ROOT / script
+        assert path.exists(), f"{page}: {script}"
+        for option in (word for word in words if word.startswith("--")):
+            assert f'"{option}"' in path.read_text(encoding="utf-8"), f"{page}: {script} {option}"
+
+
+def test_choosing_has_the_numbers_of_auto():
+    text = " ".join((ROOT / "docs" / "choosing.md").read_text(encoding="utf-8").split())
+    for phrase in (
+        f"probe of at most {auto.PROBE_ROWS} rows",
+        f"**n ≤ {auto.EXACT_ROWS:,}.**",
+        f"A root of rank {auto.LONE_ROOT:,} alone",
+        f"A root of rank {auto.SHARED_ROOT} and n/{auto.BLOCK_ROWS} blocks (2 to {auto.MAX_BLOCKS:,}) "
+        f"of rank {auto.BLOCK_RANK}",
+    ):
+        assert phrase in text, phrase
+
+
+def test_choosing_has_the_defaults():
+    text = (ROOT / "docs" / "choosing.md").read_text(encoding="utf-8")
+    for kind, names in ((MultiResolution, ("root_rank", "rank", "n_blocks")), (MEKA, ("rank", "n_blocks"))):
+        sizes = ", ".join(f"{name}={getattr(kind(), name)}" for name in names)
+        assert f"`{kind.__name__}` has `{sizes}`" in " ".join(text.split())
+    assert f"{MEKA().oversampling} for `MEKA`, {MultiResolution().oversampling} for `MultiResolution`" in text
+
+
+def test_layers_are_those_of_the_contract():
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        layers = tomllib.load(file)["tool"]["importlinter"]["contracts"][0]["layers"]
+    lines = (ROOT / "docs" / "layers.md").read_text(encoding="utf-8").splitlines()
+    rows = [line.split("|")[1] for line in lines if line.startswith("| `gramian.")]
+    assert [CODE.findall(row) for row in rows] == [layer.split(" : ") for layer in layers]
+
+
+def test_kernels_has_every_name():
+    text = (ROOT / "docs" / "kernels.md").read_text(encoding="utf-8")
+    for name in KERNEL_NAMES:
+        assert f'`"{name}"`' in text, name
+
+
+def test_make_lines_name_targets():
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    everywhere = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
+    targets = {word for _, words in console_lines("make") for word in words}
+    targets |= set(re.findall(r"`make ([a-z]+)`", everywhere))
+    for target in targets:
+        assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
