@@ -100,7 +100,8 @@ def main() -> None:
                     if classify:
                         errors[label] = float(np.mean(predicted != y[test]))
                     else:
-                        errors[label] = float(np.sqrt(np.mean((predicted - y[test]) ** 2)) / y[train].std())
+                        rmse = float(np.sqrt(np.mean((predicted - y[test]) ** 2)))
+                        errors[label] = rmse / y[train].std()
             ratio = errors["ours"] / max(errors["peer"], 1e-9)
             total += 1
             worse += ratio > 1.0

@@ -121,6 +121,24 @@ class Approximation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEst
             chunk_rows=self.plan_.chunk_rows,
         )
 
+    def block_errors(self, X: Any, *, n_rows: int = 500) -> Array:
+        """Return ‖K_ss − K̃_ss‖_F/‖K_ss‖_F of each diagonal block, shape (blocks,), for the training rows X.
+
+        Blocks of more than ``n_rows`` rows are judged on that many. Time O(blocks · n_rows² · (d + r)).
+        """
+        check_is_fitted(self, "operator_")
+        source = self._rows(X, reset=False)
+        if source.shape[0] != self.operator_.shape[0]:
+            raise InputError(
+                f"X has {source.shape[0]} rows, but {type(self).__name__} was fitted with "
+                f"{self.operator_.shape[0]}. Pass the training rows; for others use relative_error."
+            )
+
+        def exact(rows: Array, cols: Array) -> Array:
+            return self.kernel_(source.take(rows), source.take(cols), dtype=np.float64)
+
+        return self.operator_.block_errors(exact, n_rows=whole_number("n_rows", n_rows, 1))
+
 
 class MEKA(Approximation):
     r"""Memory-efficient kernel approximation: K̃ = W C Wᵀ with a block-diagonal basis W.
