@@ -71,9 +71,8 @@ def main() -> None:
     parser.add_argument("--alpha", type=float, default=0.1)
     parser.add_argument("--repeat", type=int, default=1)
     args = parser.parse_args()
-    print(
-        f"{'set':16} {'n':>6} {'gamma d':>7} {'ours':>8} {'peer':>8} {'ratio':>6} {'s':>7} {'peer s':>7} {'x':>5}  plan"
-    )
+    head = ("set", "n", "gamma d", "ours", "peer", "ratio", "s", "peer s", "x", "plan")
+    print("{:16} {:>6} {:>7} {:>8} {:>8} {:>6} {:>7} {:>7} {:>5}  {}".format(*head))
     worse = slower = total = 0
     for name in args.sets.split(","):
         X, y = rows_of(name)
@@ -108,9 +107,10 @@ def main() -> None:
             slower += times["ours"] > times["peer"]
             plan = ours.plan_
             print(
-                f"{name:16} {cut:6d} {multiple:7.1f} {errors['ours']:8.4f} {errors['peer']:8.4f} {ratio:6.3f} "
-                f"{times['ours']:7.2f} {times['peer']:7.2f} {times['peer'] / times['ours']:5.1f}  "
-                f"{plan.root_rank}+{plan.n_blocks}x{plan.rank} {plan.reason}",
+                f"{name:16} {cut:6d} {multiple:7.1f} {errors['ours']:8.4f} {errors['peer']:8.4f} "
+                f"{ratio:6.3f} {times['ours']:7.2f} {times['peer']:7.2f} "
+                f"{times['peer'] / times['ours']:5.1f}  {plan.root_rank}+{plan.n_blocks}x{plan.rank} "
+                f"{plan.reason}",
                 flush=True,
             )
     print(f"{total} runs: worse in error in {worse}, slower in {slower}")

@@ -81,7 +81,8 @@ def measure(dtype: Any, args: argparse.Namespace) -> str:
     error = np.abs(kernel(X[:2000], Z) - truth).max()
     return (
         f"{np.dtype(dtype).name:8} {t['peer']:13.3f} {t['floor']:8.3f} {t['block']:8.3f} {t['pass']:8.3f} "
-        f"{t['peer'] / t['block']:8.2f} {t['peer'] / t['pass']:8.2f} {t['block'] / t['floor']:12.2f} {error:10.1e}"
+        f"{t['peer'] / t['block']:8.2f} {t['peer'] / t['pass']:8.2f} {t['block'] / t['floor']:12.2f} "
+        f"{error:10.1e}"
     )
 
 

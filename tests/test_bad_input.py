@@ -161,12 +161,28 @@ SINGLE = {
 def test_sizes(model, parameters, text):
     refused(clone(model).set_params(**parameters), X, match=text)
     with pytest.raises(gm.InputError, match=text):
-        gm.KernelRidge(approximation=clone(model).set_params(**parameters)).fit(X, Y)
+        ridge = gm.KernelRidge(gamma=model.gamma, approximation=clone(model).set_params(**parameters))
+        ridge.fit(X, Y)
 
 
 @pytest.mark.parametrize(("model", "text"), SINGLE.values(), ids=SINGLE.keys())
 def test_parameters_of_one_method(model, text):
     refused(model, X, match=text)
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [{"gamma": 3.0}, {"kernel": "laplacian"}, {"memory_budget": "1MB"}, {"tile_dtype": "float64"}],
+)
+def test_parameters_of_an_instance_that_would_have_no_effect(parameters):
+    ((name, value),) = parameters.items()
+    ridge = gm.KernelRidge(approximation=gm.MEKA(rank=5, n_blocks=2, **parameters))
+    with pytest.raises(gm.InputError, match=f"would have no effect: {name} is taken from KernelRidge. Write"):
+        ridge.fit(X, Y)
+    # The same value on both sides says nothing wrong.
+    ridge.set_params(**parameters)
+    if name != "memory_budget":
+        ridge.fit(X, Y)
 
 
 RIDGES = {

@@ -75,7 +75,7 @@ class TestNumerics:
     @pytest.mark.parametrize("spectral", [True, False])
     def test_whitening_leaves_out_what_is_noise(self, spectral: bool) -> None:
         rng = np.random.default_rng(3)
-        noise = rng.standard_normal((40, 40)) * unit_roundoff("f4")
+        noise = rng.standard_normal((40, 40)) * unit_roundoff("f4") / 40
         gram = spd(40, 8) / 40 + (noise + noise.T) / 2
         result = whiten(gram, 40, rank_cutoff("f4"), spectral=spectral)
         assert 8 <= result.vectors.shape[1] <= 12

@@ -115,7 +115,9 @@ def auto_plan(
         except BudgetError as error:
             smaller = shrink(builder)
             if smaller is None:
-                raise BudgetError(f"{error} No smaller sizes are left to try.", error.least_bytes) from None
+                raise BudgetError(
+                    f"{error} These are the smallest sizes that auto tries.", error.least_bytes
+                ) from None
             builder, reason = smaller, reason.split(";")[0] + "; lowered to fit the budget"
 
 

@@ -1,6 +1,6 @@
 """Memory-efficient kernel approximation: block bases coupled by a core.
 
-Source: Si, Hsieh and Dhillon 2014/2017, Algorithm 1; the projection core is DESIGN §2.
+Source: Si, Hsieh and Dhillon 2014/2017, Algorithm 1; the projection core is gramian's.
 """
 
 from __future__ import annotations

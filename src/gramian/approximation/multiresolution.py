@@ -1,6 +1,6 @@
 """Multi-resolution approximation: a global Nyström basis plus Nyström bases of what it leaves over.
 
-Source: DESIGN §2; Snelson and Ghahramani 2007 (PIC), Katzfuss 2017 (M-RA), Chen, Avron and Sindhwani 2017.
+Source: Snelson and Ghahramani 2007 (PIC), Katzfuss 2017 (M-RA), Chen, Avron and Sindhwani 2017.
 """
 
 from __future__ import annotations

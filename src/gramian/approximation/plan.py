@@ -27,6 +27,8 @@ EIGH_FACTOR = 25.0
 #: Rows of a chunk: enough to give every leaf a run of rows, and no more than fits.
 MAX_CHUNK_ROWS, MIN_CHUNK_ROWS = 262_144, 4 * UNIT_ROWS
 
+#: Why a plan has its sizes: the user gave them, or asked for the exact model.
+AS_ASKED, EXACT = "as asked", "exact as asked"
 #: Threads for which chunk and sample are sized, whatever their number in the end.
 NOMINAL_THREADS = 2
 
@@ -65,7 +67,7 @@ class Plan:
     bytes: dict[str, int]
     seconds: dict[str, float]
     memory_budget: int
-    reason: str = "as asked"
+    reason: str = AS_ASKED
     used_bytes: dict[str, int] = field(default_factory=dict)
     used_seconds: dict[str, float] = field(default_factory=dict)
 
@@ -104,41 +106,42 @@ def make_plan(
     dtype: Any,
     n_threads: int,
     memory_budget: int,
-    reason: str = "as asked",
+    reason: str = AS_ASKED,
+    training: bool = True,
 ) -> Plan:
     """Predict a builder's bytes and seconds, and choose chunk, sample and threads so that they fit.
 
     Chunk and sample are chosen for two threads, so that the result does not depend on ``n_threads``; of
-    those, as many are used as the budget then holds. Raises :class:`BudgetError` with the least budget
-    that works for these sizes.
+    those, as many are used as the budget then holds. ``training=False`` plans the bases alone. Raises
+    :class:`BudgetError` with the least budget that works for these sizes.
     """
     item = np.dtype(dtype).itemsize
-    nominal = NOMINAL_THREADS
-    least = _bytes(builder, work, item, nominal, MIN_CHUNK_ROWS, _least_sample(builder, work))
-    if max(least.values()) > memory_budget:
-        need = max(least.values())
+
+    def sized(threads: int, chunk: int, sample: int) -> dict[str, int]:
+        everything = _bytes(builder, work, item, threads, chunk, sample)
+        return everything if training else {p: everything[p] for p in ("sample", "bases")}
+
+    need = max(sized(NOMINAL_THREADS, MIN_CHUNK_ROWS, _least_sample(builder, work)).values())
+    if need > memory_budget:
         raise BudgetError(
             f"memory_budget={format_bytes(memory_budget)} is too small for {_sizes(builder)} on "
             f"{work.n_features} features: at least {format_bytes(1.01 * need)} is needed. Raise the "
-            "budget, or lower rank, root_rank or n_blocks (approximation='auto' does).",
+            f"budget{_smaller(reason)}.",
             need,
         )
     chunk = min(MAX_CHUNK_ROWS, max(MIN_CHUNK_ROWS, work.n_rows))
     sample = builder.sample_size(work.n_rows)
-    sizes = _bytes(builder, work, item, nominal, chunk, sample)
+    sizes = sized(NOMINAL_THREADS, chunk, sample)
     while max(sizes.values()) > memory_budget:
-        if sizes["sums"] > memory_budget:
+        if sizes.get("sums", 0) > memory_budget:
             chunk = max(MIN_CHUNK_ROWS, chunk // 2)
         if max(sizes["sample"], sizes["bases"]) > memory_budget:
             sample = max(_least_sample(builder, work), int(sample * 0.7))
-        sizes = _bytes(builder, work, item, nominal, chunk, sample)
+        sizes = sized(NOMINAL_THREADS, chunk, sample)
     threads = n_threads
-    while (
-        threads > nominal
-        and max(_bytes(builder, work, item, threads, chunk, sample).values()) > memory_budget
-    ):
+    while threads > NOMINAL_THREADS and max(sized(threads, chunk, sample).values()) > memory_budget:
         threads -= 1
-    sizes = _bytes(builder, work, item, threads, chunk, sample)
+    sizes = sized(threads, chunk, sample)
     multi = isinstance(builder, MultiResolutionBuilder)
     return Plan(
         method="multiresolution" if multi else "meka",
@@ -153,10 +156,16 @@ def make_plan(
         chunk_rows=chunk,
         n_threads=threads,
         bytes=sizes,
-        seconds=_seconds(builder, work, item, threads, sample),
+        seconds={p: t for p, t in _seconds(builder, work, item, threads, sample).items() if p in sizes},
         memory_budget=memory_budget,
         reason=reason,
     )
+
+
+def _smaller(reason: str) -> str:
+    if reason == AS_ASKED:
+        return ", or lower rank, root_rank or n_blocks (approximation='auto' does)"
+    return ", or use approximation='auto'" if reason == EXACT else ""
 
 
 def _sizes(builder: Builder) -> str:

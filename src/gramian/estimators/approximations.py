@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from abc import abstractmethod
 from typing import Any, Self
 
@@ -55,6 +56,7 @@ class Approximation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEst
             source = self._rows(X, reset=True)
             rng = as_generator(self.random_state)
             plan, kernel, engine = self._planned(source)
+            began = time.perf_counter()
             self.features_: FeatureMap = plan.builder.build(
                 source,
                 kernel,
@@ -64,10 +66,13 @@ class Approximation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEst
                 sample_size=plan.sample_rows,
             )
             self.kernel_ = kernel
-            self.plan_ = plan
+            built = time.perf_counter()
             self.operator_: BlockOperator = stored_operator(
                 self.features_, source, chunk_rows=plan.chunk_rows, engine=engine
             )
+            stored = time.perf_counter()
+            sizes = {"bases": self.features_.nbytes, "operator": self.operator_.nbytes}
+            self.plan_ = plan.used(sizes, {"bases": built - began, "operator": stored - built})
             self.rank_ = self.features_.rank
             self._n_features_out = self.rank_
         return self
@@ -93,6 +98,7 @@ class Approximation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEst
             dtype=self._tiles(source, kernel, None),
             n_threads=engine.n_threads,
             memory_budget=parse_bytes(self.memory_budget),
+            training=False,
         )
         return plan, kernel, Engine(plan.n_threads)
 

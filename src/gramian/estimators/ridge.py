@@ -53,7 +53,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, StreamingRidge):
     ``InputError`` for unusable input, ``BudgetError`` (with the least that works) for too small a budget;
     warns ``AccuracyWarning`` or ``NumericalWarning`` with amounts.
 
-    Source: DESIGN §2; Snelson and Ghahramani 2007; Si, Hsieh and Dhillon 2014 for MEKA.
+    Source: Snelson and Ghahramani 2007; Si, Hsieh and Dhillon 2014 for MEKA.
 
     Examples
     --------

@@ -14,7 +14,7 @@ from gramian._random import as_generator
 from gramian._typing import Float64Array
 from gramian.approximation.auto import auto_plan, probe
 from gramian.approximation.multiresolution import MultiResolutionBuilder
-from gramian.approximation.plan import Plan, make_plan
+from gramian.approximation.plan import AS_ASKED, EXACT, Plan, make_plan
 from gramian.approximation.training import train_ridge
 from gramian.data.source import RowSource
 from gramian.engine import Engine
@@ -25,6 +25,8 @@ from gramian.exceptions import InputError, did_you_mean
 from gramian.kernels import Kernel
 
 METHODS: dict[str, type[Approximation]] = {"multiresolution": MultiResolution, "meka": MEKA}
+#: Parameters of an approximation's instance that the estimator which it is given to decides.
+OUTER = ("kernel", "gamma", "degree", "coef0", "kernel_params", "memory_budget", "tile_dtype")
 #: Rows per chunk of a prediction: two outputs of this many rows are a few megabytes.
 PREDICT_ROWS = 65_536
 
@@ -73,12 +75,14 @@ class StreamingRidge(KernelEstimator):
                 dtype=dtype,
                 n_threads=threads,
                 memory_budget=budget,
+                reason=EXACT if exact else AS_ASKED,
             )
         return plan, kernel, Engine(plan.n_threads), rng
 
     def _method(self) -> Approximation:
         chosen = self.approximation
         if isinstance(chosen, Approximation):
+            self._refuse_ignored(chosen)
             return chosen
         if isinstance(chosen, type) and issubclass(chosen, BaseEstimator):
             raise InputError(
@@ -91,6 +95,19 @@ class StreamingRidge(KernelEstimator):
                 "unfitted instance such as gramian.MEKA(rank=256)." + did_you_mean(chosen, names)
             )
         return METHODS[chosen]()
+
+    def _refuse_ignored(self, chosen: Approximation) -> None:
+        """Raise where the instance sets what only the outer estimator decides."""
+        given, plain = chosen.get_params(deep=False), type(chosen)().get_params(deep=False)
+        for name in OUTER:
+            inner, outer = given[name], getattr(self, name)
+            if inner is not outer and inner != plain[name] and inner != outer:
+                kind = type(chosen).__name__
+                raise InputError(
+                    f"approximation={kind}({name}={inner!r}) would have no effect: {name} is taken from "
+                    f"{type(self).__name__}. Write {type(self).__name__}({name}={inner!r}, "
+                    f"approximation={kind}(...))."
+                )
 
     def _train(self, source: RowSource, targets: Targets, sample_weight: Any) -> Self:
         n = source.shape[0]

@@ -53,6 +53,7 @@ class _Euclidean(_Stationary):
         raise AssertionError("each family defines its map")
 
 
+@dataclass(frozen=True)
 class Gaussian(_Euclidean):
     """k(x, z) = exp(−‖(x − z)/ℓ‖²/2); scikit-learn's ``rbf`` with gamma = 1/(2ℓ²)."""
 
@@ -63,6 +64,7 @@ class Gaussian(_Euclidean):
         np.exp(t, out=t)
 
 
+@dataclass(frozen=True)
 class Exponential(_Euclidean):
     """k(x, z) = exp(−‖(x − z)/ℓ‖₂), the Matérn kernel with ν = 1/2 (BBF's "Laplacian")."""
 
@@ -126,6 +128,7 @@ class RationalQuadratic(_Euclidean):
         np.exp(t, out=t)
 
 
+@dataclass(frozen=True)
 class Cauchy(_Euclidean):
     """k(x, z) = 1/(1 + ‖(x − z)/ℓ‖²)."""
 
@@ -134,6 +137,7 @@ class Cauchy(_Euclidean):
         np.reciprocal(t, out=t)
 
 
+@dataclass(frozen=True)
 class Laplacian(_Stationary):
     """k(x, z) = exp(−‖(x − z)/ℓ‖₁); scikit-learn's ``laplacian`` with gamma = 1/ℓ."""
 
@@ -157,6 +161,7 @@ class _Dot(_Lengthscale):
         return values.astype(float_type(X), copy=False)
 
 
+@dataclass(frozen=True)
 class Linear(_Dot):
     """k(x, z) = x·z/ℓ²."""
 
@@ -192,6 +197,7 @@ class Polynomial(_Dot):
             t *= base
 
 
+@dataclass(frozen=True)
 class Cosine(_Lengthscale):
     """k(x, z) = x·z/(‖x‖‖z‖) in units of ℓ; a row of zeros has the value 0 with every other."""
 

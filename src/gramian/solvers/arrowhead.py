@@ -7,7 +7,7 @@ nodes from the leaves up fills nothing in:
     node b with path p = (root … parent):   L_b L_bᵀ = D_b + alpha·I,   Y_b = L_b⁻¹ [E_bp | b_b],
     every pair of ancestors and the right-hand side on the path:  −= Y_bᵀ Y_b.
 
-With two levels this is the Schur complement of the arrowhead's corner (DESIGN's r₀ and r_s), time
+With two levels this is the Schur complement of the arrowhead's corner (ranks r₀ and r_s), time
 O(r₀³ + Σ r_s³ + r₀² Σ r_s), memory O(r₀² + Σ r₀ r_s + Σ r_s²).
 """
 

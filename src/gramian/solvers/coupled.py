@@ -285,7 +285,8 @@ def ridge_coefficients(
     -------
     β of the shape of ``rhs`` and the :class:`Solution` of the inner system.
 
-    Cost: O(Σ r_s³ + R² max r + R³/3), memory O(R²). Source: DESIGN, "Training without storing the bases".
+    Cost: O(Σ r_s³ + R² max r + R³/3), memory O(R²).
+    Source: docs/how-it-works.md, "Training without storing the bases".
     """
     factors = [gram_factor(np.asarray(a, np.float64)) for a in grams]
     system = CoupledSystem([t for t, _ in factors], core, direct_limit=direct_limit, engine=engine)
