@@ -160,8 +160,8 @@ SINGLE = {
 @pytest.mark.parametrize(("parameters", "text"), SIZED.values(), ids=SIZED.keys())
 def test_sizes(model, parameters, text):
     refused(clone(model).set_params(**parameters), X, match=text)
+    ridge = gm.KernelRidge(gamma=model.gamma, approximation=clone(model).set_params(**parameters))
     with pytest.raises(gm.InputError, match=text):
-        ridge = gm.KernelRidge(gamma=model.gamma, approximation=clone(model).set_params(**parameters))
         ridge.fit(X, Y)
 
 
@@ -175,7 +175,7 @@ def test_parameters_of_one_method(model, text):
     [{"gamma": 3.0}, {"kernel": "laplacian"}, {"memory_budget": "1MB"}, {"tile_dtype": "float64"}],
 )
 def test_parameters_of_an_instance_that_would_have_no_effect(parameters):
-    ((name, value),) = parameters.items()
+    (name,) = parameters
     ridge = gm.KernelRidge(approximation=gm.MEKA(rank=5, n_blocks=2, **parameters))
     with pytest.raises(gm.InputError, match=f"would have no effect: {name} is taken from KernelRidge. Write"):
         ridge.fit(X, Y)

@@ -52,10 +52,10 @@ def rank_cutoff(dtype: Any, *, residual: bool = False, coupled: bool = False) ->
 
     The Gram matrix of the landmarks is float64, but its features w(x) = λ^(−1/2) eᵀ k(Z, x) are computed
     from tiles of ``dtype``: they carry noise u·λ^(−1/2) beside a size of (λ/m)^(1/2), so that at
-    λ = 2u·λ_max, λ_max of order m, noise is still under a tenth. A *residual* kernel k − φφᵀ is a difference of numbers
-    near 1, which loses three further digits. Bases that are *coupled* by V_sᵀ K V_t divide the rounding of
-    that core (always float64) by the cutoff c, and what a block leaves out meets the other blocks with its
-    norm, √c: c = u^(2/3) balances √c and u/c.
+    λ = 2u·λ_max, λ_max of order m, noise is still under a tenth. A *residual* kernel k − φφᵀ is a
+    difference of numbers near 1, which loses three further digits. Bases that are *coupled* by V_sᵀ K V_t
+    divide the rounding of that core (always float64) by the cutoff c, and what a block leaves out meets the
+    other blocks with its norm, √c: c = u^(2/3) balances √c and u/c.
 
     float32: 1e-7, residual 1e-4; float64: 1e-13, residual 1e-10, coupled 2e-11.
     """

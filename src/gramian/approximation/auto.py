@@ -24,9 +24,9 @@ PROBE_BYTES = 12
 #: Up to this many rows every row is a landmark of the root, which is the exact model.
 EXACT_ROWS = 2_000
 #: Rank of a root that works alone, and of one that shares with blocks.
-LONE_ROOT, SHARED_ROOT = 1_000, 700
+LONE_ROOT, SHARED_ROOT = 1_000, 600
 #: Rows of a block, its rank, and the most blocks that a plan asks for.
-BLOCK_ROWS, BLOCK_RANK, MAX_BLOCKS = 400, 250, 1_000
+BLOCK_ROWS, BLOCK_RANK, MAX_BLOCKS = 650, 380, 1_000
 
 
 @dataclass(frozen=True)
@@ -69,9 +69,10 @@ def auto_builder(found: Probe, alpha: float) -> tuple[MultiResolutionBuilder, st
 
     Few rows: all are landmarks, the exact model. A spectrum that has fallen under alpha/100 within the
     probe: the root alone, for what it leaves over the ridge removes. Else a root and blocks of about
-    400 rows: smooth data gain by the root (deformed digits: error 0.049 with a root of 300, 0.039 with
-    700), rough data by the blocks (covtype: 0.151, 0.113, 0.101 with 50, 200, 400 blocks of rank 100), and
-    no cheap look at the rows told the two apart.
+    650 rows, whose ranks take in most of a block: smooth data gain by the root (deformed digits: error
+    0.049 with a root of 300, 0.039 with 700), rough data by the blocks (covtype: 0.151, 0.113, 0.101 with
+    50, 200, 400 blocks of rank 100, 0.096 with 150 of rank 400), and no cheap look at the rows told the
+    two apart.
     """
     n = found.n_rows
     if n <= EXACT_ROWS:
