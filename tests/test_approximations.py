@@ -221,3 +221,20 @@ def test_three_levels_are_a_tree_below_one_root(rows):
     forest = tree(n_levels=3, n_blocks=9).fit(rows[0]).features_.forest
     assert [level.stop - level.start for level in forest.levels] == [1, 3, 9]
     assert forest.parent[0] == -1
+
+
+def test_block_errors_are_those_of_the_diagonal_blocks():
+    X = np.random.default_rng(0).random((300, 3))
+    a = gm.MEKA(gamma=3.0, rank=8, n_blocks=4, random_state=0).fit(X)
+    errors = a.block_errors(X)
+    exact, built = a.kernel_(X), a.operator_.to_dense()
+    for s, error in enumerate(errors):
+        rows = a.operator_.block_rows(s)
+        block = np.ix_(rows, rows)
+        expected = np.linalg.norm(exact[block] - built[block]) / np.linalg.norm(exact[block])
+        assert error == pytest.approx(expected, rel=1e-6)
+    few = a.block_errors(X, n_rows=20)
+    assert few.shape == errors.shape
+    assert np.all(few < 10 * errors.max())
+    with pytest.raises(gm.InputError, match=r"X has 10 rows, but MEKA was fitted with 300\."):
+        a.block_errors(X[:10])
