@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from gramian._typing import Array, FloatArray, IntArray, Rows
+from gramian.engine import Engine
 from gramian.exceptions import InputError, did_you_mean
 from gramian.routing import CenterPartition, moved
 
@@ -19,7 +20,9 @@ METHODS = ("kmeans", "uniform")
 ROWS_PER_LANDMARK, LLOYD_ROUNDS = 10, 4
 
 
-def select_landmarks(rows: Rows, count: int, method: str, rng: np.random.Generator) -> Rows:
+def select_landmarks(
+    rows: Rows, count: int, method: str, rng: np.random.Generator, engine: Engine | None = None
+) -> Rows:
     """Choose ``count`` landmarks from rows; all rows, as they are, where there are not more.
 
     rows : (n, d), dense or CSR.
@@ -44,7 +47,7 @@ def select_landmarks(rows: Rows, count: int, method: str, rng: np.random.Generat
         return rows[np.sort(rng.choice(n, count, replace=False))]
     if n > ROWS_PER_LANDMARK * count:
         rows = rows[np.sort(rng.choice(n, ROWS_PER_LANDMARK * count, replace=False))]
-    return lloyd(rows, count, LLOYD_ROUNDS, rng)
+    return lloyd(rows, count, LLOYD_ROUNDS, rng, engine)
 
 
 def check_method(method: Any) -> None:
@@ -56,7 +59,9 @@ def check_method(method: Any) -> None:
         )
 
 
-def lloyd(rows: Rows, count: int, rounds: int, rng: np.random.Generator) -> FloatArray:
+def lloyd(
+    rows: Rows, count: int, rounds: int, rng: np.random.Generator, engine: Engine | None = None
+) -> FloatArray:
     """Run Lloyd rounds from drawn rows; a centre that loses all its rows stays where it is.
 
     rows : (n, d) with n of at least ``count``, dense or CSR.
@@ -78,7 +83,7 @@ def lloyd(rows: Rows, count: int, rounds: int, rng: np.random.Generator) -> Floa
         points = moved(rows, offset)
         centers = points[drawn]
     for _ in range(rounds):
-        labels = CenterPartition(centers).route(points)
+        labels = CenterPartition(centers).route(points, engine)
         counts = np.bincount(labels, minlength=count)
         sums = _group_sums(points, labels, counts)
         full = counts > 0

@@ -22,7 +22,7 @@ PROBE_ROWS = 500
 #: Bytes per entry of that matrix, with LAPACK's work space and the rows beside it.
 PROBE_BYTES = 12
 #: Up to this many rows every row is a landmark of the root, which is the exact model.
-EXACT_ROWS = 2_000
+EXACT_ROWS = 1_500
 #: Rank of a root that works alone, and of one that shares with blocks.
 LONE_ROOT, SHARED_ROOT = 1_000, 600
 #: Rows of a block, its rank, and the most blocks that a plan asks for.

@@ -14,7 +14,7 @@ import numpy as np
 from gramian._random import children
 from gramian._typing import Array, Float64Array, IntArray, Rows
 from gramian.approximation.basis import BasisBuilder, NystromBasis
-from gramian.approximation.builder import Builder, as_float, block_members, choose_landmarks
+from gramian.approximation.builder import Builder, block_members, choose_landmarks
 from gramian.approximation.features import FeatureMap, forest_of
 from gramian.approximation.sampled_core import join_blocks, sampled_core
 from gramian.engine import Engine
@@ -85,7 +85,6 @@ class MEKABuilder(Builder):
         engine: Engine,
     ) -> FeatureMap:
         """Choose landmarks in each block, whiten the kernel on them and couple the blocks."""
-        sample = as_float(sample, dtype)
         members = block_members(partition.route(sample, engine), partition.n_blocks)
         streams = children(rng, partition.n_blocks)
         points = self._given(sample, partition)

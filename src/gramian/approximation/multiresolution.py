@@ -77,7 +77,7 @@ class MultiResolutionBuilder(Builder):
     ) -> FeatureMap:
         """Choose landmarks level by level and whiten the residual kernel on them."""
         labels = partition.route(sample, engine)
-        points = choose_landmarks(sample, self.root_landmarks, self.landmarks, rng)
+        points = choose_landmarks(sample, self.root_landmarks, self.landmarks, rng, engine)
         root = BasisBuilder(kernel, dtype, ()).build(points, self.root_rank)
         bases: list[list[NystromBasis]] = [[root]]
         paths: list[tuple[NystromBasis, ...]] = [(root,)] * partition.n_blocks

@@ -220,7 +220,7 @@ def _bytes(
     # Sampled rows, their numbers (NumPy permutes all rows for a draw of over 2 %), and the copies that
     # k-means makes of the part that the partition is fitted on.
     drawn = 0 if sample >= n else sample * (held * work.itemsize + 8) + 8 * (n if n <= 50 * sample else 0)
-    if work.itemsize < item:
+    if work.itemsize != item:
         drawn += sample * held * item
     fit_rows = min(sample, SAMPLE_ROWS)
     partition = fit_rows * (4 * held * width + 64) + s.leaves * d * 4 * width

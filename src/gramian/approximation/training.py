@@ -24,6 +24,9 @@ from gramian.solvers.arrowhead import ArrowheadFactor, NodeSums, multiply
 from gramian.solvers.coupled import ridge_coefficients
 from gramian.solvers.solution import Solution, Status, relative_residual
 
+#: Up to this many rows float64 tiles cost nothing that anyone would notice.
+SMALL_ROWS = 3_000
+
 
 @dataclass(frozen=True)
 class RidgeFit:
@@ -176,11 +179,11 @@ def choose_dtype(
 ) -> Any:
     """Return the tiles' dtype: as asked, or by the written rule for ``"auto"``.
 
-    float64 for up to 10,000 rows (where it costs nothing) and for alpha under :func:`float32_alpha`, else
+    float64 for up to 3,000 rows (where it costs nothing) and for alpha under :func:`float32_alpha`, else
     float32.
     """
     if tile_dtype != "auto":
         return np.dtype(tile_dtype)
-    small = n_rows <= 10_000
+    small = n_rows <= SMALL_ROWS
     fine = alpha is not None and alpha < float32_alpha(n_rows, mean_diagonal, roundoff)
     return np.dtype(np.float64 if small or fine else np.float32)

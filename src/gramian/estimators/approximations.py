@@ -39,7 +39,7 @@ class Approximation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEst
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         if self.tile_dtype != "float64":
-            # Features come in the tiles' type: float32 where asked for, and from 10,000 rows on.
+            # Features come in the tiles' type: float32 where asked for, and from 3,000 rows on.
             tags.transformer_tags.preserves_dtype = []
         return tags
 
@@ -172,7 +172,7 @@ class MEKA(Approximation):
     memory_budget : int or str
         Bound on working memory while the bases and the core are built.
     tile_dtype : {"auto", "float32", "float64"}
-        Precision of kernel tiles; "auto" takes float64 up to 10,000 rows, else float32.
+        Precision of kernel tiles; "auto" takes float64 up to 3,000 rows, else float32.
     random_state, n_jobs
         As in scikit-learn; ``n_jobs=None`` uses all cores. Results do not depend on ``n_jobs``.
 

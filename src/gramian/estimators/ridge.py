@@ -36,7 +36,8 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, StreamingRidge):
     memory_budget : int or str, default="1GB"
         Bound on working memory beyond the caller's arrays, while fitting.
     tile_dtype : {"auto", "float32", "float64"}
-        Precision of tiles; "auto" takes float64 up to 10,000 rows or for an alpha that float32 sums
+        Precision of tiles; "auto" takes float64 up to 3,000 rows, for smooth kernels (whose spectrum falls
+        under the cutoff of float32 before it falls under alpha), or for an alpha that float32 sums
         could not resolve (under 128·u·√n·mean k(x, x)), else float32.
     random_state, n_jobs, verbose
         As in scikit-learn; ``n_jobs=None`` uses all cores; ``verbose=1`` shows a progress bar.
