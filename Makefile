@@ -37,6 +37,7 @@ bench: $(STAMP)
 	$(BIN)/python benchmarks/tiles.py
 	$(BIN)/python benchmarks/paper_meka.py
 	$(BIN)/python benchmarks/covtype.py
+	$(BIN)/python benchmarks/mnist.py
 	$(BIN)/python benchmarks/auto.py
 	$(BIN)/python benchmarks/memory.py
 
