@@ -116,3 +116,23 @@ def test_auto_lowers_its_sizes_to_any_budget_that_can_work(data):
     peak = peak_of(model.set_params(memory_budget=least), X, y)
     assert peak <= 1.05 * least
     assert "fit the budget" in model.plan_.reason
+
+
+@pytest.mark.parametrize("approximation", ["auto", gm.MultiResolution(root_rank=100, rank=40, n_blocks=20)])
+def test_a_budget_that_binds_gives_the_same_model_for_any_number_of_threads(data, approximation):
+    X, y = (part[:20_000] for part in data)
+    found = []
+    for n_jobs in (1, 2, 4):
+        model = gm.KernelRidge(
+            alpha=0.1,
+            gamma=0.05,
+            approximation=approximation,
+            memory_budget="40MB",
+            random_state=0,
+            n_jobs=n_jobs,
+        ).fit(X, y)
+        assert model.plan_.peak_bytes <= 40 * MB
+        found.append((model.plan_.root_rank, model.plan_.sample_rows, model.predict(X[:500])))
+    for root, sample, values in found[1:]:
+        assert (root, sample) == found[0][:2]
+        np.testing.assert_array_equal(values, found[0][2])
