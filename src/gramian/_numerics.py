@@ -88,7 +88,7 @@ def whiten(
 
     Where ``rank`` truncates (or ``spectral`` asks for eigenvalues) V = E_r Λ_r^(−1/2), the best basis of
     its rank; where it does not, V = P L⁻ᵀ of the Cholesky factorisation with complete pivoting, which
-    spans the same space at a twentieth of the time. Eigenvalues at or under max(cutoff · λ_max, floor),
+    spans the same space at a quarter of the time. Eigenvalues at or under max(cutoff · λ_max, floor),
     and pivots at or under max(cutoff · ‖K‖_F²/trace, floor), are left out: r may be smaller, and 0 for a
     matrix that vanishes. Time O(m³), memory O(m²).
     """
