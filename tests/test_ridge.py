@@ -220,3 +220,16 @@ def test_a_missed_residual_warns_with_the_remedy(data, monkeypatch):
             gm.AccuracyWarning, match=r"relative residual of .*above the target 0.*Raise alpha"
         ):
             ridge(approximation).fit(X, Y)
+
+
+def test_auto_draws_landmarks_of_thin_sparse_rows():
+    X = sp.random(1800, 3000, density=0.004, format="csr", random_state=0)
+    y = np.asarray(X[:, :40].sum(axis=1)).ravel()
+    model = gm.KernelRidge(0.1, gamma=0.5, random_state=0).fit(X, y)
+    assert model.plan_.builder.landmarks == "uniform"
+    assert all(sp.issparse(Z) for Z in model.predictor_.landmarks)
+    dense = gm.KernelRidge(0.1, gamma=0.5, random_state=0).fit(X.toarray(), y)
+    assert dense.plan_.builder.landmarks == "kmeans"
+    few = gm.KernelRidge(0.1, gamma=0.5).fit(X[:300], y[:300])
+    exact = gm.KernelRidge(0.1, gamma=0.5, approximation="exact").fit(X[:300].toarray(), y[:300])
+    np.testing.assert_allclose(few.predict(X[300:]), exact.predict(X[300:]), atol=1e-8)

@@ -225,7 +225,11 @@ def _bytes(
     fit_rows = min(sample, SAMPLE_ROWS)
     partition = fit_rows * (4 * held * width + 64) + s.leaves * d * 4 * width
     # Landmarks as sampled, in float64 and as the factor of the tiles' product.
-    bases = points * d * (width + 16) + s.m0 * s.m0 * item + blocks * (s.m * s.r + s.path * s.r) * item
+    # Drawn landmarks of sparse rows stay sparse: a value and an index.
+    each = held * 2 if getattr(builder, "landmarks", "") == "uniform" else d
+    bases = (
+        points * min(each, d) * (width + 16) + s.m0 * s.m0 * item + blocks * (s.m * s.r + s.path * s.r) * item
+    )
     eigen = max(s.m0**2, threads * (s.m * s.m + 2 * s.m * s.path)) * 8 * 4
     eigen += 10 * max(s.m0, threads * s.m) * held * 2 * item + TILE_BYTES
     sums = 8 * (s.m0**2 + blocks * (s.r**2 + s.r * s.path + s.r * p) + s.m0 * p)
