@@ -226,7 +226,8 @@ def _bytes(
     partition = fit_rows * (4 * held * width + 64) + s.leaves * d * 4 * width
     # Landmarks as sampled, in float64 and as the factor of the tiles' product.
     # Drawn landmarks of sparse rows stay sparse: a value and an index.
-    each = held * 2 if getattr(builder, "landmarks", "") == "uniform" else d
+    rule = getattr(builder, "landmarks", None)
+    each = held * 2 if isinstance(rule, str) and rule == "uniform" else d
     bases = (
         points * min(each, d) * (width + 16) + s.m0 * s.m0 * item + blocks * (s.m * s.r + s.path * s.r) * item
     )
