@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.linalg as la
 
-from gramian.operators import BlockBasis, BlockOperator, CoupledCore
+from gramian.operators import BasisLevel, BlockOperator, CoupledCore
 
 N = 90  # rows of every operator but one_row
 
@@ -17,7 +17,7 @@ N = 90  # rows of every operator but one_row
 class Stall:
     """One operator's ingredients, from which both the operator and its oracle are made."""
 
-    levels: list[BlockBasis]
+    levels: list[BasisLevel]
     core: CoupledCore | None = None
 
     def operator(self, n_jobs: int = 1) -> BlockOperator:
@@ -37,13 +37,13 @@ def rows_of(rng: np.random.Generator, sizes: list[int], n: int = N) -> list[np.n
     return np.split(rng.permutation(n)[: sum(sizes)], np.cumsum(sizes)[:-1])
 
 
-def basis(rng, rows, ranks, dtype, n: int = N) -> BlockBasis:
+def basis(rng, rows, ranks, dtype, n: int = N) -> BasisLevel:
     blocks = [rng.standard_normal((len(r), k)).astype(dtype) for r, k in zip(rows, ranks, strict=True)]
-    return BlockBasis(n, rows, blocks)
+    return BasisLevel(n, rows, blocks)
 
 
-def whole(rng, rank, dtype, n: int = N) -> BlockBasis:
-    return BlockBasis.whole(rng.standard_normal((n, rank)).astype(dtype))
+def whole(rng, rank, dtype, n: int = N) -> BasisLevel:
+    return BasisLevel.whole(rng.standard_normal((n, rank)).astype(dtype))
 
 
 def psd(rng, size):
@@ -150,12 +150,12 @@ def repeated_columns(rng, dtype):
     g = rng.standard_normal((N, 3)).astype(dtype)
     rows = rows_of(rng, [50, 40])
     core = CoupledCore(psd(rng, 12), (6, 6), psd=True)
-    return Stall([BlockBasis(N, rows, [np.hstack([g[r], g[r]]) for r in rows])], core)
+    return Stall([BasisLevel(N, rows, [np.hstack([g[r], g[r]]) for r in rows])], core)
 
 
 def one_row(rng, dtype):
     rows = [np.array([0])]
-    return Stall([whole(rng, 1, dtype, 1), BlockBasis(1, rows, [np.ones((1, 1), dtype)])])
+    return Stall([whole(rng, 1, dtype, 1), BasisLevel(1, rows, [np.ones((1, 1), dtype)])])
 
 
 MARKET: list[Callable[..., Stall]] = [

@@ -6,26 +6,26 @@ import numpy as np
 import pytest
 
 from gramian.exceptions import InputError
-from gramian.operators import BlockBasis, BlockOperator, CoupledCore
+from gramian.operators import BasisLevel, BlockOperator, CoupledCore
 from gramian.operators import block as block_module
 
 
-def two_blocks(n: int = 4) -> BlockBasis:
-    return BlockBasis(n, [np.array([0, 1]), np.array([2, 3])], [np.ones((2, 1)), np.ones((2, 1))])
+def two_blocks(n: int = 4) -> BasisLevel:
+    return BasisLevel(n, [np.array([0, 1]), np.array([2, 3])], [np.ones((2, 1)), np.ones((2, 1))])
 
 
 BAD_BASES = {
-    r"rows has 1 row sets, but blocks has 2 arrays": lambda: BlockBasis(4, [[0]], [np.ones((1, 1))] * 2),
-    r"rows has numbers from 0 to 4, but the operator has 4 rows": lambda: BlockBasis(
+    r"rows has 1 row sets, but blocks has 2 arrays": lambda: BasisLevel(4, [[0]], [np.ones((1, 1))] * 2),
+    r"rows has numbers from 0 to 4, but the operator has 4 rows": lambda: BasisLevel(
         4, [[0, 4]], [np.ones((2, 1))]
     ),
-    r"Row 2 is in more than one place": lambda: BlockBasis(
+    r"Row 2 is in more than one place": lambda: BasisLevel(
         4, [[0, 2], [2]], [np.ones((2, 1)), np.ones((1, 1))]
     ),
-    r"Block 0 has dtype int64, but a basis is float32 or float64": lambda: BlockBasis.whole(
+    r"Block 0 has dtype int64, but a basis is float32 or float64": lambda: BasisLevel.whole(
         np.ones((2, 1), int)
     ),
-    r"Block 0 has shape \(3, 1\), but its row set has 2 rows": lambda: BlockBasis(
+    r"Block 0 has shape \(3, 1\), but its row set has 2 rows": lambda: BasisLevel(
         4, [[0, 1]], [np.ones((3, 1))]
     ),
 }
@@ -44,10 +44,10 @@ BAD_OPERATORS = {
         [two_blocks()], CoupledCore(np.eye(2), (2,))
     ),
     r"Block 0 of level 1 has rows in 2 places of level 0 \(blocks \[0, 1\]": lambda: BlockOperator(
-        [two_blocks(), BlockBasis.whole(np.ones((4, 1)))]
+        [two_blocks(), BasisLevel.whole(np.ones((4, 1)))]
     ),
     r"Block 0 of level 1 has rows in 1 places of level 0 \(blocks \[-1\]": lambda: BlockOperator(
-        [two_blocks(5), BlockBasis(5, [[4]], [np.ones((1, 1))])]
+        [two_blocks(5), BasisLevel(5, [[4]], [np.ones((1, 1))])]
     ),
     r"G has shape \(3, 1\); pass shape \(4, rank\)": lambda: BlockOperator.from_parts(4, G=np.ones((3, 1))),
     r"rows and W go together": lambda: BlockOperator.from_parts(4, rows=[[0]]),

@@ -25,7 +25,7 @@ from operator_market import (
 
 from gramian._tiles import one_blas_thread
 from gramian.exceptions import AccuracyWarning, InputError, NumericalWarning
-from gramian.operators import BlockBasis, BlockOperator, CoupledCore
+from gramian.operators import BasisLevel, BlockOperator, CoupledCore
 from gramian.operators import basis as basis_module
 
 
@@ -142,7 +142,7 @@ def test_alphas_in_turn_do_not_disturb_each_other(stall):
 def test_threads_do_not_change_a_bit(stall, monkeypatch):
     monkeypatch.setattr(basis_module, "TILE_ROWS", 8)
     monkeypatch.setattr(basis_module, "_SMALL", 0)
-    levels = [BlockBasis(b.n_rows, [b.rows(s) for s in range(b.n_blocks)], b.blocks) for b in stall.levels]
+    levels = [BasisLevel(b.n_rows, [b.rows(s) for s in range(b.n_blocks)], b.blocks) for b in stall.levels]
     tiled = Stall(levels, stall.core)
     y = np.random.default_rng(4).standard_normal((levels[0].n_rows, 2))
 
@@ -293,7 +293,7 @@ def test_random_nested_levels(seed, depth, with_core):
     for _ in range(depth):
         ranks = rng.integers(0, 5, size=len(sets))
         blocks = [rng.standard_normal((len(r), k)) for r, k in zip(sets, ranks, strict=True)]
-        levels.append(BlockBasis(n, sets, blocks))
+        levels.append(BasisLevel(n, sets, blocks))
         sets = [part for r in sets for part in np.split(r, np.sort(rng.integers(0, len(r) + 1, 2)))]
     ranks = levels[-1].ranks
     core = CoupledCore(psd(rng, sum(ranks)) if sum(ranks) else np.zeros((0, 0)), ranks, psd=True)

@@ -1,6 +1,7 @@
 """gramian: kernel machines on a memory budget."""
 
-from gramian.estimators.approximations import MEKA, MultiResolution
+from gramian.estimators.meka import MEKA
+from gramian.estimators.multiresolution import MultiResolution
 from gramian.estimators.ridge import KernelRidge, KernelRidgeClassifier
 from gramian.exceptions import (
     AccuracyWarning,

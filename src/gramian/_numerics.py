@@ -97,8 +97,7 @@ def whiten(
         return Whitening(np.zeros((0, 0)), np.zeros(0), 0.0)
     if rank >= m and not spectral:
         return _whiten_by_pivots(gram, cutoff, floor)
-    values, vectors = la.eigh(gram, driver="evd", check_finite=False)
-    values, vectors = values[::-1], vectors[:, ::-1]
+    values, vectors = descending_eigh(gram)
     least = max(cutoff * max(float(values[0]), 0.0), floor)
     keep = int(np.count_nonzero(values[:rank] > least))
     dropped = float(np.abs(values[keep:]).sum())
@@ -121,6 +120,14 @@ def _whiten_by_pivots(gram: Float64Array, cutoff: float, floor: float) -> Whiten
     vectors[pivots[:keep] - 1] = np.tril(inverse).T
     explained = float(np.einsum("ij,ij->", *(2 * [np.tril(factor)[:, :keep]])))
     return Whitening(vectors, lower.diagonal() ** 2, max(0.0, trace - explained))
+
+
+def descending_eigh(matrix: Float64Array) -> tuple[Float64Array, Float64Array]:
+    """Return eigenvalues from the largest down and their vectors as columns; time O(m³)."""
+    if len(matrix) == 0:
+        return np.zeros(0), np.zeros((0, 0))
+    values, vectors = la.eigh(matrix, driver="evd", check_finite=False)
+    return values[::-1].copy(), vectors[:, ::-1]
 
 
 def cholesky_lower(matrix: Float64Array, what: str) -> tuple[Float64Array, float]:

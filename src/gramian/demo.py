@@ -28,7 +28,7 @@ from sklearn.svm import SVC
 from gramian._budget import format_bytes, parse_bytes
 from gramian._typing import Array, IntArray
 from gramian.data.datasets import make_digits
-from gramian.estimators.approximations import MEKA
+from gramian.estimators.meka import MEKA
 from gramian.estimators.ridge import KernelRidgeClassifier
 from gramian.exceptions import GramianError, InputError, MissingPackageError
 from gramian.plotting import GramDisplay

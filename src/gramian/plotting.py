@@ -12,7 +12,7 @@ from gramian._typing import Array, Float64Array, IntArray
 from gramian.approximation.storage import stored_operator
 from gramian.data.source import ArraySource, sample_rows
 from gramian.engine import Engine
-from gramian.estimators.approximations import Approximation
+from gramian.estimators.approximation import Approximation
 from gramian.estimators.base import whole_number
 from gramian.exceptions import InputError, MissingPackageError
 

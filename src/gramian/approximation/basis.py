@@ -1,4 +1,4 @@
-"""The Nyström basis of one node: landmarks, whitening of the (residual) kernel on them, features."""
+"""The basis of one node: columns, the vectors that they are multiplied with, and how Nyström makes them."""
 
 from __future__ import annotations
 
@@ -14,39 +14,86 @@ from gramian.kernels.columns import Columns
 
 
 @dataclass(frozen=True)
-class NystromBasis:
+class Basis:
     """w(x) = Vᵀ k(Z, x) − Pᵀ f(x) of one node.
 
-    ``vectors`` is V (m × r) and ``projection`` P (ranks of the ancestors × r), in the tiles' dtype, as
-    they are used on every row; ``columns`` evaluates k(·, Z). ``values`` are the kept eigenvalues of the
-    (residual) Gram matrix on the landmarks, ``dropped`` the trace that the rank left out.
+    ``vectors`` is V (m × r) and ``projection`` P (ranks of the ancestors × r; no rows where the node's
+    kernel is not a residual), in the tiles' dtype, as they are used on every row; ``columns`` evaluates
+    k(·, Z). ``values`` are the kept eigenvalues of the (residual) Gram matrix on the landmarks (or of what
+    ranks are compared by), ``dropped`` the trace that the rank left out.
+
+    An explicit feature map (random features) is a basis whose ``columns`` evaluate φ(x) itself: V is the
+    identity, written ``vectors=None``, and there are no landmarks.
     """
 
     landmarks: Rows
-    vectors: FloatArray
+    vectors: FloatArray | None
     projection: FloatArray
     columns: Columns = field(repr=False)
     values: Float64Array
     dropped: float = 0.0
 
+    @classmethod
+    def explicit(cls, columns: Columns, n_features: int) -> Basis:
+        """Return the basis of an explicit feature map of rows with ``n_features`` columns."""
+        dtype = columns.dtype
+        nothing = np.zeros((0, n_features), dtype)
+        return cls(
+            nothing, None, np.zeros((0, columns.n_columns), dtype), columns, np.ones(columns.n_columns)
+        )
+
+    @classmethod
+    def of_columns(
+        cls, points: Rows, vectors: Float64Array, kernel: Kernel, dtype: Any, values: Float64Array
+    ) -> Basis:
+        """Return w(x) = Vᵀ k(Z, x) for given V; the points are copied if they are a view."""
+        return cls(
+            points,
+            np.ascontiguousarray(vectors, dtype),
+            np.zeros((0, vectors.shape[1]), dtype),
+            kernel.against(points, dtype),
+            values,
+        )
+
     @property
     def rank(self) -> int:
         """Columns of the basis."""
-        return self.vectors.shape[1]
+        return self.columns.n_columns if self.vectors is None else self.vectors.shape[1]
 
     @property
     def nbytes(self) -> int:
-        """Bytes of landmarks, vectors and projection."""
+        """Bytes of landmarks (or of an explicit map's parameters), vectors and projection."""
         points = self.landmarks
+        if self.vectors is None:
+            return self.columns.nbytes
         size = points.data.nbytes if hasattr(points, "indptr") else points.nbytes
         return int(size) + self.vectors.nbytes + self.projection.nbytes
 
-    def truncated(self, rank: int) -> NystromBasis:
+    def times(self, matrix: Float64Array, values: Float64Array) -> Basis:
+        """Return the basis with features Aᵀ w(x) for A = ``matrix`` (r × r')."""
+        dtype = self.columns.dtype
+        return replace(
+            self,
+            vectors=np.ascontiguousarray(self.matrix.astype(np.float64) @ matrix, dtype),
+            projection=np.ascontiguousarray(self.projection.astype(np.float64) @ matrix, dtype),
+            values=values,
+        )
+
+    @property
+    def matrix(self) -> FloatArray:
+        """V as an array, also where it is the identity."""
+        return np.eye(self.rank, dtype=self.columns.dtype) if self.vectors is None else self.vectors
+
+    def folded(self, coefficients: Float64Array) -> Float64Array:
+        """Return V c: the weights of the columns for coefficients c of the features."""
+        return coefficients if self.vectors is None else self.vectors @ coefficients
+
+    def truncated(self, rank: int) -> Basis:
         """Return the basis of the ``rank`` leading directions."""
         lost = float(self.values[rank:].sum())
         return replace(
             self,
-            vectors=np.ascontiguousarray(self.vectors[:, :rank]),
+            vectors=np.ascontiguousarray(self.matrix[:, :rank]),
             projection=np.ascontiguousarray(self.projection[:, :rank]),
             values=self.values[:rank],
             dropped=self.dropped + lost,
@@ -56,7 +103,10 @@ class NystromBasis:
         """Write w(x) for rows X, given their ancestors' features ``above``."""
         if self.rank == 0:
             return
-        np.matmul(self.columns(X), self.vectors, out=out)
+        if self.vectors is None:
+            self.columns.into(X, out)
+        else:
+            np.matmul(self.columns(X), self.vectors, out=out)
         if self.projection.shape[0]:
             out -= above @ self.projection
 
@@ -64,10 +114,10 @@ class NystromBasis:
 class BasisBuilder:
     """Builds a node's basis below given ancestors; all of it in float64."""
 
-    def __init__(self, kernel: Kernel, dtype: Any, above: tuple[NystromBasis, ...]) -> None:
+    def __init__(self, kernel: Kernel, dtype: Any, above: tuple[Basis, ...]) -> None:
         self._kernel, self._dtype, self._above = kernel, np.dtype(dtype), above
 
-    def build(self, points: Rows, rank: int, *, coupled: bool = False) -> NystromBasis:
+    def build(self, points: Rows, rank: int, *, coupled: bool = False) -> Basis:
         """Whiten the residual Gram matrix on ``points``; the rank is at most ``rank``.
 
         ``coupled``: bases that a core will couple, so eigenvectors, and a cutoff that its rounding asks for.
@@ -88,7 +138,7 @@ class BasisBuilder:
             floor=unit_roundoff(self._dtype) * scale if residual else 0.0,
             spectral=coupled,
         )
-        return NystromBasis(
+        return Basis(
             points,
             white.vectors.astype(self._dtype),
             (above.T @ white.vectors).astype(self._dtype),
@@ -109,6 +159,11 @@ class BasisBuilder:
         if points.shape[0] == 0:
             return np.zeros((0, sum(b.rank for b in self._above)))
         for basis in self._above:
-            block = self._kernel(points, basis.landmarks, dtype=np.float64, n_jobs=1)
-            done = np.concatenate([done, block @ basis.vectors - done @ basis.projection], axis=1)
+            if basis.vectors is None:
+                own = basis.columns(points).astype(np.float64)
+            else:
+                own = self._kernel(points, basis.landmarks, dtype=np.float64, n_jobs=1) @ basis.vectors
+            if basis.projection.shape[0]:
+                own = own - done @ basis.projection
+            done = np.concatenate([done, own], axis=1)
         return done

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -17,6 +17,8 @@ from gramian.kernels.base import Kernel
 from gramian.landmarks import ROWS_PER_LANDMARK, Landmarks, select_landmarks
 from gramian.partition import SAMPLE_ROWS, Partition, fit_partition
 
+#: Rows that a pass reads at once where no plan says so.
+CHUNK_ROWS = 65_536
 #: Standard deviations between a column's mean and zero beyond which it is not rounded to float32.
 FAR = 64.0
 
@@ -24,31 +26,57 @@ FAR = 64.0
 class Builder(ABC):
     """A method with its sizes. Subclasses are frozen dataclasses with these fields.
 
-    ``partition`` names the clustering rule; ``n_leaves``, ``nested_levels``, ``landmarks_per_block`` and
-    ``root_landmarks`` say how large the result will be at most, which is what the plan needs.
+    ``method`` is the name that ``approximation=`` takes, ``partition`` the clustering rule; the properties
+    say how large the result will be at most, which is what the plan needs. Their defaults are those of a
+    method without blocks.
     """
 
-    partition: str
+    method: ClassVar[str]
+    partition: str = "kmeans"
 
     @property
-    @abstractmethod
     def n_leaves(self) -> int:
         """Leaf blocks that are asked for."""
+        return 1
 
     @property
-    @abstractmethod
     def nested_levels(self) -> int:
         """Levels of the partition."""
+        return 1
 
     @property
-    @abstractmethod
     def landmarks_per_block(self) -> int:
         """Landmarks of a block before its number of rows bounds them; 0 without blocks."""
+        return 0
 
     @property
-    @abstractmethod
+    def block_rank(self) -> int:
+        """Bound on the rank of a block; 0 without blocks."""
+        return 0
+
+    @property
     def root_landmarks(self) -> int:
         """Landmarks of the global basis; 0 without one."""
+        return 0
+
+    @property
+    def root_columns(self) -> int:
+        """Bound on the rank of the global basis."""
+        return self.root_landmarks
+
+    @property
+    def coupled(self) -> bool:
+        """Whether a core couples the blocks."""
+        return False
+
+    @property
+    def definite(self) -> bool:
+        """Whether the core is positive semi-definite by construction."""
+        return True
+
+    def working_bytes(self, n_rows: int, n_features: int, itemsize: int) -> int:
+        """Bytes that building takes beside sample, landmarks, vectors and core: sketches, factors."""
+        return 0
 
     @abstractmethod
     def assemble(
@@ -77,9 +105,10 @@ class Builder(ABC):
         rng: np.random.Generator,
         engine: Engine,
         sample_size: int | None = None,
+        chunk_rows: int = CHUNK_ROWS,
         weights: Array | None = None,
     ) -> FeatureMap:
-        """Draw the sample, fit the partition and assemble. One random read of the sampled rows.
+        """Draw the sample, fit the partition, assemble and finish. One random read of the sampled rows.
 
         Rows of weight 0 are not drawn: they have no part in the model.
         """
@@ -92,7 +121,20 @@ class Builder(ABC):
             n_levels=self.nested_levels,
             rng=rng,
         )
-        return self.assemble(sample, partition, kernel, dtype=dtype, rng=rng, engine=engine)
+        features = self.assemble(sample, partition, kernel, dtype=dtype, rng=rng, engine=engine)
+        return self.finish(features, source, rng=rng, engine=engine, chunk_rows=chunk_rows)
+
+    def finish(
+        self,
+        features: FeatureMap,
+        source: RowSource,
+        *,
+        rng: np.random.Generator,
+        engine: Engine,
+        chunk_rows: int,
+    ) -> FeatureMap:
+        """Return the features improved by further passes over the rows; as they are where none is made."""
+        return features
 
 
 def _draw(source: RowSource, size: int, rng: np.random.Generator, weights: Array | None) -> Rows:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from gramian._typing import Array, FloatArray, Rows
-from gramian.approximation.basis import NystromBasis
+from gramian.approximation.basis import Basis
 from gramian.approximation.grouping import Unit
 from gramian.kernels.base import Kernel
 from gramian.partition import Partition
@@ -32,7 +32,7 @@ class FeatureMap:
     kernel: Kernel
     partition: Partition
     forest: Forest
-    nodes: tuple[NystromBasis, ...]
+    nodes: tuple[Basis, ...]
     core: CoupledCore | None
     dtype: np.dtype[Any]
     #: Reported facts of the build, such as a negative part that was clipped.

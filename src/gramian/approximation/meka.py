@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from gramian._random import children
 from gramian._typing import Array, Float64Array, IntArray, Rows
-from gramian.approximation.basis import BasisBuilder, NystromBasis
+from gramian.approximation.basis import Basis, BasisBuilder
 from gramian.approximation.builder import Builder, block_members, choose_landmarks
 from gramian.approximation.features import FeatureMap, forest_of
 from gramian.approximation.sampled_core import join_blocks, sampled_core
@@ -40,6 +40,7 @@ class MEKABuilder(Builder):
     Time O(c m³ + (c m)² d + (c m)² r), memory O(c m d + R²), R = c·rank.
     """
 
+    method: ClassVar[str] = "meka"
     rank: int = 128
     n_blocks: int = 10
     core: str = "projection"
@@ -56,14 +57,19 @@ class MEKABuilder(Builder):
         return self.n_blocks
 
     @property
-    def nested_levels(self) -> int:
-        """One: the blocks."""
-        return 1
+    def block_rank(self) -> int:
+        """Bound on the rank of a block, before ranks are shared out."""
+        return self.rank
 
     @property
-    def root_landmarks(self) -> int:
-        """None: blocks are coupled by the core."""
-        return 0
+    def coupled(self) -> bool:
+        """Always: that is the method."""
+        return True
+
+    @property
+    def definite(self) -> bool:
+        """Where the projection core is kept whole."""
+        return self.core == "projection" and not self.epsilon
 
     @property
     def landmarks_per_block(self) -> int:
@@ -90,7 +96,7 @@ class MEKABuilder(Builder):
         points = self._given(sample, partition)
         cap = self.rank if self.rank_rule == "equal" else self.landmarks_per_block
 
-        def build(s: int) -> NystromBasis:
+        def build(s: int) -> Basis:
             if points is None:
                 local = choose_landmarks(sample[members[s]], self.landmarks_per_block, self._rule, streams[s])
             else:
@@ -146,7 +152,7 @@ class MEKABuilder(Builder):
         return keep
 
 
-def share_ranks(bases: list[NystromBasis], counts: Float64Array, total: int) -> list[NystromBasis]:
+def share_ranks(bases: list[Basis], counts: Float64Array, total: int) -> list[Basis]:
     """Keep the ``total`` largest eigenvalues over all blocks.
 
     An eigenvalue of K(Z_s, Z_s) stands for n_s/m_s times itself in K_ss, which makes blocks of
@@ -163,18 +169,18 @@ def share_ranks(bases: list[NystromBasis], counts: Float64Array, total: int) -> 
 
 
 def projection_core(
-    kernel: Kernel, bases: Sequence[NystromBasis], keep: Array | None, engine: Engine
+    kernel: Kernel, bases: Sequence[Basis], keep: Array | None, engine: Engine
 ) -> CoupledCore:
     """Return C_st = V_sᵀ K(Z_s, Z_t) V_t for s ≤ t, with C_ss = I; dropped pairs are left out."""
     ranks = [b.rank for b in bases]
 
     def strip(s: int) -> dict[tuple[int, int], Float64Array]:
         row = {(s, s): np.eye(ranks[s])}
-        left = bases[s].vectors.astype(np.float64).T
+        left = bases[s].matrix.astype(np.float64).T
         for t in range(s + 1, len(bases)):
             if ranks[s] and ranks[t] and (keep is None or keep[s, t]):
                 block = kernel(bases[s].landmarks, bases[t].landmarks, dtype=np.float64, n_jobs=1)
-                row[s, t] = left @ block @ bases[t].vectors
+                row[s, t] = left @ block @ bases[t].matrix
         return row
 
     return join_blocks(engine.map(strip, range(len(bases))), ranks, keep, psd=keep is None)

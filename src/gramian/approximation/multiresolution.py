@@ -6,13 +6,13 @@ Source: Snelson and Ghahramani 2007 (PIC), Katzfuss 2017 (M-RA), Chen, Avron and
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from gramian._random import children
 from gramian._typing import IntArray, Rows
-from gramian.approximation.basis import BasisBuilder, NystromBasis
+from gramian.approximation.basis import Basis, BasisBuilder
 from gramian.approximation.builder import Builder, block_members, choose_landmarks
 from gramian.approximation.features import FeatureMap, forest_of
 from gramian.engine import Engine
@@ -37,6 +37,7 @@ class MultiResolutionBuilder(Builder):
     Time O(r₀³ + Σ (m_s³ + m_s r_s R_path)), memory O(Σ (m_s d + m_s r_s + r_s R_path)).
     """
 
+    method: ClassVar[str] = "multiresolution"
     root_rank: int = 500
     rank: int = 100
     n_blocks: int = 50
@@ -61,6 +62,11 @@ class MultiResolutionBuilder(Builder):
         return max(1, round(self.oversampling * self.rank)) if self.n_levels > 1 else 0
 
     @property
+    def block_rank(self) -> int:
+        """Bound on a block's rank, on every level below the root."""
+        return self.rank if self.n_levels > 1 else 0
+
+    @property
     def root_landmarks(self) -> int:
         """Landmarks of the global basis."""
         return self.root_rank if isinstance(self.landmarks, str) else len(self.landmarks)
@@ -79,8 +85,8 @@ class MultiResolutionBuilder(Builder):
         labels = partition.route(sample, engine)
         points = choose_landmarks(sample, self.root_landmarks, self.landmarks, rng, engine)
         root = BasisBuilder(kernel, dtype, ()).build(points, self.root_rank)
-        bases: list[list[NystromBasis]] = [[root]]
-        paths: list[tuple[NystromBasis, ...]] = [(root,)] * partition.n_blocks
+        bases: list[list[Basis]] = [[root]]
+        paths: list[tuple[Basis, ...]] = [(root,)] * partition.n_blocks
         levels = [*partition.ancestors, np.arange(partition.n_blocks)] if self.n_levels > 1 else []
         for level in levels:
             first_leaf = np.unique(level, return_index=True)[1]
@@ -92,8 +98,8 @@ class MultiResolutionBuilder(Builder):
             )
 
             def build(
-                task: tuple[IntArray, np.random.Generator, tuple[NystromBasis, ...]],
-            ) -> NystromBasis:
+                task: tuple[IntArray, np.random.Generator, tuple[Basis, ...]],
+            ) -> Basis:
                 members, stream, above = task
                 rows = sample[members]
                 local = choose_landmarks(rows, self.landmarks_per_block, self._local, stream)

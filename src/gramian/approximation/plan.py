@@ -15,7 +15,6 @@ from gramian._budget import format_bytes
 from gramian._tiles import TILE_BYTES, tile_rows
 from gramian.approximation.builder import Builder
 from gramian.approximation.grouping import UNIT_ROWS
-from gramian.approximation.multiresolution import MultiResolutionBuilder
 from gramian.exceptions import BudgetError
 from gramian.partition import SAMPLE_ROWS
 
@@ -142,14 +141,13 @@ def make_plan(
     while threads > NOMINAL_THREADS and max(sized(threads, chunk, sample).values()) > memory_budget:
         threads -= 1
     sizes = sized(threads, chunk, sample)
-    multi = isinstance(builder, MultiResolutionBuilder)
     return Plan(
-        method="multiresolution" if multi else "meka",
+        method=builder.method,
         builder=builder,
-        root_rank=builder.root_landmarks,
-        rank=getattr(builder, "rank", 0) if builder.landmarks_per_block else 0,
+        root_rank=builder.root_columns,
+        rank=builder.block_rank,
         n_blocks=builder.n_leaves,
-        n_levels=getattr(builder, "n_levels", 1),
+        n_levels=builder.nested_levels + (builder.root_landmarks > 0 and builder.landmarks_per_block > 0),
         landmarks=builder.landmarks_per_block,
         dtype=np.dtype(dtype).name,
         sample_rows=sample,
@@ -169,9 +167,8 @@ def _smaller(reason: str) -> str:
 
 
 def _sizes(builder: Builder) -> str:
-    rank = getattr(builder, "rank", 0)
-    root = f"root_rank={builder.root_landmarks}, " if builder.root_landmarks else ""
-    return f"{root}n_blocks={builder.n_leaves}, rank={rank}"
+    root = f"root_rank={builder.root_columns}, " if builder.root_columns else ""
+    return f"{root}n_blocks={builder.n_leaves}, rank={builder.block_rank}"
 
 
 def _least_sample(builder: Builder, work: Workload) -> int:
@@ -187,6 +184,7 @@ class _Shape:
     leaves: int
     inner: int  # blocks on the levels between root and leaves
     m0: int
+    r0: int
     m: int
     r: int
     path: int  # ranks of a leaf's ancestors
@@ -197,16 +195,17 @@ def _shape(builder: Builder, work: Workload) -> _Shape:
     levels = builder.nested_levels
     inner = sum(round(leaves ** (k / levels)) for k in range(1, levels)) if leaves > 1 else 0
     m0 = min(builder.root_landmarks, work.n_rows)
+    r0 = min(builder.root_columns, work.n_rows)
     m = builder.landmarks_per_block
     if m:
         m = min(m, work.n_rows)
-    r = min(getattr(builder, "rank", 0), m)
+    r = min(builder.block_rank, m)
     # Blocks cannot hold more landmarks than there are rows.
     if leaves * m > work.n_rows:
         share = work.n_rows / (leaves * m)
         m, r = max(1, round(m * max(share, 0.05))), max(1, round(r * min(1.0, share * m / max(r, 1))))
         r = min(r, m)
-    return _Shape(leaves, inner, m0, m, r, m0 + (levels - 1) * r)
+    return _Shape(leaves, inner, m0, r0, m, r, r0 + (levels - 1) * r)
 
 
 def _bytes(
@@ -229,19 +228,19 @@ def _bytes(
     rule = getattr(builder, "landmarks", None)
     each = held * 2 if isinstance(rule, str) and rule == "uniform" else d
     bases = (
-        points * min(each, d) * (width + 16) + s.m0 * s.m0 * item + blocks * (s.m * s.r + s.path * s.r) * item
+        points * min(each, d) * (width + 16) + s.m0 * s.r0 * item + blocks * (s.m * s.r + s.path * s.r) * item
     )
     eigen = max(s.m0**2, threads * (s.m * s.m + 2 * s.m * s.path)) * 8 * 4
     eigen += 10 * max(s.m0, threads * s.m) * held * 2 * item + TILE_BYTES
-    sums = 8 * (s.m0**2 + blocks * (s.r**2 + s.r * s.path + s.r * p) + s.m0 * p)
+    eigen += builder.working_bytes(n, held, item)
+    sums = 8 * (s.r0**2 + blocks * (s.r**2 + s.r * s.path + s.r * p) + s.r0 * p)
     weights = (s.leaves * (s.m0 + s.m * builder.nested_levels) * p) * item
-    core, coupled = 0, not builder.root_landmarks
+    core = 0
     solve = 8 * (2 * threads + 1) * (s.path**2 + s.r * s.path)
-    if coupled:
+    if builder.coupled:
         core = 8 * (s.leaves * s.r) ** 2
         # Cholesky has the system and its factor; an indefinite core its eigenvectors and work space too.
-        definite = getattr(builder, "core", "") == "projection" and not getattr(builder, "epsilon", 0.0)
-        solve = (2 if definite else 4) * core + 16 * s.leaves * s.r**2
+        solve = (2 if builder.definite else 4) * core + 16 * s.leaves * s.r**2
     chunk = min(chunk, n)
     reading = chunk * (8 * 5 + 16 * p + work.row_bytes)
     flight = reading + _flight_bytes(s, d, p, item, held * work.itemsize, threads, chunk)
@@ -275,9 +274,9 @@ def _seconds(builder: Builder, work: Workload, item: int, threads: int, sample: 
     spectral = EIGH_FACTOR * (s.m0**3 + blocks * s.m**3) + 4 * blocks * s.m**2 * s.path
     cluster = 15 * 2 * min(sample, SAMPLE_ROWS) * s.leaves * d
     local = levels * s.m
-    per_row = 2 * d * (s.leaves + s.m0 + local) + 2 * s.m0**2 + 2 * levels * (s.m * s.r + s.r * s.path)
+    per_row = 2 * d * (s.leaves + s.m0 + local) + 2 * s.m0 * s.r0 + 2 * levels * (s.m * s.r + s.r * s.path)
     gram = s.path**2 + 2 * s.r * s.path + s.r**2 + 2 * p * (s.path + s.r)
-    if builder.root_landmarks:
+    if not builder.coupled:
         solve = s.path**3 / 3 + blocks * (s.r**3 / 3 + s.r**2 * s.path + s.path**2 * s.r)
         core = 0.0
     else:

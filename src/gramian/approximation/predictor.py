@@ -97,8 +97,9 @@ def fold(features: FeatureMap, beta: Sequence[Float64Array]) -> Predictor:
             basis = features.nodes[path[level]]
             start = forest.path_rank(path[level])
             own = coefficients[start : start + basis.rank]
-            coefficients[:start] -= basis.projection @ own
-            weights[level].append((basis.vectors @ own).astype(features.dtype))
+            if basis.projection.shape[0]:
+                coefficients[:start] -= basis.projection @ own
+            weights[level].append(basis.folded(own).astype(features.dtype))
     return Predictor(
         features.partition,
         features.leaf_levels,

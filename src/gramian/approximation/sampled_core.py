@@ -13,7 +13,7 @@ import scipy.linalg as la
 
 from gramian._numerics import rank_cutoff
 from gramian._typing import Array, Float64Array, IntArray, Rows
-from gramian.approximation.basis import NystromBasis
+from gramian.approximation.basis import Basis
 from gramian.engine import Engine
 from gramian.kernels.base import Kernel
 from gramian.solvers.core import CoupledCore
@@ -21,7 +21,7 @@ from gramian.solvers.core import CoupledCore
 
 def sampled_core(
     kernel: Kernel,
-    bases: Sequence[NystromBasis],
+    bases: Sequence[Basis],
     sample: Rows,
     members: Sequence[IntArray],
     n_rows: int,
@@ -44,7 +44,7 @@ def sampled_core(
         size = min(n_rows, len(mine))
         rows = sample[np.sort(streams[s].choice(mine, size, replace=False))]
         basis = bases[s]
-        W = kernel(rows, basis.landmarks, dtype=np.float64, n_jobs=1) @ basis.vectors
+        W = kernel(rows, basis.landmarks, dtype=np.float64, n_jobs=1) @ basis.matrix
         gram = W.T @ W
         left_over = np.maximum(kernel.diagonal(rows) - np.einsum("ij,ij->i", W, W), 0.0)
         floor = rank_cutoff(np.float64) * float(np.trace(gram))

@@ -13,7 +13,7 @@ from gramian.approximation.features import FeatureMap
 from gramian.approximation.sums import leaf_blocks
 from gramian.data.source import RowSource
 from gramian.engine import Engine
-from gramian.operators.basis import BlockBasis
+from gramian.operators.basis import BasisLevel
 from gramian.operators.block import BlockOperator
 from gramian.solvers.core import CoupledCore
 
@@ -40,7 +40,7 @@ def stored_operator(
         nodes = range(level.start, level.stop)
         members: list[IntArray] = [_joined(rows[b], np.zeros(0, np.intp)) for b in nodes]
         blocks = [_joined(parts[b], np.zeros((0, forest.ranks[b]), features.dtype)) for b in nodes]
-        levels.append(BlockBasis(source.shape[0], members, blocks))
+        levels.append(BasisLevel(source.shape[0], members, blocks))
     return BlockOperator(levels, features.core)
 
 

@@ -64,7 +64,14 @@ def train_ridge(
     clock = _Clock()
     dtype = np.dtype(plan.dtype)
     features = plan.builder.build(
-        source, kernel, dtype=dtype, rng=rng, engine=engine, sample_size=plan.sample_rows, weights=weights
+        source,
+        kernel,
+        dtype=dtype,
+        rng=rng,
+        engine=engine,
+        sample_size=plan.sample_rows,
+        chunk_rows=plan.chunk_rows,
+        weights=weights,
     )
     clock.lap("bases", features.nbytes)
     sums = accumulate(

@@ -18,13 +18,13 @@ from gramian.approximation.plan import AS_ASKED, EXACT, Plan, make_plan
 from gramian.approximation.training import train_ridge
 from gramian.data.source import RowSource
 from gramian.engine import Engine
-from gramian.estimators.approximations import MEKA, Approximation, MultiResolution
+from gramian.estimators.approximation import Approximation
 from gramian.estimators.base import KernelEstimator, checked_weights, positive_number
+from gramian.estimators.methods import METHODS
 from gramian.estimators.targets import Targets
 from gramian.exceptions import InputError, did_you_mean
 from gramian.kernels import Kernel
 
-METHODS: dict[str, type[Approximation]] = {"multiresolution": MultiResolution, "meka": MEKA}
 #: Parameters of an approximation's instance that the estimator which it is given to decides.
 OUTER = ("kernel", "gamma", "degree", "coef0", "kernel_params", "memory_budget", "tile_dtype")
 #: Rows per chunk of a prediction: two outputs of this many rows are a few megabytes.

@@ -35,6 +35,11 @@ class Columns(ABC):
     def into(self, X: Rows, out: FloatArray) -> None:
         """Write k(X, Z) into ``out`` of shape (rows of X, m) and this evaluator's dtype."""
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays that the evaluator holds."""
+        return sum(v.nbytes for v in vars(self).values() if isinstance(v, np.ndarray))
+
     def __call__(self, X: Rows) -> FloatArray:
         out = np.empty((X.shape[0], self.n_columns), self.dtype)
         self.into(X, out)

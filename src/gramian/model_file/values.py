@@ -12,11 +12,9 @@ from sklearn.base import BaseEstimator
 
 from gramian._typing import Array
 from gramian.approximation.builder import Builder
-from gramian.approximation.meka import MEKABuilder
-from gramian.approximation.multiresolution import MultiResolutionBuilder
 from gramian.approximation.plan import Plan
-from gramian.estimators.approximations import Approximation
-from gramian.estimators.streaming import METHODS
+from gramian.estimators.approximation import Approximation
+from gramian.estimators.methods import BUILDERS, METHODS
 from gramian.exceptions import InputError, ModelFileError
 from gramian.kernels import Kernel
 from gramian.kernels.spec import kernel_from_spec, kernel_to_spec
@@ -24,7 +22,7 @@ from gramian.model_file.container import CURE, PLAIN_KINDS
 
 Made = TypeVar("Made")
 _APPROXIMATIONS = {kind.__name__: kind for kind in METHODS.values()}
-_BUILDERS: dict[str, type[Builder]] = {kind.__name__: kind for kind in (MEKABuilder, MultiResolutionBuilder)}
+_BUILDERS: dict[str, type[Builder]] = {kind.__name__: kind for kind in BUILDERS}
 
 
 class Values:

@@ -1,7 +1,7 @@
 """Gram operators: K̃ = Σ W_l W_lᵀ with a core on the last level, in SciPy's LinearOperator words."""
 
-from gramian.operators.basis import BlockBasis
+from gramian.operators.basis import BasisLevel
 from gramian.operators.block import BlockOperator
 from gramian.solvers.core import CoupledCore
 
-__all__ = ["BlockBasis", "BlockOperator", "CoupledCore"]
+__all__ = ["BasisLevel", "BlockOperator", "CoupledCore"]

@@ -22,7 +22,7 @@ from gramian._numerics import cholesky_lower, gram_factor
 from gramian._typing import Float64Array, IntArray
 from gramian.engine import Engine
 from gramian.exceptions import InputError
-from gramian.operators.basis import TILE_ROWS, BlockBasis, Task
+from gramian.operators.basis import TILE_ROWS, BasisLevel, Task
 from gramian.solvers.arrowhead import ArrowheadFactor, Forest, NodeSums
 from gramian.solvers.core import CoupledCore
 from gramian.solvers.coupled import CoupledSystem
@@ -59,7 +59,7 @@ class ArrowheadAlgebra(Algebra):
 
     def __init__(
         self,
-        levels: Sequence[BlockBasis],
+        levels: Sequence[BasisLevel],
         parents: Sequence[IntArray],
         engine: Engine,
         direct_limit: int,
@@ -147,7 +147,7 @@ class ArrowheadAlgebra(Algebra):
         return self._sums
 
 
-def forest_sums(levels: Sequence[BlockBasis], forest: Forest, engine: Engine) -> list[NodeSums]:
+def forest_sums(levels: Sequence[BasisLevel], forest: Forest, engine: Engine) -> list[NodeSums]:
     """Sum FᵀF over the rows, node by node: D = WᵀW and E = Wᵀ[ancestors' columns]."""
     sums = [NodeSums.zeros(forest, b, 0) for b in range(len(forest.ranks))]
     for depth, (level, nodes) in enumerate(zip(levels, forest.levels, strict=True)):
@@ -158,7 +158,7 @@ def forest_sums(levels: Sequence[BlockBasis], forest: Forest, engine: Engine) ->
 
 
 def _partial_sums(
-    level: BlockBasis, above: Sequence[BlockBasis], engine: Engine
+    level: BasisLevel, above: Sequence[BasisLevel], engine: Engine
 ) -> Iterator[tuple[int, Float64Array, Float64Array]]:
     """Yield (block, WᵀW, Wᵀ[ancestors' columns]) for each tile of rows, in order."""
 
@@ -182,7 +182,7 @@ class CoupledAlgebra(Algebra):
     Cost: QR O(n r²) once, memory 8 n r bytes for Q; then what :class:`CoupledSystem` says.
     """
 
-    def __init__(self, basis: BlockBasis, core: CoupledCore, engine: Engine, direct_limit: int) -> None:
+    def __init__(self, basis: BasisLevel, core: CoupledCore, engine: Engine, direct_limit: int) -> None:
         self.engine = engine
 
         def orthonormalise(s: int) -> tuple[Float64Array, Float64Array]:
@@ -226,8 +226,8 @@ class WoodburyAlgebra(Algebra):
 
     def __init__(
         self,
-        upper: Sequence[BlockBasis],
-        basis: BlockBasis,
+        upper: Sequence[BasisLevel],
+        basis: BasisLevel,
         core: CoupledCore,
         engine: Engine,
         direct_limit: int,

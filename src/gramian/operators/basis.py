@@ -25,7 +25,7 @@ Task: TypeAlias = tuple[Tile, ...]
 Result = TypeVar("Result")
 
 
-class BlockBasis:
+class BasisLevel:
     r"""W (n × R): block s has its rows and its own r_s columns, zero elsewhere.
 
     A global basis G is the case of one block with all rows. Rows outside every block are zero rows.
@@ -46,7 +46,7 @@ class BlockBasis:
     Examples
     --------
     >>> import numpy as np
-    >>> W = BlockBasis(3, [np.array([0, 2]), np.array([1])], [np.ones((2, 1)), np.full((1, 1), 3.0)])
+    >>> W = BasisLevel(3, [np.array([0, 2]), np.array([1])], [np.ones((2, 1)), np.full((1, 1), 3.0)])
     >>> W.matmul(np.array([1.0, 2.0])).tolist()
     [1.0, 6.0, 1.0]
     >>> W.adjoint(np.array([1.0, 2.0, 3.0])).tolist()
@@ -67,14 +67,14 @@ class BlockBasis:
     @classmethod
     def from_order(
         cls, n_rows: int, order: IntArray, offsets: IntArray, blocks: Sequence[FloatArray]
-    ) -> BlockBasis:
+    ) -> BasisLevel:
         """Build where block s has the rows ``order[offsets[s]:offsets[s + 1]]``."""
         self = cls.__new__(cls)
         self._build(n_rows, np.asarray(order, np.intp), np.asarray(offsets, np.intp), blocks)
         return self
 
     @classmethod
-    def whole(cls, values: FloatArray) -> BlockBasis:
+    def whole(cls, values: FloatArray) -> BasisLevel:
         """Build a global basis: one block of all rows."""
         n = len(values)
         return cls.from_order(n, np.arange(n), np.array([0, n]), [values])
@@ -103,10 +103,10 @@ class BlockBasis:
         self._place: IntArray | None = None
         self._tasks = _tasks(offsets)
 
-    def with_blocks(self, blocks: Sequence[FloatArray]) -> BlockBasis:
+    def with_blocks(self, blocks: Sequence[FloatArray]) -> BasisLevel:
         """Return a basis on the same rows with other blocks."""
         order = np.arange(self.row_offsets[-1]) if self._order is None else self._order
-        return BlockBasis.from_order(self.n_rows, order, self.row_offsets, blocks)
+        return BasisLevel.from_order(self.n_rows, order, self.row_offsets, blocks)
 
     def uncovered(self) -> IntArray:
         """Rows that lie in no block, ascending."""

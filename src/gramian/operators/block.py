@@ -15,7 +15,7 @@ from gramian._typing import Array, Float64Array, FloatArray, IntArray
 from gramian.engine import Engine
 from gramian.exceptions import AccuracyWarning, InputError
 from gramian.operators.algebra import Algebra, ArrowheadAlgebra, CoupledAlgebra, WoodburyAlgebra
-from gramian.operators.basis import BlockBasis, Task
+from gramian.operators.basis import BasisLevel, Task
 from gramian.solvers.checks import positive_alpha
 from gramian.solvers.core import CoupledCore
 from gramian.solvers.coupled import DIRECT_LIMIT
@@ -33,7 +33,7 @@ class BlockOperator:
 
     Parameters
     ----------
-    levels : sequence of BlockBasis
+    levels : sequence of BasisLevel
         Each block of level l + 1 lies inside one block of level l. Arrays are kept without a copy.
     core : CoupledCore, optional
         Couples the blocks of the last level; the identity where left out. Where it is indefinite,
@@ -63,7 +63,7 @@ class BlockOperator:
 
     def __init__(
         self,
-        levels: Sequence[BlockBasis],
+        levels: Sequence[BasisLevel],
         core: CoupledCore | None = None,
         *,
         n_jobs: int | None = None,
@@ -76,7 +76,7 @@ class BlockOperator:
         self._engine = Engine(n_jobs)
         self._algebra: Algebra | None = None
         if not self.levels:
-            raise InputError("levels is empty. Pass at least one BlockBasis.")
+            raise InputError("levels is empty. Pass at least one BasisLevel.")
         counts = sorted({level.n_rows for level in self.levels})
         if len(counts) > 1:
             raise InputError(
@@ -112,11 +112,11 @@ class BlockOperator:
         if G is not None:
             if np.ndim(G) != 2 or len(G) != n:
                 raise InputError(f"G has shape {np.shape(G)}; pass shape ({n}, rank): one row per row of K̃.")
-            levels.append(BlockBasis.whole(G))
+            levels.append(BasisLevel.whole(G))
         if (rows is None) != (W is None):
             raise InputError("rows and W go together: pass the row numbers and the basis of each block.")
         if rows is not None and W is not None:
-            levels.append(BlockBasis(n, rows, W))
+            levels.append(BasisLevel(n, rows, W))
         if core is not None and not isinstance(core, CoupledCore):
             core = CoupledCore(core, levels[-1].ranks if levels else ())
         return cls(levels, core, n_jobs=n_jobs)
@@ -342,7 +342,7 @@ class BlockOperator:
         return numbers.astype(np.intp)
 
 
-def _add_diagonal(level: BlockBasis, core: CoupledCore | None, out: Float64Array, engine: Engine) -> None:
+def _add_diagonal(level: BasisLevel, core: CoupledCore | None, out: Float64Array, engine: Engine) -> None:
     """Add the diagonal of W Wᵀ, or of W C Wᵀ."""
 
     def work(task: Task) -> None:
@@ -355,7 +355,7 @@ def _add_diagonal(level: BlockBasis, core: CoupledCore | None, out: Float64Array
         pass
 
 
-def _parents(depth: int, upper: BlockBasis, lower: BlockBasis) -> IntArray:
+def _parents(depth: int, upper: BasisLevel, lower: BasisLevel) -> IntArray:
     """Return for each block of the lower level the block of the upper level that contains it."""
     found = np.zeros(lower.n_blocks, np.intp)
     for s in range(lower.n_blocks):
