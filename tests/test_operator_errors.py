@@ -7,7 +7,7 @@ import pytest
 
 from gramian.exceptions import InputError
 from gramian.operators import BasisLevel, BlockOperator, CoupledCore
-from gramian.operators import block as block_module
+from gramian.operators import base as base_module
 
 
 def two_blocks(n: int = 4) -> BasisLevel:
@@ -86,7 +86,7 @@ def test_bad_calls(text):
 
 
 def test_to_dense_is_guarded(monkeypatch):
-    monkeypatch.setattr(block_module, "DENSE_LIMIT", 3)
+    monkeypatch.setattr(base_module, "DENSE_LIMIT", 3)
     op = BlockOperator([two_blocks()])
     with pytest.raises(InputError, match=r"to_dense\(\) would need 128 B for 4 × 4 numbers"):
         op.to_dense()

@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from scipy.sparse.linalg import LinearOperator
 
 from gramian._budget import format_bytes
-from gramian._numerics import unit_roundoff
 from gramian._typing import Array, Float64Array, FloatArray, IntArray
 from gramian.engine import Engine
-from gramian.exceptions import AccuracyWarning, InputError
+from gramian.exceptions import InputError
 from gramian.operators.algebra import Algebra, ArrowheadAlgebra, CoupledAlgebra, WoodburyAlgebra
+from gramian.operators.base import SymmetricOperator
 from gramian.operators.basis import BasisLevel, Task
-from gramian.solvers.checks import positive_alpha
+from gramian.operators.terms import entries, product
 from gramian.solvers.core import CoupledCore
 from gramian.solvers.coupled import DIRECT_LIMIT
-from gramian.solvers.solution import Solution, Status
-
-#: Most rows that to_dense() writes out unasked (3.2 GB).
-DENSE_LIMIT = 20_000
+from gramian.solvers.solution import Solution
 
 
-class BlockOperator:
+class BlockOperator(SymmetricOperator):
     r"""The symmetric n × n matrix K̃ = W_1W_1ᵀ + … + W_LWLᵀ, or with W_L C W_Lᵀ as the last term.
 
     Every approximation is one of these: Nyström is one global level, block-diagonal one level of
@@ -57,9 +52,6 @@ class BlockOperator:
     >>> K.solve(np.array([6.0, 12.0, 1.0]), alpha=1.0).round(6).tolist()
     [1.0, 2.0, 1.0]
     """
-
-    __array_ufunc__ = None  # so that ``ndarray @ operator`` comes to __rmatmul__
-    ndim = 2
 
     def __init__(
         self,
@@ -128,11 +120,6 @@ class BlockOperator:
         return n, n
 
     @property
-    def dtype(self) -> np.dtype[np.float64]:
-        """float64, the type of every result; the stored blocks may be float32."""
-        return np.dtype(np.float64)
-
-    @property
     def rank(self) -> int:
         """R, the stored columns of all levels; the rank of K̃ is at most min(n, R)."""
         return sum(level.rank for level in self.levels)
@@ -143,30 +130,15 @@ class BlockOperator:
         return sum(level.nbytes for level in self.levels) + (self.core.nbytes if self.core else 0)
 
     @property
-    def T(self) -> BlockOperator:
-        """The operator itself: K̃ is symmetric."""
-        return self
-
-    adjoint = T
-
-    @property
     def clipped_(self) -> float:
         """Sum of the negative eigenvalues' magnitudes that solve or logdet clipped so far."""
         return 0.0 if self._algebra is None else self._algebra.clipped
 
-    def __matmul__(self, values: Array) -> Float64Array:
-        values = self._checked(values, "The right operand")
-        last = self.levels[-1]
-        out = np.zeros(values.shape)
-        for level in self.levels:
-            inner = level.adjoint(values, self._engine)
-            if level is last and self.core is not None:
-                inner = self.core.multiply(inner)
-            out += level.matmul(inner, self._engine)
-        return out
+    def _product(self, values: Float64Array) -> Float64Array:
+        return product(self.levels, self.levels, self.core, values, self._engine)
 
-    def __rmatmul__(self, values: Array) -> Float64Array:
-        return (self @ np.asarray(values).T).T
+    def _entries(self, rows: IntArray, cols: IntArray) -> Float64Array:
+        return entries(self.levels, self.levels, self.core, rows, cols)
 
     def diagonal(self) -> Float64Array:
         """Return the n diagonal entries of K̃."""
@@ -176,107 +148,19 @@ class BlockOperator:
             _add_diagonal(level, self.core if level is last else None, out, self._engine)
         return out
 
-    def trace(self) -> float:
-        """Return the sum of the diagonal of K̃."""
-        return float(self.diagonal().sum())
-
-    def entries(self, rows: IntArray, cols: IntArray) -> Float64Array:
-        """Return the dense sub-block K̃[rows][:, cols] for row and column numbers."""
-        row_numbers, col_numbers = self._numbers(rows, "rows"), self._numbers(cols, "cols")
-        out = np.zeros((len(row_numbers), len(col_numbers)))
-        last = self.levels[-1]
-        for level in self.levels:
-            left, right = level.gather(row_numbers), level.gather(col_numbers)
-            if level is last and self.core is not None:
-                for s, (i, a) in left.items():
-                    for t, (j, b) in right.items():
-                        if not self.core.is_zero(s, t):
-                            out[np.ix_(i, j)] += a @ self.core.block(s, t) @ b.T
-            else:
-                for s in left.keys() & right.keys():
-                    (i, a), (j, b) = left[s], right[s]
-                    out[np.ix_(i, j)] += a @ b.T
-        return out
-
-    def block_errors(
-        self, exact: Callable[[IntArray, IntArray], FloatArray], *, n_rows: int = 500
-    ) -> Float64Array:
-        """Return ‖K_ss − K̃_ss‖_F/‖K_ss‖_F of each block of the last level, shape (blocks,).
-
-        ``exact(rows, cols)`` gives entries of K by row numbers; a block of more than ``n_rows`` rows is
-        judged on that many of them, evenly spaced. NaN for an empty block. Time O(blocks n_rows² (d + r)).
-        """
-        errors = np.full(self.n_blocks, np.nan)
-        for s in range(self.n_blocks):
-            rows = self.block_rows(s)
-            if len(rows):
-                rows = rows[np.unique(np.linspace(0, len(rows) - 1, min(n_rows, len(rows))).astype(np.intp))]
-                truth = exact(rows, rows)
-                errors[s] = np.linalg.norm(truth - self.entries(rows, rows)) / np.linalg.norm(truth)
-        return errors
-
     @property
     def n_blocks(self) -> int:
         """Blocks of the last level."""
         return self.levels[-1].n_blocks
 
-    def block_rows(self, s: int) -> IntArray:
-        """Row numbers of block s of the last level."""
-        if not 0 <= s < self.n_blocks:
-            raise InputError(f"Block {s} does not exist: the last level has blocks 0 to {self.n_blocks - 1}.")
+    def _block_rows(self, s: int) -> IntArray:
         return self.levels[-1].rows(s)
 
-    def block(self, s: int) -> Float64Array:
-        """Return the dense diagonal block of K̃ on the rows of block s of the last level."""
-        rows = self.block_rows(s)
-        return self.entries(rows, rows)
+    def _solution(self, y: Float64Array, alpha: float) -> Solution:
+        return self._solver().solve(y, alpha)
 
-    def to_dense(self, *, force: bool = False) -> Float64Array:
-        """Return K̃ as an (n, n) array; beyond 20,000 rows only with ``force=True``."""
-        n = self.shape[0]
-        if n > DENSE_LIMIT and not force:
-            raise InputError(
-                f"to_dense() would need {format_bytes(8 * n * n)} for {n} × {n} numbers. Use "
-                "entries(rows, cols) for a part, or pass force=True."
-            )
-        everything = np.arange(n)
-        return self.entries(everything, everything)
-
-    def as_scipy(self) -> LinearOperator:
-        """Return a ``scipy.sparse.linalg.LinearOperator`` of the same matrix."""
-        return LinearOperator(
-            self.shape,
-            matvec=self._flat_product,
-            matmat=self.__matmul__,
-            rmatvec=self._flat_product,
-            rmatmat=self.__matmul__,
-            dtype=self.dtype,
-        )
-
-    def solve(self, y: Array, alpha: float) -> Float64Array:
-        """Return (K̃ + alpha·I)⁻¹ y for y (n,) or (n, p); :meth:`solution` adds the evidence."""
-        return self.solution(y, alpha).value
-
-    def solution(self, y: Array, alpha: float) -> Solution:
-        """Solve (K̃ + alpha·I) a = y; the residual is recomputed, and warned about when above 1e-8."""
-        alpha = positive_alpha(alpha)
-        y = self._checked(y, "y")
-        if not np.isfinite(y).all():
-            raise InputError("y contains NaN or infinity. Drop or impute those rows first.")
-        found = self._solver().solve(y, alpha)
-        target = float(np.sqrt(unit_roundoff(np.float64)))
-        if found.status is Status.DIRECT and found.residual > target:
-            warnings.warn(
-                f"The solve with alpha={alpha:.3g} ended with relative residual {found.residual:.2g}, "
-                f"above the target {target:.2g}: rounding in float64. Raise alpha.",
-                AccuracyWarning,
-                stacklevel=2,
-            )
-        return found
-
-    def logdet(self, alpha: float) -> float:
-        """Return log det(K̃ + alpha·I)."""
-        return self._solver().logdet(positive_alpha(alpha))
+    def _logdet(self, alpha: float) -> float:
+        return self._solver().logdet(alpha)
 
     def eigvalsh(self) -> Float64Array:
         """Return min(n, R) eigenvalues of K̃ as built (nothing clipped), descending.
@@ -312,34 +196,6 @@ class BlockOperator:
                 *upper, basis = self.levels
                 self._algebra = WoodburyAlgebra(upper, basis, self.core, engine, limit)
         return self._algebra
-
-    def _flat_product(self, values: Array) -> Float64Array:
-        return self @ np.ravel(values)
-
-    def _checked(self, values: Array, what: str) -> Float64Array:
-        values = np.asarray(values)
-        n = self.shape[0]
-        if values.ndim not in (1, 2) or len(values) != n:
-            raise InputError(
-                f"{what} has shape {values.shape}, but the operator is {n} × {n}. Pass shape ({n},) or "
-                f"({n}, p)."
-            )
-        if values.dtype.kind not in "fiub":
-            raise InputError(f"{what} has dtype {values.dtype}; pass real numbers.")
-        return np.asarray(values, np.float64)
-
-    def _numbers(self, rows: IntArray, what: str) -> IntArray:
-        numbers = np.asarray(rows)
-        n = self.shape[0]
-        if numbers.ndim != 1 or (numbers.size and numbers.dtype.kind not in "iu"):
-            raise InputError(
-                f"{what} has dtype {numbers.dtype} and {numbers.ndim} dimensions; pass a list of row numbers."
-            )
-        if numbers.size and (numbers.min() < 0 or numbers.max() >= n):
-            raise InputError(
-                f"{what} has numbers from {numbers.min()} to {numbers.max()}; pass numbers from 0 to {n - 1}."
-            )
-        return numbers.astype(np.intp)
 
 
 def _add_diagonal(level: BasisLevel, core: CoupledCore | None, out: Float64Array, engine: Engine) -> None:

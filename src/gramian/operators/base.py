@@ -1,0 +1,216 @@
+"""What a matrix is that is only ever multiplied with, looked into and solved: SciPy's words."""
+
+from __future__ import annotations
+
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from scipy.sparse.linalg import LinearOperator
+
+from gramian._budget import format_bytes
+from gramian._numerics import ridge_tolerance
+from gramian._typing import Array, Float64Array, FloatArray, IntArray
+from gramian.exceptions import AccuracyWarning, InputError
+from gramian.solvers.checks import positive_alpha
+from gramian.solvers.solution import Solution, Status
+
+#: Most numbers, as a square's side, that to_dense() writes out unasked (3.2 GB).
+DENSE_LIMIT = 20_000
+
+
+class Operator(ABC):
+    """A real n × m matrix that is not stored: products, parts, transpose. Results are float64."""
+
+    __array_ufunc__ = None  # so that ``ndarray @ operator`` comes to __rmatmul__
+    ndim = 2
+
+    @property
+    @abstractmethod
+    def shape(self) -> tuple[int, int]:
+        """(n, m)."""
+
+    @property
+    @abstractmethod
+    def nbytes(self) -> int:
+        """Bytes of what is stored."""
+
+    @property
+    @abstractmethod
+    def T(self) -> Operator:
+        """The transpose."""
+
+    @abstractmethod
+    def _product(self, values: Float64Array) -> Float64Array:
+        """Return the product with (m,) or (m, p)."""
+
+    @abstractmethod
+    def _entries(self, rows: IntArray, cols: IntArray) -> Float64Array:
+        """Return the dense sub-block of row and column numbers that have been checked."""
+
+    @property
+    def dtype(self) -> np.dtype[np.float64]:
+        """float64, the type of every result; what is stored may be float32."""
+        return np.dtype(np.float64)
+
+    @property
+    def adjoint(self) -> Operator:
+        """The transpose: all numbers are real."""
+        return self.T
+
+    def __matmul__(self, values: Array) -> Float64Array:
+        return self._product(self._checked(values, "The right operand"))
+
+    def __rmatmul__(self, values: Array) -> Float64Array:
+        return (self.T @ np.asarray(values).T).T
+
+    def entries(self, rows: IntArray, cols: IntArray) -> Float64Array:
+        """Return the dense sub-block K̃[rows][:, cols] for row and column numbers."""
+        n, m = self.shape
+        return self._entries(_numbers(rows, n, "rows"), _numbers(cols, m, "cols"))
+
+    def to_dense(self, *, force: bool = False) -> Float64Array:
+        """Return an (n, m) array; beyond 20,000² numbers only with ``force=True``."""
+        n, m = self.shape
+        if n * m > DENSE_LIMIT**2 and not force:
+            raise InputError(
+                f"to_dense() would need {format_bytes(8 * n * m)} for {n} × {m} numbers. Use "
+                "entries(rows, cols) for a part, or pass force=True."
+            )
+        return self._entries(np.arange(n), np.arange(m))
+
+    def as_scipy(self) -> LinearOperator:
+        """Return a ``scipy.sparse.linalg.LinearOperator`` of the same matrix."""
+        turned = self.T
+        return LinearOperator(
+            self.shape,
+            matvec=lambda v: self @ np.ravel(v),
+            matmat=self.__matmul__,
+            rmatvec=lambda v: turned @ np.ravel(v),
+            rmatmat=turned.__matmul__,
+            dtype=self.dtype,
+        )
+
+    def _checked(self, values: Array, what: str) -> Float64Array:
+        values = np.asarray(values)
+        n, m = self.shape
+        if values.ndim not in (1, 2) or len(values) != m:
+            raise InputError(
+                f"{what} has shape {values.shape}, but the operator is {n} × {m}. Pass shape ({m},) or "
+                f"({m}, p)."
+            )
+        if values.dtype.kind not in "fiub":
+            raise InputError(f"{what} has dtype {values.dtype}; pass real numbers.")
+        return np.asarray(values, np.float64)
+
+
+class SymmetricOperator(Operator):
+    """A symmetric n × n matrix K̃ over rows in blocks, with the algebra of K̃ + alpha·I."""
+
+    @property
+    @abstractmethod
+    def n_blocks(self) -> int:
+        """Blocks of the last level."""
+
+    @abstractmethod
+    def _block_rows(self, s: int) -> IntArray:
+        """Row numbers of a block that exists."""
+
+    @abstractmethod
+    def diagonal(self) -> Float64Array:
+        """Return the n diagonal entries of K̃."""
+
+    @abstractmethod
+    def _solution(self, y: Float64Array, alpha: float) -> Solution:
+        """Solve for what has been checked."""
+
+    @abstractmethod
+    def _logdet(self, alpha: float) -> float:
+        """Return the log-determinant for an alpha that has been checked."""
+
+    @abstractmethod
+    def eigvalsh(self) -> Float64Array:
+        """Return the eigenvalues of K̃ as built (nothing clipped) that matter, descending."""
+
+    @property
+    @abstractmethod
+    def clipped_(self) -> float:
+        """Sum of the negative eigenvalues' magnitudes that solve or logdet clipped so far."""
+
+    @property
+    def T(self) -> SymmetricOperator:
+        """The operator itself: K̃ is symmetric."""
+        return self
+
+    def trace(self) -> float:
+        """Return the sum of the diagonal of K̃."""
+        return float(self.diagonal().sum())
+
+    def block_rows(self, s: int) -> IntArray:
+        """Row numbers of block s of the last level."""
+        if not 0 <= s < self.n_blocks:
+            raise InputError(f"Block {s} does not exist: the last level has blocks 0 to {self.n_blocks - 1}.")
+        return self._block_rows(s)
+
+    def block(self, s: int) -> Float64Array:
+        """Return the dense diagonal block of K̃ on the rows of block s of the last level."""
+        rows = self.block_rows(s)
+        return self._entries(rows, rows)
+
+    def block_errors(
+        self, exact: Callable[[IntArray, IntArray], FloatArray], *, n_rows: int = 500
+    ) -> Float64Array:
+        """Return ‖K_ss − K̃_ss‖_F/‖K_ss‖_F of each block of the last level, shape (blocks,).
+
+        ``exact(rows, cols)`` gives entries of K by row numbers; a block of more than ``n_rows`` rows is
+        judged on that many of them, evenly spaced. NaN for an empty block. Time O(blocks n_rows² (d + r)).
+        """
+        errors = np.full(self.n_blocks, np.nan)
+        for s in range(self.n_blocks):
+            rows = self._block_rows(s)
+            if len(rows):
+                rows = rows[np.unique(np.linspace(0, len(rows) - 1, min(n_rows, len(rows))).astype(np.intp))]
+                truth = exact(rows, rows)
+                errors[s] = np.linalg.norm(truth - self._entries(rows, rows)) / np.linalg.norm(truth)
+        return errors
+
+    def solve(self, y: Array, alpha: float) -> Float64Array:
+        """Return (K̃ + alpha·I)⁻¹ y for y (n,) or (n, p); :meth:`solution` adds the evidence."""
+        return self.solution(y, alpha).value
+
+    def solution(self, y: Array, alpha: float) -> Solution:
+        """Solve (K̃ + alpha·I) a = y; the residual is recomputed, and warned about when above 1e-8."""
+        alpha = positive_alpha(alpha)
+        y = self._checked(y, "y")
+        if not np.isfinite(y).all():
+            raise InputError("y contains NaN or infinity. Drop or impute those rows first.")
+        found = self._solution(y, alpha)
+        target = ridge_tolerance(np.float64)
+        if found.status is Status.DIRECT and found.residual > target:
+            warnings.warn(
+                f"The solve with alpha={alpha:.3g} ended with relative residual {found.residual:.2g}, "
+                f"above the target {target:.2g}: rounding in float64. Raise alpha.",
+                AccuracyWarning,
+                stacklevel=2,
+            )
+        return found
+
+    def logdet(self, alpha: float) -> float:
+        """Return log det(K̃ + alpha·I)."""
+        return self._logdet(positive_alpha(alpha))
+
+
+def _numbers(numbers: Any, count: int, what: str) -> IntArray:
+    """Return row or column numbers as an array, or raise for what are none."""
+    found = np.asarray(numbers)
+    if found.ndim != 1 or (found.size and found.dtype.kind not in "iu"):
+        raise InputError(
+            f"{what} has dtype {found.dtype} and {found.ndim} dimensions; pass a list of row numbers."
+        )
+    if found.size and (found.min() < 0 or found.max() >= count):
+        raise InputError(
+            f"{what} has numbers from {found.min()} to {found.max()}; pass numbers from 0 to {count - 1}."
+        )
+    return found.astype(np.intp)
