@@ -2,6 +2,8 @@
 
 from gramian.operators.basis import BasisLevel
 from gramian.operators.block import BlockOperator
+from gramian.operators.cross import CrossOperator
+from gramian.operators.diagonal import DiagonalPlus
 from gramian.solvers.core import CoupledCore
 
-__all__ = ["BasisLevel", "BlockOperator", "CoupledCore"]
+__all__ = ["BasisLevel", "BlockOperator", "CoupledCore", "CrossOperator", "DiagonalPlus"]

@@ -148,6 +148,14 @@ class BlockOperator(SymmetricOperator):
             _add_diagonal(level, self.core if level is last else None, out, self._engine)
         return out
 
+    def scaled(self, scale: Float64Array) -> BlockOperator:
+        """Return S K̃ S for S = diag(scale): the same levels and core on bases S W, kept in float64."""
+        levels = [
+            level.with_blocks([scale[level.rows(s), None] * block for s, block in enumerate(level.blocks)])
+            for level in self.levels
+        ]
+        return BlockOperator(levels, self.core, n_jobs=self.n_jobs, direct_limit=self.direct_limit)
+
     @property
     def n_blocks(self) -> int:
         """Blocks of the last level."""
