@@ -117,10 +117,11 @@ class BasisBuilder:
     def __init__(self, kernel: Kernel, dtype: Any, above: tuple[Basis, ...]) -> None:
         self._kernel, self._dtype, self._above = kernel, np.dtype(dtype), above
 
-    def build(self, points: Rows, rank: int, *, coupled: bool = False) -> Basis:
+    def build(self, points: Rows, rank: int, *, coupled: bool = False, spectral: bool | None = None) -> Basis:
         """Whiten the residual Gram matrix on ``points``; the rank is at most ``rank``.
 
-        ``coupled``: bases that a core will couple, so eigenvectors, and a cutoff that its rounding asks for.
+        ``coupled``: bases that a core will couple, with the cutoff that its rounding asks for;
+        ``spectral``: eigenvectors even where the rank does not truncate (by default for coupled bases).
         """
         # A copy: landmarks may be views of the caller's rows, which the caller may change.
         points = points.astype(points.dtype if points.dtype.kind == "f" else np.float64)
@@ -136,7 +137,7 @@ class BasisBuilder:
             rank_cutoff(self._dtype, residual=residual, coupled=coupled),
             # The residual is a difference of numbers of the kernel's own size.
             floor=unit_roundoff(self._dtype) * scale if residual else 0.0,
-            spectral=coupled,
+            spectral=coupled if spectral is None else spectral,
         )
         return Basis(
             points,

@@ -16,13 +16,16 @@ from gramian._typing import Array, Float64Array, IntArray, Rows
 from gramian.approximation.basis import Basis, BasisBuilder
 from gramian.approximation.builder import Builder, block_members, choose_landmarks
 from gramian.approximation.features import FeatureMap, forest_of
-from gramian.approximation.sampled_core import join_blocks, sampled_core
+from gramian.approximation.projection_core import projection_core
+from gramian.approximation.rank_sharing import Size
+from gramian.approximation.recompression import MOST_RANKS, recompress_core, recompression_bytes
+from gramian.approximation.sampled_core import sampled_core
+from gramian.data.source import RowSource
 from gramian.engine import Engine
 from gramian.exceptions import InputError
 from gramian.kernels.base import Kernel
 from gramian.landmarks import Landmarks
 from gramian.partition import Partition
-from gramian.solvers.core import CoupledCore
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,8 @@ class MEKABuilder(Builder):
     core : ``"projection"``: C_st = V_sᵀ K(Z_s, Z_t) V_t, so that φ(x) is replaced by its projection on the
         span of its block's landmarks: positive semi-definite for any data. ``"sampled"``: the paper's
         least squares on ``(1 + core_oversampling) · rank`` sampled rows of each pair of blocks.
+        ``"recompressed"``: the projection core on all ``oversampling · rank`` landmarks of each block, cut
+        to the numbers of ``rank`` and ``n_blocks`` (:func:`~.recompression.recompress_core`).
     rank_rule : ``"equal"``, or ``"singular"``: the c·rank largest eigenvalues over all blocks decide
         (the paper's section 4, rule (ii)).
     epsilon : blocks of the core with k(m_s, m_t) ≤ epsilon are dropped (m_s: mean of block s); 0 keeps all.
@@ -69,7 +74,7 @@ class MEKABuilder(Builder):
     @property
     def definite(self) -> bool:
         """Where the projection core is kept whole."""
-        return self.core == "projection" and not self.epsilon
+        return self.core != "sampled" and not self.epsilon
 
     @property
     def landmarks_per_block(self) -> int:
@@ -94,16 +99,20 @@ class MEKABuilder(Builder):
         members = block_members(partition.route(sample, engine), partition.n_blocks)
         streams = children(rng, partition.n_blocks)
         points = self._given(sample, partition)
-        cap = self.rank if self.rank_rule == "equal" else self.landmarks_per_block
+        whole = self.core == "recompressed" or self.rank_rule == "singular"
+        cap = self.landmarks_per_block if whole else self.rank
 
         def build(s: int) -> Basis:
             if points is None:
                 local = choose_landmarks(sample[members[s]], self.landmarks_per_block, self._rule, streams[s])
             else:
                 local = points[s]
-            return BasisBuilder(kernel, dtype, ()).build(local, cap, coupled=True)
+            return BasisBuilder(kernel, dtype, ()).build(local, cap, coupled=True, spectral=not whole)
 
         bases = list(engine.map(build, range(partition.n_blocks)))
+        if self.core == "recompressed":  # its ranks and its core follow from all rows, in finish
+            forest = forest_of(partition, [[b.rank for b in bases]], root=False)
+            return FeatureMap(kernel, partition, forest, tuple(bases), None, np.dtype(dtype))
         if self.rank_rule == "singular":
             counts = np.asarray([len(m) for m in members], np.float64)
             bases = share_ranks(bases, counts, self.rank * partition.n_blocks)
@@ -115,6 +124,29 @@ class MEKABuilder(Builder):
             core = sampled_core(kernel, bases, sample, members, rows, keep, streams, engine)
         forest = forest_of(partition, [[b.rank for b in bases]], root=False)
         return FeatureMap(kernel, partition, forest, tuple(bases), core, np.dtype(dtype))
+
+    def finish(
+        self,
+        features: FeatureMap,
+        source: RowSource,
+        *,
+        rng: np.random.Generator,
+        engine: Engine,
+        chunk_rows: int,
+    ) -> FeatureMap:
+        """Recompress where that is the core."""
+        if self.core != "recompressed":
+            return features
+        size = Size.of_equal_ranks(source.shape[0], self.rank, features.partition.n_blocks)
+        return recompress_core(
+            features, size, source, most=MOST_RANKS * self.rank, chunk_rows=chunk_rows, engine=engine
+        )
+
+    def working_bytes(self, n_rows: int, n_features: int, itemsize: int) -> int:
+        """Bytes of the recompression: ΦᵀΦ, its factors, and two matrices a block beside."""
+        if self.core != "recompressed":
+            return 0
+        return recompression_bytes(self.n_blocks, min(self.landmarks_per_block, n_rows))
 
     @property
     def _rule(self) -> Landmarks:
@@ -166,21 +198,3 @@ def share_ranks(bases: list[Basis], counts: Float64Array, total: int) -> list[Ba
         return bases
     least = everything[total - 1]
     return [b.truncated(int(np.count_nonzero(v >= least))) for b, v in zip(bases, scaled, strict=True)]
-
-
-def projection_core(
-    kernel: Kernel, bases: Sequence[Basis], keep: Array | None, engine: Engine
-) -> CoupledCore:
-    """Return C_st = V_sᵀ K(Z_s, Z_t) V_t for s ≤ t, with C_ss = I; dropped pairs are left out."""
-    ranks = [b.rank for b in bases]
-
-    def strip(s: int) -> dict[tuple[int, int], Float64Array]:
-        row = {(s, s): np.eye(ranks[s])}
-        left = bases[s].matrix.astype(np.float64).T
-        for t in range(s + 1, len(bases)):
-            if ranks[s] and ranks[t] and (keep is None or keep[s, t]):
-                block = kernel(bases[s].landmarks, bases[t].landmarks, dtype=np.float64, n_jobs=1)
-                row[s, t] = left @ block @ bases[t].matrix
-        return row
-
-    return join_blocks(engine.map(strip, range(len(bases))), ranks, keep, psd=keep is None)

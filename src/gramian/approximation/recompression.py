@@ -1,4 +1,4 @@
-"""Smaller bases from larger ones: the sums ΦᵀΦ over all rows say which directions K̃ needs."""
+"""Smaller bases from larger ones: sums over all rows say which directions K̃ needs."""
 
 from __future__ import annotations
 
@@ -6,13 +6,19 @@ from dataclasses import replace
 
 import numpy as np
 
-from gramian._numerics import descending_eigh, rank_cutoff
-from gramian._typing import Float64Array
+from gramian._numerics import descending_eigh, gram_factor, rank_cutoff
+from gramian._typing import Float64Array, IntArray
 from gramian.approximation.features import FeatureMap
+from gramian.approximation.projection_core import block_row_grams, landmark_core
+from gramian.approximation.rank_sharing import Size
 from gramian.approximation.sums import accumulate
-from gramian.data.source import RowSource
+from gramian.data.source import RowSource, row_blocks
 from gramian.engine import Engine
+from gramian.routing import Partition
 from gramian.solvers.arrowhead import Forest
+
+#: A block's rank at most, as a multiple of the mean rank.
+MOST_RANKS = 4
 
 
 def feature_grams(
@@ -22,6 +28,14 @@ def feature_grams(
     nothing = np.zeros((source.shape[0], 0))
     sums = accumulate(features, source, nothing, None, chunk_rows=chunk_rows, engine=engine)
     return [s.gram for s in sums]
+
+
+def block_counts(partition: Partition, source: RowSource, *, chunk_rows: int, engine: Engine) -> IntArray:
+    """Return the rows of each leaf block. One pass of routing."""
+    counts = np.zeros(partition.n_blocks, np.intp)
+    for _, rows in row_blocks(source, chunk_rows):
+        counts += np.bincount(partition.route(rows, engine), minlength=len(counts))
+    return counts
 
 
 def recompress_root(
@@ -42,4 +56,55 @@ def recompress_root(
         features,
         nodes=(replace(smaller, dropped=root.dropped + float(values[keep:].sum())),),
         forest=Forest.from_levels([[keep]], []),
+    )
+
+
+def recompression_bytes(n_blocks: int, landmarks: int) -> int:
+    """Bytes that :func:`recompress_core` holds at most: six matrices of a block's landmarks each."""
+    return 8 * (6 * n_blocks + 4) * landmarks**2
+
+
+def recompress_core(
+    features: FeatureMap,
+    size: Size,
+    source: RowSource,
+    *,
+    most: int,
+    n_rows: int | None = None,
+    chunk_rows: int,
+    engine: Engine,
+) -> FeatureMap:
+    r"""Return the best bases and core within ``size`` of the projection core on larger bases Φ_s.
+
+    With A_s = Φ_sᵀΦ_s = E D Eᵀ over all rows, cut to the leading ``most`` eigenpairs, Q_s = Φ_s E D^(−1/2) is
+    orthonormal and K̃ = Q S Qᵀ with S_st = R_s V_sᵀ K(Z_s, Z_t) V_t R_tᵀ, R_s = D^(1/2) Eᵀ. The eigenvectors
+    P_s of S_s,: S_s,:ᵀ are the directions of block s by what they hold of its whole block row; their
+    eigenvalues are shared out by :meth:`Size.share`. New basis u(x) = P_sᵀ D^(−1/2) Eᵀ V_sᵀ k(Z_s, x), new
+    core C = PᵀSP: positive semi-definite, for S is.
+
+    ``most`` bounds the rank of a block: a few times the mean leaves room for uneven blocks.
+    ``n_rows`` is the n that the sizes are meant for where ``source`` is a sample of it.
+
+    One pass over the rows and two over the pairs of blocks. Time O(n (m d + m²) + c m³ + (c m)² (d + most)),
+    memory O(c m² + R²). Source: docs/how-it-works.md, "Recompression".
+    """
+    grams = feature_grams(features, source, chunk_rows=chunk_rows, engine=engine)
+    factors = list(engine.map(lambda gram: gram_factor(gram, most), grams))
+    points = [b.landmarks for b in features.nodes]
+    whole = [b.matrix @ T.T for b, (T, _) in zip(features.nodes, factors, strict=True)]
+    spectra = list(engine.map(descending_eigh, block_row_grams(features.kernel, points, whole, engine)))
+    counts = block_counts(features.partition, source, chunk_rows=chunk_rows, engine=engine)
+    scale = 1.0 if n_rows is None else n_rows / float(source.shape[0])
+    ranks = size.share([values for values, _ in spectra], np.asarray(scale * counts, np.float64))
+    nodes, vectors = [], []
+    for basis, (_, inverse), L, (values, P), rank in zip(
+        features.nodes, factors, whole, spectra, ranks, strict=True
+    ):
+        nodes.append(basis.times(inverse @ P[:, :rank], values[:rank]))
+        vectors.append(L @ P[:, :rank])
+    return replace(
+        features,
+        nodes=tuple(nodes),
+        forest=Forest.from_levels([ranks.tolist()], []),
+        core=landmark_core(features.kernel, points, vectors, engine),
     )

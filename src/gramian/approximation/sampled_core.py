@@ -6,7 +6,7 @@ error ranged from 0.09 to 10⁶), so that each is solved with the noise that its
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import scipy.linalg as la
@@ -14,6 +14,7 @@ import scipy.linalg as la
 from gramian._numerics import rank_cutoff
 from gramian._typing import Array, Float64Array, IntArray, Rows
 from gramian.approximation.basis import Basis
+from gramian.approximation.projection_core import join_blocks
 from gramian.engine import Engine
 from gramian.kernels.base import Kernel
 from gramian.solvers.core import CoupledCore
@@ -64,23 +65,3 @@ def sampled_core(
         return row
 
     return join_blocks(engine.map(strip, range(len(bases))), ranks, keep, psd=False)
-
-
-def join_blocks(
-    strips: Iterable[dict[tuple[int, int], Float64Array]],
-    ranks: Sequence[int],
-    keep: Array | None,
-    *,
-    psd: bool,
-) -> CoupledCore:
-    """Put upper block rows together: a dense core, or a block-sparse one where pairs were dropped."""
-    if keep is not None:
-        return CoupledCore({key: block for row in strips for key, block in row.items()}, ranks, psd=psd)
-    # Filled as the strips come in, so that the core is in memory once.
-    offsets = np.concatenate([[0], np.cumsum(ranks, dtype=np.intp)])
-    core = np.zeros((offsets[-1], offsets[-1]))
-    for row in strips:
-        for (s, t), block in row.items():
-            core[offsets[s] : offsets[s + 1], offsets[t] : offsets[t + 1]] = block
-            core[offsets[t] : offsets[t + 1], offsets[s] : offsets[s + 1]] = block.T
-    return CoupledCore(core, ranks, psd=psd)

@@ -1,0 +1,56 @@
+"""How many directions each block gets: the largest gains per byte until the size is spent."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from gramian._typing import Float64Array, IntArray
+
+
+@dataclass(frozen=True)
+class Size:
+    """Bytes of a coupled factorization: ``basis`` per number of a basis, ``core`` per number of the core.
+
+    ``limit`` bounds Σ n_s r_s · basis + (Σ r_s)² · core. With ones, bytes are numbers.
+    """
+
+    limit: float
+    basis: float = 1.0
+    core: float = 1.0
+
+    @classmethod
+    def of_equal_ranks(cls, n_rows: int, rank: float, n_blocks: int) -> Size:
+        """Return the numbers of n_blocks bases of one rank: n·r + (c·r)²."""
+        return cls(n_rows * rank + float(rank * n_blocks) ** 2)
+
+    def equal_rank(self, n_rows: int, n_blocks: int) -> float:
+        """Return the rank r that spends the limit where all blocks have it: n·r·basis + (c·r)²·core."""
+        half = n_rows * self.basis / 2.0
+        squared = n_blocks**2 * self.core
+        # The root of squared·r² + 2·half·r = limit, without the cancellation of the usual formula.
+        return self.limit / (half + float(np.sqrt(half**2 + squared * self.limit)))
+
+    def share(self, gains: Sequence[Float64Array], counts: Float64Array) -> IntArray:
+        """Return ranks r_s that spend the limit on the largest gains per byte.
+
+        ``gains[s]``, descending, is what ‖K̃‖_F² gains by each direction of block s, ``counts`` the rows
+        n_s. Greedy by gain/(n_s·basis + (2R + 1)·core), R the ranks given so far; the first directions
+        that do not fit end their block only. Time O(R · blocks).
+        """
+        ranks = np.zeros(len(gains), np.intp)
+        front = np.asarray([g[0] if len(g) else -1.0 for g in gains])
+        rows = counts * self.basis
+        left, total = self.limit, 0
+        while True:
+            cost = rows + (2 * total + 1) * self.core
+            worth = np.where(cost <= left, front / cost, -1.0)
+            s = int(worth.argmax())
+            if worth[s] <= 0:
+                return ranks
+            left -= float(cost[s])
+            total += 1
+            ranks[s] += 1
+            front[s] = gains[s][ranks[s]] if ranks[s] < len(gains[s]) else -1.0
