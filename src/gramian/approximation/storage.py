@@ -8,20 +8,22 @@ import numpy as np
 import scipy.sparse as sp
 
 from gramian._numerics import clip_negative
-from gramian._typing import Array, Float64Array, FloatArray, IntArray
+from gramian._typing import Array, Float64Array, FloatArray, IntArray, Rows
 from gramian.approximation.features import FeatureMap
 from gramian.approximation.sums import leaf_blocks
-from gramian.data.source import RowSource
+from gramian.data.source import RowSource, row_blocks
 from gramian.engine import Engine
+from gramian.kernels.base import Kernel
 from gramian.operators.basis import BasisLevel
 from gramian.operators.block import BlockOperator
+from gramian.operators.diagonal import DiagonalPlus
 from gramian.solvers.core import CoupledCore
 
 
-def stored_operator(
+def stored_levels(
     features: FeatureMap, source: RowSource, *, chunk_rows: int, engine: Engine
-) -> BlockOperator:
-    """Return K̃ on the rows of the source, its bases stored in the tiles' dtype.
+) -> list[BasisLevel]:
+    """Return the bases of the source's rows, level by level, stored in the tiles' dtype.
 
     Rows of a block are in the order in which the pass meets them. Memory n·(ranks of a row's path).
     """
@@ -41,7 +43,36 @@ def stored_operator(
         members: list[IntArray] = [_joined(rows[b], np.zeros(0, np.intp)) for b in nodes]
         blocks = [_joined(parts[b], np.zeros((0, forest.ranks[b]), features.dtype)) for b in nodes]
         levels.append(BasisLevel(source.shape[0], members, blocks))
+    return levels
+
+
+def stored_operator(
+    features: FeatureMap, source: RowSource, *, chunk_rows: int, engine: Engine
+) -> BlockOperator:
+    """Return K̃ on the rows of the source with its :func:`stored_levels`."""
+    levels = stored_levels(features, source, chunk_rows=chunk_rows, engine=engine)
     return BlockOperator(levels, features.core)
+
+
+def operator_of(
+    features: FeatureMap,
+    source: RowSource,
+    *,
+    chunk_rows: int,
+    engine: Engine,
+    stored_diagonal: bool = False,
+) -> BlockOperator | DiagonalPlus:
+    """Return K̃ on the rows of the source, with D = max(diag(K − K̃), 0) beside it where asked for."""
+    operator = stored_operator(features, source, chunk_rows=chunk_rows, engine=engine)
+    if not stored_diagonal:
+        return operator
+    exact = [exact_diagonal(features.kernel, rows) for _, rows in row_blocks(source, chunk_rows)]
+    return DiagonalPlus.matching(operator, np.concatenate(exact))
+
+
+def exact_diagonal(kernel: Kernel, rows: Rows) -> Float64Array:
+    """Return k(x_i, x_i) in float64, whatever the dtype of the rows."""
+    return kernel.diagonal(rows.astype(np.float64, copy=False)).astype(np.float64)
 
 
 def _joined(parts: list[Any], empty: Array) -> Any:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from abc import abstractmethod
-from typing import Any, Self
+from copy import deepcopy
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
@@ -16,13 +17,16 @@ from gramian._typing import Array
 from gramian.approximation.builder import Builder
 from gramian.approximation.features import FeatureMap
 from gramian.approximation.plan import Plan, make_plan
-from gramian.approximation.quality import ErrorEstimate, relative_error
-from gramian.approximation.storage import dense_features, stored_operator
+from gramian.approximation.quality import ErrorEstimate, block_intervals, relative_error, trace_error
+from gramian.approximation.report import Report, report_sizes
+from gramian.approximation.residual import Residual
+from gramian.approximation.spectral_error import SpectralError, spectral_error
+from gramian.approximation.storage import dense_features, operator_of, stored_levels
 from gramian.data.source import RowSource
 from gramian.engine import Engine
 from gramian.estimators.base import KernelEstimator, positive_number, whole_number
 from gramian.exceptions import InputError, did_you_mean
-from gramian.operators.block import BlockOperator
+from gramian.operators import BlockOperator, CrossOperator, DiagonalPlus
 
 
 class Approximation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimator):
@@ -30,6 +34,10 @@ class Approximation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEst
 
     memory_budget: Any
     random_state: Any
+    #: Parameters that keep their meaning inside another estimator, which decides those that both have.
+    keeps: ClassVar[frozenset[str]] = frozenset()
+    #: Whether n floats of diagonal are stored beside the bases: a parameter where a method offers it.
+    diagonal: bool = False
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -50,7 +58,7 @@ class Approximation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEst
         with self._all_or_nothing():
             source = self._rows(X, reset=True)
             rng = as_generator(self.random_state)
-            plan, kernel, engine = self._planned(source)
+            plan, kernel, engine = self._planned(source, rng)
             began = time.perf_counter()
             self.features_: FeatureMap = plan.builder.build(
                 source,
@@ -63,8 +71,12 @@ class Approximation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEst
             )
             self.kernel_ = kernel
             built = time.perf_counter()
-            self.operator_: BlockOperator = stored_operator(
-                self.features_, source, chunk_rows=plan.chunk_rows, engine=engine
+            self.operator_: BlockOperator | DiagonalPlus = operator_of(
+                self.features_,
+                source,
+                chunk_rows=plan.chunk_rows,
+                engine=engine,
+                stored_diagonal=self.diagonal,
             )
             stored = time.perf_counter()
             sizes = {"bases": self.features_.nbytes, "operator": self.operator_.nbytes}
@@ -82,18 +94,24 @@ class Approximation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEst
     def plan(self, X: Any) -> Plan:
         """Predict rank, blocks, bytes and seconds per phase of a fit to X, without fitting."""
         with self._all_or_nothing(keep=False):
-            return self._planned(self._rows(X, reset=True))[0]
+            rng = as_generator(deepcopy(self.random_state))
+            return self._planned(self._rows(X, reset=True), rng)[0]
 
-    def _planned(self, source: RowSource) -> tuple[Plan, Any, Any]:
+    #: The parameter that bounds the bytes of a fit.
+    working_budget: ClassVar[str] = "memory_budget"
+
+    def _planned(self, source: RowSource, rng: np.random.Generator) -> tuple[Plan, Any, Any]:
         builder, engine = self._builder(), self._engine()
         kernel = self._resolved_kernel(source.shape[1])
         work = self._workload(source, 1)
+        dtype = self._tiles(source, kernel, None)
         plan = make_plan(
-            builder,
+            builder.settle(source, kernel, dtype=dtype, rng=rng, engine=engine),
             work,
-            dtype=self._tiles(source, kernel, None),
+            dtype=dtype,
             n_threads=engine.n_threads,
-            memory_budget=parse_bytes(self.memory_budget),
+            memory_budget=parse_bytes(getattr(self, self.working_budget)),
+            budget_name=self.working_budget,
             training=False,
         )
         return plan, kernel, Engine(plan.n_threads)
@@ -107,26 +125,53 @@ class Approximation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEst
     def _features(self, source: RowSource) -> Any:
         return dense_features(self.features_, source, chunk_rows=self.plan_.chunk_rows, engine=self._engine())
 
+    def cross(self, X_new: Any) -> CrossOperator:
+        """Return K̃(X_new, X) for the training rows X, without the diagonal that may be stored beside K̃.
+
+        ``cross(X_new) @ a`` predicts from dual coefficients ``a = operator_.solve(y, alpha)``. Memory
+        n_new·(ranks of a row's path) numbers beside the operator's own bases.
+        """
+        check_is_fitted(self, "operator_")
+        source = self._rows(X_new, reset=False)
+        left = stored_levels(self.features_, source, chunk_rows=self.plan_.chunk_rows, engine=self._engine())
+        operator = self.operator_.operator if isinstance(self.operator_, DiagonalPlus) else self.operator_
+        return CrossOperator(left, operator.levels, operator.core, n_jobs=self.n_jobs)
+
     def relative_error(self, X: Any, *, n_rows: int = 2000, random_state: Any = None) -> ErrorEstimate:
         """Estimate ‖K − K̃‖_F/‖K‖_F over the rows of X from ``n_rows`` of them, drawn anew.
 
-        Returns a float with ``standard_error``. Time O(n_rows · n · (d + r)); K is never stored.
+        Returns a float with ``standard_error`` and the 95 % interval ``low, high``. Rows are drawn where the
+        error is, in two halves: see :func:`gramian.approximation.quality.measure`. Time
+        O(n_rows · n · (d + r)); K is never stored.
         """
-        check_is_fitted(self, "features_")
-        source = self._rows(X, reset=False)
         return relative_error(
-            self.features_,
-            source,
-            n_rows=whole_number("n_rows", n_rows, 1),
-            rng=as_generator(random_state),
-            engine=self._engine(),
-            chunk_rows=self.plan_.chunk_rows,
+            self._residual(X), n_rows=whole_number("n_rows", n_rows, 1), rng=as_generator(random_state)
         )
 
-    def block_errors(self, X: Any, *, n_rows: int = 500) -> Array:
+    def trace_error(self, X: Any) -> ErrorEstimate:
+        """Return tr(K − K̃)/tr(K) over the rows of X: exact, in one pass of time O(n (m d + r))."""
+        return trace_error(self._residual(X))
+
+    def spectral_error(
+        self, X: Any, *, n_rows: int | None = 10_000, tol: float = 0.1, random_state: Any = None
+    ) -> SpectralError:
+        """Return ‖K − K̃‖₂ over the rows of X with bounds: see :class:`SpectralError`.
+
+        More than ``n_rows`` rows are sampled, which gives an estimate and a lower bound; None takes all.
+        ``high/low`` is at most 1 + ``tol``. Time O(n_rows² d log(n)/√tol); K is never stored.
+        """
+        return spectral_error(
+            self._residual(X),
+            n_rows=None if n_rows is None else whole_number("n_rows", n_rows, 1),
+            tol=positive_number("tol", tol),
+            rng=as_generator(random_state),
+        )
+
+    def block_errors(self, X: Any, *, n_rows: int = 500, return_interval: bool = False) -> Array:
         """Return ‖K_ss − K̃_ss‖_F/‖K_ss‖_F of each diagonal block, shape (blocks,), for the training rows X.
 
-        Blocks of more than ``n_rows`` rows are judged on that many. Time O(blocks · n_rows² · (d + r)).
+        Blocks of more than ``n_rows`` rows are judged on that many. With ``return_interval`` the shape is
+        (3, blocks): errors, and ends of their 95 % intervals. Time O(blocks · n_rows² · (d + r)).
         """
         check_is_fitted(self, "operator_")
         source = self._rows(X, reset=False)
@@ -139,7 +184,31 @@ class Approximation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEst
         def exact(rows: Array, cols: Array) -> Array:
             return self.kernel_(source.take(rows), source.take(cols), dtype=np.float64)
 
-        return self.operator_.block_errors(exact, n_rows=whole_number("n_rows", n_rows, 1))
+        found = block_intervals(self.operator_, exact, n_rows=whole_number("n_rows", n_rows, 1))
+        return found if return_interval else found[0]
+
+    def report(self, X: Any = None, *, n_rows: int = 1000, random_state: Any = None) -> Report:
+        """Say in a table and a sentence how large the model is, how wrong, and where.
+
+        Errors are estimated over the rows of X from ``n_rows`` of them; without X the sizes alone are told.
+        """
+        check_is_fitted(self, "features_")
+        sizes = report_sizes(type(self).__name__, self.features_, self.operator_)
+        if X is None:
+            return sizes
+        return sizes.with_errors(
+            self._residual(X), n_rows=whole_number("n_rows", n_rows, 1), rng=as_generator(random_state)
+        )
+
+    def _residual(self, X: Any) -> Residual:
+        check_is_fitted(self, "features_")
+        return Residual(
+            self.features_,
+            self._rows(X, reset=False),
+            self._engine(),
+            self.plan_.chunk_rows,
+            stored_diagonal=self.diagonal,
+        )
 
 
 def one_of(name: str, value: Any, choices: tuple[str, ...]) -> None:

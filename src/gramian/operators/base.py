@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -167,14 +167,25 @@ class SymmetricOperator(Operator):
         ``exact(rows, cols)`` gives entries of K by row numbers; a block of more than ``n_rows`` rows is
         judged on that many of them, evenly spaced. NaN for an empty block. Time O(blocks n_rows² (d + r)).
         """
-        errors = np.full(self.n_blocks, np.nan)
+        sums = self.block_sums(exact, n_rows=n_rows)
+        return np.array([np.sqrt(e.sum() / k.sum()) if len(k) else np.nan for _, e, k in sums])
+
+    def block_sums(
+        self, exact: Callable[[IntArray, IntArray], FloatArray], *, n_rows: int
+    ) -> Iterator[tuple[int, Float64Array, Float64Array]]:
+        """Yield for each block its rows and the row sums of (K_ss − K̃_ss)² and K_ss² over those looked at.
+
+        Off the diagonal a row meets m − 1 of n_s − 1 others, and the sums are raised by that.
+        """
         for s in range(self.n_blocks):
             rows = self._block_rows(s)
-            if len(rows):
-                rows = rows[np.unique(np.linspace(0, len(rows) - 1, min(n_rows, len(rows))).astype(np.intp))]
-                truth = exact(rows, rows)
-                errors[s] = np.linalg.norm(truth - self._entries(rows, rows)) / np.linalg.norm(truth)
-        return errors
+            count = len(rows)
+            if count > n_rows:
+                rows = rows[np.linspace(0, count - 1, n_rows).astype(np.intp)]
+            truth = np.asarray(exact(rows, rows), np.float64) if count else np.zeros((0, 0))
+            scale = (count - 1) / max(len(rows) - 1, 1)
+            error = truth - self._entries(rows, rows)
+            yield count, _row_sums(error, scale), _row_sums(truth, scale)
 
     def solve(self, y: Array, alpha: float) -> Float64Array:
         """Return (K̃ + alpha·I)⁻¹ y for y (n,) or (n, p); :meth:`solution` adds the evidence."""
@@ -200,6 +211,12 @@ class SymmetricOperator(Operator):
     def logdet(self, alpha: float) -> float:
         """Return log det(K̃ + alpha·I)."""
         return self._logdet(positive_alpha(alpha))
+
+
+def _row_sums(block: Float64Array, scale: float) -> Float64Array:
+    """Row sums of squares, those off the diagonal times ``scale``."""
+    diagonal = np.diagonal(block) ** 2
+    return scale * (np.einsum("ij,ij->i", block, block) - diagonal) + diagonal
 
 
 def _numbers(numbers: Any, count: int, what: str) -> IntArray:
