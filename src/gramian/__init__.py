@@ -1,5 +1,6 @@
 """gramian: kernel machines on a memory budget."""
 
+from gramian.estimators.block_basis import BlockBasis
 from gramian.estimators.meka import MEKA
 from gramian.estimators.multiresolution import MultiResolution
 from gramian.estimators.ridge import KernelRidge, KernelRidgeClassifier
@@ -33,6 +34,7 @@ __version__ = "0.1.0"
 __all__ = [
     "MEKA",
     "AccuracyWarning",
+    "BlockBasis",
     "BlockOperator",
     "BudgetError",
     "Cauchy",

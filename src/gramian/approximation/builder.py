@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -90,6 +90,12 @@ class Builder(ABC):
         engine: Engine,
     ) -> FeatureMap:
         """Build the bases (and the core) on a partition that has been fitted."""
+
+    def settle(
+        self, source: RowSource, kernel: Kernel, *, dtype: Any, rng: np.random.Generator, engine: Engine
+    ) -> Self:
+        """Return the builder with every size chosen; as it is where none was left open."""
+        return self
 
     def sample_size(self, n_rows: int) -> int:
         """Rows that the partition and the landmarks want: ten per landmark, at least 20,000."""

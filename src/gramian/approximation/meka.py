@@ -107,7 +107,8 @@ class MEKABuilder(Builder):
                 local = choose_landmarks(sample[members[s]], self.landmarks_per_block, self._rule, streams[s])
             else:
                 local = points[s]
-            return BasisBuilder(kernel, dtype, ()).build(local, cap, coupled=True, spectral=not whole)
+            spectral = self.core != "recompressed"  # whose eigenvectors come from all rows
+            return BasisBuilder(kernel, dtype, ()).build(local, cap, coupled=True, spectral=spectral)
 
         bases = list(engine.map(build, range(partition.n_blocks)))
         if self.core == "recompressed":  # its ranks and its core follow from all rows, in finish

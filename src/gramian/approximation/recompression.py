@@ -60,8 +60,8 @@ def recompress_root(
 
 
 def recompression_bytes(n_blocks: int, landmarks: int) -> int:
-    """Bytes that :func:`recompress_core` holds at most: six matrices of a block's landmarks each."""
-    return 8 * (6 * n_blocks + 4) * landmarks**2
+    """Bytes of :func:`recompress_core`: three matrices of a block's landmarks each, and tiles."""
+    return 8 * (3 * n_blocks + 8) * landmarks**2
 
 
 def recompress_core(
@@ -90,6 +90,7 @@ def recompress_core(
     """
     grams = feature_grams(features, source, chunk_rows=chunk_rows, engine=engine)
     factors = list(engine.map(lambda gram: gram_factor(gram, most), grams))
+    del grams  # as large as all that follows
     points = [b.landmarks for b in features.nodes]
     whole = [b.matrix @ T.T for b, (T, _) in zip(features.nodes, factors, strict=True)]
     spectra = list(engine.map(descending_eigh, block_row_grams(features.kernel, points, whole, engine)))

@@ -69,8 +69,9 @@ class StreamingRidge(KernelEstimator):
             plan = auto_plan(found, alpha, work, dtype=dtype, n_threads=threads, memory_budget=budget)
         else:
             exact = isinstance(self.approximation, str) and self.approximation == "exact"
+            builder = exact_builder(work.n_rows) if exact else self._method()._builder()
             plan = make_plan(
-                exact_builder(work.n_rows) if exact else self._method()._builder(),
+                builder.settle(source, kernel, dtype=dtype, rng=rng, engine=engine),
                 work,
                 dtype=dtype,
                 n_threads=threads,
@@ -100,6 +101,8 @@ class StreamingRidge(KernelEstimator):
         """Raise where the instance sets what only the outer estimator decides."""
         given, plain = chosen.get_params(deep=False), type(chosen)().get_params(deep=False)
         for name in OUTER:
+            if name in chosen.keeps:
+                continue
             inner, outer = given[name], getattr(self, name)
             if inner is not outer and inner != plain[name] and inner != outer:
                 kind = type(chosen).__name__
