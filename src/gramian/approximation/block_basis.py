@@ -17,7 +17,7 @@ from gramian.approximation.block_choice import Trials
 from gramian.approximation.builder import CHUNK_ROWS, Builder, as_float
 from gramian.approximation.features import FeatureMap
 from gramian.approximation.meka import MEKABuilder
-from gramian.approximation.rank_sharing import Size
+from gramian.approximation.rank_sharing import DEFAULT_RANK, Size, asked_size
 from gramian.approximation.recompression import MOST_RANKS, recompress_core, recompression_bytes
 from gramian.data.source import ArraySource, RowSource
 from gramian.engine import Engine
@@ -26,8 +26,6 @@ from gramian.kernels.base import Kernel
 from gramian.landmarks import Landmarks
 from gramian.partition import Partition, fit_partition
 
-#: Numbers a row where nothing says how large the factorization may be.
-DEFAULT_RANK = 100
 #: Landmarks per rank in trials: their order is the same as with more, at a fraction of the time.
 TRIAL_OVERSAMPLING = 3.0
 
@@ -64,7 +62,7 @@ class BlockBasisBuilder(Builder):
         """Choose what was left open, by trials on a sample."""
         n = source.shape[0]
         trials = Trials.on(source, self._trial(kernel, np.dtype(dtype), engine), rng, engine)
-        size = self._size(n, np.dtype(dtype).itemsize)
+        size = asked_size(n, np.dtype(dtype).itemsize, self.rank, self.n_blocks, self.memory_budget)
         if self.tol is not None:
             count, size = self._for_tolerance(trials, size, n)
         else:
@@ -88,22 +86,6 @@ class BlockBasisBuilder(Builder):
                 round(size.limit),
             )
         return count, size
-
-    def _size(self, n: int, itemsize: int) -> Size:
-        if self.memory_budget is not None:
-            # Row numbers of the blocks are kept beside the numbers.
-            order = np.dtype(np.intp).itemsize * n
-            if self.memory_budget <= order + n * itemsize:
-                raise BudgetError(
-                    f"memory_budget={format_bytes(self.memory_budget)} does not hold one column for {n} rows "
-                    f"and their order: at least {format_bytes(order + (n + 16) * itemsize)} is needed.",
-                    order + (n + 16) * itemsize,
-                )
-            return Size(float(self.memory_budget - order), itemsize, 8.0)
-        rank = DEFAULT_RANK if self.rank is None else self.rank
-        if rank > n:
-            raise InputError(f"rank={rank} is larger than the {n} rows. Give a rank of at most {n}.")
-        return Size(float(n * rank)) if self.n_blocks is None else Size.of_equal_ranks(n, rank, self.n_blocks)
 
     def _trial(self, kernel: Kernel, dtype: np.dtype[Any], engine: Engine) -> Any:
         def build(

@@ -7,7 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gramian._budget import format_bytes
 from gramian._typing import Float64Array, IntArray
+from gramian.exceptions import BudgetError, InputError
+
+#: Numbers a row where nothing says how large a factorization may be.
+DEFAULT_RANK = 100
 
 
 @dataclass(frozen=True)
@@ -54,3 +59,27 @@ class Size:
             total += 1
             ranks[s] += 1
             front[s] = gains[s][ranks[s]] if ranks[s] < len(gains[s]) else -1.0
+
+
+def asked_size(
+    n: int, itemsize: int, rank: int | None, n_blocks: int | None, memory_budget: int | None
+) -> Size:
+    """Return the size that is asked for: bytes of a budget, or the numbers of a rank for n rows.
+
+    ``rank`` with ``n_blocks`` stands for n·rank + (rank·n_blocks)² numbers, without it for n·rank; it is
+    100 where neither it nor a budget is given.
+    """
+    if memory_budget is not None:
+        # Row numbers of the blocks are kept beside the numbers.
+        order = np.dtype(np.intp).itemsize * n
+        if memory_budget <= order + n * itemsize:
+            raise BudgetError(
+                f"memory_budget={format_bytes(memory_budget)} does not hold one column for {n} rows "
+                f"and their order: at least {format_bytes(order + (n + 16) * itemsize)} is needed.",
+                order + (n + 16) * itemsize,
+            )
+        return Size(float(memory_budget - order), itemsize, 8.0)
+    rank = DEFAULT_RANK if rank is None else rank
+    if rank > n:
+        raise InputError(f"rank={rank} is larger than the {n} rows. Give a rank of at most {n}.")
+    return Size(float(n * rank)) if n_blocks is None else Size.of_equal_ranks(n, rank, n_blocks)
