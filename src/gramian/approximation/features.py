@@ -71,10 +71,9 @@ class FeatureMap:
         """Return the path features of a unit's rows, shape (rows, widest path).
 
         Row i holds its ancestors' features from the root down, then its leaf's; the columns past its
-        own path are not set.
+        own path are zero.
         """
-        width = max(self.path_ranks)
-        features = np.empty((len(unit.rows), width), self.dtype)
+        features = np.zeros((len(unit.rows), max(self.path_ranks)), self.dtype)
         for segments in unit.levels:
             for segment in segments:
                 basis = self.nodes[segment.node]

@@ -64,7 +64,7 @@ def block_row_grams(
 
     def strip(s: int) -> list[tuple[int, Float64Array]]:
         found = []
-        own = grams[s].copy()
+        own = np.zeros_like(grams[s])
         for t in range(s, len(points)):
             block = kernel(points[s], points[t], dtype=np.float64, n_jobs=1)
             S = vectors[s].T @ block @ vectors[t]

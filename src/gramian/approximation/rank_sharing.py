@@ -81,5 +81,5 @@ def asked_size(
         return Size(float(memory_budget - order), itemsize, 8.0)
     rank = DEFAULT_RANK if rank is None else rank
     if rank > n:
-        raise InputError(f"rank={rank} is larger than the {n} rows. Give a rank of at most {n}.")
+        raise InputError(f"rank={rank} is larger than n_samples = {n}. Give a rank of at most {n}.")
     return Size(float(n * rank)) if n_blocks is None else Size.of_equal_ranks(n, rank, n_blocks)

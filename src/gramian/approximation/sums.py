@@ -86,7 +86,6 @@ def _unit_sums(
         root = np.sqrt(weights[unit.rows]).astype(F.dtype)[:, None]
         Y = Y * root
         for segment in chain.from_iterable(unit.levels):
-            # Only what is set: the columns past a row's own path hold anything.
             start = forest.path_rank(segment.node)
             F[segment.rows, start : start + forest.ranks[segment.node]] *= root[segment.rows]
     done = []

@@ -1,0 +1,210 @@
+"""Block basis factorization by recompression: sizes kept, near the ideal, chosen blocks, tolerances."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+import scipy.linalg as la
+from approximation_market import GAMMA, gram
+from market_block_basis import MARKET, block_basis
+from sklearn.base import clone
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import gramian as gm
+from gramian.approximation.rank_sharing import Size
+from gramian.approximation.recompression import MOST_RANKS
+
+EVERY = pytest.mark.parametrize("case", MARKET.values(), ids=MARKET.keys())
+
+
+@pytest.fixture(scope="module")
+def rows():
+    rng = np.random.default_rng(4)
+    return rng.random((260, 3)), rng.random((70, 3))
+
+
+def error(fitted, K):
+    return np.linalg.norm(K - fitted.operator_.to_dense()) / np.linalg.norm(K)
+
+
+def numbers(fitted):
+    return sum(block.size for block in fitted.operator_.levels[0].blocks) + fitted.rank_**2
+
+
+@EVERY
+def test_operator_and_features_equal_the_oracle(case, rows):
+    X, new = rows
+    fitted = clone(case.estimator).fit(X)
+    fitted.training_rows = X
+    expected = case.oracle(fitted, X, X)
+    np.testing.assert_allclose(fitted.operator_.to_dense(), expected, atol=1e-7)
+    F, G = fitted.transform(X), fitted.transform(new)
+    np.testing.assert_allclose(F @ F.T, expected, atol=1e-7)
+    np.testing.assert_allclose(G @ F.T, case.oracle(fitted, new, X), atol=1e-7)
+
+
+@EVERY
+def test_positive_semidefinite_and_any_threads(case, rows):
+    X, _ = rows
+    fitted = clone(case.estimator).set_params(n_jobs=1).fit(X)
+    dense = fitted.operator_.to_dense()
+    assert np.linalg.eigvalsh(dense)[0] > -1e-9
+    again = clone(case.estimator).set_params(n_jobs=3).fit(X).operator_.to_dense()
+    np.testing.assert_array_equal(dense, again)
+    kept = pickle.loads(pickle.dumps(fitted))
+    np.testing.assert_array_equal(kept.transform(X[:9]), fitted.transform(X[:9]))
+
+
+@EVERY
+def test_float32_tiles_agree(case, rows):
+    X, _ = rows
+    wide = clone(case.estimator).fit(X)
+    narrow = clone(case.estimator).set_params(tile_dtype="float32").fit(X)
+    # Half the bytes a number: a budget then holds twice as many.
+    if case.estimator.get_params().get("memory_budget") in (None, "2GB"):
+        gap = np.linalg.norm(wide.operator_.to_dense() - narrow.operator_.to_dense())
+        assert gap < 1e-3 * np.linalg.norm(gram(X, X))
+    assert narrow.transform(X).dtype == np.float32
+
+
+def test_error_falls_with_rank_to_nothing(rows):
+    X, _ = rows
+    K = gram(X, X)
+    errors = [error(block_basis(rank=rank, n_blocks=3).fit(X), K) for rank in (3, 8, 20, 80)]
+    assert errors[0] > errors[1] > errors[2] > errors[3]
+    assert errors[3] < 1e-6
+
+
+@pytest.mark.parametrize("gamma", [0.3, 3.0, 30.0])
+@pytest.mark.parametrize("n_blocks", [1, 6])
+def test_near_the_ideal_factorization(gamma, n_blocks):
+    """Exact eigenvectors of every block row, exact core, the same size: at most a tenth better."""
+    X = np.random.default_rng(1).random((900, 4))
+    fitted = block_basis(rank=12, n_blocks=n_blocks, gamma=gamma, oversampling=8.0).fit(X)
+    K = gram(X, X, gamma)
+    labels = fitted.features_.partition.route(X)
+    members = [np.flatnonzero(labels == s) for s in range(n_blocks)]
+    pairs = [la.eigh(K[mine] @ K[mine].T) for mine in members]
+    size = Size.of_equal_ranks(900, 12, n_blocks)
+    ranks = size.share([w[::-1] for w, _ in pairs], np.asarray([len(m) for m in members], float))
+    U = np.zeros((900, ranks.sum()))
+    for mine, (_, P), r, end in zip(members, pairs, ranks, np.cumsum(ranks)):
+        U[mine, end - r : end] = P[:, ::-1][:, :r]
+    best = np.linalg.norm(K - U @ (U.T @ K @ U) @ U.T) / np.linalg.norm(K)
+    assert numbers(fitted) <= size.limit
+    assert error(fitted, K) < 1.1 * best
+
+
+def test_size_is_kept_and_used(rows):
+    X, _ = rows
+    for budget in (20_000, 60_000, "100kB"):
+        for dtype in ("float32", "float64"):
+            fitted = block_basis(rank=None, n_blocks=None, memory_budget=budget, tile_dtype=dtype).fit(X)
+            limit = 100_000 if budget == "100kB" else budget
+            assert 0.8 * limit < fitted.nbytes_ <= limit
+    plain = block_basis(rank=30, n_blocks=None).fit(X)
+    assert 0.9 * 30 * 260 < numbers(plain) <= 30 * 260
+
+
+def test_smooth_kernels_get_one_block_and_rough_ones_more():
+    rng = np.random.default_rng(0)
+    X = np.concatenate([rng.normal(c, 0.3, (150, 2)) for c in rng.uniform(-9, 9, (12, 2))])
+    smooth = block_basis(rank=20, n_blocks=None, gamma=1e-3).fit(X)
+    rough = block_basis(rank=20, n_blocks=None, gamma=3.0).fit(X)
+    assert smooth.operator_.n_blocks <= 2
+    assert rough.operator_.n_blocks >= 6
+    assert smooth.plan_.builder.trial_error == pytest.approx(error(smooth, gram(X, X, 1e-3)), rel=0.5)
+    assert rough.plan_.builder.trial_error == pytest.approx(error(rough, gram(X, X, 3.0)), rel=0.3)
+
+
+@pytest.mark.parametrize("tol", [0.1, 0.01, 0.001])
+def test_tolerance_is_reached_without_waste(tol):
+    X = np.random.default_rng(2).random((700, 3))
+    fitted = block_basis(rank=None, n_blocks=None, tol=tol).fit(X)
+    assert 0.5 * tol < error(fitted, gram(X, X)) < 1.1 * tol
+
+
+def test_ranks_are_shared_by_gain_per_byte():
+    size = Size(100.0)
+    ranks = size.share([np.array([9.0, 1.0, 0.1]), np.array([9.0, 5.0])], np.array([10.0, 20.0]))
+    # Costs 10 + 1, 20 + 3, 20 + 5, 10 + 7 and, of the last 24, 10 + 9.
+    np.testing.assert_array_equal(ranks, [3, 2])
+    np.testing.assert_array_equal(Size(5.0).share([np.ones(3)], np.array([10.0])), [0])
+    np.testing.assert_array_equal(Size(1e9).share([np.ones(3), np.zeros(0)], np.ones(2)), [3, 0])
+    assert Size.of_equal_ranks(1000, 20, 7).equal_rank(1000, 7) == pytest.approx(20.0)
+
+
+def test_uneven_blocks_get_uneven_ranks():
+    rng = np.random.default_rng(3)
+    X = np.concatenate([rng.normal(0, 0.02, (300, 3)), rng.normal(6, 1.0, (300, 3))])
+    ranks = block_basis(rank=12, n_blocks=2, gamma=1.0).fit(X).features_.forest.ranks
+    assert max(ranks) > 2 * min(ranks)
+    assert max(ranks) <= MOST_RANKS * 12
+
+
+def test_ridge_on_it_equals_ridge_on_its_features(rows):
+    X, new = rows
+    y = np.sin(4 * X[:, 0]) + X[:, 1]
+    a = block_basis(rank=25, gamma=None)
+    model = gm.KernelRidge(0.1, gamma=GAMMA, approximation=a, random_state=1, tile_dtype="float64").fit(X, y)
+    F = clone(a).set_params(gamma=GAMMA).fit(X)
+    A, B = F.transform(X), F.transform(new)
+    dense = B @ np.linalg.solve(A.T @ A + 0.1 * np.eye(A.shape[1]), A.T @ y)
+    # The streams differ by what the probe of the ridge has drawn.
+    assert np.linalg.norm(model.predict(new) - dense) < 0.02 * np.linalg.norm(dense)
+    named = gm.KernelRidge(0.1, gamma=GAMMA, approximation="bbf", random_state=1).fit(X, y)
+    assert named.plan_.method == "bbf"
+    assert named.score(X, y) > 0.9
+
+
+def test_a_budget_of_its_own_keeps_its_meaning_in_a_ridge(rows):
+    X, _ = rows
+    a = gm.BlockBasis(memory_budget=30_000, n_blocks=3)
+    model = gm.KernelRidge(gamma=GAMMA, approximation=a, random_state=0).fit(X, X[:, 0])
+    assert model.plan_.builder.memory_budget == 30_000
+    assert model.plan_.memory_budget == 1_000_000_000
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"rank": 10, "tol": 0.1}, r"rank=10 and tol=0\.1 both say how large"),
+        ({"rank": 10, "memory_budget": "1MB"}, "rank=10 and memory_budget='1MB' both say how large"),
+        ({"rank": 300}, "rank=300 is larger than n_samples = 260. Give a rank of at most 260"),
+        ({"rank": 0}, "rank=0 must be a whole number of at least 1"),
+        ({"rank": None, "tol": -1.0}, r"tol=-1\.0 must be a positive, finite number"),
+        ({"oversampling": 0.5}, "oversampling=0.5 must be at least 1"),
+        ({"rank": None, "memory_budget": 2_000}, "does not hold one column for 260 rows"),
+        (
+            {"rank": None, "n_blocks": None, "tol": 1e-4, "memory_budget": 15_000},
+            r"tol=0\.0001 cannot be reached within .*: the best that fits, \d+ blocks?, has a relative error",
+        ),
+        (
+            {"rank": None, "n_blocks": None, "tol": 1e-3, "gamma": 1e6},
+            r"tol=0\.001 cannot be reached within .* Raise tol\.",
+        ),
+        ({"working_memory": "10kB"}, "working_memory=10 kB is too small for n_blocks=4, rank=8"),
+    ],
+)
+def test_bad_input(rows, parameters, message):
+    with pytest.raises((gm.InputError, gm.BudgetError), match=message):
+        block_basis(**parameters).fit(rows[0])
+
+
+def test_duplicates_and_few_rows():
+    X = np.repeat(np.random.default_rng(0).random((5, 2)), 40, axis=0)
+    fitted = block_basis(rank=10, n_blocks=2).fit(X)
+    assert error(fitted, gram(X, X)) < 1e-7
+    assert fitted.rank_ <= 5
+    alone = gm.BlockBasis(random_state=0, rank=1).fit(X[:1])
+    assert alone.operator_.shape == (1, 1)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
+@parametrize_with_checks(
+    [gm.BlockBasis(rank=5, n_blocks=2), gm.MEKA(rank=4, n_blocks=2, core="recompressed")]
+)
+def test_sklearn_checks(estimator, check):
+    check(estimator)
