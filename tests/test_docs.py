@@ -13,6 +13,7 @@ import pytest
 
 from gramian import MEKA, MultiResolution
 from gramian.approximation import auto
+from gramian.approximation.meka import MEKABuilder
 from gramian.kernels import KERNEL_NAMES
 
 ROOT = Path(__file__).parents[1]
@@ -160,7 +161,9 @@ def test_choosing_has_the_defaults():
     for kind, names in ((MultiResolution, ("root_rank", "rank", "n_blocks")), (MEKA, ("rank", "n_blocks"))):
         sizes = ", ".join(f"{name}={getattr(kind(), name)}" for name in names)
         assert f"`{kind.__name__}` has `{sizes}`" in " ".join(text.split())
-    assert f"{MEKA().oversampling} for `MEKA`, {MultiResolution().oversampling} for `MultiResolution`" in text
+    assert MEKA().oversampling is None
+    sampled = MEKABuilder().landmarks_per_block / MEKABuilder().rank
+    assert f"{sampled} for `MEKA`, {MultiResolution().oversampling} for `MultiResolution`" in text
 
 
 def test_layers_are_those_of_the_contract():

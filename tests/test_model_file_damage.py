@@ -115,7 +115,7 @@ EDITS: dict[str, tuple[Any, str]] = {
     ),
     "other builder": (
         lambda m, h: h["estimator"]["state"]["plan"]["builder"].update({"class": "os.system"}),
-        "the class 'os.system' is not one of MEKABuilder",
+        "the class 'os.system' is not one of BlockBasisBuilder",
     ),
     "other partition": (
         lambda m, h: h["estimator"]["state"]["predictor"].update(partition="x"),
