@@ -1,0 +1,194 @@
+r"""Spectral measures of stationary kernels, and draws from them.
+
+By Bochner's theorem k(x, z) = κ(x − z) = κ(0) E cos(w·(x − z)) for w drawn from a probability measure. Every
+radial family here is a scale mixture of Gaussians, so that w = √s·g/ℓ with g standard normal and s > 0 drawn
+from the family's mixing law: one table gives all of them. The Laplacian, a product over the features, has a
+mixing variable of its own for each. The measures follow the kernels' algebra: a factor scales, a sum joins
+the draws, a product adds their frequencies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.special as special
+from scipy.stats import qmc
+
+from gramian._random import children
+from gramian._typing import Float64Array, IntArray
+from gramian.exceptions import InputError, did_you_mean
+from gramian.kernels.base import Kernel, Product, Scaled, Sum, lengthscale_array
+from gramian.kernels.families import Cauchy, Exponential, Gaussian, Laplacian, Matern, RationalQuadratic
+
+#: Ways to draw: independent; directions orthogonal by groups of d; a scrambled Sobol sequence.
+DRAWS = ("iid", "orthogonal", "qmc")
+#: Families with a spectral measure here; sums, products and positive multiples of them have one too.
+STATIONARY = (Gaussian, Laplacian, Exponential, Matern, RationalQuadratic, Cauchy)
+#: Bits of a coordinate of the Sobol sequence.
+SOBOL_BITS = 30
+
+Quantile = Callable[[Float64Array], Float64Array]
+
+
+@dataclass(frozen=True)
+class SpectralDraws:
+    """Frequencies w_j, shape (draws, features), and weights a_j with Σ_j a_j cos(w_j·(x − z)) ≈ k(x, z).
+
+    The sum of the weights is k(x, x); they are equal but for sums of kernels.
+    """
+
+    frequencies: Float64Array
+    weights: Float64Array
+
+
+def spectral_draws(
+    kernel: Kernel, n_draws: int, n_features: int, rng: np.random.Generator, kind: str = "iid"
+) -> SpectralDraws:
+    r"""Draw frequencies from a kernel's spectral measure.
+
+    kernel : Gaussian, Laplacian, Exponential, Matern, RationalQuadratic or Cauchy, or sums, products and
+        positive multiples of these.
+    kind : ``"iid"`` (Rahimi and Recht 2007); ``"orthogonal"``, where g runs through the rows of random
+        orthogonal matrices times independent lengths of the law χ_d (Yu et al. 2016), and the mixing variable
+        is drawn once in each of n_draws equal parts of its law; ``"qmc"``, a scrambled
+        Sobol sequence through the inverse distribution functions (Avron et al. 2016). Every w_j has the
+        measure's own law in each, so that the sum above is unbiased.
+
+    A sum shares the draws out in proportion to k(x, x) of its terms, at least one to each; a product adds
+    the draws of its factors, paired at random. Time O(n_draws·d), for orthogonal draws times min(n_draws, d).
+
+    Raises :class:`InputError` for other kernels, which name no measure, for more terms than draws, and for a
+    Sobol sequence of more than 21,201 coordinates.
+
+    >>> draws = spectral_draws(Gaussian(2.0), 1000, 3, np.random.default_rng(0), "orthogonal")
+    >>> draws.frequencies.shape, bool(abs(draws.frequencies.std() - 0.5) < 0.02)
+    ((1000, 3), True)
+    """
+    if kind not in DRAWS:
+        raise InputError(
+            f"draws={kind!r} is unknown. Choose one of {', '.join(DRAWS)}." + did_you_mean(kind, DRAWS)
+        )
+    terms = spectral_terms(kernel)
+    if len(terms) > n_draws:
+        raise InputError(
+            f"{n_draws} frequencies cannot be shared out over the {len(terms)} terms of {kernel!r}. Raise "
+            "rank, so that each term has one."
+        )
+    factors = np.array([factor for factor, _ in terms])
+    counts = share_out(n_draws, factors)
+    frequencies = np.zeros((n_draws, n_features))
+    ends = np.cumsum(counts)
+    for (_, families), start, stop in zip(terms, ends - counts, ends, strict=True):
+        rows = frequencies[start:stop]
+        for family in families:
+            # At random, for draws of one family are spread out in an order of their own.
+            pair = rng.permutation(len(rows)) if len(families) > 1 else slice(None)
+            rows += _family(family, len(rows), n_features, rng, kind)[pair]
+    return SpectralDraws(frequencies, np.repeat(factors / counts, counts))
+
+
+def spectral_terms(kernel: Kernel) -> list[tuple[float, tuple[Kernel, ...]]]:
+    """Write a kernel as Σ factor · (product of families), brackets expanded; refuse other kernels."""
+    if isinstance(kernel, Scaled):
+        return [(kernel.factor * factor, own) for factor, own in spectral_terms(kernel.kernel)]
+    if isinstance(kernel, Sum):
+        return spectral_terms(kernel.left) + spectral_terms(kernel.right)
+    if isinstance(kernel, Product):
+        left, right = spectral_terms(kernel.left), spectral_terms(kernel.right)
+        return [(f * g, (*own, *other)) for f, own in left for g, other in right]
+    if isinstance(kernel, STATIONARY):
+        return [(1.0, (kernel,))]
+    names = ", ".join(family.__name__ for family in STATIONARY)
+    raise InputError(
+        f"{kernel!r} has no spectral measure here, which random Fourier features draw from. Give one of "
+        f"{names}, or sums, products and positive multiples of these; take TensorSketch or "
+        "RandomMaclaurin for a polynomial kernel, Nystrom for any other."
+    )
+
+
+def _family(kernel: Kernel, n: int, d: int, rng: np.random.Generator, kind: str) -> Float64Array:
+    quantile, separable = mixing(kernel), isinstance(kernel, Laplacian)
+    if separable and kind != "orthogonal":
+        # The Cauchy law at once: half the coordinates for a Sobol sequence to spread over.
+        uniforms = _sobol(n, d, rng) if kind == "qmc" else rng.random((n, d))
+        rows = np.tan(np.pi * (uniforms - 0.5))
+    else:
+        own = 0 if quantile is None else d if separable else 1
+        rows, uniforms = _standard(n, d, own, rng, kind)
+        if quantile is not None:
+            rows *= np.sqrt(quantile(uniforms))
+    rows /= lengthscale_array(kernel.lengthscale, d)  # type: ignore[attr-defined]
+    return rows
+
+
+def mixing(kernel: Kernel) -> Quantile | None:
+    """Return the quantile function of s where w = √s·g/ℓ; None where s = 1.
+
+    Matérn: s = ν/Gamma(ν), which makes w Student's t with 2ν degrees of freedom; Exponential, and each
+    feature of the Laplacian: ν = 1/2, the Cauchy law. RationalQuadratic: s = Gamma(shape)/shape; Cauchy:
+    2·Gamma(1).
+    """
+    if isinstance(kernel, Matern | Exponential | Laplacian):
+        nu = kernel.nu if isinstance(kernel, Matern) else 0.5
+        return lambda u: nu / special.gammaincinv(nu, u)
+    if isinstance(kernel, RationalQuadratic):
+        shape = kernel.shape
+        return lambda u: special.gammaincinv(shape, u) / shape
+    if isinstance(kernel, Cauchy):
+        return lambda u: 2.0 * special.gammaincinv(1.0, u)
+    return None
+
+
+def _standard(
+    n: int, d: int, own: int, rng: np.random.Generator, kind: str
+) -> tuple[Float64Array, Float64Array]:
+    """Return normal rows (n, d), and ``own`` uniform numbers in (0, 1) for each draw's mixing."""
+    if kind == "qmc":
+        points = _sobol(n, d + own, rng)
+        return special.ndtri(points[:, :d]), points[:, d:]
+    if kind == "iid":
+        return rng.standard_normal((n, d)), 1.0 - rng.random((n, own))
+    return orthogonal_normals(n, d, rng), stratified(n, own, rng)
+
+
+def stratified(n: int, columns: int, rng: np.random.Generator) -> Float64Array:
+    """Return uniform numbers in (0, 1]: in each column one in each of n equal intervals, in random order."""
+    cells = rng.permuted(np.tile(np.arange(n)[:, None], (1, columns)), axis=0)
+    return (cells + 1.0 - rng.random((n, columns))) / n
+
+
+def orthogonal_normals(n: int, d: int, rng: np.random.Generator) -> Float64Array:
+    """Return n standard normal rows, orthogonal within each group of d consecutive ones.
+
+    Rows of Haar's orthogonal matrices times independent lengths of the law χ_d. Source: Yu et al. 2016.
+    """
+    starts = range(0, n, d)
+    rows = np.empty((n, d))
+    for start, stream in zip(starts, children(rng, len(starts)), strict=True):
+        count = min(d, n - start)
+        q, r = np.linalg.qr(stream.standard_normal((d, count)))
+        # With the signs of R's diagonal the law of Q is Haar's.
+        rows[start : start + count] = (q * np.copysign(1.0, r.diagonal())).T
+    return rows * np.sqrt(rng.chisquare(d, (n, 1)))
+
+
+def _sobol(n: int, coordinates: int, rng: np.random.Generator) -> Float64Array:
+    if coordinates > qmc.Sobol.MAXDIM:
+        raise InputError(
+            f"draws='qmc' needs {coordinates} coordinates, but the Sobol sequence has {qmc.Sobol.MAXDIM}. "
+            "Use draws='orthogonal'."
+        )
+    sequence = qmc.Sobol(coordinates, bits=SOBOL_BITS, seed=rng)
+    points = sequence.random_base2(int(n - 1).bit_length())[:n]
+    # From the edge of its cell to the middle, so that 0 does not become an infinite frequency.
+    return points + 0.5**SOBOL_BITS / 2
+
+
+def share_out(total: int, weights: Float64Array) -> IntArray:
+    """Return whole numbers of at least 1 that sum to ``total``, as near to the weights' shares as can be."""
+    shares = (total - len(weights)) * weights / weights.sum()
+    counts = np.floor(shares).astype(np.intp)
+    counts[np.argsort(counts - shares, kind="stable")[: total - len(weights) - counts.sum()]] += 1
+    return counts + 1
