@@ -208,3 +208,27 @@ def test_duplicates_and_few_rows():
 )
 def test_sklearn_checks(estimator, check):
     check(estimator)
+
+
+@pytest.mark.parametrize("gamma", [20.0, 500.0])
+def test_a_stored_diagonal_beats_both_the_factors_and_the_diagonal_alone(gamma):
+    X = np.random.default_rng(0).random((700, 4))
+    K = gram(X, X, gamma)
+    sizes = {"gamma": gamma, "memory_budget": 700 * 40 * 8, "random_state": 0}
+    plain = gm.BlockBasis(**sizes).fit(X)
+    stored = gm.BlockBasis(**sizes, diagonal=True).fit(X)
+    assert stored.nbytes_ <= 700 * 40 * 8
+    alone = np.linalg.norm(K - np.eye(700)) / np.linalg.norm(K)
+    assert error(stored, K) < 0.9 * min(error(plain, K), alone)
+    np.testing.assert_allclose(stored.operator_.diagonal(), 1.0, atol=1e-12)
+    np.testing.assert_allclose(stored.relative_error(X), error(stored, K), rtol=1e-6)
+
+
+def test_a_stored_diagonal_solves_like_the_dense_matrix(rows):
+    X, _ = rows
+    fitted = gm.BlockBasis(gamma=GAMMA, rank=20, diagonal=True, random_state=0).fit(X)
+    dense = fitted.operator_.to_dense()
+    assert np.linalg.eigvalsh(dense)[0] > -1e-9
+    y = np.sin(np.arange(len(X)))
+    expected = np.linalg.solve(dense + 0.1 * np.eye(len(X)), y)
+    np.testing.assert_allclose(fitted.operator_.solve(y, alpha=0.1), expected, atol=1e-8)

@@ -11,11 +11,13 @@ from gramian._typing import Float64Array, IntArray
 from gramian.approximation.features import FeatureMap
 from gramian.approximation.projection_core import block_row_grams, landmark_core
 from gramian.approximation.rank_sharing import Size
+from gramian.approximation.storage import exact_diagonal
 from gramian.approximation.sums import accumulate
 from gramian.data.source import RowSource, row_blocks
 from gramian.engine import Engine
 from gramian.routing import Partition
 from gramian.solvers.arrowhead import Forest
+from gramian.solvers.core import CoupledCore
 
 #: A block's rank at most, as a multiple of the mean rank.
 MOST_RANKS = 4
@@ -57,6 +59,29 @@ def recompress_root(
         nodes=(replace(smaller, dropped=root.dropped + float(values[keep:].sum())),),
         forest=Forest.from_levels([[keep]], []),
     )
+
+
+def leave_diagonal(features: FeatureMap, source: RowSource, *, chunk_rows: int) -> FeatureMap:
+    r"""Return K̃ shrunk to what it explains beside a stored diagonal D = diag(K − K̃).
+
+    A low rank alone fits each diagonal entry of K as well as it can, at the cost of the entries beside it.
+    With D stored that is D's part: the eigenvalues λ of the core (the bases are orthonormal) become
+    max(λ − σ², 0) with the mean σ² = tr(K − K̃)/(n − R) of those left out, as in probabilistic principal
+    components (Tipping and Bishop 1999, equation 8). Time O(n + R³), memory O(R²).
+    """
+    core = features.core
+    assert core is not None
+    n = source.shape[0]
+    if n <= features.rank:
+        return features
+    trace = sum(
+        float(exact_diagonal(features.kernel, rows).sum()) for _, rows in row_blocks(source, chunk_rows)
+    )
+    values, vectors = descending_eigh(core.to_dense())
+    left = max(0.0, trace - float(values.sum())) / (n - features.rank)
+    shrunk = np.maximum(values - left, 0.0)
+    matrix = (vectors * shrunk) @ vectors.T
+    return replace(features, core=CoupledCore(0.5 * (matrix + matrix.T), core.ranks, psd=True))
 
 
 def recompression_bytes(n_blocks: int, landmarks: int) -> int:
