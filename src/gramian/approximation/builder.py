@@ -78,6 +78,15 @@ class Builder(ABC):
         """Bytes that building takes beside sample, landmarks, vectors and core: sketches, factors."""
         return 0
 
+    @property
+    def map_columns(self) -> int:
+        """Numbers that an explicit feature map computes for a row; 0 where bases have landmarks."""
+        return 0
+
+    def map_bytes(self, n_features: int, itemsize: int) -> int:
+        """Bytes of an explicit feature map, and of drawing it."""
+        return 0
+
     @abstractmethod
     def assemble(
         self,

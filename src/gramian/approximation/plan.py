@@ -231,6 +231,7 @@ def _bytes(
     bases = (
         points * min(each, d) * (width + 16) + s.m0 * s.r0 * item + blocks * (s.m * s.r + s.path * s.r) * item
     )
+    bases += builder.map_bytes(d, item)
     eigen = max(s.m0**2, threads * (s.m * s.m + 2 * s.m * s.path)) * 8 * 4
     eigen += 10 * max(s.m0, threads * s.m) * held * 2 * item + TILE_BYTES
     eigen += builder.working_bytes(n, held, item)
@@ -275,7 +276,8 @@ def _seconds(builder: Builder, work: Workload, item: int, threads: int, sample: 
     spectral = EIGH_FACTOR * (s.m0**3 + blocks * s.m**3) + 4 * blocks * s.m**2 * s.path
     cluster = 15 * 2 * min(sample, SAMPLE_ROWS) * s.leaves * d
     local = levels * s.m
-    per_row = 2 * d * (s.leaves + s.m0 + local) + 2 * s.m0 * s.r0 + 2 * levels * (s.m * s.r + s.r * s.path)
+    computed = s.m0 + local + builder.map_columns
+    per_row = 2 * d * (s.leaves + computed) + 2 * s.m0 * s.r0 + 2 * levels * (s.m * s.r + s.r * s.path)
     gram = s.path**2 + 2 * s.r * s.path + s.r**2 + 2 * p * (s.path + s.r)
     if not builder.coupled:
         solve = s.path**3 / 3 + blocks * (s.r**3 / 3 + s.r**2 * s.path + s.path**2 * s.r)
@@ -287,7 +289,7 @@ def _seconds(builder: Builder, work: Workload, item: int, threads: int, sample: 
     return {
         "sample": cluster / gemm + 1e-3,
         "bases": lloyd / gemm + (spectral + core) / gemm64,
-        "sums": n * ((per_row + gram) / gemm + (s.m0 + local) / exp),
+        "sums": n * ((per_row + gram) / gemm + computed / exp),
         "solve": solve / gemm64,
         "fold": s.leaves * 2 * p * (s.m0**2 + s.m * s.r) / gemm64,
     }
