@@ -17,7 +17,7 @@ import scipy.special as special
 from scipy.stats import qmc
 
 from gramian._random import children
-from gramian._typing import Float64Array, IntArray
+from gramian._typing import Float64Array, FloatArray, IntArray
 from gramian.exceptions import InputError, did_you_mean
 from gramian.kernels.base import Kernel, Product, Scaled, Sum, lengthscale_array
 from gramian.kernels.families import Cauchy, Exponential, Gaussian, Laplacian, Matern, RationalQuadratic
@@ -29,7 +29,7 @@ STATIONARY = (Gaussian, Laplacian, Exponential, Matern, RationalQuadratic, Cauch
 #: Bits of a coordinate of the Sobol sequence.
 SOBOL_BITS = 30
 
-Quantile = Callable[[Float64Array], Float64Array]
+Quantile = Callable[[Float64Array], FloatArray]
 
 
 @dataclass(frozen=True)
