@@ -6,11 +6,12 @@ from typing import Any
 
 from gramian.approximation.fastfood import FastfoodBuilder
 from gramian.approximation.random_fourier import FORMS, draws_of
-from gramian.estimators.approximation import Approximation, one_of
+from gramian.estimators.approximation import one_of
 from gramian.estimators.base import whole_number
+from gramian.estimators.explicit import ExplicitMap
 
 
-class Fastfood(Approximation):
+class Fastfood(ExplicitMap):
     r"""Fastfood: random Fourier features in time O(rank·log d) a row, by Hadamard transforms.
 
     The frequencies are rows of S H G Π H B/ℓ: signs B, permutation Π, normal diagonal G, lengths S of the

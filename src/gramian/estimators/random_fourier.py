@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from gramian.approximation.random_fourier import FORMS, RandomFourierBuilder, draws_of
-from gramian.estimators.approximation import Approximation, one_of
+from gramian.estimators.approximation import one_of
 from gramian.estimators.base import whole_number
+from gramian.estimators.explicit import ExplicitMap
 from gramian.kernels.spectral import DRAWS
 
 
-class RandomFourier(Approximation):
+class RandomFourier(ExplicitMap):
     r"""Random Fourier features: φ(x) = √(2/r)·(sin w_j·x, cos w_j·x), w_j drawn from the kernel's spectrum.
 
     E φ(x)·φ(z) = k(x, z), and φ(x)·φ(x) = k(x, x). The map is drawn before any row is seen: training is one

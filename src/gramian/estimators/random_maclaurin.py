@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from gramian.approximation.random_maclaurin import POWERS, RandomMaclaurinBuilder
-from gramian.estimators.approximation import Approximation, one_of
+from gramian.estimators.approximation import one_of
 from gramian.estimators.base import whole_number
+from gramian.estimators.explicit import ExplicitMap
 
 
-class RandomMaclaurin(Approximation):
+class RandomMaclaurin(ExplicitMap):
     r"""Random Maclaurin features of a dot-product kernel k(x, z) = Σ a_n (x·z/ℓ²)ⁿ with a_n ≥ 0.
 
     φ_i(x) = √c_i · Π_{j ≤ n} (ω_ij·x/ℓ) with random signs ω_ij, n the power that feature i is given to.

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from gramian.approximation.tensor_sketch import TensorSketchBuilder
-from gramian.estimators.approximation import Approximation
 from gramian.estimators.base import whole_number
+from gramian.estimators.explicit import ExplicitMap
 
 
-class TensorSketch(Approximation):
+class TensorSketch(ExplicitMap):
     r"""TensorSketch: the polynomial kernel (x·z/ℓ² + offset)^degree by hashed features.
 
     φ(x) = FFT⁻¹(Π_j FFT(C_j y)), y = (x/ℓ, √offset), is a CountSketch of the d^degree monomials, none of

@@ -15,13 +15,15 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
 from gramian._typing import Array
+from gramian.estimators.explicit import ExplicitMap
 from gramian.estimators.ridge import KernelRidge, KernelRidgeClassifier
 from gramian.estimators.streaming import StreamingRidge
 from gramian.exceptions import InputError, ModelFileError
 from gramian.kernels.spec import kernel_from_spec, kernel_to_spec
 from gramian.model_file.arrays import predictor_from_arrays, predictor_to_arrays
 from gramian.model_file.container import CURE, PLAIN_KINDS, read_container, read_header, write_container
-from gramian.model_file.values import Values
+from gramian.model_file.maps import map_from_arrays, map_to_arrays
+from gramian.model_file.values import EXPLICIT, Values
 from gramian.solvers.solution import Solution, Status
 
 FORMAT, VERSION = "gramian-model", 1
@@ -42,7 +44,8 @@ def save(model: Any, path: str | os.PathLike[str], *, notes: Mapping[str, str] |
 
     Parameters
     ----------
-    model : fitted :class:`KernelRidge` or :class:`KernelRidgeClassifier`, or a scikit-learn ``Pipeline``
+    model : fitted :class:`KernelRidge` or :class:`KernelRidgeClassifier`, or a fitted approximation by random
+        features (whose ``operator_``, of the size of the data, is left out), or a scikit-learn ``Pipeline``
         of a ``StandardScaler`` and one of these
     path : file to write, by custom ``*.gramian``; an existing one is replaced
     notes : texts to keep with the model, which :func:`describe` gives back
@@ -68,7 +71,7 @@ def save(model: Any, path: str | os.PathLike[str], *, notes: Mapping[str, str] |
     True
     """
     scaler, estimator, names = _parts(model)
-    check_is_fitted(estimator, "predictor_")
+    check_is_fitted(estimator, "features_" if isinstance(estimator, ExplicitMap) else "predictor_")
     kept = {} if notes is None else dict(notes)
     if not all(isinstance(text, str) for pair in kept.items() for text in pair):
         raise InputError(f"notes={notes!r} must map texts to texts.")
@@ -135,19 +138,20 @@ def _library_version() -> str:
 # ---- what a model is ---------------------------------------------------------------------------
 
 
-def _parts(model: Any) -> tuple[StandardScaler | None, StreamingRidge, list[str]]:
+def _parts(model: Any) -> tuple[StandardScaler | None, StreamingRidge | ExplicitMap, list[str]]:
     """Return scaler (if any), estimator and the names of the steps."""
     steps = model.steps if isinstance(model, Pipeline) else [("", model)]
     kinds = [type(step) for _, step in steps]
-    if kinds[-1] in _ESTIMATORS.values() and (not kinds[:-1] or kinds[:-1] == [StandardScaler]):
+    savable = kinds[-1] in _ESTIMATORS.values() or issubclass(kinds[-1], ExplicitMap)
+    if savable and (not kinds[:-1] or kinds[:-1] == [StandardScaler]):
         scaler = steps[0][1] if len(steps) == 2 else None
         if scaler is not None or not isinstance(model, Pipeline):
             return scaler, steps[-1][1], [name for name, _ in steps]
     got = " → ".join(kind.__name__ for kind in kinds)
     got = f"a Pipeline of {got}" if isinstance(model, Pipeline) else got
     raise InputError(
-        f"the model is {got}; expected {' or '.join(_ESTIMATORS)}, or a Pipeline of StandardScaler and "
-        "one of these. Save other models with pickle."
+        f"the model is {got}; expected {' or '.join(_ESTIMATORS)}, random features, or a Pipeline of "
+        "StandardScaler and one of these. Save other models with pickle."
     )
 
 
@@ -160,8 +164,20 @@ def _model(header: Mapping[str, Any], values: Values) -> Any:
     return Pipeline([(first, _scaler(stored["scaler"], values)), (last, estimator)])
 
 
-def _estimator_header(model: StreamingRidge, values: Values) -> dict[str, Any]:
+def _estimator_header(model: StreamingRidge | ExplicitMap, values: Values) -> dict[str, Any]:
     kernel = kernel_to_spec(model.kernel_)
+    if isinstance(model, ExplicitMap):
+        own, arrays = map_to_arrays(model.map_, "map")
+        values.arrays.update(arrays)
+        mapped = {
+            "kernel": kernel,
+            "map": own,
+            "n_features": model.n_features_in_,
+            "feature_names": _names(model),
+            "tile_dtype": model.map_.dtype.name,
+            "plan": values.write_plan(model.plan_),
+        }
+        return {"class": type(model).__name__, "params": values.write_params(model), "state": mapped}
     info, arrays = predictor_to_arrays(model.predictor_)
     values.arrays.update(arrays)
     solution = model.solution_
@@ -188,8 +204,23 @@ def _estimator_header(model: StreamingRidge, values: Values) -> dict[str, Any]:
     return {"class": type(model).__name__, "params": values.write_params(model), "state": state}
 
 
-def _estimator(header: Mapping[str, Any], values: Values) -> StreamingRidge:
+def _transformer(header: Mapping[str, Any], values: Values) -> ExplicitMap:
+    state = header["state"]
+    kernel = kernel_from_spec(state["kernel"])
+    columns = map_from_arrays(
+        state["map"], values.arrays, "map", int(state["n_features"]), state["tile_dtype"]
+    )
+    model = values.read_params(EXPLICIT[header["class"]], header["params"])
+    model._set_map(columns, kernel)
+    _set_names(model, state["feature_names"])
+    model.plan_ = values.read_plan(state["plan"])
+    return model
+
+
+def _estimator(header: Mapping[str, Any], values: Values) -> StreamingRidge | ExplicitMap:
     name, state = header["class"], header["state"]
+    if name in EXPLICIT:
+        return _transformer(header, values)
     if name not in _ESTIMATORS:
         raise ModelFileError(
             f"the model is a {name!r}; expected {' or '.join(_ESTIMATORS)}. The file may come from a newer "

@@ -9,16 +9,27 @@ import numpy as np
 import scipy.sparse as sp
 
 from gramian._typing import Array, IntArray, Rows
+from gramian.approximation.explicit import ExplicitColumns
 from gramian.approximation.predictor import Predictor
 from gramian.exceptions import InputError, ModelFileError
 from gramian.kernels import Kernel
+from gramian.kernels.columns import Columns
 from gramian.model_file.container import CURE
+from gramian.model_file.maps import map_from_arrays, map_to_arrays
 from gramian.partition import BisectionPartition, CenterPartition, Partition
 
 
 def predictor_to_arrays(predictor: Predictor) -> tuple[dict[str, Any], dict[str, Array]]:
-    """Return a JSON description and the arrays of a predictor. Memory O(landmarks · (d + outputs))."""
+    """Return a JSON description and the arrays of a predictor. Memory O(landmarks · (d + outputs)).
+
+    A node that is an explicit feature map is described under ``"maps"``, and has no landmarks.
+    """
     info, arrays = _partition_arrays(predictor.partition)
+    maps = {}
+    for node, columns in enumerate(predictor.columns):
+        if isinstance(columns, ExplicitColumns):
+            maps[str(node)], own_arrays = map_to_arrays(columns, f"map_{node}")
+            arrays |= own_arrays
     kinds = [_kind(points) for points in predictor.landmarks]
     distinct = list(dict.fromkeys(kinds))
     for k, (layout, _) in enumerate(distinct):
@@ -39,6 +50,8 @@ def predictor_to_arrays(predictor: Predictor) -> tuple[dict[str, Any], dict[str,
         "n_outputs": predictor.n_outputs,
         "tile_dtype": predictor.dtype.name,
     }
+    if maps:
+        info["maps"] = maps
     return info, arrays
 
 
@@ -65,15 +78,18 @@ def predictor_from_arrays(
         for node, end in zip(nodes, ends):
             part = points[end - size[node] : end]
             landmarks[node] = np.asfortranarray(part) if form["layout"] == "F" else part
+    columns: list[Columns] = [kernel.against(points, dtype) for points in landmarks]
+    for node, stored_map in info.get("maps", {}).items():
+        columns[int(node)] = map_from_arrays(stored_map, arrays, f"map_{node}", n_features, dtype)
+    widths = np.asarray([c.n_columns for c in columns], np.intp)
     n_outputs = int(info["n_outputs"])
     weights = []
     for level, nodes in enumerate(leaf_levels):
-        rows = size[nodes]
+        rows = widths[nodes]
         stored = arrays[f"weights_{level}"]
         _check(f"weights_{level}", stored, (int(rows.sum()), n_outputs))
         weights.append(tuple(np.split(stored, np.cumsum(rows)[:-1])))
-    columns = tuple(kernel.against(points, dtype) for points in landmarks)
-    return Predictor(partition, leaf_levels, tuple(landmarks), columns, tuple(weights), n_outputs)
+    return Predictor(partition, leaf_levels, tuple(landmarks), tuple(columns), tuple(weights), n_outputs)
 
 
 def _kind(points: Rows) -> tuple[str, str]:

@@ -14,6 +14,7 @@ from gramian._typing import Array
 from gramian.approximation.builder import Builder
 from gramian.approximation.plan import Plan
 from gramian.estimators.approximation import Approximation
+from gramian.estimators.explicit import ExplicitMap
 from gramian.estimators.methods import BUILDERS, METHODS
 from gramian.exceptions import InputError, ModelFileError
 from gramian.kernels import Kernel
@@ -22,6 +23,8 @@ from gramian.model_file.container import CURE, PLAIN_KINDS
 
 Made = TypeVar("Made")
 _APPROXIMATIONS = {kind.__name__: kind for kind in METHODS.values()}
+#: Those that a file can hold by themselves: explicit feature maps, which are small whatever n.
+EXPLICIT = {name: kind for name, kind in _APPROXIMATIONS.items() if issubclass(kind, ExplicitMap)}
 _BUILDERS: dict[str, type[Builder]] = {kind.__name__: kind for kind in BUILDERS}
 
 
