@@ -110,7 +110,7 @@ def test_errors():
         select_landmarks(X, 3, "kmean", rng())
     with pytest.raises(InputError, match="landmarks=7 is unknown"):
         check_method(7)
-    with pytest.raises(InputError, match=r"is unknown\. Choose one of kmeans, uniform"):
+    with pytest.raises(InputError, match=r"is unknown\. Choose one of uniform, kmeans"):
         check_method(X)
     for count in (0, -2):
         with pytest.raises(InputError, match=f"{count} landmarks were asked for; a basis needs at least 1"):

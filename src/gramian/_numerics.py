@@ -75,6 +75,11 @@ def rank_cutoff(dtype: Any, *, residual: bool = False, coupled: bool = False) ->
     return (1e6 if residual else 1e3) * u
 
 
+def pivot_floor(diagonal: Float64Array) -> float:
+    """Return the residual diagonal entry at or under which a row lies in the span of the pivots."""
+    return rank_cutoff(np.float64) * float(diagonal.max(initial=0.0))
+
+
 @dataclass(frozen=True, slots=True)
 class Whitening:
     """V with Vᵀ K V = I on the kept directions, and what was dropped."""

@@ -7,31 +7,53 @@ from typing import Any, TypeAlias
 import numpy as np
 import scipy.sparse as sp
 
-from gramian._typing import Array, FloatArray, IntArray, Rows
+from gramian._typing import Array, Float64Array, FloatArray, IntArray, Rows
 from gramian.engine import Engine
 from gramian.exceptions import InputError, did_you_mean
+from gramian.kernels.base import Kernel
+from gramian.leverage import bless, draw, leverage_sample, ridge_leverage_scores
+from gramian.pivoting import pivoted_cholesky, pivoted_qr, rpcholesky
 from gramian.routing import CenterPartition, moved
 
 #: The name of a rule, or the points themselves.
 Landmarks: TypeAlias = "str | Array"
 
-METHODS = ("kmeans", "uniform")
+#: Rules that average rows, and rules that pick rows by what the kernel says of them.
+AVERAGED = ("kmeans", "weighted-kmeans")
+PIVOTED = ("rpcholesky", "cholesky", "pivoted-qr")
+LEVERAGED = ("leverage", "bless")
+METHODS = ("uniform", *AVERAGED, *LEVERAGED, *PIVOTED)
 #: Sampled rows per landmark and Lloyd rounds: more of either changed the error by under 1 %.
 ROWS_PER_LANDMARK, LLOYD_ROUNDS = 10, 4
 
 
 def select_landmarks(
-    rows: Rows, count: int, method: str, rng: np.random.Generator, engine: Engine | None = None
+    rows: Rows,
+    count: int,
+    method: str,
+    rng: np.random.Generator,
+    engine: Engine | None = None,
+    *,
+    kernel: Kernel | None = None,
+    weights: Float64Array | None = None,
 ) -> Rows:
     """Choose ``count`` landmarks from rows; all rows, as they are, where there are not more.
 
-    rows : (n, d), dense or CSR.
-    method : ``"uniform"``, rows drawn without replacement; ``"kmeans"``, centres of four Lloyd rounds on
-        at most ten rows per landmark, started from drawn rows (Zhang, Tsang and Kwok 2008).
+    rows : (n, d), dense or CSR; all rules but ``"uniform"`` look at ten of them per landmark at most.
+    method : what the landmarks are.
+
+        - ``"uniform"``: rows drawn without replacement.
+        - ``"kmeans"``: centres of four Lloyd rounds, started from drawn rows (Zhang, Tsang and Kwok 2008).
+        - ``"weighted-kmeans"``: the same with ``weights`` (n,), by default ridge leverage scores.
+        - ``"leverage"``, ``"bless"``: rows drawn by ridge leverage scores (:mod:`gramian.leverage`).
+        - ``"rpcholesky"``, ``"cholesky"``, ``"pivoted-qr"``: pivots (:mod:`gramian.pivoting`), fewer than
+          ``count`` where fewer rows span the others up to rounding.
+
+    kernel : k, for every rule but the first two.
 
     Returns (count, d): rows of the data in their order and type, or dense centres in the data's float
-    type. Repeated rows may give repeated landmarks. Time O(10 · count² · d) per round,
-    memory O(10 · count · d).
+    type. Repeated rows may give repeated landmarks with ``"uniform"`` and the centres. With m = ``count``
+    and n ≤ 10 m rows: time O(n m d) per round or O(n m (d + m)) by the kernel, memory O(n d) or O(n m).
 
     >>> rows = np.arange(12.0).reshape(6, 2)
     >>> select_landmarks(rows, 2, "uniform", np.random.default_rng(0)).shape
@@ -46,8 +68,44 @@ def select_landmarks(
     if method == "uniform":
         return rows[np.sort(rng.choice(n, count, replace=False))]
     if n > ROWS_PER_LANDMARK * count:
-        rows = rows[np.sort(rng.choice(n, ROWS_PER_LANDMARK * count, replace=False))]
-    return lloyd(rows, count, LLOYD_ROUNDS, rng, engine)
+        looked = np.sort(rng.choice(n, ROWS_PER_LANDMARK * count, replace=False))
+        rows = rows[looked]
+        weights = None if weights is None else weights[looked]
+    if method == "kmeans":
+        return lloyd(rows, count, LLOYD_ROUNDS, rng, engine)
+    if kernel is None:
+        raise InputError(f"landmarks={method!r} looks at the kernel. Pass kernel=, or take 'kmeans'.")
+    n_jobs = 1 if engine is None else engine.n_threads
+    if method == "weighted-kmeans":
+        if weights is None:
+            pilot = select_landmarks(rows, count, "uniform", rng)
+            weights = ridge_leverage_scores(kernel, rows, pilot, max(1.0, count / 2), n_jobs=n_jobs)
+        return lloyd(rows, count, LLOYD_ROUNDS, rng, engine, weights=weights)
+    return rows[np.sort(_picked(rows, count, method, kernel, rng, n_jobs))]
+
+
+def _picked(
+    rows: Rows, count: int, method: str, kernel: Kernel, rng: np.random.Generator, n_jobs: int
+) -> IntArray:
+    match method:
+        case "leverage":
+            return leverage_sample(kernel, rows, count, rng, n_jobs=n_jobs)
+        case "bless":
+            return bless(kernel, rows, count, rng, n_jobs=n_jobs)
+        case "rpcholesky":
+            return rpcholesky(kernel, rows, count, rng, n_jobs=n_jobs)
+        case "cholesky":
+            return pivoted_cholesky(kernel, rows, count, n_jobs=n_jobs)
+        case _:
+            return pivoted_qr(kernel, rows, count, rng, n_jobs=n_jobs)
+
+
+def selection_bytes(method: Any, count: int, n_features: int, itemsize: int) -> int:
+    """Bytes that :func:`select_landmarks` works with: the rows that it looks at, and its factors of them."""
+    looked = ROWS_PER_LANDMARK * count
+    if isinstance(method, str) and method not in ("uniform", "kmeans"):
+        return looked * (2 * n_features * itemsize + 3 * 8 * count)
+    return looked * 2 * n_features * itemsize
 
 
 def check_method(method: Any) -> None:
@@ -60,18 +118,30 @@ def check_method(method: Any) -> None:
 
 
 def lloyd(
-    rows: Rows, count: int, rounds: int, rng: np.random.Generator, engine: Engine | None = None
+    rows: Rows,
+    count: int,
+    rounds: int,
+    rng: np.random.Generator,
+    engine: Engine | None = None,
+    *,
+    weights: Float64Array | None = None,
 ) -> FloatArray:
     """Run Lloyd rounds from drawn rows; a centre that loses all its rows stays where it is.
 
     rows : (n, d) with n of at least ``count``, dense or CSR.
+    weights : (n,) not negative: rows are drawn, and averaged, in proportion to them. With fewer than
+        ``count`` positive ones there are as many centres as those.
 
     Returns centres of shape (count, d) in the rows' float type (integers give float32 for bytes,
     else float64). Time O(n · count · d) per round, memory one copy of the rows.
     """
     dtype = np.result_type(rows.dtype, np.float32)
     n = rows.shape[0]
-    drawn = np.sort(rng.choice(n, count, replace=False))
+    if weights is None:
+        drawn = np.sort(rng.choice(n, count, replace=False))
+    else:
+        drawn = draw(weights, count, rng)
+        count = len(drawn)
     offset = np.zeros(rows.shape[1], dtype)
     points: Rows
     if sp.issparse(rows):
@@ -84,19 +154,20 @@ def lloyd(
         centers = points[drawn]
     for _ in range(rounds):
         labels = CenterPartition(centers).route(points, engine)
-        counts = np.bincount(labels, minlength=count)
-        sums = _group_sums(points, labels, counts)
-        full = counts > 0
+        sums = _group_sums(points, labels, count, weights)
+        total = np.bincount(labels, weights, minlength=count)
+        full = total > 0
         # A new array: the partition holds on to the old one.
         centers = centers.copy()
-        centers[full] = sums[full] / counts[full, None]
+        centers[full] = sums[full] / total[full, None]
     return centers + offset
 
 
-def _group_sums(points: Rows, labels: IntArray, counts: Array) -> FloatArray:
-    """Sum of the rows of each label, as one sparse product."""
+def _group_sums(points: Rows, labels: IntArray, count: int, weights: Float64Array | None) -> FloatArray:
+    """Weighted sum of the rows of each label, as one sparse product."""
     order = np.argsort(labels, kind="stable")
-    indptr = np.concatenate([[0], np.cumsum(counts)])
-    select = sp.csr_array((np.ones(len(order), points.dtype), order, indptr), shape=(len(counts), len(order)))
+    indptr = np.concatenate([[0], np.cumsum(np.bincount(labels, minlength=count))])
+    shares = np.ones(len(order), points.dtype) if weights is None else weights[order].astype(points.dtype)
+    select = sp.csr_array((shares, order, indptr), shape=(count, len(order)))
     sums = select @ points
     return np.asarray(sums.toarray() if sp.issparse(sums) else sums)

@@ -57,8 +57,8 @@ class BlockBasisBuilder(Builder):
     n_blocks: int | None = None
     tol: float | None = None
     memory_budget: int | None = None
-    oversampling: float = 8.0
-    landmarks: Landmarks = "kmeans"
+    oversampling: float = 6.0
+    landmarks: Landmarks = "rpcholesky"
     partition: str = "kmeans"
     diagonal: bool = False
     limit: float | None = None

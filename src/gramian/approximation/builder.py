@@ -193,10 +193,12 @@ def choose_landmarks(
     landmarks: Landmarks,
     rng: np.random.Generator,
     engine: Engine | None = None,
+    *,
+    kernel: Kernel | None = None,
 ) -> Rows:
     """Return given points after a check of their width, or choose ``count`` from the rows."""
     if isinstance(landmarks, str):
-        return select_landmarks(rows, count, landmarks, rng, engine)
+        return select_landmarks(rows, count, landmarks, rng, engine, kernel=kernel)
     points = np.asarray(landmarks, np.float64)
     if points.ndim != 2 or points.shape[1] != rows.shape[1]:
         raise InputError(

@@ -104,7 +104,9 @@ class MEKABuilder(Builder):
 
         def build(s: int) -> Basis:
             if points is None:
-                local = choose_landmarks(sample[members[s]], self.landmarks_per_block, self._rule, streams[s])
+                local = choose_landmarks(
+                    sample[members[s]], self.landmarks_per_block, self._rule, streams[s], kernel=kernel
+                )
             else:
                 local = points[s]
             spectral = self.core != "recompressed"  # whose eigenvectors come from all rows

@@ -83,7 +83,7 @@ class MultiResolutionBuilder(Builder):
     ) -> FeatureMap:
         """Choose landmarks level by level and whiten the residual kernel on them."""
         labels = partition.route(sample, engine)
-        points = choose_landmarks(sample, self.root_landmarks, self.landmarks, rng, engine)
+        points = choose_landmarks(sample, self.root_landmarks, self.landmarks, rng, engine, kernel=kernel)
         root = BasisBuilder(kernel, dtype, ()).build(points, self.root_rank)
         bases: list[list[Basis]] = [[root]]
         paths: list[tuple[Basis, ...]] = [(root,)] * partition.n_blocks
@@ -102,7 +102,7 @@ class MultiResolutionBuilder(Builder):
             ) -> Basis:
                 members, stream, above = task
                 rows = sample[members]
-                local = choose_landmarks(rows, self.landmarks_per_block, self._local, stream)
+                local = choose_landmarks(rows, self.landmarks_per_block, self._local, stream, kernel=kernel)
                 return BasisBuilder(kernel, dtype, above).build(local, self.rank)
 
             made = list(engine.map(build, tasks))

@@ -16,6 +16,7 @@ from gramian._tiles import TILE_BYTES, tile_rows
 from gramian.approximation.builder import Builder
 from gramian.approximation.grouping import UNIT_ROWS
 from gramian.exceptions import BudgetError
+from gramian.landmarks import selection_bytes
 from gramian.partition import SAMPLE_ROWS
 
 #: Nominal rates of one core: products in flop/s, elementwise exp and copies in numbers/s.
@@ -196,7 +197,8 @@ def _shape(builder: Builder, work: Workload) -> _Shape:
     levels = builder.nested_levels
     inner = sum(round(leaves ** (k / levels)) for k in range(1, levels)) if leaves > 1 else 0
     m0 = min(builder.root_landmarks, work.n_rows)
-    r0 = min(builder.root_columns, work.n_rows)
+    # Rows bound the rank of a basis, but not the features of an explicit map.
+    r0 = builder.map_columns or min(builder.root_columns, work.n_rows)
     m = builder.landmarks_per_block
     if m:
         m = min(m, work.n_rows)
@@ -233,7 +235,8 @@ def _bytes(
     )
     bases += builder.map_bytes(d, item)
     eigen = max(s.m0**2, threads * (s.m * s.m + 2 * s.m * s.path)) * 8 * 4
-    eigen += 10 * max(s.m0, threads * s.m) * held * 2 * item + TILE_BYTES
+    chosen = [selection_bytes(rule, m, held, item) for m in (s.m0, s.m)]
+    eigen += max(chosen[0], threads * chosen[1]) + TILE_BYTES
     eigen += builder.working_bytes(n, held, item)
     sums = 8 * (s.r0**2 + blocks * (s.r**2 + s.r * s.path + s.r * p) + s.r0 * p)
     weights = (s.leaves * (s.m0 + s.m * builder.nested_levels) * p) * item

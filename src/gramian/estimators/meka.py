@@ -40,7 +40,8 @@ class MEKA(Approximation):
         Core blocks with k(m_s, m_t) ≤ epsilon (m: block means) are dropped; 0 keeps all.
     rank_rule : {"equal", "singular"}
         The same rank in each block, or the rank·n_blocks largest eigenvalues over all blocks.
-    landmarks : {"kmeans", "uniform"}, array (m, d), or list with one array for each block
+    landmarks : str, array (m, d), or list with one array for each block
+        A rule by name (:func:`gramian.landmarks.select_landmarks`), or points.
     partition : {"kmeans", "minibatch", "kcenters", "tree"}
     memory_budget : int or str
         Bound on working memory while the bases and the core are built.
