@@ -1,9 +1,15 @@
 """gramian: kernel machines on a memory budget."""
 
 from gramian.estimators.block_basis import BlockBasis
+from gramian.estimators.ensemble_nystrom import EnsembleNystrom
+from gramian.estimators.fastfood import Fastfood
 from gramian.estimators.meka import MEKA
 from gramian.estimators.multiresolution import MultiResolution
+from gramian.estimators.nystrom import Nystrom
+from gramian.estimators.random_fourier import RandomFourier
+from gramian.estimators.random_maclaurin import RandomMaclaurin
 from gramian.estimators.ridge import KernelRidge, KernelRidgeClassifier
+from gramian.estimators.tensor_sketch import TensorSketch
 from gramian.exceptions import (
     AccuracyWarning,
     BudgetError,
@@ -39,7 +45,9 @@ __all__ = [
     "BudgetError",
     "Cauchy",
     "Cosine",
+    "EnsembleNystrom",
     "Exponential",
+    "Fastfood",
     "FunctionKernel",
     "Gaussian",
     "GramianError",
@@ -54,8 +62,12 @@ __all__ = [
     "ModelFileError",
     "MultiResolution",
     "NumericalWarning",
+    "Nystrom",
     "Polynomial",
+    "RandomFourier",
+    "RandomMaclaurin",
     "RationalQuadratic",
+    "TensorSketch",
     "load",
     "save",
 ]

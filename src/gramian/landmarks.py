@@ -22,6 +22,8 @@ Landmarks: TypeAlias = "str | Array"
 AVERAGED = ("kmeans", "weighted-kmeans")
 PIVOTED = ("rpcholesky", "cholesky", "pivoted-qr")
 LEVERAGED = ("leverage", "bless")
+#: Rules that know what part of the trace is left, and may end at it.
+STOPPING = ("rpcholesky", "cholesky")
 METHODS = ("uniform", *AVERAGED, *LEVERAGED, *PIVOTED)
 #: Sampled rows per landmark and Lloyd rounds: more of either changed the error by under 1 %.
 ROWS_PER_LANDMARK, LLOYD_ROUNDS = 10, 4
@@ -36,8 +38,10 @@ def select_landmarks(
     *,
     kernel: Kernel | None = None,
     weights: Float64Array | None = None,
+    tol: float = 0.0,
+    given: Rows | None = None,
 ) -> Rows:
-    """Choose ``count`` landmarks from rows; all rows, as they are, where there are not more.
+    """Choose ``count`` landmarks from rows; all rows, as they are, where there are not more (and no ``tol``).
 
     rows : (n, d), dense or CSR; all rules but ``"uniform"`` look at ten of them per landmark at most.
     method : what the landmarks are.
@@ -50,6 +54,8 @@ def select_landmarks(
           ``count`` where fewer rows span the others up to rounding.
 
     kernel : k, for every rule but the first two.
+    tol : the Cholesky rules end where their pivots leave no more than this part of the trace.
+    given : (m₀, d), landmarks that there are already: ``"rpcholesky"`` picks what they leave over.
 
     Returns (count, d): rows of the data in their order and type, or dense centres in the data's float
     type. Repeated rows may give repeated landmarks with ``"uniform"`` and the centres. With m = ``count``
@@ -63,8 +69,9 @@ def select_landmarks(
     n = rows.shape[0]
     if count < 1:
         raise InputError(f"{count} landmarks were asked for; a basis needs at least 1. Raise the rank.")
-    if n <= count:
+    if n <= count and not (tol and method in STOPPING):
         return rows
+    count = min(count, n)
     if method == "uniform":
         return rows[np.sort(rng.choice(n, count, replace=False))]
     if n > ROWS_PER_LANDMARK * count:
@@ -81,11 +88,18 @@ def select_landmarks(
             pilot = select_landmarks(rows, count, "uniform", rng)
             weights = ridge_leverage_scores(kernel, rows, pilot, max(1.0, count / 2), n_jobs=n_jobs)
         return lloyd(rows, count, LLOYD_ROUNDS, rng, engine, weights=weights)
-    return rows[np.sort(_picked(rows, count, method, kernel, rng, n_jobs))]
+    return rows[np.sort(_picked(rows, count, method, kernel, rng, n_jobs, tol, given))]
 
 
 def _picked(
-    rows: Rows, count: int, method: str, kernel: Kernel, rng: np.random.Generator, n_jobs: int
+    rows: Rows,
+    count: int,
+    method: str,
+    kernel: Kernel,
+    rng: np.random.Generator,
+    n_jobs: int,
+    tol: float,
+    given: Rows | None,
 ) -> IntArray:
     match method:
         case "leverage":
@@ -93,9 +107,9 @@ def _picked(
         case "bless":
             return bless(kernel, rows, count, rng, n_jobs=n_jobs)
         case "rpcholesky":
-            return rpcholesky(kernel, rows, count, rng, n_jobs=n_jobs)
+            return rpcholesky(kernel, rows, count, rng, tol=tol, given=given, n_jobs=n_jobs)
         case "cholesky":
-            return pivoted_cholesky(kernel, rows, count, n_jobs=n_jobs)
+            return pivoted_cholesky(kernel, rows, count, tol=tol, n_jobs=n_jobs)
         case _:
             return pivoted_qr(kernel, rows, count, rng, n_jobs=n_jobs)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 import scipy.linalg as la
 
-from gramian._numerics import pivot_floor, rank_cutoff
+from gramian._numerics import pivot_floor, rank_cutoff, whiten
 from gramian._typing import Float64Array, IntArray, Rows
 from gramian.kernels.base import Kernel
 
@@ -19,7 +19,14 @@ QR_ROWS = 2
 
 
 def rpcholesky(
-    kernel: Kernel, rows: Rows, count: int, rng: np.random.Generator, *, n_jobs: int = 1
+    kernel: Kernel,
+    rows: Rows,
+    count: int,
+    rng: np.random.Generator,
+    *,
+    tol: float = 0.0,
+    given: Rows | None = None,
+    n_jobs: int = 1,
 ) -> IntArray:
     r"""Return at most ``count`` row numbers, each drawn with probability ∝ diag(K − F Fᵀ).
 
@@ -28,37 +35,48 @@ def rpcholesky(
     that the law is that of drawing one by one, while the work is products of matrices. Expected error of
     rank m: tr(K − F Fᵀ) ≤ (1 + ε) tr(K − K_r) for m ≥ r/ε + r log(1/(ε η)), η = tr(K − K_r)/tr(K).
 
-    Fewer come back where the diagonal that is left is rounding: those rows span K.
+    Fewer come back where tr(K − F Fᵀ) ≤ ``tol`` · tr(K), or where the diagonal that is left is rounding:
+    those rows span K. ``given`` are points (m₀, d) that are landmarks already; F begins with them.
 
-    Time O(n m (d + m)), memory O(n m); n (m + b) kernel values. Source: Chen, Epperly, Tropp and Webber
-    2025, Algorithm 2.1; Epperly, Tropp and Webber 2024, Algorithm 2.2 (accelerated).
+    Time O(n m (d + m)), memory O(n m); n (m + b) kernel values, m with the given ones. Source: Chen,
+    Epperly, Tropp and Webber 2025, Algorithm 2.1; Epperly, Tropp and Webber 2024, Algorithm 2.2.
     """
     n = rows.shape[0]
     diagonal = kernel.diagonal(rows).astype(np.float64)
-    floor = pivot_floor(diagonal)
+    floor, enough = pivot_floor(diagonal), tol * diagonal.sum()
     # Columns are written and multiplied a block at a time: one block is contiguous in this order.
-    factor = np.empty((count, n))
+    before = np.zeros((0, n)) if given is None else _projected(kernel, rows, given, n_jobs)
+    start = len(before)
+    factor = np.concatenate([before, np.empty((count, n))])
+    diagonal -= np.einsum("ij,ij->j", before, before)
     picked = np.empty(0, np.intp)
     while len(picked) < count:
         diagonal[diagonal <= floor] = 0.0
         total = diagonal.sum()
-        if total <= 0:
+        if total <= enough:
             break
-        done = len(picked)
+        done = start + len(picked)
         proposed = int(np.clip(PROPOSED_SHARE * count, 1, MOST_PROPOSED))
         drawn = rng.choice(n, proposed, p=diagonal / total)
         block = kernel(rows[drawn], dtype=np.float64, n_jobs=1)
         part = factor[:done, drawn]
         accepted, lower = _accepted(block - part.T @ part, rng, floor)
-        new = drawn[accepted][: count - done]
+        new = drawn[accepted][: count - len(picked)]
         lower = lower[: len(new), : len(new)]
         columns = kernel(rows[new], rows, dtype=np.float64, n_jobs=n_jobs)
         columns -= factor[:done, new].T @ factor[:done]
         factor[done : done + len(new)] = la.solve_triangular(lower, columns, lower=True, check_finite=False)
         picked = np.concatenate([picked, new])
-        diagonal -= np.einsum("ij,ij->j", *(2 * [factor[done : len(picked)]]))
+        diagonal -= np.einsum("ij,ij->j", *(2 * [factor[done : start + len(picked)]]))
         diagonal[picked] = 0.0
     return picked
+
+
+def _projected(kernel: Kernel, rows: Rows, given: Rows, n_jobs: int) -> Float64Array:
+    """Return F of given points: Vᵀ k(Z, rows) with V whitening k(Z, Z), one row a direction."""
+    gram = kernel(given, dtype=np.float64, n_jobs=n_jobs)
+    white = whiten(0.5 * (gram + gram.T), len(gram), rank_cutoff(np.float64))
+    return white.vectors.T @ kernel(given, rows, dtype=np.float64, n_jobs=n_jobs)
 
 
 def _accepted(block: Float64Array, rng: np.random.Generator, floor: float) -> tuple[IntArray, Float64Array]:

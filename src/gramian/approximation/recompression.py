@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import TypeAlias
 
 import numpy as np
 
@@ -18,6 +20,9 @@ from gramian.engine import Engine
 from gramian.routing import Partition
 from gramian.solvers.arrowhead import Forest
 from gramian.solvers.core import CoupledCore
+
+#: (symmetric matrix, r) → the r leading eigenvalues, descending, and their vectors.
+Leading: TypeAlias = Callable[[Float64Array, int], tuple[Float64Array, Float64Array]]
 
 #: A block's rank at most, as a multiple of the mean rank.
 MOST_RANKS = 4
@@ -41,22 +46,29 @@ def block_counts(partition: Partition, source: RowSource, *, chunk_rows: int, en
 
 
 def recompress_root(
-    features: FeatureMap, rank: int, source: RowSource, *, chunk_rows: int, engine: Engine
+    features: FeatureMap,
+    rank: int,
+    source: RowSource,
+    *,
+    chunk_rows: int,
+    engine: Engine,
+    leading: Leading = descending_eigh,
 ) -> FeatureMap:
     r"""Return the best approximation of rank ``rank`` of K̃ = ΦΦᵀ, for a global basis alone.
 
     With ΦᵀΦ = P Λ Pᵀ the leading eigenvectors of K̃ are Φ P_r Λ_r^(−1/2), so that the features Φ P_r give
     K̃ cut to its ``rank`` largest eigenvalues: the optimal one in spectral and Frobenius norm. One pass over
-    the rows; time O(n (m d + m²) + m³), memory O(m²).
+    the rows; time O(n (m d + m²) + m³), memory O(m²). ``leading(matrix, rank)`` gives the eigenpairs.
     """
     (root,) = features.nodes
     (gram,) = feature_grams(features, source, chunk_rows=chunk_rows, engine=engine)
-    values, vectors = descending_eigh(gram)
-    keep = int(np.count_nonzero(values[:rank] > rank_cutoff(np.float64) * max(values[0], 0.0)))
+    values, vectors = leading(gram, min(rank, len(gram)))
+    keep = int(np.count_nonzero(values > rank_cutoff(np.float64) * max(values.max(initial=0.0), 0.0)))
     smaller = root.times(vectors[:, :keep], values[:keep])
+    lost = max(0.0, float(np.trace(gram)) - float(values[:keep].sum()))
     return replace(
         features,
-        nodes=(replace(smaller, dropped=root.dropped + float(values[keep:].sum())),),
+        nodes=(replace(smaller, dropped=root.dropped + lost),),
         forest=Forest.from_levels([[keep]], []),
     )
 

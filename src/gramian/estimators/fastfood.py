@@ -16,8 +16,7 @@ class Fastfood(ExplicitMap):
 
     The frequencies are rows of S H G Π H B/ℓ: signs B, permutation Π, normal diagonal G, lengths S of the
     kernel's law, the Hadamard matrix H. Each has the law of a random Fourier frequency; those of a block
-    depend on each other, which makes the error of kernels in few features up to 1.6 times that of orthogonal
-    draws.
+    depend on each other, so that the error is about that of independent draws.
 
     Parameters
     ----------

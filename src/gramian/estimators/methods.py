@@ -4,17 +4,45 @@ from __future__ import annotations
 
 from gramian.approximation.block_basis import BlockBasisBuilder
 from gramian.approximation.builder import Builder
+from gramian.approximation.ensemble import EnsembleNystromBuilder
+from gramian.approximation.fastfood import FastfoodBuilder
 from gramian.approximation.meka import MEKABuilder
 from gramian.approximation.multiresolution import MultiResolutionBuilder
+from gramian.approximation.nystrom import NystromBuilder
+from gramian.approximation.random_fourier import RandomFourierBuilder
+from gramian.approximation.random_maclaurin import RandomMaclaurinBuilder
+from gramian.approximation.tensor_sketch import TensorSketchBuilder
 from gramian.estimators.approximation import Approximation
 from gramian.estimators.block_basis import BlockBasis
+from gramian.estimators.ensemble_nystrom import EnsembleNystrom
+from gramian.estimators.fastfood import Fastfood
 from gramian.estimators.meka import MEKA
 from gramian.estimators.multiresolution import MultiResolution
+from gramian.estimators.nystrom import Nystrom
+from gramian.estimators.random_fourier import RandomFourier
+from gramian.estimators.random_maclaurin import RandomMaclaurin
+from gramian.estimators.tensor_sketch import TensorSketch
 
 METHODS: dict[str, type[Approximation]] = {
     "multiresolution": MultiResolution,
     "meka": MEKA,
     "bbf": BlockBasis,
+    "nystrom": Nystrom,
+    "ensemblenystrom": EnsembleNystrom,
+    "randomfourier": RandomFourier,
+    "fastfood": Fastfood,
+    "randommaclaurin": RandomMaclaurin,
+    "tensorsketch": TensorSketch,
 }
 #: What their fits build, for model files.
-BUILDERS: tuple[type[Builder], ...] = (BlockBasisBuilder, MEKABuilder, MultiResolutionBuilder)
+BUILDERS: tuple[type[Builder], ...] = (
+    BlockBasisBuilder,
+    EnsembleNystromBuilder,
+    FastfoodBuilder,
+    MEKABuilder,
+    MultiResolutionBuilder,
+    NystromBuilder,
+    RandomFourierBuilder,
+    RandomMaclaurinBuilder,
+    TensorSketchBuilder,
+)

@@ -1,0 +1,78 @@
+"""The leading singular vectors of a matrix by products with random vectors."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import scipy.linalg as la
+
+from gramian._typing import Float64Array
+from gramian.exceptions import InputError
+
+
+class SingularTriplets(NamedTuple):
+    """M ≈ U Σ Vᵀ: ``left`` (m, r), ``values`` (r,) descending, ``right`` (n, r)."""
+
+    left: Float64Array
+    values: Float64Array
+    right: Float64Array
+
+
+def randomized_svd(
+    matrix: Float64Array, rank: int, n_power: int, n_extra: int, rng: np.random.Generator
+) -> SingularTriplets:
+    r"""Return the ``rank`` leading singular triplets of an m × n matrix, nearly.
+
+    With Q an orthonormal basis of (M Mᵀ)^q M Ω for a Gaussian Ω (n × (rank + p)), M ≈ Q (Qᵀ M), whose SVD
+    is that of a small matrix. Every product is orthonormalised, so that small singular values survive the
+    powers. All of the matrix' directions, exactly, where rank + p reaches min(m, n).
+
+    matrix : (m, n); read, never written to.
+    rank : r, at least 1; cut to min(m, n).
+    n_power, n_extra : q and p, at least 0. Each power squares the ratio σ_{r+1}/σ_r that a direction has to
+        be told apart by; two powers and ten extra vectors leave the error within a few per cent of the best.
+
+    Time O(m n (r + p) (q + 1) + (m + n) (r + p)²), memory O((m + n) (r + p)).
+    Source: Halko, Martinsson and Tropp 2011, Algorithms 4.4 and 5.1; Wang, Li, Mahoney and Darve, Algorithm 4
+    (with their ℓ = ``n_extra``).
+
+    >>> M = np.outer(np.arange(4.0), np.ones(3))
+    >>> U, values, V = randomized_svd(M, 1, 2, 1, np.random.default_rng(0))
+    >>> np.allclose(U * values @ V.T, M)
+    True
+    """
+    m, n = matrix.shape
+    if rank < 1 or n_power < 0 or n_extra < 0:
+        raise InputError(
+            f"rank={rank}, n_power={n_power} and n_extra={n_extra} do not make a sketch. Give a rank of at "
+            "least 1, and numbers of powers and extra vectors of at least 0."
+        )
+    width, rank = min(rank + n_extra, m, n), min(rank, m, n)
+    if width == min(m, n):
+        return _cut(*la.svd(matrix, full_matrices=False, check_finite=False), rank)
+    basis = _orthonormal(matrix @ rng.standard_normal((n, width)))
+    for _ in range(n_power):
+        basis = _orthonormal(matrix @ _orthonormal(matrix.T @ basis))
+    small, values, right = la.svd(basis.T @ matrix, full_matrices=False, check_finite=False)
+    return _cut(basis @ small, values, right, rank)
+
+
+def randomized_eigh(
+    matrix: Float64Array, rank: int, n_power: int, n_extra: int, rng: np.random.Generator
+) -> tuple[Float64Array, Float64Array]:
+    """Return the ``rank`` leading eigenpairs of a positive semi-definite matrix, nearly; values descending.
+
+    Of K Q Qᵀ K with the basis Q of :func:`randomized_svd`: never negative. Time O(m² (r + p) (q + 1)).
+    """
+    found = randomized_svd(matrix, rank, n_power, n_extra, rng)
+    return found.values, found.left
+
+
+def _cut(left: Float64Array, values: Float64Array, right: Float64Array, rank: int) -> SingularTriplets:
+    return SingularTriplets(left[:, :rank], values[:rank], right[:rank].T)
+
+
+def _orthonormal(matrix: Float64Array) -> Float64Array:
+    basis, _ = la.qr(matrix, mode="economic", overwrite_a=True, check_finite=False)
+    return np.asarray(basis, np.float64)
