@@ -26,7 +26,7 @@ class RandomFourier(ExplicitMap):
         Features; even for pairs.
     draws : {"orthogonal", "iid", "qmc"}
         Directions orthogonal by groups of d; independent; a scrambled Sobol sequence, whose error falls
-        faster than 1/√rank: at rank 2,000 a third of the others' on tables of 8 to 12 features, no less on 100.
+        faster than 1/√rank: at rank 2,000 a third of the others' on tables of 8 to 12 features.
     form : {"pairs", "phase"}
         Sine and cosine of rank/2 frequencies, or √2 cos(w·x + b) of rank frequencies with random phases b.
     Other parameters and attributes as for :class:`MEKA`.
