@@ -139,6 +139,25 @@ def test_rows_stream_through_one_pass(rows):
     )
 
 
+@pytest.mark.parametrize(
+    ("name", "kernel"),
+    [("randomfourier", "rbf"), ("fastfood", "rbf"), ("randommaclaurin", "poly"), ("tensorsketch", "poly")],
+)
+def test_methods_by_name(name, kernel, rows):
+    X, new = rows
+    y = np.sin(5 * X[:, 0])
+    settings = {"kernel": kernel, "gamma": 1.0, "random_state": 0, "alpha": 0.01}
+    model = gm.KernelRidge(approximation=name, **settings).fit(X, y)
+    exact = gm.KernelRidge(approximation="exact", **settings).fit(X, y)
+    assert model.rank_ == 1000
+    assert np.abs(model.predict(new) - exact.predict(new)).max() < 0.1
+
+
+def test_plan_of_more_features_than_rows_counts_the_sums(rows):
+    model = gm.KernelRidge(approximation=RandomFourier(rank=2000), random_state=0).fit(rows[0], rows[0][:, 0])
+    assert model.plan_.bytes["sums"] > model.plan_.used_bytes["sums"] > 8 * 2000**2
+
+
 def test_plan_counts_the_map_and_not_its_square():
     plan = RandomFourier(rank=20_000).plan(np.zeros((50, 40)))
     assert plan.root_rank == 20_000

@@ -13,31 +13,16 @@ from sklearn.preprocessing import StandardScaler
 from test_model_file_damage import changed, npy
 
 import gramian as gm
-from gramian.approximation.fastfood import FastfoodBuilder
-from gramian.approximation.random_fourier import RandomFourierBuilder
-from gramian.approximation.random_maclaurin import RandomMaclaurinBuilder
-from gramian.approximation.tensor_sketch import TensorSketchBuilder
 from gramian.estimators.fastfood import Fastfood
 from gramian.estimators.random_fourier import RandomFourier
 from gramian.estimators.random_maclaurin import RandomMaclaurin
 from gramian.estimators.tensor_sketch import TensorSketch
 from gramian.exceptions import ModelFileError
-from gramian.model_file import values
 
 X = np.random.default_rng(0).random((150, 3))
 Y = np.sin(5 * X[:, 0]) + X[:, 1]
 NEW = np.random.default_rng(1).random((40, 3))
 EVERY = pytest.mark.parametrize("case", MARKET.values(), ids=MARKET.keys())
-
-
-@pytest.fixture(autouse=True)
-def registered(monkeypatch):
-    kinds = (RandomFourier, Fastfood, RandomMaclaurin, TensorSketch)
-    builders = (RandomFourierBuilder, FastfoodBuilder, RandomMaclaurinBuilder, TensorSketchBuilder)
-    for kind, builder in zip(kinds, builders, strict=True):
-        monkeypatch.setitem(values._APPROXIMATIONS, kind.__name__, kind)
-        monkeypatch.setitem(values.EXPLICIT, kind.__name__, kind)
-        monkeypatch.setitem(values._BUILDERS, builder.__name__, builder)
 
 
 def again(model, tmp_path):
