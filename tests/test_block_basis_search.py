@@ -1,0 +1,139 @@
+"""The paper's choice of blocks and ranks against its formulas written as loops."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from approximation_market import GAMMA, gram
+
+import gramian as gm
+from gramian.approximation.block_basis_search import DIAGONAL_ROWS, BlockSearch, Spectra
+from gramian.approximation.builder import block_members
+from gramian.approximation.rank_sharing import Size
+from gramian.engine import Engine
+
+KERNEL = gm.Gaussian((0.5 / GAMMA) ** 0.5)
+
+
+@pytest.fixture(scope="module")
+def X():
+    return np.random.default_rng(2).random((240, 3))
+
+
+@pytest.fixture
+def search(X):
+    return BlockSearch(X, len(X), KERNEL, np.random.default_rng(5), Engine(1))
+
+
+def naive_rank(K, share, tol):
+    squares = np.sort(np.linalg.svd(K, compute_uv=False) ** 2)[::-1]
+    for m in range(len(squares)):
+        if squares[m:].sum() < share**2 * squares.sum() * tol**2:
+            return m
+    return len(squares)
+
+
+def test_ranks_for_a_tolerance_follow_the_formula(search, X):
+    for tol in (0.5, 0.1, 1e-3):
+        found = search.for_tolerance(tol, n_blocks=5)
+        members = block_members(found.partition.route(X), 5)
+        expected = [naive_rank(gram(X[m], X[m]), len(m) / len(X), tol) for m in members]
+        np.testing.assert_array_equal(found.ranks, expected)
+        counts = np.array([len(m) for m in members])
+        np.testing.assert_array_equal(found.counts, counts)
+        assert found.size == pytest.approx(counts @ found.ranks + found.ranks.sum() ** 2)
+        assert found.tol < tol
+        assert found.unresolved == 0
+
+
+def test_the_number_of_blocks_has_the_least_size(search):
+    found = search.for_tolerance(0.02)
+    sizes = [search.for_tolerance(0.02, n_blocks=k).size for k in range(1, search.most_blocks + 1)]
+    assert search.most_blocks == 15
+    # g is only nearly convex.
+    assert found.size <= 1.1 * min(sizes)
+
+
+def test_far_clusters_of_a_rough_kernel_get_a_block_each():
+    rng = np.random.default_rng(0)
+    X = np.concatenate([rng.normal(c, 0.05, (40, 2)) for c in 20 * rng.random((6, 2))])
+    search = BlockSearch(X, len(X), gm.Gaussian(0.5), np.random.default_rng(0), Engine(1))
+    assert search.for_tolerance(0.3).n_blocks > 1
+
+
+def test_ranks_for_a_size_are_those_of_the_least_tolerance_that_fits(search):
+    size = Size(240 * 12.0)
+    found = search.for_size(size, n_blocks=4)
+    assert found.size <= size.limit
+    _, spectra = search.spectra(4)
+    levels = np.sort(np.concatenate(spectra.levels))
+    fitting = [
+        level
+        for level in levels
+        if spectra.size(spectra.for_tolerance(np.nextafter(level, 9.0)), size) <= size.limit
+    ]
+    np.testing.assert_array_equal(found.ranks, spectra.for_tolerance(np.nextafter(min(fitting), 9.0)))
+    assert found.tol == min(fitting)
+    larger = search.for_size(Size(240 * 24.0), n_blocks=4)
+    assert larger.tol < found.tol
+    assert (larger.ranks >= found.ranks).all()
+
+
+def test_bytes_and_numbers_of_one_size(search):
+    numbers = search.for_size(Size(2000.0), n_blocks=3)
+    in_bytes = search.for_size(Size(16_000.0, 8.0, 8.0), n_blocks=3)
+    np.testing.assert_array_equal(numbers.ranks, in_bytes.ranks)
+    assert in_bytes.size == pytest.approx(8 * numbers.size)
+
+
+def test_order_of_trials_and_threads_make_no_difference(X):
+    first = BlockSearch(X, len(X), KERNEL, np.random.default_rng(5), Engine(1))
+    other = BlockSearch(X, len(X), KERNEL, np.random.default_rng(5), Engine(3))
+    other.spectra(9)
+    other.spectra(2)
+    for k in (2, 6, 9):
+        a, b = first.for_tolerance(0.1, n_blocks=k), other.for_tolerance(0.1, n_blocks=k)
+        np.testing.assert_array_equal(a.ranks, b.ranks)
+        np.testing.assert_array_equal(a.partition.route(X), b.partition.route(X))
+
+
+def test_large_blocks_are_sampled_and_rough_kernels_unresolved():
+    X = np.random.default_rng(0).random((1500, 2))
+    rough = BlockSearch(X, 3000, gm.Gaussian(1e-4), np.random.default_rng(0), Engine(1))
+    found = rough.for_tolerance(0.1, n_blocks=2)
+    assert (found.ranks > 0.98 * DIAGONAL_ROWS).all()
+    assert found.counts.sum() == 3000
+    assert found.unresolved == 2
+    smooth = BlockSearch(X, 3000, gm.Gaussian(3.0), np.random.default_rng(0), Engine(1))
+    assert smooth.for_tolerance(0.1, n_blocks=2).unresolved == 0
+
+
+def test_an_empty_block_has_no_rank():
+    members = [np.arange(4), np.zeros(0, np.intp)]
+    streams = [np.random.default_rng(0), np.random.default_rng(1)]
+    spectra = Spectra.of(KERNEL, np.eye(4), members, 4, streams, Engine(1))
+    np.testing.assert_array_equal(spectra.for_tolerance(1e-6), [4, 0])
+    np.testing.assert_array_equal(spectra.for_size(Size(1e9)), [4, 0])
+    assert spectra.tolerance(np.array([4, 0])) == 0.0
+
+
+def test_a_size_that_cannot_reach_the_tolerance_names_the_best_that_fits(search):
+    with pytest.raises(
+        gm.BudgetError,
+        match=r"tol=0\.001 needs .* numbers by the spectra of the diagonal blocks, more than the 2400 "
+        r"numbers allowed: the best that fits is tol=0\.\d+ with \d+ blocks\. Raise memory_budget or tol\.",
+    ) as caught:
+        search.for_tolerance(1e-3, Size(2400.0))
+    assert caught.value.least_bytes > 2400
+    with pytest.raises(gm.BudgetError, match=r"needs [\d.]+ kB by .* more than the 19 kB allowed"):
+        search.for_tolerance(1e-3, Size(19_000.0, 8.0, 8.0))
+
+
+def test_bad_tolerances_and_sizes(search):
+    for tol in (0.0, -1.0, np.inf, np.nan):
+        with pytest.raises(gm.InputError, match=r"is not a tolerance\. Give a positive, finite number"):
+            search.for_tolerance(tol)
+    with pytest.raises(
+        gm.BudgetError, match=r"5 numbers hold no column of any block: at least .* is needed\. Raise"
+    ):
+        search.for_size(Size(5.0))
