@@ -10,7 +10,7 @@ import gramian as gm
 
 
 def cut(fitted, X, Y):
-    """K̃ of the recompressed basis: K_XZ K_ZZ⁺ K_ZY cut to its rank by the eigenvectors of the training rows'."""
+    """K̃ recompressed: K_XZ K_ZZ⁺ K_ZY cut to its rank by the eigenvectors of the training rows'."""
     Z, rank = fitted.landmarks_, fitted.rank
     root = gram(Z, Z)
     F = whole(gram(fitted.training_rows, Z), root)

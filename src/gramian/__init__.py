@@ -3,6 +3,7 @@
 from gramian.estimators.block_basis import BlockBasis
 from gramian.estimators.ensemble_nystrom import EnsembleNystrom
 from gramian.estimators.fastfood import Fastfood
+from gramian.estimators.kals import KALS
 from gramian.estimators.meka import MEKA
 from gramian.estimators.multiresolution import MultiResolution
 from gramian.estimators.nystrom import Nystrom
@@ -38,6 +39,7 @@ from gramian.operators.block import BlockOperator
 __version__ = "0.1.0"
 
 __all__ = [
+    "KALS",
     "MEKA",
     "AccuracyWarning",
     "BlockBasis",

@@ -75,6 +75,15 @@ def rank_cutoff(dtype: Any, *, residual: bool = False, coupled: bool = False) ->
     return (1e6 if residual else 1e3) * u
 
 
+def als_ridge(gram: Float64Array) -> float:
+    """Return the μ that alternating least squares adds to U_JᵀU_J: 1e-10 of its trace.
+
+    Directions under it hold less than 1e-10 of K̃ on the columns J; unregularised they blow up on rows that J
+    does not stand for.
+    """
+    return rank_cutoff(np.float64, residual=True) * float(np.trace(gram))
+
+
 def pivot_floor(diagonal: Float64Array) -> float:
     """Return the residual diagonal entry at or under which a row lies in the span of the pivots."""
     return rank_cutoff(np.float64) * float(diagonal.max(initial=0.0))

@@ -18,15 +18,18 @@ from gramian.routing import CenterPartition, moved
 #: The name of a rule, or the points themselves.
 Landmarks: TypeAlias = "str | Array"
 
-#: Rules that average rows, and rules that pick rows by what the kernel says of them.
+#: Rules that average rows, and rules that pick rows, most by what the kernel says of them.
 AVERAGED = ("kmeans", "weighted-kmeans")
 PIVOTED = ("rpcholesky", "cholesky", "pivoted-qr")
 LEVERAGED = ("leverage", "bless")
 #: Rules that know what part of the trace is left, and may end at it.
 STOPPING = ("rpcholesky", "cholesky")
+PICKED = ("uniform", *LEVERAGED, *PIVOTED)
 METHODS = ("uniform", *AVERAGED, *LEVERAGED, *PIVOTED)
 #: Sampled rows per landmark and Lloyd rounds: more of either changed the error by under 1 %.
 ROWS_PER_LANDMARK, LLOYD_ROUNDS = 10, 4
+#: Sampled rows per pivot: outlying rows that are not seen stay unexplained.
+ROWS_PER_PIVOT = 20
 
 
 def select_landmarks(
@@ -43,7 +46,8 @@ def select_landmarks(
 ) -> Rows:
     """Choose ``count`` landmarks from rows; all rows, as they are, where there are not more (and no ``tol``).
 
-    rows : (n, d), dense or CSR; all rules but ``"uniform"`` look at ten of them per landmark at most.
+    rows : (n, d), dense or CSR; all rules but ``"uniform"`` look at ten of them per landmark at most, those
+        that pick pivots at twenty.
     method : what the landmarks are.
 
         - ``"uniform"``: rows drawn without replacement.
@@ -59,7 +63,7 @@ def select_landmarks(
 
     Returns (count, d): rows of the data in their order and type, or dense centres in the data's float
     type. Repeated rows may give repeated landmarks with ``"uniform"`` and the centres. With m = ``count``
-    and n ≤ 10 m rows: time O(n m d) per round or O(n m (d + m)) by the kernel, memory O(n d) or O(n m).
+    and n ≤ 20 m rows: time O(n m d) per round or O(n m (d + m)) by the kernel, memory O(n d) or O(n m).
 
     >>> rows = np.arange(12.0).reshape(6, 2)
     >>> select_landmarks(rows, 2, "uniform", np.random.default_rng(0)).shape
@@ -74,8 +78,8 @@ def select_landmarks(
     count = min(count, n)
     if method == "uniform":
         return rows[np.sort(rng.choice(n, count, replace=False))]
-    if n > ROWS_PER_LANDMARK * count:
-        looked = np.sort(rng.choice(n, ROWS_PER_LANDMARK * count, replace=False))
+    if n > rows_seen(method, count):
+        looked = np.sort(rng.choice(n, rows_seen(method, count), replace=False))
         rows = rows[looked]
         weights = None if weights is None else weights[looked]
     if method == "kmeans":
@@ -88,20 +92,24 @@ def select_landmarks(
             pilot = select_landmarks(rows, count, "uniform", rng)
             weights = ridge_leverage_scores(kernel, rows, pilot, max(1.0, count / 2), n_jobs=n_jobs)
         return lloyd(rows, count, LLOYD_ROUNDS, rng, engine, weights=weights)
-    return rows[np.sort(_picked(rows, count, method, kernel, rng, n_jobs, tol, given))]
+    return rows[np.sort(pick_rows(rows, count, method, kernel, rng, n_jobs=n_jobs, tol=tol, given=given))]
 
 
-def _picked(
+def pick_rows(
     rows: Rows,
     count: int,
     method: str,
     kernel: Kernel,
     rng: np.random.Generator,
-    n_jobs: int,
-    tol: float,
-    given: Rows | None,
+    *,
+    n_jobs: int = 1,
+    tol: float = 0.0,
+    given: Rows | None = None,
 ) -> IntArray:
+    """Return the row numbers that a rule picks: any but those that average. See :func:`select_landmarks`."""
     match method:
+        case "uniform":
+            return rng.choice(rows.shape[0], count, replace=False)
         case "leverage":
             return leverage_sample(kernel, rows, count, rng, n_jobs=n_jobs)
         case "bless":
@@ -114,11 +122,17 @@ def _picked(
             return pivoted_qr(kernel, rows, count, rng, n_jobs=n_jobs)
 
 
+def rows_seen(method: Any, count: int) -> int:
+    """Return the rows that a rule looks at, at most."""
+    pivoted = isinstance(method, str) and method in PIVOTED
+    return (ROWS_PER_PIVOT if pivoted else ROWS_PER_LANDMARK) * count
+
+
 def selection_bytes(method: Any, count: int, n_features: int, itemsize: int) -> int:
     """Bytes that :func:`select_landmarks` works with: the rows that it looks at, and its factors of them."""
-    looked = ROWS_PER_LANDMARK * count
+    looked = rows_seen(method, count)
     if isinstance(method, str) and method not in ("uniform", "kmeans"):
-        return looked * (2 * n_features * itemsize + 3 * 8 * count)
+        return looked * (2 * n_features * itemsize + 2 * 8 * count)
     return looked * 2 * n_features * itemsize
 
 

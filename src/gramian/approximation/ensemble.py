@@ -17,7 +17,7 @@ from gramian._random import children
 from gramian._typing import Float64Array, Rows
 from gramian.approximation.basis import Basis, BasisBuilder
 from gramian.approximation.builder import Builder, choose_landmarks
-from gramian.approximation.features import FeatureMap, forest_of
+from gramian.approximation.features import FeatureMap
 from gramian.engine import Engine
 from gramian.kernels.base import Kernel
 from gramian.kernels.columns import dense
@@ -73,8 +73,7 @@ class EnsembleNystromBuilder(Builder):
         root = _joined(experts, shares, kernel, dtype)
         notes = {f"weight of expert {t}": float(share) for t, share in enumerate(shares)}
         notes |= {f"landmarks of expert {t}": float(e.landmarks.shape[0]) for t, e in enumerate(experts)}
-        forest = forest_of(partition, [[root.rank]], root=True, blocks=False)
-        return FeatureMap(kernel, partition, forest, (root,), None, np.dtype(dtype), notes)
+        return FeatureMap.lone(root, partition, kernel, notes)
 
 
 def _fitted_weights(

@@ -13,7 +13,7 @@ from gramian._tiles import row_slices, tile_rows
 from gramian._typing import Array, FloatArray, Rows
 from gramian.approximation.basis import Basis
 from gramian.approximation.builder import CHUNK_ROWS, Builder
-from gramian.approximation.features import FeatureMap, forest_of
+from gramian.approximation.features import FeatureMap
 from gramian.data.source import RowSource
 from gramian.engine import Engine
 from gramian.kernels.base import Kernel
@@ -107,6 +107,4 @@ def one_block(n_features: int) -> CenterPartition:
 
 def lone_map(columns: ExplicitColumns, kernel: Kernel, partition: Partition) -> FeatureMap:
     """Return the feature map whose only node is an explicit map on all rows."""
-    forest = forest_of(partition, [[columns.n_columns]], root=True, blocks=False)
-    node = Basis.explicit(columns, columns.n_features)
-    return FeatureMap(kernel, partition, forest, (node,), None, columns.dtype)
+    return FeatureMap.lone(Basis.explicit(columns, columns.n_features), partition, kernel)

@@ -8,10 +8,11 @@ w_s(x)ᵀ C_st w_t(y) where a core couples the blocks.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -37,6 +38,18 @@ class FeatureMap:
     dtype: np.dtype[Any]
     #: Reported facts of the build, such as a negative part that was clipped.
     notes: dict[str, float] = field(default_factory=dict)
+
+    @classmethod
+    def lone(
+        cls,
+        root: Basis,
+        partition: Partition,
+        kernel: Kernel,
+        notes: Mapping[str, float] = MappingProxyType({}),
+    ) -> FeatureMap:
+        """Return the feature map whose only node is a global basis."""
+        forest = forest_of(partition, [[root.rank]], root=True, blocks=False)
+        return cls(kernel, partition, forest, (root,), None, root.columns.dtype, dict(notes))
 
     @cached_property
     def leaf_levels(self) -> Array:

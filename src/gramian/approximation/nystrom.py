@@ -16,7 +16,7 @@ from gramian._random import children
 from gramian._typing import Array, Rows
 from gramian.approximation.basis import Basis, BasisBuilder
 from gramian.approximation.builder import Builder, choose_landmarks
-from gramian.approximation.features import FeatureMap, forest_of
+from gramian.approximation.features import FeatureMap
 from gramian.approximation.randomized_svd import randomized_eigh
 from gramian.approximation.recompression import Leading, recompress_root
 from gramian.data.source import RowSource
@@ -89,8 +89,7 @@ class NystromBuilder(Builder):
             root = BasisBuilder(kernel, dtype, ()).build(points, self.rank)
         else:
             root = self._cut(points, kernel, dtype, cutting)
-        forest = forest_of(partition, [[root.rank]], root=True, blocks=False)
-        return FeatureMap(kernel, partition, forest, (root,), None, np.dtype(dtype))
+        return FeatureMap.lone(root, partition, kernel)
 
     def finish(
         self,

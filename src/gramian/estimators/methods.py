@@ -6,6 +6,7 @@ from gramian.approximation.block_basis import BlockBasisBuilder
 from gramian.approximation.builder import Builder
 from gramian.approximation.ensemble import EnsembleNystromBuilder
 from gramian.approximation.fastfood import FastfoodBuilder
+from gramian.approximation.kals import KALSBuilder
 from gramian.approximation.meka import MEKABuilder
 from gramian.approximation.multiresolution import MultiResolutionBuilder
 from gramian.approximation.nystrom import NystromBuilder
@@ -16,6 +17,7 @@ from gramian.estimators.approximation import Approximation
 from gramian.estimators.block_basis import BlockBasis
 from gramian.estimators.ensemble_nystrom import EnsembleNystrom
 from gramian.estimators.fastfood import Fastfood
+from gramian.estimators.kals import KALS
 from gramian.estimators.meka import MEKA
 from gramian.estimators.multiresolution import MultiResolution
 from gramian.estimators.nystrom import Nystrom
@@ -29,6 +31,7 @@ METHODS: dict[str, type[Approximation]] = {
     "bbf": BlockBasis,
     "nystrom": Nystrom,
     "ensemblenystrom": EnsembleNystrom,
+    "kals": KALS,
     "randomfourier": RandomFourier,
     "fastfood": Fastfood,
     "randommaclaurin": RandomMaclaurin,
@@ -39,6 +42,7 @@ BUILDERS: tuple[type[Builder], ...] = (
     BlockBasisBuilder,
     EnsembleNystromBuilder,
     FastfoodBuilder,
+    KALSBuilder,
     MEKABuilder,
     MultiResolutionBuilder,
     NystromBuilder,

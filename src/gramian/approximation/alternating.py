@@ -1,0 +1,97 @@
+"""Alternating least squares on sampled entries of K: U with K ≈ U Uᵀ.
+
+Source: Bhojanapalli and Jain's matrix completion, for kernels by KALS (ESANN 2016), Algorithm 1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import scipy.linalg as la
+
+from gramian._numerics import als_ridge
+from gramian._typing import Float64Array, IntArray, Rows
+from gramian.approximation.storage import exact_diagonal
+from gramian.data.source import RowSource
+from gramian.engine import Engine
+from gramian.kernels.base import Kernel
+
+#: Rows that share their sampled columns, and with them one Cholesky factorization.
+TILE_ROWS = 64
+
+
+@dataclass(frozen=True)
+class Entries:
+    """Ω by tiles of 64 rows: the chosen columns, as many more at random for each tile, the diagonal.
+
+    Columns that a tile shares make its 64 least-squares problems one product and one factorization. A
+    tile's random columns come from its own stream, so that they are the same in each iteration and for
+    any number of threads.
+    """
+
+    source: RowSource
+    kernel: Kernel
+    chosen: IntArray  #: numbers of the columns of every row
+    points: Rows  #: the rows with these numbers
+    extra: int  #: random columns of a tile
+    seed: int
+
+    @property
+    def n_tiles(self) -> int:
+        """Tiles of rows."""
+        return -(-self.source.shape[0] // TILE_ROWS)
+
+    def columns(self, tile: int) -> IntArray:
+        """Return the numbers of a tile's random columns; −1 stands for those that all rows share."""
+        stream = np.random.default_rng([self.seed, tile + 1])
+        others = np.setdiff1d(np.arange(self.source.shape[0]), self.chosen, assume_unique=True)
+        return np.sort(stream.choice(others, min(self.extra, len(others)), replace=False))
+
+
+def half_step(entries: Entries, U: Float64Array, engine: Engine) -> Float64Array:
+    r"""Return V = argmin Σ_{(i,j) ∈ Ω} (K_ij − v_iᵀ u_j)², row by row.
+
+    v_i solves (U_Jᵀ U_J + u_i u_iᵀ + μ I) v_i = U_Jᵀ K_Ji + K_ii u_i for the columns J of its tile; the
+    diagonal entry is a change of rank one, and left out where i is in J. μ is rounding beside the trace
+    (:func:`gramian._numerics.als_ridge`).
+
+    Time O(n/64 · k r² + n k (d + r)) for k columns a row, memory O(n r + k (d + r)) a thread.
+    """
+    V = np.empty_like(U)
+    shared = U[entries.chosen]
+    gram = shared.T @ shared
+    for _ in engine.map(partial(_tile, entries, U, V, shared, gram), range(entries.n_tiles)):
+        pass
+    return V
+
+
+def _tile(
+    entries: Entries, U: Float64Array, V: Float64Array, shared: Float64Array, gram: Float64Array, tile: int
+) -> None:
+    start = tile * TILE_ROWS
+    stop = min(start + TILE_ROWS, entries.source.shape[0])
+    drawn = entries.columns(tile)
+    X = entries.source.rows(slice(start, stop))
+    own = U[drawn]
+    right = shared.T @ entries.kernel(entries.points, X, dtype=np.float64, n_jobs=1)
+    if len(drawn):
+        right += own.T @ entries.kernel(entries.source.take(drawn), X, dtype=np.float64, n_jobs=1)
+    factor = ridged_factor(gram + own.T @ own)
+    found = la.cho_solve(factor, right, check_finite=False).T
+    # Sherman and Morrison for the diagonal entry of rows that J lacks.
+    mine = U[start:stop]
+    lift = la.cho_solve(factor, mine.T, check_finite=False).T
+    missing = exact_diagonal(entries.kernel, X) - np.einsum("ij,ij->i", found, mine)
+    share = missing / (1.0 + np.einsum("ij,ij->i", lift, mine))
+    rows = np.arange(start, stop)
+    share[np.isin(rows, drawn) | np.isin(rows, entries.chosen)] = 0.0
+    V[start:stop] = found + share[:, None] * lift
+
+
+def ridged_factor(gram: Float64Array) -> tuple[Float64Array, bool]:
+    """Return the Cholesky factor of U_JᵀU_J + μ I, for ``scipy.linalg.cho_solve``."""
+    system = gram.copy()
+    system.flat[:: len(gram) + 1] += als_ridge(gram)
+    return la.cho_factor(system, lower=True, check_finite=False)
