@@ -87,6 +87,10 @@ class Spectra:
         left = [level[r] for level, r in zip(self.levels, ranks, strict=True) if r < len(level)]
         return float(max(left, default=0.0))
 
+    def unresolved(self, ranks: IntArray) -> int:
+        """Return how many blocks have ranks that their sampled rows bound, rather than their spectrum."""
+        return int(np.count_nonzero((self.counts > self.sampled) & (2 * ranks > self.sampled)))
+
     def size(self, ranks: IntArray, size: Size) -> float:
         """Return g = Σ n_i r_i + (Σ r_i)² in the units of ``size``."""
         return size.basis * float(self.counts @ ranks) + size.core * float(ranks.sum()) ** 2
@@ -179,7 +183,7 @@ class BlockSearch:
             raise BudgetError(
                 f"tol={tol:g} needs {_amount(found.size, size)} by the spectra of the diagonal blocks, more "
                 f"than the {_amount(size.limit, size)} allowed: the best that fits is tol={best.tol:.2g} "
-                f"with {best.n_blocks} blocks. Raise memory_budget or tol.",
+                f"with {best.n_blocks} block{'s' * (best.n_blocks > 1)}. Raise memory_budget or tol.",
                 math.ceil(found.size),
             )
         return found
@@ -203,14 +207,13 @@ class BlockSearch:
     def _sizes(self, k: int, size: Size, rule: Callable[[Spectra], IntArray]) -> BlockSizes:
         partition, spectra = self.spectra(k)
         ranks = rule(spectra)
-        full = (spectra.counts > spectra.sampled) & (2 * ranks > spectra.sampled)
         return BlockSizes(
             partition,
             ranks,
             spectra.counts,
             spectra.size(ranks, size),
             spectra.tolerance(ranks),
-            int(np.count_nonzero(full)),
+            spectra.unresolved(ranks),
         )
 
     def _best(

@@ -72,11 +72,11 @@ def sample_columns(row: BlockRow, count: int, n_rounds: int, rng: np.random.Gene
     rows = columns = important = np.zeros(0, np.intp)
     matrix = np.zeros((n_rows, 0))
     for done in range(n_rounds):
-        tried = np.union1d(rows, _draw(n_rows, count, rng))
+        tried = np.union1d(rows, draw(n_rows, count, rng))
         before, important = important, np.sort(pivot_columns(row.entries(tried, None), count))
         if done and np.array_equal(important, before):
             break
-        columns = np.union1d(important, _draw(n_columns, count, rng))
+        columns = np.union1d(important, draw(n_columns, count, rng))
         matrix = row.entries(None, columns)
         rows = pivot_columns(matrix.T, count)
     return SampledColumns(columns, rows, matrix)
@@ -98,7 +98,7 @@ def important_rows(
     n = points.shape[0]
 
     def pick(s: int) -> IntArray:
-        drawn = points[_draw(n, int(counts[s]), streams[s])]
+        drawn = points[draw(n, int(counts[s]), streams[s])]
         strip = BlockRow(kernel, points[members[s]], drawn).entries(None, None)
         return members[s][pivot_columns(strip.T, int(counts[s]))]
 
@@ -106,6 +106,6 @@ def important_rows(
     return np.sort(np.concatenate([np.zeros(0, np.intp), *picked]))
 
 
-def _draw(n: int, count: int, rng: np.random.Generator) -> IntArray:
+def draw(n: int, count: int, rng: np.random.Generator) -> IntArray:
     """Return ``count`` of n numbers in ascending order, or all of them."""
     return np.arange(n) if count >= n else np.sort(rng.choice(n, count, replace=False))

@@ -46,11 +46,8 @@ def sampled_core(
         rows = sample[np.sort(streams[s].choice(mine, size, replace=False))]
         basis = bases[s]
         W = kernel(rows, basis.landmarks, dtype=np.float64, n_jobs=1) @ basis.matrix
-        gram = W.T @ W
         left_over = np.maximum(kernel.diagonal(rows) - np.einsum("ij,ij->i", W, W), 0.0)
-        floor = rank_cutoff(np.float64) * float(np.trace(gram))
-        gram.flat[:: len(gram) + 1] += max(float(left_over.mean()) if size else 0.0, floor)
-        return rows, la.solve(gram, W.T, assume_a="pos", check_finite=False)
+        return rows, ridge_inverse(W, float(left_over.mean()) if size else 0.0)
 
     samples = list(engine.map(prepare, range(len(bases))))
 
@@ -65,3 +62,19 @@ def sampled_core(
         return row
 
     return join_blocks(engine.map(strip, range(len(bases))), ranks, keep, psd=False)
+
+
+def ridge_inverse(values: Float64Array, ridge: float | Float64Array) -> Float64Array:
+    r"""Return (WᵀW + diag(ridge))⁻¹ Wᵀ for W of shape (rows, r): coefficients from samples.
+
+    With W̄ = [W; diag(ridge)^(1/2)] = QR it is R⁻¹ times the upper part of Qᵀ, which keeps the digits that WᵀW
+    would lose. A ridge under the rounding level of ‖W‖_F² is raised to it. Time O(rows · r²).
+    """
+    rank = values.shape[1]
+    if not rank:
+        return np.zeros((0, values.shape[0]))
+    floor = rank_cutoff(np.float64) * float(np.square(values).sum())
+    roots = np.sqrt(np.maximum(np.broadcast_to(ridge, rank), floor))
+    basis, factor = la.qr(np.vstack([values, np.diag(roots)]), mode="economic", check_finite=False)
+    found: Float64Array = la.solve_triangular(factor, basis[: values.shape[0]].T, check_finite=False)
+    return found

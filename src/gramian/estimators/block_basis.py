@@ -6,12 +6,25 @@ from typing import Any, ClassVar
 
 from gramian._budget import parse_bytes
 from gramian.approximation.block_basis import BlockBasisBuilder
+from gramian.approximation.block_basis_sampled import SAMPLINGS, SampledBasisBuilder
 from gramian.approximation.builder import Builder
-from gramian.estimators.approximation import Approximation, at_least_one, given_or_one_of, one_of
+from gramian.estimators.approximation import (
+    Approximation,
+    at_least_one,
+    given_or_one_of,
+    not_negative,
+    one_of,
+)
 from gramian.estimators.base import positive_number, whole_number
 from gramian.exceptions import InputError
 from gramian.landmarks import METHODS as LANDMARKS
 from gramian.partition import METHODS as PARTITIONS
+
+#: What only one of the cores takes, with its default.
+OWN: dict[str, dict[str, Any]] = {
+    "recompressed": {"landmarks": "rpcholesky"},
+    "sampled": {"sampling": "full", "n_rounds": 2, "cutoff": 0.0},
+}
 
 
 class BlockBasis(Approximation):
@@ -36,15 +49,29 @@ class BlockBasis(Approximation):
         Relative Frobenius error to reach with as few bytes as possible.
     memory_budget : int or str, optional
         Bytes of the factorization (``nbytes_``), instead of ``rank``; a bound where ``tol`` is given.
-    oversampling : float
-        Landmarks per rank in a block, 4 to 8.
+    core : {"recompressed", "sampled"}
+        ``"recompressed"``: bases and core by way of landmarks, cut to the best within the size.
+        ``"sampled"``: the published algorithm: bases from sampled columns of each block row, the core by
+        least squares on sampled rows, blocks and ranks from the spectra of diagonal blocks; some two to four
+        times the error.
+    oversampling : float, optional
+        Landmarks (or sampled columns) per rank in a block: 6 (4 to 8 serve) and 2 where left out.
     diagonal : bool
         Store diag(K − K̃), clipped at 0, beside the factors: n float64 numbers, which a ``memory_budget``
         includes. Worth it at small bandwidths, where the diagonal of K dwarfs what lies off it. It is
         part of ``operator_`` and of the errors, not of the features.
     landmarks : str or array (m, d)
         Rule by name, see :func:`gramian.landmarks.select_landmarks`. With as many landmarks, pivots of a
-        randomly pivoted Cholesky factorization came a tenth nearer to the ideal than k-means.
+        randomly pivoted Cholesky factorization came a tenth nearer to the ideal than k-means. Only for
+        ``core="recompressed"``.
+    sampling : {"full", "important"}
+        Columns are sampled from all rows (Algorithm 2 of the paper), or from important rows of the blocks
+        (Algorithm 3: faster for many blocks, less accurate). This and what follows: ``core="sampled"`` only.
+    n_rounds : int
+        Rounds of pivoted QR and LQ, at least 1.
+    cutoff : float
+        Blocks C_st with ‖C_st‖_F ≤ cutoff·‖C‖_F/n_blocks are not stored; they make an error of at most
+        ``cutoff``. K̃ then need not be positive semi-definite.
     partition : {"kmeans", "minibatch", "kcenters", "tree"}
     working_memory : int or str
         Bound on the memory that building takes.
@@ -53,7 +80,8 @@ class BlockBasis(Approximation):
     Attributes
     ----------
     operator_, nbytes_, rank_, plan_, kernel_ : as of :class:`MEKA`. ``plan_.builder.trial_error`` is the
-        relative error that the trials found, where there were any.
+        relative error that the trials found, where there were any (``predicted_tol`` with
+        ``core="sampled"``, which is a rule's tolerance and no estimate of the error).
 
     Raises ``InputError`` for unusable input and ``BudgetError`` for a size that holds nothing, a tolerance
     that the budget cannot reach (with the best that fits), or a ``working_memory`` that is too small.
@@ -62,7 +90,7 @@ class BlockBasis(Approximation):
     O(n_blocks·m² + R²) and of the result O(n r + R²).
 
     Source: Wang, Li, Mahoney and Darve, "Block Basis Factorization for Scalable Kernel Evaluation" for the
-    structure; the bases and the core are gramian's: docs/how-it-works.md.
+    structure and for ``core="sampled"``; the recompressed core is gramian's: docs/how-it-works.md.
 
     Examples
     --------
@@ -88,8 +116,12 @@ class BlockBasis(Approximation):
         n_blocks: int | None = None,
         tol: float | None = None,
         memory_budget: int | str | None = None,
-        oversampling: float = 6.0,
+        core: str = "recompressed",
+        oversampling: float | None = None,
         landmarks: Any = "rpcholesky",
+        sampling: str = "full",
+        n_rounds: int = 2,
+        cutoff: float = 0.0,
         partition: str = "kmeans",
         diagonal: bool = False,
         working_memory: int | str = "4GB",
@@ -106,8 +138,12 @@ class BlockBasis(Approximation):
         self.n_blocks = n_blocks
         self.tol = tol
         self.memory_budget = memory_budget
+        self.core = core
         self.oversampling = oversampling
         self.landmarks = landmarks
+        self.sampling = sampling
+        self.n_rounds = n_rounds
+        self.cutoff = cutoff
         self.partition = partition
         self.diagonal = diagonal
         self.working_memory = working_memory
@@ -116,8 +152,11 @@ class BlockBasis(Approximation):
         self.n_jobs = n_jobs
 
     def _builder(self) -> Builder:
+        one_of("core", self.core, tuple(OWN))
         one_of("partition", self.partition, PARTITIONS)
         given_or_one_of("landmarks", self.landmarks, LANDMARKS)
+        one_of("sampling", self.sampling, SAMPLINGS)
+        self._refuse_others()
         sizes = {"rank": self.rank, "tol": self.tol, "memory_budget": self.memory_budget}
         given = [name for name, value in sizes.items() if value is not None]
         if self.rank is not None and len(given) > 1:
@@ -125,13 +164,35 @@ class BlockBasis(Approximation):
                 f"rank={self.rank!r} and {given[1]}={sizes[given[1]]!r} both say how large the "
                 "factorization is. Give one of them; tol and memory_budget go together."
             )
-        return BlockBasisBuilder(
-            rank=None if self.rank is None else whole_number("rank", self.rank, 1),
-            n_blocks=None if self.n_blocks is None else whole_number("n_blocks", self.n_blocks, 1),
-            tol=None if self.tol is None else positive_number("tol", self.tol),
-            memory_budget=None if self.memory_budget is None else parse_bytes(self.memory_budget),
-            oversampling=at_least_one("oversampling", self.oversampling),
-            landmarks=self.landmarks,
-            partition=self.partition,
-            diagonal=bool(self.diagonal),
+        sampled = self.core == "sampled"
+        default = SampledBasisBuilder.oversampling if sampled else BlockBasisBuilder.oversampling
+        shape: dict[str, Any] = {
+            "rank": None if self.rank is None else whole_number("rank", self.rank, 1),
+            "n_blocks": None if self.n_blocks is None else whole_number("n_blocks", self.n_blocks, 1),
+            "tol": None if self.tol is None else positive_number("tol", self.tol),
+            "memory_budget": None if self.memory_budget is None else parse_bytes(self.memory_budget),
+            "oversampling": default
+            if self.oversampling is None
+            else at_least_one("oversampling", self.oversampling),
+            "partition": self.partition,
+            "diagonal": bool(self.diagonal),
+        }
+        if not sampled:
+            return BlockBasisBuilder(**shape, landmarks=self.landmarks)
+        return SampledBasisBuilder(
+            **shape,
+            sampling=self.sampling,
+            n_rounds=whole_number("n_rounds", self.n_rounds, 1),
+            cutoff=not_negative("cutoff", self.cutoff),
         )
+
+    def _refuse_others(self) -> None:
+        """Raise for a parameter of the other core."""
+        (other,) = set(OWN) - {self.core}
+        for name, default in OWN[other].items():
+            value = getattr(self, name)
+            if not isinstance(value, type(default)) or value != default:
+                raise InputError(
+                    f"{name}={value!r} would have no effect: core={self.core!r} does not take it. Leave it "
+                    f"out, or choose core={other!r}."
+                )

@@ -1,0 +1,334 @@
+"""The published block basis factorization: Algorithm 5 written naively, its laws, sizes and errors."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+import scipy.linalg as la
+import scipy.sparse as sp
+from approximation_market import GAMMA, gram
+from market_block_basis_sampled import MARKET, sampled_block_basis
+from sklearn.base import clone
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import gramian as gm
+from gramian._random import children
+from gramian.approximation.block_basis_sampled import SampledBasisBuilder, large_blocks
+from gramian.approximation.builder import block_members
+from gramian.approximation.sampled_core import ridge_inverse
+from gramian.data.source import ArraySource
+from gramian.engine import Engine
+from gramian.partition import fit_partition
+
+EVERY = pytest.mark.parametrize("case", MARKET.values(), ids=MARKET.keys())
+KERNEL = gm.Gaussian((0.5 / GAMMA) ** 0.5)
+
+
+@pytest.fixture(scope="module")
+def rows():
+    rng = np.random.default_rng(4)
+    return rng.random((260, 3)), rng.random((70, 3))
+
+
+def error(fitted, K):
+    return np.linalg.norm(K - fitted.operator_.to_dense()) / np.linalg.norm(K)
+
+
+def pivots(matrix, count):
+    return la.qr(matrix, mode="r", pivoting=True)[1][: min(count, *matrix.shape)]
+
+
+def drawn(n, count, rng):
+    return np.sort(rng.choice(n, count, replace=False)) if count < n else np.arange(n)
+
+
+def algorithm_5(X, members, rank, oversampling, important, rng):
+    """K̃ by full matrices: Algorithms 1, 2 or 3, exact singular vectors, normal equations for the core."""
+    K, n, m = gram(X, X), len(X), round(oversampling * rank)
+    picking, _, streams = (children(stream, len(members)) for stream in children(rng, 3))
+    candidates = np.arange(n)
+    if important:
+        columns = [drawn(n, m, picking[s]) for s in range(len(members))]
+        picked = [mine[pivots(K[np.ix_(mine, c)].T, m)] for mine, c in zip(members, columns)]
+        candidates = np.sort(np.concatenate(picked))
+    U, H, fitted = [], [], []
+    for mine, stream in zip(members, streams):
+        M = K[np.ix_(mine, candidates)]
+        kept, before = np.zeros(0, int), None
+        for _ in range(2):
+            kept = np.union1d(kept, drawn(len(mine), m, stream))
+            best = np.sort(pivots(M[kept], m))
+            if before is not None and np.array_equal(best, before):
+                break
+            before = best
+            columns = np.union1d(best, drawn(len(candidates), m, stream))
+            kept = pivots(M[:, columns].T, m)
+        P, values, _ = la.svd(M[:, columns], full_matrices=False)
+        # The randomized SVD of the package draws nothing where it takes all directions.
+        some = np.union1d(kept, drawn(len(mine), rank, stream))
+        left_out = (values[rank:] ** 2).sum() / len(mine)
+        V = P[some, :rank]
+        H.append(np.linalg.inv(V.T @ V + left_out * np.diag(values[:rank] ** -2.0)) @ V.T)
+        U.append(P[:, :rank])
+        fitted.append(mine[some])
+    out = np.zeros((n, n))
+    for s, a in enumerate(members):
+        for t, b in enumerate(members):
+            C = H[s] @ K[np.ix_(fitted[s], fitted[t])] @ H[t].T
+            out[np.ix_(a, b)] = U[s] @ C @ U[t].T
+    return out
+
+
+@pytest.mark.parametrize("important", [False, True])
+def test_algorithm_5_equals_its_naive_form(rows, important):
+    X, _ = rows
+    partition = fit_partition(X, 4, rng=np.random.default_rng(0))
+    builder = SampledBasisBuilder(
+        rank=6, n_blocks=4, n_extra=99, sampling="important" if important else "full"
+    )
+    features = builder.assemble(
+        X, partition, KERNEL, dtype=np.float64, rng=np.random.default_rng(9), engine=Engine(1)
+    )
+    members = block_members(partition.route(X), 4)
+    expected = algorithm_5(X, members, 6, builder.oversampling, important, np.random.default_rng(9))
+    blocks = [gram(X, node.landmarks) @ node.vectors for node in features.nodes]
+    found = np.zeros_like(expected)
+    for s, a in enumerate(members):
+        for t, b in enumerate(members):
+            found[np.ix_(a, b)] = blocks[s][a] @ features.core.block(s, t) @ blocks[t][b].T
+    np.testing.assert_allclose(found, expected, atol=1e-9)
+    for s, mine in enumerate(members):
+        np.testing.assert_allclose(blocks[s][mine].T @ blocks[s][mine], np.eye(6), atol=1e-9)
+
+
+@EVERY
+def test_operator_features_and_new_rows_equal_the_oracle(case, rows):
+    X, new = rows
+    fitted = clone(case.estimator).fit(X)
+    expected = case.oracle(fitted, X, X)
+    np.testing.assert_allclose(fitted.operator_.to_dense(), expected, atol=1e-9)
+    F, G = fitted.transform(X), fitted.transform(new)
+    np.testing.assert_allclose(F @ F.T, expected, atol=1e-9)
+    np.testing.assert_allclose(G @ F.T, case.oracle(fitted, new, X), atol=1e-9)
+
+
+@EVERY
+def test_positive_semidefinite_any_threads_pickles_and_float32(case, rows):
+    X, _ = rows
+    fitted = clone(case.estimator).set_params(n_jobs=1).fit(X)
+    dense = fitted.operator_.to_dense()
+    assert np.linalg.eigvalsh(dense)[0] > -1e-10
+    assert fitted.plan_.builder.definite
+    again = clone(case.estimator).set_params(n_jobs=3).fit(X).operator_.to_dense()
+    np.testing.assert_array_equal(dense, again)
+    kept = pickle.loads(pickle.dumps(fitted))
+    np.testing.assert_array_equal(kept.transform(X[:9]), fitted.transform(X[:9]))
+    narrow = clone(case.estimator).set_params(tile_dtype="float32").fit(X)
+    if fitted.memory_budget is None:  # half the bytes a number otherwise
+        assert np.linalg.norm(narrow.operator_.to_dense() - dense) < 1e-3 * np.linalg.norm(dense)
+    assert narrow.transform(X).dtype == np.float32
+
+
+def test_the_surrogate_kernel_predicts_by_the_papers_formulas(rows):
+    r"""α̃ = C Uᵀ α, and K(x, Y_s) A_s α̃_s in the cluster s of x: the sampled columns are the surrogate."""
+    X, new = rows
+    fitted = sampled_block_basis().fit(X)
+    alpha = fitted.operator_.solve(np.sin(5 * X[:, 0]), alpha=0.1)
+    features, partition = fitted.features_, fitted.features_.partition
+    U = np.zeros((len(X), fitted.rank_))
+    offsets = features.core.offsets
+    for s, node in enumerate(features.nodes):
+        mine = partition.route(X) == s
+        U[mine, offsets[s] : offsets[s + 1]] = gram(X[mine], node.landmarks) @ node.vectors
+    tilde = features.core.to_dense() @ (U.T @ alpha)
+    expected = np.zeros(len(new))
+    for s, node in enumerate(features.nodes):
+        mine = partition.route(new) == s
+        weights = node.vectors @ tilde[offsets[s] : offsets[s + 1]]
+        expected[mine] = gram(new[mine], node.landmarks) @ weights
+    cross = fitted.cross(new)
+    assert cross.shape == (70, 260)
+    np.testing.assert_allclose(cross @ alpha, expected, atol=1e-10)
+    # The asymmetric factorization of the test block costs n_new·r numbers beside the training side's.
+    K = gram(new, X)
+    assert np.linalg.norm(K - cross @ np.eye(260)) < 2 * error(fitted, gram(X, X)) * np.linalg.norm(K)
+    np.testing.assert_allclose(cross.T @ np.ones(70), (cross @ np.eye(260)).sum(axis=0), atol=1e-10)
+
+
+def test_error_falls_with_rank_and_no_seed_blows_up(rows):
+    X, _ = rows
+    K = gram(X, X, 30.0)
+    errors = [
+        [error(sampled_block_basis(gamma=30.0, rank=r, random_state=s).fit(X), K) for s in range(4)]
+        for r in (4, 10, 25, 120)
+    ]
+    assert (np.diff(np.mean(errors, axis=1)) < 0).all()
+    assert max(errors[0]) < 1.0
+    assert max(errors[3]) < 1e-6
+    # One pivot a rank, as printed, is where a pseudo-inverse blows up.
+    thin = [
+        error(sampled_block_basis(gamma=30.0, rank=12, oversampling=1.0, random_state=s).fit(X), K)
+        for s in range(4)
+    ]
+    assert max(thin) < 1.0
+
+
+def test_near_the_recompressed_core(rows):
+    X, _ = rows
+    K = gram(X, X)
+    best = error(gm.BlockBasis(gamma=GAMMA, rank=10, n_blocks=4, random_state=0).fit(X), K)
+    assert best < error(sampled_block_basis(rank=10).fit(X), K) < 6 * best
+
+
+def test_small_blocks_are_cut_off_within_the_tolerance():
+    rng = np.random.default_rng(0)
+    X = np.concatenate([rng.normal(c, 0.3, (60, 2)) for c in 6 * rng.random((5, 2))])
+    K = gram(X, X)
+    whole = sampled_block_basis(n_blocks=5).fit(X)
+    for cutoff in (1e-6, 0.05):
+        cut = sampled_block_basis(n_blocks=5, cutoff=cutoff).fit(X)
+        assert not cut.plan_.builder.definite
+        gap = np.linalg.norm(whole.operator_.to_dense() - cut.operator_.to_dense())
+        assert gap <= cutoff * np.linalg.norm(K)
+        dropped = cut.features_.notes["pairs of blocks set to zero"]
+        assert dropped > 0
+        assert whole.nbytes_ - cut.nbytes_ >= 8 * 60 * dropped
+        assert f"pairs of blocks set to zero  {dropped:.0f}" in str(cut.report())
+    assert "pairs of blocks set to zero" not in whole.features_.notes
+
+
+def test_which_blocks_are_large():
+    blocks = {(0, 0): np.eye(2), (0, 1): np.full((2, 1), 1e-3), (1, 1): np.full((1, 1), 1e-9)}
+    assert set(large_blocks(blocks, 1e-3, 2)) == {(0, 0), (0, 1), (1, 1)}
+    assert set(large_blocks(blocks, 1e-2, 2)) == {(0, 0), (1, 1)}
+
+
+def test_coefficients_from_samples_are_least_squares():
+    rng = np.random.default_rng(0)
+    W, ridge = rng.standard_normal((12, 4)), np.array([0.0, 1.0, 0.1, 3.0])
+    expected = np.linalg.solve(W.T @ W + np.diag(ridge), W.T)
+    np.testing.assert_allclose(ridge_inverse(W, ridge), expected, atol=1e-11)
+    np.testing.assert_allclose(ridge_inverse(W, 0.0), np.linalg.pinv(W), atol=1e-11)
+    repeated = np.repeat(W[:, :1], 2, axis=1)
+    assert np.abs(ridge_inverse(repeated, 0.0)).max() < 1.0
+    assert ridge_inverse(np.zeros((5, 0)), 0.0).shape == (0, 5)
+
+
+@pytest.mark.parametrize("tile_dtype", ["float32", "float64"])
+@pytest.mark.parametrize("n_blocks", [None, 5])
+def test_a_budget_is_kept_and_used(rows, tile_dtype, n_blocks):
+    X, _ = rows
+    for budget in (25_000, 80_000):
+        fitted = sampled_block_basis(
+            rank=None, n_blocks=n_blocks, memory_budget=budget, tile_dtype=tile_dtype
+        ).fit(X)
+        assert 0.7 * budget < fitted.nbytes_ <= budget
+    stored = sampled_block_basis(rank=None, n_blocks=4, memory_budget=25_000, diagonal=True).fit(X)
+    assert stored.nbytes_ <= 25_000
+    np.testing.assert_allclose(stored.operator_.diagonal(), 1.0, atol=0.1)
+
+
+def test_a_budget_is_kept_by_rows_that_the_sample_lacks():
+    """Blocks of the sample and of all rows differ in size; last directions go where they would not fit."""
+    X = np.random.default_rng(0).random((4000, 2))
+    source = ArraySource(X)
+    builder = SampledBasisBuilder(memory_budget=1_200_000, n_blocks=6)
+    rng = np.random.default_rng(0)
+    settled = builder.settle(source, KERNEL, dtype=np.float64, rng=rng, engine=Engine(1))
+    features = settled.build(
+        source, KERNEL, dtype=np.float64, rng=rng, engine=Engine(1), sample_size=300, chunk_rows=1000
+    )
+    counts = np.bincount(features.partition.route(X), minlength=6)
+    ranks = np.array([node.rank for node in features.nodes])
+    assert 8 * (counts @ ranks + ranks.sum() ** 2 + 4000) <= 1_200_000
+    assert features.core.psd
+    assert features.core.ranks == tuple(ranks)
+
+
+def test_a_tolerance_by_the_papers_rule(rows):
+    X, _ = rows
+    K = gram(X, X)
+    for tol in (0.2, 0.02):
+        fitted = sampled_block_basis(rank=None, n_blocks=None, tol=tol).fit(X)
+        assert fitted.plan_.builder.predicted_tol < tol
+        assert error(fitted, K) < 2 * tol
+    one = sampled_block_basis(rank=20, n_blocks=None).fit(X)
+    assert one.plan_.builder.predicted_tol > 0
+    default = gm.BlockBasis(gamma=GAMMA, core="sampled", n_blocks=2, random_state=0).fit(X)
+    assert default.plan_.rank == 100
+
+
+def test_flat_spectra_are_told():
+    X = np.random.default_rng(0).random((1500, 2))
+    fitted = gm.BlockBasis(
+        gamma=1e6, core="sampled", n_blocks=2, tol=1.35, sampling="important", random_state=0
+    ).fit(X)
+    assert fitted.features_.notes["blocks with ranks too large to tell"] == 2
+
+
+def test_sparse_rows_give_the_same_matrix(rows):
+    X, new = rows
+    fitted = sampled_block_basis().fit(X)
+    thin = sampled_block_basis().fit(sp.csr_array(X))
+    # Rows of the partition's k-means are the same; rounding may tell pivots apart.
+    assert error(thin, gram(X, X)) < 2 * error(fitted, gram(X, X))
+    np.testing.assert_allclose(thin.transform(sp.csr_array(new)), thin.transform(new), atol=1e-9)
+
+
+def test_ridge_on_it_equals_ridge_on_its_features(rows):
+    X, new = rows
+    y = np.sin(4 * X[:, 0]) + X[:, 1]
+    a = gm.BlockBasis(core="sampled", rank=25, n_blocks=3)
+    model = gm.KernelRidge(0.1, gamma=GAMMA, approximation=a, random_state=1, tile_dtype="float64").fit(X, y)
+    fitted = clone(a).set_params(gamma=GAMMA, random_state=0).fit(X)
+    A, B = fitted.transform(X), fitted.transform(new)
+    dense = B @ np.linalg.solve(A.T @ A + 0.1 * np.eye(A.shape[1]), A.T @ y)
+    # The streams differ by what the probe of the ridge has drawn.
+    assert np.linalg.norm(model.predict(new) - dense) < 0.02 * np.linalg.norm(dense)
+
+
+def test_duplicates_few_rows_and_a_vanishing_kernel():
+    X = np.repeat(np.random.default_rng(0).random((5, 2)), 40, axis=0)
+    fitted = sampled_block_basis(rank=10, n_blocks=2).fit(X)
+    assert error(fitted, gram(X, X)) < 1e-7
+    assert fitted.rank_ <= 5
+    alone = gm.BlockBasis(core="sampled", random_state=0, rank=1, n_blocks=1).fit(X[:1])
+    assert alone.operator_.to_dense() == pytest.approx(1.0)
+    nothing = gm.BlockBasis("linear", core="sampled", rank=3, n_blocks=2).fit(np.zeros((6, 2)))
+    assert nothing.rank_ == 0
+    np.testing.assert_array_equal(nothing.operator_.to_dense(), np.zeros((6, 6)))
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"core": "sample"}, r"core='sample' is unknown.*Did you mean 'sampled'"),
+        ({"sampling": "ful"}, r"sampling='ful' is unknown.*Did you mean 'full'"),
+        ({"n_rounds": 0}, "n_rounds=0 must be a whole number of at least 1"),
+        ({"cutoff": -0.1}, r"cutoff=-0\.1 must be"),
+        ({"landmarks": "kmeans"}, "landmarks='kmeans' would have no effect: core='sampled' does not take it"),
+        ({"core": "recompressed", "cutoff": 0.1}, r"cutoff=0\.1 would have no effect: core='recompressed'"),
+        ({"rank": 300}, "rank=300 is larger than n_samples = 260"),
+        (
+            {"rank": None, "n_blocks": None, "tol": 1e-4, "memory_budget": 15_000},
+            r"tol=0\.0001 needs .*kB by .* more than the 12\.9 kB allowed: the best that fits is tol=0\.14",
+        ),
+        ({"rank": None, "n_blocks": None, "tol": 1e-3, "gamma": 1e6}, r"tol=0\.001 needs .* numbers allowed"),
+    ],
+)
+def test_bad_input(rows, parameters, message):
+    with pytest.raises((gm.InputError, gm.BudgetError), match=message):
+        sampled_block_basis(**parameters).fit(rows[0])
+
+
+def test_a_builder_without_sizes_says_so():
+    with pytest.raises(gm.InputError, match=r"sizes are not chosen yet; call settle first\."):
+        _ = SampledBasisBuilder(tol=0.1).n_leaves
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
+@parametrize_with_checks([gm.BlockBasis(rank=5, n_blocks=2, core="sampled")])
+def test_sklearn_checks(estimator, check):
+    check(estimator)
