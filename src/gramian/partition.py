@@ -111,7 +111,7 @@ def _centers(sample: Rows, count: int, method: str, rounds: int, rng: np.random.
         offset = _mean(sample)
         points = moved(sample, offset)
     if method == "kcenters":
-        return _dense(sample[_farthest_first(points, count, rng)])
+        return _dense(sample[farthest_first(points, count, rng)[0]])
     seed = seed_for_sklearn(rng)
     model: Any
     init = "k-means++" if count <= SPREAD_START else "random"
@@ -129,10 +129,15 @@ def _centers(sample: Rows, count: int, method: str, rounds: int, rng: np.random.
     return (model.cluster_centers_ + offset).astype(sample.dtype, copy=False)
 
 
-def _farthest_first(points: Rows, count: int, rng: np.random.Generator) -> list[int]:
-    """Row numbers, each the farthest from those before it. Time O(n d c), memory O(n)."""
+def farthest_first(points: Rows, count: int, rng: np.random.Generator) -> tuple[list[int], list[float]]:
+    """Return row numbers, each the farthest from those before it, and how far each was, squared.
+
+    The first is drawn, with distance infinity. The distance of row k + 1 is the radius of the covering by
+    the first k: at most twice the smallest that k balls can have. Ends where all rows repeat chosen ones.
+    Time O(n d count), memory O(n). Source: Gonzalez 1985.
+    """
     norms = _squares(points)
-    chosen = [int(rng.integers(points.shape[0]))]
+    chosen, squares = [int(rng.integers(points.shape[0]))], [np.inf]
     nearest = np.full(len(norms), np.inf)
     while len(chosen) < count:
         last = chosen[-1]
@@ -143,7 +148,8 @@ def _farthest_first(points: Rows, count: int, rng: np.random.Generator) -> list[
         if nearest[far] <= 0.0:
             break  # every remaining row repeats a chosen one
         chosen.append(far)
-    return chosen
+        squares.append(float(nearest[far]))
+    return chosen, squares
 
 
 def _without_empty(partition: CenterPartition, sample: Rows) -> CenterPartition:

@@ -10,12 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.linalg as la
 
-from gramian._numerics import rank_cutoff
 from gramian._typing import Float64Array, IntArray, Rows
 from gramian.engine import Engine
 from gramian.kernels.base import Kernel
+from gramian.pivoting import pivot_columns
 
 
 @dataclass(frozen=True)
@@ -43,19 +42,6 @@ class SampledColumns:
     columns: IntArray  #: numbers of the candidates that were chosen
     rows: IntArray  #: numbers of the block's important rows
     matrix: Float64Array  #: (n_s, columns), all rows of the chosen columns
-
-
-def pivot_columns(matrix: Float64Array, count: int) -> IntArray:
-    """Return at most ``count`` columns of nearly the largest volume, by QR with column pivoting.
-
-    Columns whose pivot |R_jj| is rounding beside |R_11| lie in the span of those before them and are left
-    out: repeated points give one. Time O(min(m, n) m n).
-    """
-    factor, pivots = la.qr(matrix, mode="r", pivoting=True, check_finite=False)
-    sizes = np.abs(np.diagonal(factor))
-    useful = int(np.count_nonzero(sizes > rank_cutoff(np.float64) * sizes.max(initial=0.0)))
-    chosen: IntArray = np.asarray(pivots[: min(count, useful)], np.intp)
-    return chosen
 
 
 def sample_columns(row: BlockRow, count: int, n_rounds: int, rng: np.random.Generator) -> SampledColumns:
