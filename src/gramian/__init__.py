@@ -1,9 +1,12 @@
 """gramian: kernel machines on a memory budget."""
 
 from gramian.estimators.block_basis import BlockBasis
+from gramian.estimators.block_diagonal import BlockDiagonal
+from gramian.estimators.clustered_low_rank import ClusteredLowRank
 from gramian.estimators.ensemble_nystrom import EnsembleNystrom
 from gramian.estimators.fastfood import Fastfood
 from gramian.estimators.kals import KALS
+from gramian.estimators.low_rank_plus_blocks import LowRankPlusBlocks
 from gramian.estimators.meka import MEKA
 from gramian.estimators.multiresolution import MultiResolution
 from gramian.estimators.nystrom import Nystrom
@@ -11,6 +14,7 @@ from gramian.estimators.random_fourier import RandomFourier
 from gramian.estimators.random_maclaurin import RandomMaclaurin
 from gramian.estimators.ridge import KernelRidge, KernelRidgeClassifier
 from gramian.estimators.tensor_sketch import TensorSketch
+from gramian.estimators.truncated_eigen import TruncatedEigen
 from gramian.exceptions import (
     AccuracyWarning,
     BudgetError,
@@ -43,9 +47,11 @@ __all__ = [
     "MEKA",
     "AccuracyWarning",
     "BlockBasis",
+    "BlockDiagonal",
     "BlockOperator",
     "BudgetError",
     "Cauchy",
+    "ClusteredLowRank",
     "Cosine",
     "EnsembleNystrom",
     "Exponential",
@@ -59,6 +65,7 @@ __all__ = [
     "KernelRidgeClassifier",
     "Laplacian",
     "Linear",
+    "LowRankPlusBlocks",
     "Matern",
     "MissingPackageError",
     "ModelFileError",
@@ -70,6 +77,7 @@ __all__ = [
     "RandomMaclaurin",
     "RationalQuadratic",
     "TensorSketch",
+    "TruncatedEigen",
     "load",
     "save",
 ]

@@ -74,6 +74,11 @@ class Builder(ABC):
         """Whether the core is positive semi-definite by construction."""
         return True
 
+    @property
+    def remedy(self) -> str:
+        """What makes the model smaller, for the error of a budget that is too small."""
+        return "lower rank, root_rank or n_blocks"
+
     def working_bytes(self, n_rows: int, n_features: int, itemsize: int) -> int:
         """Bytes that building takes beside sample, landmarks, vectors and core: sketches, factors."""
         return 0

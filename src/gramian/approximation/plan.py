@@ -127,7 +127,7 @@ def make_plan(
         raise BudgetError(
             f"{budget_name}={format_bytes(memory_budget)} is too small for {_sizes(builder)} on "
             f"{work.n_features} features: at least {format_bytes(1.01 * need)} is needed. Raise "
-            f"{'the budget' if budget_name == 'memory_budget' else budget_name}{_smaller(reason)}.",
+            f"{'the budget' if budget_name == 'memory_budget' else budget_name}{_smaller(builder, reason)}.",
             need,
         )
     chunk = min(MAX_CHUNK_ROWS, max(MIN_CHUNK_ROWS, work.n_rows))
@@ -162,9 +162,9 @@ def make_plan(
     )
 
 
-def _smaller(reason: str) -> str:
+def _smaller(builder: Builder, reason: str) -> str:
     if reason == AS_ASKED:
-        return ", or lower rank, root_rank or n_blocks (approximation='auto' does)"
+        return f", or {builder.remedy} (approximation='auto' does)"
     return ", or use approximation='auto'" if reason == EXACT else ""
 
 
