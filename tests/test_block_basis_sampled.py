@@ -227,7 +227,9 @@ def test_a_budget_is_kept_and_used(rows, tile_dtype, n_blocks):
         assert 0.7 * budget < fitted.nbytes_ <= budget
     stored = sampled_block_basis(rank=None, n_blocks=4, memory_budget=25_000, diagonal=True).fit(X)
     assert stored.nbytes_ <= 25_000
-    np.testing.assert_allclose(stored.operator_.diagonal(), 1.0, atol=0.1)
+    # K̃ is no projection of K: it may be above K on the diagonal, where nothing is added.
+    assert stored.operator_.diagonal().min() > 1 - 1e-12
+    assert stored.operator_.excess_ > 0
 
 
 def test_a_budget_is_kept_by_rows_that_the_sample_lacks():
@@ -314,6 +316,10 @@ def test_duplicates_few_rows_and_a_vanishing_kernel():
         (
             {"rank": None, "n_blocks": None, "tol": 1e-4, "memory_budget": 15_000},
             r"tol=0\.0001 needs .*kB by .* more than the 12\.9 kB allowed: the best that fits is tol=0\.14",
+        ),
+        (
+            {"rank": None, "n_blocks": 50, "memory_budget": 20_000},
+            r"holds no column of each of 50 blocks: at least 22.*kB is needed\. Raise it, or",
         ),
         ({"rank": None, "n_blocks": None, "tol": 1e-3, "gamma": 1e6}, r"tol=0\.001 needs .* numbers allowed"),
     ],

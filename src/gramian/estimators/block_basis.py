@@ -52,8 +52,8 @@ class BlockBasis(Approximation):
     core : {"recompressed", "sampled"}
         ``"recompressed"``: bases and core by way of landmarks, cut to the best within the size.
         ``"sampled"``: the published algorithm: bases from sampled columns of each block row, the core by
-        least squares on sampled rows, blocks and ranks from the spectra of diagonal blocks; some two to four
-        times the error.
+        least squares on sampled rows, blocks (and for ``tol`` ranks) from the spectra of diagonal blocks;
+        some two times the error.
     oversampling : float, optional
         Landmarks (or sampled columns) per rank in a block: 6 (4 to 8 serve) and 2 where left out.
     diagonal : bool
