@@ -114,7 +114,7 @@ PARAMETERS = {
         {"kernel": gm.Gaussian(1.0)},
         "a Kernel instance carries its lengthscale. Pass gamma=None",
     ),
-    "precomputed": ({"kernel": "precomputed"}, "Pass the rows X and a kernel's name"),
+    "precomputed": ({"kernel": "precomputed", "gamma": None}, "a square matrix. Pass K.X, X. of shape"),
     "gamma 0": ({"gamma": 0.0}, "gamma=0.0 .*gamma=None means 1/n_features"),
     "gamma below 0": ({"gamma": -1.0}, "gamma=-1.0 .*gamma=None means 1/n_features"),
     "gamma nan": ({"gamma": float("nan")}, "gamma=nan"),

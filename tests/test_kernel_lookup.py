@@ -117,7 +117,7 @@ ERRORS: list[tuple[dict[str, Any], str]] = [
         "'chi2' is not available: the chi-squared kernels are not offered. Use 'laplacian', or pass",
     ),
     ({"kernel": "additive_chi2"}, "not positive semi-definite. Use 'laplacian'"),
-    ({"kernel": "precomputed"}, "a stored n × n matrix is what gramian avoids. Pass the rows"),
+    ({"kernel": "precomputed", "gamma": 0.5}, "whose values are computed already. Pass gamma=None"),
     ({"kernel": 3}, "kernel=3 has type int; expected a name such as 'rbf', a gramian Kernel, or a callable"),
     ({"kernel": None}, "kernel=None has type NoneType; expected a name"),
     ({"kernel": gm.Gaussian}, r"kernel=Gaussian is a class; expected an instance\. Pass kernel=Gaussian\(\)"),

@@ -27,6 +27,14 @@ def entry_tolerance(dtype: Any) -> float:
     return 2e-5 if np.dtype(dtype) == np.float32 else 1e-8
 
 
+def stored_tolerance() -> float:
+    """Return the relative error that a stored kernel matrix may have without remark.
+
+    Many are computed in float32 and kept in float64, so that their type does not say: 2e-5.
+    """
+    return entry_tolerance(np.float32)
+
+
 def distance_error(square: Float64Array, n_features: int, dtype: Any) -> Float64Array:
     """Bound the error of ‖a − b‖² = ‖a‖² − 2a·b + ‖b‖² when it is computed by one product.
 
@@ -96,6 +104,11 @@ class Whitening:
     vectors: Float64Array  #: V, shape (m, r)
     values: Float64Array  #: the r kept eigenvalues or pivots, descending
     dropped: float  #: trace (of magnitudes) that fell under the cutoff or beyond the rank
+    negative: float = 0.0  #: the part of it in negative eigenvalues under minus the cutoff
+
+
+#: Entries that complete pivoting leaves of a semi-definite matrix, over the largest pivot that it leaves.
+PIVOT_SLACK = 10.0
 
 
 def whiten(
@@ -105,37 +118,51 @@ def whiten(
     *,
     floor: float = 0.0,
     spectral: bool = False,
+    definite: bool = True,
 ) -> Whitening:
-    """Whiten a symmetric positive semi-definite matrix.
+    """Whiten a symmetric positive semi-definite matrix, or that part of one that is not ``definite``.
 
     Where ``rank`` truncates (or ``spectral`` asks for eigenvalues) V = E_r Λ_r^(−1/2), the best basis of
     its rank; where it does not, V = P L⁻ᵀ of the Cholesky factorisation with complete pivoting, which
-    spans the same space at a quarter of the time. Eigenvalues at or under max(cutoff · λ_max, floor),
-    and pivots at or under max(cutoff · ‖K‖_F²/trace, floor), are left out: r may be smaller, and 0 for a
+    spans the same space at a quarter of the time (if the matrix need not be ``definite``, only where it is,
+    up to rounding). Eigenvalues at or under max(cutoff · λ_max, floor), and pivots at or under
+    max(cutoff · ‖K‖_F²/trace, floor), are left out: r may be smaller, and 0 for a
     matrix that vanishes. Time O(m³), memory O(m²).
     """
     m = gram.shape[0]
     if m == 0:
         return Whitening(np.zeros((0, 0)), np.zeros(0), 0.0)
     if rank >= m and not spectral:
-        return _whiten_by_pivots(gram, cutoff, floor)
+        white = _whiten_by_pivots(gram, cutoff, floor, definite)
+        if white is not None:
+            return white
     values, vectors = descending_eigh(gram)
     least = max(cutoff * max(float(values[0]), 0.0), floor)
     keep = int(np.count_nonzero(values[:rank] > least))
     dropped = float(np.abs(values[keep:]).sum())
     scaled = vectors[:, :keep] / np.sqrt(values[:keep])
-    return Whitening(np.ascontiguousarray(scaled), values[:keep].copy(), dropped)
+    negative = float(-values[values < -least].sum())
+    return Whitening(np.ascontiguousarray(scaled), values[:keep].copy(), dropped, negative)
 
 
-def _whiten_by_pivots(gram: Float64Array, cutoff: float, floor: float) -> Whitening:
+def _whiten_by_pivots(gram: Float64Array, cutoff: float, floor: float, definite: bool) -> Whitening | None:
+    """Whiten by pivots; None for a matrix that shows itself to be indefinite."""
     trace = float(np.trace(gram))
     # ‖K‖_F²/trace bounds λ_max from below and is within the effective rank of it.
     largest = float(np.einsum("ij,ij->", gram, gram)) / trace if trace > 0 else 0.0
     least = max(cutoff * largest, floor)
     if not gram.diagonal().max() > least:
+        if not definite and np.abs(gram).max() > PIVOT_SLACK * least:
+            return None
         return Whitening(np.zeros((len(gram), 0)), np.zeros(0), abs(trace))
     # LAPACK stops at the first pivot at or under the tolerance.
     factor, pivots, keep, _ = la.lapack.dpstrf(gram, tol=least, lower=1)
+    if not definite and keep < len(gram):
+        # A semi-definite remainder is bounded by its diagonal, which is under the last pivot.
+        below = np.tril(factor)[keep:, :keep]
+        rest = pivots[keep:] - 1
+        if np.abs(gram[np.ix_(rest, rest)] - below @ below.T).max() > PIVOT_SLACK * least:
+            return None
     lower = factor[:keep, :keep]
     inverse, _ = la.lapack.dtrtri(lower, lower=1)
     vectors = np.zeros((len(gram), keep))
@@ -222,3 +249,14 @@ def clip_negative(values: Float64Array, what: str, *, whitened: bool = False) ->
             stacklevel=3,
         )
     return np.maximum(values, 0.0), clipped
+
+
+def warn_negative(negative: float, total: float, what: str) -> None:
+    """Warn of clipped negative eigenvalues (the sum of their magnitudes)."""
+    if negative > stored_tolerance() * total:
+        warnings.warn(
+            f"{what} is indefinite: negative eigenvalues with sum {-negative:.3g} (of magnitudes with sum "
+            f"{total:.3g}) were clipped to zero, so that the model is one of its positive part.",
+            NumericalWarning,
+            stacklevel=3,
+        )

@@ -11,6 +11,7 @@ from gramian._typing import Array, Float64Array, FloatArray, IntArray, Rows
 from gramian.engine import Engine
 from gramian.exceptions import InputError, did_you_mean
 from gramian.kernels.base import Kernel
+from gramian.kernels.precomputed import Precomputed
 from gramian.leverage import bless, draw, leverage_sample, ridge_leverage_scores
 from gramian.pivoting import pivoted_cholesky, pivoted_qr, rpcholesky
 from gramian.routing import CenterPartition, moved
@@ -75,6 +76,11 @@ def select_landmarks(
         raise InputError(f"{count} landmarks were asked for; a basis needs at least 1. Raise the rank.")
     if n <= count and not (tol and method in STOPPING):
         return rows
+    if method in AVERAGED and isinstance(kernel, Precomputed):
+        raise InputError(
+            f"landmarks={method!r} averages points, which a precomputed kernel does not have. Take "
+            "'rpcholesky' or 'uniform'."
+        )
     count = min(count, n)
     if method == "uniform":
         return rows[np.sort(rng.choice(n, count, replace=False))]

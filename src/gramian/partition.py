@@ -15,6 +15,8 @@ from threadpoolctl import threadpool_limits
 from gramian._random import seed_for_sklearn
 from gramian._typing import Array, FloatArray, IntArray, Rows
 from gramian.exceptions import InputError, did_you_mean
+from gramian.kernels.base import Kernel
+from gramian.kernels.precomputed import Precomputed
 from gramian.routing import BisectionPartition, CenterPartition, Partition, dots, moved
 
 __all__ = ["SAMPLE_ROWS", "BisectionPartition", "CenterPartition", "Partition", "fit_partition"]
@@ -37,6 +39,7 @@ def fit_partition(
     n_levels: int = 1,
     rounds: int = 15,
     rng: np.random.Generator,
+    kernel: Kernel | None = None,
 ) -> Partition:
     """Fit a partition of about ``n_blocks`` leaf blocks on a sample of rows.
 
@@ -46,6 +49,7 @@ def fit_partition(
         O(d log c) for many blocks).
     n_levels : levels of nested blocks, the leaves included; ``n_blocks`` counts the leaves.
     rounds : rounds of k-means at most.
+    kernel : what the blocks are for; those of a precomputed kernel have no points to cluster.
 
     Returns centres or directions in the sample's float type (float32 for bytes, float64 for wider
     integers). Blocks that no row of the sample falls in are dropped, so there may be fewer blocks than
@@ -61,6 +65,11 @@ def fit_partition(
         raise InputError(
             f"partition={method!r} is unknown. Choose one of {', '.join(METHODS)}."
             + did_you_mean(method, METHODS)
+        )
+    if n_blocks > 1 and isinstance(kernel, Precomputed):
+        raise InputError(
+            f"partition={method!r} clusters points, which a precomputed kernel does not have. Take a method "
+            "with a global basis alone, such as Nystrom or MultiResolution(n_levels=1)."
         )
     n = sample.shape[0]
     if n == 0:

@@ -94,14 +94,14 @@ class GramDisplay:
         check_is_fitted(approximation, "features_")
         n_rows = whole_number("n_rows", n_rows, 1)
         rng = as_generator(random_state)
-        source = approximation._rows(X, reset=False)
+        source = approximation._paired_rows(X)
         sampled = sample_rows(source, n_rows, rng)[0]
         rows = sampled[rng.permutation(sampled.shape[0])]
-        features = approximation.features_
+        features = approximation._on(approximation.features_, source)
         chunk = approximation.plan_.chunk_rows
         # The operator of these rows, with the core as it was built, also where that is not definite.
         operator = stored_operator(features, ArraySource(rows), chunk_rows=chunk, engine=Engine(1))
-        gram = np.asarray(approximation.kernel_(rows, dtype=np.float64), np.float64)
+        gram = np.asarray(features.kernel(rows, dtype=np.float64), np.float64)
         display = cls(
             gram,
             operator.to_dense(force=True),

@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from gramian._tiles import row_slices, tile_rows
 from gramian._typing import FloatArray, IntArray, Rows
 from gramian.engine import Engine
+from gramian.kernels.base import Kernel
 
 
 class Partition(ABC):
@@ -28,6 +29,10 @@ class Partition(ABC):
     @abstractmethod
     def n_blocks(self) -> int:
         """Number of leaf blocks."""
+
+    def on(self, kernel: Kernel) -> Partition:
+        """Return the partition that asks this kernel value; itself where it asks none."""
+        return self
 
     @abstractmethod
     def _row_numbers(self, n_features: int) -> int:

@@ -17,6 +17,7 @@ from gramian.data.source import RowSource, sample_rows
 from gramian.exceptions import BudgetError
 from gramian.kernels.base import Kernel
 from gramian.kernels.columns import is_thin
+from gramian.kernels.precomputed import Precomputed
 
 #: Rows of the probe: its Gram matrix (2 MB) is decomposed in a few hundredths of a second.
 PROBE_ROWS = 500
@@ -37,6 +38,7 @@ class Probe:
     n_rows: int
     eigenvalues: Float64Array
     thin: bool = False  #: rows are sparse with few entries, as of texts
+    stored: bool = False  #: rows are those of a given matrix, which have no points
 
     @property
     def least(self) -> float:
@@ -63,7 +65,7 @@ def probe(source: RowSource, kernel: Kernel, rng: np.random.Generator, memory_bu
     gram = kernel(rows, dtype=np.float64)
     # In place, for this is the largest array of a small budget (the transpose is in LAPACK's order).
     values = la.eigvalsh(gram.T, overwrite_a=True, check_finite=False)[::-1]
-    return Probe(source.shape[0], np.maximum(values, 0.0), is_thin(rows))
+    return Probe(source.shape[0], np.maximum(values, 0.0), is_thin(rows), isinstance(kernel, Precomputed))
 
 
 def auto_builder(found: Probe, alpha: float) -> tuple[MultiResolutionBuilder, str]:
@@ -78,13 +80,15 @@ def auto_builder(found: Probe, alpha: float) -> tuple[MultiResolutionBuilder, st
     """
     n = found.n_rows
     # Centres of sparse rows are dense: with 20,000 features k-means took twenty times as long as the rest.
-    landmarks = "uniform" if found.thin else "kmeans"
+    landmarks = "rpcholesky" if found.stored else "uniform" if found.thin else "kmeans"
     if n <= EXACT_ROWS:
         return replace(_root_only(n), landmarks=landmarks), "few rows: exact"
     if found.least < alpha / 100.0:
         return replace(
             _root_only(LONE_ROOT), landmarks=landmarks
         ), "the spectrum falls under alpha/100: a root suffices"
+    if found.stored:
+        return replace(_root_only(LONE_ROOT), landmarks=landmarks), "a precomputed kernel: a root alone"
     builder = MultiResolutionBuilder(
         root_rank=SHARED_ROOT,
         rank=BLOCK_RANK,

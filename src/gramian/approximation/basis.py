@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from gramian._numerics import rank_cutoff, unit_roundoff, whiten
+from gramian._numerics import rank_cutoff, unit_roundoff, warn_negative, whiten
 from gramian._typing import Float64Array, FloatArray, Rows
 from gramian.kernels.base import Kernel
 from gramian.kernels.columns import Columns
+from gramian.kernels.precomputed import Precomputed
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,8 @@ class Basis:
     columns: Columns = field(repr=False)
     values: Float64Array
     dropped: float = 0.0
+    #: Part of ``dropped`` in negative eigenvalues, which a stored matrix may have.
+    negative: float = 0.0
 
     @classmethod
     def explicit(cls, columns: Columns, n_features: int) -> Basis:
@@ -68,6 +71,10 @@ class Basis:
             return self.columns.nbytes
         size = points.data.nbytes if hasattr(points, "indptr") else points.nbytes
         return int(size) + self.vectors.nbytes + self.projection.nbytes
+
+    def on(self, kernel: Kernel) -> Basis:
+        """Return the basis with k(·, Z) of another kernel value: the same one, bound to other rows."""
+        return replace(self, columns=kernel.against(self.landmarks, self.columns.dtype))
 
     def times(self, matrix: Float64Array, values: Float64Array) -> Basis:
         """Return the basis with features Aᵀ w(x) for A = ``matrix`` (r × r')."""
@@ -131,14 +138,21 @@ class BasisBuilder:
         residual = bool(above.shape[1])
         if residual:
             gram = gram - above @ above.T
+        # What is stored in float32 is rounded like tiles of that type.
+        stored = self._kernel if isinstance(self._kernel, Precomputed) else None
+        dtype = self._dtype if stored is None else min(self._dtype, stored.dtype)
         white = whiten(
             gram,
             rank,
-            rank_cutoff(self._dtype, residual=residual, coupled=coupled),
+            rank_cutoff(dtype, residual=residual, coupled=coupled),
             # The residual is a difference of numbers of the kernel's own size.
-            floor=unit_roundoff(self._dtype) * scale if residual else 0.0,
+            floor=unit_roundoff(dtype) * scale if residual else 0.0,
             spectral=coupled if spectral is None else spectral,
+            definite=stored is None,
         )
+        if stored is not None:
+            what = f"The matrix of {len(gram)} landmarks"
+            warn_negative(white.negative, float(white.values.sum()) + white.dropped, what)
         return Basis(
             points,
             white.vectors.astype(self._dtype),
@@ -146,6 +160,7 @@ class BasisBuilder:
             self._kernel.against(points, self._dtype),
             white.values,
             white.dropped,
+            0.0 if stored is None else white.negative,
         )
 
     def _gram(self, points: Rows) -> Float64Array:

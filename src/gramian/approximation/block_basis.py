@@ -108,7 +108,9 @@ class BlockBasisBuilder(Builder):
             over = min(self.oversampling, TRIAL_OVERSAMPLING)
             inner = self._inner(n_blocks, rank, over)
             rows = as_float(sample.rows(slice(0, sample.shape[0])), dtype)
-            partition = fit_partition(rows, n_blocks, method=self.partition, n_levels=1, rng=rng)
+            partition = fit_partition(
+                rows, n_blocks, method=self.partition, n_levels=1, rng=rng, kernel=kernel
+            )
             bases = inner.assemble(rows, partition, kernel, dtype=dtype, rng=rng, engine=engine)
             found = recompress_core(
                 bases,

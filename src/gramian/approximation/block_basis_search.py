@@ -157,7 +157,9 @@ class BlockSearch:
         """Return the partition into k clusters and its spectra."""
         if n_blocks not in self._done:
             stream = np.random.default_rng([self._seed, n_blocks])
-            found = fit_partition(self.sample, n_blocks, method=self.partition, rng=stream)
+            found = fit_partition(
+                self.sample, n_blocks, method=self.partition, rng=stream, kernel=self.kernel
+            )
             members = block_members(found.route(self.sample, self.engine), found.n_blocks)
             streams = children(stream, found.n_blocks)
             spectra = Spectra.of(self.kernel, self.sample, members, self.n_rows, streams, self.engine)

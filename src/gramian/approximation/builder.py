@@ -140,6 +140,7 @@ class Builder(ABC):
             method=self.partition,
             n_levels=self.nested_levels,
             rng=rng,
+            kernel=kernel,
         )
         features = self.assemble(sample, partition, kernel, dtype=dtype, rng=rng, engine=engine)
         return self.finish(features, source, rng=rng, engine=engine, chunk_rows=chunk_rows)

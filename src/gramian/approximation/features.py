@@ -9,7 +9,7 @@ w_s(x)ᵀ C_st w_t(y) where a core couples the blocks.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 from types import MappingProxyType
@@ -50,6 +50,15 @@ class FeatureMap:
         """Return the feature map whose only node is a global basis."""
         forest = forest_of(partition, [[root.rank]], root=True, blocks=False)
         return cls(kernel, partition, forest, (root,), None, root.columns.dtype, dict(notes))
+
+    def on(self, kernel: Kernel) -> FeatureMap:
+        """Return the map with every basis :meth:`Basis.on` this kernel value."""
+        return replace(
+            self,
+            kernel=kernel,
+            partition=self.partition.on(kernel),
+            nodes=tuple(b.on(kernel) for b in self.nodes),
+        )
 
     @cached_property
     def leaf_levels(self) -> Array:

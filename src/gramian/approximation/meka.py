@@ -24,6 +24,7 @@ from gramian.data.source import RowSource
 from gramian.engine import Engine
 from gramian.exceptions import InputError
 from gramian.kernels.base import Kernel
+from gramian.kernels.precomputed import Precomputed
 from gramian.landmarks import Landmarks
 from gramian.partition import Partition
 
@@ -174,6 +175,11 @@ class MEKABuilder(Builder):
     def _kept_pairs(self, kernel: Kernel, sample: Rows, members: list[IntArray]) -> Array | None:
         if self.epsilon <= 0:
             return None
+        if isinstance(kernel, Precomputed):
+            raise InputError(
+                f"epsilon={self.epsilon:g} compares means of blocks, which a precomputed kernel does not "
+                "have. Take epsilon=0."
+            )
         means = np.stack(
             [
                 np.asarray(sample[m].mean(axis=0), np.float64).ravel()

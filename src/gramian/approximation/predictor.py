@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from gramian.approximation.features import FeatureMap
 from gramian.approximation.grouping import Unit, units_by_leaf
 from gramian.data.source import RowSource, row_blocks
 from gramian.engine import Engine
+from gramian.kernels.base import Kernel
 from gramian.kernels.columns import Columns
 from gramian.partition import Partition
 
@@ -38,6 +39,11 @@ class Predictor:
     def dtype(self) -> np.dtype[Any]:
         """Type of the kernel tiles."""
         return self.columns[0].dtype
+
+    def on(self, kernel: Kernel) -> Predictor:
+        """Return the predictor with k(·, Z) of another kernel value: the same one, bound to other rows."""
+        columns = tuple(kernel.against(Z, self.dtype) for Z in self.landmarks)
+        return replace(self, partition=self.partition.on(kernel), columns=columns)
 
     @property
     def nbytes(self) -> int:

@@ -34,6 +34,7 @@ class Approximation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEst
 
     memory_budget: Any
     random_state: Any
+    features_: FeatureMap
     #: Parameters that keep their meaning inside another estimator, which decides those that both have.
     keeps: ClassVar[frozenset[str]] = frozenset()
     #: Whether n floats of diagonal are stored beside the bases: a parameter where a method offers it.
@@ -60,7 +61,7 @@ class Approximation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEst
             rng = as_generator(self.random_state)
             plan, kernel, engine = self._planned(source, rng)
             began = time.perf_counter()
-            self.features_: FeatureMap = plan.builder.build(
+            features = plan.builder.build(
                 source,
                 kernel,
                 dtype=np.dtype(plan.dtype),
@@ -69,16 +70,19 @@ class Approximation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEst
                 sample_size=plan.sample_rows,
                 chunk_rows=plan.chunk_rows,
             )
-            self.kernel_ = kernel
             built = time.perf_counter()
             self.operator_: BlockOperator | DiagonalPlus = operator_of(
-                self.features_,
+                features,
                 source,
                 chunk_rows=plan.chunk_rows,
                 engine=engine,
                 stored_diagonal=self.diagonal,
             )
             stored = time.perf_counter()
+            negative = sum(basis.negative for basis in features.nodes)
+            if negative:
+                features.notes["negative eigenvalues clipped"] = negative
+            self.features_, self.kernel_ = self._released(features, kernel)
             sizes = {"bases": self.features_.nbytes, "operator": self.operator_.nbytes}
             self.plan_ = plan.used(sizes, {"bases": built - began, "operator": stored - built})
             self.rank_ = self.features_.rank
@@ -102,7 +106,7 @@ class Approximation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEst
 
     def _planned(self, source: RowSource, rng: np.random.Generator) -> tuple[Plan, Any, Any]:
         builder, engine = self._builder(), self._engine()
-        kernel = self._resolved_kernel(source.shape[1])
+        kernel = self._kernel_of(source)
         work = self._workload(source, 1)
         dtype = self._tiles(source, kernel, None)
         plan = make_plan(
@@ -123,7 +127,8 @@ class Approximation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEst
         return self._features(source)
 
     def _features(self, source: RowSource) -> Any:
-        return dense_features(self.features_, source, chunk_rows=self.plan_.chunk_rows, engine=self._engine())
+        features = self._on(self.features_, source)
+        return dense_features(features, source, chunk_rows=self.plan_.chunk_rows, engine=self._engine())
 
     def cross(self, X_new: Any) -> CrossOperator:
         """Return K̃(X_new, X) for the training rows X, without the diagonal that may be stored beside K̃.
@@ -133,7 +138,8 @@ class Approximation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEst
         """
         check_is_fitted(self, "operator_")
         source = self._rows(X_new, reset=False)
-        left = stored_levels(self.features_, source, chunk_rows=self.plan_.chunk_rows, engine=self._engine())
+        features = self._on(self.features_, source)
+        left = stored_levels(features, source, chunk_rows=self.plan_.chunk_rows, engine=self._engine())
         operator = self.operator_.operator if isinstance(self.operator_, DiagonalPlus) else self.operator_
         return CrossOperator(left, operator.levels, operator.core, n_jobs=self.n_jobs)
 
@@ -174,15 +180,17 @@ class Approximation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEst
         (3, blocks): errors, and ends of their 95 % intervals. Time O(blocks · n_rows² · (d + r)).
         """
         check_is_fitted(self, "operator_")
-        source = self._rows(X, reset=False)
+        source = self._paired_rows(X)
         if source.shape[0] != self.operator_.shape[0]:
             raise InputError(
                 f"X has {source.shape[0]} rows, but {type(self).__name__} was fitted with "
                 f"{self.operator_.shape[0]}. Pass the training rows; for others use relative_error."
             )
 
+        kernel = self._on(self.features_, source).kernel
+
         def exact(rows: Array, cols: Array) -> Array:
-            return self.kernel_(source.take(rows), source.take(cols), dtype=np.float64)
+            return kernel(source.take(rows), source.take(cols), dtype=np.float64)
 
         found = block_intervals(self.operator_, exact, n_rows=whole_number("n_rows", n_rows, 1))
         return found if return_interval else found[0]
@@ -202,9 +210,10 @@ class Approximation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEst
 
     def _residual(self, X: Any) -> Residual:
         check_is_fitted(self, "features_")
+        source = self._paired_rows(X)
         return Residual(
-            self.features_,
-            self._rows(X, reset=False),
+            self._on(self.features_, source),
+            source,
             self._engine(),
             self.plan_.chunk_rows,
             stored_diagonal=self.diagonal,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numbers
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -14,13 +14,19 @@ from sklearn.utils.validation import validate_data
 
 from gramian._numerics import unit_roundoff
 from gramian._typing import Array
+from gramian.approximation.features import FeatureMap
 from gramian.approximation.plan import Workload
+from gramian.approximation.predictor import Predictor
 from gramian.approximation.training import choose_dtype
 from gramian.data.source import ArraySource, RowSource, as_source
 from gramian.engine import Engine
 from gramian.exceptions import InputError, did_you_mean
 from gramian.kernels import Kernel
-from gramian.kernels.lookup import resolve_kernel
+from gramian.kernels.lookup import PRECOMPUTED, resolve_kernel
+from gramian.kernels.precomputed import Precomputed, StoredMatrix, StoredRows, check_kernel_matrix
+
+#: What a fit keeps, and binds to the rows that it is asked about.
+Bound = TypeVar("Bound", FeatureMap, Predictor)
 
 TILE_DTYPES = ("auto", "float32", "float64")
 #: Dtypes that are read as they are; anything else is converted at the door.
@@ -41,7 +47,14 @@ class KernelEstimator(BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        # Cross-validation then takes rows and columns of K alike.
+        tags.input_tags.pairwise = self._precomputed
         return tags
+
+    @property
+    def _precomputed(self) -> bool:
+        """Whether X is a matrix of kernel values instead of rows."""
+        return isinstance(self.kernel, str) and self.kernel == PRECOMPUTED
 
     @contextmanager
     def _all_or_nothing(self, *, keep: bool = True) -> Iterator[None]:
@@ -69,27 +82,85 @@ class KernelEstimator(BaseEstimator):
             kernel_params=self.kernel_params,
         )
 
+    def _kernel_of(self, source: RowSource) -> Kernel:
+        """Return the kernel that the parameters describe; a precomputed one with the source's values."""
+        kernel = self._resolved_kernel(source.shape[1])
+        return Precomputed(source.matrix) if isinstance(source, StoredRows) else kernel
+
     def _engine(self) -> Engine:
         return Engine(self.n_jobs)
 
     def _rows(self, X: Any, *, reset: bool, y: Any = None, ensure_min_samples: int = 1) -> Any:
-        """Check X and return a row source; a memmap is neither copied nor read here."""
+        """Check X and return a row source; a memmap is not copied, and read only where K is checked.
+
+        With ``kernel="precomputed"`` X is K(X, X_train), square where ``reset`` is true; the source's rows
+        are then row numbers.
+        """
         if isinstance(X, RowSource) and not isinstance(X, np.ndarray) and not sp.issparse(X):
+            if self._precomputed:
+                raise InputError(
+                    f"X is a {type(X).__name__}; with kernel='precomputed' it is a matrix of kernel values. "
+                    "Pass an array, a memmap or a CSR matrix, or the source with a kernel's name."
+                )
             source: RowSource = X
             self._check_width(source, reset)
             return source
         memmap = isinstance(X, np.memmap) and X.ndim == 2 and X.dtype.kind in "fiu"
-        checked = validate_data(
-            self,
-            X,
-            reset=reset,
-            accept_sparse="csr",
-            # A dtype of its own would be converted whole; blocks of a memmap are, as they are read.
-            dtype=None if memmap else _KEPT,
-            ensure_all_finite=not memmap,
-            ensure_min_samples=ensure_min_samples,
-        )
-        return ArraySource(X) if memmap else as_source(checked)
+        with self._explained():
+            checked = validate_data(
+                self,
+                X,
+                reset=reset,
+                accept_sparse="csr",
+                # A dtype of its own would be converted whole; blocks of a memmap are, as they are read.
+                dtype=None if memmap else _KEPT,
+                ensure_all_finite=not memmap,
+                ensure_min_samples=ensure_min_samples,
+            )
+        values = X if memmap else checked
+        if not self._precomputed:
+            return as_source(values)
+        if reset:
+            check_kernel_matrix(values)
+        return StoredRows(StoredMatrix(values, symmetric=reset))
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Say what columns are where a precomputed matrix has the wrong number of them."""
+        try:
+            yield
+        except ValueError as error:
+            if not self._precomputed or "features as input" not in str(error):
+                raise
+            raise InputError(
+                f"{error} With kernel='precomputed' X has one column for each training row. Pass "
+                f"K(X_new, X_train) of shape (m, {self.n_features_in_})."
+            ) from None
+
+    def _paired_rows(self, X: Any) -> RowSource:
+        """Return rows for work that takes their kernel values with each other, and not only with Z."""
+        source = self._rows(X, reset=False)
+        if not isinstance(source, StoredRows):
+            return source
+        n, width = source.matrix.shape
+        if n != width:
+            raise InputError(
+                f"X has shape {(n, width)}, but the kernel values of the rows with each other are needed. "
+                f"Pass the training matrix K(X, X) of shape ({width}, {width})."
+            )
+        return StoredRows(source.matrix.paired())
+
+    @staticmethod
+    def _released(model: Bound, kernel: Kernel) -> tuple[Bound, Kernel]:
+        """Return what a fit keeps of a map or predictor, and of its kernel: no precomputed matrix."""
+        if not isinstance(kernel, Precomputed):
+            return model, kernel
+        return model.on(Precomputed()), Precomputed()
+
+    @staticmethod
+    def _on(model: Bound, source: RowSource) -> Bound:
+        """Return a fitted map or predictor for these rows: with their values, where they are precomputed."""
+        return model.on(Precomputed(source.matrix)) if isinstance(source, StoredRows) else model
 
     def _check_width(self, source: RowSource, reset: bool) -> None:
         width = source.shape[1]

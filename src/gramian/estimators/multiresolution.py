@@ -102,5 +102,5 @@ class MultiResolution(Approximation):
         if not self.sparse_output:
             return super()._features(source)
         return sparse_features(
-            self.features_, source, chunk_rows=self.plan_.chunk_rows, engine=self._engine()
+            self._on(self.features_, source), source, chunk_rows=self.plan_.chunk_rows, engine=self._engine()
         )

@@ -57,7 +57,7 @@ class StreamingRidge(KernelEstimator):
         """Return plan, kernel, engine and the generator, which the probe has drawn from."""
         alpha = positive_number("alpha", self.alpha)
         engine, rng = self._engine(), as_generator(random_state)
-        kernel = self._resolved_kernel(source.shape[1])
+        kernel = self._kernel_of(source)
         budget = parse_bytes(self.memory_budget)
         work = self._workload(source, n_outputs)
         dtype = self._tiles(source, kernel, alpha)
@@ -132,15 +132,16 @@ class StreamingRidge(KernelEstimator):
                 progress=bar.update,
             )
         self.intercept_ = mean + fit.offset
-        self.predictor_ = fit.predictor
+        self.predictor_, self.kernel_ = self._released(fit.predictor, kernel)
         self.solution_ = fit.solution
         self.plan_ = fit.plan
-        self.kernel_ = kernel
         self.rank_ = fit.rank
         return self
 
     def _decision_blocks(self, source: RowSource) -> Iterator[tuple[slice, Float64Array]]:
-        blocks = self.predictor_.blocks(source, engine=self._engine(), chunk_rows=PREDICT_ROWS)
+        blocks = self._on(self.predictor_, source).blocks(
+            source, engine=self._engine(), chunk_rows=PREDICT_ROWS
+        )
         for where, values in blocks:
             values += self.intercept_
             yield where, values

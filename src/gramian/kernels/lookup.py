@@ -20,6 +20,7 @@ from gramian.kernels.families import (
     Polynomial,
     RationalQuadratic,
 )
+from gramian.kernels.precomputed import Precomputed
 
 #: From gamma to the kernel, for the names in which gamma alone decides.
 _BY_GAMMA: dict[str, Callable[[float], Kernel]] = {
@@ -37,7 +38,10 @@ _BY_GAMMA: dict[str, Callable[[float], Kernel]] = {
 }
 _POLYNOMIAL = ("poly", "polynomial")
 
-#: Every name that :func:`resolve_kernel` takes.
+#: The name under which values are passed instead of rows.
+PRECOMPUTED = "precomputed"
+
+#: Every name of a formula that :func:`resolve_kernel` takes.
 KERNEL_NAMES = (*_BY_GAMMA, *_POLYNOMIAL)
 
 _REFUSED = {
@@ -46,7 +50,6 @@ _REFUSED = {
     "chi2": "the chi-squared kernels are not offered. Use 'laplacian', or pass the callable "
     "sklearn.metrics.pairwise.chi2_kernel",
     "additive_chi2": "it is not positive semi-definite. Use 'laplacian'",
-    "precomputed": "a stored n × n matrix is what gramian avoids. Pass the rows X and a kernel's name",
 }
 
 
@@ -65,7 +68,7 @@ def resolve_kernel(
     "gaussian") exp(−γ‖x−z‖₂²); "laplacian" exp(−γ‖x−z‖₁); "exponential" (or "matern12")
     exp(−γ‖x−z‖₂); "matern32", "matern52" with lengthscale 1/γ; "rational_quadratic" 1/(1 + γ‖x−z‖²)
     and "cauchy" the same; "poly" (or "polynomial") (γ x·z + coef0)^degree; "linear" x·z and "cosine",
-    which have no gamma and ignore it.
+    which have no gamma and ignore it. "precomputed" is no formula: values come in place of rows.
 
     Parameters
     ----------
@@ -101,6 +104,13 @@ def resolve_kernel(
                 "Pass gamma=None, or a name such as kernel='rbf'."
             )
         return kernel
+    if isinstance(kernel, str) and kernel == PRECOMPUTED:
+        if gamma is not None:
+            raise InputError(
+                f"gamma={gamma!r} was given with kernel='precomputed', whose values are computed already. "
+                "Pass gamma=None."
+            )
+        return Precomputed()
     if isinstance(kernel, str):
         return _by_name(kernel, n_features, gamma, degree, coef0)
     if isinstance(kernel, type) and issubclass(kernel, Kernel):
@@ -124,9 +134,10 @@ def _by_name(name: str, n_features: int, gamma: float | None, degree: int, coef0
     if name in _REFUSED:
         raise InputError(f"kernel={name!r} is not available: {_REFUSED[name]}.")
     if name not in KERNEL_NAMES:
-        names = ", ".join(repr(known) for known in sorted(KERNEL_NAMES))
+        known = sorted((*KERNEL_NAMES, PRECOMPUTED))
+        names = ", ".join(map(repr, known))
         raise InputError(
-            f"kernel={name!r} is not a known name.{did_you_mean(name, KERNEL_NAMES)} Give one of {names}, a "
+            f"kernel={name!r} is not a known name.{did_you_mean(name, known)} Give one of {names}, a "
             "gramian Kernel, or a callable f(X, Z)."
         )
     value = 1.0 / n_features if gamma is None else float(gamma)

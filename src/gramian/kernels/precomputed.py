@@ -1,0 +1,265 @@
+"""The precomputed kernel: a point is the number of a row, and its values stand in a stored matrix."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from gramian._numerics import stored_tolerance
+from gramian._tiles import row_slices, tile_rows
+from gramian._typing import Array, Float64Array, FloatArray, IntArray, Rows
+from gramian.exceptions import InputError
+from gramian.kernels.base import Kernel
+from gramian.kernels.columns import Columns
+
+#: Bytes that a file is read by: the price of a block is the number of these that it touches.
+PAGE_BYTES = 4096
+#: The check of symmetry looks at whole matrices up to this many rows, then at so many tiles of this side.
+WHOLE_ROWS, N_TILES, TILE_SIDE = 2048, 256, 64
+#: Row numbers are exact in float32 tiles up to here: a dense matrix of that size has a quarter petabyte.
+MOST_ROWS = 2**24
+
+#: What to do about rows where a matrix was expected.
+CURE = "Pass K(X, X) of shape (n, n), or the rows themselves with a kernel's name"
+
+
+class StoredMatrix:
+    """k(x_i, z_j) of rows i against training rows j: an array, a memmap or a CSR matrix, read by blocks.
+
+    values : (rows, training rows); never copied, of a memmap only what a block needs is read.
+    symmetric : rows are the training rows, so that a block may be read as its transpose: whichever way
+        touches fewer pages of the file.
+    """
+
+    def __init__(self, values: Rows, *, symmetric: bool = False) -> None:
+        self.sparse = sp.issparse(values)
+        self._values: Any = sp.csr_array(values) if self.sparse else values
+        # Stored columns are read as the rows of the transpose.
+        flags = getattr(values, "flags", None)
+        self._flipped = flags is not None and flags.f_contiguous and not flags.c_contiguous
+        if self._flipped:
+            self._values = self._values.T
+        self.symmetric = symmetric
+        self.shape = int(values.shape[0]), int(values.shape[1])
+        self.dtype = np.dtype(values.dtype)
+        self._check = isinstance(values, np.memmap) and self.dtype.kind == "f"
+
+    def paired(self) -> StoredMatrix:
+        """Return the matrix as that of the training rows with each other, if it may be one."""
+        check_kernel_matrix(self._values)
+        return StoredMatrix(self._values, symmetric=True)
+
+    def block(self, rows: IntArray, columns: IntArray) -> Array:
+        """Return the values of rows × columns, in the stored type. Time O(rows · columns)."""
+        if self.sparse:
+            return np.asarray(self._values[rows][:, columns].toarray())
+        if self.symmetric:
+            flip = len(columns) * self._pages(rows) < len(rows) * self._pages(columns)
+        else:
+            flip = self._flipped
+        block = self._read(columns, rows).T if flip else self._read(rows, columns)
+        if self._check and not np.isfinite(block).all():
+            i, j = np.argwhere(~np.isfinite(block))[0]
+            raise InputError(
+                f"X contains NaN or infinity: X[{rows[i]}, {columns[j]}] is {block[i, j]}. Drop that row "
+                "(and at fit the column), or fill it in."
+            )
+        return block
+
+    def diagonal(self, numbers: IntArray) -> Array:
+        """Return k(x_i, x_i) of training rows."""
+        if not self.symmetric:
+            raise InputError(
+                f"X has shape {self.shape} and no kernel values of its rows with each other. Pass the "
+                "training matrix K(X, X)."
+            )
+        found = np.asarray(self._values[numbers, numbers]).ravel()
+        if self._check and not np.isfinite(found).all():
+            bad = int(numbers[int(np.isfinite(found).argmin())])
+            raise InputError(f"X contains NaN or infinity: X[{bad}, {bad}]. Drop that row and column.")
+        return found
+
+    def _read(self, rows: IntArray, columns: IntArray) -> Array:
+        """Return stored rows × columns; consecutive numbers are read as slices."""
+        down, along = _run(rows), _run(columns)
+        if isinstance(down, slice) or isinstance(along, slice):
+            return np.asarray(self._values[down, along])
+        return np.asarray(self._values[rows[:, None], columns])
+
+    def _pages(self, columns: IntArray) -> int:
+        """Return how many pages a stored row touches in these columns."""
+        pages = columns * self.dtype.itemsize // PAGE_BYTES
+        return int(np.count_nonzero(np.diff(pages))) + 1
+
+
+def _run(numbers: IntArray) -> slice | IntArray:
+    """Return consecutive numbers as a slice, others as they are."""
+    if len(numbers) and (np.diff(numbers) == 1).all():
+        return slice(int(numbers[0]), int(numbers[-1]) + 1)
+    return numbers
+
+
+class StoredRows:
+    """The rows of a stored matrix as a row source: their numbers, shape (n, 1)."""
+
+    dtype = np.dtype(np.float64)
+
+    def __init__(self, matrix: StoredMatrix) -> None:
+        self.matrix = matrix
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows, and the one number that a row is."""
+        return self.matrix.shape[0], 1
+
+    def rows(self, where: slice) -> Float64Array:
+        """Return the numbers of consecutive rows."""
+        return np.arange(*where.indices(self.shape[0]), dtype=np.float64)[:, None]
+
+    def take(self, indices: IntArray) -> Float64Array:
+        """Return the numbers of these rows."""
+        return np.asarray(indices, np.float64)[:, None]
+
+
+class StoredColumns(Columns):
+    """Columns of a stored matrix: those of the landmarks' numbers."""
+
+    def __init__(self, matrix: StoredMatrix | None, numbers: IntArray, dtype: Any) -> None:
+        super().__init__(len(numbers), dtype)
+        self._matrix, self._numbers = matrix, numbers
+
+    def into(self, X: Rows, out: FloatArray) -> None:
+        if self._matrix is None:
+            raise InputError(
+                "a fitted model does not keep the precomputed matrix. Call its methods with "
+                "K(X_new, X_train), not its parts."
+            )
+        rows = row_numbers(X)
+        height = len(rows) if self._matrix.sparse else tile_rows(self.n_columns, self.dtype.itemsize)
+        for part in row_slices(len(rows), max(1, height)):
+            out[part] = self._matrix.block(rows[part], self._numbers)
+
+
+@dataclass(frozen=True, eq=False)
+class Precomputed(Kernel):
+    """k(x_i, z_j) = matrix[i, j]: rows are (n, 1) arrays of row numbers, landmarks numbers of training rows.
+
+    Algorithms see numbers and pick among them; what averages points refuses this kernel. Estimators bind a
+    matrix for the length of a call and keep ``Precomputed()``, so that a fitted model refers to no matrix.
+    The matrix need not be positive semi-definite, which only its eigenvalues tell: whitening clips and
+    reports them.
+    """
+
+    matrix: StoredMatrix | None = field(default=None, repr=False)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """float32 where the stored values are rounded to that or less, else float64."""
+        stored = np.dtype(np.float64) if self.matrix is None else self.matrix.dtype
+        return np.dtype(np.float32 if stored.kind == "f" and stored.itemsize <= 4 else np.float64)
+
+    def against(self, Z: Rows, dtype: Any = None) -> StoredColumns:
+        numbers = row_numbers(Z)
+        if self.matrix is not None:
+            self._check(Z, self.matrix.shape[1])
+        return StoredColumns(self.matrix, numbers, np.float64 if dtype is None else dtype)
+
+    def diagonal(self, X: Rows) -> Float64Array:
+        if self.matrix is None:
+            raise InputError(
+                "a fitted model does not keep the precomputed matrix. Pass it to the method again."
+            )
+        return self.matrix.diagonal(row_numbers(X)).astype(np.float64)
+
+    @staticmethod
+    def _check(Z: Rows, n_train: int) -> None:
+        """Raise for given landmarks that are not numbers of training rows."""
+        values = np.asarray(Z)[:, 0]
+        wrong = (values != np.floor(values)) | (values < 0) | (values >= n_train)
+        if wrong.any():
+            raise InputError(
+                f"landmarks holds {values[int(wrong.argmax())]:g}, but with kernel='precomputed' a landmark "
+                f"is the number of a training row. Give whole numbers from 0 to {n_train - 1}, shape (m, 1)."
+            )
+
+
+def row_numbers(rows: Rows) -> IntArray:
+    """Return the numbers that rows of shape (n, 1) stand for."""
+    return np.asarray(rows)[:, 0].astype(np.intp)
+
+
+def check_kernel_matrix(values: Rows) -> None:
+    """Raise for a training matrix that cannot be K(X, X): not square, not symmetric, no diagonal.
+
+    Symmetry is checked on all pairs up to 2,048 rows (and of a sparse matrix), else on 256 tiles of
+    64 × 64 pairs, the same ones each time: O(n) reads. Differences up to what kernels computed in float32
+    carry pass.
+    """
+    n, width = values.shape
+    if n != width:
+        raise InputError(
+            f"X has shape {(n, width)}; with kernel='precomputed' fit takes the kernel values of the "
+            f"training rows with each other, a square matrix. {CURE}."
+        )
+    if n > MOST_ROWS:
+        raise InputError(
+            f"X has {n} rows; kernel='precomputed' takes at most {MOST_ROWS}. Pass the rows themselves with "
+            "a kernel's name."
+        )
+    diagonal = StoredMatrix(values, symmetric=True).diagonal(np.arange(n)).astype(np.float64)
+    size, apart, where, pair = _asymmetry(values)
+    size = max(size, float(np.abs(diagonal).max()))
+    if apart > stored_tolerance() * size:
+        i, j = where
+        raise InputError(
+            f"X is not symmetric: X[{i}, {j}] is {pair[0]:.6g} and X[{j}, {i}] is {pair[1]:.6g}, the largest "
+            f"difference of the pairs looked at ({apart:.3g}). With kernel='precomputed' the training matrix "
+            "is K(X, X), rows and columns in the same order. Pass (K + K.T)/2 if that is what is meant."
+        )
+    least = int(diagonal.argmin())
+    if diagonal[least] < -stored_tolerance() * size:
+        raise InputError(
+            f"X[{least}, {least}] is {diagonal[least]:.6g}, but k(x, x) cannot be negative. {CURE}."
+        )
+    if size > 0.0 and float(diagonal.max()) <= stored_tolerance() * size:
+        raise InputError(
+            "the diagonal of X is zero, as that of a matrix of distances is. Pass kernel values, such as "
+            "np.exp(-gamma * X**2) of Euclidean distances."
+        )
+
+
+def _asymmetry(values: Rows) -> tuple[float, float, tuple[int, int], tuple[float, float]]:
+    """Return the largest |K_ij| and |K_ij − K_ji| that were met, and where, with both entries, the latter."""
+    n = values.shape[0]
+    if sp.issparse(values):
+        # In coordinates: what differs is what is stored in either.
+        gap: Any = abs(values.astype(np.float64) - values.T.astype(np.float64)).tocoo()
+        size = float(abs(values).max()) if values.nnz else 0.0
+        worst = int(gap.data.argmax()) if gap.nnz else -1
+        if worst < 0:
+            return size, 0.0, (0, 0), (0.0, 0.0)
+        i, j = int(gap.row[worst]), int(gap.col[worst])
+        return size, float(gap.data[worst]), (i, j), (float(values[i, j]), float(values[j, i]))
+    size, apart, where = 0.0, 0.0, (0, 0)
+    for rows, columns in _tile_pairs(n):
+        upper = np.asarray(values[rows, columns], np.float64)
+        lower = np.asarray(values[columns, rows], np.float64).T
+        size = max(size, float(np.abs(upper).max()), float(np.abs(lower).max()))
+        gaps = np.abs(upper - lower)
+        if gaps.max() > apart:
+            down, along = divmod(int(gaps.argmax()), gaps.shape[1])
+            apart, where = float(gaps[down, along]), (rows.start + down, columns.start + along)
+    i, j = where
+    return size, apart, where, (float(values[i, j]), float(values[j, i]))
+
+
+def _tile_pairs(n: int) -> list[tuple[slice, slice]]:
+    """Return the tiles of the upper triangle that are compared with their mirror images."""
+    tiles = list(row_slices(n, TILE_SIDE))
+    if n <= WHOLE_ROWS:
+        return [(a, b) for i, a in enumerate(tiles) for b in tiles[i:]]
+    drawn = np.sort(np.random.default_rng(0).integers(len(tiles), size=(N_TILES, 2)), axis=1)
+    return [(tiles[a], tiles[b]) for a, b in drawn]
