@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from gramian._budget import format_bytes
+from gramian._numerics import entry_tolerance
 from gramian.approximation.features import FeatureMap
 from gramian.approximation.quality import ErrorEstimate, measure
 from gramian.approximation.residual import Residual
@@ -85,13 +86,9 @@ class Report:
             table.append(("spectral error", _spectral(self.spectral)))
         if self.trace is not None:
             table.append(("trace error", f"{self.trace:.3g} of tr(K)"))
-            table.append(
-                (
-                    "where",
-                    f"diagonal {self.diagonal:.0%}, rest of the diagonal blocks "
-                    f"{max(self.inside - self.diagonal, 0.0):.0%}, between blocks {1 - self.inside:.0%}",
-                )
-            )
+            rest, between = max(self.inside - self.diagonal, 0.0), max(1.0 - self.inside, 0.0)
+            where = f"diagonal {self.diagonal:.0%}, rest of the diagonal blocks {rest:.0%}, between blocks "
+            table.append(("where", f"{where}{between:.0%}"))
         for b in self.blocks[:WORST] if len(self.blocks) > 1 else ():
             name = f"block {b.block}"
             table.append((name, f"{b.share:.0%} of the squared error, {b.rows:,} rows, rank {b.rank}"))
@@ -163,7 +160,7 @@ def judge(report: Report) -> str:
         if error.high - error.low > VAGUE * error
         else ""
     )
-    if float(error) == 0.0:
+    if error <= entry_tolerance(report.dtype):
         return "K̃ equals K to rounding." + vague
     if report.diagonal > MOST:
         return (

@@ -37,16 +37,29 @@ def draw(chance: Float64Array, rng: np.random.Generator) -> IntArray:
     return np.sort(order[np.searchsorted(ends, marks)])
 
 
+def design_variance(values: Float64Array, chance: Float64Array, weights: Float64Array) -> float:
+    """Return the variance of Σ values_i/π_i over rows yet to be drawn, from rows that stand for w_i each.
+
+    Hájek's formula for designs of high entropy: Σ w_i π_i (1 − π_i)(values_i/π_i − B)² with B the mean of
+    values_i/π_i under weights w_i π_i (1 − π_i). Rows drawn for certain add nothing.
+    """
+    loose = weights * chance * (1.0 - chance)
+    total = float(loose.sum())
+    if total <= 0.0:
+        return 0.0
+    expanded = values / chance
+    return float(loose @ (expanded - loose @ expanded / total) ** 2)
+
+
 def sum_variance(values: Float64Array, chance: Float64Array) -> tuple[float, int]:
     """Return the estimated variance of Σ values_i/π_i over drawn rows, and how many were left to chance.
 
-    Hájek's formula for designs of high entropy, m/(m − 1) Σ (1 − π_i)(values_i/π_i − B)² with B the mean of
-    values_i/π_i under weights 1 − π_i; rows drawn for certain add nothing, and of one that is not B = 0.
+    :func:`design_variance` with each row standing for 1/π_i, times m/(m − 1) for the m left to chance; of
+    one such row B = 0.
     """
     loose = chance < 1.0
     count = int(loose.sum())
-    expanded, weights = values[loose] / chance[loose], 1.0 - chance[loose]
+    values, chance = values[loose], chance[loose]
     if count < 2:
-        return float(weights @ expanded**2), count
-    centred = expanded - np.average(expanded, weights=weights)
-    return count / (count - 1.0) * float(weights @ centred**2), count
+        return float((1.0 - chance) @ (values / chance) ** 2), count
+    return count / (count - 1.0) * design_variance(values, chance, 1.0 / chance), count
