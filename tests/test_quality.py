@@ -259,9 +259,6 @@ def test_numbers_carry_their_evidence_through_pickling():
     assert repr(a.spectral_error(X, n_rows=50, random_state=0)).endswith(", inf] (50 rows)")
 
 
-# Reports
-
-
 def test_report_of_sizes_alone():
     a, _, _, _ = made("two levels", "even", 3.0)
     report = a.report()
