@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -289,6 +290,26 @@ def test_ridge_on_it_equals_ridge_on_its_features(rows):
     dense = B @ np.linalg.solve(A.T @ A + 0.1 * np.eye(A.shape[1]), A.T @ y)
     # The streams differ by what the probe of the ridge has drawn.
     assert np.linalg.norm(model.predict(new) - dense) < 0.02 * np.linalg.norm(dense)
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"rank": 30, "n_blocks": 8},
+        {"rank": 30, "n_blocks": 8, "sampling": "important"},
+        {"rank": 60, "n_blocks": 1},
+    ],
+)
+def test_the_peak_is_what_the_plan_says(parameters):
+    X = np.random.default_rng(0).standard_normal((8_000, 10), dtype=np.float32)
+    model = gm.KernelRidge(
+        0.1, gamma=0.05, approximation=gm.BlockBasis(core="sampled", **parameters), random_state=0, n_jobs=2
+    )
+    tracemalloc.start()
+    model.fit(X, X[:, 0])
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert model.plan_.peak_bytes / 4 < peak < 1.05 * model.plan_.peak_bytes
 
 
 def test_duplicates_few_rows_and_a_vanishing_kernel():

@@ -145,8 +145,14 @@ class SampledBasisBuilder(Builder):
         return not self.cutoff
 
     def working_bytes(self, n_rows: int, n_features: int, itemsize: int) -> int:
-        """Bytes of a block row's sampled columns, of a strip of sampled rows, and of their factors."""
-        return 6 * 8 * self.sample_size(n_rows) * self.landmarks_per_block
+        """Bytes of a strip of sampled rows or columns and of its factors, for two threads.
+
+        A strip of rows meets all candidates, one of columns the rows of a block: say, twice their mean.
+        """
+        rows, columns = self.sample_size(n_rows), self.landmarks_per_block
+        candidates = rows if self.sampling == "full" else min(rows, self.n_leaves * columns // 2)
+        longest = max(candidates, min(rows, 2 * rows // self.n_leaves))
+        return round(4.4 * 8 * min(2, self.n_leaves) * columns * longest)
 
     def assemble(
         self,
