@@ -34,6 +34,20 @@ GLOBAL = {
     "eigen": gm.TruncatedEigen(rank=15, random_state=0),
 }
 
+#: Methods with blocks, on the partition that asks the kernel.
+BLOCKS = {
+    "multiresolution": gm.MultiResolution(root_rank=20, rank=8, n_blocks=5, sparse_output=False),
+    "three levels": gm.MultiResolution(root_rank=20, rank=8, n_blocks=6, n_levels=3, sparse_output=False),
+    "meka": gm.MEKA(rank=8, n_blocks=5),
+    "meka recompressed": gm.MEKA(rank=8, n_blocks=5, core="recompressed"),
+    "meka sampled": gm.MEKA(rank=6, n_blocks=4, core="sampled"),
+    "bbf": gm.BlockBasis(rank=10),
+    "bbf sampled": gm.BlockBasis(rank=10, n_blocks=4, core="sampled"),
+    "diagonal": gm.BlockDiagonal(n_blocks=6),
+    "low rank plus blocks": gm.LowRankPlusBlocks(root_rank=15, n_blocks=6),
+    "clustered": gm.ClusteredLowRank(rank=10, n_blocks=4),
+}
+
 
 @pytest.fixture(scope="module")
 def data():
@@ -58,6 +72,40 @@ def test_values_give_what_points_give(name, data):
     np.testing.assert_allclose(values.cross(K_new).to_dense(), F_new @ F.T, atol=1e-8)
     assert values.rank_ == points.rank_
     assert values.n_features_in_ == 300
+
+
+def blocks_of(name, kernel):
+    method = BLOCKS[name]
+    rules = {"landmarks": "rpcholesky"} if "landmarks" in method.get_params() else {}
+    return of(method, kernel, partition="kernel", random_state=0, **rules)
+
+
+@pytest.mark.parametrize("name", BLOCKS)
+def test_blocks_of_values_are_blocks_of_points(name, data):
+    X, new, K, K_new, _ = data
+    points, values = blocks_of(name, KERNEL).fit(X), blocks_of(name, "precomputed").fit(K)
+    assert points.features_.partition.n_blocks > 1
+    np.testing.assert_allclose(values.operator_.to_dense(), points.operator_.to_dense(), atol=1e-7)
+    F, F_new = values.transform(K), values.transform(K_new)
+    if name != "meka sampled":  # whose core need not be definite
+        np.testing.assert_allclose(F @ F.T, values.operator_.to_dense(), atol=1e-8)
+    np.testing.assert_allclose(F_new @ F.T, points.transform(new) @ points.transform(X).T, atol=1e-6)
+    assert values.relative_error(K, n_rows=300) == pytest.approx(
+        points.relative_error(X, n_rows=300), rel=1e-3
+    )
+    np.testing.assert_allclose(values.block_errors(K), points.block_errors(X), atol=1e-6)
+    again = pickle.loads(pickle.dumps(values))
+    np.testing.assert_array_equal(again.transform(K_new), F_new)
+    assert len(pickle.dumps(values.features_)) < len(pickle.dumps(points.features_))
+
+
+def test_ridge_on_blocks(data):
+    X, new, K, K_new, y = data
+    for name in ("multiresolution", "meka", "bbf"):
+        options = {"alpha": 0.1, "approximation": blocks_of(name, "rbf"), "random_state": 0}
+        points = gm.KernelRidge(kernel=KERNEL, **options).fit(X, y)
+        values = gm.KernelRidge(kernel="precomputed", **options).fit(K, y)
+        np.testing.assert_allclose(values.predict(K_new), points.predict(new), atol=1e-5)
 
 
 def test_quality_over_the_training_matrix(data):
@@ -194,6 +242,16 @@ def test_a_file_gives_what_the_array_gives(large):
     F = plain.fit(K).transform(K[:100])
     expected = plain.fit(np.array(K)).transform(np.array(K[:100]))
     np.testing.assert_array_equal(F, expected)
+
+
+def test_auto_takes_blocks_for_rough_kernels():
+    X = np.random.default_rng(3).random((2000, 3))
+    rough, y = gm.Gaussian(lengthscale=0.1)(X), np.sin(20 * X[:, 0])
+    a = gm.KernelRidge(alpha=1e-3, kernel="precomputed", memory_budget="30MB", random_state=0).fit(rough, y)
+    assert a.plan_.n_blocks > 1
+    assert a.plan_.builder.partition == "kernel"
+    assert a.plan_.peak_bytes <= 30e6
+    assert a.score(rough, y) > 0.95
 
 
 def test_a_fitted_model_keeps_no_matrix(data):
@@ -352,8 +410,9 @@ REFUSED = {
     "weighted": (gm.Nystrom(rank=5, landmarks="weighted-kmeans"), "'weighted-kmeans' averages points"),
     "blocks": (
         gm.MultiResolution(n_blocks=4, landmarks="uniform"),
-        "partition='kmeans' clusters points, which",
+        r"clusters points, which a precomputed kernel does not have\. Take partition='kernel', or a method",
     ),
+    "tree": (gm.BlockDiagonal(n_blocks=4), "partition='tree' clusters points"),
     "meka": (gm.MEKA(rank=5, n_blocks=4), "partition='kmeans' clusters points"),
     "epsilon": (
         gm.MEKA(rank=5, n_blocks=1, landmarks="uniform", epsilon=0.1),
@@ -395,6 +454,14 @@ def test_parts_of_a_model_have_no_values(data):
         a.kernel_.diagonal(np.zeros((2, 1)))
     with pytest.raises(InputError, match=r"X has shape \(40, 300\) and no kernel values of its rows"):
         Precomputed(StoredMatrix(data[3])).diagonal(np.zeros((2, 1)))
+
+
+def test_model_files_hold_no_precomputed_kernel(data, tmp_path):
+    _, _, K, _, y = data
+    with pytest.raises(
+        InputError, match=r"Precomputed\(\) has type Precomputed; .* Save the model with pickle"
+    ):
+        gm.save(gm.KernelRidge(kernel="precomputed").fit(K, y), tmp_path / "m.gramian")
 
 
 def test_the_tag_says_pairwise():

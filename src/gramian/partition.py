@@ -12,14 +12,22 @@ from sklearn.cluster import KMeans, MiniBatchKMeans
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
+from gramian._numerics import rank_cutoff, whiten
 from gramian._random import seed_for_sklearn
 from gramian._typing import Array, FloatArray, IntArray, Rows
 from gramian.exceptions import InputError, did_you_mean
 from gramian.kernels.base import Kernel
 from gramian.kernels.precomputed import Precomputed
-from gramian.routing import BisectionPartition, CenterPartition, Partition, dots, moved
+from gramian.routing import BisectionPartition, CenterPartition, FeaturePartition, Partition, dots, moved
 
-__all__ = ["SAMPLE_ROWS", "BisectionPartition", "CenterPartition", "Partition", "fit_partition"]
+__all__ = [
+    "SAMPLE_ROWS",
+    "BisectionPartition",
+    "CenterPartition",
+    "FeaturePartition",
+    "Partition",
+    "fit_partition",
+]
 
 #: Rows on which a partition is fitted at most (the MEKA paper, section 4: 20,000 suffice).
 SAMPLE_ROWS = 20_000
@@ -28,7 +36,11 @@ SAMPLE_ROWS = 20_000
 SPREAD_START = 64
 #: Rows of one step of mini-batch k-means.
 BATCH_ROWS = 4096
-METHODS = ("kmeans", "minibatch", "kcenters", "tree")
+METHODS = ("kmeans", "minibatch", "kcenters", "tree", "kernel")
+#: Features by which rows are clustered as the kernel sees them: as many as blocks, between these.
+LEAST_FEATURES, MOST_FEATURES = 256, 512
+#: Rows of a block on which such centres are fitted, and the least in all: each takes as many kernel values.
+ROWS_PER_BLOCK, LEAST_ROWS = 20, 4_000
 
 
 def fit_partition(
@@ -46,10 +58,12 @@ def fit_partition(
     sample : (n, d), dense or CSR; at most 20,000 of its rows are drawn and used.
     method : ``"kmeans"`` and ``"minibatch"`` (scikit-learn's), ``"kcenters"`` (farthest first,
         Gonzalez 1985), ``"tree"`` (balanced bisection along the line between two means: routing in
-        O(d log c) for many blocks).
+        O(d log c) for many blocks), ``"kernel"`` (spherical k-means of Nyström features, for a precomputed
+        kernel or one that is not Euclidean; routing takes 256 to 512 kernel values a row).
     n_levels : levels of nested blocks, the leaves included; ``n_blocks`` counts the leaves.
     rounds : rounds of k-means at most.
-    kernel : what the blocks are for; those of a precomputed kernel have no points to cluster.
+    kernel : what the blocks are for: of ``"kernel"``, and to refuse the others for a precomputed one, whose
+        rows are numbers.
 
     Returns centres or directions in the sample's float type (float32 for bytes, float64 for wider
     integers). Blocks that no row of the sample falls in are dropped, so there may be fewer blocks than
@@ -66,10 +80,10 @@ def fit_partition(
             f"partition={method!r} is unknown. Choose one of {', '.join(METHODS)}."
             + did_you_mean(method, METHODS)
         )
-    if n_blocks > 1 and isinstance(kernel, Precomputed):
+    if n_blocks > 1 and method != "kernel" and isinstance(kernel, Precomputed):
         raise InputError(
-            f"partition={method!r} clusters points, which a precomputed kernel does not have. Take a method "
-            "with a global basis alone, such as Nystrom or MultiResolution(n_levels=1)."
+            f"partition={method!r} clusters points, which a precomputed kernel does not have. Take "
+            "partition='kernel', or a method with a global basis alone, such as Nystrom."
         )
     n = sample.shape[0]
     if n == 0:
@@ -84,6 +98,8 @@ def fit_partition(
     with threadpool_limits(1):
         if method == "tree":
             return _bisect(sample, n_blocks, n_levels, rng)
+        if method == "kernel" and n_blocks > 1:
+            return _by_features(sample, n_blocks, max(1, n_levels), rounds, kernel, rng)
         return _nested(sample, n_blocks, max(1, n_levels), method, rounds, rng)
 
 
@@ -200,6 +216,56 @@ def _nested(
     # may lose its rows to those of another parent, though.
     above = np.asarray([path[:-1] for path in paths], np.intp).reshape(len(paths), n_levels - 1)
     return _without_empty(CenterPartition(np.asarray(centers), tuple(above.T.copy())), sample)
+
+
+def _by_features(
+    sample: Rows, n_blocks: int, n_levels: int, rounds: int, kernel: Kernel | None, rng: np.random.Generator
+) -> FeaturePartition:
+    """Centres of spherical k-means on the Nyström features of as many random rows as there are blocks.
+
+    By the angle, for rows far from all landmarks have features near zero, whatever parts them: with plain
+    k-means abalone at h = 0.2 put half of its rows in one of 20 blocks. So measured, angles gave the errors
+    of k-means on the points within 5 %. Source: Dhillon and Modha 2001.
+    """
+    if kernel is None:
+        raise InputError("partition='kernel' clusters by the kernel. Pass kernel=, or take 'kmeans'.")
+    fitted = min(sample.shape[0], max(ROWS_PER_BLOCK * n_blocks, LEAST_ROWS))
+    rows = sample[np.sort(rng.choice(sample.shape[0], fitted, replace=False))]
+    count = min(fitted, feature_count(n_blocks))
+    points = rows[np.sort(rng.choice(fitted, count, replace=False))]
+    gram = kernel(points, dtype=np.float64, n_jobs=1)
+    # The features are those of tiles of this type, and clustering wants no directions near rounding.
+    cutoff = rank_cutoff(np.float32)
+    white = whiten(0.5 * (gram + gram.T), count, cutoff, definite=not isinstance(kernel, Precomputed))
+    columns = kernel.against(points, rows.dtype)
+    features = _unit(columns(rows) @ white.vectors.astype(rows.dtype))
+    found = _nested(features, n_blocks, n_levels, "kmeans", rounds, rng)
+    found = _without_empty(CenterPartition(_unit(found.centers), found.ancestors), features)
+    weights = white.vectors.astype(rows.dtype) @ found.centers.T
+    return FeaturePartition(points, columns, np.ascontiguousarray(weights), found.ancestors)
+
+
+def _unit(vectors: FloatArray) -> FloatArray:
+    """Return vectors of length 1 along each row, zeros where a row is zero."""
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return vectors / np.where(lengths > 0, lengths, 1)
+
+
+def feature_count(n_blocks: int) -> int:
+    """Return the features by which ``partition="kernel"`` tells that many blocks apart."""
+    return int(np.clip(n_blocks, LEAST_FEATURES, MOST_FEATURES))
+
+
+def partition_bytes(
+    method: str, n_rows: int, n_blocks: int, held: int, n_features: int, itemsize: int
+) -> int:
+    """Bytes that fitting takes on rows of ``held`` numbers: copies that k-means makes, and centres."""
+    rows, gram = min(n_rows, SAMPLE_ROWS), 0
+    if method == "kernel" and n_blocks > 1:
+        rows = min(rows, max(ROWS_PER_BLOCK * n_blocks, LEAST_ROWS))
+        held = n_features = feature_count(n_blocks)
+        gram = 4 * 8 * held**2
+    return rows * (4 * held * itemsize + 64) + 4 * n_blocks * n_features * itemsize + gram
 
 
 def _shares(sizes: IntArray, target: int) -> IntArray:

@@ -1,9 +1,9 @@
-"""Which block a row lies in: the nearest centre, or the leaf of a tree of half-spaces."""
+"""Which block a row lies in: the nearest centre, of points or of features, or the leaf of a tree."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from gramian._tiles import row_slices, tile_rows
 from gramian._typing import FloatArray, IntArray, Rows
 from gramian.engine import Engine
 from gramian.kernels.base import Kernel
+from gramian.kernels.columns import Columns
 
 
 class Partition(ABC):
@@ -111,6 +112,37 @@ class CenterPartition(Partition):
         else:
             scores = moved(X, self._offset, ones=True) @ self._factor
         return scores.argmax(axis=1)
+
+
+@dataclass(frozen=True, eq=False)
+class FeaturePartition(Partition):
+    """Each row belongs to the centre at the smallest angle to its features φ(x) = Vᵀ k(Z, x).
+
+    argmax_s φ(x)·c_s/‖c_s‖ = argmax_s k(x, Z) V c_s/‖c_s‖: the length of φ(x), which is small where no
+    landmark is near, has no part in it.
+
+    landmarks : (m, d), Z; columns : k(·, Z); weights : (m, c), V c_s/‖c_s‖.
+    """
+
+    landmarks: Rows
+    columns: Columns
+    weights: FloatArray
+    ancestors: tuple[IntArray, ...] = ()
+
+    @property
+    def n_blocks(self) -> int:
+        """Number of centres."""
+        return self.weights.shape[1]
+
+    def on(self, kernel: Kernel) -> FeaturePartition:
+        """Return the partition with k(·, Z) of this kernel value."""
+        return replace(self, columns=kernel.against(self.landmarks, self.columns.dtype))
+
+    def _row_numbers(self, n_features: int) -> int:
+        return self.columns.n_columns + self.n_blocks
+
+    def _route_tile(self, X: Rows) -> IntArray:
+        return (self.columns(X) @ self.weights).argmax(axis=1)
 
 
 @dataclass(frozen=True, eq=False)

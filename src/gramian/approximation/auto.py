@@ -87,14 +87,13 @@ def auto_builder(found: Probe, alpha: float) -> tuple[MultiResolutionBuilder, st
         return replace(
             _root_only(LONE_ROOT), landmarks=landmarks
         ), "the spectrum falls under alpha/100: a root suffices"
-    if found.stored:
-        return replace(_root_only(LONE_ROOT), landmarks=landmarks), "a precomputed kernel: a root alone"
     builder = MultiResolutionBuilder(
         root_rank=SHARED_ROOT,
         rank=BLOCK_RANK,
         n_blocks=int(np.clip(n // BLOCK_ROWS, 2, MAX_BLOCKS)),
         oversampling=1.0,
         landmarks=landmarks,
+        partition="kernel" if found.stored else "kmeans",
     )
     return builder, "the spectrum stays above alpha/100: root and blocks"
 

@@ -17,7 +17,7 @@ from gramian.approximation.builder import Builder
 from gramian.approximation.grouping import UNIT_ROWS
 from gramian.exceptions import BudgetError
 from gramian.landmarks import selection_bytes
-from gramian.partition import SAMPLE_ROWS
+from gramian.partition import SAMPLE_ROWS, partition_bytes
 
 #: Nominal rates of one core: products in flop/s, elementwise exp and copies in numbers/s.
 GEMM_RATE = {4: 9e10, 8: 4.5e10}
@@ -224,8 +224,7 @@ def _bytes(
     drawn = 0 if sample >= n else sample * (held * work.itemsize + 8) + 8 * (n if n <= 50 * sample else 0)
     if work.itemsize != item:
         drawn += sample * held * item
-    fit_rows = min(sample, SAMPLE_ROWS)
-    partition = fit_rows * (4 * held * width + 64) + s.leaves * d * 4 * width
+    partition = partition_bytes(builder.partition, sample, s.leaves, held, d, width)
     # Landmarks as sampled, in float64 and as the factor of the tiles' product.
     # Drawn landmarks of sparse rows stay sparse: a value and an index.
     rule = getattr(builder, "landmarks", None)
