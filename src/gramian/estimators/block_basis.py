@@ -72,7 +72,7 @@ class BlockBasis(Approximation):
     cutoff : float
         Blocks C_st with ‖C_st‖_F ≤ cutoff·‖C‖_F/n_blocks are not stored; they make an error of at most
         ``cutoff``. K̃ then need not be positive semi-definite.
-    partition : {"kmeans", "minibatch", "kcenters", "tree"}
+    partition : {"kmeans", "minibatch", "kcenters", "tree", "kernel"}
     working_memory : int or str
         Bound on the memory that building takes.
     tile_dtype, random_state, n_jobs : as for :class:`MEKA`.

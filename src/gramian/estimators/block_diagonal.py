@@ -26,7 +26,7 @@ class BlockDiagonal(Approximation):
         Landmarks per rank, where there is one.
     landmarks : str
         Rule by name (:func:`gramian.landmarks.select_landmarks`).
-    partition : {"tree", "kmeans", "minibatch", "kcenters"}
+    partition : {"tree", "kmeans", "minibatch", "kcenters", "kernel"}
         The tree has even blocks, which whole blocks want.
     memory_budget, tile_dtype, random_state, n_jobs : as for :class:`MEKA`.
 

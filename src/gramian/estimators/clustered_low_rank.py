@@ -23,7 +23,7 @@ class ClusteredLowRank(Approximation):
     kernel, gamma, degree, coef0, kernel_params : as for :class:`MEKA`.
     rank, n_blocks : int
         Eigenvectors of each block; blocks.
-    partition : {"kmeans", "minibatch", "kcenters", "tree"}
+    partition : {"kmeans", "minibatch", "kcenters", "tree", "kernel"}
     memory_budget, tile_dtype, random_state, n_jobs : as for :class:`MEKA`.
 
     Attributes: as of :class:`MEKA`.

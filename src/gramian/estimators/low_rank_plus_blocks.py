@@ -27,7 +27,7 @@ class LowRankPlusBlocks(Approximation):
         None makes blocks of about 200 rows.
     landmarks : str or array (m, d)
         Landmarks of F: a rule by name (:func:`gramian.landmarks.select_landmarks`), or points.
-    partition : {"tree", "kmeans", "minibatch", "kcenters"}
+    partition : {"tree", "kmeans", "minibatch", "kcenters", "kernel"}
     memory_budget, tile_dtype, random_state, n_jobs : as for :class:`MEKA`.
 
     Attributes

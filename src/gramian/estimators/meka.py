@@ -27,6 +27,9 @@ class MEKA(Approximation):
     ----------
     kernel : str, Kernel or callable, default="rbf"
         scikit-learn's name with ``gamma``, ``degree``, ``coef0``; a kernel of gramian's; or f(X, Z) → (n, m).
+        With "precomputed" X is K(X, X), an array, memmap or CSR matrix of which the blocks that are needed are
+        read, and for new rows K(X_new, X). Such a kernel has no points: landmarks are picked ("rpcholesky",
+        "uniform"; given ones are row numbers, shape (m, 1)), and blocks want ``partition="kernel"``.
     rank, n_blocks : int
         Rank of each block's basis (k in the paper), and number of k-means blocks (c).
     core : {"projection", "sampled", "recompressed"}
@@ -42,7 +45,8 @@ class MEKA(Approximation):
         The same rank in each block, or the rank·n_blocks largest eigenvalues over all blocks.
     landmarks : str, array (m, d), or list with one array for each block
         A rule by name (:func:`gramian.landmarks.select_landmarks`), or points.
-    partition : {"kmeans", "minibatch", "kcenters", "tree"}
+    partition : {"kmeans", "minibatch", "kcenters", "tree", "kernel"}
+        How rows are clustered (:func:`gramian.partition.fit_partition`).
     memory_budget : int or str
         Bound on working memory while the bases and the core are built.
     tile_dtype : {"auto", "float32", "float64"}
