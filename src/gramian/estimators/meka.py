@@ -27,8 +27,8 @@ class MEKA(Approximation):
     ----------
     kernel : str, Kernel or callable, default="rbf"
         scikit-learn's name with ``gamma``, ``degree``, ``coef0``; a kernel of gramian's; or f(X, Z) → (n, m).
-        With "precomputed" X is K(X, X), an array, memmap or CSR matrix of which the blocks that are needed are
-        read, and for new rows K(X_new, X). Such a kernel has no points: landmarks are picked ("rpcholesky",
+        With "precomputed" X is K(X, X), an array, memmap or CSR matrix that is read by the blocks that are
+        needed, and for new rows K(X_new, X). Such a kernel has no points: landmarks are picked ("rpcholesky",
         "uniform"; given ones are row numbers, shape (m, 1)), and blocks want ``partition="kernel"``.
     rank, n_blocks : int
         Rank of each block's basis (k in the paper), and number of k-means blocks (c).

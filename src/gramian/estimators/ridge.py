@@ -26,8 +26,8 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, StreamingRidge):
     alpha : float, default=1.0
         Ridge penalty, as in scikit-learn's ``KernelRidge``.
     kernel, gamma, degree, coef0, kernel_params
-        The kernel, as for :class:`gramian.MEKA`; ``gamma=None`` is 1/n_features. With "precomputed" ``fit`` takes
-        K(X, X), square and symmetric, ``predict`` K(X_new, X), and cross-validation cuts rows and columns.
+        The kernel, as for :class:`gramian.MEKA`; ``gamma=None`` is 1/n_features. With "precomputed" ``fit``
+        takes K(X, X), square and symmetric, ``predict`` K(X_new, X); cross-validation cuts rows and columns.
     approximation : str or unfitted approximation, default="auto"
         ``"auto"`` plans from the data and the budget; ``"multiresolution"``, ``"meka"``; ``"exact"`` makes
         every row a landmark (n³ time and n² memory: for up to some thousand rows); or an instance such as
