@@ -14,6 +14,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_predict
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import gramian as gm
+from gramian._numerics import whiten
 from gramian.data.source import as_source
 from gramian.exceptions import InputError, NumericalWarning
 from gramian.kernels.precomputed import Precomputed, StoredMatrix, check_kernel_matrix
@@ -307,6 +308,23 @@ def test_negative_eigenvalues_are_clipped_and_reported(data):
     np.testing.assert_allclose(a.operator_.to_dense(), (V * np.maximum(w, 0)) @ V.T, atol=1e-9)
 
 
+@pytest.mark.parametrize("rank", [1, 2])
+def test_whitening_an_indefinite_matrix_keeps_its_positive_part(rank):
+    turned = np.array([[0.0, 1.0], [1.0, 0.0]])
+    white = whiten(turned, rank, 1e-13, definite=False)
+    assert white.values == pytest.approx([1.0])
+    assert white.negative == pytest.approx(1.0)
+    shifted = whiten(turned + 0.5 * np.eye(2), rank, 1e-13, definite=False)
+    assert (shifted.values[0], shifted.negative) == pytest.approx((1.5, 0.5))
+
+
+def test_whitening_a_definite_matrix_takes_pivots(data):
+    K = data[2]
+    checked, plain = (whiten(K, 300, 1e-13, definite=d) for d in (False, True))
+    np.testing.assert_array_equal(checked.vectors, plain.vectors)
+    assert checked.negative == 0.0
+
+
 def test_rounding_is_no_matter(data):
     single = KERNEL(data[0].astype(np.float32)).astype(np.float64)
     assert np.linalg.eigvalsh(single).min() < -1e-8
@@ -371,6 +389,11 @@ def test_a_file_with_nan(large, tmp_path):
         InputError, match=r"X contains NaN or infinity: X\[(5, 8|8, 5)\] is inf. Drop that row"
     ):
         gm.KernelRidge(kernel="precomputed", approximation="exact").fit(broken, np.zeros(4000))
+    small = np.memmap(tmp_path / "small.dat", np.float64, "w+", shape=(40, 40))
+    small[:] = np.eye(40)
+    small[5, 8] = small[8, 5] = np.inf
+    with pytest.raises(InputError, match=r"X contains NaN or infinity: X\[5, 8\] is inf"):
+        gm.KernelRidge(kernel="precomputed").fit(small, np.zeros(40))
     broken[3, 3] = np.nan
     with pytest.raises(InputError, match=r"X contains NaN or infinity: X\[3, 3\]"):
         gm.KernelRidge(kernel="precomputed").fit(broken, np.zeros(4000))

@@ -248,7 +248,8 @@ def _asymmetry(values: Rows) -> tuple[float, float, tuple[int, int], tuple[float
         upper = np.asarray(values[rows, columns], np.float64)
         lower = np.asarray(values[columns, rows], np.float64).T
         size = max(size, float(np.abs(upper).max()), float(np.abs(lower).max()))
-        gaps = np.abs(upper - lower)
+        with np.errstate(invalid="ignore"):  # what is infinite in a file is told where it is read
+            gaps = np.abs(upper - lower)
         if gaps.max() > apart:
             down, along = divmod(int(gaps.argmax()), gaps.shape[1])
             apart, where = float(gaps[down, along]), (rows.start + down, columns.start + along)
