@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -61,12 +62,8 @@ class StoredMatrix:
         else:
             flip = self._flipped
         block = self._read(columns, rows).T if flip else self._read(rows, columns)
-        if self._check and not np.isfinite(block).all():
-            i, j = np.argwhere(~np.isfinite(block))[0]
-            raise InputError(
-                f"X contains NaN or infinity: X[{rows[i]}, {columns[j]}] is {block[i, j]}. Drop that row "
-                "(and at fit the column), or fill it in."
-            )
+        if self._check:
+            _check_finite(block, rows, columns)
         return block
 
     def diagonal(self, numbers: IntArray) -> Array:
@@ -77,9 +74,8 @@ class StoredMatrix:
                 "training matrix K(X, X)."
             )
         found = np.asarray(self._values[numbers, numbers]).ravel()
-        if self._check and not np.isfinite(found).all():
-            bad = int(numbers[int(np.isfinite(found).argmin())])
-            raise InputError(f"X contains NaN or infinity: X[{bad}, {bad}]. Drop that row and column.")
+        bad = np.flatnonzero(~np.isfinite(found))[:1]
+        _check_finite(found[bad], numbers[bad], numbers[bad])
         return found
 
     def _read(self, rows: IntArray, columns: IntArray) -> Array:
@@ -93,6 +89,17 @@ class StoredMatrix:
         """Return how many pages a stored row touches in these columns."""
         pages = columns * self.dtype.itemsize // PAGE_BYTES
         return int(np.count_nonzero(np.diff(pages))) + 1
+
+
+def _check_finite(block: Array, rows: Sequence[int] | IntArray, columns: Sequence[int] | IntArray) -> None:
+    """Raise for NaN or infinity among the values of rows × columns, saying where."""
+    bad = np.argwhere(~np.isfinite(block))
+    if len(bad):
+        i, j = bad[0][0], bad[0][-1]
+        raise InputError(
+            f"X contains NaN or infinity: X[{rows[i]}, {columns[j]}] is {block[tuple(bad[0])]}. Drop that "
+            "row (and at fit the column), or fill it in."
+        )
 
 
 def _run(numbers: IntArray) -> slice | IntArray:
@@ -248,8 +255,9 @@ def _asymmetry(values: Rows) -> tuple[float, float, tuple[int, int], tuple[float
         upper = np.asarray(values[rows, columns], np.float64)
         lower = np.asarray(values[columns, rows], np.float64).T
         size = max(size, float(np.abs(upper).max()), float(np.abs(lower).max()))
-        with np.errstate(invalid="ignore"):  # what is infinite in a file is told where it is read
-            gaps = np.abs(upper - lower)
+        _check_finite(upper, range(n)[rows], range(n)[columns])
+        _check_finite(lower.T, range(n)[columns], range(n)[rows])
+        gaps = np.abs(upper - lower)
         if gaps.max() > apart:
             down, along = divmod(int(gaps.argmax()), gaps.shape[1])
             apart, where = float(gaps[down, along]), (rows.start + down, columns.start + along)
