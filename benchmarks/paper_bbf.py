@@ -295,6 +295,7 @@ def ridge(seeds: int) -> list[Panel]:
         order = np.random.default_rng(0).permutation(len(X))
         cut = round(0.8 * len(X))
         train, test = order[:cut], order[cut:]
+        y -= y[train].mean()
         kernel = gm.Exponential(h)
         K, K_test = kernel(X[train], dtype=np.float64), kernel(X[test], X[train], dtype=np.float64)
         K[np.diag_indices(cut)] += lam
