@@ -36,6 +36,12 @@ demo: $(STAMP)
 bench: $(STAMP)
 	$(BIN)/python benchmarks/tiles.py
 	$(BIN)/python benchmarks/paper_meka.py
+	$(BIN)/python benchmarks/paper_bbf.py
+	$(BIN)/python benchmarks/paper_kals.py
+	$(BIN)/python benchmarks/paper_survey.py
+	$(BIN)/python benchmarks/block_basis.py
+	$(BIN)/python benchmarks/nystrom_landmarks.py
+	$(BIN)/python benchmarks/which.py
 	$(BIN)/python benchmarks/covtype.py
 	$(BIN)/python benchmarks/mnist.py
 	$(BIN)/python benchmarks/auto.py

@@ -224,8 +224,8 @@ def _by_features(
     """Centres of spherical k-means on the Nyström features of as many random rows as there are blocks.
 
     By the angle, for rows far from all landmarks have features near zero, whatever parts them: with plain
-    k-means abalone at h = 0.2 put half of its rows in one of 20 blocks. So measured, angles gave the errors
-    of k-means on the points within 5 %. Source: Dhillon and Modha 2001.
+    k-means abalone at h = 0.2 put half of its rows in one of 20 blocks. By angles MEKA's errors were within
+    6 % of those with k-means on the points, either way. Source: Dhillon and Modha 2001.
     """
     if kernel is None:
         raise InputError("partition='kernel' clusters by the kernel. Pass kernel=, or take 'kmeans'.")
