@@ -105,17 +105,14 @@ def against_memory(
     return panel
 
 
-def draw(panels: list[Panel], path: str, columns: int | None = None) -> None:
-    """Write the panels in rows of ``columns``, in one row where left out; the first has the legend."""
+def draw(panels: list[Panel], path: str) -> None:
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot as plt
 
-    columns = columns or len(panels)
-    rows = -(-len(panels) // columns)
-    figure, axes = plt.subplots(rows, columns, figsize=(5 * columns, 4 * rows), squeeze=False)
-    for axis, panel in zip(axes.flat, panels, strict=False):
+    figure, axes = plt.subplots(1, len(panels), figsize=(5 * len(panels), 4), squeeze=False)
+    for axis, panel in zip(axes[0], panels, strict=True):
         for name, points in panel.curves.items():
             axis.loglog(*zip(*points, strict=True), marker="o", markersize=3, label=name)
         axis.set(title=panel.title, xlabel=panel.x, ylabel=panel.y)

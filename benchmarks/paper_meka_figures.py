@@ -16,7 +16,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from bbf_comparison import Panel, draw
 from meka_comparison import BKA, OURS, OURS_NARROW, PAPER, Found, Method, measure, some_rows
 
 import gramian as gm
@@ -51,10 +50,19 @@ GAMMAS_5A = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 BLOCKS_5B = (5, 10, 15, 20, 25)
 
 
+@dataclass(frozen=True)
+class Panel:
+    """One plot: errors by place, or by seconds."""
+
+    title: str
+    x: str
+    curves: Curves
+
+
 def figures(path: str | None) -> None:
     first, sweeps, last = figure_1c(), figure_3(), figure_5()
     if path:
-        draw([first, *last, *sweeps], path, columns=3)
+        draw([first, *last, *sweeps], path)
 
 
 def figure_1c() -> Panel:
@@ -71,7 +79,7 @@ def figure_1c() -> Panel:
     claim("MEKA below the exact SVD, for all", below(curves, meka, ("SVD",)))
     claim("ours: BlockBasis below all but BKA", below(curves, "BlockBasis", ("SVD", *OTHERS, *MEKA)))
     claim(f"ours: {narrow} below all of the paper's", below(curves, narrow, ("SVD", "BKA", *OTHERS, meka)))
-    return panel("1c: covtype, m = 100", "gamma", curves)
+    return Panel("1c: covtype, m = 100", "gamma", curves)
 
 
 def figure_3() -> list[Panel]:
@@ -84,8 +92,8 @@ def figure_3() -> list[Panel]:
         show("the same fits: seconds", curves, "seconds")
         claim("MEKA below all others at the same memory", below(curves, MEKA[0], OTHERS))
         claim("MEKA below all others in as many seconds", sooner(curves, MEKA[0], OTHERS))
-        by_memory.append(panel(f"3: {s.name}", "memory / n", curves))
-        by_time.append(panel(f"3: {s.name}", "seconds", curves))
+        by_memory.append(Panel(f"3: {s.name}", "memory / n", curves))
+        by_time.append(Panel(f"3: {s.name}", "seconds", curves))
     return [*by_memory, *by_time]
 
 
@@ -98,7 +106,7 @@ def figure_5() -> list[Panel]:
     claim("MEKA below all others, for all", below(curves, MEKA[0], OTHERS))
     gaps = np.diff([curves["KNys"][g].error - curves[MEKA[0]][g].error for g in GAMMAS_5A])
     claim("the gap to k-means Nystrom grows with gamma", dict(zip(GAMMAS_5A[1:], gaps > 0, strict=True)))
-    first = panel("5a: ijcnn1, m = 160", "gamma", curves)
+    first = Panel("5a: ijcnn1, m = 160", "gamma", curves)
 
     X, curves, rank = some_rows("ijcnn1", 10**9), Curves(), 100
     for c in BLOCKS_5B:
@@ -107,7 +115,7 @@ def figure_5() -> list[Panel]:
     claim("MEKA below all others, for all", below(curves, MEKA[0], OTHERS))
     errors = [found.error for found in curves[MEKA[0]].values()]
     print(f"  said to be stable in c: errors of MEKA from {min(errors):.4f} to {max(errors):.4f}")
-    return [first, panel("5b: ijcnn1, k = 100", "blocks c", curves)]
+    return [first, Panel("5b: ijcnn1, k = 100", "blocks c", curves)]
 
 
 def best(X: np.ndarray, gamma: float, rank: int) -> float:
@@ -165,10 +173,27 @@ def claim(text: str, holds: dict[float, bool]) -> None:
     print(f"  {text}: at {', '.join(found) or 'none'}" + (f"; not at {', '.join(missed)}" if missed else ""))
 
 
-def panel(title: str, x: str, curves: Curves) -> Panel:
-    """Curves of the error by place, or by seconds."""
-    made = Panel(title, x, "relative error")
-    for name, found in curves.items():
-        for place, f in found.items():
-            made.add(name, f.seconds if x == "seconds" else place, f.error)
-    return made
+def draw(panels: list[Panel], path: str) -> None:
+    """Three panels to a row; the paper's methods are dashed."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot as plt
+
+    names = list(panels[0].curves)
+    dashed = {"SVD", BKA.name, *(method.name for method in PAPER)}
+    colours = dict(zip(names, plt.colormaps["tab20"].colors, strict=False))
+    rows = -(-len(panels) // 3)
+    figure, axes = plt.subplots(rows, 3, figsize=(15, 4 * rows + 1))
+    for axis, p in zip(axes.flat, panels, strict=True):
+        for name, found in p.curves.items():
+            x = [f.seconds for f in found.values()] if p.x == "seconds" else list(found)
+            style = "--" if name in dashed else "-"
+            errors = [f.error for f in found.values()]
+            axis.plot(x, errors, style, marker="o", markersize=3, color=colours[name], label=name)
+        axis.set(title=p.title, xlabel=p.x, ylabel="relative error", yscale="log")
+        axis.set_xscale("linear" if p.x == "blocks c" else "log")
+    figure.legend(*axes.flat[0].get_legend_handles_labels(), loc="lower center", ncols=8, fontsize=8)
+    figure.tight_layout(rect=(0.0, 0.04, 1.0, 1.0))
+    figure.savefig(path, dpi=150)
+    print(f"\nfigure written to {path}")
