@@ -57,7 +57,7 @@ class BlockBasisBuilder(Builder):
     n_blocks: int | None = None
     tol: float | None = None
     memory_budget: int | None = None
-    oversampling: float = 6.0
+    oversampling: float = 7.0
     landmarks: Landmarks = "rpcholesky"
     partition: str = "kmeans"
     diagonal: bool = False
