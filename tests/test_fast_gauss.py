@@ -110,7 +110,8 @@ def test_too_many_terms():
     with pytest.raises(
         gm.InputError,
         match=r"With 1000 clusters, an expansion of total degree 9 in 8 features has 2\.43e\+04 terms a "
-        r"cluster and errs by up to .*: epsilon=1e-06 is out of reach of max_terms=20000\. The transform is for few",
+        r"cluster and errs by up to .*: epsilon=1e-06 is out of reach of max_terms=20000\. The transform is "
+        r"for few",
     ):
         ImprovedFastGauss(X, 0.2)
     with pytest.raises(gm.InputError, match=r"out of reach of max_terms=10\."):
