@@ -289,6 +289,7 @@ def test_report_tells_the_errors_and_where_they_are(method, rows, gamma):
         assert b.rows == np.sum(labels == b.block)
     names = dict(report.rows())
     assert {"method", "rows", "rank", "memory", "Frobenius error", "spectral error", "where"} <= set(names)
+    assert ("between blocks" in names["where"]) == (len(report.levels[-1]) > 1)
     text = str(report)
     assert text.endswith(report.judgement)
     assert ("diagonal stored" in text) == a.diagonal

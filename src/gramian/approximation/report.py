@@ -86,9 +86,7 @@ class Report:
             table.append(("spectral error", _spectral(self.spectral)))
         if self.trace is not None:
             table.append(("trace error", f"{self.trace:.3g} of tr(K)"))
-            rest, between = max(self.inside - self.diagonal, 0.0), max(1.0 - self.inside, 0.0)
-            where = f"diagonal {self.diagonal:.0%}, rest of the diagonal blocks {rest:.0%}, between blocks "
-            table.append(("where", f"{where}{between:.0%}"))
+            table.append(("where", self._where()))
         for b in self.blocks[:WORST] if len(self.blocks) > 1 else ():
             name = f"block {b.block}"
             table.append((name, f"{b.share:.0%} of the squared error, {b.rows:,} rows, rank {b.rank}"))
@@ -126,6 +124,13 @@ class Report:
             blocks=blocks,
         )
         return replace(full, judgement=judge(full))
+
+    def _where(self) -> str:
+        on = f"diagonal {self.diagonal:.0%}"
+        if not self.blocks:
+            return f"{on}, off it {1.0 - self.diagonal:.0%}"
+        rest, between = max(self.inside - self.diagonal, 0.0), max(1.0 - self.inside, 0.0)
+        return f"{on}, rest of the diagonal blocks {rest:.0%}, between blocks {between:.0%}"
 
     def _extras(self) -> str:
         return ", coupled by a core" * self.coupled + ", diagonal stored" * self.stored_diagonal
