@@ -50,7 +50,7 @@ class Matrix:
 
     def tails(self, ranks: list[int]) -> list[float]:
         """Relative errors of the best low ranks."""
-        values, _ = randomized_eigh(self.K, max(ranks), 4, 20, np.random.default_rng(0))
+        values, _ = randomized_eigh(self.K, max(ranks), 3, 20, np.random.default_rng(0))
         total = float(np.square(self.K).sum())
         return [float(np.sqrt(max(total - np.square(values[:r]).sum(), 0.0) / total)) for r in ranks]
 
