@@ -14,8 +14,8 @@ gauss: Figure 18, the improved fast Gauss transform against n for d = 5 and 40.
 
 The text prints few of its figures' numbers; what it prints stands beside ours. "paper's BBF" is
 BlockBasis(core="sampled"), "ours" BlockBasis(). Memory is in numbers a row: n·memory numbers in all. h is
-that of exp(−‖x − y‖²/h²). Each part draws PREFIX-NAME.png with --figure. In all some 13 minutes of one core, six
-of them for the sweep.
+that of exp(−‖x − y‖²/h²). Each part draws PREFIX-NAME.png with --figure. In all some 13 minutes of one core,
+six of them for the sweep.
 """
 
 from __future__ import annotations
