@@ -60,7 +60,9 @@ def block_rank(memory: float, n_blocks: int, n: int) -> int:
 def meka(core: str) -> Make:
     # Where much is recompressed, pivots err a tenth less than centroids; with few landmarks centroids do.
     landmarks = "rpcholesky" if core == "recompressed" else "kmeans"
-    return lambda m, c, n: gm.MEKA(rank=block_rank(m, c, n), n_blocks=c, core=core, landmarks=landmarks)
+    return lambda m, c, n: gm.MEKA(
+        rank=block_rank(m, c, n), n_blocks=c, core=core, landmarks=landmarks, memory_budget="8GB"
+    )
 
 
 def nystrom(landmarks: str, oversampling: float, svd: str = "exact") -> Make:

@@ -72,7 +72,7 @@ def figure_1c() -> Panel:
     for g in GAMMAS_1C:
         extend(curves, methods, X, g, memory, n_blocks, at=g)
     show("Figure 1c: error by gamma, covtype (5,000 rows), m = 100, c = 5", curves)
-    meka, narrow = MEKA[0], OURS_NARROW[0].name
+    meka, narrow = MEKA[0], OURS_NARROW[1].name
     claim("low rank (SVD) below BKA, for small gamma", below(curves, "SVD", ("BKA",)))
     claim("BKA below the Nystrom methods, for large gamma", below(curves, "BKA", NYSTROM))
     claim("MEKA below the Nystrom methods, for all", below(curves, meka, NYSTROM))
