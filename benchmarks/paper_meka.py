@@ -165,6 +165,7 @@ def regression(s: Setting, e: Entry, seed: int) -> tuple[float, float]:
         s.alpha,
         gamma=s.gamma,
         approximation=e.method.make(e.memory, s.n_blocks, cut).set_params(random_state=seed),
+        memory_budget="4GB",
         random_state=seed,
     )
     start = time.perf_counter()
