@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 
 import market_block_basis
+import market_block_basis_sampled
 import market_kals
 import market_nystrom
 import market_random_features
@@ -18,7 +19,14 @@ from sklearn.base import clone
 import gramian as gm
 from gramian.estimators.methods import METHODS
 
-FAMILIES = (market_block_basis, market_kals, market_nystrom, market_random_features, market_structured)
+FAMILIES = (
+    market_block_basis,
+    market_block_basis_sampled,
+    market_kals,
+    market_nystrom,
+    market_random_features,
+    market_structured,
+)
 MARKET = dict(NESTED)
 for family in FAMILIES:
     MARKET |= {f"{family.__name__[7:]}: {name}": case for name, case in family.MARKET.items()}

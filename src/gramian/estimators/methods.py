@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gramian.approximation.block_basis import BlockBasisBuilder
+from gramian.approximation.block_basis_sampled import SampledBasisBuilder
 from gramian.approximation.block_diagonal import BlockDiagonalBuilder
 from gramian.approximation.builder import Builder
 from gramian.approximation.clustered_low_rank import ClusteredLowRankBuilder
@@ -64,5 +65,6 @@ BUILDERS: tuple[type[Builder], ...] = (
     NystromBuilder,
     RandomFourierBuilder,
     RandomMaclaurinBuilder,
+    SampledBasisBuilder,
     TensorSketchBuilder,
 )
