@@ -6,15 +6,20 @@ import numpy as np
 from approximation_market import Case, gram, settings
 
 import gramian as gm
+from gramian.approximation.rank_sharing import asked_size
+from gramian.approximation.recompression import MET
 
 
 def recompressed(fitted, X, Y):
-    """K̃ on all landmarks, cut in each block row to the leading eigenvectors of S_s,: S_s,:ᵀ."""
+    """K̃ on all landmarks, cut in each block row to the leading eigenvectors of S_s,: S_s,:ᵀ.
+
+    Of the other side S_s,: has the leading eigenvectors of ΦᵀΦ: 5/4 of the rank that K̃_ss alone would get.
+    """
     nodes, partition = fitted.features_.nodes, fitted.features_.partition
     train = fitted.training_rows
     labels = partition.route(train)
     points = [node.landmarks for node in nodes]
-    roots, inverses = [], []
+    roots, inverses, spectra = [], [], []
     for s, Z in enumerate(points):
         values, vectors = np.linalg.eigh(gram(Z, Z))
         keep = values > 2e-11 * values[-1]
@@ -22,13 +27,19 @@ def recompressed(fitted, X, Y):
         phi = gram(train[labels == s], Z) @ V
         squares, E = np.linalg.eigh(phi.T @ phi)
         some = squares > 1e-13 * squares[-1]
+        spectra.append(squares[::-1] ** 2)
         roots.append(V @ E[:, some] * np.sqrt(squares[some]))
         inverses.append(V @ E[:, some] / np.sqrt(squares[some]))
     S = [[A.T @ gram(Zs, Zt) @ B for B, Zt in zip(roots, points)] for A, Zs in zip(roots, points)]
     left, right = features(X, partition, points, inverses), features(Y, partition, points, inverses)
+    budget = fitted.memory_budget if isinstance(fitted, gm.BlockBasis) else None
+    size = asked_size(len(train), 8, fitted.rank, fitted.n_blocks, budget)
+    alone = size.share(spectra, np.bincount(labels).astype(float))
+    met = [min(int(np.ceil(MET * (rank + 1))), root.shape[1]) for rank, root in zip(alone, roots)]
     cut = []
     for row, node in zip(S, nodes):
-        P = np.linalg.eigh(sum(block @ block.T for block in row))[1][:, ::-1][:, : node.rank]
+        squares = sum(block[:, -few:] @ block[:, -few:].T for block, few in zip(row, met))
+        P = np.linalg.eigh(squares)[1][:, ::-1][:, : node.rank]
         cut.append(P @ P.T)
     out = np.zeros((len(X), len(Y)))
     for s in range(len(nodes)):

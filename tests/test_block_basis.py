@@ -11,8 +11,8 @@ from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import gramian as gm
+from gramian._numerics import rank_cutoff
 from gramian.approximation.rank_sharing import Size
-from gramian.approximation.recompression import MOST_RANKS
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +34,8 @@ def test_error_falls_with_rank_to_nothing(rows):
     K = gram(X, X)
     errors = [error(block_basis(rank=rank, n_blocks=3).fit(X), K) for rank in (3, 8, 20, 80)]
     assert errors[0] > errors[1] > errors[2] > errors[3]
-    assert errors[3] < 1e-6
+    # What a block leaves out under the cutoff meets the other blocks with its root.
+    assert errors[3] < np.sqrt(rank_cutoff(np.float64, coupled=True))
 
 
 @pytest.mark.parametrize("gamma", [0.3, 3.0, 30.0])
@@ -101,7 +102,6 @@ def test_uneven_blocks_get_uneven_ranks():
     X = np.concatenate([rng.normal(0, 0.02, (300, 3)), rng.normal(6, 1.0, (300, 3))])
     ranks = block_basis(rank=12, n_blocks=2, gamma=1.0).fit(X).features_.forest.ranks
     assert max(ranks) > 2 * min(ranks)
-    assert max(ranks) <= MOST_RANKS * 12
 
 
 def test_ridge_on_it_equals_ridge_on_its_features(rows):

@@ -220,13 +220,13 @@ def cholesky_lower(matrix: Float64Array, what: str) -> tuple[Float64Array, float
     )
 
 
-def gram_factor(gram: Float64Array, most: int | None = None) -> tuple[Float64Array, Float64Array]:
+def gram_factor(gram: Float64Array) -> tuple[Float64Array, Float64Array]:
     """Factor A = TᵀT for a positive semi-definite A of any rank.
 
     Returns T (r × m) and its pseudo-inverse T⁺ (m × r), with eigenvalues under the relative cutoff
-    of float64 (and all but the ``most`` largest) left out, so that T T⁺ = I.
+    of float64 left out, so that T T⁺ = I.
     """
-    values, vectors = descending_eigh(gram, None if most is None else min(most, len(gram)))
+    values, vectors = descending_eigh(gram)
     keep = values > rank_cutoff(np.float64) * max(float(values.max(initial=0.0)), 0.0)
     root = np.sqrt(values[keep])
     return (vectors[:, keep] * root).T, vectors[:, keep] / root

@@ -43,6 +43,7 @@ def select_landmarks(
     kernel: Kernel | None = None,
     weights: Float64Array | None = None,
     tol: float = 0.0,
+    tol_after: int = 0,
     given: Rows | None = None,
 ) -> Rows:
     """Choose ``count`` landmarks from rows; all rows, as they are, where there are not more (and no ``tol``).
@@ -59,7 +60,8 @@ def select_landmarks(
           ``count`` where fewer rows span the others up to rounding.
 
     kernel : k, for every rule but the first two.
-    tol : the Cholesky rules end where their pivots leave no more than this part of the trace.
+    tol : the Cholesky rules end where their pivots leave no more than this part of the trace; with
+        ``tol_after``, of the trace that the first ``tol_after`` pivots leave.
     given : (m₀, d), landmarks that there are already: ``"rpcholesky"`` picks what they leave over.
 
     Returns (count, d): rows of the data in their order and type, or dense centres in the data's float
@@ -98,7 +100,13 @@ def select_landmarks(
             pilot = select_landmarks(rows, count, "uniform", rng)
             weights = ridge_leverage_scores(kernel, rows, pilot, max(1.0, count / 2), n_jobs=n_jobs)
         return lloyd(rows, count, LLOYD_ROUNDS, rng, engine, weights=weights)
-    return rows[np.sort(pick_rows(rows, count, method, kernel, rng, n_jobs=n_jobs, tol=tol, given=given))]
+    return rows[
+        np.sort(
+            pick_rows(
+                rows, count, method, kernel, rng, n_jobs=n_jobs, tol=tol, tol_after=tol_after, given=given
+            )
+        )
+    ]
 
 
 def pick_rows(
@@ -110,6 +118,7 @@ def pick_rows(
     *,
     n_jobs: int = 1,
     tol: float = 0.0,
+    tol_after: int = 0,
     given: Rows | None = None,
 ) -> IntArray:
     """Return the row numbers that a rule picks: any but those that average. See :func:`select_landmarks`."""
@@ -121,9 +130,11 @@ def pick_rows(
         case "bless":
             return bless(kernel, rows, count, rng, n_jobs=n_jobs)
         case "rpcholesky":
-            return rpcholesky(kernel, rows, count, rng, tol=tol, given=given, n_jobs=n_jobs)
+            return rpcholesky(
+                kernel, rows, count, rng, tol=tol, tol_after=tol_after, given=given, n_jobs=n_jobs
+            )
         case "cholesky":
-            return pivoted_cholesky(kernel, rows, count, tol=tol, n_jobs=n_jobs)
+            return pivoted_cholesky(kernel, rows, count, tol=tol, tol_after=tol_after, n_jobs=n_jobs)
         case _:
             return pivoted_qr(kernel, rows, count, rng, n_jobs=n_jobs)
 

@@ -25,6 +25,7 @@ def rpcholesky(
     rng: np.random.Generator,
     *,
     tol: float = 0.0,
+    tol_after: int = 0,
     given: Rows | None = None,
     n_jobs: int = 1,
 ) -> IntArray:
@@ -36,14 +37,16 @@ def rpcholesky(
     rank m: tr(K − F Fᵀ) ≤ (1 + ε) tr(K − K_r) for m ≥ r/ε + r log(1/(ε η)), η = tr(K − K_r)/tr(K).
 
     Fewer come back where tr(K − F Fᵀ) ≤ ``tol`` · tr(K), or where the diagonal that is left is rounding:
-    those rows span K. ``given`` are points (m₀, d) that are landmarks already; F begins with them.
+    those rows span K. With ``tol_after`` the first ``tol_after`` pivots are always taken, and ``tol`` is a
+    part of the trace that they leave. ``given`` are points (m₀, d) that are landmarks already; F begins
+    with them.
 
     Time O(n m (d + m)), memory O(n m); n (m + b) kernel values, m with the given ones. Source: Chen,
     Epperly, Tropp and Webber 2025, Algorithm 2.1; Epperly, Tropp and Webber 2024, Algorithm 2.2.
     """
     n = rows.shape[0]
     diagonal = kernel.diagonal(rows).astype(np.float64)
-    floor, enough = pivot_floor(diagonal), tol * diagonal.sum()
+    floor, enough = pivot_floor(diagonal), 0.0 if tol_after else tol * diagonal.sum()
     # Columns are written and multiplied a block at a time: one block is contiguous in this order.
     before = np.zeros((0, n)) if given is None else _projected(kernel, rows, given, n_jobs)
     start = len(before)
@@ -53,6 +56,8 @@ def rpcholesky(
     while len(picked) < count:
         diagonal[diagonal <= floor] = 0.0
         total = diagonal.sum()
+        if 0 < tol_after <= len(picked) and not enough:
+            enough = tol * total
         if total <= enough:
             break
         done = start + len(picked)
@@ -97,11 +102,12 @@ def _accepted(block: Float64Array, rng: np.random.Generator, floor: float) -> tu
 
 
 def pivoted_cholesky(
-    kernel: Kernel, rows: Rows, count: int, *, tol: float = 0.0, n_jobs: int = 1
+    kernel: Kernel, rows: Rows, count: int, *, tol: float = 0.0, tol_after: int = 0, n_jobs: int = 1
 ) -> IntArray:
     r"""Return row numbers, each the largest entry of diag(K − F Fᵀ): the incomplete Cholesky factorization.
 
-    Ends after ``count`` pivots, or where tr(K − F Fᵀ) ≤ ``tol`` · tr(K), or where what is left is rounding.
+    Ends after ``count`` pivots, or where tr(K − F Fᵀ) ≤ ``tol`` · tr(K) (with ``tol_after``: of the trace
+    that the first ``tol_after`` pivots leave), or where what is left is rounding.
     It follows outliers, which RPCholesky does not.
 
     Time O(n m (d + m)), memory O(n m). Source: Fine and Scheinberg 2001; Harbrecht, Peters and
@@ -109,7 +115,7 @@ def pivoted_cholesky(
     """
     n = rows.shape[0]
     diagonal = kernel.diagonal(rows).astype(np.float64)
-    floor, enough = pivot_floor(diagonal), tol * diagonal.sum()
+    floor, enough = pivot_floor(diagonal), 0.0 if tol_after else tol * diagonal.sum()
     factor = np.empty((count, n))
     picked: list[int] = []
     while len(picked) < count and diagonal.sum() > enough:
@@ -117,6 +123,8 @@ def pivoted_cholesky(
         if diagonal[new] <= floor:
             break
         done = len(picked)
+        if 0 < done == tol_after:
+            enough = tol * diagonal.sum()
         column = kernel(rows[[new]], rows, dtype=np.float64, n_jobs=n_jobs)[0]
         column -= factor[:done, new] @ factor[:done]
         factor[done] = column / np.sqrt(diagonal[new])

@@ -19,7 +19,6 @@ from gramian.approximation.features import FeatureMap
 from gramian.approximation.meka import MEKABuilder
 from gramian.approximation.rank_sharing import DEFAULT_RANK, Size, asked_size
 from gramian.approximation.recompression import (
-    MOST_RANKS,
     leave_diagonal,
     recompress_core,
     recompression_bytes,
@@ -43,7 +42,8 @@ class BlockBasisBuilder(Builder):
     n_blocks : blocks; None takes the number with the least error at the size, 1 among them.
     tol : relative Frobenius error; the size is then the smallest that reaches it.
     memory_budget : bytes of the factorization, instead of ``rank``; with ``tol`` a bound.
-    oversampling : landmarks per rank in a block, 4 to 8.
+    oversampling : landmarks per rank in a block at most, 4 to 8; fewer where they leave little
+        (:data:`~.recompression.LEFT_OVER`).
     diagonal : n float64 numbers are stored beside the factors; they count in ``memory_budget``, and trials
         are judged with them.
 
@@ -116,7 +116,6 @@ class BlockBasisBuilder(Builder):
                 bases,
                 size,
                 sample,
-                most=MOST_RANKS * rank,
                 n_rows=n_rows,
                 chunk_rows=CHUNK_ROWS,
                 engine=engine,
@@ -189,12 +188,9 @@ class BlockBasisBuilder(Builder):
         chunk_rows: int,
     ) -> FeatureMap:
         """Recompress to the size."""
-        n = source.shape[0]
         assert self.limit is not None
         assert self.rank is not None
         numbers = self.memory_budget is None
         size = Size(self.limit) if numbers else Size(self.limit, features.dtype.itemsize, 8.0)
-        found = recompress_core(
-            features, size, source, most=min(n, MOST_RANKS * self.rank), chunk_rows=chunk_rows, engine=engine
-        )
+        found = recompress_core(features, size, source, chunk_rows=chunk_rows, engine=engine)
         return leave_diagonal(found, source, chunk_rows=chunk_rows) if self.diagonal else found

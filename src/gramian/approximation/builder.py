@@ -202,11 +202,14 @@ def choose_landmarks(
     *,
     kernel: Kernel | None = None,
     tol: float = 0.0,
+    tol_after: int = 0,
     given: Rows | None = None,
 ) -> Rows:
     """Return given points after a check of their width, or choose ``count`` from the rows."""
     if isinstance(landmarks, str):
-        return select_landmarks(rows, count, landmarks, rng, engine, kernel=kernel, tol=tol, given=given)
+        return select_landmarks(
+            rows, count, landmarks, rng, engine, kernel=kernel, tol=tol, tol_after=tol_after, given=given
+        )
     points = np.asarray(landmarks, np.float64)
     if points.ndim != 2 or points.shape[1] != rows.shape[1]:
         raise InputError(

@@ -18,7 +18,11 @@ from gramian.approximation.builder import Builder, block_members, choose_landmar
 from gramian.approximation.features import FeatureMap, forest_of
 from gramian.approximation.projection_core import projection_core
 from gramian.approximation.rank_sharing import Size
-from gramian.approximation.recompression import MOST_RANKS, recompress_core, recompression_bytes
+from gramian.approximation.recompression import (
+    LEFT_OVER,
+    recompress_core,
+    recompression_bytes,
+)
 from gramian.approximation.sampled_core import sampled_core
 from gramian.data.source import RowSource
 from gramian.engine import Engine
@@ -100,21 +104,28 @@ class MEKABuilder(Builder):
         members = block_members(partition.route(sample, engine), partition.n_blocks)
         streams = children(rng, partition.n_blocks)
         points = self._given(sample, partition)
-        whole = self.core == "recompressed" or self.rank_rule == "singular"
+        recompressed = self.core == "recompressed"
+        whole = recompressed or self.rank_rule == "singular"
         cap = self.landmarks_per_block if whole else self.rank
 
         def build(s: int) -> Basis:
             if points is None:
                 local = choose_landmarks(
-                    sample[members[s]], self.landmarks_per_block, self._rule, streams[s], kernel=kernel
+                    sample[members[s]],
+                    self.landmarks_per_block,
+                    self._rule,
+                    streams[s],
+                    kernel=kernel,
+                    tol=LEFT_OVER if recompressed else 0.0,
+                    tol_after=self.rank,
                 )
             else:
                 local = points[s]
-            spectral = self.core != "recompressed"  # whose eigenvectors come from all rows
-            return BasisBuilder(kernel, dtype, ()).build(local, cap, coupled=True, spectral=spectral)
+            # The eigenvectors of a recompressed core come from all rows.
+            return BasisBuilder(kernel, dtype, ()).build(local, cap, coupled=True, spectral=not recompressed)
 
         bases = list(engine.map(build, range(partition.n_blocks)))
-        if self.core == "recompressed":  # its ranks and its core follow from all rows, in finish
+        if recompressed:  # its ranks and its core follow from all rows, in finish
             forest = forest_of(partition, [[b.rank for b in bases]], root=False)
             return FeatureMap(kernel, partition, forest, tuple(bases), None, np.dtype(dtype))
         if self.rank_rule == "singular":
@@ -142,9 +153,7 @@ class MEKABuilder(Builder):
         if self.core != "recompressed":
             return features
         size = Size.of_equal_ranks(source.shape[0], self.rank, features.partition.n_blocks)
-        return recompress_core(
-            features, size, source, most=MOST_RANKS * self.rank, chunk_rows=chunk_rows, engine=engine
-        )
+        return recompress_core(features, size, source, chunk_rows=chunk_rows, engine=engine)
 
     def working_bytes(self, n_rows: int, n_features: int, itemsize: int) -> int:
         """Bytes of the recompression: ΦᵀΦ, its factors, and two matrices a block beside."""

@@ -54,29 +54,39 @@ def landmark_core(
 
 
 def block_row_grams(
-    kernel: Kernel, points: Sequence[Rows], vectors: Sequence[Float64Array], engine: Engine
+    kernel: Kernel,
+    points: Sequence[Rows],
+    vectors: Sequence[Float64Array],
+    met: Sequence[Float64Array],
+    engine: Engine,
 ) -> list[Float64Array]:
-    """Return S_s,: S_s,:ᵀ of each block row of S_st = L_sᵀ K(Z_s, Z_t) L_t, S never stored.
+    r"""Return L_sᵀ (Σ_t Y_st Y_stᵀ) L_s with Y_st = K(Z_s, Z_t) N_t, for each block s.
 
-    Time O((Σ m_s)² (d + max m)), memory O(Σ r_s² + max m²) a thread.
+    With L_t as N_t that is S_s,: S_s,:ᵀ for the block row of S_st = L_sᵀ K(Z_s, Z_t) L_t, S never stored;
+    N_t with N_t N_tᵀ ≈ L_t L_tᵀ and fewer columns stands for it.
+
+    Time O((Σ m_s) (Σ m_s d + Σ q_t · max m)) for q_t columns, memory O(Σ m_s² + max m²) a thread.
     """
-    grams = [np.zeros((v.shape[1], v.shape[1])) for v in vectors]
+    outer = [np.zeros((len(v), len(v))) for v in vectors]
 
     def strip(s: int) -> list[tuple[int, Float64Array]]:
         found = []
-        own = np.zeros_like(grams[s])
+        own = np.zeros_like(outer[s])
         for t in range(s, len(points)):
             block = kernel(points[s], points[t], dtype=np.float64, n_jobs=1)
-            S = vectors[s].T @ block @ vectors[t]
-            own += S @ S.T
+            Y = block @ met[t]
+            own += Y @ Y.T
             if t > s:
-                found.append((t, S.T @ S))
+                Y = block.T @ met[s]
+                found.append((t, Y @ Y.T))
         return [(s, own), *found]
 
     for parts in engine.map(strip, range(len(points))):
         for s, part in parts:
-            grams[s] += part
-    return grams
+            outer[s] += part
+    for s, gram in enumerate(engine.map(lambda s: vectors[s].T @ outer[s] @ vectors[s], range(len(points)))):
+        outer[s] = gram  # one of the two at a time
+    return outer
 
 
 def join_blocks(

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy.linalg as la
 
+from gramian._numerics import descending_eigh
 from gramian._typing import Float64Array
 from gramian.exceptions import InputError
 
@@ -51,9 +52,7 @@ def randomized_svd(
     width, rank = min(rank + n_extra, m, n), min(rank, m, n)
     if width == min(m, n):
         return _cut(*la.svd(matrix, full_matrices=False, check_finite=False), rank)
-    basis = _orthonormal(matrix @ rng.standard_normal((n, width)))
-    for _ in range(n_power):
-        basis = _orthonormal(matrix @ _orthonormal(matrix.T @ basis))
+    basis = _leading_basis(matrix, width, n_power, rng)
     small, values, right = la.svd(basis.T @ matrix, full_matrices=False, check_finite=False)
     return _cut(basis @ small, values, right, rank)
 
@@ -63,10 +62,25 @@ def randomized_eigh(
 ) -> tuple[Float64Array, Float64Array]:
     """Return the ``rank`` leading eigenpairs of a positive semi-definite matrix, nearly; values descending.
 
-    Of K Q Qᵀ K with the basis Q of :func:`randomized_svd`: never negative. Time O(m² (r + p) (q + 1)).
+    Of Q (Qᵀ K Q) Qᵀ with the basis Q of :func:`randomized_svd` (Rayleigh and Ritz): never above those of K.
+    All of K where rank + p reaches half of its size. Time O(m² (r + p) (q + 1)).
     """
-    found = randomized_svd(matrix, rank, n_power, n_extra, rng)
-    return found.values, found.left
+    m = len(matrix)
+    width, rank = rank + n_extra, min(rank, m)
+    if 2 * width >= m:
+        return descending_eigh(matrix, rank)
+    basis = _leading_basis(matrix, width, n_power, rng)
+    inner = basis.T @ (matrix @ basis)
+    values, small = descending_eigh(0.5 * (inner + inner.T), rank)
+    return np.maximum(values, 0.0), basis @ small
+
+
+def _leading_basis(matrix: Float64Array, width: int, n_power: int, rng: np.random.Generator) -> Float64Array:
+    """Return an orthonormal basis of (M Mᵀ)^q M Ω, shape (m, width)."""
+    basis = _orthonormal(matrix @ rng.standard_normal((matrix.shape[1], width)))
+    for _ in range(n_power):
+        basis = _orthonormal(matrix @ _orthonormal(matrix.T @ basis))
+    return basis
 
 
 def _cut(left: Float64Array, values: Float64Array, right: Float64Array, rank: int) -> SingularTriplets:

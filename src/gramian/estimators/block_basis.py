@@ -55,7 +55,7 @@ class BlockBasis(Approximation):
         least squares on sampled rows, blocks (and for ``tol`` ranks) from the spectra of diagonal blocks;
         some two times the error.
     oversampling : float, optional
-        Landmarks (or sampled columns) per rank in a block: 7 (4 to 8 serve) and 2 where left out.
+        Landmarks (or sampled columns) per rank in a block: at most 7 (4 to 8 serve) and 2 where left out.
     diagonal : bool
         Store diag(K − K̃), clipped at 0, beside the factors: n float64 numbers, which a ``memory_budget``
         includes. Worth it at small bandwidths, where the diagonal of K dwarfs what lies off it. It is
