@@ -50,6 +50,21 @@ def test_incomplete_cholesky_ends_at_the_trace_that_is_asked_for(X):
     assert trace_left(K, picked) <= 0.05 * np.trace(K) < trace_left(K, picked[:-1])
 
 
+@pytest.mark.parametrize("rule", [rpcholesky, pivoted_cholesky])
+def test_tol_after_counts_from_the_trace_that_the_first_pivots_leave(rule):
+    X = np.random.default_rng(5).random((300, 2))
+    streams = [np.random.default_rng(1)] if rule is rpcholesky else []
+    picked = rule(KERNEL, X, len(X), *streams, tol=0.1, tol_after=12)
+
+    def left(m):
+        Z = X[picked[:m]]
+        return len(X) - np.trace(KERNEL(X, Z) @ np.linalg.pinv(KERNEL(Z)) @ KERNEL(Z, X))
+
+    assert 12 < len(picked) < 100
+    assert left(len(picked)) <= 0.1 * left(12)
+    assert left(len(picked) - 30 if rule is rpcholesky else len(picked) - 1) > 0.1 * left(12)
+
+
 def test_rpcholesky_draws_by_the_residual_diagonal():
     # Three points: K − F Fᵀ is known by hand, so that the law of two pivots is.
     X = np.array([[0.0], [0.3], [1.0]])

@@ -1,0 +1,1 @@
+"""Other fast kernel predictors of the field, to compare with."""

@@ -1,0 +1,1 @@
+"""Divide and conquer for the exact kernel SVM."""
