@@ -1,0 +1,190 @@
+"""What the baselines share: rows and weights in, values by chunks out; many classes: one against the rest."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Any, Protocol, Self
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.utils.validation import check_is_fitted
+
+from gramian._tiles import row_slices
+from gramian._typing import Array, Float64Array, FloatArray, Rows
+from gramian.data.source import RowSource
+from gramian.estimators.base import KernelEstimator, checked_weights, positive_number
+from gramian.estimators.targets import ClassTargets, NumberTargets, Targets
+from gramian.exceptions import InputError
+
+#: Rows of one task of a prediction: its outputs are a few hundred kilobytes.
+CHUNK_ROWS = 8192
+
+
+class Model(Protocol):
+    """What a fitted baseline predicts with, in float32."""
+
+    @property
+    def n_outputs(self) -> int:
+        """Values for a row."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the numbers that a prediction reads."""
+
+    def decide(self, X: Rows) -> FloatArray:
+        """Return the values of rows in memory, shape (n, outputs)."""
+
+
+@dataclass(frozen=True)
+class Counted:
+    """The rows that count: those of positive weight, with their targets and weights.
+
+    rows : (n, d), dense or CSR, as they came.
+    targets : (n, outputs), ±1 for classes.
+    weights : (n,), or None where all are 1.
+    """
+
+    rows: Rows
+    targets: Float64Array
+    weights: Float64Array | None
+
+    @property
+    def floats(self) -> Rows:
+        """The rows in float64, as libsvm reads them; CSR with the 32-bit indices that it takes."""
+        if not sp.issparse(self.rows):
+            return np.ascontiguousarray(self.rows, np.float64)
+        rows = self.rows
+        parts = (rows.data.astype(np.float64), rows.indices.astype(np.int32), rows.indptr.astype(np.int32))
+        return sp.csr_matrix(parts, shape=rows.shape)
+
+
+class Baseline(KernelEstimator):
+    """Base of the baselines; those that have a kernel take exp(−gamma ‖x − z‖²) alone."""
+
+    kernel: Any = "rbf"
+    gamma: float | None = None
+    degree: Any = 3
+    coef0: Any = 1.0
+    kernel_params: Any = None
+    tile_dtype: str = "float32"
+    model_: Any
+
+    @property
+    def nbytes_(self) -> int:
+        """Bytes of the numbers that a prediction reads."""
+        check_is_fitted(self, "model_")
+        return int(self.model_.nbytes)
+
+    def _checked_gamma(self, n_features: int) -> float:
+        """Return gamma, 1/n_features where it is None; the kernel refuses what is no positive number."""
+        self._resolved_kernel(n_features)
+        return 1.0 / n_features if self.gamma is None else float(self.gamma)
+
+    def _training_rows(self, X: Any, y: Any) -> RowSource:
+        if y is None:
+            raise InputError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
+        return self._rows(X, reset=True)
+
+    @staticmethod
+    def _counted(source: RowSource, targets: Targets, sample_weight: Any) -> Counted:
+        """Return the rows of positive weight, which are views where that is all of them."""
+        n = source.shape[0]
+        weights = checked_weights(sample_weight, n)
+        everything = slice(0, n)
+        if weights is None or (weights > 0).all():
+            return Counted(source.rows(everything), targets[everything], weights)
+        keep = np.flatnonzero(weights > 0)
+        return Counted(source.take(keep), targets[everything][keep], weights[keep])
+
+    def _values(self, X: Any) -> Float64Array:
+        check_is_fitted(self, "model_")
+        source, model = self._rows(X, reset=False), self.model_
+        out = np.empty((source.shape[0], model.n_outputs))
+
+        def fill(where: slice) -> None:
+            out[where] = model.decide(source.rows(where))
+
+        self._engine().run(fill, row_slices(len(out), CHUNK_ROWS))
+        return out
+
+
+class BaselineClassifier(ClassifierMixin, Baseline):
+    """Base of the classifiers: one value for two classes, else one for each; the largest wins."""
+
+    @abstractmethod
+    def _train(self, rows: Counted) -> Model:
+        """Return the model of rows with targets ±1."""
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit to rows X (n, d) and class labels y (n,); rows of weight 0 are left out."""
+        with self._all_or_nothing():
+            source = self._training_rows(X, y)
+            targets = ClassTargets(y, source.shape[0])
+            counted = self._counted(source, targets, sample_weight)
+            positive = counted.targets > 0
+            present = np.asarray(positive.any(axis=0))
+            if len(targets.classes) == 2:
+                present = np.append(~positive.all(), present)
+            if not present.all():
+                raise InputError(
+                    f"sample_weight is zero on every row of class {targets.classes[present.argmin()]}; a "
+                    "classifier needs a row that counts in each class. Drop the rows of that class, or give "
+                    "them weights."
+                )
+            self.classes_ = targets.classes
+            self.model_ = self._train(counted)
+        return self
+
+    def decision_function(self, X: Any) -> Float64Array:
+        """Return the value per class, shape (n, classes), or (n,) for two classes."""
+        values = self._values(X)
+        return values.ravel() if len(self.classes_) == 2 else values
+
+    def predict(self, X: Any) -> Array:
+        """Return the class of each row."""
+        values = self._values(X)
+        if len(self.classes_) == 2:
+            return self.classes_[(values[:, 0] > 0).astype(np.intp)]
+        return self.classes_[values.argmax(axis=1)]
+
+
+class BaselineRegressor(RegressorMixin, Baseline):
+    """Base of the regressors: targets of shape (n,) or (n, outputs)."""
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
+    @abstractmethod
+    def _train(self, rows: Counted) -> Model:
+        """Return the model of rows with real targets."""
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit to rows X (n, d) and targets y (n,) or (n, outputs); rows of weight 0 are left out."""
+        with self._all_or_nothing():
+            source = self._training_rows(X, y)
+            targets = NumberTargets(y, source.shape[0])
+            self._flat = targets.flat
+            self.model_ = self._train(self._counted(source, targets, sample_weight))
+        return self
+
+    def predict(self, X: Any) -> Float64Array:
+        """Return f(x) per row, shape (n,) or (n, outputs)."""
+        values = self._values(X)
+        return values.ravel() if self._flat else values
+
+
+def number_at_least(name: str, value: Any, least: float) -> float:
+    """Return a finite float of at least ``least``, or raise with the parameter's name."""
+    if value == least and not isinstance(value, bool):
+        return float(least)
+    try:
+        found = positive_number(name, value)
+    except InputError:
+        found = least - 1.0
+    if found < least:
+        raise InputError(f"{name}={value!r} must be a finite number of at least {least:g}.")
+    return found
