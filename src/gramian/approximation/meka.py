@@ -20,6 +20,7 @@ from gramian.approximation.projection_core import projection_core
 from gramian.approximation.rank_sharing import Size
 from gramian.approximation.recompression import (
     LEFT_OVER,
+    LEFT_OVER_AFTER,
     recompress_core,
     recompression_bytes,
 )
@@ -117,7 +118,7 @@ class MEKABuilder(Builder):
                     streams[s],
                     kernel=kernel,
                     tol=LEFT_OVER if recompressed else 0.0,
-                    tol_after=self.rank,
+                    tol_after=LEFT_OVER_AFTER * self.rank,
                 )
             else:
                 local = points[s]

@@ -33,9 +33,9 @@ LOOKED_FOR, LOOKED_FOR_AT_LEAST = 2.0, 8
 MET = 1.25
 #: Powers and extra vectors of the randomised eigenproblems: a power changed the error by under 1 %.
 POWERS, EXTRA = 0, 10
-#: Pivots beyond the rank end where they leave this part of the trace that the first rank of them leave:
-#: the larger bases then add 1 to 6 % to the error of the cut.
-LEFT_OVER = 0.05
+#: Pivots end where they leave this part of the trace that the first of them leave, twice as many as the rank
+#: (by then about what the best basis of that rank leaves): the larger bases then add 1 to 10 % to the error.
+LEFT_OVER, LEFT_OVER_AFTER = 0.05, 2
 
 
 def feature_grams(

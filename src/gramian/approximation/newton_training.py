@@ -1,0 +1,208 @@
+"""Kernel machines with losses other than squares, for any approximation: passes of Newton's method."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+
+from gramian._numerics import gram_factor, unit_roundoff
+from gramian._typing import Array, Float64Array
+from gramian.approximation.features import FeatureMap
+from gramian.approximation.newton_sums import LossPasses, Targets, Tiles
+from gramian.approximation.plan import Plan
+from gramian.approximation.predictor import Predictor, fold
+from gramian.approximation.sums import Progress, accumulate
+from gramian.data.source import RowSource
+from gramian.engine import Engine
+from gramian.exceptions import AccuracyWarning
+from gramian.kernels.base import Kernel
+from gramian.solvers.core import CoupledCore
+from gramian.solvers.coupled import CoupledSystem
+from gramian.solvers.losses import Loss, Softmax
+from gramian.solvers.newton import Minimum, Newton, Point, coupled_factor, nested_factor
+from gramian.solvers.quasi_newton import minimise_coupled
+
+#: Relative gap under which rounding of tiles, in units of their u, hides any further decrease.
+ROUNDINGS = 4.0
+#: An objective under this part of its value at f = 0 counts as that much: data that are separated
+#: without a penalty have none that is least.
+FLOOR = 1e-4
+#: Pairs of steps and gradients that a quasi-Newton method keeps, where the budget holds them.
+MEMORY, LEAST_MEMORY = 20, 3
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a loss, its penalty and its end are."""
+
+    loss: Loss
+    alpha: float  #: Σ w ℓ + (alpha/2)‖f‖² is minimised
+    intercept: bool
+    tol: float
+    max_iterations: int
+    scale: float = 1.0  #: the size of decision values, which bounds an intercept's step to four of them
+
+
+class NewtonTraining:
+    """Bases and, where the budget holds them, features of all rows, for one or several minimisations.
+
+    Working memory: the plan's, and beside it what its budget leaves over: first the rows' features (which
+    saves their evaluation in every pass but the first), then the Gram matrices of as many outputs at a time
+    as fit. Independent of n where features do not fit.
+    """
+
+    def __init__(
+        self,
+        source: RowSource,
+        kernel: Kernel,
+        weights: Array | None,
+        plan: Plan,
+        *,
+        rng: np.random.Generator,
+        engine: Engine,
+        progress: Progress | None = None,
+    ) -> None:
+        started = time.perf_counter()
+        self.plan, self._engine, self._progress = plan, engine, progress
+        self.features: FeatureMap = plan.builder.build(
+            source,
+            kernel,
+            dtype=np.dtype(plan.dtype),
+            rng=rng,
+            engine=engine,
+            sample_size=plan.sample_rows,
+            chunk_rows=plan.chunk_rows,
+            weights=weights,
+        )
+        self._source = source
+        # Half of what is left for the features, so that the other half holds Gram matrices.
+        spare = max(0, plan.memory_budget - plan.peak_bytes)
+        self._tiles = Tiles(self.features, source, plan.chunk_rows, engine, spare // 2)
+        self._spare = spare - self._tiles.kept_bytes
+        self.seconds = {"bases": time.perf_counter() - started}
+        self._core = self._definite_core()
+
+    def _definite_core(self) -> CoupledCore | None:
+        """Return the core with the negative eigenvalues of K̃ on these rows clipped."""
+        core = self.features.core
+        if core is None or core.psd:
+            return core
+        nothing = np.broadcast_to(np.zeros(1), (self._source.shape[0], 1))
+        sums = accumulate(
+            self.features, self._source, nothing, None, chunk_rows=self.plan.chunk_rows, engine=self._engine
+        )
+        factors = [gram_factor(s.gram) for s in sums]
+        system = CoupledSystem([t for t, _ in factors], core, engine=self._engine)
+        values, vectors = system.eigh()
+        root = np.concatenate([i @ v for (_, i), v in zip(factors, system.split(vectors), strict=True)])
+        clipped = (root * values) @ root.T
+        return CoupledCore((clipped + clipped.T) / 2, core.ranks, psd=True)
+
+    def minimise(
+        self, targets: Targets, weights: Array | None, settings: Settings, start: Point | None = None
+    ) -> Minimum:
+        """Minimise; warns where the tolerance was missed, with what is left and the remedy."""
+        started = time.perf_counter()
+        passes = LossPasses(self._tiles, targets, weights, self._progress)
+        k = targets.shape[1]
+        newton = self._newton(settings)
+        outputs = np.arange(k)
+        if not settings.loss.separable:
+            found = self._coupled(passes, settings, newton, start, outputs)
+        else:
+            if start is None:
+                start = Point.zeros(self.features.rank, k)
+                if settings.loss.even_start:
+                    newton, start = self._first(passes, settings, newton, start, outputs)
+            size = self._group_size()
+            parts = [
+                newton.minimise(
+                    passes, start.columns(outputs[i : i + size]), outputs[i : i + size], settings.loss
+                )
+                for i in range(0, k, size)
+            ]
+            found = Minimum(
+                Point.joined([p.point for p in parts]),
+                np.concatenate([p.objective for p in parts]),
+                np.concatenate([p.gap for p in parts]),
+                sum(p.iterations for p in parts),
+            )
+        self.seconds["passes"] = time.perf_counter() - started
+        _warn_if_missed(found, newton.tol, settings.max_iterations)
+        return found
+
+    def decisions(self, targets: Targets, point: Point) -> Float64Array:
+        """Return f(x) + b of the training rows, shape (n, outputs)."""
+        return LossPasses(self._tiles, targets, None).decisions(point)
+
+    def predictor(self, point: Point) -> Predictor:
+        """Fold the coefficients into kernel weights."""
+        return fold(self.features, np.split(point.beta, self.features.offsets[1:]))
+
+    def used(self) -> Plan:
+        """Return the plan with what the fit used."""
+        held = {"bases": self.features.nbytes, "passes": self.features.nbytes + self._tiles.kept_bytes}
+        return self.plan.used(held, dict(self.seconds))
+
+    def _newton(self, settings: Settings) -> Newton:
+        alpha, engine = settings.alpha, self._engine
+        if self._core is None:
+            factored = nested_factor(self.features.forest, alpha, engine)
+        else:
+            factored = coupled_factor(self._core, alpha, engine)
+        return Newton(
+            factored,
+            alpha,
+            settings.intercept,
+            4.0 * settings.scale,
+            max(settings.tol, ROUNDINGS * unit_roundoff(self.plan.dtype)),
+            settings.max_iterations,
+        )
+
+    def _first(
+        self, passes: LossPasses, settings: Settings, newton: Newton, zero: Point, outputs: Array
+    ) -> tuple[Newton, Point]:
+        """Return the first Newton step from f = 0, where every output has the same Gram matrix."""
+        loss = settings.loss
+        now = passes.evaluate(zero, None, outputs, loss, curvatures=1)
+        g, g_b = newton.gradient(zero, now.slope, now.slope_offset)
+        return newton, newton.bordered(now.curvature[0]).solve(-g, -g_b)
+
+    def _coupled(
+        self, passes: LossPasses, settings: Settings, newton: Newton, start: Point | None, outputs: Array
+    ) -> Minimum:
+        zero = Point.zeros(self.features.rank, len(outputs))
+        now = passes.evaluate(zero, None, outputs, settings.loss, curvatures=1)
+        at_zero = float(settings.loss.terms(*2 * [np.zeros((1, len(outputs)))]).curvature[0, 0])
+        factor = Softmax.bound / at_zero
+        for s in now.curvature[0].sums:
+            s.gram *= factor
+            s.cross *= factor
+            s.rhs *= factor
+        bound = newton.bordered(type(now.curvature[0])(now.curvature[0].sums, factor * now.curvature[0].mass))
+        pair = 4 * 8 * self.features.rank * len(outputs)
+        memory = int(np.clip(self._spare // max(pair, 1), LEAST_MEMORY, MEMORY))
+        return minimise_coupled(
+            newton, passes, zero if start is None else start, outputs, settings.loss, bound, memory=memory
+        )
+
+    def _group_size(self) -> int:
+        """Return how many outputs' Gram matrices the budget holds at once; at least one."""
+        forest, item = self.features.forest, np.dtype(self.plan.dtype).itemsize
+        held = sum(8 * r * (r + forest.path_rank(b)) for b, r in enumerate(forest.ranks))
+        flight = (2 * self._engine.n_threads + 1) * item * max(self.features.path_ranks) ** 2
+        return 1 + int(self._spare // (held + flight))
+
+
+def _warn_if_missed(found: Minimum, target: float, limit: int) -> None:
+    worst = float(found.gap.max(initial=0.0))
+    if worst > target:
+        warnings.warn(
+            f"the objective ended a predicted {worst:.2g} of its value above its minimum, the target is "
+            f"{target:.2g} (max_iter={limit}, {found.iterations} passes). Raise max_iter or tol, or lower C.",
+            AccuracyWarning,
+            stacklevel=4,
+        )
