@@ -260,3 +260,12 @@ def warn_negative(negative: float, total: float, what: str) -> None:
             NumericalWarning,
             stacklevel=3,
         )
+
+
+def design_cutoff(dtype: Any) -> float:
+    """Return the relative singular value at or under which a direction of sampled columns C is rounding.
+
+    Entries of C carry u of their size, which its pseudo-inverse multiplies by σ_1/σ: under a hundredth of
+    the signal is left where σ > 100 u σ_1. float32: 6e-6; float64: 1e-14.
+    """
+    return 100.0 * unit_roundoff(dtype)
