@@ -13,7 +13,9 @@ from sklearn.base import clone, is_classifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import gramian as gm
+from gramian.baselines.fastfood_linear import FastfoodLinearClassifier, FastfoodLinearRegressor
 from gramian.baselines.ldkl import LDKLClassifier
+from gramian.baselines.nystrom_linear import NystromLinearClassifier, NystromLinearRegressor
 from gramian.data import load_dataset
 from gramian.data.source import as_source
 
@@ -25,7 +27,13 @@ WEIGHTS = {
     "check_sample_weight_equivalence_on_sparse_data": DRAWS,
 }
 
-ESTIMATORS = [LDKLClassifier(depth=2, n_epochs=20, batch_size=16)]
+ESTIMATORS = [
+    LDKLClassifier(depth=2, n_epochs=20, batch_size=16),
+    NystromLinearClassifier(20, C=10.0),
+    NystromLinearRegressor(20, alpha=0.1),
+    FastfoodLinearClassifier(60, C=10.0),
+    FastfoodLinearRegressor(60, alpha=0.1),
+]
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
@@ -42,7 +50,13 @@ def table():
 
 
 def fitted_ones():
-    return [LDKLClassifier(depth=3, n_epochs=15, batch_size=32, random_state=0)]
+    return [
+        LDKLClassifier(depth=3, n_epochs=15, batch_size=32, random_state=0),
+        NystromLinearClassifier(30, gamma=2.0, C=10.0, random_state=0),
+        NystromLinearRegressor(30, gamma=2.0, alpha=0.01, random_state=0),
+        FastfoodLinearClassifier(100, gamma=2.0, C=10.0, random_state=0),
+        FastfoodLinearRegressor(100, gamma=2.0, alpha=0.01, random_state=0),
+    ]
 
 
 def target_of(estimator, y, n_classes=2):
@@ -168,7 +182,11 @@ class TestEveryBaseline:
 
 
 #: What 3,000 rows teach: bounds a little under what was measured.
-ON_LETTER = [(LDKLClassifier(depth=5, lambda_w=1e-4, random_state=0), 0.88)]
+ON_LETTER = [
+    (LDKLClassifier(depth=5, lambda_w=1e-4, random_state=0), 0.88),
+    (NystromLinearClassifier(200, gamma=2.0, C=10.0, random_state=0), 0.86),
+    (FastfoodLinearClassifier(600, gamma=2.0, C=10.0, random_state=0), 0.88),
+]
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,104 @@
+"""A Gaussian kernel expansion in float32: what every baseline with a kernel predicts with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from gramian._numerics import distance_error, entry_tolerance
+from gramian._tiles import row_slices, tile_rows
+from gramian._typing import Float64Array, FloatArray, Rows
+from gramian.kernels import Gaussian
+from gramian.kernels.columns import Columns, dense, squared_norms
+
+
+def gaussian(gamma: float) -> Gaussian:
+    """Return the kernel exp(−gamma ‖x − z‖²)."""
+    return Gaussian((2.0 * gamma) ** -0.5)
+
+
+@dataclass(frozen=True, eq=False)
+class Expansion:
+    r"""f(x) = Σ_j exp(−γ‖x − z_j‖²) β_j + b, one column of β for each output.
+
+    units : (m, d), z_j − c; coefficients : (m, outputs), β; intercept : (outputs,), b; centre : (d,), c.
+
+    One product gives the exponents: [2γ(x − c), −γ‖x − c‖², 1] with [z − c; 1; −γ‖z − c‖²]. Where that
+    would leave a kernel value with an error over 2e-5 (a γ of millions, units far from each other), the
+    kernel's own evaluator takes over, which goes to float64. Time O(n m (d + outputs)).
+    """
+
+    units: FloatArray
+    coefficients: FloatArray
+    intercept: FloatArray
+    gamma: float
+    centre: FloatArray
+    _factor: FloatArray = field(init=False, repr=False)
+    _careful: Columns | None = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        norms = squared_norms(self.units)
+        error = distance_error(2.0 * self.gamma * norms, len(self.centre), np.float32)
+        careful = bool((0.5 * error > entry_tolerance(np.float32)).any())
+        # With the signs and scales in this factor, rows need no pass of their own but the copy.
+        factor = np.empty((len(self.centre) + 2, len(norms)), np.float32)
+        with np.errstate(over="ignore"):
+            factor[:-2] = 2.0 * self.gamma * self.units.T.astype(np.float64)
+            factor[-2] = -self.gamma
+            factor[-1] = -self.gamma * norms
+        object.__setattr__(self, "_factor", factor)
+        points = self.units.astype(np.float64) + self.centre
+        columns = gaussian(self.gamma).against(points, np.float32) if careful else None
+        object.__setattr__(self, "_careful", columns)
+
+    def __reduce__(self) -> tuple[type[Expansion], tuple[object, ...]]:
+        # What __post_init__ derives need not be stored twice.
+        return Expansion, (self.units, self.coefficients, self.intercept, self.gamma, self.centre)
+
+    @classmethod
+    def of(cls, points: Rows, coefficients: Float64Array, intercept: Float64Array, gamma: float) -> Expansion:
+        """Return the expansion of units given as rows, dense or CSR, moved to their mean and rounded."""
+        wide = np.asarray(dense(points), np.float64)
+        centre = wide.mean(axis=0).astype(np.float32) if len(wide) else np.zeros(wide.shape[1], np.float32)
+        return cls(
+            (wide - centre).astype(np.float32),
+            np.ascontiguousarray(coefficients, np.float32),
+            np.asarray(intercept, np.float32),
+            gamma,
+            centre,
+        )
+
+    @property
+    def n_outputs(self) -> int:
+        """Values for a row."""
+        return len(self.intercept)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of units, coefficients, intercept and centre."""
+        return sum(a.nbytes for a in (self.units, self.coefficients, self.intercept, self.centre))
+
+    def decide(self, X: Rows) -> FloatArray:
+        """Return f of each row, shape (n, outputs)."""
+        m, d = self.units.shape
+        out = np.empty((X.shape[0], self.n_outputs), np.float32)
+        rows = min(len(out), tile_rows(max(m, d + 2), 4))
+        augmented, tile = np.empty((rows, d + 2), np.float32), np.empty((rows, m), np.float32)
+        augmented[:, -1] = 1.0
+        for where in row_slices(len(out), max(1, rows)):
+            part = dense(X[where])
+            values = tile[: len(part)]
+            if self._careful is not None:
+                self._careful.into(part, values)
+            else:
+                own = augmented[: len(part)]
+                body = own[:, :-2]
+                # In the wider of the two types: rows far from the origin keep their digits.
+                np.subtract(part, self.centre, out=body, casting="unsafe")
+                np.einsum("ij,ij->i", body, body, out=own[:, -2])
+                np.matmul(own, self._factor, out=values)
+                np.exp(values, out=values)
+            np.matmul(values, self.coefficients, out=out[where])
+        out += self.intercept
+        return out

@@ -1,0 +1,147 @@
+"""Linear models on explicit features: folded weights, liblinear's and ridge's dense solutions, refusals."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.spatial.distance import cdist
+from sklearn.linear_model import Ridge
+from sklearn.svm import LinearSVC
+
+import gramian as gm
+from gramian._random import as_generator, children, seed_for_sklearn
+from gramian.baselines.base import Counted
+from gramian.baselines.fastfood_linear import FastfoodLinearClassifier, FastfoodLinearRegressor
+from gramian.baselines.linear import linear_svm, ridge
+from gramian.baselines.nystrom_linear import NystromLinearClassifier, NystromLinearRegressor
+from gramian.engine import Engine
+
+
+@pytest.fixture(scope="module")
+def table():
+    rng = np.random.default_rng(5)
+    X = rng.random((500, 3))
+    return X, np.sin(5 * X[:, 0]) + X[:, 1], rng.random(500) + 0.2
+
+
+def features_of(model, X):
+    """W^(−1/2) k(Z, x) in float64, by the eigenvectors of W; all of its directions are kept."""
+    Z = model.model_.units.astype(np.float64) + model.model_.centre
+    W = np.exp(-model.gamma * cdist(Z, Z, "sqeuclidean"))
+    values, vectors = np.linalg.eigh(W)
+    assert values.min() > 1e-6 * values.max()
+    return np.exp(-model.gamma * cdist(X, Z, "sqeuclidean")) @ vectors / np.sqrt(values) @ vectors.T
+
+
+def test_folded_weights_are_features_times_weights(table):
+    X, y, w = table
+    model = NystromLinearRegressor(12, gamma=4.0, alpha=0.1, random_state=0).fit(X, y, sample_weight=w)
+    dense = Ridge(0.1, solver="cholesky").fit(features_of(model, X), y, sample_weight=w)
+    np.testing.assert_allclose(model.predict(X), dense.predict(features_of(model, X)), atol=2e-4)
+    outputs = np.stack([y, -y, X[:, 2]], axis=1)
+    many = NystromLinearRegressor(12, gamma=4.0, alpha=0.1, random_state=0).fit(X, outputs, sample_weight=w)
+    assert many.model_.coefficients.shape == (12, 3)
+    np.testing.assert_allclose(many.predict(X)[:, 0], model.predict(X), atol=1e-5)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_the_svm_on_the_features_is_liblinears(table, n_classes):
+    X, y, w = table
+    labels = np.digitize(y, np.quantile(y, np.arange(1, n_classes) / n_classes))
+    model = NystromLinearClassifier(12, gamma=4.0, C=5.0, tol=1e-8, random_state=0)
+    model.fit(X, labels, sample_weight=w)
+    dense = LinearSVC(C=5.0, dual=False, tol=1e-8).fit(features_of(model, X), labels, sample_weight=w)
+    np.testing.assert_allclose(
+        model.decision_function(X), dense.decision_function(features_of(model, X)), atol=2e-3
+    )
+
+
+@pytest.mark.parametrize("form", ["pairs", "phase"])
+def test_fastfood_values_are_the_products(table, form):
+    X, y, w = table
+    model = FastfoodLinearRegressor(40, form=form, gamma=2.0, alpha=0.3, random_state=0)
+    model.fit(X, y, sample_weight=w)
+    F = model.model_.features(X).astype(np.float64)
+    dense = Ridge(0.3, solver="cholesky").fit(F, y, sample_weight=w)
+    np.testing.assert_allclose(model.predict(X), dense.predict(F), atol=2e-5)
+    labels = y > 1
+    svm = FastfoodLinearClassifier(40, form=form, gamma=2.0, C=3.0, tol=1e-8, random_state=0).fit(X, labels)
+    dense = LinearSVC(C=3.0, dual=False, tol=1e-8).fit(svm.model_.features(X).astype(np.float64), labels)
+    np.testing.assert_allclose(
+        svm.decision_function(X),
+        dense.decision_function(svm.model_.features(X).astype(np.float64)),
+        atol=1e-4,
+    )
+
+
+def test_fastfood_draws_what_the_map_of_the_library_draws(table):
+    X, _, _ = table
+    rng = np.random.default_rng(0)
+    model = FastfoodLinearRegressor(1000, gamma=2.0, random_state=rng).fit(X, X[:, 0])
+    F = model.model_.features(X).astype(np.float64)
+    K = np.exp(-2.0 * cdist(X, X, "sqeuclidean"))
+    assert np.linalg.norm(F @ F.T - K) / np.linalg.norm(K) < 0.1
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_ridge_by_sums_is_the_dense_solution(table, weighted):
+    X, y, w = table
+    targets = np.stack([y, X[:, 0] ** 2], axis=1)
+    rows = Counted(np.tile(X, (40, 1)), np.tile(targets, (40, 1)), np.tile(w, 40) if weighted else None)
+    weights, intercept = ridge(lambda rows: rows**3, 3, rows, alpha=0.7, engine=Engine(2))
+    dense = Ridge(0.7, solver="cholesky").fit(rows.rows**3, rows.targets, sample_weight=rows.weights)
+    np.testing.assert_allclose(weights.T, dense.coef_, atol=1e-9)
+    np.testing.assert_allclose(intercept, dense.intercept_, atol=1e-9)
+
+
+def test_liblinear_that_ends_early_warns_with_the_remedy(table):
+    X, y, _ = table
+    rows = Counted(X, np.where(y > 1, 1.0, -1.0)[:, None], None)
+    common = {"C": 1e4, "tol": 1e-12, "rng": np.random.default_rng(0), "engine": Engine(1)}
+    with pytest.warns(gm.AccuracyWarning, match=r"ended after max_iter=2 .* Raise max_iter or tol, lower C"):
+        linear_svm(lambda rows: rows, 3, rows, loss="hinge", max_iter=2, **common)
+
+
+def test_streams_of_random_numbers_are_apart():
+    choosing, fitting = children(as_generator(0), 2)
+    assert seed_for_sklearn(choosing) != seed_for_sklearn(fitting)
+
+
+def test_more_landmarks_than_rows_are_all_rows(table):
+    X, y, _ = table
+    few = NystromLinearRegressor(1000, gamma=2.0, alpha=1e-3).fit(X[:50], y[:50])
+    assert few.model_.units.shape == (50, 3)
+    assert few.score(X[:50], y[:50]) > 0.99
+    repeated = np.repeat(X[:10], 20, axis=0)
+    assert (
+        NystromLinearRegressor(50, gamma=2.0, alpha=1e-3)
+        .fit(repeated, np.repeat(y[:10], 20))
+        .score(X[:10], y[:10])
+        > 0.9
+    )
+
+
+@pytest.mark.parametrize(
+    ("estimator", "words"),
+    [
+        (NystromLinearClassifier(0), "n_landmarks=0 must be a whole number of at least 1"),
+        (NystromLinearClassifier(gamma=-1.0), "gamma=-1.0 is out of range"),
+        (NystromLinearClassifier(C=0.0), "C=0.0 must be a positive, finite number"),
+        (NystromLinearClassifier(loss="hinges"), "loss='hinges' is unknown.*Did you mean 'hinge'"),
+        (NystromLinearClassifier(tol=0), "tol=0 must be a positive"),
+        (NystromLinearClassifier(max_iter=0), "max_iter=0 must be a whole number"),
+        (FastfoodLinearClassifier(0), "rank=0 must be a whole number of at least 1"),
+        (FastfoodLinearClassifier(7), "rank=7 is odd"),
+        (FastfoodLinearClassifier(form="pair"), "form='pair' is unknown.*Did you mean 'pairs'"),
+        (FastfoodLinearRegressor(gamma="scale"), "gamma='scale' has type str"),
+        (FastfoodLinearRegressor(alpha=0.0), "alpha=0.0 must be a positive"),
+        (NystromLinearRegressor(alpha=-1.0), "alpha=-1.0 must be a positive"),
+    ],
+    ids=repr,
+)
+def test_refusals_say_what_to_do(estimator, words, table):
+    X, y, _ = table
+    with pytest.raises(gm.InputError, match=words):
+        estimator.fit(
+            X, y if isinstance(estimator, NystromLinearRegressor | FastfoodLinearRegressor) else y > 1
+        )
