@@ -16,6 +16,7 @@ import gramian as gm
 from gramian.baselines.fastfood_linear import FastfoodLinearClassifier, FastfoodLinearRegressor
 from gramian.baselines.ldkl import LDKLClassifier
 from gramian.baselines.nystrom_linear import NystromLinearClassifier, NystromLinearRegressor
+from gramian.baselines.reduced_set import ReducedSetClassifier
 from gramian.data import load_dataset
 from gramian.data.source import as_source
 
@@ -33,6 +34,7 @@ ESTIMATORS = [
     NystromLinearRegressor(20, alpha=0.1),
     FastfoodLinearClassifier(60, C=10.0),
     FastfoodLinearRegressor(60, alpha=0.1),
+    ReducedSetClassifier(20),
 ]
 
 
@@ -56,6 +58,7 @@ def fitted_ones():
         NystromLinearRegressor(30, gamma=2.0, alpha=0.01, random_state=0),
         FastfoodLinearClassifier(100, gamma=2.0, C=10.0, random_state=0),
         FastfoodLinearRegressor(100, gamma=2.0, alpha=0.01, random_state=0),
+        ReducedSetClassifier(20, gamma=2.0, C=10.0),
     ]
 
 
@@ -185,6 +188,7 @@ class TestEveryBaseline:
 ON_LETTER = [
     (LDKLClassifier(depth=5, lambda_w=1e-4, random_state=0), 0.88),
     (NystromLinearClassifier(200, gamma=2.0, C=10.0, random_state=0), 0.86),
+    (ReducedSetClassifier(100, gamma=4.0, C=10.0), 0.86),
     (FastfoodLinearClassifier(600, gamma=2.0, C=10.0, random_state=0), 0.88),
 ]
 
