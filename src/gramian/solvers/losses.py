@@ -1,0 +1,184 @@
+r"""Losses of decision values, with slope and curvature: each formula once, for every row and output.
+
+A loss knows targets y and decision values f of shape (rows, outputs) and nothing of kernels. The ones with
+a kink are built on the positive part u₊ = max(0, u), of u = 1 − y f for classification and of
+u = ±(f − y) − ε for regression: squared, or approached by smooth losses (:class:`Proximal`).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from typing import ClassVar, NamedTuple, Self
+
+import numpy as np
+from scipy.special import expit, logsumexp
+
+from gramian._typing import Float64Array
+
+
+class Terms(NamedTuple):
+    """A loss at some decision values, entry by entry."""
+
+    value: Float64Array  #: ℓ(y, f); of a loss that couples the outputs one column
+    slope: Float64Array  #: ∂ℓ/∂f
+    curvature: Float64Array  #: ∂²ℓ/∂f² ≥ 0, one-sided at kinks of the slope
+
+
+def squared_part(u: Float64Array) -> Terms:
+    """Return u₊², 2 u₊ and 2·[u > 0]."""
+    positive = np.maximum(u, 0.0)
+    return Terms(positive * positive, 2.0 * positive, np.where(u > 0.0, 2.0, 0.0))
+
+
+class Loss(ABC):
+    """A convex loss of decision values; subclasses are frozen dataclasses.
+
+    ``separable``: outputs are problems of their own; ``even_start``: at f = 0 all rows and outputs have the
+    same curvature, so that they can share one Gram matrix.
+    """
+
+    separable: ClassVar[bool] = True
+    even_start: ClassVar[bool] = False
+
+    @abstractmethod
+    def terms(self, y: Float64Array, f: Float64Array, anchor: Float64Array | None = None) -> Terms:
+        """Return the loss, slope and curvature at f; ``anchor`` is of :class:`Proximal` losses."""
+
+
+class Proximal(Loss):
+    r"""A loss with kinks, max over a in an interval of a u − c(a), smoothed around an anchor a₀.
+
+    ℓ_ρ(u; a₀) = max_a a u − c(a) − (ρ/2)(a − a₀)² has the slope a and the curvature 1/ρ where a is inside the
+    interval. Its minimiser, with a₀ then replaced by the a found, again and again, converges to the minimiser
+    of ℓ itself, the faster the smaller ρ: the proximal point method in the dual (Rockafellar 1976), whose
+    subproblems Newton's method solves (Li, Sun and Toh 2018). Every a is feasible in the dual, so that
+    Σ w (ℓ(u) − a u + c(a)) is the duality gap.
+    """
+
+    rho: float
+    first_anchor: ClassVar[float]
+
+    @abstractmethod
+    def dual(self, y: Float64Array, f: Float64Array, anchor: Float64Array) -> Float64Array:
+        """Return the maximising a."""
+
+    @abstractmethod
+    def gap(self, y: Float64Array, f: Float64Array, dual: Float64Array) -> Float64Array:
+        """Return ℓ(u) − a u + c(a) ≥ 0, the rows' parts of the duality gap."""
+
+    def sharper(self, factor: float) -> Self:
+        """Return the loss with ρ multiplied by a factor."""
+        return replace(self, rho=factor * self.rho)  # type: ignore[type-var]
+
+
+@dataclass(frozen=True)
+class SquaredHinge(Loss):
+    """max(0, 1 − y f)² for y = ±1."""
+
+    even_start: ClassVar[bool] = True
+
+    def terms(self, y: Float64Array, f: Float64Array, anchor: Float64Array | None = None) -> Terms:
+        value, slope, curvature = squared_part(1.0 - y * f)
+        return Terms(value, -y * slope, curvature)
+
+
+@dataclass(frozen=True)
+class Hinge(Proximal):
+    """max(0, 1 − y f) = max over a in [0, 1] of a (1 − y f), for y = ±1.
+
+    Around the first anchor ½ it is the Huber hinge, a parabola for |1 − y f| < ρ/2.
+    """
+
+    rho: float = 4.0
+    even_start: ClassVar[bool] = True
+    first_anchor: ClassVar[float] = 0.5
+
+    def terms(self, y: Float64Array, f: Float64Array, anchor: Float64Array | None = None) -> Terms:
+        center = _anchor(self, anchor)
+        u = 1.0 - y * f
+        z = center + u / self.rho
+        a = np.clip(z, 0.0, 1.0)
+        value = a * u - 0.5 * self.rho * (a - center) ** 2
+        return Terms(value, -y * a, ((z > 0.0) & (z < 1.0)) / self.rho)
+
+    def dual(self, y: Float64Array, f: Float64Array, anchor: Float64Array) -> Float64Array:
+        return np.clip(anchor + (1.0 - y * f) / self.rho, 0.0, 1.0)
+
+    def gap(self, y: Float64Array, f: Float64Array, dual: Float64Array) -> Float64Array:
+        u = 1.0 - y * f
+        return np.maximum(u, 0.0) - dual * u
+
+
+@dataclass(frozen=True)
+class Logistic(Loss):
+    """log(1 + exp(−y f)) for y = ±1."""
+
+    even_start: ClassVar[bool] = True
+
+    def terms(self, y: Float64Array, f: Float64Array, anchor: Float64Array | None = None) -> Terms:
+        wrong = expit(-y * f)
+        return Terms(np.logaddexp(0.0, -y * f), -y * wrong, wrong * (1.0 - wrong))
+
+
+@dataclass(frozen=True)
+class Softmax(Loss):
+    r"""log Σ_k exp(f_k) − f_c for the class c with y_c = 1 (the others' y are −1).
+
+    The outputs' Hessian diag(p) − ppᵀ is at most ½ (I − 11ᵀ/k) (Böhning 1992, theorem 1); ``curvature``
+    is its diagonal.
+    """
+
+    separable: ClassVar[bool] = False
+    bound: ClassVar[float] = 0.5
+
+    def terms(self, y: Float64Array, f: Float64Array, anchor: Float64Array | None = None) -> Terms:
+        own = y > 0
+        total = logsumexp(f, axis=1, keepdims=True)
+        p = np.exp(f - total)
+        value = total - np.where(own, f, 0.0).sum(axis=1, keepdims=True)
+        return Terms(value, p - own, p * (1.0 - p))
+
+
+@dataclass(frozen=True)
+class SquaredEpsilonInsensitive(Loss):
+    """max(0, |f − y| − ε)²."""
+
+    epsilon: float = 0.1
+
+    def terms(self, y: Float64Array, f: Float64Array, anchor: Float64Array | None = None) -> Terms:
+        return _two_sided(squared_part(f - y - self.epsilon), squared_part(y - f - self.epsilon))
+
+
+@dataclass(frozen=True)
+class EpsilonInsensitive(Proximal):
+    """max(0, |f − y| − ε) = max over a in [−1, 1] of a (f − y) − ε |a|."""
+
+    epsilon: float = 0.1
+    rho: float = 4.0
+    first_anchor: ClassVar[float] = 0.0
+
+    def terms(self, y: Float64Array, f: Float64Array, anchor: Float64Array | None = None) -> Terms:
+        center = _anchor(self, anchor)
+        r, size = f - y, self._size(y, f, center)
+        a = self.dual(y, f, center)
+        value = a * r - self.epsilon * np.abs(a) - 0.5 * self.rho * (a - center) ** 2
+        return Terms(value, a, ((size > 0.0) & (size < 1.0)) / self.rho)
+
+    def dual(self, y: Float64Array, f: Float64Array, anchor: Float64Array | float) -> Float64Array:
+        return np.copysign(np.clip(self._size(y, f, anchor), 0.0, 1.0), anchor + (f - y) / self.rho)
+
+    def gap(self, y: Float64Array, f: Float64Array, dual: Float64Array) -> Float64Array:
+        r = f - y
+        return np.maximum(np.abs(r) - self.epsilon, 0.0) - dual * r + self.epsilon * np.abs(dual)
+
+    def _size(self, y: Float64Array, f: Float64Array, center: Float64Array | float) -> Float64Array:
+        return np.abs(center + (f - y) / self.rho) - self.epsilon / self.rho
+
+
+def _anchor(loss: Proximal, anchor: Float64Array | None) -> Float64Array | float:
+    return loss.first_anchor if anchor is None else anchor
+
+
+def _two_sided(above: Terms, below: Terms) -> Terms:
+    return Terms(above.value + below.value, above.slope - below.slope, above.curvature + below.curvature)
