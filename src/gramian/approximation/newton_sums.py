@@ -213,7 +213,7 @@ class LossPasses:
             terms, shorter = loss.terms(y, f, anchor), []
         g = terms.slope * w[:, None]
         narrow = g.astype(F.dtype)
-        slopes = []
+        slopes: list[tuple[int, FloatArray]] = []
         for segment in chain.from_iterable(unit.levels):
             start = forest.path_rank(segment.node)
             own = F[segment.rows, start : start + forest.ranks[segment.node]]

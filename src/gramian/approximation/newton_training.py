@@ -27,9 +27,6 @@ from gramian.solvers.quasi_newton import minimise_coupled
 
 #: Relative gap under which rounding of tiles, in units of their u, hides any further decrease.
 ROUNDINGS = 4.0
-#: An objective under this part of its value at f = 0 counts as that much: data that are separated
-#: without a penalty have none that is least.
-FLOOR = 1e-4
 #: Pairs of steps and gradients that a quasi-Newton method keeps, where the budget holds them.
 MEMORY, LEAST_MEMORY = 20, 3
 
@@ -44,6 +41,7 @@ class Settings:
     tol: float
     max_iterations: int
     scale: float = 1.0  #: the size of decision values, which bounds an intercept's step to four of them
+    floor: float = 0.0  #: an objective under this counts as this much
 
 
 class NewtonTraining:
@@ -84,6 +82,7 @@ class NewtonTraining:
         self._spare = spare - self._tiles.kept_bytes
         self.seconds = {"bases": time.perf_counter() - started}
         self._core = self._definite_core()
+        self.reached = True  #: whether the last minimisation met its tolerance
 
     def _definite_core(self) -> CoupledCore | None:
         """Return the core with the negative eigenvalues of K̃ on these rows clipped."""
@@ -115,8 +114,8 @@ class NewtonTraining:
         else:
             if start is None:
                 start = Point.zeros(self.features.rank, k)
-                if settings.loss.even_start:
-                    newton, start = self._first(passes, settings, newton, start, outputs)
+                if settings.loss.even_start and k > 1:
+                    start = self._first(passes, settings, newton, start, outputs)
             size = self._group_size()
             parts = [
                 newton.minimise(
@@ -131,7 +130,7 @@ class NewtonTraining:
                 sum(p.iterations for p in parts),
             )
         self.seconds["passes"] = time.perf_counter() - started
-        _warn_if_missed(found, newton.tol, settings.max_iterations)
+        self.reached = _reached(found, newton.tol, settings.max_iterations)
         return found
 
     def decisions(self, targets: Targets, point: Point) -> Float64Array:
@@ -160,16 +159,17 @@ class NewtonTraining:
             4.0 * settings.scale,
             max(settings.tol, ROUNDINGS * unit_roundoff(self.plan.dtype)),
             settings.max_iterations,
+            settings.floor,
         )
 
     def _first(
         self, passes: LossPasses, settings: Settings, newton: Newton, zero: Point, outputs: Array
-    ) -> tuple[Newton, Point]:
+    ) -> Point:
         """Return the first Newton step from f = 0, where every output has the same Gram matrix."""
         loss = settings.loss
         now = passes.evaluate(zero, None, outputs, loss, curvatures=1)
         g, g_b = newton.gradient(zero, now.slope, now.slope_offset)
-        return newton, newton.bordered(now.curvature[0]).solve(-g, -g_b)
+        return newton.bordered(now.curvature[0]).solve(-g, -g_b)
 
     def _coupled(
         self, passes: LossPasses, settings: Settings, newton: Newton, start: Point | None, outputs: Array
@@ -197,7 +197,8 @@ class NewtonTraining:
         return 1 + int(self._spare // (held + flight))
 
 
-def _warn_if_missed(found: Minimum, target: float, limit: int) -> None:
+def _reached(found: Minimum, target: float, limit: int) -> bool:
+    """Return whether the tolerance was met, and warn where it was not."""
     worst = float(found.gap.max(initial=0.0))
     if worst > target:
         warnings.warn(
@@ -206,3 +207,4 @@ def _warn_if_missed(found: Minimum, target: float, limit: int) -> None:
             AccuracyWarning,
             stacklevel=4,
         )
+    return worst <= target

@@ -1,0 +1,91 @@
+r"""Limited-memory BFGS from a factored bound of the Hessian, for losses that couple their outputs.
+
+The softmax Hessian of k outputs is kR × kR, but it is at most ½ (I − 11ᵀ/k) ⊗ FᵀΩF + alpha·I (Böhning 1992).
+The bound's inverse needs one Gram matrix and one factorisation for all outputs; it starts each two-loop
+recursion (Nocedal and Wright 2006, algorithm 7.4), and a pass then costs no Gram matrix at all.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+
+import numpy as np
+
+from gramian._typing import Array, Float64Array
+from gramian.solvers.losses import Loss
+from gramian.solvers.newton import STEPS, SUFFICIENT, Bordered, Minimum, Newton, Objective, Point
+
+
+@dataclass(frozen=True)
+class _Gradient:
+    """A gradient: an element of the dual space."""
+
+    beta: Float64Array
+    offset: Float64Array
+
+    def at(self, step: Point) -> float:
+        """Return the slope along a step."""
+        return float(np.vdot(self.beta, step.beta)) + float(self.offset @ step.offset)
+
+    def plus(self, other: _Gradient, factor: float) -> _Gradient:
+        return _Gradient(self.beta + factor * other.beta, self.offset + factor * other.offset)
+
+
+def minimise_coupled(
+    settings: Newton,
+    objective: Objective,
+    start: Point,
+    outputs: Array,
+    loss: Loss,
+    bound: Bordered,
+    *,
+    memory: int,
+) -> Minimum:
+    """Minimise over all outputs together; ``bound`` is the factored bound of one output's Hessian.
+
+    Stops where −½ gᵀd of a step d is under ``tol`` of the objective. ``memory`` pairs of steps and
+    gradients are kept, four arrays of the coefficients' size each.
+    """
+    point = start
+    now = objective.evaluate(start, None, outputs, loss, curvatures=0)
+    value = float(settings.penalised(now.losses, start, None)[0, 0])
+    gradient = _Gradient(*settings.gradient(start, now.slope, now.slope_offset))
+    pairs: deque[tuple[Point, _Gradient]] = deque(maxlen=memory)
+    passes, gap = 1, 0.0
+    for iteration in range(settings.max_iterations + 1):
+        step = _direction(gradient, pairs, bound)
+        fall = -gradient.at(step)
+        gap = 0.5 * fall / max(abs(value), settings.floor, np.finfo(float).tiny)
+        if gap <= settings.tol or iteration == settings.max_iterations:
+            break
+        now = objective.evaluate(point, step, outputs, loss, curvatures=0)
+        passes += 1
+        trials = settings.penalised(now.losses, point, step)[:, 0]
+        best = 0 if trials[0] <= value - SUFFICIENT * fall else int(trials.argmin())
+        if not trials[best] < value:
+            break
+        step = step.times(STEPS[best])
+        point, value = point.plus(step), float(trials[best])
+        if best:
+            now = objective.evaluate(point, None, outputs, loss, curvatures=0)
+            passes += 1
+        after = _Gradient(*settings.gradient(point, now.slope, now.slope_offset))
+        change = after.plus(gradient, -1.0)
+        if change.at(step) > 0.0:
+            pairs.append((step, change))
+        gradient = after
+    return Minimum(point, np.array([value]), np.array([gap]), passes)
+
+
+def _direction(gradient: _Gradient, pairs: deque[tuple[Point, _Gradient]], bound: Bordered) -> Point:
+    """Return −H⁻¹g by the two-loop recursion."""
+    lengths = []
+    for step, change in reversed(pairs):
+        length = gradient.at(step) / change.at(step)
+        gradient = gradient.plus(change, -length)
+        lengths.append(length)
+    out = bound.solve(-gradient.beta, -gradient.offset)
+    for (step, change), length in zip(pairs, reversed(lengths), strict=True):
+        out = out.plus(step, -length - change.at(out) / change.at(step))
+    return out
