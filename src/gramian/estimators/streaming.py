@@ -51,11 +51,15 @@ class StreamingRidge(KernelEstimator):
             raise InputError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
         return self._rows(X, reset=True)
 
+    def _penalty(self) -> float:
+        """Return the ridge penalty that sizes and precision are planned for."""
+        return positive_number("alpha", self.alpha)
+
     def _planned(
         self, source: RowSource, n_outputs: int, random_state: Any
     ) -> tuple[Plan, Kernel, Engine, np.random.Generator]:
         """Return plan, kernel, engine and the generator, which the probe has drawn from."""
-        alpha = positive_number("alpha", self.alpha)
+        alpha = self._penalty()
         engine, rng = self._engine(), as_generator(random_state)
         kernel = self._kernel_of(source)
         budget = parse_bytes(self.memory_budget)
@@ -124,7 +128,7 @@ class StreamingRidge(KernelEstimator):
                 targets,  # type: ignore[arg-type]
                 weights,
                 kernel,
-                positive_number("alpha", self.alpha),
+                self._penalty(),
                 plan,
                 intercept=bool(self.fit_intercept),
                 rng=rng,
