@@ -1,0 +1,140 @@
+"""What the estimators trained by Newton's method share: targets, the fit, decisions as classes."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import Any
+
+import numpy as np
+from sklearn.base import ClassifierMixin
+from sklearn.utils.validation import check_is_fitted
+from tqdm.auto import tqdm
+
+from gramian._typing import Array, Float64Array
+from gramian.approximation.newton_sums import Targets
+from gramian.approximation.newton_training import NewtonTraining, Settings
+from gramian.approximation.plan import Plan
+from gramian.data.source import RowSource
+from gramian.estimators.base import checked_weights, positive_number, whole_number
+from gramian.estimators.streaming import StreamingRidge
+from gramian.estimators.targets import ClassTargets
+from gramian.solvers.losses import Loss
+from gramian.solvers.newton import Minimum, Point
+from gramian.solvers.solution import Solution, Status
+
+#: An objective under this part of its size at f = 0 counts as that much: without a penalty on the
+#: intercept a single class has none that is least.
+FLOOR = 1e-4
+
+
+class Signs:
+    """Class codes as columns of ±1: one column for two classes, else one for each."""
+
+    def __init__(self, codes: Array, n_classes: int) -> None:
+        self.codes, self._n_classes = codes, n_classes
+        self.shape = (len(codes), 1 if n_classes == 2 else n_classes)
+
+    def __getitem__(self, where: slice) -> Float64Array:
+        codes = self.codes[where]
+        if self._n_classes == 2:
+            return 2.0 * codes[:, None] - 1.0
+        block = np.full((len(codes), self._n_classes), -1.0)
+        block[np.arange(len(codes)), codes] = 1.0
+        return block
+
+
+class StreamingNewton(StreamingRidge):
+    """Base of the estimators that minimise C Σ w_i ℓ(y_i, f(x_i) + b) + ½ ‖f‖²."""
+
+    C: float
+    tol: float
+    max_iter: int
+    #: Largest curvature of the loss: what a ridge penalty is divided by to compare with C.
+    _bend = 1.0
+
+    def _penalty(self) -> float:
+        return 1.0 / (self._bend * positive_number("C", self.C))
+
+    def _settings(self, loss: Loss, mass: float, scale: float = 1.0) -> Settings:
+        return Settings(
+            loss,
+            1.0 / positive_number("C", self.C),
+            bool(self.fit_intercept),
+            positive_number("tol", self.tol),
+            whole_number("max_iter", self.max_iter, 1),
+            scale,
+            FLOOR * mass,
+        )
+
+    def _minimise(
+        self,
+        source: RowSource,
+        targets: Targets,
+        weights: Array | None,
+        settings: Settings,
+        start: Float64Array | None = None,
+    ) -> tuple[NewtonTraining, Minimum, np.random.Generator]:
+        """Train and set what every fit sets; ``start`` are intercepts to begin with."""
+        plan, kernel, engine, rng = self._planned(source, targets.shape[1], self.random_state)
+        with tqdm(unit="rows", desc="passes", disable=not self.verbose, leave=False) as bar:
+            training = NewtonTraining(
+                source, kernel, weights, plan, rng=rng, engine=engine, progress=bar.update
+            )
+            at = None
+            if start is not None:
+                zero = Point.zeros(training.features.rank, targets.shape[1])
+                at = Point(zero.beta, zero.dual, start)
+            found = training.minimise(targets, weights, settings, at)
+        self.intercept_ = found.point.offset
+        self.predictor_, self.kernel_ = self._released(training.predictor(found.point), kernel)
+        gap = float(found.gap.max(initial=0.0))
+        status = Status.CONVERGED if training.reached else Status.LIMIT
+        self.solution_ = Solution(found.point.beta, status, found.iterations, gap)
+        self.plan_ = training.used()
+        self.rank_ = training.features.rank
+        self.n_iter_ = found.iterations
+        return training, found, rng
+
+
+class NewtonClassifier(ClassifierMixin, StreamingNewton):
+    """Base of the classifiers: labels in, decisions and classes out."""
+
+    class_weight: Any
+
+    def _fit_classes(
+        self, source: RowSource, y: Any, sample_weight: Any, loss: Loss, loss_of_two: Loss
+    ) -> tuple[NewtonTraining, Minimum, Signs, Array | None, Settings, np.random.Generator]:
+        labels = ClassTargets(y, source.shape[0])
+        self.classes_ = labels.classes
+        weights = checked_weights(labels.weights(self.class_weight, sample_weight), source.shape[0])
+        codes = labels.codes(slice(None)).astype(np.min_scalar_type(-len(self.classes_)))
+        signs = Signs(codes, len(self.classes_))
+        mass = float(source.shape[0] if weights is None else weights.sum())
+        settings = self._settings(loss_of_two if len(self.classes_) == 2 else loss, mass)
+        training, found, rng = self._minimise(source, signs, weights, settings)
+        return training, found, signs, weights, settings, rng
+
+    def decision_function(self, X: Any) -> Float64Array:
+        """Return the value per class, shape (n, classes), or (n,) for two classes."""
+        check_is_fitted(self, "predictor_")
+        out = self._decision(X)
+        return out.ravel() if len(self.classes_) == 2 else out
+
+    def predict(self, X: Any) -> Array:
+        """Return the class of each row: that of the largest decision value."""
+        check_is_fitted(self, "predictor_")
+        source = self._rows(X, reset=False)
+        out = np.empty(source.shape[0], self.classes_.dtype)
+        for where, values in self._decision_blocks(source):
+            if len(self.classes_) == 2:
+                out[where] = self.classes_[(values[:, 0] > 0).astype(np.intp)]
+            else:
+                out[where] = self.classes_[values.argmax(axis=1)]
+        return out
+
+    def plan(self, X: Any, y: Any = None) -> Plan:
+        """Predict sizes, bytes and seconds of bases and a pass, without fitting (``y``: the classes)."""
+        with self._all_or_nothing(keep=False):
+            source = self._rows(X, reset=True)
+            outputs = 1 if y is None else ClassTargets(y, source.shape[0]).shape[1]
+            return self._planned(source, outputs, deepcopy(self.random_state))[0]

@@ -1,0 +1,244 @@
+"""Newton's method in streaming passes, against dense optimisation with the same K̃."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.optimize
+import scipy.sparse as sp
+from sklearn.linear_model import LogisticRegression
+from sklearn.svm import SVC, SVR
+
+import gramian as gm
+from gramian.approximation.newton_training import NewtonTraining, Settings
+from gramian.approximation.plan import Workload, make_plan
+from gramian.data.source import as_source
+from gramian.engine import Engine
+from gramian.estimators.logistic import KernelLogisticRegression
+from gramian.estimators.svm import KernelSVC
+from gramian.estimators.svr import KernelSVR
+from gramian.solvers.losses import Hinge, Logistic, Softmax, SquaredEpsilonInsensitive, SquaredHinge
+from gramian.solvers.platt import platt_sigmoid
+
+GAMMA, C = 8.0, 3.0
+APPROXIMATIONS = {
+    "global": gm.Nystrom(rank=25),
+    "explicit": gm.RandomFourier(rank=40),
+    "two levels": gm.MultiResolution(root_rank=20, rank=8, n_blocks=6),
+    "three levels": gm.MultiResolution(root_rank=10, rank=6, n_blocks=9, n_levels=3),
+    "coupled": gm.MEKA(rank=10, n_blocks=4),
+    "recompressed": gm.BlockBasis(rank=10, n_blocks=4),
+}
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(7)
+    X = rng.random((300, 3))
+    score = np.sin(6 * X[:, 0]) + X[:, 1] * X[:, 2] + 0.3 * rng.standard_normal(300)
+    return X, score, rng.random(300) + 0.2
+
+
+def dense(approximation, X):
+    """K̃ on the rows and a square root of it, as the same random state builds them."""
+    fitted = type(approximation)(**{**approximation.get_params(), "gamma": GAMMA, "random_state": 0}).fit(X)
+    K = fitted.operator_.to_dense()
+    values, vectors = np.linalg.eigh((K + K.T) / 2)
+    keep = values > 1e-12 * values[-1]
+    return K, vectors[:, keep] * np.sqrt(values[keep])
+
+
+def minimum(loss, y, w, F):
+    """Decision values at the minimum of C Σ w ℓ + ½‖β‖² over β and b."""
+    A = np.hstack([F, np.ones((len(F), 1))])
+    k = y.shape[1]
+
+    def cost(theta):
+        beta = theta.reshape(-1, k)
+        terms = loss.terms(y, A @ beta)
+        gradient = C * A.T @ (w[:, None] * terms.slope)
+        gradient[:-1] += beta[:-1]
+        return C * (w @ terms.value).sum() + 0.5 * (beta[:-1] ** 2).sum(), gradient.ravel()
+
+    found = scipy.optimize.minimize(
+        cost,
+        np.zeros(A.shape[1] * k),
+        jac=True,
+        method="L-BFGS-B",
+        options={"maxiter": 20_000, "maxfun": 50_000, "ftol": 1e-16, "gtol": 1e-9, "maxcor": 50},
+    )
+    return A @ found.x.reshape(-1, k)
+
+
+def common(approximation):
+    return {"gamma": GAMMA, "random_state": 0, "approximation": approximation}
+
+
+@pytest.fixture(params=APPROXIMATIONS.values(), ids=APPROXIMATIONS.keys())
+def approximation(request):
+    return request.param
+
+
+def test_squared_hinge(data, approximation):
+    X, score, w = data
+    y = np.where(score > 0.6, 1.0, -1.0)
+    model = KernelSVC(C, tol=1e-10, **common(approximation)).fit(X, y, w)
+    expected = minimum(SquaredHinge(), y[:, None], w, dense(approximation, X)[1])
+    np.testing.assert_allclose(model.decision_function(X), expected[:, 0], atol=1e-4)
+    assert model.n_iter_ < 20
+
+
+def test_hinge_as_libsvm_on_the_same_matrix(data, approximation):
+    X, score, w = data
+    y = np.where(score > 0.6, "high", "low")
+    model = KernelSVC(C, loss="hinge", **common(approximation)).fit(X, y, w)
+    K = dense(approximation, X)[0]
+    libsvm = SVC(C=C, kernel="precomputed", tol=1e-6).fit(K, y, w)
+    np.testing.assert_allclose(model.decision_function(X), libsvm.decision_function(K), atol=5e-4)
+
+
+def test_logistic(data, approximation):
+    X, score, w = data
+    y = np.where(score > 0.6, "b", "a")
+    F = dense(approximation, X)[1]
+    peer = LogisticRegression(C=C, tol=1e-10, max_iter=10_000).fit(F, y, w)
+    model = KernelLogisticRegression(C, **common(approximation)).fit(X, y, w)
+    np.testing.assert_allclose(model.decision_function(X), peer.decision_function(F), atol=1e-4)
+    np.testing.assert_allclose(model.predict_proba(X), peer.predict_proba(F), atol=1e-4)
+    assert model.n_iter_ < 12
+
+
+def test_softmax(data, approximation):
+    X, score, w = data
+    y = np.digitize(score, [0.3, 0.9, 1.2])
+    F = dense(approximation, X)[1]
+    model = KernelLogisticRegression(C, tol=1e-11, **common(approximation)).fit(X, y, w)
+    signs = np.where(y[:, None] == np.arange(4), 1.0, -1.0)
+    f = minimum(Softmax(), signs, w, F)
+    found = model.decision_function(X)
+    # The mean over the classes of an unpenalised intercept is free.
+    np.testing.assert_allclose(
+        found - found.mean(axis=1, keepdims=True), f - f.mean(axis=1, keepdims=True), atol=2e-3
+    )
+    np.testing.assert_allclose(model.predict_log_proba(X), np.log(model.predict_proba(X)), atol=1e-9)
+
+
+@pytest.mark.parametrize("loss", ["epsilon_insensitive", "squared_epsilon_insensitive"])
+def test_regression(data, approximation, loss):
+    X, score, w = data
+    y = 5.0 * score + 30.0
+    K, F = dense(approximation, X)
+    model = KernelSVR(C, epsilon=0.5, loss=loss, tol=1e-7, **common(approximation)).fit(X, y, w)
+    if loss == "epsilon_insensitive":
+        expected = SVR(C=C, epsilon=0.5, kernel="precomputed", tol=1e-6).fit(K, y, w).predict(K)
+    else:
+        expected = 30 + minimum(SquaredEpsilonInsensitive(0.5), y[:, None] - 30, w, F)[:, 0]
+    np.testing.assert_allclose(model.predict(X), expected, atol=2e-3)
+
+
+def test_an_indefinite_core_is_clipped_once_for_all_passes(data):
+    X, score, _ = data
+    sampled = gm.MEKA(rank=10, n_blocks=4, core="sampled")
+    K = dense(sampled, X)[0]
+    values, vectors = np.linalg.eigh(K)
+    y = np.where(score > 0.6, 1.0, -1.0)
+    model = KernelSVC(C, tol=1e-10, **common(sampled))
+    if values[0] < -1e-6 * values[-1]:
+        with pytest.warns(gm.NumericalWarning, match="indefinite: negative eigenvalues with sum"):
+            model.fit(X, y)
+    else:
+        model.fit(X, y)
+    F = vectors * np.sqrt(np.maximum(values, 0))
+    expected = minimum(SquaredHinge(), y[:, None], np.ones(300), F[:, values > 0])
+    np.testing.assert_allclose(model.decision_function(X), expected[:, 0], atol=2e-3)
+
+
+def training(X, budget=10**9, threads=2):
+    builder = APPROXIMATIONS["two levels"]._builder()
+    work = Workload(len(X), 3, 4, 8)
+    plan = make_plan(builder, work, dtype=np.float64, n_threads=threads, memory_budget=budget)
+    kernel = gm.Gaussian(lengthscale=0.25)
+    return NewtonTraining(
+        as_source(X), kernel, None, plan, rng=np.random.default_rng(0), engine=Engine(threads)
+    )
+
+
+@pytest.mark.parametrize("loss", [SquaredHinge(), Hinge(), Softmax()], ids=repr)
+def test_kept_features_and_groups_of_classes_change_nothing(data, loss, monkeypatch):
+    X, score, _ = data
+    signs = np.where(np.digitize(score, [0.3, 0.9, 1.2])[:, None] == np.arange(4), 1.0, -1.0)
+    settings = Settings(loss, 0.5, True, 1e-7, 200)
+    rich = training(X)
+    assert rich._tiles.kept_bytes > 0
+    assert rich._group_size() >= 4
+    found = rich.minimise(signs, None, settings)
+    poor = training(X, threads=1)
+    poor._tiles.room = 0
+    monkeypatch.setattr(poor, "_group_size", lambda: 3)
+    again = poor.minimise(signs, None, settings)
+    np.testing.assert_allclose(found.point.offset, again.point.offset, atol=2e-3)
+    np.testing.assert_allclose(
+        rich.decisions(signs, found.point), poor.decisions(signs, again.point), atol=2e-3
+    )
+
+
+def test_a_missed_tolerance_warns_with_amount_and_remedy(data):
+    X, score, _ = data
+    for model in (
+        KernelLogisticRegression(1e4, max_iter=2, gamma=GAMMA),
+        KernelSVC(1e4, max_iter=1, gamma=GAMMA),
+    ):
+        with pytest.warns(
+            gm.AccuracyWarning, match=r"ended a predicted .* above its minimum.*Raise max_iter"
+        ):
+            model.fit(X, score > 0.6)
+        assert "limit" in model.solution_.status.value
+        assert model.solution_.residual > model.tol
+
+
+def test_one_class_left_by_the_weights_has_an_end(data):
+    X, score, _ = data
+    y = score > 0.6
+    for model in (KernelLogisticRegression(gamma=GAMMA), KernelSVC(gamma=GAMMA), KernelSVC(loss="hinge")):
+        assert model.fit(X, y, y.astype(float)).predict(X).all()
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_platt_sigmoid_is_the_maximum_of_its_likelihood(weighted):
+    rng = np.random.default_rng(0)
+    f = rng.normal(3, 20, 400)
+    positive = rng.random(400) < 1 / (1 + np.exp(-0.1 * f + 0.5))
+    w = rng.integers(0, 4, 400).astype(float) if weighted else np.ones(400)
+    a, b = platt_sigmoid(f, positive, w)
+    up, down = w[positive].sum(), w[~positive].sum()
+    t = np.where(positive, (up + 1) / (up + 2), 1 / (down + 2))
+
+    def cost(theta):
+        s = theta[0] * f + theta[1]
+        return w @ (np.logaddexp(0, s) - t * s)
+
+    best = scipy.optimize.minimize(
+        cost, [0.0, 0.0], method="Nelder-Mead", options={"xatol": 1e-9, "fatol": 1e-12}
+    )
+    assert (a, b) == pytest.approx(tuple(best.x), abs=1e-4)
+    if weighted:
+        n = w.astype(int)
+        assert platt_sigmoid(np.repeat(f, n), np.repeat(positive, n)) == pytest.approx((a, b), abs=1e-8)
+    assert np.isfinite(platt_sigmoid(np.ones(5), np.array([True, False, True, True, False]))).all()
+
+
+def test_sparse_rows(data):
+    X, score, _ = data
+    X = np.round(X, 2)
+    y = np.digitize(score, [0.3, 0.9])
+    for model in (KernelSVC(gamma=GAMMA), KernelLogisticRegression(gamma=GAMMA)):
+        expected = model.fit(X, y).decision_function(X)
+        found = model.fit(sp.csr_array(X), y).decision_function(sp.csr_array(X))
+        np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+def test_logistic_loss_of_two_classes_is_softmax_of_half(data):
+    f = np.linspace(-3, 3, 7)[:, None]
+    y = np.ones_like(f)
+    pair = Softmax().terms(np.hstack([y, -y]), np.hstack([f / 2, -f / 2])).value
+    np.testing.assert_allclose(Logistic().terms(y, f).value, pair)
