@@ -110,7 +110,7 @@ class TriangleColumns(Columns):
     known from k(x, u_j), and ‖v_t − u_j‖ is stored. Time O(m d + m p) a row: it pays where m ≪ d.
     Source: DC-Pred++, equation (6).
 
-    points : (p, d), the v_t; upper : which of the two bounds.
+    points : (p, d), the v_t; upper : which of the two bounds; between : (m, p), ‖u_j − v_t‖.
 
     In float32 the distance to a landmark on which x lies errs by up to 6e-3 ℓ, within what
     k(x, u_j) itself may err by (2e-5).
@@ -121,7 +121,7 @@ class TriangleColumns(Columns):
         self._factor, self._kernel = _unscaled(kernel)
         self._distances = _distances(self._kernel, landmarks, dtype)
         between = _distances(self._kernel, landmarks, np.dtype(np.float64))(points)
-        self._between = np.ascontiguousarray(_rooted(self._kernel, between).T, dtype)
+        self.between = np.ascontiguousarray(_rooted(self._kernel, between).T, dtype)
         super().__init__(landmarks.shape[0] + points.shape[0], dtype)
 
     def into(self, X: Rows, out: FloatArray) -> None:
@@ -140,7 +140,7 @@ class TriangleColumns(Columns):
         bound[...] = np.inf if self.upper else 0.0
         # Two infinite distances have no difference, and bound nothing.
         with np.errstate(invalid="ignore"):
-            for j, between in enumerate(self._between):
+            for j, between in enumerate(self.between):
                 if self.upper:
                     np.minimum(bound, near[:, j : j + 1] + between, out=bound)
                 else:
