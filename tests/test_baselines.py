@@ -13,6 +13,7 @@ from sklearn.base import clone, is_classifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import gramian as gm
+from gramian.baselines.aesvm import AESVMClassifier
 from gramian.baselines.fastfood_linear import FastfoodLinearClassifier, FastfoodLinearRegressor
 from gramian.baselines.ldkl import LDKLClassifier
 from gramian.baselines.nystrom_linear import NystromLinearClassifier, NystromLinearRegressor
@@ -35,6 +36,7 @@ ESTIMATORS = [
     FastfoodLinearClassifier(60, C=10.0),
     FastfoodLinearRegressor(60, alpha=0.1),
     ReducedSetClassifier(20),
+    AESVMClassifier(),
 ]
 
 
@@ -59,6 +61,7 @@ def fitted_ones():
         FastfoodLinearClassifier(100, gamma=2.0, C=10.0, random_state=0),
         FastfoodLinearRegressor(100, gamma=2.0, alpha=0.01, random_state=0),
         ReducedSetClassifier(20, gamma=2.0, C=10.0),
+        AESVMClassifier(0.01, V=50, gamma=2.0, C=10.0, random_state=0),
     ]
 
 
@@ -189,6 +192,7 @@ ON_LETTER = [
     (LDKLClassifier(depth=5, lambda_w=1e-4, random_state=0), 0.88),
     (NystromLinearClassifier(200, gamma=2.0, C=10.0, random_state=0), 0.86),
     (ReducedSetClassifier(100, gamma=4.0, C=10.0), 0.86),
+    (AESVMClassifier(0.1, V=300, gamma=4.0, C=10.0, random_state=0), 0.92),
     (FastfoodLinearClassifier(600, gamma=2.0, C=10.0, random_state=0), 0.88),
 ]
 
