@@ -13,35 +13,49 @@ from sklearn.base import clone, is_classifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import gramian as gm
-from gramian.baselines.aesvm import AESVMClassifier
-from gramian.baselines.fastfood_linear import FastfoodLinearClassifier, FastfoodLinearRegressor
-from gramian.baselines.ldkl import LDKLClassifier
-from gramian.baselines.nystrom_linear import NystromLinearClassifier, NystromLinearRegressor
-from gramian.baselines.reduced_set import ReducedSetClassifier
+from gramian.baselines import (
+    AESVMClassifier,
+    FastfoodLinearClassifier,
+    FastfoodLinearRegressor,
+    LDKLClassifier,
+    NystromLinearClassifier,
+    NystromLinearRegressor,
+    ReducedSetClassifier,
+)
 from gramian.data import load_dataset
 from gramian.data.source import as_source
 
-DRAWS = "rows are drawn: a repeated row is drawn twice as often, not counted twice"
+#: scikit-learn's checks compare to 1e-7.
 ROUNDING = "float32: the product of other rows rounds otherwise, by more than 1e-7"
-FLOAT32 = {"check_methods_subset_invariance": ROUNDING, "check_methods_sample_order_invariance": ROUNDING}
-WEIGHTS = {
-    "check_sample_weight_equivalence_on_dense_data": DRAWS,
-    "check_sample_weight_equivalence_on_sparse_data": DRAWS,
-}
+DRAWS = "rows are drawn: a repeated row is drawn twice as often, not counted twice"
+SOLVERS = "the solver ends at its tolerance, elsewhere where rows are repeated; see the test of weights below"
+
+
+def expected_failures(estimator):
+    draws = isinstance(estimator, LDKLClassifier | NystromLinearClassifier | NystromLinearRegressor)
+    kinds = ("dense", "sparse")
+    weights = {
+        f"check_sample_weight_equivalence_on_{kind}_data": DRAWS if draws else SOLVERS for kind in kinds
+    }
+    return weights | {
+        "check_methods_subset_invariance": ROUNDING,
+        "check_methods_sample_order_invariance": ROUNDING,
+    }
+
 
 ESTIMATORS = [
-    LDKLClassifier(depth=2, n_epochs=20, batch_size=16),
+    LDKLClassifier(depth=2, n_epochs=12, batch_size=16),
     NystromLinearClassifier(20, C=10.0),
     NystromLinearRegressor(20, alpha=0.1),
     FastfoodLinearClassifier(60, C=10.0),
     FastfoodLinearRegressor(60, alpha=0.1),
-    ReducedSetClassifier(20),
+    ReducedSetClassifier(5, n_starts=2, n_steps=10),
     AESVMClassifier(),
 ]
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
-@parametrize_with_checks(ESTIMATORS, expected_failed_checks=lambda estimator: FLOAT32 | WEIGHTS)
+@parametrize_with_checks(ESTIMATORS, expected_failed_checks=expected_failures)
 def test_sklearn_check(estimator, check):
     check(estimator)
 
@@ -60,7 +74,7 @@ def fitted_ones():
         NystromLinearRegressor(30, gamma=2.0, alpha=0.01, random_state=0),
         FastfoodLinearClassifier(100, gamma=2.0, C=10.0, random_state=0),
         FastfoodLinearRegressor(100, gamma=2.0, alpha=0.01, random_state=0),
-        ReducedSetClassifier(20, gamma=2.0, C=10.0),
+        ReducedSetClassifier(12, gamma=2.0, C=10.0),
         AESVMClassifier(0.01, V=50, gamma=2.0, C=10.0, random_state=0),
     ]
 
@@ -142,6 +156,20 @@ class TestEveryBaseline:
             answer(weighted, X), answer(clone(estimator).fit(X[counts], y[counts]), X)
         )
 
+    def test_weights_count_as_repetition_does(self, estimator, table):
+        if "Nystrom" in type(estimator).__name__ or "LDKL" in type(estimator).__name__:
+            pytest.skip(DRAWS)
+        X, y = (part[:100] for part in table)
+        y = target_of(estimator, y)
+        counts = np.random.default_rng(0).integers(1, 4, len(y))
+        model = clone(estimator)
+        for name, value in (("tol", 1e-7), ("V", 1000), ("n_units", 1000)):
+            if name in model.get_params():
+                model.set_params(**{name: value})
+        weighted = answer(clone(model).fit(X, y, sample_weight=counts), X)
+        repeated = answer(clone(model).fit(np.repeat(X, counts, axis=0), np.repeat(y, counts)), X)
+        np.testing.assert_allclose(weighted, repeated, atol=2e-3 * np.abs(repeated).max())
+
     def test_what_a_prediction_needs_is_float32(self, estimator, table):
         X, y = table
         model = clone(estimator).fit(X, target_of(estimator, y))
@@ -156,6 +184,31 @@ class TestEveryBaseline:
         near = clone(estimator).fit(X, y)
         far = clone(estimator).fit(X + 1e4, y)
         assert far.score(X + 1e4, y) > near.score(X, y) - 0.05
+
+    @pytest.mark.parametrize("kind", ["constant", "repeated", "one feature", "two rows", "wide"])
+    def test_hard_tables_have_an_answer(self, estimator, kind, table):
+        X, y = (part[:40] for part in table)
+        X, y = {
+            "constant": (np.ones((40, 3)), y),
+            "repeated": (np.repeat(X[:4], 10, axis=0), np.repeat(y[:4], 10)),
+            "one feature": (X[:, :1], y),
+            "two rows": (X[[0, 2]], y[[0, 2]]),
+            "wide": (np.tile(X, (1, 70)), y),
+        }[kind]
+        labels = np.where(y > np.median(y) - (kind == "constant") * 0.1, "high", "low")
+        model = clone(estimator).fit(X, labels if is_classifier(estimator) else y)
+        values = answer(model, X)
+        assert np.isfinite(values).all()
+        if kind == "constant":
+            assert np.ptp(values) < 1e-4
+
+    @pytest.mark.parametrize("gamma", [1e-12, 1e12])
+    def test_widths_beyond_reason_have_an_answer(self, estimator, gamma, table):
+        if "gamma" not in estimator.get_params():
+            pytest.skip("it has no kernel")
+        X, y = table
+        model = clone(estimator).set_params(gamma=gamma).fit(X, target_of(estimator, y))
+        assert np.isfinite(answer(model, X)).all()
 
     def test_refusals(self, estimator, table):
         X, y = table

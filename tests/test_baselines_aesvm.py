@@ -146,16 +146,16 @@ def test_epsilon_zero_is_the_exact_svm(n_classes):
 
 
 def test_the_smaller_epsilon_the_nearer_the_exact_svm():
-    X, y = circles(600)
+    X, y = circles(300)
     exact = SVC(C=5.0, gamma=GAMMA).fit(X, y).decision_function(X)
     errors, sizes = [], []
     for epsilon in (0.3, 1e-3, 1e-6):
-        model = AESVMClassifier(epsilon, V=120, gamma=GAMMA, C=5.0, random_state=0).fit(X, y)
+        model = AESVMClassifier(epsilon, V=60, gamma=GAMMA, C=5.0, random_state=0).fit(X, y)
         errors.append(np.abs(model.decision_function(X) - exact).max())
         sizes.append(model.n_representatives_)
     assert errors[0] > errors[1] > errors[2]
     assert errors[2] < 0.02 * np.abs(exact).max()
-    assert sizes[0] < sizes[1] < sizes[2] < 600
+    assert sizes[0] < sizes[1] < sizes[2] < 300
 
 
 def test_parts_and_subsets_of_many_rows():

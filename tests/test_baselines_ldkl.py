@@ -7,7 +7,8 @@ import pytest
 import scipy.sparse as sp
 
 import gramian as gm
-from gramian.baselines.ldkl import LDKLClassifier, PathTrees, _Descent, _moments
+from gramian.baselines.base import moments
+from gramian.baselines.ldkl import LDKLClassifier, PathTrees, _Descent
 
 
 def all_nodes(model, X):
@@ -71,11 +72,11 @@ def test_the_smooth_value_becomes_that_of_the_path():
     np.testing.assert_allclose(values[clear], trees.decide(X)[clear, 0], atol=1e-4)
 
 
-def test_moments_are_weighted_and_know_constant_features():
+def testmoments_are_weighted_and_know_constant_features():
     rng = np.random.default_rng(3)
     X = np.hstack([rng.random((500, 2)) + 1e4, np.full((500, 1), 7.0), np.zeros((500, 1))])
     weights = rng.integers(1, 4, 500).astype(float)
-    mean, scale = _moments(X, weights)
+    mean, scale = moments(X, weights)
     repeated = np.repeat(X, weights.astype(int), axis=0)
     np.testing.assert_allclose(mean, repeated.mean(axis=0), rtol=1e-6)
     np.testing.assert_allclose(scale, [*repeated.std(axis=0)[:2], 1.0, 1.0], rtol=1e-4)

@@ -19,7 +19,7 @@ from gramian.engine import Engine
 from gramian.kernels.columns import dense, squared_norms
 
 #: Exchanges of weight between two representatives before a row counts as not represented.
-MOST_EXCHANGES = 1000
+MOST_EXCHANGES = 300
 
 
 @dataclass(frozen=True, eq=False)

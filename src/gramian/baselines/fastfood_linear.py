@@ -15,7 +15,7 @@ from gramian._tiles import row_slices, tile_rows
 from gramian._typing import Float64Array, FloatArray, Rows
 from gramian.approximation.fastfood import FastfoodBuilder, FastfoodColumns
 from gramian.approximation.random_fourier import FORMS, draws_of
-from gramian.baselines.base import Baseline, BaselineClassifier, BaselineRegressor, Counted
+from gramian.baselines.base import Baseline, BaselineClassifier, BaselineRegressor, Counted, moments
 from gramian.baselines.expansion import gaussian
 from gramian.baselines.linear import linear_svm, ridge
 from gramian.estimators.approximation import one_of
@@ -77,7 +77,7 @@ class _FastfoodLinear(Baseline):
         draws_of(rank, self.form)
         kernel = gaussian(self._checked_gamma(d))
         columns = FastfoodBuilder(rank=rank, form=self.form).columns(kernel, d, dtype=np.float32, rng=rng)
-        centre = np.asarray(rows.rows.mean(axis=0, dtype=np.float64), np.float32).ravel()
+        centre, _ = moments(rows.rows, rows.weights)
         return FeatureWeights(columns, np.zeros((rank, 0), np.float32), np.zeros(0, np.float32), centre)
 
 

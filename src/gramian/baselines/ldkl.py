@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from gramian._random import as_generator, children
-from gramian._tiles import row_slices, tile_rows
-from gramian._typing import Array, FloatArray, IntArray, Rows
-from gramian.baselines.base import BaselineClassifier, Counted, number_at_least
+from gramian._tiles import row_slices
+from gramian._typing import FloatArray, IntArray, Rows
+from gramian.baselines.base import BaselineClassifier, Counted, moments, number_at_least
 from gramian.estimators.base import positive_number, whole_number
 from gramian.exceptions import InputError
 from gramian.kernels.columns import dense
@@ -204,7 +204,7 @@ class LDKLClassifier(BaselineClassifier):
             batch_size=whole_number("batch_size", self.batch_size, 1),
             step=positive_number("step", self.step),
         )
-        centre, scale = _moments(rows.rows, rows.weights)
+        centre, scale = moments(rows.rows, rows.weights)
         streams = children(as_generator(self.random_state), rows.targets.shape[1])
 
         def tree(output: int) -> FloatArray:
@@ -314,21 +314,3 @@ def _family(level: int) -> tuple[slice, slice, slice]:
     """Return the nodes of a level, and their left and right children."""
     first, after = 2**level - 1, 2 ** (level + 1) - 1
     return slice(first, after), slice(after, 2 * after + 1, 2), slice(after + 1, 2 * after + 1, 2)
-
-
-def _moments(rows: Rows, weights: Array | None) -> tuple[FloatArray, FloatArray]:
-    """Return the weighted mean and deviation of each feature in float32; 1 where it does not vary."""
-    n, d = rows.shape
-    total, square, mass = np.zeros(d), np.zeros(d), 0.0
-    origin = np.asarray(dense(rows[:1]), np.float64)[0]
-    for where in row_slices(n, tile_rows(d, 8)):
-        part = np.asarray(dense(rows[where]), np.float64) - origin
-        w = np.ones(len(part)) if weights is None else weights[where]
-        total += w @ part
-        square += w @ (part * part)
-        mass += float(w.sum())
-    mean = total / mass
-    deviation = np.sqrt(np.maximum(square / mass - mean * mean, 0.0))
-    largest = np.abs(mean) + deviation
-    flat = deviation <= np.finfo(np.float32).eps * largest
-    return (mean + origin).astype(np.float32), np.where(flat, 1.0, deviation).astype(np.float32)
