@@ -94,7 +94,65 @@ class _UnitTerms:
     slopes: list[tuple[int, FloatArray]]
     slope_offset: Float64Array
     grams: list[tuple[int, int, FloatArray, FloatArray, FloatArray]]  # output, node, D, E, WᵀH1
+    rows: list[tuple[int, FloatArray, FloatArray]]  # output, H^(1/2)F of active rows, their H^(1/2)
     masses: Float64Array
+
+
+class _OutputSums:
+    """The sums of one output; of a lone basis the rows themselves, as long as they are few."""
+
+    def __init__(self, features: FeatureMap) -> None:
+        forest = features.forest
+        # A Gram matrix is made when it is needed: of the classes of which all rows are far, never.
+        self._lone = few_rows(features)
+        self._make = lambda: [NodeSums.zeros(forest, b, 1) for b in range(len(forest.ranks))]
+        self._sums = None if self._lone else self._make()
+        self._rank = forest.total_rank
+        self._ones = np.zeros((self._rank, 1))
+        self._rows: list[FloatArray] = []
+        self._count = 0
+        self.mass = 0.0
+
+    def add(self, node: int, gram: FloatArray, cross: FloatArray, ones: FloatArray) -> None:
+        total = self._formed()[node]
+        total.gram += gram
+        total.cross += cross
+        total.rhs[:, 0] += ones
+
+    def add_rows(self, rows: FloatArray, root: FloatArray) -> None:
+        self._rows.append(rows)
+        self._ones[:, 0] += rows.T @ root
+        self._count += len(rows)
+        if self._count > self._lone:
+            self._flush()
+
+    def _formed(self) -> list[NodeSums]:
+        if self._sums is None:
+            self._sums = self._make()
+        return self._sums
+
+    def _flush(self) -> None:
+        if self._rows:
+            rows = np.concatenate(self._rows)
+            self._formed()[0].gram += rows.T @ rows
+            self._rows, self._count = [], 0
+
+    def curvature(self) -> Curvature:
+        if self._lone and self._sums is None:
+            rows = np.concatenate([np.zeros((0, self._rank)), *self._rows])
+            empty = np.zeros((0, 0))
+            return Curvature([NodeSums(empty, np.zeros((self._rank, 0)), self._ones)], self.mass, rows)
+        sums = self._formed()
+        if self._lone:
+            self._flush()
+            sums[0].rhs += self._ones
+        return Curvature(sums, self.mass)
+
+
+def few_rows(features: FeatureMap) -> int:
+    """Return up to how many active rows stand for their Gram matrix: half the rank of a lone basis."""
+    alone = features.core is None and len(features.forest.ranks) == 1
+    return features.rank // 2 if alone else 0
 
 
 @dataclass(frozen=True)
@@ -139,8 +197,7 @@ class LossPasses:
         forest, p = self.tiles.features.forest, len(outputs)
         losses = np.zeros((1 if step is None else len(STEPS), p if loss.separable else 1))
         slope, slope_offset = np.zeros((forest.total_rank, p)), np.zeros(p)
-        sums = [[NodeSums.zeros(forest, b, 1) for b in range(len(forest.ranks))] for _ in range(curvatures)]
-        masses = np.zeros(curvatures)
+        sums = [_OutputSums(self.tiles.features) for _ in range(curvatures)]
         coefficients = start.beta if step is None else np.hstack([start.beta, step.beta])
         offsets = self.tiles.features.offsets
         by_node = self._by_node(coefficients)
@@ -158,17 +215,17 @@ class LossPasses:
             for _, part in over(work):
                 losses += part.losses
                 slope_offset += part.slope_offset
-                masses += part.masses
+                for total, mass in zip(sums, part.masses, strict=True):
+                    total.mass += float(mass)
                 for node, own in part.slopes:
                     slope[offsets[node] : offsets[node] + len(own)] += own
                 for output, node, gram, cross, ones in part.grams:
-                    total = sums[output][node]
-                    total.gram += gram
-                    total.cross += cross
-                    total.rhs[:, 0] += ones
+                    sums[output].add(node, gram, cross, ones)
+                for output, active, root in part.rows:
+                    sums[output].add_rows(active, root)
             if self.progress is not None:
                 self.progress(len(y))
-        found = [Curvature(s, float(m)) for s, m in zip(sums, masses, strict=True)]
+        found = list(self.tiles.engine.map(_OutputSums.curvature, sums))
         return Evaluation(losses, slope, slope_offset, found)
 
     def decisions(self, point: Point) -> Float64Array:
@@ -218,20 +275,26 @@ class LossPasses:
             start = forest.path_rank(segment.node)
             own = F[segment.rows, start : start + forest.ranks[segment.node]]
             slopes.append((segment.node, own.T @ narrow[segment.rows]))
-        h = terms.curvature[:, :curvatures] * w[:, None]
+        bend = terms.curvature if loss.separable else terms.curvature.max(axis=1, keepdims=True)
+        h = bend[:, :curvatures] * w[:, None]
         grams: list[tuple[int, int, FloatArray, FloatArray, FloatArray]] = []
+        rows: list[tuple[int, FloatArray, FloatArray]] = []
+        few = few_rows(self.tiles.features)
         for output in range(curvatures):
-            grams += self._grams(unit, F, h[:, output], output)
+            active = np.flatnonzero(h[:, output] > 0)
+            root = np.sqrt(h[active, output]).astype(F.dtype)
+            scaled = F[active] * root[:, None]
+            if few and len(active) <= few:
+                rows.append((output, scaled, root))
+            else:
+                grams += self._grams(unit, active, scaled, root, output)
         losses = np.stack([w @ terms.value, *shorter])
-        return _UnitTerms(losses, slopes, g.sum(axis=0), grams, h.sum(axis=0))
+        return _UnitTerms(losses, slopes, g.sum(axis=0), grams, rows, h.sum(axis=0))
 
     def _grams(
-        self, unit: Unit, F: FloatArray, h: Float64Array, output: int
+        self, unit: Unit, active: Array, scaled: FloatArray, root: FloatArray, output: int
     ) -> Iterator[tuple[int, int, FloatArray, FloatArray, FloatArray]]:
         forest = self.tiles.features.forest
-        active = np.flatnonzero(h > 0)
-        root = np.sqrt(h[active]).astype(F.dtype)
-        scaled = F[active] * root[:, None]
         for segment in chain.from_iterable(unit.levels):
             a, b = np.searchsorted(active, [segment.rows.start, segment.rows.stop])
             if a == b:

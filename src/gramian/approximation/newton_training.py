@@ -154,6 +154,7 @@ class NewtonTraining:
             factored = coupled_factor(self._core, alpha, engine)
         return Newton(
             factored,
+            engine,
             alpha,
             settings.intercept,
             4.0 * settings.scale,
@@ -174,27 +175,20 @@ class NewtonTraining:
     def _coupled(
         self, passes: LossPasses, settings: Settings, newton: Newton, start: Point | None, outputs: Array
     ) -> Minimum:
-        zero = Point.zeros(self.features.rank, len(outputs))
-        now = passes.evaluate(zero, None, outputs, settings.loss, curvatures=1)
-        at_zero = float(settings.loss.terms(*2 * [np.zeros((1, len(outputs)))]).curvature[0, 0])
-        factor = Softmax.bound / at_zero
-        for s in now.curvature[0].sums:
-            s.gram *= factor
-            s.cross *= factor
-            s.rhs *= factor
-        bound = newton.bordered(type(now.curvature[0])(now.curvature[0].sums, factor * now.curvature[0].mass))
+        if start is None:
+            start = Point.zeros(self.features.rank, len(outputs))
         pair = 4 * 8 * self.features.rank * len(outputs)
         memory = int(np.clip(self._spare // max(pair, 1), LEAST_MEMORY, MEMORY))
-        return minimise_coupled(
-            newton, passes, zero if start is None else start, outputs, settings.loss, bound, memory=memory
-        )
+        return minimise_coupled(newton, passes, start, outputs, settings.loss, Softmax.bound, memory=memory)
 
     def _group_size(self) -> int:
         """Return how many outputs' Gram matrices the budget holds at once; at least one."""
         forest, item = self.features.forest, np.dtype(self.plan.dtype).itemsize
         held = sum(8 * r * (r + forest.path_rank(b)) for b, r in enumerate(forest.ranks))
         flight = (2 * self._engine.n_threads + 1) * item * max(self.features.path_ranks) ** 2
-        return 1 + int(self._spare // (held + flight))
+        # Of the systems that threads solve at a time each takes a copy and its factor.
+        left = self._spare - 2 * self._engine.n_threads * held
+        return 1 + max(0, int(left // (held + flight)))
 
 
 def _reached(found: Minimum, target: float, limit: int) -> bool:

@@ -125,12 +125,13 @@ class Logistic(Loss):
 class Softmax(Loss):
     r"""log Σ_k exp(f_k) − f_c for the class c with y_c = 1 (the others' y are −1).
 
-    The outputs' Hessian diag(p) − ppᵀ is at most ½ (I − 11ᵀ/k) (Böhning 1992, theorem 1); ``curvature``
-    is its diagonal.
+    ``curvature`` is the diagonal p (1 − p) of the outputs' Hessian diag(p) − ppᵀ. That is the Laplacian of a
+    graph with the edges p_j p_k, so that it is at most twice its diagonal.
     """
 
     separable: ClassVar[bool] = False
-    bound: ClassVar[float] = 0.5
+    #: The outputs' Hessian over its diagonal, at most.
+    bound: ClassVar[float] = 2.0
 
     def terms(self, y: Float64Array, f: Float64Array, anchor: Float64Array | None = None) -> Terms:
         own = y > 0

@@ -15,14 +15,16 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
+import scipy.linalg as la
 
-from gramian._numerics import gram_factor, unit_roundoff
+from gramian._numerics import cholesky_lower, gram_factor, unit_roundoff
 from gramian._typing import Array, Float64Array
 from gramian.engine import Engine
 from gramian.solvers.arrowhead import ArrowheadFactor, Forest, NodeSums
 from gramian.solvers.core import CoupledCore
 from gramian.solvers.coupled import CoupledSystem
 from gramian.solvers.losses import Loss, Proximal
+from gramian.solvers.threads import blas_for
 
 #: Step lengths at which a pass evaluates the objective beside the full step.
 STEPS = (1.0, 0.5, 0.25, 0.1, 0.03, 0.01)
@@ -87,10 +89,21 @@ class Point:
 
 @dataclass(frozen=True)
 class Curvature:
-    """FᵀHF by nodes; each node's ``rhs`` is its part of FᵀH1, and ``mass`` is 1ᵀH1."""
+    """FᵀHF by nodes; each node's ``rhs`` is its part of FᵀH1, and ``mass`` is 1ᵀH1.
+
+    ``rows``, where it is given, is H^(1/2)F of the rows with curvature, so few that FᵀHF was not formed; the
+    node of which they are has then only its ``rhs``.
+    """
 
     sums: Sequence[NodeSums]
     mass: float
+    rows: Float64Array | None = None
+
+    def times(self, factor: float) -> Curvature:
+        """Return the curvature of rows with H multiplied by a factor."""
+        sums = [NodeSums(factor * s.gram, factor * s.cross, factor * s.rhs) for s in self.sums]
+        rows = None if self.rows is None else np.sqrt(factor) * self.rows
+        return Curvature(sums, factor * self.mass, rows)
 
 
 @dataclass(frozen=True)
@@ -111,7 +124,8 @@ class Objective(Protocol):
     ) -> Evaluation:
         """Make one pass at ``start + step`` for these outputs of the targets.
 
-        ``curvatures``: as many as outputs, 1 (that of the first output) or 0.
+        ``curvatures``: as many as outputs, 1 (that of the first output; of a loss that couples outputs, of
+        the largest entry of each row) or 0.
         """
 
     def anchor(self, point: Point, outputs: Array, loss: Proximal) -> tuple[Float64Array, Float64Array]:
@@ -128,11 +142,13 @@ class Minimum:
     iterations: int  #: passes over the rows
 
 
-def nested_factor(forest: Forest, alpha: float, engine: Engine) -> Callable[[Sequence[NodeSums]], Factor]:
+def nested_factor(forest: Forest, alpha: float, engine: Engine) -> Callable[[Curvature], Factor]:
     """Return what factors FᵀHF + alpha·I by elimination."""
 
-    def factored(sums: Sequence[NodeSums]) -> Factor:
-        factor = ArrowheadFactor(forest, sums, alpha, engine)
+    def factored(curvature: Curvature) -> Factor:
+        if curvature.rows is not None:
+            return _factor_of_rows(curvature.rows, alpha)
+        factor = ArrowheadFactor(forest, curvature.sums, alpha, engine)
         cuts = np.cumsum(forest.ranks)[:-1]
 
         def solve(right: Float64Array) -> tuple[Float64Array, Float64Array]:
@@ -144,15 +160,41 @@ def nested_factor(forest: Forest, alpha: float, engine: Engine) -> Callable[[Seq
     return factored
 
 
-def coupled_factor(core: CoupledCore, alpha: float, engine: Engine) -> Callable[[Sequence[NodeSums]], Factor]:
+def _factor_of_rows(rows: Float64Array, alpha: float) -> Factor:
+    """Return what solves (SᵀS + alpha·I) x = r by (S Sᵀ + alpha·I)⁻¹, for S of fewer rows than columns.
+
+    x = (r − Sᵀ (S Sᵀ + alpha·I)⁻¹ S r)/alpha, with one step of refinement for the digits that the difference
+    loses.
+    """
+    with blas_for(len(rows)):
+        small = rows @ rows.T
+        small.flat[:: len(small) + 1] += alpha
+        lower, _ = cholesky_lower(small, "the system S Sᵀ + alpha·I")
+
+    def once(right: Float64Array) -> Float64Array:
+        inner = la.cho_solve((lower, True), rows @ right, check_finite=False)
+        return np.asarray((right - rows.T @ inner) / alpha)
+
+    def solve(right: Float64Array) -> tuple[Float64Array, Float64Array]:
+        if not len(rows):
+            lone = right / alpha
+            return lone, lone
+        x = once(right)
+        x += once(right - rows.T @ (rows @ x) - alpha * x)
+        return x, x
+
+    return solve
+
+
+def coupled_factor(core: CoupledCore, alpha: float, engine: Engine) -> Callable[[Curvature], Factor]:
     r"""Return what solves (A C + alpha·I) v = r for A = WᵀHW = TᵀT, and gives β = C v.
 
     v = (r − Tᵀ (T C Tᵀ + alpha·I)⁻¹ T C r)/alpha (Woodbury) holds for every r: slopes may be nonzero on
     rows without curvature, outside the range of A.
     """
 
-    def factored(sums: Sequence[NodeSums]) -> Factor:
-        system = CoupledSystem([gram_factor(s.gram)[0] for s in sums], core, engine=engine)
+    def factored(curvature: Curvature) -> Factor:
+        system = CoupledSystem([gram_factor(s.gram)[0] for s in curvature.sums], core, engine=engine)
 
         def solve(right: Float64Array) -> tuple[Float64Array, Float64Array]:
             inner = core.split(core.multiply(right))
@@ -175,13 +217,13 @@ class Bordered:
 
     def __init__(
         self,
-        factored: Callable[[Sequence[NodeSums]], Factor],
+        factored: Callable[[Curvature], Factor],
         curvature: Curvature,
         *,
         intercept: bool,
         reach: float = np.inf,
     ) -> None:
-        self._factor = factored(curvature.sums)
+        self._factor = factored(curvature)
         self._intercept, self._reach = intercept, reach
         if intercept:
             self._border = np.concatenate([s.rhs for s in curvature.sums])
@@ -206,12 +248,13 @@ class Bordered:
 class Newton:
     """Settings of a minimisation.
 
-    ``factored`` factors the sums of one output; ``reach`` bounds an intercept's step; ``tol`` is the relative
-    gap (half the squared Newton decrement over the objective) to stop at, and objectives under ``floor``
-    count as ``floor``.
+    ``factored`` factors the sums of one output, ``engine`` does several at a time; ``reach`` bounds an
+    intercept's step; ``tol`` is the relative gap (half the squared Newton decrement over the objective) to
+    stop at, and objectives under ``floor`` count as ``floor``.
     """
 
-    factored: Callable[[Sequence[NodeSums]], Factor]
+    factored: Callable[[Curvature], Factor]
+    engine: Engine
     alpha: float
     intercept: bool
     reach: float
@@ -280,12 +323,16 @@ class Newton:
         gap = np.zeros(count)
         live = np.arange(count)
         for iteration in range(self.max_iterations + 1):
-            steps, falls = [], np.zeros(len(live))
-            for i, j in enumerate(live):
-                g, g_b = self.gradient(points[j], now.slope[:, i : i + 1], now.slope_offset[i : i + 1])
+
+            def direct(
+                i: int, now: Evaluation = now, points: list[Point] = points, live: Array = live
+            ) -> tuple[Point, float]:
+                g, g_b = self.gradient(points[live[i]], now.slope[:, i : i + 1], now.slope_offset[i : i + 1])
                 step = self.bordered(now.curvature[i]).solve(-g, -g_b)
-                falls[i] = -float(np.vdot(g, step.beta)) - float(g_b @ step.offset)
-                steps.append(step)
+                return step, -float(np.vdot(g, step.beta)) - float(g_b @ step.offset)
+
+            directions = list(self.engine.map(direct, range(len(live))))
+            steps, falls = [d[0] for d in directions], np.array([d[1] for d in directions])
             now.curvature.clear()
             gap[live] = 0.5 * falls / np.maximum(np.abs(values[live]), max(self.floor, np.finfo(float).tiny))
             keep = np.flatnonzero(gap[live] > self.tol)
