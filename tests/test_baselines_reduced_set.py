@@ -66,7 +66,7 @@ def test_the_next_point_is_the_fixed_points():
     near = gram(z, X) * alpha[:, 0]
     np.testing.assert_allclose(values[:, 0], near.sum(axis=1), atol=1e-10)
     np.testing.assert_allclose(heights, values[:, 0] ** 2, atol=1e-10)
-    # Schölkopf et al. 1999, equation 18.
+    # The iteration of Schölkopf et al. 1999.
     np.testing.assert_allclose(following, near @ X / near.sum(axis=1, keepdims=True), atol=1e-10)
 
 

@@ -53,7 +53,9 @@ class AESVMClassifier(BaselineClassifier):
     method shortens the training more than the predictions. It fails to save anything where the kernel is
     so narrow that no row lies near the hull of others.
 
-    Source: Nandan, Khargonekar and Talathi 2014, sections 3 and 4.
+    Source: Nandan, Khargonekar and Talathi 2014. The halving and the farthest-first choice are those of the
+    authors' published code; subsets of nearest rows, and the test that tells rows apart which no others
+    can stand for, are ours.
 
     Examples
     --------

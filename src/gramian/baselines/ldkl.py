@@ -133,8 +133,8 @@ class LDKLClassifier(BaselineClassifier):
         Passes over the rows, and rows of a step.
     step : float
         Length of the first step; it falls linearly to zero. Steps are scaled for each coordinate by the
-        running mean of its squared gradients: with the plain steps of the paper letter (A–M against
-        N–Z) stayed under 0.89 in as many epochs, with these it reaches 0.95.
+        running mean of its squared gradients: with plain steps that shorten, as the paper has them, letter
+        (A–M against N–Z) reached 0.80 to 0.89 in as many epochs, with these 0.95.
     random_state, n_jobs
         As in scikit-learn.
 
@@ -148,7 +148,8 @@ class LDKLClassifier(BaselineClassifier):
     input. It fails, as any descent of a function that is not convex, to a local minimum: try another
     ``random_state``, a ``step`` a third as long, or more epochs.
 
-    Source: Jose, Goyal, Aggrwal and Varma 2013, equations 3 to 10; steps by Kingma and Ba 2015.
+    Source: Jose, Goyal, Aggrwal and Varma 2013; the schedule of s is that of the trainer in ML.NET
+    (``LdSvmTrainer``), the steps are those of Kingma and Ba 2015.
 
     Examples
     --------

@@ -1,6 +1,6 @@
 r"""Reduced sets: a kernel expansion on many support vectors, approximated by one on a few constructed units.
 
-Source: Schölkopf, Mika, Burges, Knirsch, Müller, Rätsch and Smola 1999, section IV; greedy as in STPRtool.
+Source: Schölkopf, Mika, Burges, Knirsch, Müller, Rätsch and Smola 1999; greedy as in STPRtool.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def reduced_set(
     Time O(n² d + units · steps · starts · n d), memory O(n d + units · 2,000). Raises ``InputError`` for
     input that cannot be used. It fails slowly where many classes share few units: look at ``distances``.
 
-    Source: Schölkopf et al. 1999, equations 18 to 21; Franc and Hlaváč 2004 (STPRtool, ``rsrbf``).
+    Source: Schölkopf et al. 1999; Franc and Hlaváč 2004 (STPRtool, ``rsrbf``).
 
     Examples
     --------
