@@ -123,6 +123,65 @@ def test_a_prediction_is_its_leaf_s_formula(labels):
     np.testing.assert_array_equal(model.predict(NEW), model.classes_[chosen])
 
 
+def one_by_one(model, rows):
+    """The decision values without the batch."""
+    out = np.empty((len(rows), model.model_.n_outputs))
+    for leaf, own in zip(model.model_.leaves, members(model, rows), strict=True):
+        out[own] = leaf(rows[own])
+    return out
+
+
+def batched(model):
+    return model.model_._batch is not None
+
+
+class TestBatch:
+    @pytest.mark.parametrize("dtype", ["float32", "float64"])
+    @pytest.mark.parametrize("pseudo", [None, "monomials"])
+    @pytest.mark.parametrize(
+        "kernel",
+        [
+            gm.Gaussian((0.4, 0.6, 0.5)),
+            3.0 * gm.Gaussian(0.5),
+            gm.Matern(0.7, nu=2.5),
+            gm.RationalQuadratic(0.5),
+            gm.Cauchy(0.5),
+        ],
+        ids=repr,
+    )
+    def test_the_batch_is_its_leaves(self, kernel, pseudo, dtype):
+        # Leaves of one class, and of fewer rows than landmarks, among the others.
+        rows = np.vstack([X[:300], X[300:308] + 30.0, X[308:340] - 30.0])
+        names = np.concatenate([THREE[:300], THREE[300:308], np.full(32, "red")])
+        model = classifier(kernel=kernel, gamma=None, pseudo=pseudo, dtype=dtype, n_landmarks=9).fit(
+            rows, names
+        )
+        assert batched(model)
+        assert {0, 8, 9} == {leaf.n_landmarks for leaf in model.leaves_}
+        found = model.decision_function(rows)
+        np.testing.assert_allclose(found, one_by_one(model, rows), atol=1e-8 if dtype == "float64" else 5e-3)
+
+    def test_what_is_not_batched(self):
+        for parameters in ({"pseudo": "triangle-upper"}, {"kernel": "laplacian"}, {"kernel": "exponential"}):
+            model = classifier(**parameters).fit(X, LABELS)
+            assert not batched(model)
+            np.testing.assert_allclose(model.decision_function(NEW), one_by_one(model, NEW)[:, 0], atol=1e-10)
+        wide = classifier(dtype="float32", gamma=1e6, n_leaves=1).fit(X, LABELS)
+        assert not batched(wide)
+        many = classifier(n_landmarks=12, n_pseudo=2, n_leaves=1).fit(X, THREE)
+        assert not batched(many)
+
+    def test_rows_beyond_the_range_of_the_type(self):
+        model = classifier(dtype="float32").fit(X, LABELS)
+        far = NEW.copy()
+        far[7] = 1e30
+        values = model.decision_function(far)
+        assert np.isfinite(values).all()
+        np.testing.assert_allclose(
+            np.delete(values, 7), np.delete(model.decision_function(NEW), 7), atol=1e-3
+        )
+
+
 def test_no_rows_at_all_are_predicted_by_the_engine():
     model = regressor().fit(X, TARGET).model_
     assert model(X[:0]).shape == (0, 1)
@@ -473,9 +532,7 @@ def expected_failures(estimator):
     [
         DCPredClassifier(),
         DCPredClassifier(loss="hinge", pseudo=None, n_landmarks=60, landmarks="kmeans"),
-        DCPredClassifier(loss="logistic", pseudo="triangle-lower", n_leaves=3, class_weight="balanced"),
         DCPredRegressor(),
-        DCPredRegressor(pseudo=None, n_landmarks=60, n_leaves=1),
         DCPredRegressor(dtype="float32", n_leaves=2, pseudo="triangle-upper", alpha=0.1),
     ],
     expected_failed_checks=expected_failures,

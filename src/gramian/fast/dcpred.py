@@ -7,16 +7,18 @@ Source: Hsieh, Si and Dhillon 2014, "Fast prediction for large-scale kernel mach
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import numpy as np
+import scipy.sparse as sp
 
 from gramian._random import children
 from gramian._tiles import row_slices
 from gramian._typing import Float64Array, FloatArray, IntArray, Rows
 from gramian.data.source import RowSource, row_blocks
 from gramian.engine import Engine
+from gramian.fast.batched_leaves import BatchedLeaves, batch_leaves
 from gramian.fast.center_tree import fit_tree
 from gramian.fast.local_models import HingeSolver, LinearFit, Tiles, exact_duals, fit_linear
 from gramian.fast.pseudo_landmarks import MonomialColumns, TriangleColumns, expand, fit_core
@@ -31,7 +33,7 @@ LANDMARKS = ("weighted-kmeans", "kmeans", "uniform", "rpcholesky")
 #: Rounds of k-means in a leaf.
 ROUNDS = 15
 #: Rows whose c̄ is evaluated at a time.
-TILE_ROWS = 4096
+TILE_ROWS = 8192
 #: Bytes of features that the training of one leaf holds; a larger leaf computes them again at each pass.
 FEATURE_BYTES = 1 << 26
 
@@ -108,6 +110,17 @@ class DCPred:
 
     partition: Partition
     leaves: tuple[Leaf, ...]
+    kernel: Kernel
+    n_features: int
+    _batch: BatchedLeaves | None = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        batch = batch_leaves(self.kernel, self.leaves, self.n_features, self.dtype)
+        object.__setattr__(self, "_batch", batch)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # What is derived need not be stored.
+        return DCPred, (self.partition, self.leaves, self.kernel, self.n_features)
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -126,21 +139,28 @@ class DCPred:
         # Two bytes are sorted by radix, in linear time.
         small = labels.astype(np.int16) if len(self.leaves) < np.iinfo(np.int16).max else labels
         order = np.argsort(small, kind="stable")
-        bounds = np.searchsorted(labels[order], np.arange(len(self.leaves) + 1))
+        labels = labels[order]
         out = np.empty((X.shape[0], self.n_outputs), self.dtype)
 
-        def work(task: tuple[Leaf, IntArray]) -> None:
-            leaf, rows = task
-            out[rows] = leaf(X[rows])
+        def work(part: slice) -> None:
+            rows = order[part]
+            out[rows] = self._sorted(X[rows], labels[part])
 
-        engine.run(work, self._tasks(order, bounds))
+        engine.run(work, row_slices(len(order), TILE_ROWS))
         return out
 
-    def _tasks(self, order: IntArray, bounds: IntArray) -> Iterator[tuple[Leaf, IntArray]]:
+    def _sorted(self, X: Rows, labels: IntArray) -> FloatArray:
+        """Return f of rows that are sorted by their leaves."""
+        bounds = np.searchsorted(labels, np.arange(len(self.leaves) + 1))
+        if self._batch is not None and not sp.issparse(X):
+            values = self._batch(np.asarray(X), labels, bounds)
+            if values is not None:
+                return values
+        values = np.empty((len(labels), self.n_outputs), self.dtype)
         for leaf, first, last in zip(self.leaves, bounds[:-1], bounds[1:], strict=True):
-            own = order[first:last]
-            for part in row_slices(len(own), TILE_ROWS):
-                yield leaf, own[part]
+            if last > first:
+                values[first:last] = leaf(X[first:last])
+        return values
 
     def blocks(
         self, source: RowSource, *, engine: Engine, chunk_rows: int
@@ -209,7 +229,7 @@ def train_dcpred(
         return fit_leaf(_Rows(source, own), targets(own), costs, kernel, settings, generator, hinge)
 
     leaves = tuple(engine.map(fit, zip(members, generators, strict=True)))
-    return DCPred(partition, leaves)
+    return DCPred(partition, leaves, kernel, source.shape[1])
 
 
 def _take(source: RowSource, rows: IntArray, count: int, rng: np.random.Generator) -> Rows:
