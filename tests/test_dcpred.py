@@ -17,7 +17,8 @@ import gramian as gm
 from gramian._numerics import design_cutoff
 from gramian.data.source import as_source
 from gramian.engine import Engine
-from gramian.estimators.dcpred import DCPredClassifier, DCPredRegressor, exact_svm
+from gramian.estimators.dcpred import DCPredClassifier, DCPredRegressor
+from gramian.estimators.dcpred_base import exact_svm
 from gramian.exceptions import AccuracyWarning, InputError
 from gramian.fast.center_tree import CenterTree, fit_tree
 from gramian.fast.dcpred import ROUNDS, choose_landmarks

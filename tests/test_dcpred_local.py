@@ -10,7 +10,7 @@ from sklearn.svm import SVC, LinearSVC
 
 import gramian as gm
 from gramian._tiles import row_slices
-from gramian.estimators.dcpred import exact_svm
+from gramian.estimators.dcpred_base import exact_svm
 from gramian.fast.local_models import WIDTHS, Loss, exact_duals, fit_linear
 
 LOSSES = ("ridge", "squared_hinge", "logistic", "hinge")

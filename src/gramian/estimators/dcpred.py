@@ -2,155 +2,21 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterator
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import ClassifierMixin, MultiOutputMixin, RegressorMixin
-from sklearn.svm import SVC
-from sklearn.utils.validation import check_is_fitted
 
-from gramian._random import as_generator
 from gramian._tiles import row_slices
-from gramian._typing import Array, Float64Array, FloatArray, IntArray
-from gramian.data.source import RowSource
-from gramian.estimators.base import KernelEstimator, checked_weights, positive_number, whole_number
+from gramian._typing import Array, Float64Array, IntArray
+from gramian.estimators.base import checked_weights, positive_number
+from gramian.estimators.dcpred_base import LOSSES, DCPredEstimator, one_of
 from gramian.estimators.streaming import PREDICT_ROWS
 from gramian.estimators.targets import ClassTargets, NumberTargets
-from gramian.exceptions import AccuracyWarning, InputError, did_you_mean
-from gramian.fast.center_tree import METHODS
-from gramian.fast.dcpred import LANDMARKS, DCPredSettings, TargetsOf, train_dcpred
-from gramian.fast.pseudo_landmarks import check_pseudo
-from gramian.kernels import Kernel
-
-LOSSES = ("hinge", "squared_hinge", "logistic", "ridge")
-DTYPES = ("auto", "float32", "float64")
-#: ``n_leaves="auto"``: so many training rows a leaf, up to so many leaves.
-ROWS_PER_LEAF, MOST_LEAVES = 500, 64
-#: ``dtype="auto"`` keeps float64 up to this many rows, as the other estimators do.
-FLOAT64_ROWS = 3_000
+from gramian.exceptions import InputError
 
 
-def exact_svm(gram: Float64Array, y: Float64Array, costs: Float64Array) -> Float64Array:
-    """Return α of the hinge loss on a kernel matrix, by libsvm. Time O(n²) to O(n³)."""
-    alpha = np.zeros(len(y))
-    model = SVC(C=1.0, kernel="precomputed").fit(gram, y, sample_weight=costs)
-    alpha[model.support_] = model.dual_coef_[0]
-    return alpha
-
-
-class _DCPred(KernelEstimator):
-    """What both estimators share: settings, training, decisions in chunks."""
-
-    n_leaves: Any
-    n_levels: int
-    partition: str
-    n_landmarks: int
-    landmarks: str
-    n_pseudo: int
-    pseudo: str | None
-    loss: str
-    fit_intercept: bool
-    core_rows: int
-    exact_rows: int
-    dtype: str
-    random_state: Any
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.pairwise = False
-        return tags
-
-    def _fit_rows(self, X: Any, y: Any) -> RowSource:
-        if y is None:
-            raise InputError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
-        if self._precomputed:
-            raise InputError(
-                "kernel='precomputed' has no points, which the leaves are found by. Pass the rows and a "
-                "kernel's name, such as 'rbf'."
-            )
-        return self._rows(X, reset=True)
-
-    def _settings(self, source: RowSource, n_used: int, kernel: Kernel, cost: float) -> DCPredSettings:
-        if isinstance(self.n_leaves, str) and self.n_leaves == "auto":
-            n_leaves = int(np.clip(n_used // ROWS_PER_LEAF, 1, MOST_LEAVES))
-        else:
-            n_leaves = self._n_leaves()
-        check_pseudo(self.pseudo, kernel)
-        small = source.dtype.itemsize == 1 or source.dtype == np.float32
-        dtype = _one_of("dtype", self.dtype, DTYPES)
-        if dtype == "auto":
-            dtype = "float32" if small or source.shape[0] > FLOAT64_ROWS else "float64"
-        return DCPredSettings(
-            n_leaves=n_leaves,
-            n_levels=whole_number("n_levels", self.n_levels, 1),
-            partition=_one_of("partition", self.partition, METHODS),
-            n_landmarks=whole_number("n_landmarks", self.n_landmarks, 1),
-            landmarks=_one_of("landmarks", self.landmarks, LANDMARKS),
-            n_pseudo=whole_number("n_pseudo", self.n_pseudo, 0),
-            pseudo=self.pseudo,
-            loss=self.loss,
-            cost=cost,
-            intercept=bool(self.fit_intercept),
-            core_rows=whole_number("core_rows", self.core_rows, 1),
-            exact_rows=whole_number("exact_rows", self.exact_rows, 2),
-            dtype=np.dtype(dtype),
-        )
-
-    def _n_leaves(self) -> int:
-        if isinstance(self.n_leaves, str):
-            raise InputError(
-                f"n_leaves={self.n_leaves!r} is unknown. Give a whole number of at least 1, or 'auto'."
-            )
-        return whole_number("n_leaves", self.n_leaves, 1)
-
-    def _train(self, source: RowSource, targets: TargetsOf, weights: Array | None, cost: float) -> Self:
-        used = np.arange(source.shape[0]) if weights is None else np.flatnonzero(weights)
-        kernel = self._kernel_of(source)
-        settings = self._settings(source, len(used), kernel, cost)
-        model = train_dcpred(
-            source,
-            used,
-            targets,
-            weights,
-            kernel,
-            settings,
-            rng=as_generator(self.random_state),
-            engine=self._engine(),
-            hinge=exact_svm,
-        )
-        self.model_ = model
-        self.kernel_ = kernel
-        self.leaves_ = tuple(leaf.report for leaf in model.leaves)
-        self.n_leaves_ = len(model.leaves)
-        self.exact_from_sample_ = np.array([leaf.exact_sampled for leaf in self.leaves_])
-        self.nbytes_ = model.nbytes
-        worst = max(leaf.gradient for leaf in self.leaves_)
-        missed = sum(not leaf.converged for leaf in self.leaves_)
-        if missed:
-            warnings.warn(
-                f"{missed} of {len(self.leaves_)} local models missed their tolerance: the gradient is down "
-                f"to {worst:.2g} of its start, where 1e-4 was the target. Scale the features, or lower C.",
-                AccuracyWarning,
-                stacklevel=3,
-            )
-        return self
-
-    def _decision_blocks(self, X: Any) -> tuple[int, Iterator[tuple[slice, FloatArray]]]:
-        check_is_fitted(self, "model_")
-        source = self._rows(X, reset=False)
-        return source.shape[0], self.model_.blocks(source, engine=self._engine(), chunk_rows=PREDICT_ROWS)
-
-    def _decision(self, X: Any) -> FloatArray:
-        n, blocks = self._decision_blocks(X)
-        out = np.empty((n, self.model_.n_outputs))
-        for where, values in blocks:
-            out[where] = values
-        return out
-
-
-class DCPredClassifier(ClassifierMixin, _DCPred):
+class DCPredClassifier(ClassifierMixin, DCPredEstimator):
     r"""DC-Pred++: a tree of k-means, and in each leaf a kernel machine on few landmarks.
 
     A row goes to its leaf; there f(x) = c̄(x)ᵀβ + b, with c̄(x) the kernel values of ``n_landmarks`` points u_j
@@ -177,7 +43,7 @@ class DCPredClassifier(ClassifierMixin, _DCPred):
         Landmarks of a leaf; a leaf with no more rows takes them all.
     landmarks : {"weighted-kmeans", "kmeans", "uniform", "rpcholesky"}, default="weighted-kmeans"
         "weighted-kmeans" fits the exact model of the leaf first, and weighs each row with its α².
-    n_pseudo : int, default=32
+    n_pseudo : int, default=64
         Pseudo-landmarks of a leaf; for "monomials" at most m(m + 1)/2 of m landmarks.
     pseudo : {"monomials", "triangle-upper", "triangle-lower", None}, default="monomials"
         "monomials": products c_i c_j of two kernel values, for any kernel. "triangle-…": the kernel value at
@@ -191,7 +57,7 @@ class DCPredClassifier(ClassifierMixin, _DCPred):
         ``exact_from_sample_`` says so. Time grows with the cube, memory with the square.
     class_weight : None, "balanced" or dict from class to weight, default=None
     dtype : {"auto", "float32", "float64"}, default="auto"
-        Type of the stored model and of the decision values; "auto" is float64 for at most 3,000 training rows
+        Type of the stored model; "auto" is float64 for at most 3,000 training rows
         that are not float32 (or bytes) themselves, else float32.
     random_state, n_jobs
         As in scikit-learn; ``n_jobs=None`` uses all cores.
@@ -224,7 +90,7 @@ class DCPredClassifier(ClassifierMixin, _DCPred):
     >>> y = np.where(np.sin(8 * X[:, 0]) * np.cos(8 * X[:, 1]) > 0, "plus", "minus")
     >>> m = DCPredClassifier(C=10, gamma=10.0, n_landmarks=8, random_state=0).fit(X, y)
     >>> bool(m.score(X, y) > 0.97), m.n_leaves_, m.model_.leaves[0].beta.shape
-    (True, 4, (40, 1))
+    (True, 4, (44, 1))
     """
 
     def __init__(
@@ -242,7 +108,7 @@ class DCPredClassifier(ClassifierMixin, _DCPred):
         partition: str = "kmeans",
         n_landmarks: int = 16,
         landmarks: str = "weighted-kmeans",
-        n_pseudo: int = 32,
+        n_pseudo: int = 64,
         pseudo: str | None = "monomials",
         fit_intercept: bool = True,
         core_rows: int = 1000,
@@ -278,7 +144,7 @@ class DCPredClassifier(ClassifierMixin, _DCPred):
         """Fit to rows X (n, d) and class labels y (n,); rows of weight 0 are as if not there."""
         with self._all_or_nothing():
             cost = positive_number("C", self.C)
-            _one_of("loss", self.loss, LOSSES)
+            one_of("loss", self.loss, LOSSES)
             source = self._fit_rows(X, y)
             targets = ClassTargets(y, source.shape[0])
             self.classes_ = targets.classes
@@ -294,7 +160,7 @@ class DCPredClassifier(ClassifierMixin, _DCPred):
 
             return self._train(source, columns, weights, cost)
 
-    def decision_function(self, X: Any) -> FloatArray:
+    def decision_function(self, X: Any) -> Float64Array:
         """Return the value per class, shape (n, classes), or (n,) for two classes.
 
         In a leaf where a class is missing its value is −1, and +1 where it is the only one.
@@ -314,7 +180,7 @@ class DCPredClassifier(ClassifierMixin, _DCPred):
         return out
 
 
-class DCPredRegressor(MultiOutputMixin, RegressorMixin, _DCPred):
+class DCPredRegressor(MultiOutputMixin, RegressorMixin, DCPredEstimator):
     r"""DC-Pred++ for regression: Σ_i w_i (y_i − f(x_i) − b)² + alpha ‖f‖² in each leaf of a tree of k-means.
 
     Parameters, attributes and cost as for :class:`DCPredClassifier`, with ``alpha`` for C = 1/(2 alpha): the
@@ -354,7 +220,7 @@ class DCPredRegressor(MultiOutputMixin, RegressorMixin, _DCPred):
         partition: str = "kmeans",
         n_landmarks: int = 16,
         landmarks: str = "weighted-kmeans",
-        n_pseudo: int = 32,
+        n_pseudo: int = 64,
         pseudo: str | None = "monomials",
         fit_intercept: bool = True,
         core_rows: int = 1000,
@@ -388,7 +254,7 @@ class DCPredRegressor(MultiOutputMixin, RegressorMixin, _DCPred):
         """Fit to rows X (n, d) and targets y (n,) or (n, outputs); rows of weight 0 are as if not there."""
         with self._all_or_nothing():
             alpha = positive_number("alpha", self.alpha)
-            _one_of("loss", self.loss, ("ridge",))
+            one_of("loss", self.loss, ("ridge",))
             source = self._fit_rows(X, y)
             n = source.shape[0]
             targets = NumberTargets(y, n)
@@ -398,15 +264,7 @@ class DCPredRegressor(MultiOutputMixin, RegressorMixin, _DCPred):
                 source, lambda rows: values[rows], checked_weights(sample_weight, n), 0.5 / alpha
             )
 
-    def predict(self, X: Any) -> FloatArray:
+    def predict(self, X: Any) -> Float64Array:
         """Return f(x) per row, shape (n,) or (n, outputs)."""
         out = self._decision(X)
         return out.ravel() if self._flat else out
-
-
-def _one_of(name: str, value: Any, choices: tuple[str, ...]) -> str:
-    if not isinstance(value, str) or value not in choices:
-        raise InputError(
-            f"{name}={value!r} is unknown. Choose one of {', '.join(choices)}." + did_you_mean(value, choices)
-        )
-    return value
