@@ -32,8 +32,8 @@ from gramian.routing import Partition
 LANDMARKS = ("weighted-kmeans", "kmeans", "uniform", "rpcholesky")
 #: Rounds of k-means in a leaf.
 ROUNDS = 15
-#: Rows whose c̄ is evaluated at a time.
-TILE_ROWS = 8192
+#: Rows predicted at a time, of several leaves; and rows whose features are computed at a time in training.
+TILE_ROWS, FIT_ROWS = 8192, 2048
 #: Bytes of features that the training of one leaf holds; a larger leaf computes them again at each pass.
 FEATURE_BYTES = 1 << 26
 
@@ -217,7 +217,7 @@ def train_dcpred(
         sample, settings.n_leaves, n_levels=settings.n_levels, method=settings.partition, rng=rng
     )
     labels = np.empty(len(rows), np.intp)
-    for part in row_slices(len(rows), 16 * TILE_ROWS):
+    for part in row_slices(len(rows), 8 * TILE_ROWS):
         labels[part] = partition.route(source.take(rows[part]), engine)
     order = np.argsort(labels, kind="stable")
     members = np.split(rows[order], np.searchsorted(labels[order], np.arange(1, partition.n_blocks)))
@@ -308,7 +308,7 @@ def _linear(
     """Train on Φ = C̄ L, held where it is small."""
 
     def computed() -> Iterator[tuple[slice, Float64Array]]:
-        for part in row_slices(len(rows), TILE_ROWS):
+        for part in row_slices(len(rows), FIT_ROWS):
             yield part, columns(rows.take(part)).astype(np.float64, copy=False) @ factor
 
     tiles: Tiles = computed
