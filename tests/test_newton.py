@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 import scipy.optimize
 import scipy.sparse as sp
+from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import SVC, SVR
 
@@ -159,7 +162,14 @@ def training(X, budget=10**9, threads=2):
     plan = make_plan(builder, work, dtype=np.float64, n_threads=threads, memory_budget=budget)
     kernel = gm.Gaussian(lengthscale=0.25)
     return NewtonTraining(
-        as_source(X), kernel, None, plan, rng=np.random.default_rng(0), engine=Engine(threads)
+        as_source(X),
+        kernel,
+        None,
+        plan,
+        n_outputs=4,
+        anchored=True,
+        rng=np.random.default_rng(0),
+        engine=Engine(threads),
     )
 
 
@@ -242,3 +252,29 @@ def test_logistic_loss_of_two_classes_is_softmax_of_half(data):
     y = np.ones_like(f)
     pair = Softmax().terms(np.hstack([y, -y]), np.hstack([f / 2, -f / 2])).value
     np.testing.assert_allclose(Logistic().terms(y, f).value, pair)
+
+
+def peak_of(model, X, y):
+    tracemalloc.start()
+    try:
+        model.fit(X, y)
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    "model",
+    [KernelSVC(max_iter=2), KernelSVC(loss="hinge", tol=0.3), KernelLogisticRegression(max_iter=4)],
+    ids=["squared", "hinge", "softmax"],
+)
+@pytest.mark.filterwarnings("ignore::gramian.AccuracyWarning")
+def test_the_peak_stays_within_budget(model):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((20_000, 10), dtype=np.float32)
+    y = np.digitize(np.sin(X[:, 0]) + X[:, 1], [-1.0, 0.0, 1.0])
+    sizes = gm.MultiResolution(root_rank=150, rank=40, n_blocks=30)
+    model = clone(model).set_params(
+        gamma=0.05, approximation=sizes, memory_budget="20MB", random_state=0, n_jobs=2, tile_dtype="float32"
+    )
+    assert peak_of(model, X, y) <= model.plan_.memory_budget

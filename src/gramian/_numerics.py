@@ -269,3 +269,12 @@ def design_cutoff(dtype: Any) -> float:
     the signal is left where σ > 100 u σ_1. float32: 6e-6; float64: 1e-14.
     """
     return 100.0 * unit_roundoff(dtype)
+
+
+def least_smoothing(dtype: Any) -> float:
+    """Return the least width ρ of a proximal loss, relative to the size of decision values f.
+
+    Its duals are f/ρ: rounding u·f of the values must leave them four digits, and float64 gains nothing by
+    less than 1e-5. float32: 6e-4; float64: 1e-5.
+    """
+    return max(1e-5, 1e4 * unit_roundoff(dtype))

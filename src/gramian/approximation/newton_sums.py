@@ -17,7 +17,8 @@ from gramian.data.source import RowSource, row_blocks
 from gramian.engine import Engine
 from gramian.solvers.arrowhead import NodeSums
 from gramian.solvers.losses import Loss, Proximal
-from gramian.solvers.newton import STEPS, Curvature, Evaluation, Point
+from gramian.solvers.newton import STEPS, Evaluation
+from gramian.solvers.newton_system import Curvature, Point
 
 Result = TypeVar("Result")
 #: Work on a unit, given its path features.

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gramian._numerics import gram_factor, unit_roundoff
+from gramian._numerics import gram_factor, least_smoothing, unit_roundoff
 from gramian._typing import Array, Float64Array
 from gramian.approximation.features import FeatureMap
+from gramian.approximation.grouping import UNIT_ROWS
 from gramian.approximation.newton_sums import LossPasses, Targets, Tiles
 from gramian.approximation.plan import Plan
 from gramian.approximation.predictor import Predictor, fold
@@ -21,12 +22,15 @@ from gramian.exceptions import AccuracyWarning
 from gramian.kernels.base import Kernel
 from gramian.solvers.core import CoupledCore
 from gramian.solvers.coupled import CoupledSystem
-from gramian.solvers.losses import Loss, Softmax
-from gramian.solvers.newton import Minimum, Newton, Point, coupled_factor, nested_factor
+from gramian.solvers.losses import Loss, Proximal, Softmax
+from gramian.solvers.newton import Minimum, Newton
+from gramian.solvers.newton_system import Point, coupled_factor, nested_factor
 from gramian.solvers.quasi_newton import minimise_coupled
 
-#: Relative gap under which rounding of tiles, in units of their u, hides any further decrease.
-ROUNDINGS = 4.0
+#: Relative decrease, and duality gap, that rounding of the tiles hides, in units of their u.
+ROUNDINGS, GAP_ROUNDINGS = 4.0, 100.0
+#: Arrays of all coefficients that are held at once, and of the decision values of a unit.
+POINTS, UNIT_TERMS = 12, 16
 #: Pairs of steps and gradients that a quasi-Newton method keeps, where the budget holds them.
 MEMORY, LEAST_MEMORY = 20, 3
 
@@ -49,7 +53,8 @@ class NewtonTraining:
 
     Working memory: the plan's, and beside it what its budget leaves over: first the rows' features (which
     saves their evaluation in every pass but the first), then the Gram matrices of as many outputs at a time
-    as fit. Independent of n where features do not fit.
+    as fit. Independent of n where features do not fit, but for a few numbers a row (``anchored``: one for
+    each output, of proximal losses).
     """
 
     def __init__(
@@ -59,6 +64,8 @@ class NewtonTraining:
         weights: Array | None,
         plan: Plan,
         *,
+        n_outputs: int,
+        anchored: bool,
         rng: np.random.Generator,
         engine: Engine,
         progress: Progress | None = None,
@@ -77,7 +84,8 @@ class NewtonTraining:
         )
         self._source = source
         # Half of what is left for the features, so that the other half holds Gram matrices.
-        spare = max(0, plan.memory_budget - plan.peak_bytes)
+        taken = _beside(self.features, source.shape[0], n_outputs, anchored, engine.n_threads)
+        spare = max(0, plan.memory_budget - plan.peak_bytes - taken)
         self._tiles = Tiles(self.features, source, plan.chunk_rows, engine, spare // 2)
         self._spare = spare - self._tiles.kept_bytes
         self.seconds = {"bases": time.perf_counter() - started}
@@ -152,15 +160,17 @@ class NewtonTraining:
             factored = nested_factor(self.features.forest, alpha, engine)
         else:
             factored = coupled_factor(self._core, alpha, engine)
+        roundings = GAP_ROUNDINGS if isinstance(settings.loss, Proximal) else ROUNDINGS
         return Newton(
             factored,
             engine,
             alpha,
             settings.intercept,
             4.0 * settings.scale,
-            max(settings.tol, ROUNDINGS * unit_roundoff(self.plan.dtype)),
+            max(settings.tol, roundings * unit_roundoff(self.plan.dtype)),
             settings.max_iterations,
             settings.floor,
+            least_smoothing(self.plan.dtype),
         )
 
     def _first(
@@ -189,6 +199,13 @@ class NewtonTraining:
         # Of the systems that threads solve at a time each takes a copy and its factor.
         left = self._spare - 2 * self._engine.n_threads * held
         return 1 + max(0, int(left // (held + flight)))
+
+
+def _beside(features: FeatureMap, n_rows: int, k: int, anchored: bool, threads: int) -> int:
+    """Return bytes beside a plan's: points, steps and slopes; terms of units; numbers of rows."""
+    points = POINTS * 8 * features.rank * k
+    units = threads * UNIT_TERMS * 8 * UNIT_ROWS * k
+    return points + units + n_rows * (8 + 8 * k * anchored)
 
 
 def _reached(found: Minimum, target: float, limit: int) -> bool:

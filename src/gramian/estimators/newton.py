@@ -18,8 +18,9 @@ from gramian.data.source import RowSource
 from gramian.estimators.base import checked_weights, positive_number, whole_number
 from gramian.estimators.streaming import StreamingRidge
 from gramian.estimators.targets import ClassTargets
-from gramian.solvers.losses import Loss
-from gramian.solvers.newton import Minimum, Point
+from gramian.solvers.losses import Loss, Proximal
+from gramian.solvers.newton import Minimum
+from gramian.solvers.newton_system import Point
 from gramian.solvers.solution import Solution, Status
 
 #: An objective under this part of its size at f = 0 counts as that much: without a penalty on the
@@ -78,7 +79,15 @@ class StreamingNewton(StreamingRidge):
         plan, kernel, engine, rng = self._planned(source, targets.shape[1], self.random_state)
         with tqdm(unit="rows", desc="passes", disable=not self.verbose, leave=False) as bar:
             training = NewtonTraining(
-                source, kernel, weights, plan, rng=rng, engine=engine, progress=bar.update
+                source,
+                kernel,
+                weights,
+                plan,
+                n_outputs=targets.shape[1],
+                anchored=isinstance(settings.loss, Proximal),
+                rng=rng,
+                engine=engine,
+                progress=bar.update,
             )
             at = None
             if start is not None:

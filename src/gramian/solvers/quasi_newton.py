@@ -16,7 +16,8 @@ import numpy as np
 
 from gramian._typing import Array, Float64Array
 from gramian.solvers.losses import Loss
-from gramian.solvers.newton import STEPS, SUFFICIENT, Bordered, Minimum, Newton, Objective, Point
+from gramian.solvers.newton import STEPS, SUFFICIENT, Minimum, Newton, Objective
+from gramian.solvers.newton_system import Bordered, Point
 
 #: Iterations from one bound to the next.
 REFRESH = 10

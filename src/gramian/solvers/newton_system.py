@@ -1,0 +1,187 @@
+"""The systems of Newton steps: nested bases, a coupled core, few rows; with an intercept as their border."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.linalg as la
+
+from gramian._numerics import cholesky_lower, gram_factor, unit_roundoff
+from gramian._typing import Array, Float64Array
+from gramian.engine import Engine
+from gramian.solvers.arrowhead import ArrowheadFactor, Forest, NodeSums
+from gramian.solvers.core import CoupledCore
+from gramian.solvers.coupled import CoupledSystem
+from gramian.solvers.threads import blas_for
+
+#: Solves the system of some sums: from right-hand sides (R, p) to β and v.
+Factor = Callable[[Float64Array], tuple[Float64Array, Float64Array]]
+
+
+@dataclass(frozen=True)
+class Point:
+    """Coefficients of some outputs: β (R, p), v with β = C v (β itself without a core), b (p,)."""
+
+    beta: Float64Array
+    dual: Float64Array
+    offset: Float64Array
+
+    @classmethod
+    def zeros(cls, rank: int, outputs: int) -> Point:
+        """Return f = 0."""
+        beta = np.zeros((rank, outputs))
+        return cls(beta, beta, np.zeros(outputs))
+
+    @classmethod
+    def joined(cls, points: Sequence[Point]) -> Point:
+        """Return the outputs of several points side by side."""
+        beta = np.concatenate([p.beta for p in points], axis=1)
+        same = all(p.dual is p.beta for p in points)
+        dual = beta if same else np.concatenate([p.dual for p in points], axis=1)
+        return cls(beta, dual, np.concatenate([p.offset for p in points]))
+
+    def columns(self, which: Array) -> Point:
+        """Return some of the outputs."""
+        beta = self.beta[:, which]
+        dual = beta if self.dual is self.beta else self.dual[:, which]
+        return Point(beta, dual, self.offset[which])
+
+    def plus(self, step: Point, length: Float64Array | float = 1.0) -> Point:
+        """Return the point a step (of one length for each output) further."""
+        beta = self.beta + length * step.beta
+        shared = self.dual is self.beta and step.dual is step.beta
+        dual = beta if shared else self.dual + length * step.dual
+        return Point(beta, dual, self.offset + length * step.offset)
+
+    def times(self, factor: float) -> Point:
+        """Return the point with everything multiplied by a number."""
+        beta = factor * self.beta
+        dual = beta if self.dual is self.beta else factor * self.dual
+        return Point(beta, dual, factor * self.offset)
+
+    def inner(self, other: Point) -> Float64Array:
+        """Return ⟨f, g⟩ of the functions, intercepts apart, for each output."""
+        return np.asarray(np.einsum("ij,ij->j", self.dual, other.beta))
+
+
+@dataclass(frozen=True)
+class Curvature:
+    """FᵀHF by nodes; each node's ``rhs`` is its part of FᵀH1, and ``mass`` is 1ᵀH1.
+
+    ``rows``, where it is given, is H^(1/2)F of the rows with curvature, so few that FᵀHF was not formed; the
+    node of which they are has then only its ``rhs``.
+    """
+
+    sums: Sequence[NodeSums]
+    mass: float
+    rows: Float64Array | None = None
+
+    def times(self, factor: float) -> Curvature:
+        """Return the curvature of rows with H multiplied by a factor."""
+        sums = [NodeSums(factor * s.gram, factor * s.cross, factor * s.rhs) for s in self.sums]
+        rows = None if self.rows is None else np.sqrt(factor) * self.rows
+        return Curvature(sums, factor * self.mass, rows)
+
+
+def nested_factor(forest: Forest, alpha: float, engine: Engine) -> Callable[[Curvature], Factor]:
+    """Return what factors FᵀHF + alpha·I by elimination."""
+
+    def factored(curvature: Curvature) -> Factor:
+        if curvature.rows is not None:
+            return _factor_of_rows(curvature.rows, alpha)
+        factor = ArrowheadFactor(forest, curvature.sums, alpha, engine)
+        cuts = np.cumsum(forest.ranks)[:-1]
+
+        def solve(right: Float64Array) -> tuple[Float64Array, Float64Array]:
+            beta = np.concatenate(factor.solve(np.split(right, cuts)))
+            return beta, beta
+
+        return solve
+
+    return factored
+
+
+def _factor_of_rows(rows: Float64Array, alpha: float) -> Factor:
+    """Return what solves (SᵀS + alpha·I) x = r by (S Sᵀ + alpha·I)⁻¹, for S of fewer rows than columns.
+
+    x = (r − Sᵀ (S Sᵀ + alpha·I)⁻¹ S r)/alpha, with one step of refinement for the digits that the difference
+    loses.
+    """
+    with blas_for(len(rows)):
+        small = rows @ rows.T
+        small.flat[:: len(small) + 1] += alpha
+        lower, _ = cholesky_lower(small, "the system S Sᵀ + alpha·I")
+
+    def once(right: Float64Array) -> Float64Array:
+        inner = la.cho_solve((lower, True), rows @ right, check_finite=False)
+        return np.asarray((right - rows.T @ inner) / alpha)
+
+    def solve(right: Float64Array) -> tuple[Float64Array, Float64Array]:
+        if not len(rows):
+            lone = right / alpha
+            return lone, lone
+        x = once(right)
+        x += once(right - rows.T @ (rows @ x) - alpha * x)
+        return x, x
+
+    return solve
+
+
+def coupled_factor(core: CoupledCore, alpha: float, engine: Engine) -> Callable[[Curvature], Factor]:
+    r"""Return what solves (A C + alpha·I) v = r for A = WᵀHW = TᵀT, and gives β = C v.
+
+    v = (r − Tᵀ (T C Tᵀ + alpha·I)⁻¹ T C r)/alpha (Woodbury) holds for every r: slopes may be nonzero on
+    rows without curvature, outside the range of A.
+    """
+
+    def factored(curvature: Curvature) -> Factor:
+        system = CoupledSystem([gram_factor(s.gram)[0] for s in curvature.sums], core, engine=engine)
+
+        def solve(right: Float64Array) -> tuple[Float64Array, Float64Array]:
+            inner = core.split(core.multiply(right))
+            b = np.concatenate([t @ part for t, part in zip(system.factors, inner, strict=True)])
+            dual = (right - system.expand(system.solve(b, alpha).value)) / alpha
+            return core.multiply(dual), dual
+
+        return solve
+
+    return factored
+
+
+class Bordered:
+    """The Newton system with an intercept: [A + alpha·I, s; sᵀ, m] for s = FᵀH1, m = 1ᵀH1.
+
+    The intercept's step is cut at ``reach``, as it is where rows of curvature are missing and m − sᵀ(A +
+    alpha·I)⁻¹s vanishes; the other coefficients then follow from the cut step, so that the objective's
+    quadratic model still falls.
+    """
+
+    def __init__(
+        self,
+        factored: Callable[[Curvature], Factor],
+        curvature: Curvature,
+        *,
+        intercept: bool,
+        reach: float = np.inf,
+    ) -> None:
+        self._factor = factored(curvature)
+        self._intercept, self._reach = intercept, reach
+        if intercept:
+            self._border = np.concatenate([s.rhs for s in curvature.sums])
+            self._beta, self._dual = self._factor(self._border)
+            left = curvature.mass - float(np.vdot(self._border, self._beta))
+            self._left = max(left, unit_roundoff(np.float64) * curvature.mass, np.finfo(np.float64).tiny)
+
+    def solve(self, right: Float64Array, right_offset: Float64Array) -> Point:
+        """Return the step for right-hand sides (R, p) and (p,)."""
+        beta, dual = self._factor(right)
+        if not self._intercept:
+            return Point(beta, dual, np.zeros(right.shape[1]))
+        with np.errstate(over="ignore"):
+            offset = (right_offset - (self._border.T @ beta)[0]) / self._left
+        offset = np.clip(offset, -self._reach, self._reach)
+        shared = dual is beta
+        beta = beta - self._beta * offset
+        return Point(beta, beta if shared else dual - self._dual * offset, offset)
