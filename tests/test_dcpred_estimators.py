@@ -128,7 +128,21 @@ BAD = [
 ]
 
 
+def negative(A, B):
+    return -np.exp(-((A[:, None] - B) ** 2).sum(axis=2))
+
+
 class TestBadInput:
+    def test_a_kernel_that_is_not_semi_definite(self):
+        with pytest.raises(InputError, match=r"not positive semi-definite.*Take landmarks='kmeans'"):
+            classifier(kernel=negative, gamma=None).fit(X, LABELS)
+
+    @pytest.mark.filterwarnings("ignore:Solver terminated early:sklearn.exceptions.ConvergenceWarning")
+    def test_a_cost_that_the_data_cannot_meet_ends(self, monkeypatch):
+        monkeypatch.setattr("gramian.estimators.dcpred_base.LEAST_SVM_STEPS", 1000)
+        model = classifier(loss="hinge", C=1e6, n_leaves=3).fit(X[:90], np.tile(LABELS[:2], 45))
+        assert np.isfinite(model.decision_function(X)).all()
+
     @pytest.mark.parametrize(
         ("parameters", "text"), BAD, ids=[next(iter(p)) + str(i) for i, (p, _) in enumerate(BAD)]
     )

@@ -25,14 +25,21 @@ LOSSES = ("hinge", "squared_hinge", "logistic", "ridge")
 DTYPES = ("auto", "float32", "float64")
 #: ``n_leaves="auto"``: so many training rows a leaf, up to so many leaves.
 ROWS_PER_LEAF, MOST_LEAVES = 500, 64
+#: Steps of the exact SVM of a leaf, at most; or 100 a row. Without a limit some take minutes.
+LEAST_SVM_STEPS = 100_000
 #: ``dtype="auto"`` keeps float64 up to this many rows, as the other estimators do.
 FLOAT64_ROWS = 3_000
 
 
 def exact_svm(gram: Float64Array, y: Float64Array, costs: Float64Array) -> Float64Array:
-    """Return α of the hinge loss on a kernel matrix, by libsvm. Time O(n²) to O(n³)."""
+    """Return α of the hinge loss on a kernel matrix, by libsvm. Time O(n²) to O(n³).
+
+    A cost that the data cannot meet ends at the limit of steps, with scikit-learn's ConvergenceWarning: what
+    there is of α weighs the landmarks.
+    """
     alpha = np.zeros(len(y))
-    model = SVC(C=1.0, kernel="precomputed").fit(gram, y, sample_weight=costs)
+    most = max(LEAST_SVM_STEPS, 100 * len(y))
+    model = SVC(C=1.0, kernel="precomputed", max_iter=most).fit(gram, y, sample_weight=costs)
     alpha[model.support_] = model.dual_coef_[0]
     return alpha
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import numpy as np
+import scipy.linalg as la
 import scipy.sparse as sp
 
 from gramian._random import children
@@ -18,6 +19,7 @@ from gramian._tiles import row_slices
 from gramian._typing import Float64Array, FloatArray, IntArray, Rows
 from gramian.data.source import RowSource, row_blocks
 from gramian.engine import Engine
+from gramian.exceptions import InputError
 from gramian.fast.batched_leaves import BatchedLeaves, batch_leaves
 from gramian.fast.center_tree import fit_tree
 from gramian.fast.local_models import HingeSolver, LinearFit, Tiles, exact_duals, fit_linear
@@ -348,7 +350,13 @@ def choose_landmarks(
     weights = np.ones(len(where))
     if y.shape[1]:
         gram: Float64Array = kernel(looked, dtype=np.float64, n_jobs=1).astype(np.float64, copy=False)
-        alpha = exact_duals(gram, y, costs, settings.loss, hinge)
+        try:
+            alpha = exact_duals(gram, y, costs, settings.loss, hinge)
+        except la.LinAlgError:
+            raise InputError(
+                "The kernel matrix of a leaf is not positive semi-definite, so that the exact model which "
+                "weighs landmarks does not exist. Take landmarks='kmeans', or another kernel."
+            ) from None
         found = np.square(alpha).sum(axis=1) * (settings.cost / costs)
         if found.any():
             weights = found / found.max()
