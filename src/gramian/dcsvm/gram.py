@@ -1,0 +1,57 @@
+"""The kernel between the rows of one problem: sums over columns by tiles, and small dense squares."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gramian._tiles import row_slices
+from gramian._typing import Float64Array, IntArray, Rows
+from gramian.engine import Engine
+from gramian.kernels.base import CHUNK_ROWS, Kernel
+
+#: Columns of K that are evaluated together: their tile stays in a core's cache.
+COLUMNS = 512
+
+
+class Gram:
+    """K of fixed rows, of which only tiles are ever held.
+
+    rows : (n, d), dense or CSR; dtype : type of the tiles; sums are float64.
+    """
+
+    def __init__(self, rows: Rows, kernel: Kernel, dtype: Any, engine: Engine) -> None:
+        self.rows, self.kernel, self.dtype, self.engine = rows, kernel, np.dtype(dtype), engine
+        #: Kernel values that were computed.
+        self.entries = 0
+
+    def __len__(self) -> int:
+        return int(self.rows.shape[0])
+
+    def part(self, index: IntArray | slice) -> Gram:
+        """Return the kernel between some of the rows, which an index copies."""
+        return Gram(self.rows[index], self.kernel, self.dtype, self.engine)
+
+    def add(self, out: Float64Array, columns: Rows, weights: Float64Array) -> None:
+        """Add k(rows, columns) @ weights to ``out``. Time O(n m d), memory one tile a thread."""
+        evaluators = [
+            (self.kernel.against(columns[part], self.dtype), weights[part])
+            for part in row_slices(columns.shape[0], COLUMNS)
+        ]
+
+        def fill(where: slice) -> None:
+            block, total = self.rows[where], out[where]
+            for evaluate, weight in evaluators:
+                total += evaluate(block) @ weight
+
+        if evaluators:
+            self.engine.run(fill, row_slices(len(self), CHUNK_ROWS))
+        self.entries += len(self) * int(columns.shape[0])
+
+    def square(self, index: IntArray | slice) -> Float64Array:
+        """Return K among some rows in float64, symmetric. Memory O(m²)."""
+        points = self.rows[index]
+        block = self.kernel(points, dtype=np.float64, n_jobs=self.engine.n_jobs)
+        self.entries += block.size
+        return np.asarray(0.5 * (block + block.T), np.float64)

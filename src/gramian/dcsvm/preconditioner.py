@@ -1,0 +1,131 @@
+"""K ≈ G Gᵀ + D: the smooth part of a kernel by landmarks, what it leaves exactly within blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+
+import numpy as np
+import scipy.linalg as la
+
+from gramian._numerics import rank_cutoff, unit_roundoff, whiten
+from gramian._tiles import row_slices
+from gramian._typing import Array, Float64Array, IntArray, Rows
+from gramian.engine import Engine
+from gramian.kernels.base import Kernel
+
+#: Rows of a block and landmarks at most; one landmark for so many rows at most.
+BLOCK, LANDMARKS, ROWS_PER_LANDMARK = 1024, 512, 4
+#: Share of the mean of its diagonal that is added to D: what blocks leave out beside them is larger.
+SHIFT = 1e-2
+#: A face that differs from the last in this share of its coordinates is solved with the last one's factors.
+REUSE = 0.02
+#: Least that is added to D, in units of u·max k(x, x): rounding of G Gᵀ.
+JITTER = 1e4
+
+Solve = Callable[[Float64Array], Float64Array]
+
+
+class TwoLevel:
+    """P = G Gᵀ + blockdiag(K − G Gᵀ) + shift, positive definite, and its inverse on a face.
+
+    Divide and conquer as a preconditioner: with points ordered by clusters the blocks hold what is local,
+    and the landmarks what couples the clusters, so that conjugate gradients take some ten steps where they
+    take hundreds without. Blocks are consecutive points.
+
+    ``bytes_at_most`` bounds blocks and landmarks. Time O(m · (block² + landmarks²)) a face.
+
+    Source: the arrowhead of multi-resolution approximations (Snelson and Ghahramani 2007), inverted by the
+    Woodbury identity.
+    """
+
+    def __init__(
+        self, points: Rows, kernel: Kernel, bytes_at_most: int, rng: np.random.Generator, engine: Engine
+    ) -> None:
+        m = int(points.shape[0])
+        self._points, self._kernel, self._engine = points, kernel, engine
+        # A row holds its share of a factor, and G and D⁻¹G: numbers in float64.
+        held = max(32, bytes_at_most // (8 * max(1, m)) // 2)
+        block = int(np.clip(held, 32, BLOCK))
+        rank = int(np.clip(held // 2, 16, min(LANDMARKS, max(1, m // ROWS_PER_LANDMARK))))
+        self._slices = list(row_slices(m, block))
+        chosen = np.sort(rng.choice(m, min(rank, m), replace=False))
+        landmarks = points[chosen]
+        gram = np.asarray(kernel(landmarks, dtype=np.float64, n_jobs=engine.n_jobs))
+        white = whiten(0.5 * (gram + gram.T), len(chosen), rank_cutoff(np.float64))
+        features = kernel(points, landmarks, dtype=np.float64, n_jobs=engine.n_jobs)
+        self._features: Float64Array = np.asarray(features @ white.vectors, np.float64)
+        self.diagonal = np.asarray(kernel.diagonal(points), np.float64)
+        self._latest: tuple[Array, Solve] | None = None
+        #: Kernel values that were computed.
+        self.entries = len(chosen) * (m + len(chosen))
+
+    def on(self, free: Array, diagonal: Float64Array | None = None) -> Solve:
+        """Return v ↦ (P restricted to the free coordinates)⁻¹ v; of P + ``diagonal`` where that is given."""
+        if diagonal is None and self._latest is not None:
+            before, solve = self._latest
+            if np.count_nonzero(before ^ free) <= REUSE * np.count_nonzero(free):
+                return self._patched(before, solve, free)
+        solve = self._solve_on(free, diagonal)
+        if diagonal is None:
+            self._latest = free.copy(), solve
+        return solve
+
+    def _patched(self, before: Array, solve: Solve, free: Array) -> Solve:
+        """Return the inverse of a face that is nearly this one, cut to it: still positive definite."""
+        added = free & ~before
+        unit = np.where(self.diagonal > 0, self.diagonal, 1.0)[added]
+
+        def patched(v: Float64Array) -> Float64Array:
+            full = np.zeros(len(free))
+            full[free] = v
+            out = np.zeros(len(free))
+            out[before] = solve(full[before])
+            out[added] = full[added] / unit
+            return out[free]
+
+        return patched
+
+    def _solve_on(self, free: Array, diagonal: Float64Array | None) -> Solve:
+        parts = [np.flatnonzero(free[part]) + part.start for part in self._slices]
+        parts = [part for part in parts if part.size]
+        edges = np.cumsum([0, *(part.size for part in parts)])
+        places = [slice(int(a), int(b)) for a, b in pairwise(edges)]
+        features = self._features[free]
+        found = list(
+            self._engine.map(
+                lambda part: self._factor(part, 0.0 if diagonal is None else diagonal[part]), parts
+            )
+        )
+        factors = [factor for factor, _ in found]
+        inner = np.concatenate([block for _, block in found])
+        self.entries += sum(part.size**2 for part in parts)
+        core = features.T @ inner
+        core.flat[:: len(core) + 1] += 1.0
+        outer = la.cho_factor(core, lower=True, check_finite=False)
+
+        def solve(v: Float64Array) -> Float64Array:
+            x = np.empty_like(v)
+            for factor, place in zip(factors, places):
+                x[place] = la.cho_solve(factor, v[place], check_finite=False)
+            return np.asarray(x - inner @ la.cho_solve(outer, features.T @ x, check_finite=False))
+
+        return solve
+
+    def _factor(
+        self, part: IntArray, diagonal: Float64Array | float
+    ) -> tuple[tuple[Float64Array, bool], Float64Array]:
+        """Return the Cholesky factor of D on these points, and D⁻¹ G."""
+        own = self._features[part]
+        block = np.asarray(self._kernel(self._points[part], dtype=np.float64, n_jobs=1)) - own @ own.T
+        floor = JITTER * unit_roundoff(np.float64) * max(float(self.diagonal[part].max()), 1e-300)
+        shift = max(SHIFT * float(block.diagonal().mean()), floor)
+        while True:
+            shifted = block.copy()
+            shifted.flat[:: len(block) + 1] += shift + diagonal
+            try:
+                factor = la.cho_factor(shifted, lower=True, check_finite=False)
+            except la.LinAlgError:
+                shift *= 10.0  # a kernel that is not positive semi-definite
+                continue
+            return factor, la.cho_solve(factor, own, check_finite=False)

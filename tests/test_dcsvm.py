@@ -1,0 +1,257 @@
+"""The exact SVM by divide and conquer: its parts against dense oracles, the whole against libsvm."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from scipy.optimize import LinearConstraint, minimize
+
+import gramian as gm
+from gramian.dcsvm.decomposition import DENSE_ROWS, Dual, refine
+from gramian.dcsvm.faces import solve_faces
+from gramian.dcsvm.gram import Gram
+from gramian.dcsvm.interior import interior_point
+from gramian.dcsvm.levels import climb, cluster_rows
+from gramian.dcsvm.preconditioner import TwoLevel
+from gramian.dcsvm.subproblem import BoxSolution, _Dense, into_box, solve_box
+from gramian.dcsvm.tiles import SIDE, SymmetricTiles
+from gramian.engine import Engine
+
+
+def rings(n, seed=0, noise=0.1):
+    """Two classes by the distance from the centre, some rows on the wrong side."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1, 1, (n, 3))
+    y = np.where(np.sin(4 * X[:, 0]) + X[:, 1] ** 2 > 0.3 + noise * rng.standard_normal(n), 1.0, -1.0)
+    return X, y
+
+
+def violation(gram, linear, lower, upper, u, equality):
+    """m(α) − M(α), from the dense gradient."""
+    gradient = gram @ u + linear
+    down, up = gradient[u > lower].max(initial=-np.inf), gradient[u < upper].min(initial=np.inf)
+    return max(down - up, 0.0) if equality else max(down, -up, 0.0)
+
+
+def box(y, most):
+    return np.minimum(0.0, y * most), np.maximum(0.0, y * most)
+
+
+class TestBox:
+    @pytest.mark.parametrize("equality", [True, False])
+    @pytest.mark.parametrize("kernel", [gm.Gaussian(0.2), gm.Gaussian(2.0), gm.Linear()])
+    @pytest.mark.parametrize("penalty", [0.5, 200.0])
+    def test_conditions_hold(self, kernel, penalty, equality):
+        X, y = rings(300)
+        gram = kernel(X)
+        lower, upper = box(y, np.full(300, penalty))
+        found = solve_box(gram, -y, lower, upper, np.zeros(300), equality=equality, tol=1e-6)
+        assert isinstance(found, BoxSolution)
+        assert violation(gram, -y, lower, upper, found.u, equality) < 1e-4 * max(1.0, penalty / 100)
+        assert (found.u >= lower).all()
+        assert (found.u <= upper).all()
+        if equality:
+            assert abs(found.u.sum()) < 1e-9 * penalty
+
+    @pytest.mark.parametrize("equality", [True, False])
+    def test_scipy_finds_the_same_least(self, equality):
+        rng = np.random.default_rng(1)
+        basis = rng.standard_normal((12, 12))
+        gram, linear = basis @ basis.T, 3 * rng.standard_normal(12)
+        lower, upper = -rng.random(12), rng.random(12)
+        start = into_box(rng.standard_normal(12), lower, upper, 0.1)
+        found = solve_box(gram, linear, lower, upper, start, equality=equality, tol=1e-9)
+        oracle = minimize(
+            lambda u: 0.5 * u @ gram @ u + linear @ u,
+            start,
+            jac=lambda u: gram @ u + linear,
+            bounds=np.column_stack([lower, upper]),
+            constraints=[LinearConstraint(np.ones((1, 12)), 0.1, 0.1)] if equality else [],
+            method="SLSQP",
+            options={"ftol": 1e-14, "maxiter": 500},
+        )
+        np.testing.assert_allclose(found.u, oracle.x, atol=1e-6)
+
+    def test_interior_point_alone_comes_as_near_as_it_says(self):
+        X, y = rings(120)
+        gram = gm.Gaussian(0.8)(X)
+        lower, upper = box(y, np.full(120, 10.0))
+        point = interior_point(_Dense(gram), -y + gram @ lower, upper - lower, -lower.sum(), 1e-6)
+        exact = solve_box(gram, -y, lower, upper, np.zeros(120), equality=True, tol=1e-9)
+        np.testing.assert_allclose(gram @ (point.x + lower), gram @ exact.u, atol=1e-4)
+        assert point.offset == pytest.approx(exact.offset, abs=1e-4)
+
+    def test_fixed_coordinates_stay(self):
+        gram = np.eye(4) + 0.5
+        lower, upper = np.array([0.0, 1.0, 0.0, 0.0]), np.array([1.0, 1.0, 0.0, 1.0])
+        found = solve_box(gram, -2 * np.ones(4), lower, upper, lower.copy(), equality=False, tol=1e-9)
+        np.testing.assert_allclose(found.u, [0.75, 1.0, 0.0, 0.75])
+
+    def test_repeated_rows_make_a_singular_matrix(self):
+        X, y = rings(60)
+        X, y = np.vstack([X, X, X]), np.tile(y, 3)
+        gram = gm.Gaussian(1.0)(X)
+        lower, upper = box(y, np.full(180, 5.0))
+        found = solve_box(gram, -y, lower, upper, np.zeros(180), equality=True, tol=1e-5)
+        assert violation(gram, -y, lower, upper, found.u, True) < 1e-4
+
+    def test_into_box_keeps_the_sum(self):
+        rng = np.random.default_rng(0)
+        x, lower, upper = 3 * rng.standard_normal(50), -np.ones(50), np.ones(50)
+        inside = into_box(x, lower, upper, 1.5)
+        assert inside.sum() == pytest.approx(1.5)
+        assert (np.abs(inside) <= 1).all()
+        np.testing.assert_array_equal(into_box(x, lower, upper, None), np.clip(x, lower, upper))
+
+
+class TestLargeSets:
+    @pytest.mark.parametrize("cache", [0, 40_000_000])
+    def test_tiles_multiply_like_the_matrix(self, cache):
+        X, _ = rings(SIDE + 70)
+        tiles = SymmetricTiles(X, gm.Gaussian(0.5), cache, Engine(2))
+        v = np.random.default_rng(0).standard_normal(len(X))
+        expected = gm.Gaussian(0.5)(X) @ v
+        for _ in range(2):
+            np.testing.assert_allclose(tiles.matvec(v), expected, atol=1e-8 if cache else 2e-3)
+        assert tiles.dtype == (np.float64 if cache else np.float32)
+        computed = SIDE**2 + 70 * SIDE + 70**2
+        assert tiles.entries == (computed if cache else 2 * computed)
+
+    def test_preconditioner_inverts_a_positive_matrix_near_the_kernel(self):
+        X, _ = rings(400)
+        X = X[np.argsort(X[:, 0])]
+        kernel = gm.Gaussian(0.4)
+        level = TwoLevel(X, kernel, 10**6, np.random.default_rng(0), Engine(1))
+        free = np.random.default_rng(1).random(400) < 0.8
+        solve = level.on(free)
+        inverse = np.column_stack([solve(row) for row in np.eye(int(free.sum()))])
+        np.testing.assert_allclose(inverse, inverse.T, atol=1e-6 * np.abs(inverse).max())
+        gram = kernel(X[free]) + 1e-3 * np.eye(int(free.sum()))
+        spread = np.linalg.eigvals(inverse @ gram).real
+        assert spread.min() > 0
+        assert spread.max() / spread.min() < 0.1 * np.linalg.cond(gram)
+        nearly = free.copy()
+        nearly[np.flatnonzero(free)[:2]] = False
+        nearly[np.flatnonzero(~free)[:1]] = True
+        patched = level.on(nearly)
+        inverse = np.column_stack([patched(row) for row in np.eye(int(nearly.sum()))])
+        assert np.linalg.eigvalsh(0.5 * (inverse + inverse.T)).min() > 0
+
+    @pytest.mark.parametrize("equality", [True, False])
+    @pytest.mark.parametrize(("lengthscale", "penalty"), [(0.2, 5.0), (1.5, 500.0)])
+    def test_faces_find_what_the_dense_solver_finds(self, lengthscale, penalty, equality):
+        X, y = rings(700)
+        X, y = X[(order := np.argsort(X[:, 0]))], y[order]
+        kernel = gm.Gaussian(lengthscale)
+        gram = kernel(X)
+        lower, upper = box(y, np.full(700, penalty))
+        engine = Engine(1)
+        tiles = SymmetricTiles(X, kernel, 10**8, engine)
+        level = TwoLevel(X, kernel, 10**8, np.random.default_rng(0), engine)
+        u = np.zeros(700)
+        for goal in (1e-1, 1e-2, 1e-3):
+            gradient = gram @ u - y
+            held = ((u <= lower) | (u >= upper)) & (goal < 0.1)
+            u = solve_faces(tiles, level, gradient, lower, upper, u, held, equality=equality, goal=goal)
+        assert violation(gram, -y, lower, upper, u, equality) < 1e-2
+        exact = solve_box(gram, -y, lower, upper, np.zeros(700), equality=equality, tol=1e-8)
+        np.testing.assert_allclose(gram @ u, gram @ exact.u, atol=2e-2)
+
+
+def solved(X, y, most, kernel, *, equality=True, tol=1e-3, start=None, max_iter=200, memory=10**8):
+    gram = Gram(X, kernel, np.float64, Engine(2))
+    dual = Dual.at_zero(y, most, equality)
+    if start is not None:
+        dual.u[:] = start
+        gram.add(dual.gradient, X, start)
+    effort = refine(gram, dual, tol=tol, max_iter=max_iter, memory_bytes=memory, rng=np.random.default_rng(0))
+    return dual, effort
+
+
+class TestRefinement:
+    @pytest.mark.parametrize("equality", [True, False])
+    def test_gradient_and_conditions_from_zero(self, equality):
+        X, y = rings(DENSE_ROWS + 300)
+        most = np.random.default_rng(2).uniform(1, 20, len(y))
+        kernel = gm.Gaussian(0.3)
+        dual, effort = solved(X, y, most, kernel, equality=equality, tol=1e-4)
+        gram = kernel(X)
+        np.testing.assert_allclose(dual.gradient, gram @ dual.u - y, atol=1e-8)
+        assert violation(gram, -y, *box(y, most), dual.u, equality) <= 1.001e-4
+        assert effort.violation <= 1e-4
+        assert effort.iterations > 0
+        assert effort.entries > 0
+
+    def test_a_good_start_takes_less(self):
+        X, y = rings(900)
+        kernel, most = gm.Gaussian(0.3), np.full(900, 10.0)
+        cold, cold_effort = solved(X, y, most, kernel)
+        warm, effort = solved(X, y, most, kernel, start=cold.u)
+        assert effort.iterations == 0
+        assert cold_effort.iterations > 0
+        np.testing.assert_array_equal(warm.u, cold.u)
+
+    def test_max_iter_ends_it(self):
+        X, y = rings(DENSE_ROWS + 300)
+        dual, effort = solved(X, y, np.full(len(y), 10.0), gm.Gaussian(0.3), max_iter=1, tol=1e-6)
+        assert effort.iterations == 1
+        assert effort.violation > 1e-6
+        assert abs(dual.u.sum()) < 1e-8
+
+
+class TestLevels:
+    def test_edges_cut_rows_into_nested_clusters(self):
+        X, _ = rings(2000)
+        found = cluster_rows(X, gm.Gaussian(1.0), 60, 4, np.random.default_rng(0), Engine(1))
+        index = found.order[::2]
+        levels = found.edges(index, 30)
+        assert [edges[-1] for edges in levels] == [1000] * len(levels)
+        assert len(levels) > 2
+        assert levels[-1].tolist() == [0, 1000]
+        for fine, coarse in pairwise(levels):
+            assert set(coarse) <= set(fine)
+        assert found.edges(index, 30, 0)[-1].size == found.partition.n_blocks + 1
+        assert len(found.edges(index, 10**6)) == 1
+
+    @pytest.mark.parametrize("equality", [True, False])
+    def test_levels_reach_what_one_level_reaches(self, equality):
+        X, y = rings(1500)
+        kernel, most = gm.Gaussian(0.3), np.full(1500, 10.0)
+        found = cluster_rows(X, kernel, 150, 3, np.random.default_rng(0), Engine(1))
+        X, y = X[found.order], y[found.order]
+        options = {
+            "equality": equality,
+            "tol": 1e-5,
+            "max_iter": 200,
+            "memory_bytes": 10**8,
+        }
+        gram = Gram(X, kernel, np.float64, Engine(2))
+        answers = [
+            climb(gram, y, most, levels, rng=np.random.default_rng(0), **options)
+            for levels in (found.edges(found.order, 150), [np.array([0, 1500])])
+        ]
+        dense = kernel(X)
+        values = [dense @ answer.u + answer.offsets[0] for answer in answers]
+        np.testing.assert_allclose(values[0], values[1], atol=1e-4)
+        assert all(answer.effort.violation <= 1e-5 for answer in answers)
+
+    def test_one_class_in_a_cluster_has_a_constant_model(self):
+        X, y = rings(200)
+        X, y = X[(order := np.argsort(y))], y[order]
+        cut = int((y < 0).sum())
+        gram = Gram(X, gm.Gaussian(0.5), np.float64, Engine(1))
+        answer = climb(
+            gram,
+            y,
+            np.ones(200),
+            [np.array([0, cut, 200, 200])],
+            equality=True,
+            tol=1e-3,
+            max_iter=10,
+            memory_bytes=10**8,
+            rng=np.random.default_rng(0),
+        )
+        assert answer.offsets.tolist() == [-1.0, 1.0, 0.0]
+        assert not answer.u.any()
