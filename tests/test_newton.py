@@ -174,17 +174,17 @@ def training(X, budget=10**9, threads=2):
 
 
 @pytest.mark.parametrize("loss", [SquaredHinge(), Hinge(), Softmax()], ids=repr)
-def test_kept_features_and_groups_of_classes_change_nothing(data, loss, monkeypatch):
+def test_kept_features_and_groups_of_classes_change_nothing(data, loss):
     X, score, _ = data
     signs = np.where(np.digitize(score, [0.3, 0.9, 1.2])[:, None] == np.arange(4), 1.0, -1.0)
     settings = Settings(loss, 0.5, True, 1e-7, 200)
     rich = training(X)
     assert rich._tiles.kept_bytes > 0
-    assert rich._group_size() >= 4
+    assert rich._group == 4
     found = rich.minimise(signs, None, settings)
     poor = training(X, threads=1)
     poor._tiles.room = 0
-    monkeypatch.setattr(poor, "_group_size", lambda: 3)
+    poor._group = 3
     again = poor.minimise(signs, None, settings)
     np.testing.assert_allclose(found.point.offset, again.point.offset, atol=2e-3)
     np.testing.assert_allclose(
@@ -254,6 +254,13 @@ def test_logistic_loss_of_two_classes_is_softmax_of_half(data):
     np.testing.assert_allclose(Logistic().terms(y, f).value, pair)
 
 
+def test_a_small_budget_trains_few_classes_at_a_time_on_few_threads(data):
+    poor = training(data[0], budget=training(data[0]).plan.peak_bytes + 300_000, threads=8)
+    assert poor._tiles.kept_bytes == 0
+    assert poor._group < 4
+    assert training(data[0], threads=8)._engine.n_threads == 8
+
+
 def peak_of(model, X, y):
     tracemalloc.start()
     try:
@@ -278,3 +285,28 @@ def test_the_peak_stays_within_budget(model):
         gamma=0.05, approximation=sizes, memory_budget="20MB", random_state=0, n_jobs=2, tile_dtype="float32"
     )
     assert peak_of(model, X, y) <= model.plan_.memory_budget
+
+
+@pytest.mark.parametrize("approximation", ["exact", "nystrom"])
+def test_a_stored_kernel_matrix_gives_what_its_kernel_gives(data, approximation):
+    X, score, _ = data
+    kernel, y = gm.Gaussian(lengthscale=0.25), score > 0.6
+    given = {"approximation": approximation, "random_state": 0, "tol": 1e-9}
+    plain = KernelSVC(C, gamma=GAMMA, **given).fit(X[:200], y[:200])
+    stored = KernelSVC(C, kernel="precomputed", **given).fit(kernel(X[:200]), y[:200])
+    expected = plain.decision_function(X[200:])
+    found = stored.decision_function(kernel(X[200:], X[:200]))
+    if approximation == "exact":
+        np.testing.assert_allclose(found, expected, atol=1e-5)
+    assert ((found > 0) == (expected > 0)).mean() > 0.9
+
+
+def test_a_memmap_is_read_like_its_array(tmp_path, data):
+    X, score, _ = data
+    on_disk = np.memmap(tmp_path / "x.bin", np.float64, "w+", shape=X.shape)
+    on_disk[:] = X
+    y = np.digitize(score, [0.3, 0.9])
+    sizes = APPROXIMATIONS["two levels"]
+    for model in (KernelSVC(**common(sizes)), KernelLogisticRegression(**common(sizes))):
+        expected = model.fit(X, y).decision_function(X)
+        np.testing.assert_array_equal(model.fit(on_disk, y).decision_function(on_disk), expected)

@@ -13,7 +13,7 @@ from gramian._typing import Array, Float64Array
 from gramian.approximation.features import FeatureMap
 from gramian.approximation.grouping import UNIT_ROWS
 from gramian.approximation.newton_sums import LossPasses, Targets, Tiles
-from gramian.approximation.plan import Plan
+from gramian.approximation.plan import NOMINAL_THREADS, Plan
 from gramian.approximation.predictor import Predictor, fold
 from gramian.approximation.sums import Progress, accumulate
 from gramian.data.source import RowSource
@@ -84,10 +84,15 @@ class NewtonTraining:
         )
         self._source = source
         # Half of what is left for the features, so that the other half holds Gram matrices.
-        taken = _beside(self.features, source.shape[0], n_outputs, anchored, engine.n_threads)
+        taken = _beside(self.features, source.shape[0], n_outputs, anchored)
         spare = max(0, plan.memory_budget - plan.peak_bytes - taken)
         self._tiles = Tiles(self.features, source, plan.chunk_rows, engine, spare // 2)
         self._spare = spare - self._tiles.kept_bytes
+        self._group = min(n_outputs, self._group_size(NOMINAL_THREADS))
+        threads = engine.n_threads
+        while threads > NOMINAL_THREADS and self._group_size(threads) < self._group:
+            threads -= 1
+        self._engine = self._tiles.engine = Engine(threads)
         self.seconds = {"bases": time.perf_counter() - started}
         self._core = self._definite_core()
         self.reached = True  #: whether the last minimisation met its tolerance
@@ -124,7 +129,7 @@ class NewtonTraining:
                 start = Point.zeros(self.features.rank, k)
                 if settings.loss.even_start and k > 1:
                     start = self._first(passes, settings, newton, start, outputs)
-            size = self._group_size()
+            size = self._group
             parts = [
                 newton.minimise(
                     passes, start.columns(outputs[i : i + size]), outputs[i : i + size], settings.loss
@@ -191,20 +196,24 @@ class NewtonTraining:
         memory = int(np.clip(self._spare // max(pair, 1), LEAST_MEMORY, MEMORY))
         return minimise_coupled(newton, passes, start, outputs, settings.loss, Softmax.bound, memory=memory)
 
-    def _group_size(self) -> int:
-        """Return how many outputs' Gram matrices the budget holds at once; at least one."""
+    def _group_size(self, threads: int) -> int:
+        """Return how many outputs' Gram matrices the budget holds at once; at least one.
+
+        Asked for two threads, so that the result does not depend on their number; of more, as many are used
+        as then fit.
+        """
         forest, item = self.features.forest, np.dtype(self.plan.dtype).itemsize
         held = sum(8 * r * (r + forest.path_rank(b)) for b, r in enumerate(forest.ranks))
-        flight = (2 * self._engine.n_threads + 1) * item * max(self.features.path_ranks) ** 2
+        flight = (2 * threads + 1) * item * max(self.features.path_ranks) ** 2
         # Of the systems that threads solve at a time each takes a copy and its factor.
-        left = self._spare - 2 * self._engine.n_threads * held
-        return 1 + max(0, int(left // (held + flight)))
+        left = self._spare - 2 * threads * held
+        return 1 + max(0, int(left // max(1, held + flight)))
 
 
-def _beside(features: FeatureMap, n_rows: int, k: int, anchored: bool, threads: int) -> int:
+def _beside(features: FeatureMap, n_rows: int, k: int, anchored: bool) -> int:
     """Return bytes beside a plan's: points, steps and slopes; terms of units; numbers of rows."""
     points = POINTS * 8 * features.rank * k
-    units = threads * UNIT_TERMS * 8 * UNIT_ROWS * k
+    units = NOMINAL_THREADS * UNIT_TERMS * 8 * UNIT_ROWS * k
     return points + units + n_rows * (8 + 8 * k * anchored)
 
 

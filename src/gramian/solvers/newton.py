@@ -31,8 +31,8 @@ SHORTENINGS = 3
 SHRINK, MAX_ANCHORS = 0.3, 40
 #: Anchors after which a duality gap that has not fallen by a third is left as it is.
 PATIENCE = 3
-#: Their inner tolerance over the one of the duality gap.
-INNER = 1e-6
+#: Their inner tolerance: at most, and over the square of the last duality gap; over the target gap, at least.
+STAGE_TOLERANCE, INNER = 1e-2, 1e-6
 
 
 @dataclass(frozen=True)
@@ -127,10 +127,12 @@ class Newton:
         values, gap, live, passes = np.zeros(count), np.full(count, np.inf), np.arange(count), 0
         least = self.least_rho * loss.rho
         # The duals are the decision values over ρ: they need digits that the gap does not.
-        inner = replace(self, tol=INNER * self.tol)
+        least_tol = INNER * self.tol
         best, since = np.inf, 0
         for _ in range(MAX_ANCHORS):
             here = Point.joined([points[j] for j in live])
+            # While the gap is wide, a minimum that is only near leaves the next anchors as good.
+            inner = replace(self, tol=min(STAGE_TOLERANCE, max(least_tol, STAGE_TOLERANCE * best * best)))
             found = inner._stage(objective, here, outputs[live], loss)
             losses, gaps = objective.anchor(found.point, outputs[live], loss)
             passes += found.iterations + 1
