@@ -26,7 +26,7 @@ WITHIN_TOL = {
     for kind in ("dense", "sparse")
 }
 NO_INTERCEPT = {
-    "check_class_weight_classifiers": "without an intercept a class of no weight leaves f at 0 far from the other"
+    "check_class_weight_classifiers": "without an intercept f stays near 0 far from the class of weight"
 }
 
 

@@ -20,6 +20,8 @@ FACE_SHARE = 0.3
 SYSTEM_SHARE = 1e-3
 #: Sets that change no less than this share of what they changed two faces ago do not settle.
 SETTLING = 0.7
+#: Fewer changes than this share of the coordinates are let be: a caller comes back for them.
+FEW_CHANGES = 0.01
 
 
 def solve_faces(
@@ -146,7 +148,7 @@ class _Face:
             at_lower, at_upper = new_lower, new_upper
             if not changes[-1]:
                 return True
-            if len(changes) > 2 and changes[-1] > SETTLING * changes[-3]:
+            if len(changes) > 2 and changes[-1] > max(SETTLING * changes[-3], FEW_CHANGES * len(free)):
                 return False
         return True
 
