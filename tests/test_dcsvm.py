@@ -13,11 +13,12 @@ from gramian.dcsvm.decomposition import DENSE_ROWS, Dual, refine
 from gramian.dcsvm.faces import solve_faces
 from gramian.dcsvm.gram import Gram
 from gramian.dcsvm.interior import interior_point
-from gramian.dcsvm.levels import climb, cluster_rows
+from gramian.dcsvm.levels import Hierarchy, climb, cluster_rows
 from gramian.dcsvm.preconditioner import TwoLevel
 from gramian.dcsvm.subproblem import BoxSolution, _Dense, into_box, solve_box
 from gramian.dcsvm.tiles import SIDE, SymmetricTiles
 from gramian.engine import Engine
+from gramian.partition import CenterPartition
 
 
 def rings(n, seed=0, noise=0.1):
@@ -214,6 +215,12 @@ class TestLevels:
             assert set(coarse) <= set(fine)
         assert found.edges(index, 30, 0)[-1].size == found.partition.n_blocks + 1
         assert len(found.edges(index, 10**6)) == 1
+        assert found.edges(index, 30, 0)[-1].size == found.partition.n_blocks + 1
+
+    def test_large_clusters_are_cut_evenly(self):
+        whole = Hierarchy(CenterPartition(np.zeros((1, 2))), np.zeros(100, np.intp), np.arange(100))
+        assert [level.tolist() for level in whole.edges(np.arange(100), 20)] == [[0, 33, 66, 100], [0, 100]]
+        assert [level.tolist() for level in whole.edges(np.arange(100), 50)] == [[0, 100]]
 
     @pytest.mark.parametrize("equality", [True, False])
     def test_levels_reach_what_one_level_reaches(self, equality):

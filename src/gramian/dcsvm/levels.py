@@ -22,8 +22,11 @@ from gramian.partition import Partition, fit_partition
 LEVEL_TOL = 0.1
 #: A first level whose clusters have fewer rows than this share of a leaf's is left out.
 LEAST_LEAF = 0.25
-#: Rows of which the square of kernel values is handed to a leaf solver at most.
-MOST_LEAF = 4096
+#: A cluster of the finest level with more rows than so many leaves is cut evenly first: libsvm's time grows
+#: faster than the rows, and what the cut costs in accuracy the next level repairs.
+LARGE_LEAF = 2
+#: Squares of kernel values that a leaf solver holds: its own, ours, and one on the way.
+LEAF_COPIES = 3
 #: Share of ``tol`` to which a leaf solver goes, so that its answer passes in our gradient.
 LEAF_SHARE = 0.5
 
@@ -59,7 +62,21 @@ class Hierarchy:
             last = n_merged is not None and number == len(levels) - 1
             if last or (count > 1 and len(index) / count >= LEAST_LEAF * leaf_rows):
                 found.append(np.searchsorted(level[leaf], np.arange(count + 1)))
-        return found if n_merged is not None else [*found, np.array([0, len(index)])]
+        if n_merged is None:
+            found.append(np.array([0, len(index)]))
+        cut = _evenly(found[0], LARGE_LEAF * leaf_rows)
+        if len(cut) == len(found[0]):
+            return found
+        return [cut, *(found[1:] if len(found) > 1 else found)]
+
+
+def _evenly(edges: IntArray, most: int) -> IntArray:
+    """Return edges between which there are at most ``most`` rows."""
+    cuts = [
+        np.linspace(a, b, max(1, -(-int(b - a) // most)), endpoint=False).astype(np.intp)
+        for a, b in pairwise(edges)
+    ]
+    return np.concatenate([*cuts, edges[-1:]])
 
 
 def cluster_rows(
@@ -173,7 +190,7 @@ class _Level(_Options):
         if not len(gram) or (self.equality and _sign(y)):
             return dual, Effort()  # one class: nothing can move
         leaves = 0
-        if self.leaf_solver is not None and len(gram) <= MOST_LEAF:
+        if self.leaf_solver is not None and LEAF_COPIES * 8 * len(gram) ** 2 <= self.memory_bytes:
             start = y * self.leaf_solver(gram.square(slice(None)), y, most, LEAF_SHARE * self.tol)
             leaves = 1
         dual.u[:] = np.clip(start, dual.lower, dual.upper)
