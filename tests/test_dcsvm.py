@@ -120,6 +120,18 @@ class TestLargeSets:
         computed = SIDE**2 + 70 * SIDE + 70**2
         assert tiles.entries == (computed if cache else 2 * computed)
 
+    def test_tiles_of_a_local_kernel_are_kept_sparse(self):
+        X = np.sort(np.random.default_rng(0).random((2 * SIDE, 1)), axis=0)
+        kernel = gm.Gaussian(0.002)
+        # Room for one dense tile in float32, which all of these take together when sparse.
+        tiles = SymmetricTiles(X, kernel, 4 * SIDE**2, Engine(2))
+        v = np.random.default_rng(1).standard_normal(2 * SIDE)
+        first, second = tiles.matvec(v), tiles.matvec(v)
+        np.testing.assert_array_equal(first, second)
+        np.testing.assert_allclose(first, kernel(X) @ v, atol=1e-3)
+        assert tiles.dtype == np.float32
+        assert tiles.entries == 3 * SIDE**2
+
     def test_preconditioner_inverts_a_positive_matrix_near_the_kernel(self):
         X, _ = rings(400)
         X = X[np.argsort(X[:, 0])]
