@@ -20,7 +20,10 @@ from gramian.engine import Engine
 from gramian.estimators.logistic import KernelLogisticRegression
 from gramian.estimators.svm import KernelSVC
 from gramian.estimators.svr import KernelSVR
+from gramian.solvers.active_rows import ActiveRows
+from gramian.solvers.arrowhead import Forest, NodeSums
 from gramian.solvers.losses import Hinge, Logistic, Softmax, SquaredEpsilonInsensitive, SquaredHinge
+from gramian.solvers.newton_system import Curvature, nested_factor
 from gramian.solvers.platt import platt_sigmoid
 
 GAMMA, C = 8.0, 3.0
@@ -310,3 +313,29 @@ def test_a_memmap_is_read_like_its_array(tmp_path, data):
     for model in (KernelSVC(**common(sizes)), KernelLogisticRegression(**common(sizes))):
         expected = model.fit(X, y).decision_function(X)
         np.testing.assert_array_equal(model.fit(on_disk, y).decision_function(on_disk), expected)
+
+
+def test_few_rows_stand_for_their_sums():
+    forest = Forest.from_levels([[3], [2, 1, 2]], [[0, 0, 0]])
+    rng = np.random.default_rng(0)
+    nodes = np.array([[0] * 7, [1, 3, 1, 2, 3, 2, 1]])
+    path, offsets = rng.normal(size=(7, 5)), [0, 3, 5, 6, 8]
+    S = np.zeros((7, 8))
+    for i, leaf in enumerate(nodes[1]):
+        rank = forest.ranks[leaf]
+        S[i, :3], S[i, offsets[leaf] : offsets[leaf] + rank] = path[i, :3], path[i, 3 : 3 + rank]
+    root = rng.random(7)
+    rows = ActiveRows(forest, path, nodes, root)
+    np.testing.assert_allclose(rows.gram(), S @ S.T)
+    np.testing.assert_allclose(rows.times(np.eye(8)), S)
+    np.testing.assert_allclose(rows.transposed(np.eye(7)), S.T)
+    sums = [NodeSums.zeros(forest, node, 1) for node in range(4)]
+    rows.add_to(sums)
+    right = rng.normal(size=(8, 2))
+    expected = np.linalg.solve(S.T @ S + 0.3 * np.eye(8), right)
+    for curvature in (Curvature(sums, 1.0), Curvature([], 1.0, rows)):
+        np.testing.assert_allclose(curvature.border[:, 0], S.T @ root)
+        solved, _ = nested_factor(forest, 0.3, Engine(1))(curvature)(right)
+        np.testing.assert_allclose(solved, expected)
+        twice, _ = nested_factor(forest, 0.3, Engine(1))(curvature.times(2.0))(right)
+        np.testing.assert_allclose(twice, np.linalg.solve(2 * S.T @ S + 0.3 * np.eye(8), right))

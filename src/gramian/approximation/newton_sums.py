@@ -9,12 +9,13 @@ from typing import Protocol, TypeVar
 
 import numpy as np
 
-from gramian._typing import Array, Float64Array, FloatArray, Rows
+from gramian._typing import Array, Float64Array, FloatArray, IntArray, Rows
 from gramian.approximation.features import FeatureMap
 from gramian.approximation.grouping import Unit, units_by_leaf
 from gramian.approximation.sums import Progress
 from gramian.data.source import RowSource, row_blocks
 from gramian.engine import Engine
+from gramian.solvers.active_rows import ActiveRows
 from gramian.solvers.arrowhead import NodeSums
 from gramian.solvers.losses import Loss, Proximal
 from gramian.solvers.newton import STEPS, Evaluation
@@ -95,23 +96,20 @@ class _UnitTerms:
     slopes: list[tuple[int, FloatArray]]
     slope_offset: Float64Array
     grams: list[tuple[int, int, FloatArray, FloatArray, FloatArray]]  # output, node, D, E, WᵀH1
-    rows: list[tuple[int, FloatArray, FloatArray]]  # output, H^(1/2)F of active rows, their H^(1/2)
     masses: Float64Array
+    rows: list[tuple[int, FloatArray, IntArray, FloatArray]]  # output, H^(1/2)F, nodes, H^(1/2)
+    counts: IntArray  # rows with curvature, by output
 
 
 class _OutputSums:
-    """The sums of one output; of a lone basis the rows themselves, as long as they are few."""
+    """The sums of one output, or the rows themselves as long as they are few."""
 
-    def __init__(self, features: FeatureMap) -> None:
-        forest = features.forest
-        # A Gram matrix is made when it is needed: of the classes of which all rows are far, never.
-        self._lone = few_rows(features)
-        self._make = lambda: [NodeSums.zeros(forest, b, 1) for b in range(len(forest.ranks))]
-        self._sums = None if self._lone else self._make()
-        self._rank = forest.total_rank
-        self._ones = np.zeros((self._rank, 1))
-        self._rows: list[FloatArray] = []
-        self._count = 0
+    def __init__(self, features: FeatureMap, few: int) -> None:
+        self._forest, self._few = features.forest, few
+        self._levels = len(features.leaf_levels)
+        self._sums: list[NodeSums] | None = None
+        self._rows: list[tuple[FloatArray, IntArray, FloatArray]] = []
+        self.count = 0
         self.mass = 0.0
 
     def add(self, node: int, gram: FloatArray, cross: FloatArray, ones: FloatArray) -> None:
@@ -120,40 +118,52 @@ class _OutputSums:
         total.cross += cross
         total.rhs[:, 0] += ones
 
-    def add_rows(self, rows: FloatArray, root: FloatArray) -> None:
-        self._rows.append(rows)
-        self._ones[:, 0] += rows.T @ root
-        self._count += len(rows)
-        if self._count > self._lone:
+    def add_rows(self, path: FloatArray, nodes: IntArray, root: FloatArray) -> None:
+        self._rows.append((path, nodes, root))
+        if sum(len(r[2]) for r in self._rows) > self._few:
             self._flush()
 
     def _formed(self) -> list[NodeSums]:
         if self._sums is None:
-            self._sums = self._make()
+            nodes = range(len(self._forest.ranks))
+            self._sums = [NodeSums.zeros(self._forest, b, 1) for b in nodes]
         return self._sums
 
+    def _active(self) -> ActiveRows:
+        width = self._rows[0][0].shape[1] if self._rows else 0
+        path = np.concatenate([np.zeros((0, width)), *(r[0] for r in self._rows)])
+        nodes = np.concatenate([np.zeros((self._levels, 0), np.intp), *(r[1] for r in self._rows)], axis=1)
+        root = np.concatenate([np.zeros(0), *(r[2] for r in self._rows)])
+        return ActiveRows(self._forest, path, nodes, root)
+
     def _flush(self) -> None:
-        if self._rows:
-            rows = np.concatenate(self._rows)
-            self._formed()[0].gram += rows.T @ rows
-            self._rows, self._count = [], 0
+        self._active().add_to(self._formed())
+        self._rows = []
 
     def curvature(self) -> Curvature:
-        if self._lone and self._sums is None:
-            rows = np.concatenate([np.zeros((0, self._rank)), *self._rows])
-            empty = np.zeros((0, 0))
-            return Curvature([NodeSums(empty, np.zeros((self._rank, 0)), self._ones)], self.mass, rows)
-        sums = self._formed()
-        if self._lone:
+        if self._few and self._sums is None:
+            return Curvature([], self.mass, self._active())
+        if self._rows:
             self._flush()
-            sums[0].rhs += self._ones
-        return Curvature(sums, self.mass)
+        return Curvature(self._formed(), self.mass)
 
 
 def few_rows(features: FeatureMap) -> int:
-    """Return up to how many active rows stand for their Gram matrix: half the rank of a lone basis."""
-    alone = features.core is None and len(features.forest.ranks) == 1
-    return features.rank // 2 if alone else 0
+    """Return up to how many active rows stand for their Gram matrix; 0 for a coupled core.
+
+    m rows whose paths have p features take m² p + m³/3 operations and m p numbers: a third of what
+    elimination takes, and half of what the sums take, at most.
+    """
+    if features.core is not None:
+        return 0
+    forest, width = features.forest, max(1, *features.path_ranks)
+    above = [forest.path_rank(b) for b in range(len(forest.ranks))]
+    numbers = sum(r * (r + a) for r, a in zip(forest.ranks, above, strict=True))
+    work = sum(r**3 / 3 + r * r * a + r * a * a for r, a in zip(forest.ranks, above, strict=True))
+    most = numbers // (2 * width)
+    while most and most**3 / 3 + most**2 * width > work / 3:
+        most = int(0.9 * most)
+    return most
 
 
 @dataclass(frozen=True)
@@ -170,6 +180,8 @@ class LossPasses:
     progress: Progress | None = None
     #: A number for each row and output, of losses that have anchors; made when first set.
     anchors: list[Float64Array] = field(default_factory=list)
+    #: Rows with curvature of each output when it was last asked: where they were few, rows stand for sums.
+    _active: dict[int, int] = field(default_factory=dict)
 
     def anchor(self, point: Point, outputs: Array, loss: Proximal) -> tuple[Float64Array, Float64Array]:
         """Set the anchors of these outputs to the duals at ``point``; return losses and gaps per output."""
@@ -198,7 +210,9 @@ class LossPasses:
         forest, p = self.tiles.features.forest, len(outputs)
         losses = np.zeros((1 if step is None else len(STEPS), p if loss.separable else 1))
         slope, slope_offset = np.zeros((forest.total_rank, p)), np.zeros(p)
-        sums = [_OutputSums(self.tiles.features) for _ in range(curvatures)]
+        few = few_rows(self.tiles.features)
+        fews = [few if self._active.get(int(j), few + 1) <= few else 0 for j in outputs[:curvatures]]
+        sums = [_OutputSums(self.tiles.features, limit) for limit in fews]
         coefficients = start.beta if step is None else np.hstack([start.beta, step.beta])
         offsets = self.tiles.features.offsets
         by_node = self._by_node(coefficients)
@@ -211,21 +225,23 @@ class LossPasses:
             def work(unit: Unit, F: FloatArray, y: Array = y, w: Array = w, first: int = first) -> _UnitTerms:
                 f = self._values(unit, F, by_node) + shift
                 anchor = self.anchors[0][np.ix_(first + unit.rows, outputs)] if self.anchors else None
-                return self._terms(unit, F, f, y[unit.rows], w[unit.rows], loss, anchor, curvatures)
+                return self._terms(unit, F, f, y[unit.rows], w[unit.rows], loss, anchor, fews)
 
             for _, part in over(work):
                 losses += part.losses
                 slope_offset += part.slope_offset
-                for total, mass in zip(sums, part.masses, strict=True):
+                for total, mass, count in zip(sums, part.masses, part.counts, strict=True):
                     total.mass += float(mass)
+                    total.count += int(count)
                 for node, own in part.slopes:
                     slope[offsets[node] : offsets[node] + len(own)] += own
                 for output, node, gram, cross, ones in part.grams:
                     sums[output].add(node, gram, cross, ones)
-                for output, active, root in part.rows:
-                    sums[output].add_rows(active, root)
+                for output, active, nodes, root in part.rows:
+                    sums[output].add_rows(active, nodes, root)
             if self.progress is not None:
                 self.progress(len(y))
+        self._active.update({int(j): total.count for j, total in zip(outputs, sums)})
         found = list(self.tiles.engine.map(_OutputSums.curvature, sums))
         return Evaluation(losses, slope, slope_offset, found)
 
@@ -260,7 +276,7 @@ class LossPasses:
         w: Array,
         loss: Loss,
         anchor: Float64Array | None,
-        curvatures: int,
+        fews: list[int],
     ) -> _UnitTerms:
         forest, p = self.tiles.features.forest, y.shape[1]
         if f.shape[1] > p:
@@ -277,20 +293,23 @@ class LossPasses:
             own = F[segment.rows, start : start + forest.ranks[segment.node]]
             slopes.append((segment.node, own.T @ narrow[segment.rows]))
         bend = terms.curvature if loss.separable else terms.curvature.max(axis=1, keepdims=True)
-        h = bend[:, :curvatures] * w[:, None]
+        h = bend[:, : len(fews)] * w[:, None]
         grams: list[tuple[int, int, FloatArray, FloatArray, FloatArray]] = []
-        rows: list[tuple[int, FloatArray, FloatArray]] = []
-        few = few_rows(self.tiles.features)
-        for output in range(curvatures):
+        rows: list[tuple[int, FloatArray, IntArray, FloatArray]] = []
+        nodes = np.empty((len(unit.levels), len(F)), np.intp)
+        for level, segments in zip(nodes, unit.levels, strict=True):
+            for segment in segments:
+                level[segment.rows] = segment.node
+        for output, few in enumerate(fews):
             active = np.flatnonzero(h[:, output] > 0)
             root = np.sqrt(h[active, output]).astype(F.dtype)
             scaled = F[active] * root[:, None]
-            if few and len(active) <= few:
-                rows.append((output, scaled, root))
+            if few:
+                rows.append((output, scaled, nodes[:, active], root))
             else:
                 grams += self._grams(unit, active, scaled, root, output)
         losses = np.stack([w @ terms.value, *shorter])
-        return _UnitTerms(losses, slopes, g.sum(axis=0), grams, rows, h.sum(axis=0))
+        return _UnitTerms(losses, slopes, g.sum(axis=0), grams, h.sum(axis=0), rows, (h > 0).sum(axis=0))
 
     def _grams(
         self, unit: Unit, active: Array, scaled: FloatArray, root: FloatArray, output: int

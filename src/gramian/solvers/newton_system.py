@@ -11,6 +11,7 @@ import scipy.linalg as la
 from gramian._numerics import cholesky_lower, gram_factor, unit_roundoff
 from gramian._typing import Array, Float64Array
 from gramian.engine import Engine
+from gramian.solvers.active_rows import ActiveRows
 from gramian.solvers.arrowhead import ArrowheadFactor, Forest, NodeSums
 from gramian.solvers.core import CoupledCore
 from gramian.solvers.coupled import CoupledSystem
@@ -70,19 +71,25 @@ class Point:
 class Curvature:
     """FᵀHF by nodes; each node's ``rhs`` is its part of FᵀH1, and ``mass`` is 1ᵀH1.
 
-    ``rows``, where it is given, is H^(1/2)F of the rows with curvature, so few that FᵀHF was not formed; the
-    node of which they are has then only its ``rhs``.
+    ``rows``, where it is given, is H^(1/2)F of the rows with curvature, so few that no sums were formed.
     """
 
     sums: Sequence[NodeSums]
     mass: float
-    rows: Float64Array | None = None
+    rows: ActiveRows | None = None
 
     def times(self, factor: float) -> Curvature:
         """Return the curvature of rows with H multiplied by a factor."""
         sums = [NodeSums(factor * s.gram, factor * s.cross, factor * s.rhs) for s in self.sums]
-        rows = None if self.rows is None else np.sqrt(factor) * self.rows
+        rows = None if self.rows is None else self.rows.scaled(factor)
         return Curvature(sums, factor * self.mass, rows)
+
+    @property
+    def border(self) -> Float64Array:
+        """FᵀH1, (R, 1)."""
+        if self.rows is not None:
+            return self.rows.transposed(self.rows.root[:, None])
+        return np.concatenate([s.rhs for s in self.sums])
 
 
 def nested_factor(forest: Forest, alpha: float, engine: Engine) -> Callable[[Curvature], Factor]:
@@ -103,27 +110,27 @@ def nested_factor(forest: Forest, alpha: float, engine: Engine) -> Callable[[Cur
     return factored
 
 
-def _factor_of_rows(rows: Float64Array, alpha: float) -> Factor:
+def _factor_of_rows(rows: ActiveRows, alpha: float) -> Factor:
     """Return what solves (SᵀS + alpha·I) x = r by (S Sᵀ + alpha·I)⁻¹, for S of fewer rows than columns.
 
     x = (r − Sᵀ (S Sᵀ + alpha·I)⁻¹ S r)/alpha, with one step of refinement for the digits that the difference
     loses.
     """
     with blas_for(len(rows)):
-        small = rows @ rows.T
+        small = rows.gram()
         small.flat[:: len(small) + 1] += alpha
         lower, _ = cholesky_lower(small, "the system S Sᵀ + alpha·I")
 
     def once(right: Float64Array) -> Float64Array:
-        inner = la.cho_solve((lower, True), rows @ right, check_finite=False)
-        return np.asarray((right - rows.T @ inner) / alpha)
+        inner = la.cho_solve((lower, True), rows.times(right), check_finite=False)
+        return np.asarray((right - rows.transposed(inner)) / alpha)
 
     def solve(right: Float64Array) -> tuple[Float64Array, Float64Array]:
         if not len(rows):
             lone = right / alpha
             return lone, lone
         x = once(right)
-        x += once(right - rows.T @ (rows @ x) - alpha * x)
+        x += once(right - rows.transposed(rows.times(x)) - alpha * x)
         return x, x
 
     return solve
@@ -169,7 +176,7 @@ class Bordered:
         self._factor = factored(curvature)
         self._intercept, self._reach = intercept, reach
         if intercept:
-            self._border = np.concatenate([s.rhs for s in curvature.sums])
+            self._border = curvature.border
             self._beta, self._dual = self._factor(self._border)
             left = curvature.mass - float(np.vdot(self._border, self._beta))
             self._left = max(left, unit_roundoff(np.float64) * curvature.mass, np.finfo(np.float64).tiny)

@@ -1,0 +1,88 @@
+"""Few weighted rows of nested bases, S = H^(1/2)F, that stand for their sums SᵀS."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from gramian._typing import Float64Array, IntArray
+from gramian.solvers.arrowhead import Forest, NodeSums
+
+
+@dataclass(frozen=True)
+class ActiveRows:
+    """S by its rows' features on their paths, of a forest's R columns.
+
+    Examples
+    --------
+    >>> forest = Forest.from_levels([[1], [1, 1]], [[0, 0]])
+    >>> S = ActiveRows(forest, np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([[0, 0], [1, 2]]), np.ones(2))
+    >>> S.times(np.eye(3)).tolist(), S.gram().tolist()
+    ([[1.0, 2.0, 0.0], [3.0, 0.0, 4.0]], [[5.0, 3.0], [3.0, 25.0]])
+    """
+
+    forest: Forest
+    path: Float64Array  #: (m, widest path)
+    nodes: IntArray  #: each row's node on each level, (levels, m)
+    root: Float64Array  #: H^(1/2) of each row, (m,)
+
+    def __len__(self) -> int:
+        return len(self.root)
+
+    def scaled(self, factor: float) -> ActiveRows:
+        """Return the rows with H multiplied by a factor."""
+        return replace(self, path=np.sqrt(factor) * self.path, root=np.sqrt(factor) * self.root)
+
+    def gram(self) -> Float64Array:
+        """Return S Sᵀ. Time O(m² (width of a path)) at most."""
+        out = np.zeros((len(self), len(self)))
+        for node, which in self._groups():
+            own = self._own(node, which)
+            if len(which) == len(self):
+                out += own @ own.T
+            else:
+                out[np.ix_(which, which)] += own @ own.T
+        return out
+
+    def times(self, values: Float64Array) -> Float64Array:
+        """Return S values, from (R, p) to (m, p)."""
+        out = np.zeros((len(self), values.shape[1]))
+        offsets = self._offsets
+        for node, which in self._groups():
+            out[which] += self._own(node, which) @ values[offsets[node] : offsets[node + 1]]
+        return out
+
+    def transposed(self, values: Float64Array) -> Float64Array:
+        """Return Sᵀ values, from (m, p) to (R, p)."""
+        out = np.zeros((self.forest.total_rank, values.shape[1]))
+        offsets = self._offsets
+        for node, which in self._groups():
+            out[offsets[node] : offsets[node + 1]] += self._own(node, which).T @ values[which]
+        return out
+
+    def add_to(self, sums: Sequence[NodeSums]) -> None:
+        """Add SᵀS, and SᵀH^(1/2)1 as right-hand side, to the sums of the nodes."""
+        for node, which in self._groups():
+            own = self._own(node, which)
+            sums[node].gram += own.T @ own
+            sums[node].cross += own.T @ self.path[which, : sums[node].cross.shape[1]]
+            sums[node].rhs[:, 0] += own.T @ self.root[which]
+
+    @property
+    def _offsets(self) -> IntArray:
+        return np.concatenate([[0], np.cumsum(self.forest.ranks)])
+
+    def _own(self, node: int, which: IntArray) -> Float64Array:
+        start = self.forest.path_rank(node)
+        return self.path[which, start : start + self.forest.ranks[node]]
+
+    def _groups(self) -> Iterator[tuple[int, IntArray]]:
+        """Yield each node that has rows, with their numbers."""
+        for level in self.nodes:
+            order = np.argsort(level, kind="stable")
+            cuts = np.flatnonzero(np.diff(level[order])) + 1
+            for which in np.split(order, cuts):
+                if len(which):
+                    yield int(level[which[0]]), which
