@@ -9,7 +9,8 @@ import pytest
 from scipy.optimize import LinearConstraint, minimize
 
 import gramian as gm
-from gramian.dcsvm.decomposition import DENSE_ROWS, Dual, refine
+from gramian.dcsvm import decomposition
+from gramian.dcsvm.decomposition import Dual, refine
 from gramian.dcsvm.faces import solve_faces
 from gramian.dcsvm.gram import Gram
 from gramian.dcsvm.interior import interior_point
@@ -155,21 +156,21 @@ class TestLargeSets:
     @pytest.mark.parametrize("equality", [True, False])
     @pytest.mark.parametrize(("lengthscale", "penalty"), [(0.2, 5.0), (1.5, 500.0)])
     def test_faces_find_what_the_dense_solver_finds(self, lengthscale, penalty, equality):
-        X, y = rings(700)
+        X, y = rings(450)
         X, y = X[(order := np.argsort(X[:, 0]))], y[order]
         kernel = gm.Gaussian(lengthscale)
         gram = kernel(X)
-        lower, upper = box(y, np.full(700, penalty))
+        lower, upper = box(y, np.full(450, penalty))
         engine = Engine(1)
         tiles = SymmetricTiles(X, kernel, 10**8, engine)
         level = TwoLevel(X, kernel, 10**8, np.random.default_rng(0), engine)
-        u = np.zeros(700)
+        u = np.zeros(450)
         for goal in (1e-1, 1e-2, 1e-3):
             gradient = gram @ u - y
             held = ((u <= lower) | (u >= upper)) & (goal < 0.1)
             u = solve_faces(tiles, level, gradient, lower, upper, u, held, equality=equality, goal=goal)
         assert violation(gram, -y, lower, upper, u, equality) < 1e-2
-        exact = solve_box(gram, -y, lower, upper, np.zeros(700), equality=equality, tol=1e-8)
+        exact = solve_box(gram, -y, lower, upper, np.zeros(450), equality=equality, tol=1e-8)
         np.testing.assert_allclose(gram @ u, gram @ exact.u, atol=2e-2)
 
 
@@ -183,10 +184,17 @@ def solved(X, y, most, kernel, *, equality=True, tol=1e-3, start=None, max_iter=
     return dual, effort
 
 
+@pytest.fixture
+def small_sets(monkeypatch):
+    """Working sets of more than 150 rows are large ones."""
+    monkeypatch.setattr(decomposition, "DENSE_ROWS", 150)
+
+
+@pytest.mark.usefixtures("small_sets")
 class TestRefinement:
     @pytest.mark.parametrize("equality", [True, False])
     def test_gradient_and_conditions_from_zero(self, equality):
-        X, y = rings(DENSE_ROWS + 300)
+        X, y = rings(500)
         most = np.random.default_rng(2).uniform(1, 20, len(y))
         kernel = gm.Gaussian(0.3)
         dual, effort = solved(X, y, most, kernel, equality=equality, tol=1e-4)
@@ -198,8 +206,8 @@ class TestRefinement:
         assert effort.entries > 0
 
     def test_a_good_start_takes_less(self):
-        X, y = rings(900)
-        kernel, most = gm.Gaussian(0.3), np.full(900, 10.0)
+        X, y = rings(400)
+        kernel, most = gm.Gaussian(0.3), np.full(400, 10.0)
         cold, cold_effort = solved(X, y, most, kernel)
         warm, effort = solved(X, y, most, kernel, start=cold.u)
         assert effort.iterations == 0
@@ -207,13 +215,14 @@ class TestRefinement:
         np.testing.assert_array_equal(warm.u, cold.u)
 
     def test_max_iter_ends_it(self):
-        X, y = rings(DENSE_ROWS + 300)
+        X, y = rings(500)
         dual, effort = solved(X, y, np.full(len(y), 10.0), gm.Gaussian(0.3), max_iter=1, tol=1e-6)
         assert effort.iterations == 1
         assert effort.violation > 1e-6
         assert abs(dual.u.sum()) < 1e-8
 
 
+@pytest.mark.usefixtures("small_sets")
 class TestLevels:
     def test_edges_cut_rows_into_nested_clusters(self):
         X, _ = rings(2000)
@@ -236,9 +245,9 @@ class TestLevels:
 
     @pytest.mark.parametrize("equality", [True, False])
     def test_levels_reach_what_one_level_reaches(self, equality):
-        X, y = rings(1500)
-        kernel, most = gm.Gaussian(0.3), np.full(1500, 10.0)
-        found = cluster_rows(X, kernel, 150, 3, np.random.default_rng(0), Engine(1))
+        X, y = rings(600)
+        kernel, most = gm.Gaussian(0.3), np.full(600, 10.0)
+        found = cluster_rows(X, kernel, 60, 3, np.random.default_rng(0), Engine(1))
         X, y = X[found.order], y[found.order]
         options = {
             "equality": equality,
@@ -249,7 +258,7 @@ class TestLevels:
         gram = Gram(X, kernel, np.float64, Engine(2))
         answers = [
             climb(gram, y, most, levels, rng=np.random.default_rng(0), **options)
-            for levels in (found.edges(found.order, 150), [np.array([0, 1500])])
+            for levels in (found.edges(found.order, 60), [np.array([0, 600])])
         ]
         dense = kernel(X)
         values = [dense @ answer.u + answer.offsets[0] for answer in answers]
