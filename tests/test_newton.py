@@ -281,11 +281,11 @@ def peak_of(model, X, y):
 @pytest.mark.filterwarnings("ignore::gramian.AccuracyWarning")
 def test_the_peak_stays_within_budget(model):
     rng = np.random.default_rng(0)
-    X = rng.standard_normal((20_000, 10), dtype=np.float32)
+    X = rng.standard_normal((12_000, 10), dtype=np.float32)
     y = np.digitize(np.sin(X[:, 0]) + X[:, 1], [-1.0, 0.0, 1.0])
     sizes = gm.MultiResolution(root_rank=150, rank=40, n_blocks=30)
     model = clone(model).set_params(
-        gamma=0.05, approximation=sizes, memory_budget="20MB", random_state=0, n_jobs=2, tile_dtype="float32"
+        gamma=0.05, approximation=sizes, memory_budget="16MB", random_state=0, n_jobs=2, tile_dtype="float32"
     )
     assert peak_of(model, X, y) <= model.plan_.memory_budget
 

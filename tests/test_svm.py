@@ -185,10 +185,10 @@ def test_letter_is_as_accurate_as_libsvm():
     data = load_dataset("letter")
     order = np.random.default_rng(0).permutation(len(data.X))[:6000]
     X, y = data.X[order].astype(np.float64) / data.X.std(axis=0), data.y[order] < 13
-    (X, y), (new, truth) = (X[:2000], y[:2000]), (X[2000:], y[2000:])
+    (X, y), (new, truth) = (X[:1000], y[:1000]), (X[1000:], y[1000:])
     peer = SVC(C=10.0, gamma=0.1, tol=1e-5).fit(X, y)
     exact = KernelSVC(10.0, loss="hinge", gamma=0.1, approximation="exact").fit(X, y)
     np.testing.assert_allclose(exact.decision_function(new), peer.decision_function(new), atol=1e-3)
-    sizes = gm.MultiResolution(root_rank=600, rank=300, n_blocks=4)
+    sizes = gm.MultiResolution(root_rank=400, rank=250, n_blocks=2)
     compressed = KernelSVC(10.0, gamma=0.1, approximation=sizes, random_state=0).fit(X, y)
     assert compressed.score(new, truth) > peer.score(new, truth) - 0.01

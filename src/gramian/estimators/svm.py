@@ -77,7 +77,7 @@ class KernelSVC(NewtonClassifier):
     Time O(passes · n (m d + m r + classes · active part · r²)). Raises ``InputError`` for unusable input,
     ``BudgetError`` for too small a budget; warns ``AccuracyWarning`` where ``tol`` was missed.
 
-    Agreement with ``SVC``: decision values to 1e-4 with ``loss="hinge"``, ``approximation="exact"`` and two
+    Agreement with ``SVC``: decision values to 1e-3 with ``loss="hinge"``, ``approximation="exact"`` and two
     classes; with more, ``SVC`` compares pairs of classes, this class one with the rest.
 
     Source: Keerthi and DeCoste 2005 (Newton on active rows); Rockafellar 1976, Li, Sun and Toh 2018
