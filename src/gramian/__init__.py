@@ -3,7 +3,9 @@
 from gramian.estimators.block_basis import BlockBasis
 from gramian.estimators.block_diagonal import BlockDiagonal
 from gramian.estimators.clustered_low_rank import ClusteredLowRank
+from gramian.estimators.compress import compress
 from gramian.estimators.ensemble_nystrom import EnsembleNystrom
+from gramian.estimators.fast import FastKernelClassifier, FastKernelRegressor
 from gramian.estimators.fastfood import Fastfood
 from gramian.estimators.kals import KALS
 from gramian.estimators.low_rank_plus_blocks import LowRankPlusBlocks
@@ -55,6 +57,8 @@ __all__ = [
     "Cosine",
     "EnsembleNystrom",
     "Exponential",
+    "FastKernelClassifier",
+    "FastKernelRegressor",
     "Fastfood",
     "FunctionKernel",
     "Gaussian",
@@ -78,6 +82,7 @@ __all__ = [
     "RationalQuadratic",
     "TensorSketch",
     "TruncatedEigen",
+    "compress",
     "load",
     "save",
 ]

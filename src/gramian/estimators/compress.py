@@ -1,0 +1,57 @@
+"""Any trained model, compressed to one that answers in nanoseconds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import is_regressor
+
+from gramian.estimators.fast import FastKernelClassifier, FastKernelRegressor
+from gramian.exceptions import InputError
+
+#: Where models keep rows that they were trained on.
+KEPT_ROWS = ("X_train_", "X_fit_", "support_vectors_")
+
+
+def compress(
+    model: Any, X: Any = None, y: Any = None, *, cost: Any = "20x", **options: Any
+) -> FastKernelClassifier | FastKernelRegressor:
+    """Return a fast model that stands for a fitted one, within a cost.
+
+    model : any fitted classifier or regressor (ours, scikit-learn's SVC, SVR, KernelRidge,
+        GaussianProcessClassifier and so on), or a function of rows; ``y`` then says what it predicts
+        (a function with labels y is a classifier's decision function).
+    X : rows to learn on, those of the training or more; without them the rows that the model keeps (all
+        of them for KernelRidge and Gaussian processes, the support vectors for SVMs, which lie near the
+        boundary: pass X where you have it).
+    y : targets, where you have them: the better of the teacher's values and the targets is learned.
+        Without them the teacher's predictions are taken.
+    cost : "20x", "100ns" or nanoseconds a row, as for :class:`gramian.FastKernelClassifier`.
+    options : of that class, or of :class:`gramian.FastKernelRegressor`.
+
+    Raises ``InputError`` where the model keeps no rows and none are passed, or its values are not numbers.
+
+    >>> import gramian as gm
+    >>> from sklearn.svm import SVC
+    >>> X = np.random.default_rng(0).random((1000, 2))
+    >>> svc = SVC(gamma=10).fit(X, (X[:, 0] > X[:, 1] ** 2).astype(int))
+    >>> fast = gm.compress(svc, X, n_levels=0, n_units=6, n_directions=2, random_state=0)
+    >>> bool((fast.predict(X) == svc.predict(X)).mean() > 0.97)
+    True
+    """
+    if X is None:
+        X = next((getattr(model, name) for name in KEPT_ROWS if hasattr(model, name)), None)
+        if X is None:
+            raise InputError(
+                f"{type(model).__name__} keeps no rows to learn on. Pass rows X of the kind that it will "
+                "be asked about, for example those that it was trained on."
+            )
+    regression = is_regressor(model) or (
+        not hasattr(model, "predict") and (y is None or np.asarray(y).dtype.kind == "f")
+    )
+    learn = options.pop("learn", "teacher" if y is None else "auto")
+    if y is None:
+        y = model.predict(X) if hasattr(model, "predict") else model(X)
+    kind = FastKernelRegressor if regression else FastKernelClassifier
+    return kind(model, cost=cost, learn=learn, **options).fit(X, y)

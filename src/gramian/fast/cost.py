@@ -1,0 +1,124 @@
+"""What a prediction costs: operations, bytes and nanoseconds, and budgets of them."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from gramian._typing import Array, FloatArray
+from gramian.engine import one_blas_thread
+from gramian.exceptions import InputError
+from gramian.fast.distill import Shape
+from gramian.fast.predictor import FastPredictor
+from gramian.fast.router import STAGE_LEVELS, TreeRouter
+
+#: Rows of a timed batch, runs of it, and seconds that the runs of one model take at most.
+BATCH_ROWS, RUNS, SECONDS = 8_192, 9, 0.5
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Cost of a row in a batch on one thread.
+
+    operations : multiplications and additions (an exponential counts ten).
+    bytes : of the model.
+    nanoseconds : measured, median of runs.
+    linear_nanoseconds : the same of X @ w with as many outputs.
+    """
+
+    operations: int
+    bytes: int
+    nanoseconds: float
+    linear_nanoseconds: float
+
+    @property
+    def ratio(self) -> float:
+        """Times the linear model's nanoseconds."""
+        return self.nanoseconds / self.linear_nanoseconds
+
+    def __str__(self) -> str:
+        return (
+            f"{self.nanoseconds:.0f} ns a row ({self.ratio:.1f} times a linear model), "
+            f"{self.operations:,} operations, {self.bytes:,} bytes"
+        )
+
+
+def parse_cost(cost: str | float) -> tuple[float, str]:
+    """Return the number and unit of a budget: ("20x" → 20, "x"), ("100ns" → 100, "ns"); a number is in ns.
+
+    >>> parse_cost("20x"), parse_cost("1.5us"), parse_cost(80)
+    ((20.0, 'x'), (1500.0, 'ns'), (80.0, 'ns'))
+    """
+    if isinstance(cost, (int, float)) and not isinstance(cost, bool):
+        number, unit = float(cost), "ns"
+    else:
+        found = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)\s*(x|×|ns|us|µs)\s*", str(cost))
+        if found is None:
+            raise InputError(
+                f"cost={cost!r} is not a budget. Give '20x' (times a linear model), '100ns', '2us', or a "
+                "number of nanoseconds a row."
+            )
+        number, unit = float(found[1]), found[2]
+    if unit in ("us", "µs"):
+        number, unit = 1000.0 * number, "ns"
+    if not 0 < number < np.inf:
+        raise InputError(f"cost={cost!r} must be positive and finite.")
+    return number, "x" if unit == "×" else unit
+
+
+def seconds_per_row(predict: Callable[[Array], object], rows: Array) -> float:
+    """Return the median seconds a row of predict(rows) on one thread, after one run to warm up."""
+    with one_blas_thread():
+        predict(rows)
+        took: list[float] = []
+        while len(took) < RUNS and (len(took) < 3 or sum(took) < SECONDS):
+            start = time.perf_counter()
+            predict(rows)
+            took.append(time.perf_counter() - start)
+    return float(np.median(took)) / len(rows)
+
+
+def timed_batch(rows: Array, rng: np.random.Generator) -> FloatArray:
+    """Return a batch to time on: rows, repeated where there are few, in float32."""
+    count = min(BATCH_ROWS, max(1_000, len(rows)))
+    return np.asarray(rows[rng.integers(len(rows), size=count)], np.float32)
+
+
+def linear_nanoseconds(batch: FloatArray, n_outputs: int) -> float:
+    """Return nanoseconds a row of X @ w."""
+    w = np.ones((batch.shape[1], n_outputs), np.float32)
+    return 1e9 * seconds_per_row(lambda X: X @ w, batch)
+
+
+def measure(predictor: FastPredictor, shape: Shape, batch: FloatArray) -> Cost:
+    """Return the cost of a predictor on a batch."""
+    K = predictor.n_outputs
+    return Cost(
+        operations=shape.operations(batch.shape[1], K),
+        bytes=predictor.nbytes,
+        nanoseconds=1e9 * seconds_per_row(predictor, batch),
+        linear_nanoseconds=linear_nanoseconds(batch, K),
+    )
+
+
+def dummy(shape: Shape, n_features: int, n_outputs: int, rng: np.random.Generator) -> FastPredictor:
+    """Return a predictor of a shape with made-up numbers, to time before anything is learned."""
+    r, leaves, f4 = shape.n_directions, 2**shape.n_levels, np.float32
+    stages, levels = [], []
+    for at in range(0, shape.n_levels, STAGE_LEVELS):
+        depth = min(STAGE_LEVELS, shape.n_levels - at)
+        width = 8 * -(-(2**depth - 1) // 8)
+        stages.append(rng.standard_normal((2**at, width, r + 1)).astype(f4))
+        levels.append(depth)
+    return FastPredictor(
+        rng.standard_normal((n_features, r)).astype(f4) / f4(n_features),
+        np.zeros(r, f4),
+        TreeRouter(tuple(stages), tuple(levels)),
+        -rng.random((leaves, shape.n_units, r + 2)).astype(f4) / f4(r + 2),
+        rng.standard_normal((leaves, n_outputs, shape.n_units)).astype(f4),
+        rng.standard_normal((leaves, n_outputs, r + 2)).astype(f4),
+    )

@@ -1,0 +1,138 @@
+"""Which leaf a row lies in: a complete tree of half-spaces, four levels by one product and one table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gramian._typing import Array, Float64Array, FloatArray, IntArray
+from gramian.fast.tiles import Tiles
+from gramian.landmarks import lloyd
+
+#: Levels of one stage: 15 half-spaces are 16 bits with a spare one, an index into a table of 65,536 leaves.
+STAGE_LEVELS = 4
+#: Rows that a node's half-space is fitted on at most.
+NODE_ROWS = 20_000
+#: Rounds of the two means.
+MEAN_ROUNDS = 10
+
+
+@dataclass(frozen=True, eq=False)
+class TreeRouter:
+    """Leaf of each row by ``levels`` half-spaces on its path: right where w·[z, 1] > 0.
+
+    stages : one array a stage of at most four levels, shape (trees, nodes + pad, r + 1): the half-spaces
+        of the complete trees that hang on the leaves of the stage before, nodes in breadth-first order.
+    levels : of each stage.
+    """
+
+    stages: tuple[FloatArray, ...] = ()
+    levels: tuple[int, ...] = ()
+
+    @property
+    def n_leaves(self) -> int:
+        """Leaves: 2 to the number of levels."""
+        return int(2 ** sum(self.levels))
+
+    def route(self, points: FloatArray) -> IntArray:
+        """Return the leaf of each row of points (n, r + 1), the last column 1. Time O(15 n r) a stage."""
+        labels = np.zeros(len(points), np.intp)
+        for planes, levels in zip(self.stages, self.levels, strict=True):
+            table = _leaf_table(levels)
+            if len(planes) == 1:
+                code = _codes(points @ planes[0].T)
+            else:
+                tiles = Tiles.of(labels, len(planes))
+                sides = np.matmul(tiles.spread(points), planes.swapaxes(1, 2)[tiles.leaves])
+                code = tiles.gather(_codes(sides.reshape(-1, planes.shape[1])))
+            labels = labels * 2**levels + table[code]
+        return labels
+
+    def astype(self, dtype: np.dtype[np.floating]) -> TreeRouter:
+        """Return the router with half-spaces of another float type."""
+        return TreeRouter(tuple(stage.astype(dtype) for stage in self.stages), self.levels)
+
+
+def fit_router(points: Float64Array, n_levels: int, rng: np.random.Generator) -> TreeRouter:
+    """Return a balanced tree: each node halves its rows at the median along the line between two means.
+
+    points : (n, r). A node whose rows coincide sends all of them left. Time O(n r levels).
+    """
+    stages: list[Float64Array] = []
+    levels: list[int] = []
+    labels = np.zeros(len(points), np.intp)
+    while sum(levels) < n_levels:
+        depth = min(STAGE_LEVELS, n_levels - sum(levels))
+        trees = 2 ** sum(levels)
+        width = 8 * -(-(2**depth - 1) // 8)  # whole bytes
+        planes = np.zeros((trees, width, points.shape[1] + 1))
+        planes[..., -1] = -1.0
+        finer = np.empty_like(labels)
+        for tree in range(trees):
+            mine = np.flatnonzero(labels == tree)
+            finer[mine] = tree * 2**depth + _grow(points[mine], depth, planes[tree], rng)
+        labels = finer
+        stages.append(planes)
+        levels.append(depth)
+    return TreeRouter(tuple(stages), tuple(levels))
+
+
+def _grow(points: Float64Array, depth: int, planes: Float64Array, rng: np.random.Generator) -> IntArray:
+    """Write the half-spaces of one complete tree into ``planes`` and return the leaf of each row."""
+    node = np.zeros(len(points), np.intp)
+    for level in range(depth):
+        for i in range(2**level - 1, 2 ** (level + 1) - 1):
+            mine = np.flatnonzero(node == i)
+            node[mine] = 2 * i + 1
+            if len(mine) < 2:
+                continue
+            plane = _halving(points[mine], rng)
+            if plane is None:
+                continue
+            planes[i] = plane
+            node[mine] += points[mine] @ plane[:-1] + plane[-1] > 0
+    return node - (2**depth - 1)
+
+
+def _halving(points: Float64Array, rng: np.random.Generator) -> Float64Array | None:
+    """Return [w, −t] with about half of the rows at w·z > t; None where all of them coincide."""
+    if len(points) > NODE_ROWS:
+        points = points[rng.choice(len(points), NODE_ROWS, replace=False)]
+    if (points == points[0]).all():
+        return None
+    means = lloyd(points, 2, MEAN_ROUNDS, rng)
+    direction = np.asarray(means[1] - means[0], np.float64)
+    if not direction.any():  # two equal rows were drawn, and moved nowhere
+        direction = points[(points != points[0]).any(axis=1).argmax()] - points[0]
+    along = points @ direction
+    ordered = np.sort(along)
+    middle = len(ordered) // 2
+    # Between two different values, so that rounding in another float type moves no row of the sample.
+    low = ordered[ordered < ordered[middle]]
+    cut = 0.5 * (ordered[middle] + low[-1]) if len(low) else ordered[middle]
+    return np.append(direction, -cut)
+
+
+def _codes(sides: FloatArray) -> Array:
+    """Return the signs of each row as one number: 8 or 16 half-spaces are one or two bytes."""
+    packed = np.packbits(sides > 0, axis=-1)
+    codes: Array = packed.view(np.uint16 if packed.shape[-1] == 2 else np.uint8).ravel()
+    return codes
+
+
+_TABLES: dict[int, Array] = {}
+
+
+def _leaf_table(levels: int) -> Array:
+    """Return the leaf for every code of a complete tree's half-spaces."""
+    if levels not in _TABLES:
+        nodes = 2**levels - 1
+        width = 8 * -(-nodes // 8)
+        codes = np.arange(2**width, dtype=np.uint16 if width == 16 else np.uint8)
+        bits = np.unpackbits(codes.view(np.uint8).reshape(len(codes), -1), axis=1)
+        node = np.zeros(len(codes), np.intp)
+        for _ in range(levels):
+            node = 2 * node + 1 + bits[np.arange(len(codes)), node]
+        _TABLES[levels] = node - nodes
+    return _TABLES[levels]

@@ -1,0 +1,149 @@
+"""The best fast predictor within a budget of nanoseconds: shapes timed first, then fitted and validated."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import numpy as np
+
+from gramian._random import children
+from gramian._typing import Float64Array
+from gramian.engine import Engine
+from gramian.exceptions import BudgetError
+from gramian.fast.cost import BATCH_ROWS, dummy, linear_nanoseconds, seconds_per_row
+from gramian.fast.distill import Lesson, Shape, distill
+from gramian.fast.metric import metric_directions
+from gramian.fast.predictor import FastPredictor
+
+#: Units and tree levels that are tried, rows of a leaf at least.
+UNITS = (0, 2, 4, 6, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 64)
+LEVELS = (0, 2, 3, 4, 5, 6, 7, 8)
+LEAF_ROWS = 60
+#: Rounds of a trial and of the final fit; trials that go on to the final.
+TRIAL_ROUNDS, FINAL_ROUNDS, FINALISTS = 8, 60, 2
+
+#: (values of the predictor on held-out rows) → score, the larger the better.
+Score = Callable[[Float64Array], float]
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """A fitted predictor with its shape and its score on held-out rows."""
+
+    shape: Shape
+    predictor: FastPredictor
+    score: float
+    lesson: str
+
+
+@lru_cache(maxsize=4096)
+def shape_nanoseconds(shape: Shape, n_features: int, n_outputs: int) -> float:
+    """Return measured nanoseconds a row of a shape; once in a process, so that equal fits choose alike."""
+    rng = np.random.default_rng(0)
+    batch = rng.standard_normal((BATCH_ROWS, n_features)).astype(np.float32)
+    return 1e9 * seconds_per_row(dummy(shape, n_features, n_outputs, rng), batch)
+
+
+@lru_cache(maxsize=256)
+def linear_cost(n_features: int, n_outputs: int) -> float:
+    """Return measured nanoseconds a row of a linear model, once in a process."""
+    rng = np.random.default_rng(0)
+    return linear_nanoseconds(rng.standard_normal((BATCH_ROWS, n_features)).astype(np.float32), n_outputs)
+
+
+def linear_shape(n_features: int, n_outputs: int) -> Shape:
+    """Return the shape of one linear model: its outputs are its directions."""
+    return Shape(0, 0, min(n_features, n_outputs))
+
+
+def shapes_within(
+    nanoseconds: float, n_rows: int, n_features: int, n_outputs: int, directions: tuple[int, ...]
+) -> Iterator[Shape]:
+    """Yield for each number of levels and directions the shape with the most units within the budget."""
+    for r in directions:
+        for levels in LEVELS:
+            if levels and n_rows < LEAF_ROWS * 2**levels:
+                break
+            fitting = None
+            for units in UNITS:
+                shape = Shape(levels, units, r)
+                if shape_nanoseconds(shape, n_features, n_outputs) > nanoseconds:
+                    break
+                fitting = shape
+            if fitting is None:
+                break
+            if fitting.n_units or fitting.n_levels:
+                yield fitting
+
+
+def direction_counts(M: Float64Array) -> tuple[int, ...]:
+    """Return numbers of directions to try: those with 80, 95 and 99 % of the trace, and all where few."""
+    values = np.maximum(np.linalg.eigvalsh(M)[::-1], 0.0)
+    total = values.sum()
+    if total <= 0:
+        return (1,)
+    held = np.cumsum(values) / total
+    counts = {int(np.searchsorted(held, part) + 1) for part in (0.8, 0.95, 0.99)}
+    if len(M) <= 24:
+        counts = {len(M), *(c for c in counts if c < 0.75 * len(M))}
+    return tuple(sorted(min(c, len(M)) for c in counts))
+
+
+def search(
+    lessons: dict[str, Lesson],
+    M: Float64Array,
+    spread: Float64Array,
+    nanoseconds: float,
+    held_out: Float64Array,
+    score: Score,
+    rng: np.random.Generator,
+    engine: Engine,
+) -> Candidate:
+    """Return the best predictor within ``nanoseconds`` a row.
+
+    lessons : by name, what may be learned from (the teacher's values, the labels); trials use the first.
+    M, spread : gradient outer product and feature scales (:mod:`.metric`).
+
+    Every shape of :func:`shapes_within` is fitted for a few rounds and scored on the held-out rows; the two
+    best go on to the end with every lesson, and a linear model stands beside them. Raises ``BudgetError``
+    where the budget is below a linear model's cost.
+    """
+    first = next(iter(lessons.values()))
+    d, K = first.rows.shape[1], first.values.shape[1]
+    least = shape_nanoseconds(linear_shape(d, K), d, K)
+    if least > nanoseconds:
+        raise BudgetError(
+            f"cost={nanoseconds:.3g} ns a row is below a linear model's, which takes {least:.3g} ns here for "
+            f"{d} features and {K} output(s). Raise cost to at least {least:.0f} ns.",
+            int(np.ceil(least)),
+        )
+    (stream,) = children(rng, 1)
+    seed = int(stream.integers(2**32))
+
+    def candidate(name: str, shape: Shape, rounds: int) -> Candidate:
+        projection = metric_directions(M, spread, shape.n_directions)
+        exact = replace(shape, n_directions=projection.shape[1])
+        found = distill(
+            lessons[name], projection, exact, np.random.default_rng(seed), engine, max_iter=rounds
+        )
+        return Candidate(exact, found, score(np.asarray(found(held_out), np.float64)), name)
+
+    name = next(iter(lessons))
+    trials = [
+        candidate(name, shape, TRIAL_ROUNDS)
+        for shape in shapes_within(nanoseconds, len(first.rows), d, K, direction_counts(M))
+    ]
+    trials.sort(key=lambda trial: -trial.score)
+    finals = [linear_candidate(lesson, n, held_out, score) for n, lesson in lessons.items()]
+    for trial in trials[:FINALISTS]:
+        finals += [candidate(lesson, trial.shape, FINAL_ROUNDS) for lesson in lessons]
+    return max(finals, key=lambda final: final.score)
+
+
+def linear_candidate(lesson: Lesson, name: str, held_out: Float64Array, score: Score) -> Candidate:
+    """Return the linear model, the first of equals: nothing is cheaper."""
+    d, K = lesson.rows.shape[1], lesson.values.shape[1]
+    found = distill(lesson, np.eye(d), Shape(0, 0, d), np.random.default_rng(0), Engine(1), max_iter=0)
+    return Candidate(linear_shape(d, K), found, score(np.asarray(found(held_out), np.float64)), name)

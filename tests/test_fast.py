@@ -1,0 +1,239 @@
+"""Fast models: the batched predictor against loops, the fit against finite differences, the budget."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_digits
+from sklearn.kernel_ridge import KernelRidge
+from sklearn.svm import SVC
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import gramian as gm
+from gramian.engine import Engine
+from gramian.exceptions import BudgetError, InputError
+from gramian.fast.cost import dummy, parse_cost
+from gramian.fast.distill import Lesson, Shape, distill
+from gramian.fast.metric import gradient_outer_product, metric_directions
+from gramian.fast.router import fit_router
+from gramian.fast.tiles import Tiles
+from gramian.fast.units import Targets, _normal_equations, _settle, fit_units, units_at
+
+SMALL = {"n_levels": 1, "n_units": 4, "n_directions": 2, "random_state": 0}
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return np.random.default_rng(0).normal(size=(700, 3))
+
+
+def test_tiles_hold_each_row_once_beside_rows_of_its_leaf():
+    labels = np.random.default_rng(1).integers(7, size=500)
+    labels[labels == 3] = 2  # an empty leaf
+    tiles = Tiles.of(labels, 7, height=8)
+    values = np.arange(500.0)[:, None]
+    spread = tiles.spread(values)
+    assert spread.shape == (len(tiles.leaves), 8, 1)
+    np.testing.assert_array_equal(tiles.gather(spread.reshape(-1, 1)), values)
+    np.testing.assert_array_equal(labels[tiles.rows[tiles.places]], labels)
+    np.testing.assert_array_equal(np.repeat(tiles.leaves, 8)[tiles.places], labels)
+
+
+@pytest.mark.parametrize("levels", [0, 1, 3, 4, 6])
+def test_router_walks_the_tree_and_halves_the_rows(rows, levels):
+    router = fit_router(rows, levels, np.random.default_rng(2))
+    points = np.column_stack([rows, np.ones(len(rows))])
+    found = router.route(points)
+    for i in range(0, len(rows), 37):
+        leaf = 0
+        for planes, depth in zip(router.stages, router.levels):
+            node = 0
+            for _ in range(depth):
+                node = 2 * node + 1 + (points[i] @ planes[leaf, node] > 0)
+            leaf = leaf * 2**depth + node - (2**depth - 1)
+        assert found[i] == leaf
+    counts = np.bincount(found, minlength=2**levels)
+    assert counts.max() - counts.min() <= levels + 1
+    in_float32 = router.astype(np.dtype(np.float32)).route(points.astype(np.float32))
+    np.testing.assert_array_equal(in_float32, found)
+
+
+def test_router_of_equal_rows_sends_them_one_way():
+    router = fit_router(np.ones((50, 2)), 3, np.random.default_rng(0))
+    assert len(np.unique(router.route(np.ones((50, 3))))) == 1
+
+
+@pytest.mark.parametrize(
+    "shape", [Shape(0, 5, 3), Shape(2, 4, 2), Shape(5, 3, 2), Shape(3, 0, 2), Shape(0, 0, 3)]
+)
+@pytest.mark.parametrize("outputs", [1, 3])
+def test_predictor_equals_its_formula(rows, shape, outputs):
+    rng = np.random.default_rng(3)
+    p = dummy(shape, 3, outputs, rng).astype(np.dtype(np.float64))
+    z = rows @ p.projection - p.offset
+    labels = p.router.route(np.column_stack([z, np.ones(len(z))]))
+    expected = np.empty((len(rows), outputs))
+    for i, leaf in enumerate(labels):
+        point = np.concatenate([z[i], [1.0, z[i] @ z[i]]])
+        expected[i] = p.weights[leaf] @ np.exp(p.exponents[leaf] @ point) + p.linear[leaf] @ point * (
+            shape != Shape(0, 0, 3)
+        )
+        if shape == Shape(0, 0, 3):
+            expected[i] = p.linear[0, :, :3] @ z[i] + p.linear[0, :, 3]
+    np.testing.assert_allclose(p(rows), expected, atol=1e-10)
+    np.testing.assert_allclose(p.astype(np.dtype(np.float32))(rows, Engine(2)), expected, atol=1e-3)
+    assert p.astype(np.dtype(np.float16)).nbytes < 0.3 * p.nbytes
+
+
+def test_normal_equations_are_those_of_finite_differences(rows):
+    rng = np.random.default_rng(5)
+    targets = Targets(rng.normal(size=(700, 2)), rng.random(700))
+    linear = np.column_stack([rows, np.ones(700)])
+    centers, scales = rng.normal(size=(3, 3)), rng.normal(size=3) * 0.1
+    state = _settle(rows, linear, targets, centers, scales, None)
+    _, gradient = _normal_equations(rows, state, targets.weights)
+    numeric = []
+    for j in range(3):
+        for p in range(4):
+            values = []
+            for h in (1e-5, -1e-5):
+                c, s = centers.copy(), scales.copy()
+                if p < 3:
+                    c[j, p] += h
+                else:
+                    s[j] += h
+                values.append(_settle(rows, linear, targets, c, s, None).objective)
+            numeric.append((values[0] - values[1]) / 2e-5)
+    np.testing.assert_allclose(-2.0 * gradient, numeric, rtol=1e-4, atol=1e-4 * np.abs(numeric).max())
+
+
+def test_units_find_the_units_that_made_the_values(rows):
+    rng = np.random.default_rng(1)
+    centers, scales = rng.normal(size=(3, 3)), np.log([0.8, 1.0, 1.2])
+    values = units_at(rows, centers, scales) @ rng.normal(size=(3, 4)) + rows @ rng.normal(size=(3, 4))
+    found = fit_units(rows, Targets(values, np.ones(700)), 3, np.random.default_rng(0), max_iter=200)
+    assert np.abs(found(rows) - values).max() < 1e-2
+    again = units_at(rows, found.centers, found.log_scales)
+    points = np.column_stack([rows, np.ones(700), np.square(rows).sum(axis=1)])
+    np.testing.assert_allclose(np.exp(points @ found.exponents.T), again, atol=1e-12)
+
+
+def test_clipped_targets_are_met_from_beyond():
+    values = np.array([[1.0], [-1.0], [0.5]])
+    targets = Targets(values, np.ones(3), -1.0, 1.0)
+    np.testing.assert_array_equal(targets.working(np.array([[3.0], [-2.0], [3.0]])), [[3.0], [-2.0], [0.5]])
+    np.testing.assert_array_equal(targets.working(np.array([[0.0], [0.0], [0.0]])), values)
+
+
+def test_metric_sees_the_directions_of_the_teacher(rows):
+    a = np.array([1.0, -2.0, 0.0])
+    M = gradient_outer_product(lambda X: np.sin(X @ a)[:, None], rows, np.ones(3), np.random.default_rng(0))
+    P = metric_directions(M, np.ones(3), 3)
+    assert P.shape == (3, 1)
+    np.testing.assert_allclose(np.abs(P[:, 0]), np.abs(a) / np.linalg.norm(a), atol=5e-3)
+    constant = metric_directions(np.zeros((3, 3)), np.ones(3), 2)
+    assert constant.shape == (3, 2)
+
+
+def test_copies_are_labelled_by_the_teacher(rows):
+    def teacher(X):
+        return np.sin(2 * X[:, :1]) * X[:, 1:2]
+
+    some = rows[:80]
+    lesson = Lesson(some, teacher(some), np.ones(80), teacher)
+    shape, rng = Shape(0, 8, 3), np.random.default_rng
+    taught = distill(lesson, np.eye(3), shape, rng(0), Engine(1))
+    alone = distill(Lesson(some, teacher(some), np.ones(80)), np.eye(3), shape, rng(0), Engine(1))
+    between = some[rng(1).integers(80, size=2000)] * 0.6 + some[rng(2).integers(80, size=2000)] * 0.4
+    errors = [np.sqrt(np.mean((model(between) - teacher(between)) ** 2)) for model in (taught, alone)]
+    assert errors[0] < 0.9 * errors[1]
+
+
+def test_many_classes_and_a_budget():
+    X, y = load_digits(return_X_y=True)
+    svc = SVC(gamma=0.001, C=10).fit(X[:1200], y[:1200])
+    fast = gm.compress(svc, X[:1200], y[:1200], cost="40us", random_state=0, n_jobs=2)
+    assert fast.score(X[1200:], y[1200:]) > svc.score(X[1200:], y[1200:]) - 0.03
+    assert fast.cost_.operations > 0
+    assert fast.predict_one(X[0]) == fast.predict(X[:1])[0]
+    with pytest.raises(BudgetError, match="below a linear model's"):
+        clone(fast).set_params(cost="0.001ns").fit(X, y)
+
+
+def test_compress_without_rows_takes_those_of_the_model(rows):
+    y = np.sin(rows[:, 0]) + rows[:, 1]
+    teacher = KernelRidge(kernel="rbf", gamma=0.3, alpha=1e-3).fit(rows, y)
+    fast = gm.compress(teacher, n_levels=1, n_units=6, n_directions=3, random_state=0)
+    assert isinstance(fast, gm.FastKernelRegressor)
+    assert fast.score(rows, teacher.predict(rows)) > 0.98
+    with pytest.raises(InputError, match="keeps no rows"):
+        gm.compress(lambda X: X[:, 0])
+
+
+def test_labels_teachers_and_bounds(rows):
+    names = np.where(rows[:, 0] > 0.3 * rows[:, 1] ** 2, "yes", "no")
+    m = gm.FastKernelClassifier(SVC(gamma=0.5), **SMALL).fit(rows, names)
+    assert m.score(rows, names) > 0.95
+    assert m.learned_ in ("teacher", "labels")
+    assert m.decision_function(rows).shape == (700,)
+    reversed_ = SVC(gamma=0.5).fit(rows, names)
+    reversed_.classes_ = reversed_.classes_.copy()
+    np.testing.assert_array_equal(
+        gm.FastKernelClassifier(reversed_.decision_function, **SMALL).fit(rows, names).predict(rows),
+        gm.FastKernelClassifier(reversed_, **SMALL).fit(rows, names).predict(rows),
+    )
+
+
+@pytest.mark.parametrize(
+    ("teacher", "words"),
+    [
+        (lambda X: np.full(len(X), np.nan), "NaN or infinity"),
+        (lambda X: np.zeros((len(X), 5)), "gave values of shape"),
+        (3.0, "cannot be called"),
+    ],
+)
+def test_teachers_that_cannot_teach(rows, teacher, words):
+    with pytest.raises(InputError, match=words):
+        gm.FastKernelClassifier(teacher, **SMALL).fit(rows, rows[:, 0] > 0)
+
+
+@pytest.mark.parametrize("cost", ["fast", "-3ns", "0x", "12 lightyears", float("nan")])
+def test_costs_that_are_none(cost):
+    with pytest.raises(InputError, match="cost="):
+        parse_cost(cost)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "words"),
+    [({"n_units": 3}, "give all three"), ({"learn": "both"}, "learn="), ({"dtype": "int8"}, "dtype=")],
+)
+def test_parameters_that_are_none(rows, parameters, words):
+    with pytest.raises(InputError, match=words):
+        gm.FastKernelRegressor(**parameters).fit(rows, rows[:, 0])
+
+
+def test_a_constant_feature_and_one_class_in_a_leaf():
+    rng = np.random.default_rng(1)
+    X = np.column_stack([np.concatenate([rng.normal(-5, 0.1, 200), rng.normal(5, 0.1, 200)]), np.ones(400)])
+    y = (X[:, 0] > 0) * 1
+    m = gm.FastKernelClassifier(**{**SMALL, "n_levels": 3}).fit(X, y)
+    assert m.score(X, y) == 1.0
+
+
+DRAWN = "held-out rows are drawn, so that a weight of 2 is not a row twice"
+EXPECTED = {
+    "check_sample_weight_equivalence_on_dense_data": DRAWN,
+    "check_sample_weight_equivalence_on_sparse_data": DRAWN,
+}
+
+
+@parametrize_with_checks(
+    [
+        gm.FastKernelClassifier(n_levels=0, n_units=3, n_directions=2, dtype="float64", random_state=0),
+        gm.FastKernelRegressor(n_levels=0, n_units=3, n_directions=2, dtype="float64", random_state=0),
+    ],
+    expected_failed_checks=lambda estimator: EXPECTED,
+)
+def test_scikit_learn_conventions(estimator, check):
+    check(estimator)
