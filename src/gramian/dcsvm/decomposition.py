@@ -141,9 +141,9 @@ def _settle(
         if violation <= goal:
             return step
         pressure = dual.pressure()
+        inner = max(0.3 * goal, 0.05 * violation)
         # Rows that are all but violating come along, held: the set's own moves may release them.
         near = np.flatnonzero(dual.inside | (pressure > -NEAR_SHARE * violation))
-        inner = max(0.3 * goal, 0.05 * violation)
         chosen, new = near, None
         if len(near) > DENSE_ROWS:
             new = _large(gram, dual.part(near), near, pressure[near], inner, memory_bytes, rng)

@@ -21,7 +21,7 @@ SYSTEM_SHARE = 1e-3
 #: Sets that change no less than this share of what they changed two faces ago do not settle.
 SETTLING = 0.7
 #: Fewer changes than this share of the coordinates are let be: a caller comes back for them.
-FEW_CHANGES = 0.01
+FEW_CHANGES = 0.002
 
 
 def solve_faces(
@@ -146,9 +146,9 @@ class _Face:
             new_upper = np.where(free, self.x > upper, at_upper & (pull <= goal))
             changes.append(int((new_lower ^ at_lower).sum() + (new_upper ^ at_upper).sum()))
             at_lower, at_upper = new_lower, new_upper
-            if not changes[-1]:
+            if changes[-1] <= FEW_CHANGES * np.count_nonzero(free):
                 return True
-            if len(changes) > 2 and changes[-1] > max(SETTLING * changes[-3], FEW_CHANGES * len(free)):
+            if len(changes) > 2 and changes[-1] > SETTLING * changes[-3]:
                 return False
         return True
 
