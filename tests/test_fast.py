@@ -151,10 +151,11 @@ def test_copies_are_labelled_by_the_teacher(rows):
 
 
 def test_many_classes_and_a_budget():
-    X, y = load_digits(return_X_y=True)
-    svc = SVC(gamma=0.001, C=10).fit(X[:1200], y[:1200])
-    fast = gm.compress(svc, X[:1200], y[:1200], cost="40us", random_state=0, n_jobs=2)
-    assert fast.score(X[1200:], y[1200:]) > svc.score(X[1200:], y[1200:]) - 0.03
+    X, y = load_digits(n_class=4, return_X_y=True)
+    svc = SVC(gamma=0.001, C=10).fit(X[:500], y[:500])
+    fast = gm.compress(svc, X[:500], y[:500], cost="400ns", random_state=0)
+    assert fast.score(X[500:], y[500:]) > 0.88
+    assert (fast.predict(X[:500]) == svc.predict(X[:500])).mean() > 0.97
     assert fast.cost_.operations > 0
     assert fast.predict_one(X[0]) == fast.predict(X[:1])[0]
     with pytest.raises(BudgetError, match="below a linear model's"):

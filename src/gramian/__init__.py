@@ -4,10 +4,13 @@ from gramian.estimators.block_basis import BlockBasis
 from gramian.estimators.block_diagonal import BlockDiagonal
 from gramian.estimators.clustered_low_rank import ClusteredLowRank
 from gramian.estimators.compress import compress
+from gramian.estimators.dcpred import DCPredClassifier, DCPredRegressor
+from gramian.estimators.dcsvm import DCSVC
 from gramian.estimators.ensemble_nystrom import EnsembleNystrom
 from gramian.estimators.fast import FastKernelClassifier, FastKernelRegressor
 from gramian.estimators.fastfood import Fastfood
 from gramian.estimators.kals import KALS
+from gramian.estimators.logistic import KernelLogisticRegression
 from gramian.estimators.low_rank_plus_blocks import LowRankPlusBlocks
 from gramian.estimators.meka import MEKA
 from gramian.estimators.multiresolution import MultiResolution
@@ -15,6 +18,8 @@ from gramian.estimators.nystrom import Nystrom
 from gramian.estimators.random_fourier import RandomFourier
 from gramian.estimators.random_maclaurin import RandomMaclaurin
 from gramian.estimators.ridge import KernelRidge, KernelRidgeClassifier
+from gramian.estimators.svm import KernelSVC
+from gramian.estimators.svr import KernelSVR
 from gramian.estimators.tensor_sketch import TensorSketch
 from gramian.estimators.truncated_eigen import TruncatedEigen
 from gramian.exceptions import (
@@ -45,6 +50,7 @@ from gramian.operators.block import BlockOperator
 __version__ = "0.1.0"
 
 __all__ = [
+    "DCSVC",
     "KALS",
     "MEKA",
     "AccuracyWarning",
@@ -55,6 +61,8 @@ __all__ = [
     "Cauchy",
     "ClusteredLowRank",
     "Cosine",
+    "DCPredClassifier",
+    "DCPredRegressor",
     "EnsembleNystrom",
     "Exponential",
     "FastKernelClassifier",
@@ -65,8 +73,11 @@ __all__ = [
     "GramianError",
     "InputError",
     "Kernel",
+    "KernelLogisticRegression",
     "KernelRidge",
     "KernelRidgeClassifier",
+    "KernelSVC",
+    "KernelSVR",
     "Laplacian",
     "Linear",
     "LowRankPlusBlocks",

@@ -17,7 +17,7 @@ from gramian.fast.units import Targets, Units, fit_units
 #: A copy of a row lies up to this part of the way to another row of its leaf.
 MIXED = 0.8
 #: Rows of a leaf, copies included, for each number that its units learn; at least and at most so many rows.
-ROWS_PER_NUMBER, LEAST_LEAF_ROWS, MOST_LEAF_ROWS = 12, 200, 12_000
+ROWS_PER_NUMBER, LEAST_LEAF_ROWS, MOST_LEAF_ROWS = 12.0, 200, 12_000
 
 
 @dataclass(frozen=True)
@@ -64,14 +64,16 @@ def distill(
     engine: Engine,
     *,
     max_iter: int = 40,
+    rows_per_number: float = ROWS_PER_NUMBER,
 ) -> FastPredictor:
     r"""Fit a predictor of a given shape.
 
     projection : (d, r), P; rows are seen as z = Pᵀ(x − mean).
 
     Leaves halve the rows; in each the units are fitted by :func:`.units.fit_units`. With a teacher each leaf
-    has copies of its rows too, moved towards other rows of the leaf and labelled by the teacher: twelve rows
-    for each number that is learned, so that what the units do between the rows is the teacher's.
+    has copies of its rows too, moved towards other rows of the leaf and labelled by the teacher:
+    ``rows_per_number`` rows for each number that is learned, so that what the units do between the rows is
+    the teacher's.
 
     A leaf with fewer rows than its units has as many units as rows. Time O(leaves · n_leaf (u r)²) a round.
     """
@@ -87,7 +89,7 @@ def distill(
     members = [mine if len(mine) else _like(members, s) for s, mine in enumerate(members)]
 
     def fit(s: int) -> Units:
-        rows, values, weights = _leaf_rows(lesson, members[s], shape, len(offset), seeds[s])
+        rows, values, weights = _leaf_rows(lesson, members[s], shape, rows_per_number, seeds[s])
         targets = Targets(values, weights, lesson.low, lesson.high)
         return fit_units(rows @ projection - offset, targets, shape.n_units, seeds[s], max_iter=max_iter)
 
@@ -110,8 +112,9 @@ def assemble(
     linear = np.zeros((len(leaves), K, r + 2))
     for s, leaf in enumerate(leaves):
         u = len(leaf.centers)
-        exponents[s, :u] = leaf.exponents
-        weights[s, :, :u] = leaf.weights
+        if u:
+            exponents[s, :u] = leaf.exponents
+            weights[s, :, :u] = leaf.weights
         linear[s, :, : r + 1] = leaf.linear
     return FastPredictor(projection, offset, router, exponents, weights, linear)
 
@@ -123,13 +126,15 @@ def _like(members: list[IntArray], s: int) -> IntArray:
 
 
 def _leaf_rows(
-    lesson: Lesson, mine: IntArray, shape: Shape, n_directions: int, rng: np.random.Generator
+    lesson: Lesson, mine: IntArray, shape: Shape, rows_per_number: float, rng: np.random.Generator
 ) -> tuple[Float64Array, Float64Array, Float64Array]:
     rows, values, weights = lesson.rows[mine], lesson.values[mine], lesson.weights[mine]
-    numbers = shape.n_units * (n_directions + 1 + values.shape[1]) + n_directions + 1
-    wanted = int(np.clip(ROWS_PER_NUMBER * numbers, LEAST_LEAF_ROWS, MOST_LEAF_ROWS))
-    if len(mine) > MOST_LEAF_ROWS:
-        some = rng.choice(len(mine), MOST_LEAF_ROWS, replace=False)
+    r = shape.n_directions
+    numbers = shape.n_units * (r + 1 + values.shape[1]) + r + 1
+    wanted = int(np.clip(rows_per_number * numbers, LEAST_LEAF_ROWS, MOST_LEAF_ROWS))
+    most = max(wanted, LEAST_LEAF_ROWS) if rows_per_number < ROWS_PER_NUMBER else MOST_LEAF_ROWS
+    if len(mine) > most:
+        some = rng.choice(len(mine), most, replace=False)
         return rows[some], values[some], weights[some]
     extra = wanted - len(mine)
     if lesson.teacher is None or extra <= 0:

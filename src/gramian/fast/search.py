@@ -13,16 +13,16 @@ from gramian._typing import Float64Array
 from gramian.engine import Engine
 from gramian.exceptions import BudgetError
 from gramian.fast.cost import BATCH_ROWS, dummy, linear_nanoseconds, seconds_per_row
-from gramian.fast.distill import Lesson, Shape, distill
+from gramian.fast.distill import ROWS_PER_NUMBER, Lesson, Shape, distill
 from gramian.fast.metric import metric_directions
 from gramian.fast.predictor import FastPredictor
 
 #: Units and tree levels that are tried, rows of a leaf at least.
-UNITS = (0, 2, 4, 6, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 64)
-LEVELS = (0, 2, 3, 4, 5, 6, 7, 8)
+UNITS = (0, 2, 4, 6, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40)
+LEVELS = (0, 2, 4, 6, 8)
 LEAF_ROWS = 60
-#: Rounds of a trial and of the final fit; trials that go on to the final.
-TRIAL_ROUNDS, FINAL_ROUNDS, FINALISTS = 8, 60, 2
+#: Rounds of a trial and of the final fit; rows for each number that a trial learns; trials that go on.
+TRIAL_ROUNDS, FINAL_ROUNDS, TRIAL_ROWS, FINALISTS = 6, 60, 2.0, 2
 
 #: (values of the predictor on held-out rows) → score, the larger the better.
 Score = Callable[[Float64Array], float]
@@ -122,23 +122,29 @@ def search(
     (stream,) = children(rng, 1)
     seed = int(stream.integers(2**32))
 
-    def candidate(name: str, shape: Shape, rounds: int) -> Candidate:
+    def candidate(name: str, shape: Shape, rounds: int, per_number: float) -> Candidate:
         projection = metric_directions(M, spread, shape.n_directions)
         exact = replace(shape, n_directions=projection.shape[1])
         found = distill(
-            lessons[name], projection, exact, np.random.default_rng(seed), engine, max_iter=rounds
+            lessons[name],
+            projection,
+            exact,
+            np.random.default_rng(seed),
+            engine,
+            max_iter=rounds,
+            rows_per_number=per_number,
         )
         return Candidate(exact, found, score(np.asarray(found(held_out), np.float64)), name)
 
     name = next(iter(lessons))
     trials = [
-        candidate(name, shape, TRIAL_ROUNDS)
+        candidate(name, shape, TRIAL_ROUNDS, TRIAL_ROWS)
         for shape in shapes_within(nanoseconds, len(first.rows), d, K, direction_counts(M))
     ]
     trials.sort(key=lambda trial: -trial.score)
     finals = [linear_candidate(lesson, n, held_out, score) for n, lesson in lessons.items()]
     for trial in trials[:FINALISTS]:
-        finals += [candidate(lesson, trial.shape, FINAL_ROUNDS) for lesson in lessons]
+        finals += [candidate(lesson, trial.shape, FINAL_ROUNDS, ROWS_PER_NUMBER) for lesson in lessons]
     return max(finals, key=lambda final: final.score)
 
 
