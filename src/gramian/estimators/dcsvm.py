@@ -60,8 +60,8 @@ class DCSVC(ClassifierMixin, KernelEstimator):
     leaf_size : int, default=1500
         Rows of a cluster of the finest level, about. Libsvm solves them.
     branching : int, default=32
-        Parts of a cluster: levels are log(n / leaf_size) to this base. Few levels: one between the leaves and
-        all of 98,000 rows cost as much as it spared.
+        Parts of a cluster: levels are log(n / leaf_size) to this base. Few levels: the solve of one between
+        the leaves and all rows was seen to take long itself.
     early : bool or int, default=False
         Early prediction: stop at the finest level (``True``, or 0), or so many merges above it, and let each
         cluster's model answer for the rows that fall in the cluster. Much faster, not exact.
