@@ -109,7 +109,7 @@ def score(setting: Setting, y: np.ndarray, found: np.ndarray) -> float:
 
 
 def fast_call(model: Any) -> Callable[[np.ndarray], object]:
-    """What a server would call: the arrays without the checks of scikit-learn, where there is such a thing."""
+    """What a server would call: arrays without the checks of scikit-learn, where there is such a thing."""
     for name in ("predictor_", "model_"):
         kept = getattr(model, name, None)
         if kept is not None:
