@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from gramian._tiles import row_slices, tile_rows
 from gramian._typing import Array, Float64Array, FloatArray, Rows
 from gramian.data.source import RowSource
-from gramian.estimators.base import KernelEstimator, checked_weights, positive_number
+from gramian.estimators.base import KernelEstimator, checked_weights, positive_number, required_target
 from gramian.estimators.targets import ClassTargets, NumberTargets, Targets
 from gramian.exceptions import InputError
 from gramian.kernels.columns import dense
@@ -84,8 +84,7 @@ class Baseline(KernelEstimator):
         return 1.0 / n_features if self.gamma is None else float(self.gamma)
 
     def _training_rows(self, X: Any, y: Any) -> RowSource:
-        if y is None:
-            raise InputError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
+        required_target(self, y)
         return self._rows(X, reset=True)
 
     @staticmethod

@@ -220,12 +220,13 @@ class Approximation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEst
         )
 
 
-def one_of(name: str, value: Any, choices: tuple[str, ...]) -> None:
-    """Raise, with the nearest choice, for a value that is not among the choices."""
+def one_of(name: str, value: Any, choices: tuple[str, ...]) -> str:
+    """Return the value; raise, with the nearest choice, where it is not among the choices."""
     if not isinstance(value, str) or value not in choices:
         raise InputError(
             f"{name}={value!r} is unknown. Choose one of {', '.join(choices)}." + did_you_mean(value, choices)
         )
+    return value
 
 
 def given_or_one_of(name: str, value: Any, choices: tuple[str, ...]) -> None:

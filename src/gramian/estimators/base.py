@@ -198,6 +198,12 @@ class KernelEstimator(BaseEstimator):
         return choose_dtype(self.tile_dtype, source.shape[0], alpha, diagonal, unit_roundoff(np.float32))
 
 
+def required_target(estimator: BaseEstimator, y: Any) -> None:
+    """Raise, in scikit-learn's words, where there is no y."""
+    if y is None:
+        raise InputError(f"{type(estimator).__name__} requires y to be passed, but the target y is None.")
+
+
 def positive_number(name: str, value: Any) -> float:
     """Return a positive finite float or raise with the parameter's name."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real) or not 0 < float(value) < float("inf"):

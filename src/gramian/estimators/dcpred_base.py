@@ -13,9 +13,10 @@ from sklearn.utils.validation import check_is_fitted
 from gramian._random import as_generator
 from gramian._typing import Array, Float64Array, FloatArray
 from gramian.data.source import RowSource
-from gramian.estimators.base import KernelEstimator, whole_number
+from gramian.estimators.approximation import one_of
+from gramian.estimators.base import KernelEstimator, required_target, whole_number
 from gramian.estimators.streaming import PREDICT_ROWS
-from gramian.exceptions import AccuracyWarning, InputError, did_you_mean
+from gramian.exceptions import AccuracyWarning, InputError
 from gramian.fast.center_tree import METHODS
 from gramian.fast.dcpred import LANDMARKS, DCPredSettings, TargetsOf, train_dcpred
 from gramian.fast.pseudo_landmarks import check_pseudo
@@ -67,8 +68,7 @@ class DCPredEstimator(KernelEstimator):
         return tags
 
     def _fit_rows(self, X: Any, y: Any) -> RowSource:
-        if y is None:
-            raise InputError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
+        required_target(self, y)
         if self._precomputed:
             raise InputError(
                 "kernel='precomputed' has no points, which the leaves are found by. Pass the rows and a "
@@ -152,12 +152,3 @@ class DCPredEstimator(KernelEstimator):
         for where, values in blocks:
             out[where] = values
         return out
-
-
-def one_of(name: str, value: Any, choices: tuple[str, ...]) -> str:
-    """Return a choice by name, or raise with the choices there are."""
-    if not isinstance(value, str) or value not in choices:
-        raise InputError(
-            f"{name}={value!r} is unknown. Choose one of {', '.join(choices)}." + did_you_mean(value, choices)
-        )
-    return value

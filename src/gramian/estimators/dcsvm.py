@@ -19,10 +19,11 @@ from gramian.data.source import RowSource
 from gramian.dcsvm.levels import cluster_rows
 from gramian.dcsvm.one_vs_one import Settings, solve_pairs
 from gramian.dcsvm.predictor import class_pairs
-from gramian.estimators.base import KernelEstimator, positive_number, whole_number
+from gramian.estimators.approximation import one_of
+from gramian.estimators.base import KernelEstimator, positive_number, required_target, whole_number
 from gramian.estimators.streaming import PREDICT_ROWS
 from gramian.estimators.targets import ClassTargets
-from gramian.exceptions import AccuracyWarning, BudgetError, InputError, did_you_mean
+from gramian.exceptions import AccuracyWarning, BudgetError, InputError
 from gramian.kernels.precomputed import Precomputed
 
 SHAPES = ("ovr", "ovo")
@@ -152,8 +153,7 @@ class DCSVC(ClassifierMixin, KernelEstimator):
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to rows X (n, d) and class labels y (n,)."""
         with self._all_or_nothing():
-            if y is None:
-                raise InputError("DCSVC requires y to be passed, but the target y is None.")
+            required_target(self, y)
             return self._fit(self._rows(X, reset=True), y, sample_weight)
 
     def _fit(self, source: RowSource, y: Any, sample_weight: Any) -> Self:
@@ -215,11 +215,7 @@ class DCSVC(ClassifierMixin, KernelEstimator):
             ("decision_function_shape", self.decision_function_shape, SHAPES),
             ("tile_dtype", self.tile_dtype, TILE_DTYPES),
         ):
-            if not isinstance(value, str) or value not in choices:
-                raise InputError(
-                    f"{name}={value!r} is unknown. Choose one of {', '.join(choices)}."
-                    + did_you_mean(value, choices)
-                )
+            one_of(name, value, choices)
 
     @staticmethod
     def _check_mass(classes: Array, mass: Float64Array) -> None:

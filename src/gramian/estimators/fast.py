@@ -11,15 +11,16 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from gramian._random import as_generator
 from gramian._typing import Array, Float64Array
 from gramian.engine import Engine
-from gramian.estimators.base import checked_weights, whole_number
+from gramian.estimators.approximation import one_of
+from gramian.estimators.base import checked_weights, required_target, whole_number
 from gramian.estimators.ridge import KernelRidge, KernelRidgeClassifier
 from gramian.estimators.targets import ClassTargets, NumberTargets
 from gramian.estimators.teachers import CLIP, class_teacher, number_teacher
-from gramian.exceptions import InputError, did_you_mean
+from gramian.exceptions import InputError
 from gramian.fast.cost import Cost, measure, parse_cost, timed_batch
-from gramian.fast.distill import Lesson, Shape, distill
-from gramian.fast.metric import Teacher, gradient_outer_product, metric_directions
-from gramian.fast.search import FINAL_ROUNDS, Candidate, linear_cost, search
+from gramian.fast.distill import Lesson, Shape
+from gramian.fast.metric import Teacher, gradient_outer_product
+from gramian.fast.search import FINAL_ROUNDS, Candidate, Trial, linear_cost, search
 from gramian.kernels import Gaussian
 from gramian.kernels.columns import dense
 
@@ -27,6 +28,7 @@ from gramian.kernels.columns import dense
 HELD_OUT, MOST_HELD_OUT = 0.15, 10_000
 #: What may be learned from.
 LEARN = ("auto", "teacher", "labels")
+DTYPES = ("float32", "float16", "float64")
 #: Bandwidths over the median squared distance, and penalties, that the default teacher is chosen among, and
 #: rows that they are compared on.
 TEACHER_GAMMAS, TEACHER_ALPHAS, TEACHER_ROWS = (0.3, 1.0, 3.0, 10.0), (1e-3, 0.1), 4_000
@@ -72,13 +74,8 @@ class FastKernelModel(BaseEstimator):
         return np.asarray(dense(checked))
 
     def _learn(self, rows: Float64Array, values: Float64Array, weights: Array | None) -> Self:
-        if self.learn not in LEARN:
-            raise InputError(
-                f"learn={self.learn!r} is unknown. Choose one of {', '.join(LEARN)}."
-                + did_you_mean(self.learn, LEARN)
-            )
-        if self.dtype not in ("float32", "float16", "float64"):
-            raise InputError(f"dtype={self.dtype!r} is unknown. Choose float16, float32 or float64.")
+        one_of("learn", self.learn, LEARN)
+        one_of("dtype", self.dtype, DTYPES)
         rng, engine = as_generator(self.random_state), Engine(self.n_jobs)
         shape, (budget, unit) = self._sizes, parse_cost(self.cost)
         rows = rows.astype(np.float64)
@@ -116,15 +113,8 @@ class FastKernelModel(BaseEstimator):
         rng: np.random.Generator,
         engine: Engine,
     ) -> Candidate:
-        projection = metric_directions(M, spread, shape.n_directions)
-        shape = Shape(shape.n_levels, shape.n_units, projection.shape[1])
-        seed = int(rng.integers(2**32))
-        found = []
-        for name, lesson in lessons.items():
-            model = distill(
-                lesson, projection, shape, np.random.default_rng(seed), engine, max_iter=FINAL_ROUNDS
-            )
-            found.append(Candidate(shape, model, score(np.asarray(model(held_out), np.float64)), name))
+        trial = Trial(M, spread, held_out, score, int(rng.integers(2**32)), engine)
+        found = [trial.candidate(lesson, name, shape, FINAL_ROUNDS) for name, lesson in lessons.items()]
         return max(found, key=lambda one: one.score)
 
     def _lessons(
@@ -250,7 +240,7 @@ class FastKernelClassifier(ClassifierMixin, FastKernelModel):
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to rows X (n, d) and class labels y (n,)."""
-        X, y = validate_pair(self, X, y)
+        required_target(self, y)
         rows = self._dense(X, reset=True)
         targets = ClassTargets(y, len(rows))
         self.classes_ = targets.classes
@@ -328,7 +318,7 @@ class FastKernelRegressor(MultiOutputMixin, RegressorMixin, FastKernelModel):
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to rows X (n, d) and targets y (n,) or (n, outputs)."""
-        X, y = validate_pair(self, X, y)
+        required_target(self, y)
         rows = self._dense(X, reset=True)
         targets = NumberTargets(y, len(rows))
         self._flat = targets.flat
@@ -364,15 +354,6 @@ class FastKernelRegressor(MultiOutputMixin, RegressorMixin, FastKernelModel):
         mean = np.average(values, axis=0, weights=weights)
         total = weights @ np.square(values - mean).sum(axis=1)
         return float(1.0 - left / total) if total > 0 else float(-left)
-
-
-def validate_pair(model: Any, X: Any, y: Any) -> tuple[Any, Any]:
-    """Return rows and targets; a missing y gets scikit-learn's words."""
-    if y is None:
-        raise InputError(
-            f"{type(model).__name__} requires y to be passed, but the target y is None. Pass a target a row."
-        )
-    return X, y
 
 
 def _unfitted(teacher: Any) -> bool:

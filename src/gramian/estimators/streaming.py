@@ -19,7 +19,7 @@ from gramian.approximation.training import train_ridge
 from gramian.data.source import RowSource
 from gramian.engine import Engine
 from gramian.estimators.approximation import Approximation
-from gramian.estimators.base import KernelEstimator, checked_weights, positive_number
+from gramian.estimators.base import KernelEstimator, checked_weights, positive_number, required_target
 from gramian.estimators.methods import METHODS
 from gramian.estimators.targets import Targets
 from gramian.exceptions import InputError, did_you_mean
@@ -47,8 +47,7 @@ class StreamingRidge(KernelEstimator):
     verbose: int
 
     def _fit_rows(self, X: Any, y: Any) -> RowSource:
-        if y is None:
-            raise InputError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
+        required_target(self, y)
         return self._rows(X, reset=True)
 
     def _penalty(self) -> float:

@@ -11,9 +11,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from gramian._typing import Array, Float64Array
 from gramian.approximation.newton_training import NewtonTraining, Settings
+from gramian.estimators.approximation import one_of
 from gramian.estimators.base import whole_number
 from gramian.estimators.newton import NewtonClassifier, Signs
-from gramian.exceptions import InputError, did_you_mean
 from gramian.solvers.losses import Hinge, Loss, SquaredHinge
 from gramian.solvers.newton import Minimum
 from gramian.solvers.platt import platt_sigmoid
@@ -143,7 +143,7 @@ class KernelSVC(NewtonClassifier):
         """Fit to rows X (n, d) and class labels y (n,)."""
         with self._all_or_nothing():
             source = self._fit_rows(X, y)
-            loss = _named_loss(self.loss, LOSSES)
+            loss = LOSSES[one_of("loss", self.loss, tuple(LOSSES))]
             folds = whole_number("calibration_folds", self.calibration_folds, 2)
             training, found, signs, weights, settings, rng = self._fit_classes(
                 source, y, sample_weight, loss, loss
@@ -169,14 +169,6 @@ class KernelSVC(NewtonClassifier):
         """Return the logarithm of :meth:`predict_proba`."""
         with np.errstate(divide="ignore"):
             return np.log(self.predict_proba(X))
-
-
-def _named_loss(name: Any, losses: dict[str, Loss]) -> Loss:
-    if not isinstance(name, str) or name not in losses:
-        raise InputError(
-            f"loss={name!r} is unknown. Choose one of {', '.join(losses)}." + did_you_mean(name, losses)
-        )
-    return losses[name]
 
 
 def _calibration(

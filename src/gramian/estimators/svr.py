@@ -13,11 +13,12 @@ from sklearn.utils.validation import check_is_fitted
 from gramian._tiles import row_slices
 from gramian._typing import Array, Float64Array
 from gramian.approximation.plan import Plan
+from gramian.estimators.approximation import one_of
 from gramian.estimators.base import checked_weights
 from gramian.estimators.newton import StreamingNewton
 from gramian.estimators.streaming import PREDICT_ROWS
 from gramian.estimators.targets import NumberTargets
-from gramian.exceptions import InputError, did_you_mean
+from gramian.exceptions import InputError
 from gramian.solvers.losses import EpsilonInsensitive, Loss, SquaredEpsilonInsensitive
 
 LOSSES = ("epsilon_insensitive", "squared_epsilon_insensitive")
@@ -126,12 +127,7 @@ class KernelSVR(MultiOutputMixin, RegressorMixin, StreamingNewton):
         real = isinstance(epsilon, numbers.Real) and not isinstance(epsilon, bool)
         if not real or not 0 <= float(epsilon) < float("inf"):
             raise InputError(f"epsilon={epsilon!r} must be a finite number of at least 0.")
-        if self.loss not in LOSSES:
-            raise InputError(
-                f"loss={self.loss!r} is unknown. Choose one of {', '.join(LOSSES)}."
-                + did_you_mean(self.loss, LOSSES)
-            )
-        if self.loss == LOSSES[1]:
+        if one_of("loss", self.loss, LOSSES) == LOSSES[1]:
             return SquaredEpsilonInsensitive(float(epsilon))
         # Parabolas that begin as wide as the targets: the first step is nearly a ridge regression.
         return EpsilonInsensitive(float(epsilon), 2.0 * spread)

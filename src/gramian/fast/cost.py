@@ -14,7 +14,7 @@ from gramian.engine import one_blas_thread
 from gramian.exceptions import InputError
 from gramian.fast.distill import Shape
 from gramian.fast.predictor import FastPredictor
-from gramian.fast.router import STAGE_LEVELS, TreeRouter
+from gramian.fast.router import TreeRouter, stage_levels, stage_width
 
 #: Rows of a timed batch, runs of it, and seconds that the runs of one model take at most.
 BATCH_ROWS, RUNS, SECONDS = 8_192, 9, 0.5
@@ -108,16 +108,15 @@ def measure(predictor: FastPredictor, shape: Shape, batch: FloatArray) -> Cost:
 def dummy(shape: Shape, n_features: int, n_outputs: int, rng: np.random.Generator) -> FastPredictor:
     """Return a predictor of a shape with made-up numbers, to time before anything is learned."""
     r, leaves, f4 = shape.n_directions, 2**shape.n_levels, np.float32
-    stages, levels = [], []
-    for at in range(0, shape.n_levels, STAGE_LEVELS):
-        depth = min(STAGE_LEVELS, shape.n_levels - at)
-        width = 8 * -(-(2**depth - 1) // 8)
-        stages.append(rng.standard_normal((2**at, width, r + 1)).astype(f4))
-        levels.append(depth)
+    levels = stage_levels(shape.n_levels)
+    stages = tuple(
+        rng.standard_normal((2 ** sum(levels[:at]), stage_width(depth), r + 1)).astype(f4)
+        for at, depth in enumerate(levels)
+    )
     return FastPredictor(
         rng.standard_normal((n_features, r)).astype(f4) / f4(n_features),
         np.zeros(r, f4),
-        TreeRouter(tuple(stages), tuple(levels)),
+        TreeRouter(stages, levels),
         -rng.random((leaves, shape.n_units, r + 2)).astype(f4) / f4(r + 2),
         rng.standard_normal((leaves, n_outputs, shape.n_units)).astype(f4),
         rng.standard_normal((leaves, n_outputs, r + 2)).astype(f4),

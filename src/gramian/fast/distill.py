@@ -11,7 +11,7 @@ from gramian._typing import Float64Array, IntArray
 from gramian.engine import Engine
 from gramian.fast.metric import Teacher
 from gramian.fast.predictor import FastPredictor
-from gramian.fast.router import TreeRouter, fit_router
+from gramian.fast.router import TreeRouter, fit_router, stage_levels
 from gramian.fast.units import Targets, Units, fit_units
 
 #: A copy of a row lies up to this part of the way to another row of its leaf.
@@ -31,7 +31,7 @@ class Shape:
     def operations(self, n_features: int, n_outputs: int) -> int:
         """Return multiplications and additions a row, an exponential counted as ten."""
         r, K, u = self.n_directions, n_outputs, self.n_units
-        route = sum(2 * (r + 1) * (2 ** min(4, self.n_levels - at) - 1) for at in range(0, self.n_levels, 4))
+        route = sum(2 * (r + 1) * (2**levels - 1) for levels in stage_levels(self.n_levels))
         return 2 * n_features * r + route + 2 * (r + 2) * (u + K) + 10 * u + 2 * u * K
 
 

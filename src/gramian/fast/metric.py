@@ -34,16 +34,14 @@ def gradient_outer_product(
     count = int(np.clip(EVALUATIONS // (2 * d), LEAST_ROWS, GRADIENT_ROWS))
     if len(rows) > count:
         rows = rows[rng.choice(len(rows), count, replace=False)]
-    slopes = []
-    for j in range(d):
-        step = np.zeros(d)
-        step[j] = STEP * spread[j]
-        if step[j] > 0:
-            slopes.append((teacher(rows + step) - teacher(rows - step)) / (2.0 * STEP))
-        else:
-            slopes.append(np.zeros_like(slopes[0]) if slopes else np.zeros_like(teacher(rows)))
-    G = np.stack(slopes, axis=-1).reshape(-1, d)
-    return G.T @ G / len(G)
+    varying = np.flatnonzero(spread > 0)
+    steps = STEP * spread * np.eye(d)
+    slopes = [(teacher(rows + steps[j]) - teacher(rows - steps[j])) / (2.0 * STEP) for j in varying]
+    M = np.zeros((d, d))
+    if slopes:
+        G = np.stack(slopes, axis=-1).reshape(-1, len(varying))
+        M[np.ix_(varying, varying)] = G.T @ G / len(G)
+    return M
 
 
 def metric_directions(M: Float64Array, spread: Float64Array, count: int) -> Float64Array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
@@ -54,18 +55,26 @@ class TreeRouter:
         return TreeRouter(tuple(stage.astype(dtype) for stage in self.stages), self.levels)
 
 
+def stage_levels(n_levels: int) -> tuple[int, ...]:
+    """Return the levels of each stage: four, and in the last what is left."""
+    return tuple(min(STAGE_LEVELS, n_levels - at) for at in range(0, n_levels, STAGE_LEVELS))
+
+
+def stage_width(levels: int) -> int:
+    """Return the half-spaces of a stage's tree, and some spare ones to make their signs whole bytes."""
+    return 8 * -(-(2**levels - 1) // 8)
+
+
 def fit_router(points: Float64Array, n_levels: int, rng: np.random.Generator) -> TreeRouter:
     """Return a balanced tree: each node halves its rows at the median along the line between two means.
 
     points : (n, r). A node whose rows coincide sends all of them left. Time O(n r levels).
     """
     stages: list[Float64Array] = []
-    levels: list[int] = []
+    levels = stage_levels(n_levels)
     labels = np.zeros(len(points), np.intp)
-    while sum(levels) < n_levels:
-        depth = min(STAGE_LEVELS, n_levels - sum(levels))
-        trees = 2 ** sum(levels)
-        width = 8 * -(-(2**depth - 1) // 8)  # whole bytes
+    for at, depth in enumerate(levels):
+        trees, width = 2 ** sum(levels[:at]), stage_width(depth)
         planes = np.zeros((trees, width, points.shape[1] + 1))
         planes[..., -1] = -1.0
         finer = np.empty_like(labels)
@@ -74,8 +83,7 @@ def fit_router(points: Float64Array, n_levels: int, rng: np.random.Generator) ->
             finer[mine] = tree * 2**depth + _grow(points[mine], depth, planes[tree], rng)
         labels = finer
         stages.append(planes)
-        levels.append(depth)
-    return TreeRouter(tuple(stages), tuple(levels))
+    return TreeRouter(tuple(stages), levels)
 
 
 def _grow(points: Float64Array, depth: int, planes: Float64Array, rng: np.random.Generator) -> IntArray:
@@ -121,18 +129,13 @@ def _codes(sides: FloatArray) -> Array:
     return codes
 
 
-_TABLES: dict[int, Array] = {}
-
-
+@cache
 def _leaf_table(levels: int) -> Array:
     """Return the leaf for every code of a complete tree's half-spaces."""
-    if levels not in _TABLES:
-        nodes = 2**levels - 1
-        width = 8 * -(-nodes // 8)
-        codes = np.arange(2**width, dtype=np.uint16 if width == 16 else np.uint8)
-        bits = np.unpackbits(codes.view(np.uint8).reshape(len(codes), -1), axis=1)
-        node = np.zeros(len(codes), np.intp)
-        for _ in range(levels):
-            node = 2 * node + 1 + bits[np.arange(len(codes)), node]
-        _TABLES[levels] = node - nodes
-    return _TABLES[levels]
+    nodes, width = 2**levels - 1, stage_width(levels)
+    codes = np.arange(2**width, dtype=np.uint16 if width == 16 else np.uint8)
+    bits = np.unpackbits(codes.view(np.uint8).reshape(len(codes), -1), axis=1)
+    node = np.zeros(len(codes), np.intp)
+    for _ in range(levels):
+        node = 2 * node + 1 + bits[np.arange(len(codes)), node]
+    return node - nodes

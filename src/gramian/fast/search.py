@@ -38,6 +38,30 @@ class Candidate:
     lesson: str
 
 
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """What the fits of several shapes share: the metric, the held-out rows, and the random numbers."""
+
+    M: Float64Array
+    spread: Float64Array
+    held_out: Float64Array
+    score: Score
+    seed: int
+    engine: Engine
+
+    def candidate(
+        self, lesson: Lesson, name: str, shape: Shape, rounds: int, per_number: float = ROWS_PER_NUMBER
+    ) -> Candidate:
+        """Fit a shape, with fewer directions where the rest of the metric is rounding, and score it."""
+        projection = metric_directions(self.M, self.spread, shape.n_directions)
+        exact = replace(shape, n_directions=projection.shape[1])
+        rng = np.random.default_rng(self.seed)
+        found = distill(
+            lesson, projection, exact, rng, self.engine, max_iter=rounds, rows_per_number=per_number
+        )
+        return Candidate(exact, found, self.score(np.asarray(found(self.held_out), np.float64)), name)
+
+
 @lru_cache(maxsize=4096)
 def shape_nanoseconds(shape: Shape, n_features: int, n_outputs: int) -> float:
     """Return measured nanoseconds a row of a shape; once in a process, so that equal fits choose alike."""
@@ -122,29 +146,16 @@ def search(
     (stream,) = children(rng, 1)
     seed = int(stream.integers(2**32))
 
-    def candidate(name: str, shape: Shape, rounds: int, per_number: float) -> Candidate:
-        projection = metric_directions(M, spread, shape.n_directions)
-        exact = replace(shape, n_directions=projection.shape[1])
-        found = distill(
-            lessons[name],
-            projection,
-            exact,
-            np.random.default_rng(seed),
-            engine,
-            max_iter=rounds,
-            rows_per_number=per_number,
-        )
-        return Candidate(exact, found, score(np.asarray(found(held_out), np.float64)), name)
-
+    trial = Trial(M, spread, held_out, score, seed, engine)
     name = next(iter(lessons))
     trials = [
-        candidate(name, shape, TRIAL_ROUNDS, TRIAL_ROWS)
+        trial.candidate(first, name, shape, TRIAL_ROUNDS, TRIAL_ROWS)
         for shape in shapes_within(nanoseconds, len(first.rows), d, K, direction_counts(M))
     ]
-    trials.sort(key=lambda trial: -trial.score)
+    trials.sort(key=lambda found: -found.score)
     finals = [linear_candidate(lesson, n, held_out, score) for n, lesson in lessons.items()]
-    for trial in trials[:FINALISTS]:
-        finals += [candidate(lesson, trial.shape, FINAL_ROUNDS, ROWS_PER_NUMBER) for lesson in lessons]
+    for best in trials[:FINALISTS]:
+        finals += [trial.candidate(lessons[n], n, best.shape, FINAL_ROUNDS) for n in lessons]
     return max(finals, key=lambda final: final.score)
 
 

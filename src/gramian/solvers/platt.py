@@ -10,6 +10,8 @@ from gramian._typing import Array, Float64Array
 
 #: Newton steps at most; ten are rare.
 MAX_STEPS = 100
+#: Part of the predicted fall that a step must reach (Armijo), and the shortest step.
+SUFFICIENT_FALL, SHORTEST = 1e-4, 1e-10
 
 
 def platt_sigmoid(
@@ -55,7 +57,7 @@ def platt_sigmoid(
         if fall <= ridge_tolerance(np.float64) * max(now, 1.0) * 1e-4:
             break
         length = 1.0
-        while length > 1e-10 and cost(theta + length * step) > now - 1e-4 * length * fall:
+        while length > SHORTEST and cost(theta + length * step) > now - SUFFICIENT_FALL * length * fall:
             length *= 0.5
         theta = theta + length * step
         now = cost(theta)
