@@ -31,6 +31,7 @@ from gramian.exceptions import (
     ModelFileError,
     NumericalWarning,
 )
+from gramian.export import export
 from gramian.kernels import (
     Cauchy,
     Cosine,
@@ -94,6 +95,7 @@ __all__ = [
     "TensorSketch",
     "TruncatedEigen",
     "compress",
+    "export",
     "load",
     "save",
 ]

@@ -9,8 +9,6 @@ from __future__ import annotations
 import io
 import json
 import math
-import os
-import uuid
 import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -19,8 +17,9 @@ from typing import Any
 
 import numpy as np
 
+from gramian._files import complete_file
 from gramian._typing import Array
-from gramian.exceptions import InputError, ModelFileError, did_you_mean
+from gramian.exceptions import ModelFileError, did_you_mean
 
 HEADER = "model.json"
 #: Kinds of numbers and text that need no pickle.
@@ -37,27 +36,14 @@ def write_container(path: Path, header: Mapping[str, Any], arrays: Mapping[str, 
     The file appears under its name when it is complete; until then the old one stays. Time and disk
     O(bytes of the arrays).
     """
-    if not path.parent.is_dir():
-        raise InputError(f"Cannot write {path}: the folder {path.parent} does not exist. Create it first.")
-    if path.is_dir():
-        raise InputError(f"Cannot write {path}: it is a folder. Pass the path of a file.")
     listed = {name: {"shape": list(a.shape), "dtype": a.dtype.str} for name, a in arrays.items()}
     text = json.dumps({**header, "arrays": listed}, allow_nan=False, indent=1)
-    unfinished = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
-    try:
-        with unfinished.open("xb") as file:
-            with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
-                archive.writestr(zipfile.ZipInfo(HEADER, _DATE), text)
-                for name, array in arrays.items():
-                    member = zipfile.ZipInfo(_member(name), _DATE)
-                    with archive.open(member, "w", force_zip64=True) as stream:
-                        np.lib.format.write_array(stream, np.asarray(array, order="C"), allow_pickle=False)
-            file.flush()
-            # Renamed before its bytes are on disk, a power cut could leave an empty file under the name.
-            os.fsync(file.fileno())
-        unfinished.replace(path)
-    finally:
-        unfinished.unlink(missing_ok=True)
+    with complete_file(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+        archive.writestr(zipfile.ZipInfo(HEADER, _DATE), text)
+        for name, array in arrays.items():
+            member = zipfile.ZipInfo(_member(name), _DATE)
+            with archive.open(member, "w", force_zip64=True) as stream:
+                np.lib.format.write_array(stream, np.asarray(array, order="C"), allow_pickle=False)
 
 
 def read_header(path: Path, name: str, version: int) -> dict[str, Any]:

@@ -1,0 +1,64 @@
+"""Fast models as files that need no gramian: ONNX, one NumPy file, one C file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from gramian._files import complete_file
+from gramian.exceptions import InputError, did_you_mean
+from gramian.export.c_source import c_bytes
+from gramian.export.description import Description, describe
+from gramian.export.numpy_file import numpy_bytes
+from gramian.export.onnx import onnx_bytes
+
+#: Suffix → the bytes of a file for a description.
+TARGETS: dict[str, Callable[[Description], bytes]] = {
+    ".onnx": onnx_bytes,
+    ".py": numpy_bytes,
+    ".c": c_bytes,
+}
+
+
+def export(model: Any, path: str | os.PathLike[str]) -> None:
+    """Write a fitted fast model to a file that predicts without gramian.
+
+    Parameters
+    ----------
+    model : fitted :class:`gramian.FastKernelClassifier` or :class:`gramian.FastKernelRegressor` (of
+        :func:`gramian.compress`, for example), or a scikit-learn ``Pipeline`` of a ``StandardScaler`` and one
+        of these, which becomes one model of unscaled rows.
+    path : where; an existing file is replaced when the new one is complete. Its suffix says what is written:
+
+        ``.onnx``  a graph of standard operators, for onnxruntime and others. Needs the extra ``export``.
+        ``.py``    a module that needs NumPy only, with ``predict(X)`` and ``decision(X)``.
+        ``.c``     C99 that needs libm only, with ``NAME_decision`` and ``NAME_predict``, NAME from the path.
+
+    All three compute in float32, in float64 for a model of ``dtype="float64"``, and agree with the model to
+    rounding: a row within rounding of a border between leaves may fall on its other side. Rows go in as
+    float32 in ONNX and C.
+
+    Time and memory O(bytes of the model). Raises ``InputError`` for a model that is not fitted or of another
+    kind, labels that are neither numbers nor text, a suffix that is none of these, or a missing folder;
+    ``MissingPackageError`` for ONNX without the package onnx.
+
+    >>> import tempfile, numpy as np, gramian as gm
+    >>> X = np.random.default_rng(0).random((300, 2))
+    >>> m = gm.FastKernelRegressor(n_levels=1, n_units=3, n_directions=2, random_state=0).fit(X, X[:, 0])
+    >>> path = Path(tempfile.mkdtemp()) / "model.c"
+    >>> gm.export(m, path)
+    >>> "void model_decision(const float *x, float *out)" in path.read_text()
+    True
+    """
+    path = Path(path)
+    target = TARGETS.get(path.suffix.lower())
+    if target is None:
+        raise InputError(
+            f"path={str(path)!r} ends in {path.suffix!r}.{did_you_mean(path.suffix, TARGETS)} Give a path "
+            f"that ends in one of {', '.join(TARGETS)}: the suffix says what is written."
+        )
+    content = target(describe(model, path.stem))
+    with complete_file(path) as file:
+        file.write(content)

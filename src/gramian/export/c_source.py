@@ -1,0 +1,109 @@
+"""A model as one C99 file that needs libm only: ``template.c`` with its numbers."""
+
+from __future__ import annotations
+
+import importlib.resources
+import re
+
+import numpy as np
+
+from gramian._typing import Array
+from gramian.export.description import Description
+
+#: A part that only some models have, with no other part in it: @IF_NAME@ … @END@.
+_PART = re.compile(r"@IF_([A-Z]+)@((?:(?!@IF_).)*?)@END@", re.DOTALL)
+_SLOT = re.compile(r"@([A-Z]+)@")
+#: Numbers on a line.
+_ROW = 8
+
+
+def c_bytes(model: Description) -> bytes:
+    """Return the file: constant arrays and the functions that read them.
+
+    Bytes: about four times the model's. Numbers have the digits that give back their bits.
+    """
+    f, labels = model.flat, model.labels
+    name = _identifier(model.name)
+    single = f.dtype == np.float32
+    parts = {
+        "TREE": f.levels > 0,
+        "UNITS": f.n_units > 0,
+        "CLASSES": labels is not None,
+        "BINARY": labels is not None and len(labels) == 2,
+        "MANY": labels is not None and len(labels) != 2,
+        "NUMBERS": labels is None,
+    }
+    slots = {
+        "TITLE": model.title,
+        "NAME": name,
+        "FILE": f"{model.name}.c" if re.fullmatch(r"[\w.-]+", model.name) else f"{name}.c",
+        "REAL": "float" if single else "double",
+        "EXP": "expf" if single else "exp",
+        "FEATURES": str(f.n_features),
+        "DIRECTIONS": str(f.n_directions),
+        "LEVELS": str(f.levels),
+        "UNITS": str(f.n_units),
+        "OUTPUTS": str(f.n_outputs),
+        "PROJECTION": _numbers(f.projection),
+        "OFFSET": _numbers(f.offset),
+        "PLANES": _numbers(f.planes),
+        "FORMS": _numbers(f.forms),
+        "WEIGHTS": _numbers(f.weights),
+        "LABELS": "" if labels is None else _label_table(name, labels),
+        "FORMAT": "" if labels is None else _FORMATS[labels.dtype.kind],
+    }
+    code = importlib.resources.files(__package__).joinpath("template.c").read_text("utf-8")
+    found = 1
+    while found:  # from the inner parts outwards
+        code, found = _PART.subn(lambda part: part[2] if parts[part[1]] else "", code)
+    return _SLOT.sub(lambda slot: slots[slot[1]], code).encode()
+
+
+#: Kind of labels → how printf writes one.
+_FORMATS = {"i": "%lld", "f": "%.17g", "U": "%s"}
+
+
+def _identifier(name: str) -> str:
+    """Return a C identifier for a file's name: letters, digits and underscores of ASCII.
+
+    >>> _identifier("my model-2"), _identifier("7up")
+    ('my_model_2', 'model_7up')
+    """
+    plain = re.sub(r"[^A-Za-z0-9_]", "_", name)
+    # Names that begin with an underscore are the compiler's.
+    return plain if plain[:1].isalpha() else f"model_{plain.lstrip('_')}"
+
+
+def _numbers(values: Array) -> str:
+    """Return an array as a braced initializer without its outer braces."""
+    if values.ndim > 1:
+        return ",\n".join(f"{{\n{_numbers(part)}\n}}" for part in values)
+    digits, suffix = (9, "f") if values.dtype == np.float32 else (17, "")
+    words = []
+    for value in values.tolist():
+        text = f"{value:.{digits}g}"
+        words.append(text + ("" if set(text) & set(".e") else ".0") + suffix)
+    return ",\n".join(", ".join(words[at : at + _ROW]) for at in range(0, len(words), _ROW))
+
+
+def _label_table(name: str, labels: Array) -> str:
+    """Return the array of labels, in the order of the classes."""
+    kind = labels.dtype.kind
+    if kind == "U":
+        words, declared = [_text(str(label)) for label in labels], "const char *const"
+    elif kind == "i":
+        words, declared = [_whole(int(label)) for label in labels], "const long long"
+    else:
+        words, declared = [f"{float(label)!r}" for label in labels], "const double"
+    return f"{declared} {name}_labels[] = {{{', '.join(words)}}};\n"
+
+
+def _whole(value: int) -> str:
+    # −2^63 has no literal: 2^63, which is negated, fits in no signed type.
+    return f"({value + 1}LL - 1)" if value == -(2**63) else f"{value}LL"
+
+
+def _text(label: str) -> str:
+    """Return a C string of UTF-8 bytes; octal escapes end after three digits, whatever follows."""
+    safe = {byte: chr(byte) for byte in range(32, 127)} | {34: '\\"', 92: "\\\\", 63: "\\?"}
+    return '"' + "".join(safe.get(byte, f"\\{byte:03o}") for byte in label.encode()) + '"'

@@ -1,0 +1,78 @@
+"""A model that gramian exported. This file needs NumPy only: import it, or give it rows of a CSV file:
+
+python FILE.py < rows.csv
+"""
+
+from __future__ import annotations
+
+import base64
+import functools
+import io
+import sys
+from typing import Any
+
+import numpy as np
+
+
+def predict(X: Any) -> np.ndarray:
+    """Return the class of each row of X (n, features), or its prediction."""
+    values, labels = decision(X), _model().get("labels")
+    if labels is None:
+        return values
+    return labels[(values > 0).astype(np.intp) if len(labels) == 2 else values.argmax(axis=1)]
+
+
+def decision(X: Any) -> np.ndarray:
+    """Return the decision values of rows X (n, features), or the predictions of a regressor.
+
+    Shape (n,) for two classes or one target, (n, outputs) otherwise. Time a row: features · directions
+    products, and (directions + 2)(units + outputs) in its leaf.
+    """
+    model = _model()
+    projection, forms, weights = model["projection"], model["forms"], model["weights"]
+    X = np.asarray(X, weights.dtype)
+    if X.ndim != 2 or X.shape[1] != len(projection):
+        raise ValueError(f"X has shape {X.shape}; expected (n, {len(projection)}).")
+    z = X @ projection - model["offset"]
+    ones, squares = np.ones((len(z), 1), z.dtype), np.square(z).sum(axis=1, keepdims=True)
+    points = np.hstack([z, ones, squares])
+    leaves = _leaves(points[:, :-1], model["planes"])
+    values = np.empty((len(z), weights.shape[2]), z.dtype)
+    units = weights.shape[1]
+    order = np.argsort(leaves, kind="stable")
+    for rows in np.split(order, np.flatnonzero(np.diff(leaves[order])) + 1):
+        if len(rows):
+            leaf = leaves[rows[0]]
+            found = points[rows] @ forms[leaf]
+            values[rows] = np.exp(found[:, :units]) @ weights[leaf] + found[:, units:]
+    return values[:, 0] if model["one_value"] else values
+
+
+def _leaves(points: np.ndarray, planes: np.ndarray) -> np.ndarray:
+    """Return the leaf of each row: right in the tree where its half-space's product is above 0."""
+    node = np.zeros(len(points), np.intp)
+    for _ in range(len(planes).bit_length()):
+        node = 2 * node + 1 + (np.einsum("ij,ij->i", points, planes[node]) > 0)
+    return node - len(planes)
+
+
+@functools.cache
+def _model() -> dict[str, np.ndarray]:
+    """Return the arrays by name: forms (leaves, directions + 2, units + outputs) and so on."""
+    with np.load(io.BytesIO(base64.b64decode(NUMBERS)), allow_pickle=False) as file:
+        return {name: file[name] for name in file.files}
+
+
+def _main() -> None:
+    """Write the prediction of each row of a CSV file on the standard input."""
+    if sys.stdin.isatty():
+        raise SystemExit(__doc__)
+    for row in np.atleast_1d(predict(np.loadtxt(sys.stdin, delimiter=",", ndmin=2))):
+        print(*np.atleast_1d(row), sep=",")
+
+
+#: The arrays as an .npz file in base64.
+NUMBERS = ""
+
+if __name__ == "__main__":
+    _main()

@@ -1,0 +1,149 @@
+/* @TITLE@.
+ *
+ * C99, needs libm only. No allocation, no state: any number of threads may call.
+ *
+ *   void @NAME@_decision(const float *x, float *out)
+ *       Writes the @OUTPUTS@ decision values (predictions of a regressor) of a row of @FEATURES@ numbers.
+ *   int @NAME@_predict(const float *x)
+ *       Returns the place of the row's class in @NAME@_labels; classifiers only.
+ *   void @NAME@_decision_batch(const float *X, long n, float *out)
+ *   void @NAME@_predict_batch(const float *X, long n, int *out)
+ *       The same for n rows, one after another.
+ *
+ * As a program that reads rows of a CSV file (no header) and writes predictions:
+ *
+ *   cc -std=c99 -O2 -D@NAME@_MAIN -o @NAME@ @FILE@ -lm && ./@NAME@ < rows.csv
+ *
+ * In C++, declare the functions in extern "C".
+ */
+#include <math.h>
+
+typedef @REAL@ real; /* of the arithmetic */
+
+enum { FEATURES = @FEATURES@, DIRECTIONS = @DIRECTIONS@, LEVELS = @LEVELS@, UNITS = @UNITS@, OUTPUTS = @OUTPUTS@ };
+enum { LEAVES = 1 << LEVELS, WIDTH = UNITS + OUTPUTS };
+
+/* z = x PROJECTION - OFFSET */
+static const real PROJECTION[FEATURES][DIRECTIONS] = {
+@PROJECTION@
+};
+static const real OFFSET[DIRECTIONS] = {
+@OFFSET@
+};
+@IF_TREE@/* Half-spaces, breadth first: from node i to 2 i + 2 where PLANES[i] . [z, 1] > 0, to 2 i + 1 elsewhere. */
+static const real PLANES[LEAVES - 1][DIRECTIONS + 1] = {
+@PLANES@
+};
+@END@/* Of each leaf: [z, 1, |z|^2] FORMS are the units' exponents and the linear parts. */
+static const real FORMS[LEAVES][DIRECTIONS + 2][WIDTH] = {
+@FORMS@
+};
+@IF_UNITS@static const real WEIGHTS[LEAVES][UNITS][OUTPUTS] = {
+@WEIGHTS@
+};
+@END@@LABELS@
+void @NAME@_decision(const float *x, float *out)
+{
+    real z[DIRECTIONS], form[WIDTH], square = 0;
+    int leaf = 0;
+    for (int j = 0; j < DIRECTIONS; j++)
+        z[j] = -OFFSET[j];
+    for (int i = 0; i < FEATURES; i++)
+        for (int j = 0; j < DIRECTIONS; j++)
+            z[j] += x[i] * PROJECTION[i][j];
+@IF_TREE@    for (int level = 0; level < LEVELS; level++) {
+        real side = PLANES[leaf][DIRECTIONS];
+        for (int j = 0; j < DIRECTIONS; j++)
+            side += PLANES[leaf][j] * z[j];
+        leaf = 2 * leaf + (side > 0 ? 2 : 1);
+    }
+    leaf -= LEAVES - 1;
+@END@    for (int j = 0; j < DIRECTIONS; j++)
+        square += z[j] * z[j];
+    for (int j = 0; j < WIDTH; j++)
+        form[j] = FORMS[leaf][DIRECTIONS][j] + square * FORMS[leaf][DIRECTIONS + 1][j];
+    for (int i = 0; i < DIRECTIONS; i++)
+        for (int j = 0; j < WIDTH; j++)
+            form[j] += z[i] * FORMS[leaf][i][j];
+@IF_UNITS@    for (int j = 0; j < UNITS; j++) {
+        const real unit = @EXP@(form[j]);
+        for (int k = 0; k < OUTPUTS; k++)
+            form[UNITS + k] += unit * WEIGHTS[leaf][j][k];
+    }
+@END@    for (int k = 0; k < OUTPUTS; k++)
+        out[k] = (float)form[UNITS + k];
+}
+
+void @NAME@_decision_batch(const float *X, long n, float *out)
+{
+    for (long i = 0; i < n; i++)
+        @NAME@_decision(X + i * FEATURES, out + i * OUTPUTS);
+}
+@IF_CLASSES@
+int @NAME@_predict(const float *x)
+{
+    float value[OUTPUTS];
+    @NAME@_decision(x, value);
+@IF_BINARY@    return value[0] > 0;
+@END@@IF_MANY@    int best = 0;
+    for (int k = 1; k < OUTPUTS; k++)
+        if (value[k] > value[best])
+            best = k;
+    return best;
+@END@}
+
+void @NAME@_predict_batch(const float *X, long n, int *out)
+{
+    for (long i = 0; i < n; i++)
+        out[i] = @NAME@_predict(X + i * FEATURES);
+}
+@END@
+#ifdef @NAME@_MAIN
+#include <stdio.h>
+#include <stdlib.h>
+
+/* Reads the numbers of one line; returns 0 at the end of the input, 1 for a row, -1 for anything else. */
+static int read_row(float *x)
+{
+    char word[64];
+    int c = getchar(), count = 0;
+    if (c == EOF)
+        return 0;
+    for (;; c = getchar()) {
+        int length = 0;
+        char *end;
+        for (; c != ',' && c != '\n' && c != EOF; c = getchar())
+            if (c != '\r' && length < (int)sizeof word - 1)
+                word[length++] = (char)c;
+        word[length] = 0;
+        if (count == FEATURES)
+            return -1;
+        x[count++] = strtof(word, &end);
+        while (*end == ' ')
+            end++;
+        if (length == 0 || *end)
+            return -1;
+        if (c != ',')
+            return count == FEATURES ? 1 : -1;
+    }
+}
+
+int main(void)
+{
+    float x[FEATURES];
+    for (long line = 1;; line++) {
+        const int found = read_row(x);
+        if (found == 0)
+            return 0;
+        if (found < 0) {
+            fprintf(stderr, "line %ld: expected %d numbers between commas\n", line, (int)FEATURES);
+            return 1;
+        }
+@IF_CLASSES@        printf("@FORMAT@\n", @NAME@_labels[@NAME@_predict(x)]);
+@END@@IF_NUMBERS@        float value[OUTPUTS];
+        @NAME@_decision(x, value);
+        for (int k = 0; k < OUTPUTS; k++)
+            printf(k + 1 < OUTPUTS ? "%.9g," : "%.9g\n", value[k]);
+@END@    }
+}
+#endif

@@ -1,0 +1,153 @@
+"""One row at a time, in a microsecond or two: loops that numba compiles. The only file that imports numba."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable
+from functools import cache
+from typing import Any, TypeAlias
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from gramian._typing import FloatArray
+from gramian.exceptions import InputError, MissingPackageError
+from gramian.fast.flat import FlatPredictor
+from gramian.fast.predictor import FastPredictor
+
+#: d, r, levels, u and outputs of a predictor.
+Sizes: TypeAlias = tuple[int, int, int, int, int]
+
+
+@cache
+def available() -> bool:
+    """Return whether numba is installed; it is not imported for the answer."""
+    return importlib.util.find_spec("numba") is not None
+
+
+class SingleRow:
+    """f(x) of one row by compiled loops: what a :class:`FlatPredictor` says, in its float type.
+
+    predictor : whose arrays are copied into one, since each costs a tenth of a microsecond a call.
+
+    Time a call: d·r + r·levels + (r + 2)(u + outputs) + u·outputs products, u exponentials, and half a
+    microsecond. The first call in a process imports numba and loads or compiles the loops (a second or two;
+    numba's cache on disk keeps them). Several threads may call.
+
+    Raises ``MissingPackageError`` without numba.
+    """
+
+    def __init__(self, predictor: FlatPredictor) -> None:
+        f = predictor
+        parts = (f.projection, f.offset, f.planes, f.forms, f.weights)
+        self._numbers = np.concatenate([part.ravel() for part in parts])
+        self._sizes: Sizes = (f.n_features, f.n_directions, f.levels, f.n_units, f.n_outputs)
+        self._n_features, self._n_outputs, self._dtype = f.n_features, f.n_outputs, f.dtype
+        self._loops = compiled_loops()
+
+    def __call__(self, x: Any) -> FloatArray:
+        """Return f(x), shape (outputs,), for d numbers x."""
+        row = one_row(x, self._n_features, self._dtype)
+        out = np.empty(self._n_outputs, self._dtype)
+        self._loops(row, self._numbers, self._sizes, out)
+        return out
+
+
+def one_row(x: Any, n_features: int, dtype: np.dtype[np.floating]) -> FloatArray:
+    """Return x as contiguous numbers of shape (d,); ``InputError`` where they are not d."""
+    row = np.ascontiguousarray(x, dtype)
+    if row.shape == (n_features,):
+        return row
+    if row.size != n_features:
+        raise InputError(
+            f"x has {row.size} numbers (shape {row.shape}), but the model was fitted with {n_features} "
+            f"features. Pass one row, of shape ({n_features},)."
+        )
+    return row.reshape(-1)
+
+
+#: Kept beside the predictors and not in them, so that pickles and copies hold numbers only.
+_ROWS: WeakKeyDictionary[FastPredictor, SingleRow] = WeakKeyDictionary()
+
+
+def single_row(predictor: FastPredictor, flat: Callable[[], FlatPredictor]) -> SingleRow:
+    """Return the compiled function of a predictor, made from ``flat()`` at its first call."""
+    found = _ROWS.get(predictor)
+    if found is None:
+        found = _ROWS[predictor] = SingleRow(flat())
+    return found
+
+
+@cache
+def compiled_loops() -> Callable[[FloatArray, FloatArray, Sizes, FloatArray], None]:
+    """Return :func:`loops`, compiled at the first call for each float type."""
+    try:
+        import numba
+    except ImportError as error:
+        raise MissingPackageError(
+            "Compiled predictions of single rows need the package numba, which is not installed. "
+            "Run: pip install 'gramian[jit]'"
+        ) from error
+    try:
+        return numba.njit(cache=True)(loops)
+    except RuntimeError:
+        # Neither the folder of this file nor the user's cache can be written: compile in every process.
+        return numba.njit(loops)
+
+
+def loops(x: FloatArray, numbers: FloatArray, sizes: Sizes, out: FloatArray) -> None:
+    """Write f(x) into ``out``. Plain Python, that numba compiles; no sum runs over units or outputs.
+
+    numbers : projection, offset, planes, forms and weights of a :class:`FlatPredictor`, one after another.
+    sizes : d, r, levels, u, outputs.
+    """
+    d, r, levels, u, n_outputs = sizes
+    n_leaves = 1 << levels
+    width = u + n_outputs
+    scratch = np.empty(r + width, numbers.dtype)
+    z, form = scratch[:r], scratch[r:]
+
+    offset = numbers[d * r :]
+    for j in range(r):
+        z[j] = -offset[j]
+    at = 0
+    for i in range(d):
+        for j in range(r):
+            z[j] += x[i] * numbers[at + j]
+        at += r
+
+    planes = numbers[d * r + r :]
+    node = 0
+    for _ in range(levels):
+        at = node * (r + 1)
+        side = planes[at + r]
+        for j in range(r):
+            side += planes[at + j] * z[j]
+        node = 2 * node + 1
+        if side > 0:
+            node += 1
+    leaf = node - (n_leaves - 1)
+
+    square = z[0] * z[0]
+    for j in range(1, r):
+        square += z[j] * z[j]
+    leaves = planes[(n_leaves - 1) * (r + 1) :]
+    forms = leaves[leaf * (r + 2) * width :]
+    at = r * width
+    for j in range(width):
+        form[j] = forms[at + j] + square * forms[at + width + j]
+    at = 0
+    for i in range(r):
+        for j in range(width):
+            form[j] += z[i] * forms[at + j]
+        at += width
+
+    weights = leaves[n_leaves * (r + 2) * width + leaf * u * n_outputs :]
+    for k in range(n_outputs):
+        out[k] = form[u + k]
+    at = 0
+    for j in range(u):
+        unit = np.exp(form[j])
+        for k in range(n_outputs):
+            out[k] += unit * weights[at + k]
+        at += n_outputs

@@ -1,0 +1,113 @@
+"""A fast predictor as a few plain arrays: for code that has no BLAS and no batch, here or elsewhere."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from gramian._typing import Array, FloatArray
+from gramian.fast.predictor import FastPredictor
+from gramian.fast.router import TreeRouter
+
+
+@dataclass(frozen=True, eq=False)
+class FlatPredictor:
+    r"""f(x) = exp(p F_l[:, :u]) A_l + p F_l[:, u:] with p = [z, 1, ‖z‖²], z = Pᵀx − o and l the leaf of z.
+
+    projection : (d, r), P; the identity where there was none.
+    offset : (r,), o.
+    planes : (2^levels − 1, r + 1), half-spaces in breadth-first order: from node i the path leads to 2i + 2
+        where planes[i]·[z, 1] > 0 and to 2i + 1 elsewhere; after ``levels`` steps it stands on node
+        2^levels − 1 + l.
+    forms : (leaves, r + 2, u + outputs), F: the units' exponents, then the linear parts.
+    weights : (leaves, u, outputs), A.
+
+    All in float32, or float64 for a predictor that keeps it. Last axes run over units and outputs, so that
+    the loops over them, which have no sums, are those that compilers make vector instructions of.
+    """
+
+    projection: FloatArray
+    offset: FloatArray
+    planes: FloatArray
+    forms: FloatArray
+    weights: FloatArray
+
+    @property
+    def levels(self) -> int:
+        """Half-spaces on a path."""
+        return len(self.planes).bit_length()
+
+    @property
+    def n_features(self) -> int:
+        """Columns of x."""
+        return self.projection.shape[0]
+
+    @property
+    def n_directions(self) -> int:
+        """Entries of z."""
+        return self.projection.shape[1]
+
+    @property
+    def n_leaves(self) -> int:
+        """Leaves: 2 to the number of levels."""
+        return self.weights.shape[0]
+
+    @property
+    def n_units(self) -> int:
+        """Kernel units of a leaf."""
+        return self.weights.shape[1]
+
+    @property
+    def n_outputs(self) -> int:
+        """Values a row."""
+        return self.weights.shape[2]
+
+    @property
+    def dtype(self) -> np.dtype[np.floating]:
+        """Type of the numbers, and of the arithmetic."""
+        return self.weights.dtype
+
+    def after_scaling(self, mean: Array, scale: Array) -> FlatPredictor:
+        """Return the predictor of x whose z is that of (x − mean) / scale, here."""
+        P = self.projection.astype(np.float64) / np.asarray(scale, np.float64)[:, None]
+        offset = self.offset + np.asarray(mean, np.float64) @ P
+        return replace(self, projection=P.astype(self.dtype), offset=offset.astype(self.dtype))
+
+
+def flatten(
+    predictor: FastPredictor, spread: Array | float = 1.0, center: Array | float = 0.0
+) -> FlatPredictor:
+    """Return the arrays of f(x) · spread + center. Time and memory O(bytes of the predictor).
+
+    spread, center : (outputs,), or one for all.
+    """
+    dtype = np.dtype(np.float64 if predictor.dtype == np.float64 else np.float32)
+    double = predictor.astype(np.dtype(np.float64))
+    r = len(double.offset)
+    spread = np.broadcast_to(np.asarray(spread, np.float64), (double.n_outputs,))
+    linear = double.linear * spread[:, None]
+    linear[..., r] += center
+    forms = np.concatenate([double.exponents, linear], axis=1).swapaxes(1, 2)
+    kept = {
+        "projection": np.eye(r) if double.projection is None else double.projection,
+        "offset": double.offset,
+        "planes": _planes(double.router, r),
+        "forms": forms,
+        "weights": (double.weights * spread[:, None]).swapaxes(1, 2),
+    }
+    return FlatPredictor(**{name: np.ascontiguousarray(a, dtype) for name, a in kept.items()})
+
+
+def _planes(router: TreeRouter, r: int) -> FloatArray:
+    """Return the half-spaces of all stages as one tree in breadth-first order."""
+    planes = np.empty((router.n_leaves - 1, r + 1))
+    above = 0
+    for stage, levels in zip(router.stages, router.levels, strict=True):
+        for level in range(levels):
+            # Nodes of this level, tree by tree: the trees of a stage hang on its leaves from left to right.
+            nodes = stage[:, 2**level - 1 : 2 ** (level + 1) - 1].reshape(-1, r + 1)
+            start = 2 ** (above + level) - 1
+            planes[start : start + len(nodes)] = nodes
+        above += levels
+    return planes
