@@ -154,7 +154,7 @@ class FastKernelModel(BaseEstimator):
         if not hasattr(self, "predictor_"):  # a tenth of what check_is_fitted takes
             check_is_fitted(self, "predictor_")
         if available():
-            return self._answer(single_row(self.predictor_, self.flat_predictor)(x))
+            return self._answer(single_row(self.predictor_)(x))
         row = one_row(x, self.n_features_in_, np.dtype(np.float64))
         return self._answers(self.predictor_(row[None]))[0]
 
@@ -176,7 +176,7 @@ class FastKernelModel(BaseEstimator):
         raise NotImplementedError
 
     def _answer(self, values: Array) -> Any:
-        """Return the prediction for the values (outputs,) of the flat predictor."""
+        """Return the prediction for the values (outputs,) of one row."""
         raise NotImplementedError
 
 
@@ -365,7 +365,9 @@ class FastKernelRegressor(MultiOutputMixin, RegressorMixin, FastKernelModel):
         return flatten(self.predictor_, self._spread, self._center)
 
     def _answer(self, values: Array) -> Any:
-        return np.float64(values[0]) if self._flat else values.astype(np.float64)
+        if self._flat:
+            return float(values[0]) * self._spread[0] + self._center[0]
+        return values.astype(np.float64) * self._spread + self._center
 
     def _teacher(self, rows: Float64Array, values: Float64Array, weights: Array) -> Teacher:
         given = self.teacher

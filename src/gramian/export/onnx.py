@@ -128,12 +128,12 @@ def _leaf(graph: _Graph, flat: FlatPredictor, points: str) -> str:
     above = graph("Greater", sides, graph.constant(flat.dtype.type(0)))
     # From node i to 2 i + 1, or one further: each step adds the node's own sign.
     steps = graph("Cast", above, to=graph.onnx.TensorProto.INT64)
-    one, two = graph.constant([[1]]), graph.constant([[2]])
+    one = graph.constant([[1]])
     node = graph("Slice", steps, graph.constant([0]), graph.constant([1]), graph.constant([1]))
     node = graph("Add", node, one)
     for _ in range(1, flat.levels):
         step = graph("GatherElements", steps, node, axis=1)
-        node = graph("Add", graph("Add", graph("Mul", node, two), step), one)
+        node = graph("Add", graph("Add", graph("Add", node, node), step), one)
     leaf = graph("Sub", node, graph.constant([[len(flat.planes)]]))
     return graph("Squeeze", leaf, graph.constant([1]))
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from gramian._typing import FloatArray
 from gramian.exceptions import InputError, MissingPackageError
-from gramian.fast.flat import FlatPredictor
+from gramian.fast.flat import FlatPredictor, flatten
 from gramian.fast.predictor import FastPredictor
 
 #: d, r, levels, u and outputs of a predictor.
@@ -70,11 +70,11 @@ def one_row(x: Any, n_features: int, dtype: np.dtype[np.floating]) -> FloatArray
 _ROWS: WeakKeyDictionary[FastPredictor, SingleRow] = WeakKeyDictionary()
 
 
-def single_row(predictor: FastPredictor, flat: Callable[[], FlatPredictor]) -> SingleRow:
-    """Return the compiled function of a predictor, made from ``flat()`` at its first call."""
+def single_row(predictor: FastPredictor) -> SingleRow:
+    """Return the compiled function of a predictor, made at its first call."""
     found = _ROWS.get(predictor)
     if found is None:
-        found = _ROWS[predictor] = SingleRow(flat())
+        found = _ROWS[predictor] = SingleRow(flatten(predictor))
     return found
 
 

@@ -80,7 +80,7 @@ def flatten(
 ) -> FlatPredictor:
     """Return the arrays of f(x) · spread + center. Time and memory O(bytes of the predictor).
 
-    spread, center : (outputs,), or one for all.
+    spread, center : (outputs,), or one for all. A number beyond float32 becomes infinite there.
     """
     dtype = np.dtype(np.float64 if predictor.dtype == np.float64 else np.float32)
     double = predictor.astype(np.dtype(np.float64))
@@ -96,7 +96,8 @@ def flatten(
         "forms": forms,
         "weights": (double.weights * spread[:, None]).swapaxes(1, 2),
     }
-    return FlatPredictor(**{name: np.ascontiguousarray(a, dtype) for name, a in kept.items()})
+    with np.errstate(over="ignore"):
+        return FlatPredictor(**{name: np.ascontiguousarray(a, dtype) for name, a in kept.items()})
 
 
 def _planes(router: TreeRouter, r: int) -> FloatArray:

@@ -1,0 +1,87 @@
+"""Fitted fast models of every form, for the tests of exports and of single rows."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import gramian as gm
+
+RNG = np.random.default_rng(7)
+#: 1,100 rows: more than two tiles of an ONNX graph.
+X = RNG.normal(size=(1100, 4)).astype(np.float32)
+
+
+def wave(rows: Any) -> Any:
+    return np.sin(2.0 * rows[:, 0]) + rows[:, 1] * rows[:, 2]
+
+
+def kinds(rows: Any) -> Any:
+    """Return a decision value for each of three classes."""
+    return np.column_stack([wave(rows), rows[:, 3], -rows[:, 0]])
+
+
+LABELS = np.argmax(kinds(X), axis=1)
+NAMES = np.array(["ant", 'b"\\??/', "Käfer"])[LABELS]
+
+
+def sizes(n_levels: int, n_units: int, n_directions: int, dtype: str = "float32") -> dict[str, Any]:
+    shape = {"n_levels": n_levels, "n_units": n_units, "n_directions": n_directions}
+    return {**shape, "dtype": dtype, "learn": "teacher", "random_state": 0}
+
+
+def two(**shape: Any) -> Any:
+    return gm.FastKernelClassifier(wave, **shape).fit(X, np.where(wave(X) > 0, 3, -7))
+
+
+def one(**shape: Any) -> Any:
+    return gm.FastKernelRegressor(wave, **shape).fit(X, wave(X))
+
+
+def scaled() -> Any:
+    rows = 5.0 + 3.0 * X
+    fast = gm.FastKernelClassifier(kinds, **sizes(1, 4, 3))
+    return make_pipeline(StandardScaler(), fast).fit(rows, LABELS)
+
+
+MAKERS = {
+    "two classes": lambda: two(**sizes(2, 5, 3)),
+    "names": lambda: gm.FastKernelClassifier(kinds, **sizes(3, 4, 3)).fit(X, NAMES),
+    "float labels": lambda: gm.FastKernelClassifier(kinds, **sizes(0, 4, 2)).fit(X, 2.0 * LABELS),
+    "true or false": lambda: gm.FastKernelClassifier(wave, **sizes(1, 3, 2)).fit(X, wave(X) > 0),
+    "one leaf": lambda: one(**sizes(0, 6, 4)),
+    "no units": lambda: one(**sizes(2, 0, 2)),
+    "linear": lambda: one(**sizes(0, 0, 1)),
+    # In float64: one of its units is so narrow that float32 has three digits of it.
+    "two stages": lambda: one(**sizes(5, 2, 2, "float64")),
+    "two targets": lambda: gm.FastKernelRegressor(
+        lambda rows: kinds(rows)[:, :2] * [1.0, 40.0] + 300.0, **sizes(2, 4, 4)
+    ).fit(X, kinds(X)[:, :2] * [1.0, 40.0] + 300.0),
+    "three directions": lambda: one(**sizes(2, 4, 3)),
+    "float16": lambda: two(**sizes(1, 4, 3, "float16")),
+    "scaled": scaled,
+}
+
+
+@cache
+def model(name: str) -> Any:
+    return MAKERS[name]()
+
+
+def rows_of(name: str) -> Any:
+    return 5.0 + 3.0 * X if name == "scaled" else X
+
+
+def values_of(fitted: Any, rows: Any) -> Any:
+    """Return decision values, or the predictions of a regressor."""
+    return fitted.decision_function(rows) if hasattr(fitted, "decision_function") else fitted.predict(rows)
+
+
+def assert_agree(found: Any, expected: Any) -> None:
+    """Within 1e-5 of the values' size, which is the rounding of float32 that both have."""
+    assert found.shape == expected.shape
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5 * max(1.0, np.abs(expected).max()))
