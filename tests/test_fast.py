@@ -18,7 +18,7 @@ from gramian.fast.distill import Lesson, Shape, distill
 from gramian.fast.metric import gradient_outer_product, metric_directions
 from gramian.fast.router import fit_router
 from gramian.fast.tiles import Tiles
-from gramian.fast.units import Targets, _normal_equations, _settle, fit_units, units_at
+from gramian.fast.units import Targets, _normal_equations, fit_units, settle, units_at
 
 SMALL = {"n_levels": 1, "n_units": 4, "n_directions": 2, "random_state": 0}
 
@@ -89,9 +89,8 @@ def test_predictor_equals_its_formula(rows, shape, outputs):
 def test_normal_equations_are_those_of_finite_differences(rows):
     rng = np.random.default_rng(5)
     targets = Targets(rng.normal(size=(700, 2)), rng.random(700))
-    linear = np.column_stack([rows, np.ones(700)])
     centers, scales = rng.normal(size=(3, 3)), rng.normal(size=3) * 0.1
-    state = _settle(rows, linear, targets, centers, scales, None)
+    state = settle(rows, targets, centers, scales, None)
     _, gradient = _normal_equations(rows, state, targets.weights)
     numeric = []
     for j in range(3):
@@ -103,7 +102,7 @@ def test_normal_equations_are_those_of_finite_differences(rows):
                     c[j, p] += h
                 else:
                     s[j] += h
-                values.append(_settle(rows, linear, targets, c, s, None).objective)
+                values.append(settle(rows, targets, c, s, None).objective)
             numeric.append((values[0] - values[1]) / 2e-5)
     np.testing.assert_allclose(-2.0 * gradient, numeric, rtol=1e-4, atol=1e-4 * np.abs(numeric).max())
 

@@ -107,16 +107,15 @@ def assemble(
         projection, offset = projection @ B[:, :r].T, B[:, :r] @ offset
         leaves = [replace(leaves[0], linear=np.column_stack([np.eye(K), B[:, r]]))]
         router, r = TreeRouter(), K
-    exponents = np.zeros((len(leaves), n_units, r + 2))
+    forms = np.zeros((len(leaves), n_units + K, r + 2))
     weights = np.zeros((len(leaves), K, n_units))
-    linear = np.zeros((len(leaves), K, r + 2))
     for s, leaf in enumerate(leaves):
         u = len(leaf.centers)
         if u:
-            exponents[s, :u] = leaf.exponents
+            forms[s, :u] = leaf.exponents
             weights[s, :, :u] = leaf.weights
-        linear[s, :, : r + 1] = leaf.linear
-    return FastPredictor(projection, offset, router, exponents, weights, linear)
+        forms[s, n_units:, : r + 1] = leaf.linear
+    return FastPredictor(projection, offset, router, forms, weights)
 
 
 def _like(members: list[IntArray], s: int) -> IntArray:

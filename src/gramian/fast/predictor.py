@@ -13,7 +13,7 @@ from gramian.fast.router import TreeRouter
 from gramian.fast.tiles import Tiles
 
 #: Rows that are worked on together: their tiles stay in the second-level cache.
-CHUNK_ROWS = 4096
+CHUNK_ROWS = 8192
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,9 +23,9 @@ class FastPredictor:
     projection : (d, r), P; None where z = x − o.
     offset : (r,), Pᵀo.
     router : leaf of z.
-    exponents : (leaves, u, r + 2): −s²‖z − c‖² is linear in [z, 1, ‖z‖²].
+    forms : (leaves, u + outputs, r + 2), linear in [z, 1, ‖z‖²]: −s²‖z − c‖² of each unit, then b and a
+        zero for each output.
     weights : (leaves, outputs, u), a.
-    linear : (leaves, outputs, r + 2), b and a zero.
 
     Time a row: d·r products for z, (r + 2)(u + outputs) and u·outputs in the leaf, u exponentials.
     Source: the local units of DC-Pred++ (Hsieh, Si and Dhillon 2014), with centres and widths learned.
@@ -34,9 +34,8 @@ class FastPredictor:
     projection: FloatArray | None
     offset: FloatArray
     router: TreeRouter
-    exponents: FloatArray
+    forms: FloatArray
     weights: FloatArray
-    linear: FloatArray
 
     @property
     def n_outputs(self) -> int:
@@ -49,6 +48,16 @@ class FastPredictor:
         return self.weights.shape[2]
 
     @property
+    def exponents(self) -> FloatArray:
+        """The forms of the units, (leaves, u, r + 2)."""
+        return self.forms[:, : self.n_units]
+
+    @property
+    def linear(self) -> FloatArray:
+        """The forms of the linear parts, (leaves, outputs, r + 2)."""
+        return self.forms[:, self.n_units :]
+
+    @property
     def dtype(self) -> np.dtype[np.floating]:
         """Type of the numbers kept."""
         return self.weights.dtype
@@ -56,7 +65,7 @@ class FastPredictor:
     @property
     def nbytes(self) -> int:
         """Bytes of the numbers kept."""
-        kept = [self.offset, self.exponents, self.weights, self.linear, *self.router.stages]
+        kept = [self.offset, self.forms, self.weights, *self.router.stages]
         return sum(a.nbytes for a in kept) + (0 if self.projection is None else self.projection.nbytes)
 
     def __call__(self, X: Array, engine: Engine | None = None) -> FloatArray:
@@ -86,18 +95,18 @@ class FastPredictor:
             None if P is None else P.astype(dtype),
             self.offset.astype(dtype),
             self.router.astype(dtype),
-            self.exponents.astype(dtype),
+            self.forms.astype(dtype),
             self.weights.astype(dtype),
-            self.linear.astype(dtype),
         )
 
     def _chunk(self, X: Array) -> FloatArray:
-        z = self.project(X)
-        n, r = z.shape
+        n, r = len(X), len(self.offset)
         if self.router.n_leaves == 1 and not self.n_units:
-            return z @ self.linear[0, :, :r].T + self.linear[0, :, r]
+            return self.project(X) @ self.forms[0, :, :r].T + self.forms[0, :, r]
         points = np.empty((n, r + 2), self.dtype)
-        points[:, :r] = z
+        z = points[:, :r]
+        X = np.asarray(X, self.dtype)
+        np.subtract(X if self.projection is None else X @ self.projection, self.offset, out=z)
         points[:, r] = 1.0
         np.einsum("ij,ij->i", z, z, out=points[:, r + 1])
         if self.router.n_leaves == 1:
@@ -109,13 +118,14 @@ class FastPredictor:
 
     def _leaf(self, points: FloatArray, leaves: Array) -> FloatArray:
         """Return values (tiles, outputs, height) of points (tiles, height, r + 2)."""
-        columns = points.swapaxes(1, 2)
-        values = np.matmul(self.linear[leaves], columns)
-        if self.n_units:
-            # Units along rows, so that the exponentials run over one contiguous array.
-            units = np.matmul(self.exponents[leaves], columns)
-            np.exp(units, out=units)
-            values += np.matmul(self.weights[leaves], units)
+        # Units along rows, so that the exponentials of a tile run over contiguous numbers.
+        forms = np.matmul(self.forms[leaves], points.swapaxes(1, 2))
+        u = self.n_units
+        if not u:
+            return forms
+        units, values = forms[:, :u], forms[:, u:]
+        np.exp(units, out=units)
+        values += np.matmul(self.weights[leaves], units)
         return values
 
 

@@ -47,7 +47,7 @@ class TreeRouter:
                 tiles = Tiles.of(labels, len(planes))
                 sides = np.matmul(tiles.spread(points), planes.swapaxes(1, 2)[tiles.leaves])
                 code = tiles.gather(_codes(sides.reshape(-1, planes.shape[1])))
-            labels = labels * 2**levels + table[code]
+            labels = labels * 2**levels + table.take(code)
         return labels
 
     def astype(self, dtype: np.dtype[np.floating]) -> TreeRouter:
@@ -124,9 +124,9 @@ def _halving(points: Float64Array, rng: np.random.Generator) -> Float64Array | N
 
 def _codes(sides: FloatArray) -> Array:
     """Return the signs of each row as one number: 8 or 16 half-spaces are one or two bytes."""
-    packed = np.packbits(sides > 0, axis=-1)
-    codes: Array = packed.view(np.uint16 if packed.shape[-1] == 2 else np.uint8).ravel()
-    return codes
+    # All rows as one run of bits: along an axis packbits is called anew for every row.
+    packed = np.packbits((sides > 0).ravel())
+    return packed.view(np.uint16) if sides.shape[-1] == 16 else packed
 
 
 @cache
@@ -138,4 +138,4 @@ def _leaf_table(levels: int) -> Array:
     node = np.zeros(len(codes), np.intp)
     for _ in range(levels):
         node = 2 * node + 1 + bits[np.arange(len(codes)), node]
-    return node - nodes
+    return (node - nodes).astype(np.uint8)  # 65,536 bytes, that stay in the cache

@@ -90,8 +90,12 @@ class Targets:
 
 
 @dataclass
-class _State:
-    """Units, their weights and what is left, at one point of the iteration."""
+class State:
+    """Units, their weights and what is left, at one point of the iteration.
+
+    design : (n, u + r + 1), [φ, z, 1]; factor : Cholesky of its weighted Gram matrix; solution :
+    (u + r + 1, outputs); residual : working targets less outputs.
+    """
 
     centers: Float64Array
     log_scales: Float64Array
@@ -101,6 +105,13 @@ class _State:
     outputs: Float64Array
     residual: Float64Array
     objective: float
+
+    @property
+    def units(self) -> Units:
+        """The units with their weights."""
+        u = len(self.centers)
+        A, B = self.solution[:u].T, self.solution[u:].T
+        return Units(self.centers, self.log_scales, A, B, self.objective)
 
 
 def fit_units(
@@ -129,7 +140,6 @@ def fit_units(
     """
     n, r = points.shape
     n_units = min(n_units, n)
-    linear = np.column_stack([points, np.ones(n)])
     if n_units:
         centers = np.asarray(lloyd(points, n_units, CENTRE_ROUNDS, rng), np.float64)
         near = _nearest_squares(points, centers)
@@ -137,7 +147,7 @@ def fit_units(
         scales = np.full(len(centers), 0.5 * np.log(START_SPREAD / (2.0 * spread)))
     else:
         centers, scales = np.zeros((0, r)), np.zeros(0)
-    state = _settle(points, linear, targets, centers, scales, None)
+    state = settle(points, targets, centers, scales, None)
     damping = 1e-2
     for _ in range(max_iter if n_units else 0):
         normal, gradient = _normal_equations(points, state, targets.weights)
@@ -151,7 +161,7 @@ def fit_units(
                 + step[:, :r] * np.minimum(CENTRE_STEP / np.maximum(far, CENTRE_STEP), 1.0)[:, None]
             )
             widths = state.log_scales + np.clip(step[:, r], -WIDTH_STEP, WIDTH_STEP)
-            trial = _settle(points, linear, targets, moved, widths, state.outputs)
+            trial = settle(points, targets, moved, widths, state.outputs)
             if trial.objective < before:
                 found = trial
                 break
@@ -161,8 +171,7 @@ def fit_units(
         state, damping = found, max(damping / 3.0, 1e-7)
         if before - state.objective < LEAST_DECREASE * before:
             break
-    u = len(state.centers)
-    return Units(state.centers, state.log_scales, state.solution[:u].T, state.solution[u:].T, state.objective)
+    return state.units
 
 
 def _nearest_squares(points: Float64Array, centers: Float64Array) -> Float64Array:
@@ -171,17 +180,21 @@ def _nearest_squares(points: Float64Array, centers: Float64Array) -> Float64Arra
     return np.maximum(squares.min(axis=1), 0.0)
 
 
-def _settle(
+def settle(
     points: Float64Array,
-    linear: Float64Array,
     targets: Targets,
     centers: Float64Array,
     log_scales: Float64Array,
     outputs: Float64Array | None,
-) -> _State:
-    """Return the state with the best weights for these units."""
+) -> State:
+    """Return the state with the best weights for these units; ``outputs`` are those of a state near it."""
     u, weights = len(centers), targets.weights
-    design = np.column_stack([units_at(points, centers, log_scales), linear]) if u else linear
+    n, r = points.shape
+    design = np.empty((n, u + r + 1))
+    if u:
+        design[:, :u] = units_at(points, centers, log_scales)
+    design[:, u:-1] = points
+    design[:, -1] = 1.0
     weighted = design * weights[:, None]
     gram = weighted.T @ design
     ridge = LINEAR_RIDGE * gram.diagonal().copy()
@@ -199,11 +212,11 @@ def _settle(
     assert outputs is not None
     residual = targets.working(outputs) - outputs
     objective = float(weights @ np.square(residual).sum(axis=1) + (ridge @ np.square(solution)).sum())
-    return _State(centers, log_scales, design, factor, solution, outputs, residual, objective)
+    return State(centers, log_scales, design, factor, solution, outputs, residual, objective)
 
 
 def _normal_equations(
-    points: Float64Array, state: _State, weights: Float64Array
+    points: Float64Array, state: State, weights: Float64Array
 ) -> tuple[Float64Array, Float64Array]:
     """Return H and the gradient over the centres and log scales of each unit, (u (r + 1)) of them."""
     n, r = points.shape
