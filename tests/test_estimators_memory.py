@@ -56,6 +56,28 @@ def test_the_peak_stays_within_budget_and_near_the_plan(data, approximation, bud
     assert plan.peak_bytes / 2.2 < peak < 1.05 * plan.peak_bytes
 
 
+@pytest.mark.parametrize("rule", ["rpcholesky", "leverage", "bless", "pivoted-qr", "kmeans"])
+@pytest.mark.parametrize("rank", [60, 150])
+def test_a_base_of_many_landmarks_is_planned_for_what_it_takes(data, rule, rank):
+    X, y = (part[:3000] for part in data)
+    method = gm.Nystrom(rank=rank, landmarks=rule)
+    model = gm.KernelRidge(
+        alpha=0.1, gamma=0.05, approximation=method, random_state=0, n_jobs=1, tile_dtype="float32"
+    )
+    peak = peak_of(model, X, y)
+    assert model.plan_.peak_bytes / 2.2 < peak < 1.02 * model.plan_.peak_bytes
+
+
+def test_a_wide_base_for_many_classes_needs_what_its_factors_take(data):
+    X, _ = (part[:6000] for part in data)
+    y = np.arange(6000) % 26
+    model = gm.KernelSVC(gamma=0.05, approximation=gm.Nystrom(rank=800), memory_budget="1MB")
+    with pytest.raises(gm.BudgetError) as error:
+        model.plan(X, y)
+    # Of 4,000 landmarks: the Gram matrix, its eigenvectors and what LAPACK works with.
+    assert 5 * 8 * 4000**2 < error.value.least_bytes < 6.2 * 8 * 4000**2
+
+
 def test_the_peak_does_not_grow_with_the_rows(tmp_path):
     peaks = []
     for n in (30_000, 120_000):

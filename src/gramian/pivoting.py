@@ -50,7 +50,8 @@ def rpcholesky(
     # Columns are written and multiplied a block at a time: one block is contiguous in this order.
     before = np.zeros((0, n)) if given is None else _projected(kernel, rows, given, n_jobs)
     start = len(before)
-    factor = np.concatenate([before, np.empty((count, n))])
+    factor = np.empty((start + count, n))
+    factor[:start] = before
     diagonal -= np.einsum("ij,ij->j", before, before)
     picked = np.empty(0, np.intp)
     while len(picked) < count:
@@ -61,7 +62,7 @@ def rpcholesky(
         if total <= enough:
             break
         done = start + len(picked)
-        proposed = int(np.clip(PROPOSED_SHARE * count, 1, MOST_PROPOSED))
+        proposed = proposed_rows(count)
         drawn = rng.choice(n, proposed, p=diagonal / total)
         block = kernel(rows[drawn], dtype=np.float64, n_jobs=1)
         part = factor[:done, drawn]
@@ -75,6 +76,11 @@ def rpcholesky(
         diagonal -= np.einsum("ij,ij->j", *(2 * [factor[done : start + len(picked)]]))
         diagonal[picked] = 0.0
     return picked
+
+
+def proposed_rows(count: int) -> int:
+    """Return how many rows a round of :func:`rpcholesky` draws."""
+    return int(np.clip(PROPOSED_SHARE * count, 1, MOST_PROPOSED))
 
 
 def _projected(kernel: Kernel, rows: Rows, given: Rows, n_jobs: int) -> Float64Array:

@@ -233,10 +233,11 @@ def _bytes(
         points * min(each, d) * (width + 16) + s.m0 * s.r0 * item + blocks * (s.m * s.r + s.path * s.r) * item
     )
     bases += builder.map_bytes(d, item)
-    eigen = max(s.m0**2, threads * (s.m * s.m + 2 * s.m * s.path)) * 8 * 4
-    chosen = [selection_bytes(rule, m, held, item) for m in (s.m0, s.m)]
-    eigen += max(chosen[0], threads * chosen[1]) + TILE_BYTES
-    eigen += builder.working_bytes(n, held, item)
+    # One after another: landmarks are chosen, their Gram matrix is decomposed, bases are improved.
+    eigen = max(5.2 * s.m0**2, 4 * threads * (s.m * s.m + 2 * s.m * s.path)) * 8
+    chosen = [selection_bytes(rule, m, sample, held, item) for m in (s.m0, s.m)]
+    working = max(round(eigen), chosen[0], threads * chosen[1], builder.working_bytes(n, held, item))
+    working += TILE_BYTES
     sums = 8 * (s.r0**2 + blocks * (s.r**2 + s.r * s.path + s.r * p) + s.r0 * p)
     weights = (s.leaves * (s.m0 + s.m * builder.nested_levels) * p) * item
     core = 0
@@ -250,7 +251,7 @@ def _bytes(
     flight = reading + _flight_bytes(s, d, p, item, held * work.itemsize, threads, chunk)
     return {
         "sample": drawn + partition,
-        "bases": drawn + bases + core * 5 // 4 + eigen,
+        "bases": drawn + bases + core * 5 // 4 + working,
         "sums": bases + core + sums + flight,
         "solve": bases + core + 2 * sums + solve,
         "fold": bases + core + sums + weights + 8 * max(s.m0**2, s.m * s.r, s.path * s.r),
