@@ -12,7 +12,7 @@
  *
  * As a program that reads rows of a CSV file (no header) and writes predictions:
  *
- *   cc -std=c99 -O2 -D@NAME@_MAIN -o @NAME@ @FILE@ -lm && ./@NAME@ < rows.csv
+ *   cc -std=c99 -O3 -D@NAME@_MAIN -o @NAME@ @FILE@ -lm && ./@NAME@ < rows.csv
  *
  * In C++, declare the functions in extern "C".
  */
@@ -48,7 +48,12 @@ void @NAME@_decision(const float *x, float *out)
     int leaf = 0;
     for (int j = 0; j < DIRECTIONS; j++)
         z[j] = -OFFSET[j];
-    for (int i = 0; i < FEATURES; i++)
+    /* Four features at a time: z is read and written a quarter as often. */
+    for (int i = 0; i + 4 <= FEATURES; i += 4)
+        for (int j = 0; j < DIRECTIONS; j++)
+            z[j] += (x[i] * PROJECTION[i][j] + x[i + 1] * PROJECTION[i + 1][j])
+                + (x[i + 2] * PROJECTION[i + 2][j] + x[i + 3] * PROJECTION[i + 3][j]);
+    for (int i = FEATURES - FEATURES % 4; i < FEATURES; i++)
         for (int j = 0; j < DIRECTIONS; j++)
             z[j] += x[i] * PROJECTION[i][j];
 @IF_TREE@    for (int level = 0; level < LEVELS; level++) {

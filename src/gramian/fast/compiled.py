@@ -110,8 +110,16 @@ def loops(x: FloatArray, numbers: FloatArray, sizes: Sizes, out: FloatArray) -> 
     offset = numbers[d * r :]
     for j in range(r):
         z[j] = -offset[j]
-    at = 0
-    for i in range(d):
+    # Four features at a time: z is read and written a quarter as often.
+    at, fours = 0, d - d % 4
+    for i in range(0, fours, 4):
+        a, b, c, e = x[i], x[i + 1], x[i + 2], x[i + 3]
+        for j in range(r):
+            ab = a * numbers[at + j] + b * numbers[at + r + j]
+            ce = c * numbers[at + 2 * r + j] + e * numbers[at + 3 * r + j]
+            z[j] += ab + ce
+        at += 4 * r
+    for i in range(fours, d):
         for j in range(r):
             z[j] += x[i] * numbers[at + j]
         at += r
