@@ -12,8 +12,8 @@ from sklearn.preprocessing import StandardScaler
 import gramian as gm
 
 RNG = np.random.default_rng(7)
-#: 1,100 rows: more than two tiles of an ONNX graph.
-X = RNG.normal(size=(1100, 4)).astype(np.float32)
+#: 1,100 rows: more than two tiles of an ONNX graph. 6 features: four that loops take together, and two.
+X = RNG.normal(size=(1100, 6)).astype(np.float32)
 
 
 def wave(rows: Any) -> Any:
@@ -61,7 +61,7 @@ MAKERS = {
     "two targets": lambda: gm.FastKernelRegressor(
         lambda rows: kinds(rows)[:, :2] * [1.0, 40.0] + 300.0, **sizes(2, 4, 4)
     ).fit(X, kinds(X)[:, :2] * [1.0, 40.0] + 300.0),
-    "three directions": lambda: one(**sizes(2, 4, 3)),
+    "three features": lambda: gm.FastKernelRegressor(wave, **sizes(2, 4, 3)).fit(X[:, :3], wave(X)),
     "float16": lambda: two(**sizes(1, 4, 3, "float16")),
     "scaled": scaled,
 }
@@ -73,6 +73,8 @@ def model(name: str) -> Any:
 
 
 def rows_of(name: str) -> Any:
+    if name == "three features":
+        return X[:, :3]
     return 5.0 + 3.0 * X if name == "scaled" else X
 
 
@@ -81,7 +83,19 @@ def values_of(fitted: Any, rows: Any) -> Any:
     return fitted.decision_function(rows) if hasattr(fitted, "decision_function") else fitted.predict(rows)
 
 
-def assert_agree(found: Any, expected: Any) -> None:
-    """Within 1e-5 of the values' size, which is the rounding of float32 that both have."""
+@cache
+def rounding(name: str) -> float:
+    """Return what the model's own values lose to float32: training may find units that are narrow."""
+    fitted, rows = model(name), rows_of(name)
+    if name == "scaled":
+        fitted, rows = fitted[-1], fitted[0].transform(rows)
+    p = fitted.predictor_
+    lost = np.abs(p(rows) - p.astype(np.dtype(np.float64))(rows)).max(axis=0)
+    return float((lost * getattr(fitted, "_spread", 1.0)).max()) if p.dtype == np.float32 else 0.0
+
+
+def assert_agree(found: Any, expected: Any, lost: float = 0.0) -> None:
+    """Within 1e-5 of the values' size, and some times what the model itself loses to rounding."""
     assert found.shape == expected.shape
-    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5 * max(1.0, np.abs(expected).max()))
+    atol = 1e-5 * max(1.0, np.abs(expected).max()) + 4.0 * lost
+    np.testing.assert_allclose(found, expected, rtol=0, atol=atol)

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from fast_models import MAKERS, X, assert_agree, kinds, model, rows_of, sizes, wave
+from fast_models import MAKERS, X, assert_agree, kinds, model, rounding, rows_of, sizes, wave
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
@@ -29,7 +29,7 @@ SHAPES = [Shape(0, 5, 3), Shape(1, 3, 1), Shape(4, 2, 2), Shape(6, 3, 2), Shape(
 
 
 def made_up(shape, outputs):
-    return dummy(shape, 4, outputs, np.random.default_rng(3)).astype(np.dtype(np.float64))
+    return dummy(shape, 6, outputs, np.random.default_rng(3)).astype(np.dtype(np.float64))
 
 
 def by_definition(flat, x):
@@ -49,7 +49,7 @@ def test_plain_arrays_and_loops_are_the_predictor(shape, outputs):
     predictor = made_up(shape, outputs)
     flat = flatten(predictor, 2.0, np.arange(outputs))
     sizes_ = (flat.n_features, flat.n_directions, flat.levels, flat.n_units, flat.n_outputs)
-    assert sizes_ == (4, shape.n_directions, shape.n_levels, shape.n_units, outputs)
+    assert sizes_ == (6, shape.n_directions, shape.n_levels, shape.n_units, outputs)
     assert flat.n_leaves == 2**shape.n_levels
     expected = 2.0 * predictor(X[:40].astype(np.float64)) + np.arange(outputs)
     parts = (flat.projection, flat.offset, flat.planes, flat.forms, flat.weights)
@@ -63,7 +63,7 @@ def test_plain_arrays_and_loops_are_the_predictor(shape, outputs):
 
 def test_scaling_moves_into_the_projection():
     flat = flatten(made_up(Shape(2, 3, 2), 2))
-    mean, scale = np.array([1.0, -2.0, 0.5, 0.0]), np.array([2.0, 0.5, 3.0, 1.0])
+    mean, scale = np.array([1.0, -2.0, 0.5, 0.0, 3.0, 0.0]), np.array([2.0, 0.5, 3.0, 1.0, 1.0, 9.0])
     for x in X[:20].astype(np.float64):
         found = by_definition(flat.after_scaling(mean, scale), x)
         np.testing.assert_allclose(found, by_definition(flat, (x - mean) / scale), atol=1e-9)
@@ -82,7 +82,7 @@ def test_predict_one_is_predict(name):
     if hasattr(fitted, "classes_"):
         np.testing.assert_array_equal(found, expected)
     else:
-        assert_agree(np.array(found), expected)
+        assert_agree(np.array(found), expected, rounding(name))
 
 
 @needs_numba
@@ -108,7 +108,7 @@ def test_rows_of_any_kind_are_taken():
 def test_rows_of_another_length(numba, monkeypatch):
     monkeypatch.setattr(fast, "available", lambda: numba)
     for wrong in ([1.0, 2.0], X[:2], []):
-        with pytest.raises(InputError, match=r"but the model was fitted with 4 features"):
+        with pytest.raises(InputError, match=r"but the model was fitted with 6 features"):
             model("two classes").predict_one(wrong)
     with pytest.raises(NotFittedError):
         gm.FastKernelClassifier().predict_one(X[0])
@@ -121,7 +121,7 @@ def test_without_numba_a_row_is_a_batch(name, monkeypatch):
     expected = model(name).predict(X[:50])
     assert {type(value) for value in found} == {type(expected[0])}
     if expected.dtype.kind == "f":
-        assert_agree(np.array(found), expected)
+        assert_agree(np.array(found), expected, rounding(name))
     else:
         np.testing.assert_array_equal(found, expected)
 
@@ -176,7 +176,7 @@ def test_threads_may_share_a_model():
     fitted, expected = model("two targets"), model("two targets").predict(X)
     with ThreadPoolExecutor(4) as pool:
         found = np.array(list(pool.map(fitted.predict_one, X)))
-    assert_agree(found, expected)
+    assert_agree(found, expected, rounding("two targets"))
 
 
 @needs_numba

@@ -12,7 +12,7 @@ import sys
 
 import numpy as np
 import pytest
-from fast_models import LABELS, MAKERS, X, assert_agree, model, rows_of, sizes, values_of, wave
+from fast_models import LABELS, MAKERS, X, assert_agree, model, rounding, rows_of, sizes, values_of, wave
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from sklearn.svm import SVC
@@ -38,22 +38,22 @@ def labels_of(fitted, rows):
 def test_numpy_file(name, tmp_path):
     gm.export(model(name), tmp_path / "model.py")
     module, rows = runpy.run_path(str(tmp_path / "model.py")), rows_of(name)
-    assert_agree(module["decision"](rows), values_of(model(name), rows))
+    assert_agree(module["decision"](rows), values_of(model(name), rows), rounding(name))
     if hasattr(model(name), "classes_"):
         np.testing.assert_array_equal(module["predict"](rows), labels_of(model(name), rows))
     assert len(module["predict"](rows[:0])) == 0
-    with pytest.raises(ValueError, match=r"expected \(n, 4\)"):
-        module["predict"](rows[:, :3])
+    with pytest.raises(ValueError, match=r"expected \(n, [36]\)"):
+        module["predict"](rows[:, :2])
 
 
 def test_numpy_file_needs_numpy_only_and_reads_csv(tmp_path):
     gm.export(model("names"), tmp_path / "insects.py")
     block = "import sys; sys.modules.update(gramian=None, scipy=None, sklearn=None)\n"
-    code = block + "import insects, numpy as np; print(insects.predict(np.zeros((2, 4))))"
+    code = block + "import insects, numpy as np; print(insects.predict(np.zeros((2, 6))))"
     environment = {**os.environ, "PYTHONPATH": str(tmp_path), "PYTHONIOENCODING": "utf-8"}
     run = [sys.executable, "-c", code]
     done = subprocess.run(run, env=environment, capture_output=True, check=True, encoding="utf-8")
-    assert done.stdout.strip() == str(model("names").predict(np.zeros((2, 4))))
+    assert done.stdout.strip() == str(model("names").predict(np.zeros((2, 6))))
     text = "\n".join(",".join(map(repr, row.tolist())) for row in X[:5])
     done = subprocess.run(
         [sys.executable, "insects.py"],
@@ -85,7 +85,7 @@ def test_onnx(name, tmp_path):
         if not n:
             assert len(values) == 0
             continue
-        assert_agree(values, values_of(model(name), rows[:n]))
+        assert_agree(values, values_of(model(name), rows[:n]), rounding(name))
         for found in labels:
             np.testing.assert_array_equal(found, labels_of(model(name), rows[:n]))
 
@@ -123,7 +123,7 @@ def test_c_file(name, tmp_path):
     pointer, n = ctypes.c_void_p, len(rows)
     values = np.empty(expected.shape, np.float32)
     loaded.my_model_decision_batch(pointer(rows.ctypes.data), ctypes.c_long(n), pointer(values.ctypes.data))
-    assert_agree(values, expected)
+    assert_agree(values, expected, rounding(name))
     one = np.empty_like(np.atleast_1d(values[3]))
     loaded.my_model_decision(pointer(rows[3].ctypes.data), pointer(one.ctypes.data))
     np.testing.assert_array_equal(one, np.atleast_1d(values[3]))
@@ -156,9 +156,9 @@ def test_c_program_reads_csv(name, tmp_path):
         np.testing.assert_allclose(np.array(found, np.float64), expected, rtol=1e-4)
     else:
         assert found == [str(label) for label in expected]
-    for wrong in ("1,2,3", "1,2,3,4,5", "1,2,3,four", "1,2,,4", ""):
+    for wrong in ("1,2,3,4,5", "1,2,3,4,5,6,7", "1,2,3,4,5,six", "1,2,,4,5,6", ""):
         done = run(lines[0] + "\n" + wrong + "\n")
-        assert (done.returncode, done.stderr) == (1, "line 2: expected 4 numbers between commas\n")
+        assert (done.returncode, done.stderr) == (1, "line 2: expected 6 numbers between commas\n")
     assert run("").returncode == 0
 
 
