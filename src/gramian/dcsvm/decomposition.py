@@ -87,6 +87,12 @@ class Effort:
     entries: int = 0
     violation: float = 0.0
 
+    def add(self, other: Effort) -> None:
+        """Count another solution's working sets and kernel values in, and what it leaves open."""
+        self.iterations += other.iterations
+        self.entries += other.entries
+        self.violation += other.violation
+
 
 def refine(
     gram: Gram,

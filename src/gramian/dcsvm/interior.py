@@ -89,6 +89,7 @@ def interior_point(
         length = min(_reach(x, dx, s, -dx), _reach(z, dz, w, dw))
         x, s, offset = x + length * dx, s - length * dx, offset + length * db
         z, w = z + length * dz, w + length * dw
+        del solve, newton  # a factor that the next need not stand beside
     return InteriorPoint(x, offset, z, w, steps)
 
 

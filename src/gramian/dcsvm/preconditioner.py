@@ -44,8 +44,8 @@ class TwoLevel:
     ) -> None:
         m = int(points.shape[0])
         self._points, self._kernel, self._engine = points, kernel, engine
-        # A row holds its share of a factor, and G and D⁻¹G: numbers in float64.
-        held = max(32, bytes_at_most // (8 * max(1, m)) // 2)
+        # A row has its share of a factor, two of G (all rows, free rows) and two of D⁻¹G (blocks, joined).
+        held = max(32, bytes_at_most // (8 * max(1, m)) // 3)
         block = int(np.clip(held, 32, BLOCK))
         rank = int(np.clip(held // 2, 16, min(LANDMARKS, max(1, m // ROWS_PER_LANDMARK))))
         self._slices = list(row_slices(m, block))
@@ -62,14 +62,18 @@ class TwoLevel:
 
     def on(self, free: Array, diagonal: Float64Array | None = None) -> Solve:
         """Return v ↦ (P restricted to the free coordinates)⁻¹ v; of P + ``diagonal`` where that is given."""
-        if diagonal is None and self._latest is not None:
-            before, solve = self._latest
-            if np.count_nonzero(before ^ free) <= REUSE * np.count_nonzero(free):
-                return self._patched(before, solve, free)
+        if diagonal is None and self._latest is not None and self._near(free):
+            return self._patched(*self._latest, free)
+        self._latest = None  # two sets of factors at once would be too much
         solve = self._solve_on(free, diagonal)
         if diagonal is None:
             self._latest = free.copy(), solve
         return solve
+
+    def _near(self, free: Array) -> bool:
+        """Tell whether the latest face is nearly this one."""
+        assert self._latest is not None
+        return bool(np.count_nonzero(self._latest[0] ^ free) <= REUSE * np.count_nonzero(free))
 
     def _patched(self, before: Array, solve: Solve, free: Array) -> Solve:
         """Return the inverse of a face that is nearly this one, cut to it: still positive definite."""

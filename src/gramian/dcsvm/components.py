@@ -1,0 +1,126 @@
+"""Components: groups of rows between which a kernel that falls with the distance is negligible."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.csgraph import connected_components
+
+from gramian._tiles import row_slices
+from gramian._typing import Array, Float64Array, IntArray, Rows
+from gramian.kernels.base import Kernel, lengthscale_array
+from gramian.kernels.families import Cauchy, Exponential, Gaussian, Laplacian, Matern, RationalQuadratic
+
+#: Kernels that fall with ‖(x − z)/ℓ‖₂, or with a norm that is larger.
+FALLING = (Gaussian, Exponential, Matern, RationalQuadratic, Cauchy, Laplacian)
+#: Rows whose squares are compared at once, and pieces of rows at most: both keep memory to some 30 MB.
+SQUARE_ROWS, MOST_PIECES = 1000, 1000
+#: Distance in units of ℓ beyond which a kernel counts as one of long range.
+FARTHEST = 1e4
+#: Room for rounding of a projection, as a share of the reach.
+ROUNDING = 1e-6
+
+
+def separate(rows: Rows, kernel: Kernel, edges: IntArray, least: float) -> IntArray:
+    """Return the component of each row (n,): k(x, z) ≤ ``least`` for x and z of different ones.
+
+    Rows come in clusters, consecutive rows between ``edges``. Those of a cluster are compared one by one and
+    make pieces; two pieces are apart where a slab across the line of their centres is wider than the reach of
+    the kernel, and else compared row by row until a pair is found that is not apart. Sufficient, never
+    assumed: whatever can't be told apart cheaply (sparse rows, a kernel that does not fall with the distance,
+    more than ``MOST_PIECES`` pieces) shares a component.
+
+    Time O(n d (cluster + pieces)) and the comparisons, memory O(cluster² + pieces² + n).
+    """
+    one = np.zeros(int(rows.shape[0]), np.intp)
+    reach = _reach(kernel, int(rows.shape[1]), least)
+    if sp.issparse(rows) or not np.isfinite(reach) or not isinstance(kernel, FALLING):
+        return one
+    points = np.asarray(rows, np.float64) / lengthscale_array(kernel.lengthscale, int(rows.shape[1]))
+    points -= points.mean(axis=0) if len(points) else 0.0
+    places = [
+        slice(int(a) + part.start, int(a) + part.stop)
+        for a, b in pairwise(edges)
+        for part in row_slices(int(b - a), SQUARE_ROWS)
+    ]
+    if not places:
+        return one
+    piece = np.empty(len(one), np.intp)
+    count = 0
+    for place in places:
+        near = sp.csr_array(_near(points[place], points[place], reach))
+        found = connected_components(near, directed=False)[1]
+        # The smallest pieces of a cluster are taken together, so that there are not too many.
+        order = np.argsort(-np.bincount(found), kind="stable")
+        rank = np.empty(len(order), np.intp)
+        rank[order] = np.arange(len(order))
+        local = np.minimum(rank[found], max(1, MOST_PIECES // len(places)) - 1)
+        piece[place] = count + local
+        count += int(local.max()) + 1
+    return np.asarray(_joined(points, piece, count, reach)[piece], np.intp)
+
+
+def _reach(kernel: Kernel, n_features: int, least: float) -> float:
+    """Return the distance in units of ℓ from which the kernel is at most ``least``, infinite for others."""
+    if not isinstance(kernel, FALLING):
+        return float("inf")
+    unit = np.zeros((1, n_features))
+    unit[0, 0] = lengthscale_array(kernel.lengthscale, n_features)[0]
+
+    def value(distance: float) -> float:
+        return float(kernel(np.zeros_like(unit), distance * unit)[0, 0])
+
+    low, high = 0.0, 1.0
+    while value(high) > least:
+        low, high = high, 2.0 * high
+        if high > FARTHEST:
+            return float("inf")
+    while high - low > ROUNDING * high:
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if value(middle) > least else (low, middle)
+    return high * (1.0 + ROUNDING)
+
+
+def _near(first: Float64Array, second: Float64Array, reach: float) -> Array:
+    """Return whether rows are nearer than the reach; pairs within rounding of it are."""
+    left, right = np.einsum("ij,ij->i", first, first), np.einsum("ij,ij->i", second, second)
+    square = first @ second.T
+    square *= -2.0
+    square += left[:, None]
+    square += right
+    slack = ROUNDING * max(reach**2, float(left.max()), float(right.max()))
+    return np.asarray(square < reach**2 + slack)
+
+
+def _joined(points: Float64Array, piece: IntArray, count: int, reach: float) -> IntArray:
+    """Return the component of each piece."""
+    order = np.argsort(piece, kind="stable")
+    ends = np.searchsorted(piece[order], np.arange(count + 1))
+    members = [order[a:b] for a, b in pairwise(ends)]
+    centres = np.array([points[index].mean(axis=0) for index in members])
+    # highest[p, q]: how far piece p goes from the origin towards the centre of q.
+    highest = np.full((count, count), np.inf)
+    distance = np.zeros((count, count))
+    for p, index in enumerate(members):
+        towards = centres - centres[p]
+        distance[p] = np.sqrt(np.einsum("ij,ij->i", towards, towards))
+        apart = distance[p] > 0
+        towards[apart] /= distance[p, apart, None]
+        highest[p, apart] = (points[index] @ towards[apart].T).max(axis=0)
+    slack = ROUNDING * (reach + float(np.abs(points).max(initial=0.0)))
+    # The gap along the line from p to q: −max over q of −v·x, less the max over p of v·x.
+    first, second = np.nonzero(np.triu(-highest.T - highest <= reach + slack, 1))
+    label = np.arange(count)
+    for i in np.argsort(distance[first, second], kind="stable"):
+        p, q = label[first[i]], label[second[i]]
+        if p != q and _touch(points, members[first[i]], members[second[i]], reach):
+            label[label == q] = p
+    return np.asarray(np.unique(label, return_inverse=True)[1].ravel(), np.intp)
+
+
+def _touch(points: Float64Array, first: IntArray, second: IntArray, reach: float) -> bool:
+    """Tell whether some row of one is near some row of the other."""
+    other = points[second]
+    return any(_near(points[first[part]], other, reach).any() for part in row_slices(len(first), 256))
