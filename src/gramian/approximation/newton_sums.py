@@ -105,7 +105,7 @@ class _OutputSums:
     """The sums of one output, or the rows themselves as long as they are few."""
 
     def __init__(self, features: FeatureMap, few: int) -> None:
-        self._forest, self._few = features.forest, few
+        self._forest, self._few, self._dtype = features.forest, few, features.dtype
         self._levels = len(features.leaf_levels)
         self._sums: list[NodeSums] | None = None
         self._rows: list[tuple[FloatArray, IntArray, FloatArray]] = []
@@ -130,10 +130,12 @@ class _OutputSums:
         return self._sums
 
     def _active(self) -> ActiveRows:
-        width = self._rows[0][0].shape[1] if self._rows else 0
-        path = np.concatenate([np.zeros((0, width)), *(r[0] for r in self._rows)])
-        nodes = np.concatenate([np.zeros((self._levels, 0), np.intp), *(r[1] for r in self._rows)], axis=1)
-        root = np.concatenate([np.zeros(0), *(r[2] for r in self._rows)])
+        if not self._rows:
+            nothing = np.zeros((0, 0), self._dtype)
+            return ActiveRows(self._forest, nothing, np.zeros((self._levels, 0), np.intp), np.zeros(0))
+        path = np.concatenate([r[0] for r in self._rows])
+        nodes = np.concatenate([r[1] for r in self._rows], axis=1)
+        root = np.concatenate([r[2] for r in self._rows]).astype(np.float64)
         return ActiveRows(self._forest, path, nodes, root)
 
     def _flush(self) -> None:
@@ -151,17 +153,19 @@ class _OutputSums:
 def few_rows(features: FeatureMap) -> int:
     """Return up to how many active rows stand for their Gram matrix; 0 for a coupled core.
 
-    m rows whose paths have p features take m² p + m³/3 operations and m p numbers: a third of what
-    elimination takes, and half of what the sums take, at most.
+    m rows take m paths of numbers, half of what the sums take at most; and m³/3 + m² w operations, w the
+    features that two rows share on the average, at most what elimination takes.
     """
     if features.core is not None:
         return 0
     forest, width = features.forest, max(1, *features.path_ranks)
     above = [forest.path_rank(b) for b in range(len(forest.ranks))]
     numbers = sum(r * (r + a) for r, a in zip(forest.ranks, above, strict=True))
-    work = sum(r**3 / 3 + r * r * a + r * a * a for r, a in zip(forest.ranks, above, strict=True))
+    work = sum(r**3 / 3 + r * r * a + r * a * a / 2 for r, a in zip(forest.ranks, above, strict=True))
+    levels = [forest.ranks[level] for level in forest.levels]
+    shared = sum(sum(ranks) / len(ranks) ** 2 for ranks in levels)
     most = numbers // (2 * width)
-    while most and most**3 / 3 + most**2 * width > work / 3:
+    while most and most**3 / 3 + most**2 * shared > work:
         most = int(0.9 * most)
     return most
 
@@ -181,7 +185,7 @@ class LossPasses:
     #: A number for each row and output, of losses that have anchors; made when first set.
     anchors: list[Float64Array] = field(default_factory=list)
     #: Rows with curvature of each output when it was last asked: where they were few, rows stand for sums.
-    _active: dict[int, int] = field(default_factory=dict)
+    active: dict[int, int] = field(default_factory=dict)
 
     def anchor(self, point: Point, outputs: Array, loss: Proximal) -> tuple[Float64Array, Float64Array]:
         """Set the anchors of these outputs to the duals at ``point``; return losses and gaps per output."""
@@ -211,7 +215,7 @@ class LossPasses:
         losses = np.zeros((1 if step is None else len(STEPS), p if loss.separable else 1))
         slope, slope_offset = np.zeros((forest.total_rank, p)), np.zeros(p)
         few = few_rows(self.tiles.features)
-        fews = [few if self._active.get(int(j), few + 1) <= few else 0 for j in outputs[:curvatures]]
+        fews = [few if self.active.get(int(j), few + 1) <= few else 0 for j in outputs[:curvatures]]
         sums = [_OutputSums(self.tiles.features, limit) for limit in fews]
         coefficients = start.beta if step is None else np.hstack([start.beta, step.beta])
         offsets = self.tiles.features.offsets
@@ -241,7 +245,7 @@ class LossPasses:
                     sums[output].add_rows(active, nodes, root)
             if self.progress is not None:
                 self.progress(len(y))
-        self._active.update({int(j): total.count for j, total in zip(outputs, sums)})
+        self.active.update({int(j): total.count for j, total in zip(outputs, sums)})
         found = list(self.tiles.engine.map(_OutputSums.curvature, sums))
         return Evaluation(losses, slope, slope_offset, found)
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import time
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from gramian._numerics import gram_factor, least_smoothing, unit_roundoff
+from gramian._random import children
 from gramian._typing import Array, Float64Array
 from gramian.approximation.features import FeatureMap
 from gramian.approximation.grouping import UNIT_ROWS
+from gramian.approximation.newton_start import nested_samples, row_bytes, sample_sizes
 from gramian.approximation.newton_sums import LossPasses, Targets, Tiles
 from gramian.approximation.plan import NOMINAL_THREADS, Plan
 from gramian.approximation.predictor import Predictor, fold
@@ -29,6 +31,10 @@ from gramian.solvers.quasi_newton import minimise_coupled
 
 #: Relative decrease, and duality gap, that rounding of the tiles hides, in units of their u.
 ROUNDINGS, GAP_ROUNDINGS = 4.0, 100.0
+#: Relative accuracy of the minima for samples of the rows, which only are to begin with.
+NEAR = 1e-2
+#: What the first parabolas of a proximal loss are narrowed by where the start is such a minimum.
+WARM_SHARPNESS = 0.1
 #: Arrays of all coefficients that are held at once, and of the decision values of a unit.
 POINTS, UNIT_TERMS = 12, 16
 #: Pairs of steps and gradients that a quasi-Newton method keeps, where the budget holds them.
@@ -83,6 +89,7 @@ class NewtonTraining:
             weights=weights,
         )
         self._source = source
+        (self._rng,) = children(rng, 1)
         # Half of what is left for the features, so that the other half holds Gram matrices.
         taken = _beside(self.features, source.shape[0], n_outputs, anchored)
         spare = max(0, plan.memory_budget - plan.peak_bytes - taken)
@@ -119,29 +126,11 @@ class NewtonTraining:
         """Minimise; warns where the tolerance was missed, with what is left and the remedy."""
         started = time.perf_counter()
         passes = LossPasses(self._tiles, targets, weights, self._progress)
-        k = targets.shape[1]
         newton = self._newton(settings)
-        outputs = np.arange(k)
-        if not settings.loss.separable:
-            found = self._coupled(passes, settings, newton, start, outputs)
-        else:
-            if start is None:
-                start = Point.zeros(self.features.rank, k)
-                if settings.loss.even_start and k > 1:
-                    start = self._first(passes, settings, newton, start, outputs)
-            size = self._group
-            parts = [
-                newton.minimise(
-                    passes, start.columns(outputs[i : i + size]), outputs[i : i + size], settings.loss
-                )
-                for i in range(0, k, size)
-            ]
-            found = Minimum(
-                Point.joined([p.point for p in parts]),
-                np.concatenate([p.objective for p in parts]),
-                np.concatenate([p.gap for p in parts]),
-                sum(p.iterations for p in parts),
-            )
+        warm = False
+        if start is None:
+            start, warm = self._near(passes, settings, newton)
+        found = self._solve(passes, settings.loss, newton, start, warm=warm)
         self.seconds["passes"] = time.perf_counter() - started
         self.reached = _reached(found, newton.tol, settings.max_iterations)
         return found
@@ -178,23 +167,60 @@ class NewtonTraining:
             least_smoothing(self.plan.dtype),
         )
 
-    def _first(
-        self, passes: LossPasses, settings: Settings, newton: Newton, zero: Point, outputs: Array
-    ) -> Point:
-        """Return the first Newton step from f = 0, where every output has the same Gram matrix."""
-        loss = settings.loss
+    def _solve(self, passes: LossPasses, loss: Loss, newton: Newton, start: Point, *, warm: bool) -> Minimum:
+        """Minimise; outputs that are problems of their own by groups that have room for Gram matrices."""
+        outputs, size = np.arange(passes.targets.shape[1]), self._group
+        if not loss.separable:
+            pair = 4 * 8 * self.features.rank * len(outputs)
+            memory = int(np.clip(self._spare // max(pair, 1), LEAST_MEMORY, MEMORY))
+            return minimise_coupled(newton, passes, start, outputs, loss, Softmax.bound, memory=memory)
+        groups = [outputs[i : i + size] for i in range(0, len(outputs), size)]
+        sharpness = WARM_SHARPNESS if warm else 1.0
+        parts = [
+            newton.minimise(passes, start.columns(group), group, loss, sharpness=sharpness)
+            for group in groups
+        ]
+        return Minimum(
+            Point.joined([p.point for p in parts]),
+            np.concatenate([p.objective for p in parts]),
+            np.concatenate([p.gap for p in parts]),
+            sum(p.iterations for p in parts),
+        )
+
+    def _near(self, passes: LossPasses, settings: Settings, newton: Newton) -> tuple[Point, bool]:
+        """Return the minimum for half the rows, begun at that for a quarter, and so on, if there is one.
+
+        Few rows, and a loss that couples outputs, whose passes form few Gram matrices, begin at f = 0.
+        """
+        n, k = passes.targets.shape
+        rough = replace(newton, tol=max(newton.tol, NEAR))
+        taken = 2 * row_bytes(self._source) + 8 * (k + 1)
+        # Beside the samples a permutation of the rows is drawn.
+        sizes = sample_sizes(n, self._spare // 4 - 16 * n, taken) if settings.loss.separable else []
+        point = Point.zeros(self.features.rank, k)
+        active: dict[int, int] = {}
+        warm = False
+        samples = nested_samples(self._source, passes.targets, passes.weights, sizes, self._rng)
+        for sample in samples:
+            tiles = Tiles(self.features, sample.source, self.plan.chunk_rows, self._engine, self._spare // 4)
+            part = LossPasses(tiles, sample.targets, sample.weights, None, active=active)
+            if not warm:
+                point = self._first(part, settings.loss, newton, point)
+                part.active.update(dict.fromkeys(range(k), len(sample.targets)))
+            point = self._solve(part, settings.loss, rough, point, warm=warm).point
+            active = {j: 2 * count for j, count in part.active.items()}
+            warm = True
+        passes.active.update(active)
+        return (point, True) if warm else (self._first(passes, settings.loss, newton, point), False)
+
+    def _first(self, passes: LossPasses, loss: Loss, newton: Newton, zero: Point) -> Point:
+        """Return the first Newton step from f = 0 where every output has the same Gram matrix there."""
+        outputs = np.arange(passes.targets.shape[1])
+        if not loss.separable or not loss.even_start or len(outputs) == 1:
+            return zero
         now = passes.evaluate(zero, None, outputs, loss, curvatures=1)
         g, g_b = newton.gradient(zero, now.slope, now.slope_offset)
         return newton.bordered(now.curvature[0]).solve(-g, -g_b)
-
-    def _coupled(
-        self, passes: LossPasses, settings: Settings, newton: Newton, start: Point | None, outputs: Array
-    ) -> Minimum:
-        if start is None:
-            start = Point.zeros(self.features.rank, len(outputs))
-        pair = 4 * 8 * self.features.rank * len(outputs)
-        memory = int(np.clip(self._spare // max(pair, 1), LEAST_MEMORY, MEMORY))
-        return minimise_coupled(newton, passes, start, outputs, settings.loss, Softmax.bound, memory=memory)
 
     def _group_size(self, threads: int) -> int:
         """Return how many outputs' Gram matrices the budget holds at once; at least one.

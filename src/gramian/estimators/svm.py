@@ -34,6 +34,8 @@ class KernelSVC(NewtonClassifier):
     ℓ(t) is max(0, 1 − t)² or max(0, 1 − t), y = ±1; more than two classes are each told from the rest. A
     Newton step is a weighted ridge solve, whose sums over the rows with 1 − y f > 0 (squared hinge) or
     near the kink (hinge) are one pass in tiles: memory does not grow with n, but for a few numbers a row.
+    It begins at the minimum for half the rows, found from that for a quarter of them, and so on down to 500:
+    near a minimum few rows have curvature, and they stand for the Gram matrix of all.
     The squared hinge ends after some ten passes. The hinge has no curvature: it is approached by proximal
     losses (parabolas around the kink, whose widths decrease and whose centres follow the dual), to a relative
     duality gap of ``tol``, in five to ten times as many passes over fewer rows.
@@ -66,7 +68,7 @@ class KernelSVC(NewtonClassifier):
     Attributes
     ----------
     classes_, intercept_ (outputs,), kernel_, rank_, n_features_in_ : as named
-    n_iter_ : passes over the rows
+    n_iter_ : passes over all rows
     solution_ : Solution
         Status, passes, and as ``residual`` the relative gap that was left.
     plan_ : Plan
@@ -80,8 +82,8 @@ class KernelSVC(NewtonClassifier):
     Agreement with ``SVC``: decision values to 1e-3 with ``loss="hinge"``, ``approximation="exact"`` and two
     classes; with more, ``SVC`` compares pairs of classes, this class one with the rest.
 
-    Source: Keerthi and DeCoste 2005 (Newton on active rows); Rockafellar 1976, Li, Sun and Toh 2018
-    (proximal points in the dual); Lin, Lin and Weng 2007 (calibration).
+    Source: Keerthi and DeCoste 2005 (Newton on active rows); Chapelle 2007 (halves of the rows); Rockafellar
+    1976, Li, Sun and Toh 2018 (proximal points in the dual); Lin, Lin and Weng 2007 (calibration).
 
     Examples
     --------

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
-from gramian._typing import Float64Array, IntArray
+from gramian._typing import Float64Array, FloatArray, IntArray
 from gramian.solvers.arrowhead import Forest, NodeSums
 
 
@@ -24,7 +25,7 @@ class ActiveRows:
     """
 
     forest: Forest
-    path: Float64Array  #: (m, widest path)
+    path: FloatArray  #: (m, widest path), in the tiles' type
     nodes: IntArray  #: each row's node on each level, (levels, m)
     root: Float64Array  #: H^(1/2) of each row, (m,)
 
@@ -33,13 +34,17 @@ class ActiveRows:
 
     def scaled(self, factor: float) -> ActiveRows:
         """Return the rows with H multiplied by a factor."""
-        return replace(self, path=np.sqrt(factor) * self.path, root=np.sqrt(factor) * self.root)
+        root = float(np.sqrt(factor))
+        return replace(self, path=root * self.path, root=root * self.root)
+
+    def precise(self) -> ActiveRows:
+        """Return the rows in float64, for products of many vectors with the same rows."""
+        return replace(self, path=self.path.astype(np.float64, copy=False))
 
     def gram(self) -> Float64Array:
         """Return S Sᵀ. Time O(m² (width of a path)) at most."""
         out = np.zeros((len(self), len(self)))
-        for node, which in self._groups():
-            own = self._own(node, which)
+        for _, which, own in self._groups:
             if len(which) == len(self):
                 out += own @ own.T
             else:
@@ -50,39 +55,40 @@ class ActiveRows:
         """Return S values, from (R, p) to (m, p)."""
         out = np.zeros((len(self), values.shape[1]))
         offsets = self._offsets
-        for node, which in self._groups():
-            out[which] += self._own(node, which) @ values[offsets[node] : offsets[node + 1]]
+        for node, which, own in self._groups:
+            out[which] += own @ values[offsets[node] : offsets[node + 1]]
         return out
 
     def transposed(self, values: Float64Array) -> Float64Array:
         """Return Sᵀ values, from (m, p) to (R, p)."""
         out = np.zeros((self.forest.total_rank, values.shape[1]))
         offsets = self._offsets
-        for node, which in self._groups():
-            out[offsets[node] : offsets[node + 1]] += self._own(node, which).T @ values[which]
+        for node, which, own in self._groups:
+            out[offsets[node] : offsets[node + 1]] += own.T @ values[which]
         return out
 
     def add_to(self, sums: Sequence[NodeSums]) -> None:
         """Add SᵀS, and SᵀH^(1/2)1 as right-hand side, to the sums of the nodes."""
-        for node, which in self._groups():
-            own = self._own(node, which)
+        for node, which, own in self._groups:
             sums[node].gram += own.T @ own
             sums[node].cross += own.T @ self.path[which, : sums[node].cross.shape[1]]
-            sums[node].rhs[:, 0] += own.T @ self.root[which]
+            sums[node].rhs[:, 0] += own.T @ self.root[which].astype(own.dtype)
 
     @property
     def _offsets(self) -> IntArray:
         return np.concatenate([[0], np.cumsum(self.forest.ranks)])
 
-    def _own(self, node: int, which: IntArray) -> Float64Array:
-        start = self.forest.path_rank(node)
-        return self.path[which, start : start + self.forest.ranks[node]]
-
-    def _groups(self) -> Iterator[tuple[int, IntArray]]:
-        """Yield each node that has rows, with their numbers."""
+    @cached_property
+    def _groups(self) -> list[tuple[int, IntArray, FloatArray]]:
+        """Each node that has rows, with their numbers and their features of that node."""
+        found = []
         for level in self.nodes:
             order = np.argsort(level, kind="stable")
             cuts = np.flatnonzero(np.diff(level[order])) + 1
             for which in np.split(order, cuts):
                 if len(which):
-                    yield int(level[which[0]]), which
+                    node = int(level[which[0]])
+                    start = self.forest.path_rank(node)
+                    own = self.path[:, start : start + self.forest.ranks[node]]
+                    found.append((node, which, own if len(which) == len(self) else own[which]))
+        return found

@@ -110,22 +110,27 @@ class Newton:
             size = size[None]
         return losses + 0.5 * self.alpha * (size if losses.shape[1] > 1 else size.sum(axis=1, keepdims=True))
 
-    def minimise(self, objective: Objective, start: Point, outputs: Array, loss: Loss) -> Minimum:
+    def minimise(
+        self, objective: Objective, start: Point, outputs: Array, loss: Loss, *, sharpness: float = 1.0
+    ) -> Minimum:
         """Minimise for outputs that are problems of their own, each with its Gram matrix.
 
         One pass an iteration: it evaluates the full step with its slope and curvature, and the objective
-        at shorter steps too; a second pass where the full step fails.
+        at shorter steps too; a second pass where the full step fails. The ρ of a proximal loss begins at
+        ``sharpness`` of what it has: under 1 for a start that is near the minimum.
         """
         if not isinstance(loss, Proximal):
             return self._stage(objective, start, outputs, loss)
-        return self._proximal(objective, start, outputs, loss)
+        return self._proximal(objective, start, outputs, loss, sharpness)
 
-    def _proximal(self, objective: Objective, start: Point, outputs: Array, loss: Proximal) -> Minimum:
+    def _proximal(
+        self, objective: Objective, start: Point, outputs: Array, loss: Proximal, sharpness: float
+    ) -> Minimum:
         """Minimise a loss with kinks by smooth ones; outputs leave when their duality gap is small."""
         count = len(outputs)
         points = [start.columns(np.array([j])) for j in range(count)]
         values, gap, live, passes = np.zeros(count), np.full(count, np.inf), np.arange(count), 0
-        least = self.least_rho * loss.rho
+        least, loss = self.least_rho * loss.rho, loss.sharper(sharpness)
         # The duals are the decision values over ρ: they need digits that the gap does not.
         least_tol = INNER * self.tol
         best, since = np.inf, 0

@@ -120,6 +120,7 @@ def _factor_of_rows(rows: ActiveRows, alpha: float) -> Factor:
         small = rows.gram()
         small.flat[:: len(small) + 1] += alpha
         lower, _ = cholesky_lower(small, "the system S Sᵀ + alpha·I")
+    rows = rows.precise()
 
     def once(right: Float64Array) -> Float64Array:
         inner = la.cho_solve((lower, True), rows.times(right), check_finite=False)

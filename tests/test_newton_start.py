@@ -1,0 +1,90 @@
+"""Starts from samples of the rows: the samples, and that they change no minimum."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import gramian as gm
+from gramian.approximation import newton_training
+from gramian.approximation.newton_start import LEAST_ROWS, MOST_ROWS, nested_samples, row_bytes, sample_sizes
+from gramian.data.source import as_source
+
+RNG = np.random.default_rng(1)
+X = RNG.random((2600, 3))
+SCORE = np.sin(5 * X[:, 0]) + X[:, 1] + 0.2 * RNG.standard_normal(2600)
+CLASSES = np.digitize(SCORE, [0.5, 0.9, 1.3])
+
+
+def test_sizes_halve_down_to_the_least():
+    assert sample_sizes(2600, 10**9, 100) == [650, 1300]
+    assert sample_sizes(10**7, 10**9, 100)[-1] == MOST_ROWS
+    assert sample_sizes(10**7, 60_000, 100) == [600]
+    assert sample_sizes(10**7, -1, 100) == sample_sizes(2 * LEAST_ROWS - 1, 10**9, 1) == []
+
+
+def test_samples_are_nested_parts_with_their_targets_and_weights():
+    weights = (np.arange(2600) % 3 > 0) * (1.0 + np.arange(2600))
+    targets = np.stack([SCORE, weights], axis=1)
+    source = as_source(np.column_stack([X, SCORE]))
+    rng = np.random.default_rng(0)
+    first, second = nested_samples(source, targets, weights, [500, 1200], rng)
+    for sample, size in ((first, 500), (second, 1200)):
+        rows = sample.source.rows(slice(0, size))
+        assert sample.source.shape == (size, 4)
+        np.testing.assert_array_equal(sample.targets, np.column_stack([rows[:, 3], sample.weights]))
+        assert (sample.weights > 0).all()
+    assert set(first.weights) <= set(second.weights)
+    # Fewer rows of positive weight than asked for are all there is.
+    (few,) = nested_samples(source, targets, (np.arange(2600) < 40) * 1.0, [500], rng)
+    assert few.source.shape == (40, 4)
+
+
+def test_bytes_of_rows():
+    assert row_bytes(as_source(X)) == 24
+    assert row_bytes(as_source(sp.csr_array(np.eye(10)))) == 16
+
+
+MODELS = {
+    "squared hinge": (gm.KernelSVC(3.0, tol=1e-11), CLASSES),
+    "hinge": (gm.KernelSVC(3.0, loss="hinge", tol=1e-8), CLASSES),
+    "two classes": (gm.KernelSVC(3.0, tol=1e-11), CLASSES > 1),
+    "logistic": (gm.KernelLogisticRegression(3.0, tol=1e-11), CLASSES > 1),
+    "regression": (gm.KernelSVR(3.0, loss="squared_epsilon_insensitive", tol=1e-11), SCORE),
+    "absolute": (gm.KernelSVR(3.0, tol=1e-8), SCORE),
+}
+METHODS = [gm.MultiResolution(root_rank=40, rank=20, n_blocks=4), gm.MEKA(rank=20, n_blocks=4)]
+
+
+@pytest.mark.parametrize("method", METHODS, ids=["nested", "coupled"])
+@pytest.mark.parametrize(("model", "y"), MODELS.values(), ids=MODELS.keys())
+def test_the_minimum_is_that_from_f_0(monkeypatch, model, y, method):
+    model.set_params(gamma=4.0, approximation=method, random_state=0, n_jobs=1, tile_dtype="float64")
+    ask = "predict" if isinstance(model, gm.KernelSVR) else "decision_function"
+    w = RNG.random(len(X)) * (RNG.random(len(X)) > 0.1)
+    found = getattr(model.fit(X, y, w), ask)(X[:200])
+    passes = model.n_iter_
+    monkeypatch.setattr(newton_training, "sample_sizes", lambda *sizes: [])
+    expected = getattr(model.fit(X, y, w), ask)(X[:200])
+    np.testing.assert_allclose(found, expected, atol=2e-4)
+    assert passes <= 1.3 * model.n_iter_
+
+
+def test_no_gram_matrix_of_all_rows_where_few_are_active(monkeypatch):
+    """Counted, not timed: near the minimum the rows with curvature stand for their sums."""
+    formed = []
+    add = newton_training.LossPasses.evaluate
+
+    def counted(self, *args, **kwargs):
+        out = add(self, *args, **kwargs)
+        formed.append((self.targets.shape[0], sum(c.rows is None for c in out.curvature)))
+        return out
+
+    monkeypatch.setattr(newton_training.LossPasses, "evaluate", counted)
+    rows = np.random.default_rng(0).random((2000, 6))
+    y = np.digitize(rows[:, :3].sum(axis=1), [1.0, 1.5, 2.0])
+    gm.KernelSVC(10.0, gamma=2.0, approximation="exact", n_jobs=1).fit(rows, y)
+    whole = [dense for n, dense in formed if n == 2000]
+    assert len(whole) > 2
+    assert sum(whole) == 0
