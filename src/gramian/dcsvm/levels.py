@@ -207,22 +207,23 @@ class _Level(_Options):
         dual = Dual.at_zero(y, most, self.equality)
         if not len(gram) or (self.equality and _sign(y)):
             return dual, Effort()  # one class: nothing can move
-        leaves = 0
-        if self.leaf_solver is not None and LEAF_COPIES * 8 * len(gram) ** 2 <= self.memory_bytes:
-            start = y * self.leaf_solver(gram.square(slice(None)), y, most, LEAF_SHARE * self.tol)
-            leaves = 1
-            if not self.last:
-                dual.u[:] = start
-                return dual, Effort(leaves, gram.entries)  # a start needs no proof
-        dual.u[:] = np.clip(start, dual.lower, dual.upper)
         effort = Effort()
-        if leaves or not self._pivot(gram, dual, y, self.component[place], effort):
-            support = np.flatnonzero(dual.u)
-            if support.size:
-                effort.add(self._on_support(gram, dual, support, rng))
+        if self.leaf_solver is not None and LEAF_COPIES * 8 * len(gram) ** 2 <= self.memory_bytes:
+            square = gram.square(slice(None))
+            alpha = self.leaf_solver(square, y, most, LEAF_SHARE * self.tol)
+            dual.u[:] = np.clip(y * alpha, dual.lower, dual.upper)
+            effort.iterations = 1
+            if not self.last:
+                return dual, Effort(1, gram.entries)  # a start needs no proof
+            dual.gradient += square @ dual.u
+        else:
+            dual.u[:] = np.clip(start, dual.lower, dual.upper)
+            if not self._pivot(gram, dual, y, self.component[place], effort):
+                support = np.flatnonzero(dual.u)
+                if support.size:
+                    effort.add(self._on_support(gram, dual, support, rng))
         whole = self._refine(gram, dual, self.tol - effort.violation, rng)
         whole.add(effort)
-        whole.iterations += leaves
         return dual, whole
 
     def _pivot(self, gram: Gram, dual: Dual, y: Float64Array, component: IntArray, effort: Effort) -> bool:
