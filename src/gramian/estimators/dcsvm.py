@@ -90,13 +90,17 @@ class DCSVC(ClassifierMixin, KernelEstimator):
         Kernel values that were computed by us (libsvm's are not counted).
     predictor_, kernel_, n_features_in_
 
-    Time: the final problem on the support vectors s, O(s² (d + steps)) with some tens of steps, and
-    O(n s d) for the gradient; memory O(n d) and the budget. Raises ``InputError`` for unusable input,
+    The last level is solved by block pivoting: exactly on its free rows f, one Cholesky factor for each
+    component of rows that the kernel does not join (values under 0.05 · tol / ΣC_i between components count
+    as zero, and ``violation_`` includes what that may add), in some tens of steps. Time Σ f³/3 and
+    rows · f · d a step over components, memory O(n d) and the budget, of which a factor takes 8 f² bytes.
+    Where that does not fit or the free rows do not settle: large working sets, O(s² (d + steps)) for the
+    support vectors s, and O(n s d) for the gradient. Raises ``InputError`` for unusable input,
     ``BudgetError`` for a budget under 64 MB; warns ``AccuracyWarning`` where ``tol`` was not reached.
     It is slow where the kernel is so smooth and C so large that thousands of rows are nearly dependent:
     libsvm's small steps suit such problems, if they have few support vectors.
 
-    Source: Hsieh, Si and Dhillon 2014.
+    Source: Hsieh, Si and Dhillon 2014; Júdice and Pires 1994 for the pivots.
 
     Examples
     --------
