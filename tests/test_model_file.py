@@ -213,7 +213,7 @@ def test_refuses_a_function_as_kernel(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("model", "said"),
     [
-        (StandardScaler(), "the model is StandardScaler; expected KernelRidge or KernelRidgeClassifier"),
+        (StandardScaler(), "the model is StandardScaler; expected an estimator of gramian"),
         ({}, "the model is dict; expected"),
         (make_pipeline(MinMaxScaler(), ridge()), "a Pipeline of MinMaxScaler → KernelRidge; expected"),
         (make_pipeline(ridge()), "a Pipeline of KernelRidge; expected"),

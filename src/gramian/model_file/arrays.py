@@ -144,15 +144,20 @@ def _partition(info: Mapping[str, Any], arrays: Mapping[str, Array], n_features:
         _check("partition_directions", arrays["partition_directions"], (inner, n_features))
         if offset is not None:
             _check("partition_offset", offset, (n_features,))
-        # A child that is not below its parent would make the descent of a row endless.
-        below = (children < 0) | (children > np.arange(inner)[:, None])
-        if not (below & (children < inner) & (children >= -1 - inner)).all():
-            raise ModelFileError(f"the array 'partition_children' is not a tree. {CURE}")
+        check_tree(children, inner)
         partition = BisectionPartition(arrays["partition_directions"], thresholds, children, levels, offset)
     else:
         raise ModelFileError(f"the partition is stored as {info['partition']!r}. {CURE}")
     _check("partition_ancestors", arrays["partition_ancestors"], (len(levels), partition.n_blocks))
     return partition
+
+
+def check_tree(children: Array, inner: int) -> None:
+    """Raise where nodes lie not below their parents: the descent of a row would be endless."""
+    _check("partition_children", children, (inner, 2))
+    below = (children < 0) | (children > np.arange(inner)[:, None])
+    if not (below & (children < inner) & (children >= -1 - inner)).all():
+        raise ModelFileError(f"the array 'partition_children' is not a tree. {CURE}")
 
 
 def _whole(arrays: Mapping[str, Array], name: str, below: int) -> IntArray:

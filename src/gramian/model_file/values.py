@@ -14,7 +14,6 @@ from gramian._typing import Array
 from gramian.approximation.builder import Builder
 from gramian.approximation.plan import Plan
 from gramian.estimators.approximation import Approximation
-from gramian.estimators.explicit import ExplicitMap
 from gramian.estimators.methods import BUILDERS, METHODS
 from gramian.exceptions import InputError, ModelFileError
 from gramian.kernels import Kernel
@@ -23,8 +22,8 @@ from gramian.model_file.container import CURE, PLAIN_KINDS
 
 Made = TypeVar("Made")
 _APPROXIMATIONS = {kind.__name__: kind for kind in METHODS.values()}
-#: Those that a file can hold by themselves: explicit feature maps, which are small whatever n.
-EXPLICIT = {name: kind for name, kind in _APPROXIMATIONS.items() if issubclass(kind, ExplicitMap)}
+#: A parameter that may be any object, of which a fitted model needs nothing more.
+LEFT_OUT = "teacher"
 _BUILDERS: dict[str, type[Builder]] = {kind.__name__: kind for kind in BUILDERS}
 
 
@@ -85,8 +84,13 @@ class Values:
         return [self.read(value) for value in stored["list"]]
 
     def write_params(self, estimator: BaseEstimator) -> dict[str, Any]:
-        """Return an estimator's constructor parameters; a generator as ``random_state`` becomes None."""
+        """Return an estimator's constructor parameters; a generator as ``random_state`` becomes None.
+
+        So does a ``teacher``: it may be any object, and the model has learned what it said.
+        """
         params = estimator.get_params(deep=False)
+        if LEFT_OUT in params:
+            params[LEFT_OUT] = None
         if not isinstance(params.get("random_state"), int | np.integer):
             params["random_state"] = None
         return {name: self.write(name, value) for name, value in params.items()}

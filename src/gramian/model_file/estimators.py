@@ -1,0 +1,283 @@
+"""A fitted estimator as a description and arrays, and back: of each kind what its predictions need."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from gramian._typing import Array
+from gramian.data.source import as_source
+from gramian.dcsvm.predictor import class_pairs
+from gramian.engine import Engine
+from gramian.estimators.approximation import Approximation
+from gramian.estimators.dcpred import DCPredClassifier, DCPredRegressor
+from gramian.estimators.dcsvm import DCSVC
+from gramian.estimators.explicit import ExplicitMap
+from gramian.estimators.fast import FastKernelClassifier, FastKernelRegressor
+from gramian.estimators.logistic import KernelLogisticRegression
+from gramian.estimators.methods import METHODS
+from gramian.estimators.ridge import KernelRidge, KernelRidgeClassifier
+from gramian.estimators.streaming import StreamingRidge
+from gramian.estimators.svm import KernelSVC
+from gramian.estimators.svr import KernelSVR
+from gramian.exceptions import InputError, ModelFileError
+from gramian.fast.cost import batch_rows
+from gramian.kernels.spec import kernel_from_spec, kernel_to_spec
+from gramian.model_file.arrays import predictor_from_arrays, predictor_to_arrays
+from gramian.model_file.container import CURE, PLAIN_KINDS
+from gramian.model_file.maps import map_from_arrays, map_to_arrays
+from gramian.model_file.records import Records
+from gramian.solvers.solution import Solution, Status
+
+#: Estimators by what describes them; their names are those of the file.
+STREAMING: dict[str, type[StreamingRidge]] = {
+    kind.__name__: kind
+    for kind in (KernelRidge, KernelRidgeClassifier, KernelSVC, KernelSVR, KernelLogisticRegression)
+}
+MAPS = {kind.__name__: kind for kind in METHODS.values() if issubclass(kind, ExplicitMap)}
+TRANSFORMERS: dict[str, type[Approximation]] = {
+    kind.__name__: kind for kind in METHODS.values() if not issubclass(kind, ExplicitMap)
+}
+#: Those whose learned attributes are parts by themselves, and the one that predicts.
+RECORDED: dict[str, tuple[type[Any], str]] = {
+    "DCSVC": (DCSVC, "predictor_"),
+    "DCPredClassifier": (DCPredClassifier, "model_"),
+    "DCPredRegressor": (DCPredRegressor, "model_"),
+    "FastKernelClassifier": (FastKernelClassifier, "predictor_"),
+    "FastKernelRegressor": (FastKernelRegressor, "predictor_"),
+}
+FITTED_BY = {"streaming": "predictor_", "map": "features_", "transformer": "features_"} | {
+    name: attribute for name, (_, attribute) in RECORDED.items()
+}
+#: What streaming estimators learn beside what all of them do, where they have it.
+_LEARNED = ("n_iter_", "calibration_")
+#: Kept in another form, or not at all: rows that predictions are timed on, what other names describe.
+_APART = ("_batch", "n_features_in_", "feature_names_in_")
+
+
+def kind_of(model: Any) -> str | None:
+    """Return by what a model is described; None for one that a file cannot hold."""
+    name = type(model).__name__
+    for kind, known in (("streaming", STREAMING), ("map", MAPS), ("transformer", TRANSFORMERS)):
+        if known.get(name) is type(model):
+            return kind
+    return name if name in RECORDED and RECORDED[name][0] is type(model) else None
+
+
+def estimator_header(model: Any, values: Records) -> dict[str, Any]:
+    """Return class, parameters and state of a fitted estimator; arrays go to ``values``."""
+    write = {"streaming": _streaming_state, "map": _map_state, "transformer": _transformer_state}
+    state = write.get(str(kind_of(model)), _recorded_state)(model, values)
+    own = {"n_features": model.n_features_in_, "feature_names": feature_names(model)}
+    return {
+        "class": type(model).__name__,
+        "params": values.plain.write_params(model),
+        "state": {**state, **own},
+    }
+
+
+def estimator_from_header(header: Mapping[str, Any], values: Records) -> Any:
+    """Return the fitted estimator that :func:`estimator_header` described."""
+    name, state = header["class"], header["state"]
+    known = {**STREAMING, **MAPS, **TRANSFORMERS, **{n: kind for n, (kind, _) in RECORDED.items()}}
+    if name not in known:
+        raise ModelFileError(
+            f"the model is a {name!r}; expected one of {', '.join(known)}. The file may come from a newer "
+            "version: upgrade gramian."
+        )
+    model = values.read_params(known[name], header["params"])
+    model.n_features_in_ = int(state["n_features"])
+    set_feature_names(model, state["feature_names"])
+    if name in STREAMING:
+        _read_streaming(model, state, values)
+    elif name in MAPS:
+        _read_map(model, state, values)
+    elif name in TRANSFORMERS:
+        _read_transformer(model, state, values)
+    else:
+        _read_recorded(model, state, values)
+    return model
+
+
+# ---- estimators trained by streaming sums -------------------------------------------------------
+
+
+def _streaming_state(model: Any, values: Records) -> dict[str, Any]:
+    info, arrays = predictor_to_arrays(model.predictor_)
+    values.arrays.update(arrays)
+    solution = model.solution_
+    state: dict[str, Any] = {
+        "kernel": kernel_to_spec(model.kernel_),
+        "predictor": info,
+        "intercept": values.write("intercept_", model.intercept_),
+        "rank": model.rank_,
+        "plan": values.plain.write_plan(model.plan_),
+        "solution": {
+            "status": solution.status.name,
+            "iterations": solution.iterations,
+            "residual": solution.residual,
+            "clipped": solution.clipped,
+            "jitter": solution.jitter,
+        },
+    }
+    learned = {name: values.write(name, getattr(model, name)) for name in _LEARNED if hasattr(model, name)}
+    if learned:
+        state["learned"] = learned
+    if hasattr(model, "classes_"):
+        state["classes"] = _classes_header(model.classes_, values)
+    else:
+        state["flat"] = bool(model._flat)
+    return state
+
+
+def _read_streaming(model: Any, state: Mapping[str, Any], values: Records) -> None:
+    model.kernel_ = kernel_from_spec(state["kernel"])
+    model.predictor_ = predictor_from_arrays(
+        state["predictor"], values.arrays, model.kernel_, model.n_features_in_
+    )
+    n_outputs = model.predictor_.n_outputs
+    model.intercept_ = of_length("intercept_", values.read(state["intercept"]), n_outputs)
+    model.rank_ = int(state["rank"])
+    model.plan_ = values.read_plan(state["plan"])
+    evidence = dict(state["solution"])
+    status = Status[evidence.pop("status")]
+    model.solution_ = Solution(value=np.empty(0), status=status, **evidence)
+    for name, stored in state.get("learned", {}).items():
+        if name not in _LEARNED:
+            raise ModelFileError(f"{name!r} is not one of {', '.join(_LEARNED)}. {CURE}")
+        setattr(model, name, values.read(stored))
+    if "calibration_" in state.get("learned", {}):
+        _check_shape("calibration_", model.calibration_, (n_outputs, 2))
+    if "classes" in state:
+        model.classes_ = _classes(state["classes"], values)
+        of_length("intercept_", model.intercept_, _outputs(model))
+    else:
+        model._flat = bool(state["flat"])
+
+
+def _outputs(model: Any) -> int:
+    return 1 if len(model.classes_) == 2 else len(model.classes_)
+
+
+# ---- approximations -----------------------------------------------------------------------------
+
+
+def _map_state(model: ExplicitMap, values: Records) -> dict[str, Any]:
+    own, arrays = map_to_arrays(model.map_, "map")
+    values.arrays.update(arrays)
+    return {
+        "kernel": kernel_to_spec(model.kernel_),
+        "map": own,
+        "tile_dtype": model.map_.dtype.name,
+        "plan": values.plain.write_plan(model.plan_),
+    }
+
+
+def _read_map(model: ExplicitMap, state: Mapping[str, Any], values: Records) -> None:
+    n_features = model.n_features_in_
+    columns = map_from_arrays(state["map"], values.arrays, "map", n_features, state["tile_dtype"])
+    model._set_map(columns, kernel_from_spec(state["kernel"]))
+    model.plan_ = values.read_plan(state["plan"])
+
+
+def _transformer_state(model: Approximation, values: Records) -> dict[str, Any]:
+    return {
+        "features": values.write("features_", model.features_),
+        "plan": values.plain.write_plan(model.plan_),
+    }
+
+
+def _read_transformer(model: Approximation, state: Mapping[str, Any], values: Records) -> None:
+    model.features_ = values.read(state["features"])
+    model.kernel_ = model.features_.kernel
+    model.rank_ = model._n_features_out = model.features_.rank
+    model.plan_ = values.read_plan(state["plan"])
+    found = model._features(as_source(np.ones((1, model.n_features_in_))))
+    _check_shape("features of a row", found, (1, model.rank_))
+
+
+# ---- estimators of parts ------------------------------------------------------------------------
+
+
+def _recorded_state(model: Any, values: Records) -> dict[str, Any]:
+    params = model.get_params(deep=False)
+    learned = {name: v for name, v in vars(model).items() if name not in params and name not in _APART}
+    state = {"learned": {name: values.write(name, value) for name, value in learned.items()}}
+    if hasattr(model, "_batch"):
+        rows = np.asarray(model._batch, np.float64)
+        state["timed"] = values.write("_batch", np.stack([rows.mean(axis=0), rows.std(axis=0)]))
+    return state
+
+
+def _read_recorded(model: Any, state: Mapping[str, Any], values: Records) -> None:
+    params = model.get_params(deep=False)
+    for name, stored in state["learned"].items():
+        if name in params or not name.isidentifier() or hasattr(type(model), name):
+            raise ModelFileError(f"{name!r} is not something that a {type(model).__name__} learns. {CURE}")
+        setattr(model, name, values.read(stored))
+    d = model.n_features_in_
+    if "timed" in state:
+        mean, spread = values.read(state["timed"])
+        drawn = np.random.default_rng(0).standard_normal((batch_rows(d), d))
+        model._batch = np.asarray(mean + spread * drawn, np.float32)
+    predict = getattr(model, RECORDED[type(model).__name__][1])
+    with np.errstate(all="ignore"):
+        found = predict(np.ones((1, d)), Engine(1))
+    if hasattr(model, "classes_"):
+        several = len(class_pairs(len(model.classes_))) if isinstance(model, DCSVC) else _outputs(model)
+        _check_shape("decision values of a row", found, (1, several))
+    if hasattr(model, "_spread"):
+        _check_shape("_spread", model._spread, found.shape[1:])
+        _check_shape("_center", model._center, found.shape[1:])
+
+
+# ---- what they share ----------------------------------------------------------------------------
+
+
+def _check_shape(name: str, array: Array, shape: tuple[int, ...]) -> None:
+    if array.shape != shape:
+        raise ModelFileError(f"the array {name!r} has shape {array.shape}; expected {shape}. {CURE}")
+
+
+def of_length(name: str, array: Array, length: int) -> Array:
+    """Return an array of this length, or raise."""
+    _check_shape(name, array, (length,))
+    return array
+
+
+def _classes_header(classes: Array, values: Records) -> Any:
+    if classes.dtype.kind in PLAIN_KINDS:
+        return values.write("classes_", classes)
+    if all(isinstance(label, str) for label in classes):
+        return list(classes)
+    raise InputError(
+        f"classes_ holds {classes.dtype} with other things than text ({classes[0]!r}), which a model file "
+        "cannot hold. Fit with numbers or text as labels."
+    )
+
+
+def _classes(stored: Any, values: Records) -> Array:
+    if not isinstance(stored, list):
+        labels: Array = values.read(stored)
+        return labels
+    # Text labels as pandas and CSV files give them: an array of Python's strings.
+    classes = np.empty(len(stored), object)
+    classes[:] = [str(label) for label in stored]
+    return classes
+
+
+def feature_names(model: BaseEstimator) -> list[str] | None:
+    """Return the names of the columns that a model was fitted to."""
+    names = getattr(model, "feature_names_in_", None)
+    return None if names is None else [str(name) for name in names]
+
+
+def set_feature_names(model: BaseEstimator, names: list[str] | None) -> None:
+    """Set the names of the columns, one for each feature."""
+    if names is not None:
+        if len(names) != model.n_features_in_:
+            raise ModelFileError(f"{len(names)} feature names; expected {model.n_features_in_}. {CURE}")
+        model.feature_names_in_ = np.asarray(names, object)

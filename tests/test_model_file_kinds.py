@@ -1,0 +1,288 @@
+"""Model files of every public estimator: the same bits, the same parameters, damage refused."""
+
+from __future__ import annotations
+
+import inspect
+import io
+import json
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import gramian as gm
+from gramian import baselines
+from gramian.exceptions import InputError, ModelFileError
+from gramian.kernels.columns import dense
+from gramian.model_file.estimators import MAPS, RECORDED, STREAMING, TRANSFORMERS
+from gramian.model_file.records import RECIPES, Records
+
+RNG = np.random.default_rng(0)
+X = RNG.standard_normal((240, 4)) + 1.0
+Y = np.sin(X[:, 0]) + X[:, 1]
+TWO = np.where(Y > 1.0, "yes", "no")
+THREE = np.digitize(Y, [0.7, 1.4])
+NEW = RNG.standard_normal((50, 4))
+COMMON = {"gamma": 0.3, "random_state": 0, "n_jobs": 1}
+SMALL = {"n_levels": 1, "n_units": 4, "n_directions": 2, "random_state": 0, "n_jobs": 1}
+LEAVES = {"n_leaves": 6, "n_landmarks": 6, "n_pseudo": 8, **COMMON}
+
+MODELS: dict[str, tuple[Any, Any]] = {
+    "svc": (gm.KernelSVC(2.0, **COMMON), THREE),
+    "svc, calibrated": (gm.KernelSVC(probability=True, loss="hinge", approximation="meka", **COMMON), TWO),
+    "svr": (gm.KernelSVR(epsilon=0.05, **COMMON), Y),
+    "svr, outputs": (gm.KernelSVR(**COMMON), np.stack([Y, X[:, 2]], axis=1)),
+    "logistic": (gm.KernelLogisticRegression(approximation="nystrom", **COMMON), THREE),
+    "dcsvc": (gm.DCSVC(leaf_size=60, branching=2, class_weight="balanced", **COMMON), THREE),
+    "dcsvc, early": (gm.DCSVC(leaf_size=60, branching=2, early=True, **COMMON), TWO),
+    "dcpred": (gm.DCPredClassifier(**LEAVES), THREE),
+    "dcpred, upper": (gm.DCPredClassifier(pseudo="triangle-upper", dtype="float32", **LEAVES), TWO),
+    "dcpred, tree": (gm.DCPredRegressor(pseudo="triangle-lower", partition="tree", **LEAVES), Y),
+    "dcpred, plain": (
+        gm.DCPredRegressor(pseudo=None, **{**LEAVES, "n_pseudo": 0}),
+        np.stack([Y, -Y], axis=1),
+    ),
+    "fast": (gm.FastKernelClassifier(gm.KernelRidgeClassifier(gamma=0.3), **SMALL), THREE),
+    "fast, half": (gm.FastKernelClassifier(learn="labels", dtype="float16", **SMALL), TWO),
+    "fast numbers": (gm.FastKernelRegressor(**SMALL), Y),
+    "fast outputs": (gm.FastKernelRegressor(learn="labels", **SMALL), np.stack([Y, 3 * Y], axis=1)),
+}
+ROWS = {
+    "float64": X,
+    "float32": X.astype(np.float32),
+    "columnwise": np.asfortranarray(X),
+    "csr": sp.csr_array(X * (np.random.default_rng(1).random(X.shape) < 0.5)),
+}
+ASKED = ("predict", "decision_function", "predict_proba", "transform")
+
+
+def again(model: Any, folder: Path) -> Any:
+    gm.save(model, folder / "m.gramian")
+    return gm.load(folder / "m.gramian")
+
+
+def same(loaded: Any, model: Any, rows: Any) -> None:
+    for ask in ASKED:
+        if hasattr(model, ask):
+            found, expected = (getattr(one, ask)(rows) for one in (loaded, model))
+            assert sp.issparse(found) == sp.issparse(expected)
+            np.testing.assert_array_equal(dense(found), dense(expected))
+
+
+def test_every_public_estimator_has_a_kind() -> None:
+    public = [v for v in vars(gm).values() if inspect.isclass(v) and issubclass(v, BaseEstimator)]
+    assert {v.__name__ for v in public} == {*STREAMING, *MAPS, *TRANSFORMERS, *RECORDED}
+
+
+@pytest.mark.parametrize("rows", ROWS)
+@pytest.mark.parametrize("name", MODELS)
+def test_predicts_the_same_bits(name: str, rows: str, tmp_path: Path) -> None:
+    model, y = MODELS[name]
+    if rows == "csr" and name.startswith("fast"):
+        pytest.skip("fast models take dense rows")
+    model.fit(ROWS[rows], y)
+    loaded = again(model, tmp_path)
+    assert type(loaded) is type(model)
+    same(loaded, model, ROWS[rows])
+    same(loaded, model, NEW)
+    kept = {k: v for k, v in model.get_params(deep=False).items() if k != "teacher"}
+    assert {k: v for k, v in loaded.get_params(deep=False).items() if k != "teacher"} == kept
+    learned = {k for k in vars(model) if k.endswith("_")}
+    assert {k for k in vars(loaded) if k.endswith("_")} == learned
+    # Saved again it is the same file, and it can be fitted again.
+    first = (tmp_path / "m.gramian").read_bytes()
+    again(loaded, tmp_path)
+    if not hasattr(model, "_batch"):
+        assert (tmp_path / "m.gramian").read_bytes() == first
+
+
+@pytest.mark.parametrize("name", sorted(TRANSFORMERS))
+@pytest.mark.filterwarnings("ignore::gramian.NumericalWarning", "ignore::gramian.AccuracyWarning")
+def test_approximations_keep_their_features(name: str, tmp_path: Path) -> None:
+    model = TRANSFORMERS[name]()
+    sizes = {"rank": 6, "root_rank": 6, "n_blocks": 3, **COMMON}
+    model.set_params(**{k: v for k, v in sizes.items() if k in model.get_params()})
+    model.fit(pd.DataFrame(X, columns=list("abcd")))
+    loaded = again(model, tmp_path)
+    same(loaded, model, pd.DataFrame(NEW, columns=list("abcd")))
+    assert loaded.rank_ == model.rank_
+    assert loaded.kernel_ == model.kernel_
+    assert str(loaded.plan_) == str(model.plan_)
+    assert not hasattr(loaded, "operator_")
+    assert loaded.get_feature_names_out().tolist() == model.get_feature_names_out().tolist()
+
+
+def test_a_fast_model_lacks_its_teacher_and_tells_its_cost(tmp_path: Path) -> None:
+    model = gm.FastKernelRegressor(lambda rows: rows[:, 0], **SMALL).fit(X, Y)
+    loaded = again(model, tmp_path)
+    assert loaded.teacher is None
+    assert (loaded.shape_, loaded.learned_) == (model.shape_, model.learned_)
+    assert (loaded.cost_.operations, loaded.cost_.bytes) == (model.cost_.operations, model.cost_.bytes)
+    assert loaded.predict_one(NEW[0]) == model.predict_one(NEW[0])
+    # No training row is in the file: what it is timed on is drawn by mean and spread.
+    assert loaded._batch.shape[1] == 4
+    np.testing.assert_allclose(loaded._batch.mean(axis=0), model._batch.mean(axis=0), atol=0.1)
+
+
+def test_names_and_pipelines(tmp_path: Path) -> None:
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    for model in (gm.DCPredRegressor(**LEAVES), gm.KernelSVR(**COMMON), gm.FastKernelRegressor(**SMALL)):
+        loaded = again(make_pipeline(StandardScaler(), model).fit(frame, Y), tmp_path)
+        assert loaded[0].feature_names_in_.tolist() == list("abcd")
+        np.testing.assert_array_equal(loaded.predict(frame), loaded[1].predict(loaded[0].transform(frame)))
+
+
+@pytest.mark.parametrize("labels", [TWO.astype(object), THREE.astype(np.int8), Y > 1.0])
+def test_labels(labels: Any, tmp_path: Path) -> None:
+    for model in (gm.DCSVC(**COMMON), gm.DCPredClassifier(**LEAVES), gm.KernelSVC(**COMMON)):
+        loaded = again(model.fit(X, labels), tmp_path)
+        assert loaded.classes_.dtype == model.classes_.dtype
+        same(loaded, model, NEW)
+
+
+def test_baselines_and_functions_are_refused(tmp_path: Path) -> None:
+    model = baselines.NystromLinearClassifier(random_state=0).fit(X, THREE)
+    with pytest.raises(InputError, match="Save other models, the baselines among them, with pickle"):
+        gm.save(model, tmp_path / "m.gramian")
+    svc = gm.DCSVC(kernel="precomputed").fit(X @ X.T, TWO)
+    with pytest.raises(InputError, match="expected one of"):
+        gm.save(svc, tmp_path / "m.gramian")
+
+
+def test_arrays_keep_the_order_of_their_axes() -> None:
+    values = Records({})
+    cube = RNG.random((3, 4, 5))
+    for array in (cube, cube.transpose(2, 0, 1), cube[:, :, 0], np.asfortranarray(cube), cube[:, ::2]):
+        found = values.read(json.loads(json.dumps(values.write("a", array))))
+        np.testing.assert_array_equal(found, array)
+        order = np.argsort([-s for s in array.strides], kind="stable")
+        np.testing.assert_array_equal(np.argsort([-s for s in found.strides], kind="stable"), order)
+    for other in (np.inf, np.dtype(np.float16), slice(2, 5), np.array(2.5), np.float32(0.1)):
+        assert values.read(json.loads(json.dumps(values.write("a", other)))) == other
+
+
+# ---- damage ------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    folder = tmp_path_factory.mktemp("models")
+    names = ("svc, calibrated", "dcsvc", "dcpred, tree", "fast")
+    out = {}
+    for name in names:
+        model, y = MODELS[name]
+        gm.save(model.fit(X, y), folder / "m.gramian")
+        out[name] = (folder / "m.gramian").read_bytes()
+    return out
+
+
+def learned(header: dict[str, Any]) -> dict[str, Any]:
+    return header["estimator"]["state"]["learned"]
+
+
+def resized(header: dict[str, Any], members: dict[str, bytes], stored: Any, array: Any) -> None:
+    stream = io.BytesIO()
+    np.lib.format.write_array(stream, np.asarray(array))
+    members[f"{stored['array']}.npy"] = stream.getvalue()
+    header["arrays"][stored["array"]] = {
+        "shape": list(np.shape(array)),
+        "dtype": np.asarray(array).dtype.str,
+    }
+
+
+EDITS: dict[str, tuple[str, Any, str]] = {
+    "calibration": (
+        "svc, calibrated",
+        lambda h, m: resized(h, m, learned(h)["calibration_"], np.zeros((3, 2))),
+        r"'calibration_' has shape \(3, 2\); expected \(1, 2\)",
+    ),
+    "odd attribute": (
+        "svc, calibrated",
+        lambda h, m: learned(h).update(predict=1),
+        "'predict' is not one of n_iter_, calibration_",
+    ),
+    "classes": (
+        "dcsvc",
+        lambda h, m: resized(h, m, learned(h)["classes_"], np.arange(5)),
+        r"'decision values of a row' has shape \(1, 3\); expected \(1, 10\)",
+    ),
+    "unknown part": (
+        "dcsvc",
+        lambda h, m: learned(h)["predictor_"].update(record="os"),
+        "the part 'os' is not one of",
+    ),
+    "coefficients": (
+        "dcsvc",
+        lambda h, m: resized(h, m, learned(h)["predictor_"]["parts"]["coefficients"], np.zeros((2, 3))),
+        "do not make a model",
+    ),
+    "endless tree": (
+        "dcpred, tree",
+        lambda h, m: resized(
+            h, m, learned(h)["model_"]["parts"]["partition"]["parts"]["children"], np.zeros((5, 2), int)
+        ),
+        "is not a tree",
+    ),
+    "a method": (
+        "fast",
+        lambda h, m: learned(h).update(fit=1),
+        "'fit' is not something that a FastKernelClassifier learns",
+    ),
+    "a parameter": (
+        "fast",
+        lambda h, m: learned(h).update(dtype=1),
+        "'dtype' is not something that a FastKernelClassifier learns",
+    ),
+    "field": (
+        "fast",
+        lambda h, m: learned(h)["predictor_"]["parts"].update(more=1),
+        "do not make a model",
+    ),
+    "missing": ("fast", lambda h, m: learned(h).pop("predictor_"), "do not make a model"),
+    "features": ("fast", lambda h, m: h["estimator"]["state"].update(n_features=7), "do not make a model"),
+}
+
+
+@pytest.mark.parametrize("edit", EDITS)
+def test_edited_files_are_refused(edit: str, files: dict[str, bytes], tmp_path: Path) -> None:
+    name, change, said = EDITS[edit]
+    with zipfile.ZipFile(io.BytesIO(files[name])) as archive:
+        members = {member: archive.read(member) for member in archive.namelist()}
+    header = json.loads(members["model.json"])
+    change(header, members)
+    members["model.json"] = json.dumps(header).encode()
+    with zipfile.ZipFile(tmp_path / "m.gramian", "w") as archive:
+        for member, data in members.items():
+            archive.writestr(member, data)
+    with pytest.raises(ModelFileError, match=said):
+        gm.load(tmp_path / "m.gramian")
+
+
+@pytest.mark.parametrize("name", ["svc, calibrated", "dcsvc", "dcpred, tree", "fast"])
+def test_files_with_a_changed_byte_are_refused_or_the_same(
+    name: str, files: dict[str, bytes], tmp_path: Path
+) -> None:
+    data = files[name]
+    path = tmp_path / "m.gramian"
+    for at in np.random.default_rng(0).integers(0, len(data), 20):
+        path.write_bytes(data[:at] + bytes([data[at] ^ 0x55]) + data[at + 1 :])
+        try:
+            loaded = gm.load(path)
+        except ModelFileError:
+            continue
+        path.write_bytes(data)
+        np.testing.assert_array_equal(loaded.predict(NEW), gm.load(path).predict(NEW))
+    path.write_bytes(data[: len(data) // 2])
+    with pytest.raises(ModelFileError):
+        gm.load(path)
+
+
+def test_the_recipes_are_of_frozen_parts() -> None:
+    assert all(name.isidentifier() for name in RECIPES)
