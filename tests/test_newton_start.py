@@ -10,6 +10,8 @@ import gramian as gm
 from gramian.approximation import newton_training
 from gramian.approximation.newton_start import LEAST_ROWS, MOST_ROWS, nested_samples, row_bytes, sample_sizes
 from gramian.data.source import as_source
+from gramian.solvers.newton import Minimum
+from gramian.solvers.newton_system import Point
 
 RNG = np.random.default_rng(1)
 X = RNG.random((2600, 3))
@@ -88,3 +90,36 @@ def test_no_gram_matrix_of_all_rows_where_few_are_active(monkeypatch):
     whole = [dense for n, dense in formed if n == 2000]
     assert len(whole) > 2
     assert sum(whole) == 0
+
+
+def test_the_better_of_two_minima_is_kept_output_by_output():
+    first, second = (
+        Minimum(
+            Point(np.full((2, k), v), np.full((2, k), v), np.full(k, v)), np.full(k, v), np.array(gaps), 5
+        )
+        for v, k, gaps in ((1.0, 3, [0.1, 0.2, 0.3]), (2.0, 2, [0.15, 0.25]))
+    )
+    found = first.updated(np.array([1, 2]), second)
+    assert found.point.beta[0].tolist() == found.objective.tolist() == [1.0, 2.0, 2.0]
+    assert found.gap.tolist() == [0.1, 0.15, 0.25]
+    worse = first.updated(np.array([0, 1]), second)
+    assert worse.point.offset.tolist() == [1.0, 1.0, 1.0]
+    assert worse.iterations == 10
+
+
+def test_outputs_that_miss_the_gap_from_narrow_parabolas_begin_again_from_wide_ones(monkeypatch):
+    asked = []
+    minimise = newton_training.Newton.minimise
+
+    def narrow_fails(self, passes, start, outputs, loss, *, sharpness):
+        found = minimise(self, passes, start, outputs, loss, sharpness=sharpness)
+        asked.append((sharpness, len(outputs)))
+        if sharpness < 1.0 and passes.targets.shape[0] == len(X):
+            found.gap[::2] = 1.0
+        return found
+
+    monkeypatch.setattr(newton_training.Newton, "minimise", narrow_fails)
+    method = gm.Nystrom(rank=30)
+    model = gm.KernelSVC(3.0, loss="hinge", gamma=4.0, approximation=method, n_jobs=1).fit(X, CLASSES)
+    assert asked[-2:] == [(newton_training.WARM_SHARPNESS, 4), (1.0, 2)]
+    assert model.solution_.residual <= 1e-6

@@ -174,18 +174,19 @@ class NewtonTraining:
             pair = 4 * 8 * self.features.rank * len(outputs)
             memory = int(np.clip(self._spare // max(pair, 1), LEAST_MEMORY, MEMORY))
             return minimise_coupled(newton, passes, start, outputs, loss, Softmax.bound, memory=memory)
-        groups = [outputs[i : i + size] for i in range(0, len(outputs), size)]
-        sharpness = WARM_SHARPNESS if warm else 1.0
-        parts = [
-            newton.minimise(passes, start.columns(group), group, loss, sharpness=sharpness)
-            for group in groups
-        ]
-        return Minimum(
-            Point.joined([p.point for p in parts]),
-            np.concatenate([p.objective for p in parts]),
-            np.concatenate([p.gap for p in parts]),
-            sum(p.iterations for p in parts),
-        )
+
+        def minimise(which: Array, point: Point, sharpness: float) -> Minimum:
+            groups = [which[i : i + size] for i in range(0, len(which), size)]
+            return Minimum.joined(
+                [newton.minimise(passes, point.columns(g), g, loss, sharpness=sharpness) for g in groups]
+            )
+
+        if not warm or not isinstance(loss, Proximal):
+            return minimise(outputs, start, 1.0)
+        found = minimise(outputs, start, WARM_SHARPNESS)
+        # Narrow parabolas may end in the rounding of the tiles, far from which wide ones begin.
+        missed = outputs[found.gap > newton.tol]
+        return found.updated(missed, minimise(missed, found.point, 1.0)) if len(missed) else found
 
     def _near(self, passes: LossPasses, settings: Settings, newton: Newton) -> tuple[Point, bool]:
         """Return the minimum for half the rows, begun at that for a quarter, and so on, if there is one.

@@ -38,7 +38,7 @@ class ActiveRows:
         return replace(self, path=root * self.path, root=root * self.root)
 
     def precise(self) -> ActiveRows:
-        """Return the rows in float64, for products of many vectors with the same rows."""
+        """Return the rows in float64: narrow parabolas weigh them by their curvature, and rounding with them."""
         return replace(self, path=self.path.astype(np.float64, copy=False))
 
     def gram(self) -> Float64Array:

@@ -10,7 +10,7 @@ Nothing here knows rows: an :class:`Objective` makes one pass over them and retu
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -69,6 +69,28 @@ class Minimum:
     objective: Float64Array  #: Σ w ℓ + (alpha/2)‖f‖² for each output (one sum for a coupled loss)
     gap: Float64Array  #: predicted decrease that was left, relative to the objective's size
     iterations: int  #: passes over the rows
+
+    @classmethod
+    def joined(cls, parts: Sequence[Minimum]) -> Minimum:
+        """Return the outputs of several minima side by side."""
+        return cls(
+            Point.joined([p.point for p in parts]),
+            np.concatenate([p.objective for p in parts]),
+            np.concatenate([p.gap for p in parts]),
+            sum(p.iterations for p in parts),
+        )
+
+    def updated(self, outputs: Array, other: Minimum) -> Minimum:
+        """Return the minimum with those of ``other``, for these outputs, where their gap is smaller."""
+        parts = [self.part(np.array([j])) for j in range(len(self.gap))]
+        for i, j in enumerate(outputs):
+            if other.gap[i] < self.gap[j]:
+                parts[j] = other.part(np.array([i]))
+        return replace(Minimum.joined(parts), iterations=self.iterations + other.iterations)
+
+    def part(self, which: Array) -> Minimum:
+        """Return some of the outputs."""
+        return Minimum(self.point.columns(which), self.objective[which], self.gap[which], self.iterations)
 
 
 @dataclass(frozen=True)
