@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 from sklearn.base import clone
-from sklearn.datasets import load_digits
 from sklearn.kernel_ridge import KernelRidge
-from sklearn.svm import SVC
+from sklearn.svm import SVC, SVR, NuSVC, NuSVR
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import gramian as gm
 from gramian.engine import Engine
+from gramian.estimators.libsvm_values import libsvm_values
 from gramian.exceptions import BudgetError, InputError
 from gramian.fast.cost import dummy, parse_cost
 from gramian.fast.distill import Lesson, Shape, distill
+from gramian.fast.joint import LeafRows, _reduced, learn_together
 from gramian.fast.metric import gradient_outer_product, metric_directions
 from gramian.fast.router import fit_router
 from gramian.fast.tiles import Tiles
-from gramian.fast.units import Targets, _normal_equations, fit_units, settle, units_at
+from gramian.fast.units import Targets, _normal_equations, fit_units, settle, sharpest, units_at
 
 SMALL = {"n_levels": 1, "n_units": 4, "n_directions": 2, "random_state": 0}
 
@@ -142,23 +144,24 @@ def test_copies_are_labelled_by_the_teacher(rows):
     some = rows[:80]
     lesson = Lesson(some, teacher(some), np.ones(80), teacher)
     shape, rng = Shape(0, 8, 3), np.random.default_rng
-    taught = distill(lesson, np.eye(3), shape, rng(0), Engine(1))
-    alone = distill(Lesson(some, teacher(some), np.ones(80)), np.eye(3), shape, rng(0), Engine(1))
+    *_, taught = distill(lesson, np.eye(3), shape, rng(0), Engine(1))
+    *_, alone = distill(Lesson(some, teacher(some), np.ones(80)), np.eye(3), shape, rng(0), Engine(1))
     between = some[rng(1).integers(80, size=2000)] * 0.6 + some[rng(2).integers(80, size=2000)] * 0.4
     errors = [np.sqrt(np.mean((model(between) - teacher(between)) ** 2)) for model in (taught, alone)]
     assert errors[0] < 0.9 * errors[1]
 
 
-def test_many_classes_and_a_budget():
-    X, y = load_digits(n_class=4, return_X_y=True)
-    svc = SVC(gamma=0.001, C=10).fit(X[:500], y[:500])
-    fast = gm.compress(svc, X[:500], y[:500], cost="400ns", random_state=0)
-    assert fast.score(X[500:], y[500:]) > 0.88
-    assert (fast.predict(X[:500]) == svc.predict(X[:500])).mean() > 0.97
+def test_many_classes_and_a_budget(rows):
+    sums = rows[:, 0] + np.sin(2.0 * rows[:, 1])
+    y = np.digitize(sums, [-1.0, 0.0, 1.0])
+    svc = SVC(gamma=0.5, C=10).fit(rows[:500], y[:500])
+    fast = gm.compress(svc, rows[:500], y[:500], cost="60ns", random_state=0)
+    assert fast.score(rows[500:], y[500:]) > svc.score(rows[500:], y[500:]) - 0.05
+    assert (fast.predict(rows[:500]) == svc.predict(rows[:500])).mean() > 0.93
     assert fast.cost_.operations > 0
-    assert fast.predict_one(X[0]) == fast.predict(X[:1])[0]
+    assert fast.predict_one(rows[0]) == fast.predict(rows[:1])[0]
     with pytest.raises(BudgetError, match="below a linear model's"):
-        clone(fast).set_params(cost="0.001ns").fit(X, y)
+        clone(fast).set_params(cost="0.001ns").fit(rows, y)
 
 
 def test_compress_without_rows_takes_those_of_the_model(rows):
@@ -237,3 +240,68 @@ EXPECTED = {
 )
 def test_scikit_learn_conventions(estimator, check):
     check(estimator)
+
+
+@pytest.mark.parametrize("outputs", [1, 3])
+def test_gradients_of_directions_and_units_are_those_of_finite_differences(rows, outputs):
+    rng = np.random.default_rng(6)
+    leaf = LeafRows(rows.astype(np.float32), Targets(rng.normal(size=(700, outputs)), rng.random(700)))
+    Q, centers, scales = rng.normal(size=(3, 2)), rng.normal(size=(4, 2)), 0.1 * rng.normal(size=4)
+
+    def value(Q, own):
+        return _reduced(leaf, Q, own[:, :2], own[:, 2], None)[0]
+
+    own = np.column_stack([centers, scales])
+    _, of_q, of_own, _ = _reduced(leaf, Q, centers, scales, None)
+    for point, gradient, at in ((Q, of_q, 0), (own, of_own, 1)):
+        for index in np.ndindex(point.shape):
+            step = np.zeros_like(point)
+            step[index] = 1e-2  # the points are float32, so a wide step and its central difference
+            ends = [value(*((Q + h * step, own) if at == 0 else (Q, own + h * step))) for h in (1, -1)]
+            assert (ends[0] - ends[1]) / 2e-2 == pytest.approx(
+                gradient[index], rel=2e-2, abs=2e-2 * np.abs(gradient).max()
+            )
+
+
+def test_learning_together_finds_directions_that_the_metric_missed(rows):
+    truth = np.array([[1.0], [0.5], [0.0]])
+    values = np.sin(3.0 * rows @ truth)
+    leaf = LeafRows(rows.astype(np.float32), Targets(values, np.ones(700)))
+    wrong = np.array([[0.6], [0.7], [0.4]])
+    start = fit_units(rows @ wrong, leaf.targets, 6, np.random.default_rng(0), max_iter=10)
+    Q, (found,) = learn_together(wrong, [start], [leaf], 200, Engine(1))
+    assert found.objective < 0.05 * start.objective
+    np.testing.assert_allclose(
+        np.abs(Q[:, 0]) / np.linalg.norm(Q), truth[:, 0] / np.linalg.norm(truth), atol=0.03
+    )
+
+
+def test_units_are_no_sharper_than_float32_predicts(rows):
+    spikes = np.where(np.arange(700) % 50 == 0, 1.0, 0.0)[:, None]
+    found = fit_units(rows, Targets(spikes, np.ones(700)), 8, np.random.default_rng(0), max_iter=60)
+    again = learn_together(
+        np.eye(3), [found], [LeafRows(rows.astype(np.float32), Targets(spikes, np.ones(700)))], 60, Engine(1)
+    )[1][0]
+    for units in (found, again):
+        assert units.log_scales.max() <= sharpest(rows) + 1e-6
+
+
+@pytest.mark.parametrize(
+    "model", [SVC(gamma=0.5), SVC(gamma="scale"), NuSVC(nu=0.2), SVR(C=10.0), NuSVR(gamma=1.0)]
+)
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_libsvm_models_are_asked_by_tiles(rows, model, n_classes):
+    sums = rows.sum(axis=1)
+    y = np.digitize(sums, np.quantile(sums, np.arange(1, n_classes) / n_classes))
+    fitted = clone(model).fit(rows, y)
+    theirs = fitted.decision_function if hasattr(fitted, "decision_function") else fitted.predict
+    ours = libsvm_values(fitted, Engine(1))
+    assert ours is not None
+    np.testing.assert_allclose(ours(rows), theirs(rows), atol=1e-8)
+
+
+def test_other_models_are_asked_themselves(rows):
+    y = rows[:, 0] > 0
+    assert libsvm_values(SVC(kernel="linear").fit(rows, y), Engine(1)) is None
+    assert libsvm_values(SVC(), Engine(1)) is None
+    assert libsvm_values(SVC().fit(csr_array(rows), y), Engine(1)) is None

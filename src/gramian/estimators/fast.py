@@ -22,7 +22,7 @@ from gramian.fast.cost import Cost, measure, parse_cost, timed_batch
 from gramian.fast.distill import Lesson, Shape
 from gramian.fast.flat import FlatPredictor, flatten
 from gramian.fast.metric import Teacher, gradient_outer_product
-from gramian.fast.search import FINAL_ROUNDS, Candidate, Trial, linear_cost, search
+from gramian.fast.search import Candidate, Trial, linear_cost, search
 from gramian.kernels import Gaussian
 from gramian.kernels.columns import dense
 
@@ -116,7 +116,7 @@ class FastKernelModel(BaseEstimator):
         engine: Engine,
     ) -> Candidate:
         trial = Trial(M, spread, held_out, score, int(rng.integers(2**32)), engine)
-        found = [trial.candidate(lesson, name, shape, FINAL_ROUNDS) for name, lesson in lessons.items()]
+        found = [trial.candidate(lesson, name, shape) for name, lesson in lessons.items()]
         return max(found, key=lambda one: one.score)
 
     def _lessons(
@@ -286,13 +286,13 @@ class FastKernelClassifier(ClassifierMixin, FastKernelModel):
 
     def _teacher(self, rows: Float64Array, values: Float64Array, weights: Array) -> Teacher:
         if self.teacher is not None and not _unfitted(self.teacher):
-            return class_teacher(self.teacher, self.classes_)
+            return class_teacher(self.teacher, self.classes_, Engine(self.n_jobs))
         labels = self._answers(values)
         if self.teacher is None:
             model = _default_teacher(KernelRidgeClassifier, rows, labels, weights, self.random_state)
         else:
             model = clone(self.teacher).fit(rows, labels)
-        return class_teacher(model, self.classes_)
+        return class_teacher(model, self.classes_, Engine(self.n_jobs))
 
     def _score(self, found: Float64Array, values: Float64Array, weights: Array) -> float:
         return float(np.average(self._answers(found) == self._answers(values), weights=weights))
@@ -372,14 +372,14 @@ class FastKernelRegressor(MultiOutputMixin, RegressorMixin, FastKernelModel):
     def _teacher(self, rows: Float64Array, values: Float64Array, weights: Array) -> Teacher:
         given = self.teacher
         if given is not None and not _unfitted(given):
-            ask = number_teacher(given, values.shape[1])
+            ask = number_teacher(given, values.shape[1], Engine(self.n_jobs))
             return lambda X: (ask(X) - self._center) / self._spread
         wanted = values[:, 0] if values.shape[1] == 1 else values
         if given is None:
             model = _default_teacher(KernelRidge, rows, wanted, weights, self.random_state)
         else:
             model = clone(given).fit(rows, wanted)
-        return number_teacher(model, values.shape[1])
+        return number_teacher(model, values.shape[1], Engine(self.n_jobs))
 
     def _score(self, found: Float64Array, values: Float64Array, weights: Array) -> float:
         left = weights @ np.square(values - found).sum(axis=1)

@@ -8,13 +8,15 @@ from typing import Any
 import numpy as np
 
 from gramian._typing import Array, Float64Array
+from gramian.engine import Engine
+from gramian.estimators.libsvm_values import libsvm_values
 from gramian.exceptions import InputError
 
 #: Values beyond these decide as surely: a teacher's are clipped there.
 CLIP = 1.0
 
 
-def class_teacher(model: Any, classes: Array) -> Callable[[Array], Float64Array]:
+def class_teacher(model: Any, classes: Array, engine: Engine) -> Callable[[Array], Float64Array]:
     """Return rows → decision values: (n, 1) for two classes, (n, classes) for more, in their order.
 
     model : fitted, with ``decision_function`` or ``predict_proba``, or a function of rows with such values.
@@ -23,7 +25,10 @@ def class_teacher(model: Any, classes: Array) -> Callable[[Array], Float64Array]
     """
     outputs = 1 if len(classes) == 2 else len(classes)
     order = _class_order(model, classes)
-    if hasattr(model, "decision_function"):
+    tiled = libsvm_values(model, engine)
+    if tiled is not None:
+        ask, shift = tiled, 0.0
+    elif hasattr(model, "decision_function"):
         ask, shift = model.decision_function, 0.0
     elif hasattr(model, "predict_proba"):
         ask, shift = model.predict_proba, 0.5
@@ -50,9 +55,9 @@ def class_teacher(model: Any, classes: Array) -> Callable[[Array], Float64Array]
     return values
 
 
-def number_teacher(model: Any, outputs: int) -> Callable[[Array], Float64Array]:
+def number_teacher(model: Any, outputs: int, engine: Engine) -> Callable[[Array], Float64Array]:
     """Return rows → predictions (n, outputs) of a fitted model, or of a function of rows."""
-    ask = model.predict if hasattr(model, "predict") else model
+    ask = libsvm_values(model, engine) or (model.predict if hasattr(model, "predict") else model)
     if not callable(ask):
         raise _no_teacher(model, "predict")
 

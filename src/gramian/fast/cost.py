@@ -16,8 +16,10 @@ from gramian.fast.distill import Shape
 from gramian.fast.predictor import FastPredictor
 from gramian.fast.router import TreeRouter, stage_levels, stage_width
 
-#: Rows of a timed batch, runs of it, and seconds that the runs of one model take at most.
-BATCH_ROWS, RUNS, SECONDS = 8_192, 9, 0.5
+#: Runs of a timed batch, and seconds that the runs of one model take at most.
+RUNS, SECONDS = 9, 0.5
+#: Bytes of a timed batch, which shall be a server's and not a stream from memory, and rows of it.
+BATCH_BYTES, LEAST_BATCH_ROWS, MOST_BATCH_ROWS = 1 << 21, 2_048, 8_192
 
 
 @dataclass(frozen=True)
@@ -70,8 +72,11 @@ def parse_cost(cost: str | float) -> tuple[float, str]:
     return number, "x" if unit == "×" else unit
 
 
-def seconds_per_row(predict: Callable[[Array], object], rows: Array) -> float:
-    """Return the median seconds a row of predict(rows) on one thread, after one run to warm up."""
+def seconds_per_row(predict: Callable[[Array], object], rows: Array, *, least: bool = False) -> float:
+    """Return the median seconds a row of predict(rows) on one thread, after one run to warm up.
+
+    least : the least instead, which other work on the machine changes less: to choose by.
+    """
     with one_blas_thread():
         predict(rows)
         took: list[float] = []
@@ -79,19 +84,23 @@ def seconds_per_row(predict: Callable[[Array], object], rows: Array) -> float:
             start = time.perf_counter()
             predict(rows)
             took.append(time.perf_counter() - start)
-    return float(np.median(took)) / len(rows)
+    return float(min(took) if least else np.median(took)) / len(rows)
+
+
+def batch_rows(n_features: int) -> int:
+    """Return how many rows a timed batch has."""
+    return int(np.clip(BATCH_BYTES // (4 * n_features), LEAST_BATCH_ROWS, MOST_BATCH_ROWS))
 
 
 def timed_batch(rows: Array, rng: np.random.Generator) -> FloatArray:
     """Return a batch to time on: rows, repeated where there are few, in float32."""
-    count = min(BATCH_ROWS, max(1_000, len(rows)))
-    return np.asarray(rows[rng.integers(len(rows), size=count)], np.float32)
+    return np.asarray(rows[rng.integers(len(rows), size=batch_rows(rows.shape[1]))], np.float32)
 
 
-def linear_nanoseconds(batch: FloatArray, n_outputs: int) -> float:
+def linear_nanoseconds(batch: FloatArray, n_outputs: int, *, least: bool = False) -> float:
     """Return nanoseconds a row of X @ w."""
     w = np.ones((batch.shape[1], n_outputs), np.float32)
-    return 1e9 * seconds_per_row(lambda X: X @ w, batch)
+    return 1e9 * seconds_per_row(lambda X: X @ w, batch, least=least)
 
 
 def measure(predictor: FastPredictor, shape: Shape, batch: FloatArray) -> Cost:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -9,15 +10,37 @@ import numpy as np
 from gramian._random import children
 from gramian._typing import Float64Array, IntArray
 from gramian.engine import Engine
+from gramian.fast.joint import LeafRows, learn_together
 from gramian.fast.metric import Teacher
 from gramian.fast.predictor import FastPredictor
 from gramian.fast.router import TreeRouter, fit_router, stage_levels
 from gramian.fast.units import Targets, Units, fit_units
 
-#: A copy of a row lies up to this part of the way to another row of its leaf.
-MIXED = 0.8
-#: Rows of a leaf, copies included, for each number that its units learn; at least and at most so many rows.
-ROWS_PER_NUMBER, LEAST_LEAF_ROWS, MOST_LEAF_ROWS = 12.0, 200, 12_000
+#: A copy of a row lies up to this part of the way to another row of its leaf, and then moves by this part
+#: of each feature's spread: what the teacher does not see, the directions learn not to see.
+MIXED, NOISE = 0.8, 0.3
+#: Rows of a leaf at least, copies included.
+LEAST_LEAF_ROWS = 200
+#: Rows for each number of a leaf's units in its start, and rounds of it.
+START_ROWS_PER_NUMBER, START_ROUNDS = 4.0, 10
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How long a fit goes on.
+
+    rounds : of each stage in which all leaves and the directions are learned together.
+    rows_per_number : rows, copies included, for each number that is learned.
+    most_rows : rows, copies included, at most.
+    """
+
+    rounds: tuple[int, ...]
+    rows_per_number: float
+    most_rows: int
+
+
+#: Of a fit that is kept.
+FULL = Effort((20, 40, 90), 12.0, 200_000)
 
 
 @dataclass(frozen=True)
@@ -49,6 +72,14 @@ class Lesson:
     low: float | None = None
     high: float | None = None
 
+    def targets(self, mine: IntArray) -> Targets:
+        """Return the targets of some rows."""
+        return Targets(self.values[mine], self.weights[mine], self.low, self.high)
+
+    def some(self, mine: IntArray) -> Lesson:
+        """Return the lesson with some of its rows."""
+        return replace(self, rows=self.rows[mine], values=self.values[mine], weights=self.weights[mine])
+
     def asked(self, rows: Float64Array) -> Float64Array:
         """Return the teacher's values at rows, clipped."""
         assert self.teacher is not None
@@ -62,39 +93,47 @@ def distill(
     shape: Shape,
     rng: np.random.Generator,
     engine: Engine,
-    *,
-    max_iter: int = 40,
-    rows_per_number: float = ROWS_PER_NUMBER,
-) -> FastPredictor:
-    r"""Fit a predictor of a given shape.
+    effort: Effort = FULL,
+) -> Iterator[FastPredictor]:
+    r"""Fit a predictor of a given shape, and yield it as it stands: the start, then after each stage.
 
     projection : (d, r), P; rows are seen as z = Pᵀ(x − mean).
 
-    Leaves halve the rows; in each the units are fitted by :func:`.units.fit_units`. With a teacher each leaf
-    has copies of its rows too, moved towards other rows of the leaf and labelled by the teacher:
-    ``rows_per_number`` rows for each number that is learned, so that what the units do between the rows is
-    the teacher's.
+    Leaves halve the rows; in each the units start from :func:`.units.fit_units`, then all leaves and the
+    directions are learned together (:mod:`.joint`); between two stages the rows are routed anew. With a
+    teacher there are copies of the rows too, moved towards other rows of the leaf and labelled by the
+    teacher, so that what the units do between the rows is the teacher's.
 
-    A leaf with fewer rows than its units has as many units as rows. Time O(leaves · n_leaf (u r)²) a round.
+    A leaf with fewer rows than its units has as many units as rows. Time O(leaves · n_leaf (u r)²) a round
+    of the start, O(n r (d + u)) a round of all.
     """
-    center = lesson.rows.mean(axis=0)
+    center, spread = lesson.rows.mean(axis=0), lesson.rows.std(axis=0)
     offset = center @ projection
-    z = lesson.rows @ projection - offset
-    streams = children(rng, 2)
-    router = fit_router(z, shape.n_levels, streams[0])
-    labels = router.route(np.column_stack([z, np.ones(len(z))]))
-    seeds = children(streams[1], router.n_leaves)
-    order = np.argsort(labels, kind="stable")
-    members = np.split(order, np.searchsorted(labels[order], np.arange(1, router.n_leaves)))
-    members = [mine if len(mine) else _like(members, s) for s, mine in enumerate(members)]
+    streams = children(rng, 3)
+    router = fit_router(lesson.rows @ projection - offset, shape.n_levels, streams[0])
+    rows = _with_copies(lesson, router, projection, offset, spread, shape, effort, streams[1])
+    seeds = children(streams[2], router.n_leaves)
+    members = _members(router, rows.rows @ projection - offset)
+    some = max(int(START_ROWS_PER_NUMBER * _unit_numbers(shape, lesson.values.shape[1])), LEAST_LEAF_ROWS)
 
-    def fit(s: int) -> Units:
-        rows, values, weights = _leaf_rows(lesson, members[s], shape, rows_per_number, seeds[s])
-        targets = Targets(values, weights, lesson.low, lesson.high)
-        return fit_units(rows @ projection - offset, targets, shape.n_units, seeds[s], max_iter=max_iter)
+    def start(s: int) -> Units:
+        mine = members[s]
+        if shape.n_units and len(mine) > some:
+            mine = seeds[s].choice(mine, some, replace=False)
+        points = rows.rows[mine] @ projection - offset
+        return fit_units(points, rows.targets(mine), shape.n_units, seeds[s], max_iter=START_ROUNDS)
 
-    leaves = list(engine.map(fit, range(router.n_leaves)))
-    return assemble(leaves, projection, offset, router, shape.n_units)
+    leaves = list(engine.map(start, range(router.n_leaves)))
+    inverse = np.divide(1.0, spread, out=np.zeros_like(spread), where=spread > 0)
+    yield assemble(leaves, projection, offset, router, shape.n_units)
+    for stage in effort.rounds:
+        scaled = ((rows.rows - center) * inverse).astype(np.float32)
+        sets = [LeafRows(scaled[mine], rows.targets(mine)) for mine in members]
+        Q, leaves = learn_together(projection * spread[:, None], leaves, sets, stage, engine)
+        projection = Q * inverse[:, None]
+        offset = center @ projection
+        yield assemble(leaves, projection, offset, router, shape.n_units)
+        members = _members(router, rows.rows @ projection - offset)
 
 
 def assemble(
@@ -118,31 +157,54 @@ def assemble(
     return FastPredictor(projection, offset, router, forms, weights)
 
 
-def _like(members: list[IntArray], s: int) -> IntArray:
-    """Return the rows of the nearest leaf by number (a sibling first) that has any, for one without."""
-    full = [t for t, mine in enumerate(members) if len(mine)]
-    return members[min(full, key=lambda t: s ^ t)]
+def _members(router: TreeRouter, points: Float64Array) -> list[IntArray]:
+    """Return the rows of each leaf; one without any has those of the nearest by number, a sibling first."""
+    labels = router.route(np.column_stack([points, np.ones(len(points))]))
+    order = np.argsort(labels, kind="stable")
+    members = np.split(order, np.searchsorted(labels[order], np.arange(1, router.n_leaves)))
+    full = [s for s, mine in enumerate(members) if len(mine)]
+    return [mine if len(mine) else members[min(full, key=lambda t: s ^ t)] for s, mine in enumerate(members)]
 
 
-def _leaf_rows(
-    lesson: Lesson, mine: IntArray, shape: Shape, rows_per_number: float, rng: np.random.Generator
-) -> tuple[Float64Array, Float64Array, Float64Array]:
-    rows, values, weights = lesson.rows[mine], lesson.values[mine], lesson.weights[mine]
+def _unit_numbers(shape: Shape, n_outputs: int) -> int:
+    """Return how many numbers a leaf learns."""
     r = shape.n_directions
-    numbers = shape.n_units * (r + 1 + values.shape[1]) + r + 1
-    wanted = int(np.clip(rows_per_number * numbers, LEAST_LEAF_ROWS, MOST_LEAF_ROWS))
-    most = max(wanted, LEAST_LEAF_ROWS) if rows_per_number < ROWS_PER_NUMBER else MOST_LEAF_ROWS
-    if len(mine) > most:
-        some = rng.choice(len(mine), most, replace=False)
-        return rows[some], values[some], weights[some]
-    extra = wanted - len(mine)
-    if lesson.teacher is None or extra <= 0:
-        return rows, values, weights
-    first, second = rng.integers(len(mine), size=(2, extra))
-    share = MIXED * rng.random((extra, 1))
-    copies = rows[first] + share * (rows[second] - rows[first])
-    return (
-        np.concatenate([rows, copies]),
-        np.concatenate([values, lesson.asked(copies)]),
-        np.concatenate([weights, weights[first]]),
+    return shape.n_units * (r + 1 + n_outputs) + (r + 1) * n_outputs
+
+
+def _with_copies(
+    lesson: Lesson,
+    router: TreeRouter,
+    projection: Float64Array,
+    offset: Float64Array,
+    spread: Float64Array,
+    shape: Shape,
+    effort: Effort,
+    rng: np.random.Generator,
+) -> Lesson:
+    """Return the rows with copies of them, as many as what is learned asks for."""
+    n, d = lesson.rows.shape
+    numbers = router.n_leaves * _unit_numbers(shape, lesson.values.shape[1]) + d * shape.n_directions
+    wanted = min(
+        max(int(effort.rows_per_number * numbers), LEAST_LEAF_ROWS * router.n_leaves), effort.most_rows
+    )
+    if n > effort.most_rows:
+        return lesson.some(rng.choice(n, effort.most_rows, replace=False))
+    if lesson.teacher is None or wanted <= n:
+        return lesson
+    members = _members(router, lesson.rows @ projection - offset)
+    wanted_each = -(-wanted // router.n_leaves)
+    first, second = (
+        np.concatenate([rng.choice(mine, max(0, wanted_each - len(mine))) for mine in members])
+        for _ in range(2)
+    )
+    copies = lesson.rows[second] - lesson.rows[first]
+    copies *= MIXED * rng.random((len(first), 1))
+    copies += lesson.rows[first]
+    copies += NOISE * spread * rng.standard_normal(copies.shape)
+    return replace(
+        lesson,
+        rows=np.concatenate([lesson.rows, copies]),
+        values=np.concatenate([lesson.values, lesson.asked(copies)]),
+        weights=np.concatenate([lesson.weights, lesson.weights[first]]),
     )

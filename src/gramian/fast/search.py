@@ -12,17 +12,23 @@ from gramian._random import children
 from gramian._typing import Float64Array
 from gramian.engine import Engine
 from gramian.exceptions import BudgetError
-from gramian.fast.cost import BATCH_ROWS, dummy, linear_nanoseconds, seconds_per_row
-from gramian.fast.distill import ROWS_PER_NUMBER, Lesson, Shape, distill
+from gramian.fast.cost import batch_rows, dummy, linear_nanoseconds, seconds_per_row
+from gramian.fast.distill import FULL, Effort, Lesson, Shape, distill
 from gramian.fast.metric import metric_directions
 from gramian.fast.predictor import FastPredictor
 
 #: Units and tree levels that are tried, rows of a leaf at least.
-UNITS = (0, 2, 4, 6, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40)
+UNITS = (0, 2, 4, 6, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 64, 80, 96, 128)
 LEVELS = (0, 2, 4, 6, 8)
 LEAF_ROWS = 60
-#: Rounds of a trial and of the final fit; rows for each number that a trial learns; trials that go on.
-TRIAL_ROUNDS, FINAL_ROUNDS, TRIAL_ROWS, FINALISTS = 6, 60, 2.0, 2
+#: Numbers of units beyond the budget in a row that end the list: a timing may be disturbed.
+MISSES = 2
+#: Parts of the metric's trace that directions hold, and features that are few.
+HELD_PARTS, FEW_FEATURES = (0.8, 0.95, 0.99), 24
+#: How long a trial goes on, and trials that are fitted to the end.
+TRIAL, FINALISTS = Effort((20,), 4.0, 20_000), 3
+#: A linear model is done where it starts.
+LINEAR = replace(FULL, rounds=())
 
 #: (values of the predictor on held-out rows) → score, the larger the better.
 Score = Callable[[Float64Array], float]
@@ -50,31 +56,41 @@ class Trial:
     engine: Engine
 
     def candidate(
-        self, lesson: Lesson, name: str, shape: Shape, rounds: int, per_number: float = ROWS_PER_NUMBER
+        self,
+        lesson: Lesson,
+        name: str,
+        shape: Shape,
+        effort: Effort = FULL,
     ) -> Candidate:
-        """Fit a shape, with fewer directions where the rest of the metric is rounding, and score it."""
+        """Return the stage of a fit that does best on the held-out rows.
+
+        Fewer directions are taken where the rest of the metric is rounding.
+        """
         projection = metric_directions(self.M, self.spread, shape.n_directions)
         exact = replace(shape, n_directions=projection.shape[1])
         rng = np.random.default_rng(self.seed)
-        found = distill(
-            lesson, projection, exact, rng, self.engine, max_iter=rounds, rows_per_number=per_number
+        stages = distill(lesson, projection, exact, rng, self.engine, effort)
+        found = (
+            Candidate(exact, one, self.score(np.asarray(one(self.held_out), np.float64)), name)
+            for one in stages
         )
-        return Candidate(exact, found, self.score(np.asarray(found(self.held_out), np.float64)), name)
+        return max(found, key=lambda one: one.score)
 
 
 @lru_cache(maxsize=4096)
 def shape_nanoseconds(shape: Shape, n_features: int, n_outputs: int) -> float:
     """Return measured nanoseconds a row of a shape; once in a process, so that equal fits choose alike."""
     rng = np.random.default_rng(0)
-    batch = rng.standard_normal((BATCH_ROWS, n_features)).astype(np.float32)
-    return 1e9 * seconds_per_row(dummy(shape, n_features, n_outputs, rng), batch)
+    batch = rng.standard_normal((batch_rows(n_features), n_features)).astype(np.float32)
+    return 1e9 * seconds_per_row(dummy(shape, n_features, n_outputs, rng), batch, least=True)
 
 
 @lru_cache(maxsize=256)
 def linear_cost(n_features: int, n_outputs: int) -> float:
     """Return measured nanoseconds a row of a linear model, once in a process."""
     rng = np.random.default_rng(0)
-    return linear_nanoseconds(rng.standard_normal((BATCH_ROWS, n_features)).astype(np.float32), n_outputs)
+    batch = rng.standard_normal((batch_rows(n_features), n_features)).astype(np.float32)
+    return linear_nanoseconds(batch, n_outputs, least=True)
 
 
 def linear_shape(n_features: int, n_outputs: int) -> Shape:
@@ -90,12 +106,15 @@ def shapes_within(
         for levels in LEVELS:
             if levels and n_rows < LEAF_ROWS * 2**levels:
                 break
-            fitting = None
+            fitting, beyond = None, 0
             for units in UNITS:
                 shape = Shape(levels, units, r)
-                if shape_nanoseconds(shape, n_features, n_outputs) > nanoseconds:
+                if shape_nanoseconds(shape, n_features, n_outputs) <= nanoseconds:
+                    fitting, beyond = shape, 0
+                else:
+                    beyond += 1
+                if beyond == MISSES:
                     break
-                fitting = shape
             if fitting is None:
                 break
             if fitting.n_units or fitting.n_levels:
@@ -103,16 +122,21 @@ def shapes_within(
 
 
 def direction_counts(M: Float64Array) -> tuple[int, ...]:
-    """Return numbers of directions to try: those with 80, 95 and 99 % of the trace, and all where few."""
+    """Return numbers of directions to try.
+
+    Of few features all, and those with 80 and 95 % of the trace of M; of more, multiples of eight, which
+    products are fastest for, up to those with 99 %.
+    """
+    d = len(M)
     values = np.maximum(np.linalg.eigvalsh(M)[::-1], 0.0)
     total = values.sum()
     if total <= 0:
         return (1,)
-    held = np.cumsum(values) / total
-    counts = {int(np.searchsorted(held, part) + 1) for part in (0.8, 0.95, 0.99)}
-    if len(M) <= 24:
-        counts = {len(M), *(c for c in counts if c < 0.75 * len(M))}
-    return tuple(sorted(min(c, len(M)) for c in counts))
+    few, some, most = (int(np.searchsorted(np.cumsum(values) / total, part)) + 1 for part in HELD_PARTS)
+    if d <= FEW_FEATURES:
+        return tuple(sorted({d, *(count for count in (few, some) if count < 0.75 * d)}))
+    counts = [8 * count for count in (1, 2, 3, 4, 6, 8) if 8 * (count - 1) < most]
+    return tuple(count for count in counts if few // 2 <= count <= d)
 
 
 def search(
@@ -149,18 +173,18 @@ def search(
     trial = Trial(M, spread, held_out, score, seed, engine)
     name = next(iter(lessons))
     trials = [
-        trial.candidate(first, name, shape, TRIAL_ROUNDS, TRIAL_ROWS)
+        trial.candidate(first, name, shape, TRIAL)
         for shape in shapes_within(nanoseconds, len(first.rows), d, K, direction_counts(M))
     ]
     trials.sort(key=lambda found: -found.score)
     finals = [linear_candidate(lesson, n, held_out, score) for n, lesson in lessons.items()]
     for best in trials[:FINALISTS]:
-        finals += [trial.candidate(lessons[n], n, best.shape, FINAL_ROUNDS) for n in lessons]
+        finals += [trial.candidate(lessons[n], n, best.shape) for n in lessons]
     return max(finals, key=lambda final: final.score)
 
 
 def linear_candidate(lesson: Lesson, name: str, held_out: Float64Array, score: Score) -> Candidate:
     """Return the linear model, the first of equals: nothing is cheaper."""
     d, K = lesson.rows.shape[1], lesson.values.shape[1]
-    found = distill(lesson, np.eye(d), Shape(0, 0, d), np.random.default_rng(0), Engine(1), max_iter=0)
+    (found,) = distill(lesson, np.eye(d), Shape(0, 0, d), np.random.default_rng(0), Engine(1), LINEAR)
     return Candidate(linear_shape(d, K), found, score(np.asarray(found(held_out), np.float64)), name)

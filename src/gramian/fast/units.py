@@ -23,6 +23,9 @@ LEAST_DECREASE, STEPS_TRIED = 1e-4, 8
 #: Largest move of a centre in a step, in units of 1/s, and largest change of log s: units that run away or
 #: collapse in the first rounds never come back (letter, 12 units: 94.0 to 95.6 % by these bounds).
 CENTRE_STEP, WIDTH_STEP = 0.5, 0.1
+#: Largest s² in units of 1/mean ‖z‖²: the exponent −s²‖z − c‖² is predicted as a sum of terms of that size in
+#: float32, so that a unit's relative error stays near 2,000 · 2⁻²³ = 2e-4.
+SHARPEST = 2_000.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,6 +148,7 @@ def fit_units(
         near = _nearest_squares(points, centers)
         spread = max(float(np.average(near, weights=targets.weights)), np.finfo(np.float64).tiny)
         scales = np.full(len(centers), 0.5 * np.log(START_SPREAD / (2.0 * spread)))
+        scales = np.minimum(scales, sharpest(points))
     else:
         centers, scales = np.zeros((0, r)), np.zeros(0)
     state = settle(points, targets, centers, scales, None)
@@ -161,6 +165,7 @@ def fit_units(
                 + step[:, :r] * np.minimum(CENTRE_STEP / np.maximum(far, CENTRE_STEP), 1.0)[:, None]
             )
             widths = state.log_scales + np.clip(step[:, r], -WIDTH_STEP, WIDTH_STEP)
+            widths = np.minimum(widths, sharpest(points))
             trial = settle(points, targets, moved, widths, state.outputs)
             if trial.objective < before:
                 found = trial
@@ -172,6 +177,12 @@ def fit_units(
         if before - state.objective < LEAST_DECREASE * before:
             break
     return state.units
+
+
+def sharpest(points: Float64Array) -> float:
+    """Return the largest log s of a unit that float32 predicts well."""
+    size = float(np.einsum("ij,ij->", points, points)) / len(points)
+    return 0.5 * float(np.log(SHARPEST / size)) if size > 0 else np.inf
 
 
 def _nearest_squares(points: Float64Array, centers: Float64Array) -> Float64Array:

@@ -1,0 +1,52 @@
+"""Decision values of scikit-learn's Gaussian SVMs by tiles: libsvm evaluates one kernel value at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from scipy.sparse import issparse
+from sklearn.svm import SVC, SVR, NuSVC, NuSVR
+from sklearn.utils.multiclass import _ovr_decision_function
+
+from gramian._typing import Array, Float64Array
+from gramian.dcsvm.predictor import PairwisePredictor
+from gramian.engine import Engine
+from gramian.kernels import Gaussian
+
+
+def libsvm_values(model: Any, engine: Engine) -> Callable[[Array], Float64Array] | None:
+    """Return rows → the model's values, as its ``decision_function`` or ``predict`` would have them.
+
+    None where the model is not a fitted SVC, NuSVC, SVR or NuSVR with ``kernel="rbf"`` on dense rows. Values
+    agree to rounding. Time O(n m d) by matrix products, some twenty times less than libsvm's.
+    """
+    known = type(model) in (SVC, NuSVC, SVR, NuSVR) and model.kernel == "rbf"
+    if not known or not hasattr(model, "support_vectors_") or issparse(model.support_vectors_):
+        return None
+    classifies = isinstance(model, SVC | NuSVC)
+    n_classes = len(model.classes_) if classifies else 2
+    counts = model.n_support_ if classifies else [len(model.support_vectors_), 0]
+    if classifies and model.break_ties is False and model.decision_function_shape == "ovo" and n_classes > 2:
+        return None  # values of pairs, which no one value of a class is
+    # For two classes scikit-learn turns libsvm's signs, and PairwisePredictor's agree with libsvm's.
+    sign = 1.0 if n_classes > 2 else -1.0
+    predictor = PairwisePredictor(
+        np.asarray(model.support_vectors_),
+        np.repeat(np.arange(n_classes), counts),
+        np.zeros(len(model.support_vectors_), np.intp),
+        sign * np.asarray(model.dual_coef_),
+        sign * np.asarray(model.intercept_)[None],
+        Gaussian((2.0 * model._gamma) ** -0.5),
+        None,
+        None,
+    )
+
+    def values(rows: Array) -> Float64Array:
+        found = predictor(np.asarray(rows, np.float64), engine)
+        if n_classes == 2:
+            return -found.ravel()
+        return np.asarray(_ovr_decision_function(found < 0, -found, n_classes))
+
+    return values

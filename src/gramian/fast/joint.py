@@ -1,0 +1,133 @@
+"""Directions and the units of all leaves learned together: quasi-Newton with the weights eliminated."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import Bounds, minimize
+
+from gramian._typing import Float64Array, FloatArray
+from gramian.engine import Engine
+from gramian.fast.units import Targets, Units, settle, sharpest
+
+#: Pairs of steps and gradients that the quasi-Newton matrix is made of.
+MEMORY = 20
+
+
+@dataclass(frozen=True, eq=False)
+class LeafRows:
+    """Rows of a leaf, centred and in units of the features' spread, float32 (n, d), and their targets."""
+
+    rows: FloatArray
+    targets: Targets
+
+
+def learn_together(
+    Q: Float64Array, leaves: list[Units], sets: list[LeafRows], rounds: int, engine: Engine
+) -> tuple[Float64Array, list[Units]]:
+    r"""Return directions Q (d, r) and units of every leaf with Σ_i w_i ‖t_i − f(Qᵀx_i)‖² brought down.
+
+    Variables are Q, the centres c_j and log widths of all leaves; at each of their values the weights of
+    each leaf are the best (variable projection), so that the gradient is that of the squares at fixed
+    weights. With ρ_ij = w_i (A r_i)_j φ_ij and r_i the residual,
+
+        ∂/∂c_j = −4 s_j² Σ_i ρ_ij (z_i − c_j),    ∂/∂log s_j = 4 s_j² Σ_i ρ_ij ‖z_i − c_j‖²,
+        ∂/∂z_i = 4 Σ_j s_j² ρ_ij (z_i − c_j) − 2 w_i B_zᵀ r_i,    ∂/∂Q = Σ_i x_i (∂/∂z_i)ᵀ.
+
+    Centres are in units of their first widths. Limited-memory BFGS, at most ``rounds`` of it: stopping
+    early keeps Q near the teacher's metric. Time O(n r (d + u)) a round, memory O(n u) of a leaf a thread
+    beside the rows. Source: Golub and Pereyra 1973 for the elimination.
+    """
+    d, r = Q.shape
+    reach = [np.exp(leaf.log_scales) for leaf in leaves]
+    sizes = [len(leaf.centers) for leaf in leaves]
+    ends = d * r + np.cumsum([0, *((r + 1) * u for u in sizes)])
+    outputs: list[Float64Array | None] = [None] * len(leaves)
+
+    def parts(theta: Float64Array, s: int) -> tuple[Float64Array, Float64Array]:
+        own = theta[ends[s] : ends[s + 1]].reshape(sizes[s], r + 1)
+        return own[:, :r] / reach[s][:, None], own[:, r].copy()
+
+    def evaluate(theta: Float64Array) -> tuple[float, Float64Array]:
+        current = theta[: d * r].reshape(d, r)
+
+        def one(s: int) -> tuple[float, Float64Array, Float64Array]:
+            centers, log_scales = parts(theta, s)
+            value, of_q, of_own, found = _reduced(sets[s], current, centers, log_scales, outputs[s])
+            outputs[s] = found
+            of_own[:, :r] /= reach[s][:, None]
+            return value, of_q, of_own
+
+        results = list(engine.map(one, range(len(leaves))))
+        gradient = np.concatenate(
+            [
+                np.sum([found[1] for found in results], axis=0).ravel(),
+                *(found[2].ravel() for found in results),
+            ]
+        )
+        return sum(found[0] for found in results), gradient
+
+    start = np.concatenate(
+        [Q.ravel()]
+        + [
+            np.column_stack([leaf.centers * own[:, None], leaf.log_scales]).ravel()
+            for leaf, own in zip(leaves, reach, strict=True)
+        ]
+    )
+    highest = np.full(len(start), np.inf)
+    for s, leaf in enumerate(sets):
+        own = highest[ends[s] : ends[s + 1]].reshape(sizes[s], r + 1)
+        own[:, r] = np.maximum(sharpest(_points(leaf, Q)), leaves[s].log_scales)
+    bounds = Bounds(np.full(len(start), -np.inf), highest)
+    found = minimize(
+        evaluate,
+        start,
+        jac=True,
+        method="L-BFGS-B",
+        bounds=bounds,
+        options={"maxiter": rounds, "maxfun": 2 * rounds, "maxcor": MEMORY},
+    )
+    learned = found.x[: d * r].reshape(d, r)
+
+    def final(s: int) -> Units:
+        centers, log_scales = parts(found.x, s)
+        points = _points(sets[s], learned)
+        return settle(points, sets[s].targets, centers, log_scales, outputs[s]).units
+
+    return learned, list(engine.map(final, range(len(leaves))))
+
+
+def _points(leaf: LeafRows, Q: Float64Array) -> Float64Array:
+    return np.asarray(leaf.rows @ Q.astype(np.float32), np.float64)
+
+
+def _reduced(
+    leaf: LeafRows,
+    Q: Float64Array,
+    centers: Float64Array,
+    log_scales: Float64Array,
+    outputs: Float64Array | None,
+) -> tuple[float, Float64Array, Float64Array, Float64Array]:
+    """Return the objective with the best weights, its gradients by Q and by [c, log s], and the outputs."""
+    z = _points(leaf, Q)
+    state = settle(z, leaf.targets, centers, log_scales, outputs)
+    u, r = centers.shape
+    A, B = state.solution[:u], state.solution[u : u + r]
+    left = state.residual * leaf.targets.weights[:, None]
+    pull = left @ A.T
+    pull *= state.design[:, :u]
+    pull *= 2.0 * np.exp(2.0 * log_scales)
+    total = pull.sum(axis=0)
+    first = pull.T @ z
+    of_own = np.empty((u, r + 1))
+    of_own[:, :r] = 2.0 * (total[:, None] * centers - first)
+    lengths = np.einsum("ij,ij->i", z, z) @ pull
+    lengths += np.einsum("ij,ij->i", centers, centers) * total
+    lengths -= 2.0 * np.einsum("ij,ij->i", first, centers)
+    of_own[:, r] = 2.0 * lengths
+    of_z = pull.sum(axis=1)[:, None] * z
+    of_z -= pull @ centers
+    of_z -= left @ B.T
+    of_q = leaf.rows.T @ (2.0 * of_z).astype(np.float32)
+    return state.objective, np.asarray(of_q, np.float64), of_own, state.outputs
