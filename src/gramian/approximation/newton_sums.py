@@ -286,7 +286,7 @@ class LossPasses:
         if f.shape[1] > p:
             f, d = f[:, :p], f[:, p:]
             terms = loss.terms(y, f + d, anchor)
-            shorter = [w @ loss.terms(y, f + t * d, anchor).value for t in STEPS[1:]]
+            shorter = [w @ loss.value(y, f + t * d, anchor) for t in STEPS[1:]]
         else:
             terms, shorter = loss.terms(y, f, anchor), []
         g = terms.slope * w[:, None]

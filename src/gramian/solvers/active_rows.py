@@ -38,7 +38,7 @@ class ActiveRows:
         return replace(self, path=root * self.path, root=root * self.root)
 
     def precise(self) -> ActiveRows:
-        """Return the rows in float64: narrow parabolas weigh them by their curvature, and rounding with them."""
+        """Return the rows in float64: a large curvature weighs rounding too."""
         return replace(self, path=self.path.astype(np.float64, copy=False))
 
     def gram(self) -> Float64Array:

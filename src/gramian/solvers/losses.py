@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
-from scipy.special import expit, logsumexp
+from scipy.special import expit
 
 from gramian._typing import Float64Array
 
@@ -44,6 +44,10 @@ class Loss(ABC):
     @abstractmethod
     def terms(self, y: Float64Array, f: Float64Array, anchor: Float64Array | None = None) -> Terms:
         """Return the loss, slope and curvature at f; ``anchor`` is of :class:`Proximal` losses."""
+
+    def value(self, y: Float64Array, f: Float64Array, anchor: Float64Array | None = None) -> Float64Array:
+        """Return the loss alone."""
+        return self.terms(y, f, anchor).value
 
 
 class Proximal(Loss):
@@ -134,11 +138,22 @@ class Softmax(Loss):
     bound: ClassVar[float] = 2.0
 
     def terms(self, y: Float64Array, f: Float64Array, anchor: Float64Array | None = None) -> Terms:
-        own = y > 0
-        total = logsumexp(f, axis=1, keepdims=True)
-        p = np.exp(f - total)
-        value = total - np.where(own, f, 0.0).sum(axis=1, keepdims=True)
-        return Terms(value, p - own, p * (1.0 - p))
+        value, p, total = self._shares(y, f)
+        p /= total
+        slope = np.where(y > 0, p - 1.0, p)
+        return Terms(value, slope, p * (1.0 - p))
+
+    def value(self, y: Float64Array, f: Float64Array, anchor: Float64Array | None = None) -> Float64Array:
+        return self._shares(y, f)[0]
+
+    def _shares(self, y: Float64Array, f: Float64Array) -> tuple[Float64Array, Float64Array, Float64Array]:
+        """Return the loss, and exp(f − its largest) with its sum over the outputs."""
+        largest = f.max(axis=1, keepdims=True)
+        shares = f - largest
+        own = shares[y > 0][:, None]
+        np.exp(shares, out=shares)
+        total = shares.sum(axis=1, keepdims=True)
+        return np.log(total) - own, shares, total
 
 
 @dataclass(frozen=True)
