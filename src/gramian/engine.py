@@ -11,7 +11,7 @@ import numbers
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sized
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TypeVar
@@ -64,7 +64,8 @@ class Engine:
         task runs serially: the outer level has the threads already.
         """
         threads = self.n_threads
-        if threads == 1 or getattr(_inside, "running", False):
+        alone = isinstance(tasks, Sized) and len(tasks) <= 1  # a pool costs more than small tasks
+        if threads == 1 or alone or getattr(_inside, "running", False):
             yield from self._serial(function, tasks)
             return
         todo = iter(tasks)

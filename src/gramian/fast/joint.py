@@ -8,7 +8,7 @@ import numpy as np
 from scipy.optimize import Bounds, minimize
 
 from gramian._typing import Float64Array, FloatArray
-from gramian.engine import Engine
+from gramian.engine import Engine, one_blas_thread
 from gramian.fast.units import Targets, Units, settle, sharpest
 
 #: Pairs of steps and gradients that the quasi-Newton matrix is made of.
@@ -80,14 +80,16 @@ def learn_together(
         own = highest[ends[s] : ends[s + 1]].reshape(sizes[s], r + 1)
         own[:, r] = np.maximum(sharpest(_points(leaf, Q)), leaves[s].log_scales)
     bounds = Bounds(np.full(len(start), -np.inf), highest)
-    found = minimize(
-        evaluate,
-        start,
-        jac=True,
-        method="L-BFGS-B",
-        bounds=bounds,
-        options={"maxiter": rounds, "maxfun": 2 * rounds, "maxcor": MEMORY},
-    )
+    # Threads of BLAS would only wait for each other on vectors this short.
+    with one_blas_thread():
+        found = minimize(
+            evaluate,
+            start,
+            jac=True,
+            method="L-BFGS-B",
+            bounds=bounds,
+            options={"maxiter": rounds, "maxfun": 2 * rounds, "maxcor": MEMORY},
+        )
     learned = found.x[: d * r].reshape(d, r)
 
     def final(s: int) -> Units:
