@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -104,8 +104,8 @@ class _UnitTerms:
 class _OutputSums:
     """The sums of one output, or the rows themselves as long as they are few."""
 
-    def __init__(self, features: FeatureMap, few: int) -> None:
-        self._forest, self._few, self._dtype = features.forest, few, features.dtype
+    def __init__(self, features: FeatureMap, few: int, dtype: np.dtype[Any]) -> None:
+        self._forest, self._few, self._dtype = features.forest, few, dtype
         self._levels = len(features.leaf_levels)
         self._sums: list[NodeSums] | None = None
         self._rows: list[tuple[FloatArray, IntArray, FloatArray]] = []
@@ -133,7 +133,7 @@ class _OutputSums:
         if not self._rows:
             nothing = np.zeros((0, 0), self._dtype)
             return ActiveRows(self._forest, nothing, np.zeros((self._levels, 0), np.intp), np.zeros(0))
-        path = np.concatenate([r[0] for r in self._rows])
+        path = np.concatenate([r[0] for r in self._rows], dtype=self._dtype)
         nodes = np.concatenate([r[1] for r in self._rows], axis=1)
         root = np.concatenate([r[2] for r in self._rows]).astype(np.float64)
         return ActiveRows(self._forest, path, nodes, root)
@@ -216,7 +216,9 @@ class LossPasses:
         slope, slope_offset = np.zeros((forest.total_rank, p)), np.zeros(p)
         few = few_rows(self.tiles.features)
         fews = [few if self.active.get(int(j), few + 1) <= few else 0 for j in outputs[:curvatures]]
-        sums = [_OutputSums(self.tiles.features, limit) for limit in fews]
+        # Narrow parabolas weigh rows by 1/ρ, and their rounding with them.
+        precise = np.dtype(np.float64) if isinstance(loss, Proximal) else self.tiles.features.dtype
+        sums = [_OutputSums(self.tiles.features, limit, precise) for limit in fews]
         coefficients = start.beta if step is None else np.hstack([start.beta, step.beta])
         offsets = self.tiles.features.offsets
         by_node = self._by_node(coefficients)

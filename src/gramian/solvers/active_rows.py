@@ -25,7 +25,7 @@ class ActiveRows:
     """
 
     forest: Forest
-    path: FloatArray  #: (m, widest path), in the tiles' type
+    path: FloatArray  #: (m, widest path), in the type of their products
     nodes: IntArray  #: each row's node on each level, (levels, m)
     root: Float64Array  #: H^(1/2) of each row, (m,)
 
@@ -38,7 +38,7 @@ class ActiveRows:
         return replace(self, path=root * self.path, root=root * self.root)
 
     def precise(self) -> ActiveRows:
-        """Return the rows in float64: a large curvature weighs rounding too."""
+        """Return the rows in float64, for products of several vectors with them."""
         return replace(self, path=self.path.astype(np.float64, copy=False))
 
     def gram(self) -> Float64Array:

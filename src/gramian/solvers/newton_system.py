@@ -116,11 +116,11 @@ def _factor_of_rows(rows: ActiveRows, alpha: float) -> Factor:
     x = (r − Sᵀ (S Sᵀ + alpha·I)⁻¹ S r)/alpha, with one step of refinement for the digits that the difference
     loses.
     """
-    rows = rows.precise()
     with blas_for(len(rows)):
         small = rows.gram()
         small.flat[:: len(small) + 1] += alpha
         lower, _ = cholesky_lower(small, "the system S Sᵀ + alpha·I")
+    rows = rows.precise()
 
     def once(right: Float64Array) -> Float64Array:
         inner = la.cho_solve((lower, True), rows.times(right), check_finite=False)
