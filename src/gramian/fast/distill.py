@@ -14,15 +14,13 @@ from gramian.fast.joint import LeafRows, learn_together
 from gramian.fast.metric import Teacher
 from gramian.fast.predictor import FastPredictor
 from gramian.fast.router import TreeRouter, fit_router, stage_levels
-from gramian.fast.units import Targets, Units, fit_units
+from gramian.fast.units import Targets, Units, first_units
 
 #: A copy of a row lies up to this part of the way to another row of its leaf, and then moves by this part
 #: of each feature's spread: what the teacher does not see, the directions learn not to see.
 MIXED, NOISE = 0.8, 0.3
 #: Rows of a leaf at least, copies included.
 LEAST_LEAF_ROWS = 200
-#: Rows for each number of a leaf's units in its start, and rounds of it.
-START_ROWS_PER_NUMBER, START_ROUNDS = 4.0, 10
 
 
 @dataclass(frozen=True)
@@ -99,13 +97,12 @@ def distill(
 
     projection : (d, r), P; rows are seen as z = Pᵀ(x − mean).
 
-    Leaves halve the rows; in each the units start from :func:`.units.fit_units`, then all leaves and the
-    directions are learned together (:mod:`.joint`); between two stages the rows are routed anew. With a
+    Leaves halve the rows; in each the units start from k-means, then all leaves and the directions are
+    learned together (:mod:`.joint`); between two stages the rows are routed anew. With a
     teacher there are copies of the rows too, moved towards other rows of the leaf and labelled by the
     teacher, so that what the units do between the rows is the teacher's.
 
-    A leaf with fewer rows than its units has as many units as rows. Time O(leaves · n_leaf (u r)²) a round
-    of the start, O(n r (d + u)) a round of all.
+    A leaf with fewer rows than its units has as many units as rows. Time O(n (r (d + u) + u²)) a round.
     """
     center, spread = lesson.rows.mean(axis=0), lesson.rows.std(axis=0)
     offset = center @ projection
@@ -114,14 +111,10 @@ def distill(
     rows = _with_copies(lesson, router, projection, offset, spread, shape, effort, streams[1])
     seeds = children(streams[2], router.n_leaves)
     members = _members(router, rows.rows @ projection - offset)
-    some = max(int(START_ROWS_PER_NUMBER * _unit_numbers(shape, lesson.values.shape[1])), LEAST_LEAF_ROWS)
 
     def start(s: int) -> Units:
         mine = members[s]
-        if shape.n_units and len(mine) > some:
-            mine = seeds[s].choice(mine, some, replace=False)
-        points = rows.rows[mine] @ projection - offset
-        return fit_units(points, rows.targets(mine), shape.n_units, seeds[s], max_iter=START_ROUNDS)
+        return first_units(rows.rows[mine] @ projection - offset, rows.targets(mine), shape.n_units, seeds[s])
 
     leaves = list(engine.map(start, range(router.n_leaves)))
     inverse = np.divide(1.0, spread, out=np.zeros_like(spread), where=spread > 0)

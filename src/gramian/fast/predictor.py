@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -129,5 +129,8 @@ class FastPredictor:
         return values
 
 
-def _chunks(n: int) -> Iterator[slice]:
-    return (slice(start, min(start + CHUNK_ROWS, n)) for start in range(0, n, CHUNK_ROWS))
+def _chunks(n: int) -> list[slice]:
+    """Return slices of equal size: a short last one would be padded in every leaf."""
+    count = max(1, -(-n // CHUNK_ROWS))
+    edges = [n * i // count for i in range(count + 1)]
+    return [slice(start, stop) for start, stop in pairwise(edges)]

@@ -9,7 +9,7 @@ import numpy as np
 from gramian._typing import Array, FloatArray, IntArray
 
 #: Rows of a tile: fewer waste less on leaves with few rows, more make larger products.
-TILE_ROWS = 32
+LEAST_TILE_ROWS, MOST_TILE_ROWS = 8, 32
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,9 +27,12 @@ class Tiles:
     height: int
 
     @classmethod
-    def of(cls, labels: IntArray, n_leaves: int, height: int = TILE_ROWS) -> Tiles:
-        """Group rows by label. Time O(n)."""
+    def of(cls, labels: IntArray, n_leaves: int, height: int | None = None) -> Tiles:
+        """Group rows by label, into tiles of half of a leaf's rows. Time O(n)."""
         n = len(labels)
+        if height is None:
+            half = 1 << max(n // (2 * n_leaves), 1).bit_length() - 1
+            height = min(max(half, LEAST_TILE_ROWS), MOST_TILE_ROWS)
         short = labels.astype(np.min_scalar_type(n_leaves), copy=False)
         order = np.argsort(short, kind="stable")  # by digits, for one or two bytes
         counts = np.bincount(labels, minlength=n_leaves)
