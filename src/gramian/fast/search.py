@@ -18,7 +18,7 @@ from gramian.fast.metric import metric_directions
 from gramian.fast.predictor import FastPredictor
 
 #: Units and tree levels that are tried, rows of a leaf at least.
-UNITS = (0, 2, 4, 6, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 64, 80, 96, 128)
+UNITS = (0, 2, 4, 6, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 64, 80, 96, 128, 160, 192, 256)
 LEVELS = (0, 2, 4, 6, 8)
 LEAF_ROWS = 60
 #: Numbers of units beyond the budget in a row that end the list: a timing may be disturbed.
@@ -26,7 +26,7 @@ MISSES = 2
 #: Parts of the metric's trace that directions hold, and features that are few.
 HELD_PARTS, FEW_FEATURES = (0.8, 0.95, 0.99), 24
 #: How long a trial goes on, and trials that are fitted to the end.
-TRIAL, FINALISTS = Effort((20,), 4.0, 20_000), 3
+TRIAL, FINALISTS = Effort((20,), 4.0, 60_000), 3
 #: A linear model is done where it starts.
 LINEAR = replace(FULL, rounds=())
 
