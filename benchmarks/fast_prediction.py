@@ -128,9 +128,7 @@ def methods(setting: Setting, budgets: list[float], n_rows: int, seed: int) -> d
     found["DC-Pred++"] = gm.DCPredClassifier(n_leaves=32, n_landmarks=12, random_state=seed)
     found["LDKL"] = LDKLClassifier(random_state=seed)
     found["AESVM"] = AESVMClassifier(gamma=gamma, C=setting.C, random_state=seed) if few else None
-    found["reduced set 50"] = (
-        ReducedSetClassifier(50, gamma=gamma, C=setting.C, random_state=seed) if few else None
-    )
+    found["reduced set 50"] = ReducedSetClassifier(50, gamma=gamma, C=setting.C) if few else None
     found["k-means Nyström 50"] = NystromLinearClassifier(50, gamma=gamma, random_state=seed)
     found["Fastfood 512"] = FastfoodLinearClassifier(512, gamma=gamma, random_state=seed)
     found["boosting"] = HistGradientBoostingClassifier(random_state=seed)

@@ -90,7 +90,7 @@ def linear_cost(n_features: int, n_outputs: int) -> float:
     """Return measured nanoseconds a row of a linear model, once in a process."""
     rng = np.random.default_rng(0)
     batch = rng.standard_normal((batch_rows(n_features), n_features)).astype(np.float32)
-    return linear_nanoseconds(batch, n_outputs, least=True)
+    return linear_nanoseconds(batch, n_outputs)
 
 
 def linear_shape(n_features: int, n_outputs: int) -> Shape:
