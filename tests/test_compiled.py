@@ -15,7 +15,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 import gramian as gm
-from gramian.estimators import fast
+from gramian.estimators import fast_base
 from gramian.exceptions import InputError, MissingPackageError
 from gramian.fast import compiled
 from gramian.fast.compiled import SingleRow, available, compiled_loops, loops, single_row
@@ -106,7 +106,7 @@ def test_rows_of_any_kind_are_taken():
 
 @pytest.mark.parametrize("numba", [pytest.param(True, marks=needs_numba), False])
 def test_rows_of_another_length(numba, monkeypatch):
-    monkeypatch.setattr(fast, "available", lambda: numba)
+    monkeypatch.setattr(fast_base, "available", lambda: numba)
     for wrong in ([1.0, 2.0], X[:2], []):
         with pytest.raises(InputError, match=r"but the model was fitted with 6 features"):
             model("two classes").predict_one(wrong)
@@ -116,7 +116,7 @@ def test_rows_of_another_length(numba, monkeypatch):
 
 @pytest.mark.parametrize("name", ["two classes", "names", "one leaf", "two targets"])
 def test_without_numba_a_row_is_a_batch(name, monkeypatch):
-    monkeypatch.setattr(fast, "available", lambda: False)
+    monkeypatch.setattr(fast_base, "available", lambda: False)
     found = [model(name).predict_one(x) for x in X[:50]]
     expected = model(name).predict(X[:50])
     assert {type(value) for value in found} == {type(expected[0])}

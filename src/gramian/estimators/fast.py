@@ -5,179 +5,19 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, MultiOutputMixin, RegressorMixin, clone
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.base import ClassifierMixin, MultiOutputMixin, RegressorMixin, clone
+from sklearn.utils.validation import check_is_fitted
 
-from gramian._random import as_generator
 from gramian._typing import Array, Float64Array
 from gramian.engine import Engine
-from gramian.estimators.approximation import one_of
-from gramian.estimators.base import checked_weights, required_target, whole_number
+from gramian.estimators.base import checked_weights, required_target
+from gramian.estimators.default_teacher import default_teacher
+from gramian.estimators.fast_base import FastKernelModel, unfitted
 from gramian.estimators.ridge import KernelRidge, KernelRidgeClassifier
 from gramian.estimators.targets import ClassTargets, NumberTargets
 from gramian.estimators.teachers import CLIP, class_teacher, number_teacher
-from gramian.exceptions import InputError
-from gramian.fast.compiled import available, one_row, single_row
-from gramian.fast.cost import Cost, measure, parse_cost, timed_batch
-from gramian.fast.distill import Lesson, Shape
 from gramian.fast.flat import FlatPredictor, flatten
-from gramian.fast.metric import Teacher, gradient_outer_product
-from gramian.fast.search import Candidate, Trial, linear_cost, search
-from gramian.kernels import Gaussian
-from gramian.kernels.columns import dense
-
-#: Held-out part of the rows, and rows of it at most.
-HELD_OUT, MOST_HELD_OUT = 0.15, 10_000
-#: What may be learned from.
-LEARN = ("auto", "teacher", "labels")
-DTYPES = ("float32", "float16", "float64")
-#: Bandwidths over the median squared distance, and penalties, that the default teacher is chosen among, and
-#: rows that they are compared on.
-TEACHER_GAMMAS, TEACHER_ALPHAS, TEACHER_ROWS = (0.3, 1.0, 3.0, 10.0), (1e-3, 0.1), 4_000
-
-
-class FastKernelModel(BaseEstimator):
-    """Base of the two fast models: lessons, search, prediction."""
-
-    teacher: Any
-    cost: Any
-    n_levels: int | None
-    n_units: int | None
-    n_directions: int | None
-    learn: str
-    dtype: str
-    random_state: Any
-    n_jobs: int | None
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
-
-    @property
-    def _sizes(self) -> Shape | None:
-        """The sizes that were given: all three of them, or none."""
-        given = (self.n_levels, self.n_units, self.n_directions)
-        if all(size is None for size in given):
-            return None
-        if any(size is None for size in given):
-            raise InputError(
-                f"n_levels={self.n_levels}, n_units={self.n_units}, n_directions={self.n_directions}: give "
-                "all three, or none of them and a cost."
-            )
-        return Shape(
-            whole_number("n_levels", self.n_levels, 0),
-            whole_number("n_units", self.n_units, 0),
-            whole_number("n_directions", self.n_directions, 1),
-        )
-
-    def _dense(self, X: Any, *, reset: bool) -> Float64Array:
-        checked = validate_data(self, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32])
-        return np.asarray(dense(checked))
-
-    def _learn(self, rows: Float64Array, values: Float64Array, weights: Array | None) -> Self:
-        one_of("learn", self.learn, LEARN)
-        one_of("dtype", self.dtype, DTYPES)
-        rng, engine = as_generator(self.random_state), Engine(self.n_jobs)
-        shape, (budget, unit) = self._sizes, parse_cost(self.cost)
-        rows = rows.astype(np.float64)
-        n, d = rows.shape
-        weights = np.ones(n) if weights is None else weights
-        order = rng.permutation(np.flatnonzero(weights > 0))
-        count = min(MOST_HELD_OUT, round(HELD_OUT * len(order)))
-        held, kept = (order[:count], order[count:]) if count >= 2 else (order, order)
-        teacher = self._teacher(rows[kept], values[kept], weights[kept])
-        spread = rows[kept].std(axis=0)
-        M = gradient_outer_product(teacher, rows[kept], spread, rng)
-        lessons = self._lessons(rows[kept], values[kept], weights[kept], teacher)
-
-        def score(found: Float64Array) -> float:
-            return self._score(found, values[held], weights[held])
-
-        if shape is None:
-            limit = budget * linear_cost(d, values.shape[1]) if unit == "x" else budget
-            best = search(lessons, M, spread, limit, rows[held], score, rng, engine)
-        else:
-            best = self._given(shape, lessons, M, spread, rows[held], score, rng, engine)
-        self.predictor_ = best.predictor.astype(np.dtype(self.dtype))
-        self.shape_, self.learned_, self.validation_score_ = best.shape, best.lesson, best.score
-        self._batch = timed_batch(rows, np.random.default_rng(0))
-        return self
-
-    def _given(
-        self,
-        shape: Shape,
-        lessons: dict[str, Lesson],
-        M: Float64Array,
-        spread: Float64Array,
-        held_out: Float64Array,
-        score: Any,
-        rng: np.random.Generator,
-        engine: Engine,
-    ) -> Candidate:
-        trial = Trial(M, spread, held_out, score, int(rng.integers(2**32)), engine)
-        found = [trial.candidate(lesson, name, shape) for name, lesson in lessons.items()]
-        return max(found, key=lambda one: one.score)
-
-    def _lessons(
-        self, rows: Float64Array, values: Float64Array, weights: Array, teacher: Teacher
-    ) -> dict[str, Lesson]:
-        bounds = self._bounds
-        lessons = {}
-        if self.learn in ("auto", "teacher"):
-            taught = teacher(rows)
-            if bounds != (None, None):
-                taught = np.clip(taught, *bounds)
-            lessons["teacher"] = Lesson(rows, taught, weights, teacher, *bounds)
-        if self.learn in ("auto", "labels"):
-            lessons["labels"] = Lesson(rows, values, weights, None, *bounds)
-        return lessons
-
-    @property
-    def cost_(self) -> Cost:
-        """Operations, bytes and measured nanoseconds a row; measured anew at each call, on one thread."""
-        check_is_fitted(self, "predictor_")
-        return measure(self.predictor_, self.shape_, self._batch)
-
-    def _values(self, X: Any) -> Float64Array:
-        check_is_fitted(self, "predictor_")
-        found = self.predictor_(self._dense(X, reset=False), Engine(self.n_jobs))
-        return np.asarray(found, np.float64)
-
-    def predict_one(self, x: Any) -> Any:
-        """Return the prediction of one row (d,), without the checks of :meth:`predict`.
-
-        Where numba is installed (the extra ``jit``) by compiled loops in the type of the model: some
-        microseconds, and the same values but for rounding. The first call in a process imports numba and
-        loads or compiles them, which takes a second or two. Elsewhere as a batch of one row.
-        """
-        if not hasattr(self, "predictor_"):  # a tenth of what check_is_fitted takes
-            check_is_fitted(self, "predictor_")
-        if available():
-            return self._answer(single_row(self.predictor_)(x))
-        row = one_row(x, self.n_features_in_, np.dtype(np.float64))
-        return self._answers(self.predictor_(row[None]))[0]
-
-    def flat_predictor(self) -> FlatPredictor:
-        """Return the fitted model as a few plain arrays: decision values or predictions of a row."""
-        check_is_fitted(self, "predictor_")
-        return flatten(self.predictor_)
-
-    # What the two kinds of model differ in.
-    _bounds: tuple[float | None, float | None]
-
-    def _teacher(self, rows: Float64Array, values: Float64Array, weights: Array) -> Teacher:
-        raise NotImplementedError
-
-    def _score(self, found: Float64Array, values: Float64Array, weights: Array) -> float:
-        raise NotImplementedError
-
-    def _answers(self, values: Array) -> Array:
-        raise NotImplementedError
-
-    def _answer(self, values: Array) -> Any:
-        """Return the prediction for the values (outputs,) of one row."""
-        raise NotImplementedError
+from gramian.fast.metric import Teacher
 
 
 class FastKernelClassifier(ClassifierMixin, FastKernelModel):
@@ -285,11 +125,11 @@ class FastKernelClassifier(ClassifierMixin, FastKernelModel):
         return self.classes_[int(values[0] > 0) if len(values) == 1 else values.argmax()]
 
     def _teacher(self, rows: Float64Array, values: Float64Array, weights: Array) -> Teacher:
-        if self.teacher is not None and not _unfitted(self.teacher):
+        if self.teacher is not None and not unfitted(self.teacher):
             return class_teacher(self.teacher, self.classes_, Engine(self.n_jobs))
         labels = self._answers(values)
         if self.teacher is None:
-            model = _default_teacher(KernelRidgeClassifier, rows, labels, weights, self.random_state)
+            model = default_teacher(KernelRidgeClassifier, rows, labels, weights, self.random_state)
         else:
             model = clone(self.teacher).fit(rows, labels)
         return class_teacher(model, self.classes_, Engine(self.n_jobs))
@@ -371,12 +211,12 @@ class FastKernelRegressor(MultiOutputMixin, RegressorMixin, FastKernelModel):
 
     def _teacher(self, rows: Float64Array, values: Float64Array, weights: Array) -> Teacher:
         given = self.teacher
-        if given is not None and not _unfitted(given):
+        if given is not None and not unfitted(given):
             ask = number_teacher(given, values.shape[1], Engine(self.n_jobs))
             return lambda X: (ask(X) - self._center) / self._spread
         wanted = values[:, 0] if values.shape[1] == 1 else values
         if given is None:
-            model = _default_teacher(KernelRidge, rows, wanted, weights, self.random_state)
+            model = default_teacher(KernelRidge, rows, wanted, weights, self.random_state)
         else:
             model = clone(given).fit(rows, wanted)
         return number_teacher(model, values.shape[1], Engine(self.n_jobs))
@@ -386,44 +226,3 @@ class FastKernelRegressor(MultiOutputMixin, RegressorMixin, FastKernelModel):
         mean = np.average(values, axis=0, weights=weights)
         total = weights @ np.square(values - mean).sum(axis=1)
         return float(1.0 - left / total) if total > 0 else float(-left)
-
-
-def _unfitted(teacher: Any) -> bool:
-    """Return whether a teacher is an estimator without anything learned."""
-    if not isinstance(teacher, BaseEstimator):
-        return False
-    return not any(name.endswith("_") and not name.startswith("_") for name in vars(teacher))
-
-
-def _default_teacher(
-    kind: type[KernelRidge] | type[KernelRidgeClassifier],
-    rows: Float64Array,
-    targets: Array,
-    weights: Array,
-    random_state: Any,
-) -> Any:
-    """Return a kernel ridge model on scaled features, gamma and alpha by held-out score."""
-    spread = rows.std(axis=0)
-    scale = np.where(spread > 0, spread, 1.0)
-    rng = np.random.default_rng(0)
-    some = rng.permutation(len(rows))[: 2 * TEACHER_ROWS]
-    pairs = rng.integers(len(rows), size=(2, 2000))
-    squares = np.square((rows[pairs[0]] - rows[pairs[1]]) / scale).sum(axis=1)
-    middle = max(float(np.median(squares)), np.finfo(np.float64).tiny)
-    lengths = {g: scale * np.sqrt(middle / (2.0 * g)) for g in TEACHER_GAMMAS}
-    half = max(1, len(some) // 2)
-    first, second = some[:half], some[half:] if len(some) > half else some
-
-    def model(gamma: float, alpha: float) -> Any:
-        return kind(alpha=alpha, kernel=Gaussian(lengths[gamma]), random_state=random_state)
-
-    best, choice = -np.inf, (TEACHER_GAMMAS[1], TEACHER_ALPHAS[0])
-    for gamma in TEACHER_GAMMAS:
-        for alpha in TEACHER_ALPHAS:
-            if len(np.unique(targets[first], axis=0)) < 2:
-                break
-            fitted = model(gamma, alpha).fit(rows[first], targets[first], sample_weight=weights[first])
-            score = float(fitted.score(rows[second], targets[second], sample_weight=weights[second]))
-            if score > best:
-                best, choice = score, (gamma, alpha)
-    return model(*choice).fit(rows, targets, sample_weight=weights)
