@@ -34,6 +34,7 @@ from gramian.baselines import (
 )
 from gramian.data import load_dataset
 from gramian.fast.cost import linear_nanoseconds, parse_cost, seconds_per_row
+from gramian.fast.dcpred import DCPred
 from gramian.fast.predictor import FastPredictor
 
 #: Rows beyond which the exact SVM is DC-SVM's, and methods that start from it are left out.
@@ -145,7 +146,7 @@ def score(setting: Setting, y: np.ndarray, found: np.ndarray) -> float:
 def fast_call(model: Any) -> Callable[[np.ndarray], object]:
     """What a server would call: arrays without the checks of scikit-learn, where there is such a thing."""
     kept = getattr(model, "predictor_", getattr(model, "model_", None))
-    if isinstance(kept, FastPredictor):
+    if isinstance(kept, FastPredictor | DCPred):
         return kept
     return getattr(kept, "decide", model.predict)
 
