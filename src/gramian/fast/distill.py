@@ -24,24 +24,6 @@ LEAST_LEAF_ROWS = 200
 
 
 @dataclass(frozen=True)
-class Effort:
-    """How long a fit goes on.
-
-    rounds : of each stage in which all leaves and the directions are learned together.
-    rows_per_number : rows, copies included, for each number that is learned.
-    most_rows : rows, copies included, at most.
-    """
-
-    rounds: tuple[int, ...]
-    rows_per_number: float
-    most_rows: int
-
-
-#: Of a fit that is kept.
-FULL = Effort((20, 40, 90), 12.0, 200_000)
-
-
-@dataclass(frozen=True)
 class Shape:
     """Sizes of a fast predictor: tree levels, units a leaf, directions; no units is a linear model a leaf."""
 
@@ -54,6 +36,44 @@ class Shape:
         r, K, u = self.n_directions, n_outputs, self.n_units
         route = sum(2 * (r + 1) * (2**levels - 1) for levels in stage_levels(self.n_levels))
         return 2 * n_features * r + route + 2 * (r + 2) * (u + K) + 10 * u + 2 * u * K
+
+    def leaf_numbers(self, n_outputs: int) -> int:
+        """Return how many numbers a leaf learns."""
+        r = self.n_directions
+        return self.n_units * (r + 1 + n_outputs) + (r + 1) * n_outputs
+
+    def round_operations(self, n_features: int, n_outputs: int) -> int:
+        """Return multiplications and additions a row of a round of learning."""
+        r, u = self.n_directions, self.n_units
+        return 2 * (2 * n_features * r + 3 * u * r + (u + r) * (u + r + n_outputs))
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How long a fit goes on.
+
+    rounds : of each stage in which all leaves and the directions are learned together.
+    rows_per_number : rows, copies included, for each number that is learned.
+    most_rows : rows, copies included, at most.
+    operations : of a round, at most: fewer rows are learned from where the units of a leaf are many.
+    """
+
+    rounds: tuple[int, ...]
+    rows_per_number: float
+    most_rows: int
+    operations: float
+
+    def rows(self, shape: Shape, n_features: int, n_outputs: int) -> tuple[int, int]:
+        """Return how many rows a fit of a shape wants, and how many at most."""
+        least = LEAST_LEAF_ROWS * 2**shape.n_levels
+        by_work = int(self.operations / shape.round_operations(n_features, n_outputs))
+        most = max(min(self.most_rows, by_work), least)
+        numbers = 2**shape.n_levels * shape.leaf_numbers(n_outputs) + n_features * shape.n_directions
+        return min(max(int(self.rows_per_number * numbers), least), most), most
+
+
+#: Of a fit that is kept.
+FULL = Effort((20, 40, 90), 12.0, 200_000, 2e10)
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,12 +179,6 @@ def _members(router: TreeRouter, points: Float64Array) -> list[IntArray]:
     return [mine if len(mine) else members[min(full, key=lambda t: s ^ t)] for s, mine in enumerate(members)]
 
 
-def _unit_numbers(shape: Shape, n_outputs: int) -> int:
-    """Return how many numbers a leaf learns."""
-    r = shape.n_directions
-    return shape.n_units * (r + 1 + n_outputs) + (r + 1) * n_outputs
-
-
 def _with_copies(
     lesson: Lesson,
     router: TreeRouter,
@@ -177,12 +191,9 @@ def _with_copies(
 ) -> Lesson:
     """Return the rows with copies of them, as many as what is learned asks for."""
     n, d = lesson.rows.shape
-    numbers = router.n_leaves * _unit_numbers(shape, lesson.values.shape[1]) + d * shape.n_directions
-    wanted = min(
-        max(int(effort.rows_per_number * numbers), LEAST_LEAF_ROWS * router.n_leaves), effort.most_rows
-    )
-    if n > effort.most_rows:
-        return lesson.some(rng.choice(n, effort.most_rows, replace=False))
+    wanted, most = effort.rows(shape, d, lesson.values.shape[1])
+    if n > most:
+        return lesson.some(rng.choice(n, most, replace=False))
     if lesson.teacher is None or wanted <= n:
         return lesson
     members = _members(router, lesson.rows @ projection - offset)

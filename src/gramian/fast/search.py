@@ -26,7 +26,7 @@ MISSES = 2
 #: Parts of the metric's trace that directions hold, and features that are few.
 HELD_PARTS, FEW_FEATURES = (0.8, 0.95, 0.99), 24
 #: How long a trial goes on, and trials that are fitted to the end.
-TRIAL, FINALISTS = Effort((20,), 4.0, 60_000), 3
+TRIAL, FINALISTS = Effort((20,), 4.0, 60_000, 2e9), 3
 #: A linear model is done where it starts.
 LINEAR = replace(FULL, rounds=())
 
