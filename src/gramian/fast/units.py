@@ -16,8 +16,8 @@ WEIGHT_RIDGE = 1e-7
 LINEAR_RIDGE = 1e-8
 #: A unit's first width: s² = START_SPREAD / (2 · mean squared distance of its rows).
 START_SPREAD = 0.5
-#: Rounds of Lloyd for the first centres, and of working targets for the weights at given units.
-CENTRE_ROUNDS, TARGET_ROUNDS = 8, 3
+#: Rounds of Lloyd for the first centres; of working targets for the weights near a state, and from none.
+CENTRE_ROUNDS, TARGET_ROUNDS, START_TARGET_ROUNDS = 8, 3, 60
 #: Largest s² in units of 1/mean ‖z‖²: the exponent −s²‖z − c‖² is predicted as a sum of terms of that size in
 #: float32, so that a unit's relative error stays near 2,000 · 2⁻²³ = 2e-4.
 SHARPEST = 2_000.0
@@ -125,7 +125,7 @@ def first_units(points: Float64Array, targets: Targets, n_units: int, rng: np.ra
         scales = np.full(len(centers), min(0.5 * np.log(START_SPREAD / (2.0 * spread)), sharpest(points)))
     else:
         centers, scales = np.zeros((0, r)), np.zeros(0)
-    return settle(points, targets, centers, scales, None).units
+    return settle(points, targets, centers, scales, None, START_TARGET_ROUNDS).units
 
 
 def sharpest(points: Float64Array) -> float:
@@ -146,8 +146,12 @@ def settle(
     centers: Float64Array,
     log_scales: Float64Array,
     outputs: Float64Array | None,
+    rounds: int = TARGET_ROUNDS,
 ) -> State:
-    """Return the state with the best weights for these units; ``outputs`` are those of a state near it."""
+    """Return the state with the best weights for these units.
+
+    outputs : those of a state near it, None without one. rounds : of working targets, each O(n (u + r)).
+    """
     u, weights = len(centers), targets.weights
     n, r = points.shape
     design = np.empty((n, u + r + 1))
@@ -163,7 +167,7 @@ def settle(
     gram.flat[:: len(gram) + 1] += ridge
     factor = la.cho_factor(gram, check_finite=False)
     working = targets.values if outputs is None else targets.working(outputs)
-    for _ in range(TARGET_ROUNDS):
+    for _ in range(rounds):
         solution = la.cho_solve(factor, weighted.T @ working, check_finite=False)
         outputs = design @ solution
         if targets.low is None:
