@@ -25,8 +25,8 @@ class FastKernelClassifier(ClassifierMixin, FastKernelModel):
 
     z = Pᵀ(x − o) has few directions, those in which the teacher varies (its average gradient outer product),
     l is the leaf of z in a shallow tree of half-spaces, and the centres c, widths s and weights of each leaf
-    are learned (Levenberg–Marquardt) from the teacher's clipped decision values, at the rows and between
-    them, or from the labels, whichever does better on held-out rows.
+    are learned, all leaves and P together, from the teacher's clipped decision values, at the rows and
+    between them, or from the labels, whichever does better on held-out rows.
 
     Parameters
     ----------

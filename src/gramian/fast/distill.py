@@ -11,7 +11,7 @@ from gramian._random import children
 from gramian._typing import Float64Array, IntArray
 from gramian.engine import Engine
 from gramian.fast.joint import LeafRows, learn_together
-from gramian.fast.metric import Teacher
+from gramian.fast.metric import Teacher, inverse_spread
 from gramian.fast.predictor import FastPredictor
 from gramian.fast.router import TreeRouter, fit_router, stage_levels
 from gramian.fast.units import Targets, Units, first_units
@@ -118,9 +118,9 @@ def distill(
     projection : (d, r), P; rows are seen as z = Pᵀ(x − mean).
 
     Leaves halve the rows; in each the units start from k-means, then all leaves and the directions are
-    learned together (:mod:`.joint`); between two stages the rows are routed anew. With a
-    teacher there are copies of the rows too, moved towards other rows of the leaf and labelled by the
-    teacher, so that what the units do between the rows is the teacher's.
+    learned together (:mod:`.joint`); between two stages the rows are routed anew. With a teacher there are
+    copies of the rows too, moved towards other rows of the leaf and labelled by the teacher, so that what
+    the units do between the rows is the teacher's.
 
     A leaf with fewer rows than its units has as many units as rows. Time O(n (r (d + u) + u²)) a round.
     """
@@ -137,10 +137,12 @@ def distill(
         return first_units(rows.rows[mine] @ projection - offset, rows.targets(mine), shape.n_units, seeds[s])
 
     leaves = list(engine.map(start, range(router.n_leaves)))
-    inverse = np.divide(1.0, spread, out=np.zeros_like(spread), where=spread > 0)
+    inverse = inverse_spread(spread)
     yield assemble(leaves, projection, offset, router, shape.n_units)
+    if not effort.rounds:
+        return
+    scaled = ((rows.rows - center) * inverse).astype(np.float32)
     for stage in effort.rounds:
-        scaled = ((rows.rows - center) * inverse).astype(np.float32)
         sets = [LeafRows(scaled[mine], rows.targets(mine)) for mine in members]
         Q, leaves = learn_together(projection * spread[:, None], leaves, sets, stage, engine)
         projection = Q * inverse[:, None]

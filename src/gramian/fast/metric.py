@@ -53,6 +53,11 @@ def gradient_outer_product(
     return M
 
 
+def inverse_spread(spread: Float64Array) -> Float64Array:
+    """Return 1/σ of each feature, 0 for constant ones."""
+    return np.divide(1.0, spread, out=np.zeros_like(spread), where=spread > 0)
+
+
 def metric_directions(M: Float64Array, spread: Float64Array, count: int) -> Float64Array:
     """Return P (d, r) with P Pᵀ ≈ D⁻¹ (M/λ_max)^½ D⁻¹ of the ``count`` leading directions, D = diag(spread).
 
@@ -67,5 +72,4 @@ def metric_directions(M: Float64Array, spread: Float64Array, count: int) -> Floa
         values, vectors, largest = np.ones(len(M)), np.eye(len(M)), 1.0
     least = largest * max(LEAST_PART**2, rank_cutoff(np.float64))
     keep = max(1, min(count, int(np.count_nonzero(values > least))))
-    inverse = np.divide(1.0, spread, out=np.zeros_like(spread), where=spread > 0)
-    return inverse[:, None] * (vectors[:, :keep] * (values[:keep] / largest) ** 0.25)
+    return inverse_spread(spread)[:, None] * (vectors[:, :keep] * (values[:keep] / largest) ** 0.25)

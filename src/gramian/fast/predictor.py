@@ -79,10 +79,11 @@ class FastPredictor:
         (engine or Engine(1)).run(fill, _chunks(len(X)))
         return out
 
-    def project(self, X: Array) -> FloatArray:
-        """Return z, shape (n, r)."""
+    def project(self, X: Array, out: FloatArray | None = None) -> FloatArray:
+        """Return z, shape (n, r), in ``out`` where it is given."""
         X = np.asarray(X, self.dtype)
-        return (X if self.projection is None else X @ self.projection) - self.offset
+        moved: FloatArray = X if self.projection is None else X @ self.projection
+        return np.subtract(moved, self.offset, out=out)
 
     def _working(self) -> FastPredictor:
         """Return the predictor in a type that processors multiply: float16 is for storage."""
@@ -104,9 +105,7 @@ class FastPredictor:
         if self.router.n_leaves == 1 and not self.n_units:
             return self.project(X) @ self.forms[0, :, :r].T + self.forms[0, :, r]
         points = np.empty((n, r + 2), self.dtype)
-        z = points[:, :r]
-        X = np.asarray(X, self.dtype)
-        np.subtract(X if self.projection is None else X @ self.projection, self.offset, out=z)
+        z = self.project(X, points[:, :r])
         points[:, r] = 1.0
         np.einsum("ij,ij->i", z, z, out=points[:, r + 1])
         if self.router.n_leaves == 1:

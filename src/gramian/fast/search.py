@@ -154,9 +154,9 @@ def search(
     lessons : by name, what may be learned from (the teacher's values, the labels); trials use the first.
     M, spread : gradient outer product and feature scales (:mod:`.metric`).
 
-    Every shape of :func:`shapes_within` is fitted for a few rounds and scored on the held-out rows; the two
-    best go on to the end with every lesson, and a linear model stands beside them. Raises ``BudgetError``
-    where the budget is below a linear model's cost.
+    Every shape of :func:`shapes_within` is fitted for a few rounds and scored on the held-out rows; the
+    ``FINALISTS`` best go on to the end with every lesson, and a linear model stands beside them. Raises
+    ``BudgetError`` where the budget is below a linear model's cost.
     """
     first = next(iter(lessons.values()))
     d, K = first.rows.shape[1], first.values.shape[1]
