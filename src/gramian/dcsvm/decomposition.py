@@ -10,7 +10,7 @@ from gramian._typing import Array, Float64Array, IntArray
 from gramian.dcsvm.faces import solve_faces
 from gramian.dcsvm.gram import Gram
 from gramian.dcsvm.preconditioner import TwoLevel
-from gramian.dcsvm.subproblem import into_box, solve_box
+from gramian.dcsvm.subproblem import SQUARES, into_box, solve_box
 from gramian.dcsvm.tiles import SymmetricTiles
 
 #: Margin beyond which a row that is at a bound, and held there, is left out for a round.
@@ -21,7 +21,7 @@ ROUND_SHARE = 0.1
 REACHED_SHARE = 0.5
 #: Rows at a bound that are held by less than this share of the violation come along into a working set.
 NEAR_SHARE = 0.1
-#: Rows of a working set that is solved densely.
+#: Rows of a working set that is solved densely, at most; fewer where the memory holds fewer.
 DENSE_ROWS = 1024
 
 
@@ -107,10 +107,10 @@ def refine(
 
     Rounds: rows at a bound that are held there by more than a margin are left out (shrinking), the others
     solved to a tenth of the violation, and the gradient of those left out brought up to date. Within a round
-    the working set is every free or violating row, so that few sets are needed: up to a thousand rows it is
-    solved densely (:func:`solve_box`), beyond by active sets with preconditioned conjugate gradients
-    (:func:`solve_faces`). Rows should be ordered by clusters: consecutive ones make the preconditioner's
-    blocks.
+    the working set is every free or violating row, so that few sets are needed: up to a thousand rows (or as
+    many as fit) it is solved densely (:func:`solve_box`), beyond by active sets with preconditioned conjugate
+    gradients (:func:`solve_faces`). Rows should be ordered by clusters: consecutive ones make the
+    preconditioner's blocks.
 
     The objective descends at each set. Ends when m(α) − M(α) ≤ tol, libsvm's criterion. Time O(n · changed)
     a round and O(free²) a conjugate gradient step, memory ``memory_bytes`` beside the rows.
@@ -142,6 +142,7 @@ def _settle(
     gram: Gram, dual: Dual, goal: float, max_iter: int, memory_bytes: int, rng: np.random.Generator
 ) -> int:
     """Optimise over working sets until the violation among these rows is at most ``goal``."""
+    dense_rows = min(DENSE_ROWS, int((memory_bytes / (8.0 * (SQUARES + 1))) ** 0.5))
     for step in range(max_iter):
         violation = dual.violation()
         if violation <= goal:
@@ -151,10 +152,10 @@ def _settle(
         # Rows that are all but violating come along, held: the set's own moves may release them.
         near = np.flatnonzero(dual.inside | (pressure > -NEAR_SHARE * violation))
         chosen, new = near, None
-        if len(near) > DENSE_ROWS:
+        if len(near) > dense_rows:
             new = _large(gram, dual.part(near), near, pressure[near], inner, memory_bytes, rng)
             if new is None:
-                chosen = np.argpartition(-pressure, DENSE_ROWS)[:DENSE_ROWS]
+                chosen = np.argpartition(-pressure, dense_rows)[:dense_rows]
         if new is None:
             new = _dense(gram, dual.part(chosen), chosen, 0.1 * goal)
         moved = np.flatnonzero(new != dual.u[chosen])

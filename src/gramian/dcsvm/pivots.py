@@ -12,7 +12,7 @@ from gramian._numerics import unit_roundoff
 from gramian._tiles import row_slices
 from gramian._typing import Array, Float64Array, IntArray, Rows
 from gramian.dcsvm.gram import Gram
-from gramian.dcsvm.subproblem import into_box, solve_box
+from gramian.dcsvm.subproblem import SQUARES, into_box, solve_box
 from gramian.engine import Engine
 from gramian.kernels.base import Kernel
 
@@ -65,13 +65,14 @@ def solve_pivots(
 
     Where sets cycle, the rows that cycle are *guarded*: the other free rows are eliminated (Schur
     complement), and a small problem over the guarded rows keeps them in the box exactly. Guarded rows stay
-    so, hence the steps are finitely many. Where too many would be, or a square exceeds ``memory_bytes``, the
-    answer is not settled.
+    so, hence the steps are finitely many. Where too many would be, or their squares or a factor exceed
+    ``memory_bytes``, the answer is not settled.
 
     gram : K of n rows; component : (n,) numbers of the blocks; linear, lower < upper, start : (n,).
 
     Time Σ free³/3 of the components whose sets changed, and rows · free kernel values, a step; memory
-    8 · free² bytes of the largest component and 16 n.
+    8 · free² bytes of the largest component or 8 · (``SQUARES`` + 2) · guarded², whichever is more, with
+    16 · free · guarded and 16 n.
 
     Source: Júdice and Pires 1994 (block principal pivoting); Hintermüller, Ito and Kunisch 2003.
     """
@@ -88,7 +89,9 @@ def solve_pivots(
         bound = np.where(sets.at_upper, upper, np.where(sets.at_lower, lower, 0.0))
         bound[sets.guarded] = 0.0
         free = sets.free
-        if not all(part.solve(free, bound, sets.guarded, memory_bytes) for part in parts):
+        if _bytes(parts, free, sets.guarded) > memory_bytes:
+            break
+        if not all(part.solve(free, bound, sets.guarded) for part in parts):
             break
         joint = _joint(parts, lower, upper, u, total, GUARD_SHARE * tol)
         if joint is None:
@@ -165,16 +168,14 @@ class _Part:
         self.bound = np.zeros(len(self.index))
         self.guards = np.zeros(0, np.intp)
 
-    def solve(self, free: Array, bound: Float64Array, guarded: Array, memory_bytes: int) -> bool:
-        """Solve for sets that may have changed; False where they are too large for the memory."""
+    def solve(self, free: Array, bound: Float64Array, guarded: Array) -> bool:
+        """Solve for sets that may have changed; False where K of the free rows is not definite."""
         now, guards = np.flatnonzero(free[self.index]), np.flatnonzero(guarded[self.index])
         change = bound[self.index] - self.bound
         moved = np.flatnonzero(change)
         same = self.free is not None and np.array_equal(now, self.free)
         if same and not moved.size and np.array_equal(guards, self.guards):
             return True
-        if 8 * len(now) * (len(now) + 2 * len(guards) + 8) > memory_bytes:
-            return False
         if moved.size:
             self.gram.add(self.base, self.gram.rows[moved], change[moved])
             self.bound = bound[self.index]
@@ -213,6 +214,15 @@ class _Part:
         values = self.base.copy()
         self.gram.add(values, self.gram.rows[both], u[self.index[both]])
         gradient[self.index] = values
+
+
+def _bytes(parts: list[_Part], free: Array, guarded: Array) -> int:
+    """Return the bytes of a step: what the parts hold, and the larger of a factor and the joint problem."""
+    frees = np.array([np.count_nonzero(free[part.index]) for part in parts])
+    guards = np.array([np.count_nonzero(guarded[part.index]) for part in parts])
+    held = int((2 * frees * guards + 8 * frees).sum())
+    joint = (SQUARES + 2) * int(guards.sum()) ** 2
+    return 8 * (held + max(int((frees * frees).max(initial=0)), joint))
 
 
 def _factor(rows: Rows, kernel: Kernel, engine: Engine) -> tuple[Float64Array, bool] | None:
@@ -254,8 +264,8 @@ def _joint(
         if total is None:
             return out, 0.0
         return (out, -rest / slope) if slope > 0 else None
-    blocks = [part.square - part.across.T @ part.answers[:, 2:] for part in parts]
-    square = la.block_diag(*(0.5 * (block + block.T) for block in blocks))
+    square = la.block_diag(*(part.square - part.across.T @ part.answers[:, 2:] for part in parts))
+    square = 0.5 * (square + square.T)
     linear = np.concatenate([p.base[p.guards] + p.across.T @ p.answers[:, 0] for p in parts])
     count = np.concatenate([1.0 - part.across.T @ part.answers[:, 1] for part in parts])
     box = lower[guards], upper[guards]

@@ -17,6 +17,9 @@ MOST_SETS = 20
 INTERIOR_SHARE = 1e-3
 #: Jitter on a singular free block, in units of u·trace; grows a hundredfold up to so many times.
 JITTER, JITTER_TRIES = 16.0, 6
+#: Squares of the size of ``gram`` held at most, itself included: the interior point's last factor, its next
+#: system and that one's factor.
+SQUARES = 4
 #: Rounds in which what the box cut off is shared out again.
 SHARE_ROUNDS = 60
 
@@ -50,7 +53,7 @@ def solve_box(
     gram : (m, m), symmetric positive semi-definite; linear, lower, upper, start : (m,), start in the box;
     tol : largest violation of the optimality conditions, in units of the gradient.
 
-    Time O(free³) a set, O(m³) an interior step; memory two copies of ``gram``.
+    Time O(free³) a set, O(m³) an interior step; memory ``SQUARES`` · 8 m² bytes with ``gram``.
 
     Source: Hintermüller, Ito and Kunisch 2003 (active sets); Mehrotra 1992 (interior point).
 
