@@ -1,0 +1,245 @@
+"""The exact kernel matrix as an operator: products by fused tiles, never stored."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from gramian._tiles import row_slices, tile_rows
+from gramian._typing import Float64Array, FloatArray, IntArray, Rows
+from gramian.engine import Engine
+from gramian.exceptions import InputError
+from gramian.kernels.base import Kernel, as_rows
+from gramian.kernels.columns import Columns, float_type
+from gramian.operators.base import Operator
+
+#: Columns of a tile: the product k(rows, part) is one GEMM, wide enough to run at full speed.
+COLUMNS = 1024
+#: Rows of a task at most, in whole parts: the evaluator of a part is prepared once a task.
+TASK_PARTS = 8
+#: Tasks along one side that are aimed at, whatever the number of threads.
+TASKS_A_SIDE = 12
+#: Bytes of prepared parts that are kept from one product to the next.
+KEPT_BYTES = 1 << 26
+#: Columns of V up to which a matrix-vector product each is faster than one product of matrices.
+FEW = 3
+
+
+class KernelOperator(Operator):
+    r"""K = k(X, X), or the rectangular k(X, Z), as an operator V ↦ K V.
+
+    A tile is computed, multiplied with its part of V while it is in the cache, and forgotten. Of the
+    symmetric K only the lower half is computed: a tile K_ij gives K_ij V_j and K_ijᵀ V_i. Tiles have type
+    ``dtype``, and so have the products of one tile; sums over tiles are float64, in an order that does not
+    depend on the number of threads.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    rows : ndarray or CSR (n, d)
+        X; kept without a copy.
+    columns : ndarray or CSR (m, d), optional
+        Z; left out for the symmetric K = k(X, X), whose diagonal is exact.
+    dtype : {"float32", "float64"}, optional
+        Type of the tiles; float32 if all rows are, else float64. An entry errs by at most 2e-5 in float32,
+        1e-8 in float64.
+    n_jobs : int, optional
+        Threads, as in :class:`gramian.engine.Engine`.
+
+    Attributes
+    ----------
+    evaluations : int
+        Kernel values computed so far.
+
+    Time O(n m (d + p)) for p columns of V, half of that (for the kernel) where symmetric. Memory: a tile, and
+    3·8192·p numbers a thread; nothing that grows with n m.
+
+    Examples
+    --------
+    >>> import numpy as np, gramian as gm
+    >>> X = np.random.default_rng(0).random((300, 4))
+    >>> K = KernelOperator(gm.Gaussian(0.5), X)
+    >>> K.shape, bool(np.allclose(K @ np.ones(300), gm.Gaussian(0.5)(X).sum(axis=1)))
+    ((300, 300), True)
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        rows: Rows,
+        columns: Rows | None = None,
+        *,
+        dtype: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.kernel = kernel
+        self.rows = as_rows(rows, "rows")
+        self.columns = None if columns is None else as_rows(columns, "columns")
+        points = self.rows if self.columns is None else self.columns
+        if points.shape[1] != self.rows.shape[1]:
+            raise InputError(
+                f"rows has {self.rows.shape[1]} features, columns has {points.shape[1]}. Pass points of the "
+                "same features."
+            )
+        self.tile_dtype = np.dtype(float_type(self.rows, points) if dtype is None else dtype)
+        if self.tile_dtype not in (np.float32, np.float64):
+            raise InputError(f"dtype={dtype!r} is not a tile type. Give 'float32' or 'float64'.")
+        self.n_jobs = n_jobs
+        self._engine = Engine(n_jobs)
+        self._kept: dict[int, Columns] = {}
+        self.evaluations = 0
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n, m)."""
+        return int(self.rows.shape[0]), int(self._points.shape[0])
+
+    @property
+    def nbytes(self) -> int:
+        """0: nothing is stored beside the caller's rows."""
+        return 0
+
+    @property
+    def T(self) -> KernelOperator:
+        """The transpose: k(Z, X); the operator itself where symmetric."""
+        if self.columns is None:
+            return self
+        return KernelOperator(self.kernel, self.columns, self.rows, dtype=self.tile_dtype, n_jobs=self.n_jobs)
+
+    def with_dtype(self, dtype: Any) -> KernelOperator:
+        """Return the same matrix with tiles of another type."""
+        return KernelOperator(self.kernel, self.rows, self.columns, dtype=dtype, n_jobs=self.n_jobs)
+
+    def diagonal(self) -> Float64Array:
+        """Return k(x_i, x_i) of the symmetric K, shape (n,)."""
+        if self.columns is not None:
+            raise InputError("k(X, Z) between two sets of rows has no diagonal. Leave columns out.")
+        return np.asarray(self.kernel.diagonal(self.rows), np.float64)
+
+    def __repr__(self) -> str:
+        n, m = self.shape
+        return f"<KernelOperator {n} × {m}: {self.kernel!r}, {self.tile_dtype} tiles>"
+
+    @property
+    def _points(self) -> Rows:
+        return self.rows if self.columns is None else self.columns
+
+    def _entries(self, rows: IntArray, cols: IntArray) -> Float64Array:
+        block = self.kernel(self.rows[rows], self._points[cols], dtype=np.float64, n_jobs=self.n_jobs)
+        if self.columns is None:
+            i, j = np.nonzero(rows[:, None] == cols)
+            block[i, j] = self.kernel.diagonal(self.rows[rows])[i]
+        self.evaluations += block.size
+        return np.asarray(block, np.float64)
+
+    def _product(self, values: Float64Array) -> Float64Array:
+        columns = values if values.ndim == 2 else values[:, None]
+        if not columns.size:
+            return np.zeros((self.shape[0], *values.shape[1:]))
+        # In units of its largest entry a column fits into float32, whatever its size.
+        unit = np.abs(columns).max(axis=0, initial=0.0)
+        unit[~(unit > 0)] = 1.0
+        short = (columns / unit).astype(self.tile_dtype)
+        out = self._symmetric(short) if self.columns is None else self._rectangular(short)
+        return (out * unit).reshape((self.shape[0], *values.shape[1:]))
+
+    def _rectangular(self, short: FloatArray) -> Float64Array:
+        out = np.zeros((self.shape[0], short.shape[1]))
+
+        def task(where: slice) -> None:
+            rows, sums = self.rows[where], out[where]
+            for part in row_slices(short.shape[0], COLUMNS):
+                for place, tile in self._tiles(part, rows):
+                    sums[place] += _times(tile, short[part])
+
+        self._engine.run(task, row_slices(self.shape[0], TASK_PARTS * COLUMNS))
+        self.evaluations += self.shape[0] * self.shape[1]
+        return out
+
+    def _symmetric(self, short: FloatArray) -> Float64Array:
+        n, width = short.shape
+        out = np.zeros((n, width))
+        slabs = list(row_slices(n, COLUMNS * _parts(n)))
+        pairs = [(rows, cols) for i, rows in enumerate(slabs) for cols in slabs[: i + 1]]
+
+        def task(pair: tuple[slice, slice]) -> tuple[Float64Array, Float64Array, int]:
+            return self._square(*pair, short)
+
+        for (rows, cols), found in zip(pairs, self._engine.map(task, pairs), strict=True):
+            down, along, entries = found
+            out[rows] += down
+            out[cols] += along
+            self.evaluations += entries
+        return out
+
+    def _square(self, rows: slice, cols: slice, short: FloatArray) -> tuple[Float64Array, Float64Array, int]:
+        """Return K[rows, cols] V[cols], K[rows, cols]ᵀ V[rows] and the kernel values computed.
+
+        Of a square on the diagonal only the lower half, by parts, counts: twice but for the parts' own.
+        """
+        down = np.zeros((rows.stop - rows.start, short.shape[1]))
+        along = np.zeros((cols.stop - cols.start, short.shape[1]))
+        entries = 0
+        for start in range(cols.start, cols.stop, COLUMNS):
+            part = slice(start, min(start + COLUMNS, cols.stop))
+            into = along[start - cols.start : part.stop - cols.start]
+            first = rows.start
+            if rows == cols:
+                first = part.stop
+                into += self._own(part, short[part])
+                entries += (part.stop - start) ** 2
+            for place, tile in self._tiles(part, self.rows[first : rows.stop]):
+                left = short[first + place.start : first + place.stop]
+                down[first - rows.start + place.start : first - rows.start + place.stop] += _times(
+                    tile, short[part]
+                )
+                into += _transposed_times(tile, left)
+            entries += (part.stop - start) * (rows.stop - first)
+        return down, along, entries
+
+    def _own(self, part: slice, values: FloatArray) -> Float64Array:
+        """Return K V on one part, with the exact diagonal."""
+        points = self.rows[part]
+        diagonal = self.kernel.diagonal(points)
+        out = np.zeros(values.shape)
+        for place, tile in self._tiles(part, points):
+            np.fill_diagonal(tile[:, place], diagonal[place])
+            out[place] = _times(tile, values)
+        return out
+
+    def _tiles(self, part: slice, rows: Rows) -> Iterator[tuple[slice, FloatArray]]:
+        """Yield places of rows and the tiles k(rows[place], Z[part]), each in the same memory."""
+        evaluator = self._kept.get(part.start)
+        if evaluator is None:
+            evaluator = self.kernel.against(self._points[part], self.tile_dtype)
+            # In float64 the points and their norms, in the tiles' type the factor of the product.
+            if self.shape[1] * (self._points.shape[1] + 2) * 12 <= KEPT_BYTES:
+                self._kept[part.start] = evaluator
+        size = part.stop - part.start
+        height = tile_rows(size, self.tile_dtype.itemsize)
+        memory = np.empty((min(height, rows.shape[0]), size), self.tile_dtype)
+        for place in row_slices(rows.shape[0], height):
+            tile = memory[: place.stop - place.start]
+            evaluator.into(rows[place], tile)
+            yield place, tile
+
+
+def _parts(n: int) -> int:
+    """Return the parts of a slab: enough slabs for the threads, few enough that each is worth a task."""
+    return int(np.clip(-(-n // (TASKS_A_SIDE * COLUMNS)), 1, TASK_PARTS))
+
+
+def _times(tile: FloatArray, values: FloatArray) -> FloatArray:
+    """Return tile @ values; BLAS is slow at matrices of a few columns."""
+    if values.shape[1] > FEW:
+        return tile @ values
+    return np.stack([tile @ column for column in values.T], axis=1)
+
+
+def _transposed_times(tile: FloatArray, values: FloatArray) -> FloatArray:
+    """Return tileᵀ @ values."""
+    if values.shape[1] > FEW:
+        return np.asarray((values.T @ tile).T)
+    return np.stack([tile.T @ column for column in values.T], axis=1)

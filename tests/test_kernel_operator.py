@@ -1,0 +1,138 @@
+"""The exact K as an operator, against the dense matrix."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.sparse.linalg import cg
+
+import gramian as gm
+from gramian.exceptions import InputError
+from gramian.operators.kernel import COLUMNS, KernelOperator
+
+KERNELS = [
+    gm.Gaussian(0.7),
+    gm.Matern((0.5, 1.0, 2.0), nu=1.5),
+    gm.Laplacian(0.5),
+    gm.Polynomial(degree=2),
+    2.0 * gm.Gaussian(0.3) + gm.Linear(),
+]
+
+
+def rows(n, d=3, seed=0, dtype=np.float64):
+    return np.random.default_rng(seed).random((n, d)).astype(dtype)
+
+
+class TestProducts:
+    @pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+    @pytest.mark.parametrize("n", [1, 7, COLUMNS, 2 * COLUMNS + 300])
+    @pytest.mark.parametrize("p", [1, 2, 6])
+    def test_symmetric_equals_dense(self, kernel, n, p):
+        X, V = rows(n), np.random.default_rng(1).standard_normal((n, p))
+        np.testing.assert_allclose(KernelOperator(kernel, X, n_jobs=2) @ V, kernel(X) @ V, rtol=0, atol=1e-6)
+
+    @settings(max_examples=20, deadline=None)
+    @given(st.integers(1, 2500), st.integers(1, 1500), st.integers(0, 5))
+    def test_rectangular_equals_dense(self, n, m, p):
+        X, Z = rows(n), rows(m, seed=2)
+        V = np.random.default_rng(1).standard_normal((m, p))
+        K = KernelOperator(gm.Gaussian(0.5), X, Z, n_jobs=1)
+        np.testing.assert_allclose(K @ V, gm.Gaussian(0.5)(X, Z) @ V, rtol=0, atol=1e-8)
+        W = np.random.default_rng(3).standard_normal(n)
+        np.testing.assert_allclose(K.T @ W, gm.Gaussian(0.5)(Z, X) @ W, rtol=0, atol=1e-8)
+        np.testing.assert_allclose(W @ K, K.T @ W, rtol=0, atol=1e-10)
+
+    def test_vector_and_matrix_agree(self):
+        X, v = rows(1500), np.random.default_rng(1).standard_normal(1500)
+        K = KernelOperator(gm.Gaussian(0.5), X)
+        assert (K @ v).shape == (1500,)
+        np.testing.assert_allclose(K @ v, (K @ v[:, None])[:, 0], rtol=1e-14)
+
+    @pytest.mark.parametrize("scale", [1e-60, 1.0, 1e60])
+    def test_float32_tiles_of_any_scale(self, scale):
+        X = rows(1300, dtype=np.float32)
+        V = np.random.default_rng(1).standard_normal((1300, 3)) * [1.0, scale, 0.0]
+        truth = gm.Gaussian(0.5)(X.astype(np.float64)) @ V
+        K = KernelOperator(gm.Gaussian(0.5), X)
+        assert K.tile_dtype == np.float32
+        error = np.linalg.norm(K @ V - truth, axis=0)
+        assert (error <= 1e-5 * np.linalg.norm(V, axis=0)).all()
+        exact = K.with_dtype("float64")
+        np.testing.assert_allclose(exact @ V, truth, rtol=0, atol=1e-9 * max(1.0, scale))
+
+    def test_sparse_rows(self):
+        X = sp.random_array((1400, 40), density=0.1, rng=np.random.default_rng(0), format="csr")
+        V = np.random.default_rng(1).standard_normal((1400, 2))
+        K = KernelOperator(gm.Gaussian(1.0), X)
+        np.testing.assert_allclose(K @ V, gm.Gaussian(1.0)(X.toarray()) @ V, atol=1e-9)
+
+    def test_result_does_not_depend_on_threads(self):
+        X, V = rows(5000, dtype=np.float32), np.random.default_rng(1).standard_normal((5000, 2))
+        one, two = (KernelOperator(gm.Gaussian(0.5), X, n_jobs=jobs) @ V for jobs in (1, 3))
+        np.testing.assert_array_equal(one, two)
+
+    def test_repeated_rows_meet_the_exact_diagonal(self):
+        X = np.repeat(rows(3), 4, axis=0)
+        K = KernelOperator(gm.Gaussian(1e-9), X)
+        np.testing.assert_array_equal(K @ np.ones(12), np.full(12, 4.0))
+
+
+class TestCost:
+    def test_half_of_the_kernel_is_computed(self):
+        n = 12 * COLUMNS
+        K = KernelOperator(gm.Gaussian(0.5), rows(n, dtype=np.float32))
+        K @ np.ones(n)
+        assert K.evaluations <= 0.55 * n * n
+        R = KernelOperator(gm.Gaussian(0.5), K.rows, rows(100))
+        R @ np.ones(100)
+        assert R.evaluations == 100 * n
+
+    def test_nothing_grows_with_the_square(self):
+        X, v = rows(12_000, dtype=np.float32), np.ones(12_000)
+        K = KernelOperator(gm.Gaussian(0.5), X, n_jobs=2)
+        tracemalloc.start()
+        K @ v
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert peak < 12_000_000
+
+
+class TestWords:
+    def test_entries_diagonal_and_dense(self):
+        X = rows(50)
+        K, truth = KernelOperator(gm.Matern(0.5), X), gm.Matern(0.5)(X)
+        np.testing.assert_allclose(K.to_dense(), truth)
+        np.testing.assert_allclose(
+            K.entries(np.array([3, 5]), np.array([5, 3, 3])), truth[[3, 5]][:, [5, 3, 3]]
+        )
+        np.testing.assert_allclose(K.diagonal(), truth.diagonal())
+        assert K.T is K
+        assert K.dtype == np.float64
+        assert K.nbytes == 0
+
+    def test_scipy_solves_with_it(self):
+        X, y = rows(400), np.random.default_rng(1).standard_normal(400)
+        K = KernelOperator(gm.Gaussian(0.3), X)
+        shifted = K.as_scipy() + 1.0 * KernelOperator(gm.Gaussian(1e-12), X).as_scipy()
+        found, info = cg(shifted, y, rtol=1e-10)
+        assert info == 0
+        np.testing.assert_allclose(found, np.linalg.solve(gm.Gaussian(0.3)(X) + np.eye(400), y), atol=1e-8)
+
+    @pytest.mark.parametrize(
+        ("make", "message"),
+        [
+            (lambda: KernelOperator(gm.Gaussian(), rows(5), rows(5, d=2)), "3 features, columns has 2"),
+            (lambda: KernelOperator(gm.Gaussian(), np.ones(5)), "two-dimensional"),
+            (lambda: KernelOperator(gm.Gaussian(), rows(5), dtype="int32"), "not a tile type"),
+            (lambda: KernelOperator(gm.Gaussian(), rows(5)) @ np.ones(4), r"shape \(4,\)"),
+            (lambda: KernelOperator(gm.Gaussian(), rows(5), rows(2)).diagonal(), "has no diagonal"),
+        ],
+    )
+    def test_bad_input(self, make, message):
+        with pytest.raises(InputError, match=message):
+            make()
