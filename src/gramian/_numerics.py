@@ -271,6 +271,14 @@ def design_cutoff(dtype: Any) -> float:
     return 100.0 * unit_roundoff(dtype)
 
 
+def direction_cutoff() -> float:
+    """Return the size at or under which a direction, of unit length before, depends on those before it: √u.
+
+    What is left of it is half rounding then, and a product with it would say little that is new.
+    """
+    return float(np.sqrt(unit_roundoff(np.float64)))
+
+
 def least_smoothing(dtype: Any) -> float:
     """Return the least width ρ of a proximal loss, relative to the size of decision values f.
 

@@ -1,26 +1,41 @@
-"""Conjugate gradients for many right-hand sides at once, with the true residual at the end."""
+"""Conjugate gradients for many right-hand sides at once: one block of directions, true residuals."""
 
 from __future__ import annotations
 
+import time
 import warnings
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
+import scipy.linalg as la
 
+from gramian._numerics import direction_cutoff
 from gramian._typing import Float64Array
 from gramian.exceptions import AccuracyWarning, InputError
-from gramian.solvers.solution import Solution, Status, relative_residual
+from gramian.solvers.solution import GRAVEST_FIRST, Solution, Status
 
 #: Iterations between two recomputations of the true residual.
 CHECK_EVERY = 50
-
 #: Iterations without a halving of the true residual after which a column is given up.
 PATIENCE = 1000
-
-#: From the gravest to the harmless: a solution has the status of its worst column.
-_GRAVEST_FIRST = (Status.INDEFINITE, Status.LIMIT, Status.STAGNATED, Status.CONVERGED)
+#: Share of the residual that the rounding of the products may reach before the residual is replaced.
+DRIFT = 0.25
+#: Fall of the residual at which the rounding of the products is measured first.
+FIRST_LOOK = 1e-3
+#: Share of the tolerance at which a residual that carries rounding claims to be converged.
+CLAIM = 0.9
 
 Multiply = Callable[[Float64Array], Float64Array]
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Where an iteration stands: what a progress bar and a checkpoint need."""
+
+    value: Float64Array  #: x so far, (m, p)
+    iterations: int
+    residual: float  #: largest ‖r‖/‖b‖ by the recursion
 
 
 def conjugate_gradient(
@@ -28,36 +43,55 @@ def conjugate_gradient(
     right: Float64Array,
     *,
     precondition: Multiply | None = None,
+    accurate: Multiply | None = None,
+    start: Float64Array | None = None,
     tol: float,
     max_iterations: int,
+    time_limit: float | None = None,
+    progress: Callable[[Progress], None] | None = None,
 ) -> Solution:
     r"""Solve A x = b for a symmetric positive definite A that is only ever multiplied with.
 
-    Each column runs its own conjugate gradients; the columns share the products A P. A column
-    ends when its *true* residual b − A x is at most tol·‖b‖: the recursive residual is replaced by
-    the true one every 50 iterations and wherever it claims convergence.
+    All columns search in one block of directions P, made conjugate to the last block, with
+
+        X += P γ,   R −= A P γ,   γ = (PᵀAP)⁻¹ PᵀR,   P ← orth(Z − P (PᵀAP)⁻¹ (AP)ᵀZ),   Z = M⁻¹R,
+
+    directions that have become dependent being left out: p right-hand sides need fewer steps together than
+    each alone, and one that is a multiple of another does no harm. A column ends when its *true* residual
+    b − A x is at most tol·‖b‖: the recursive residual is replaced by the true one every 50 iterations,
+    wherever it claims convergence, and where ``multiply`` is rounded more than ``accurate`` as soon as that
+    rounding may be a quarter of it; directions are kept. So products in float32 reach what float64 can.
 
     Parameters
     ----------
     multiply : callable
-        V (m, p) → A V (m, p).
+        V (m, q) → A V (m, q).
     right : ndarray of shape (m,) or (m, p)
         b; not written to.
     precondition : callable, optional
         V → M⁻¹ V with M ≈ A symmetric positive definite.
+    accurate : callable, optional
+        As ``multiply``, to the accuracy of the answer; called for true residuals only.
+    start : ndarray of the shape of ``right``, optional
+        x to start from, such as that of a checkpoint; 0 where left out.
     tol : float
         Target of ‖b − A x‖/‖b‖ for every column.
     max_iterations : int
         Products with A at most, beside the checks of the residual.
+    time_limit : float, optional
+        Seconds, after which no further iteration is begun.
+    progress : callable, optional
+        Called after every iteration.
 
     Returns
     -------
     Solution
-        ``status`` is that of the worst column; ``residual`` is recomputed at exit.
+        ``status`` is that of the worst column; ``residual`` is recomputed at exit. A ``KeyboardInterrupt``
+        ends the iteration, with status ``INTERRUPTED`` and what has been reached.
 
-    Cost: one product and O(m p) per iteration, memory 5 m p numbers. Source: Hestenes and Stiefel
-    (1952); residual replacement as in van der Vorst and Ye (2000). Fails with an
-    ``AccuracyWarning`` whose text says residual, target and remedy.
+    Cost: one product and O(m p²) per iteration, memory 6 m p numbers. Source: O'Leary 1980; directions
+    that break down left out as in Ji and Li 2017; residual replacement as in van der Vorst and Ye 2000. Fails
+    with an ``AccuracyWarning`` whose text says residual, target and remedy.
 
     Examples
     --------
@@ -71,13 +105,31 @@ def conjugate_gradient(
         raise InputError(f"tol={tol!r} must be positive: the target of the relative residual.")
     b = np.asarray(right, np.float64)
     columns = b if b.ndim == 2 else b[:, None]
+    scale = np.linalg.norm(columns, axis=0)
+    live = np.flatnonzero(scale > 0)
     x = np.zeros(columns.shape)
-    status, iterations = _iterate(multiply, columns, x, precondition, tol, max_iterations)
-    residual = relative_residual(columns - multiply(x), columns) if x.size else 0.0
-    worst = next(s for s in _GRAVEST_FIRST if s in status or s is Status.CONVERGED)
-    if residual > tol:
-        # A column may pass its own check and still lie a rounding above it here.
-        worst = Status.STAGNATED if worst is Status.CONVERGED else worst
+    run = _Run(multiply, accurate, precondition, columns[:, live] / scale[live], tol)
+    if start is not None:
+        run.begin(np.asarray(start, np.float64).reshape(columns.shape)[:, live] / scale[live])
+    deadline = None if time_limit is None else time.monotonic() + time_limit
+    iterations = 0
+    try:
+        while run.live.size and not run.check(iterations):
+            if iterations >= max_iterations:
+                run.stop(Status.LIMIT)
+            elif deadline is not None and time.monotonic() >= deadline:
+                run.stop(Status.TIME)
+            elif run.step():
+                iterations += 1
+                if progress is not None:
+                    x[:, live] = run.x * scale[live]
+                    progress(Progress(x.reshape(b.shape), iterations, run.claimed))
+    except KeyboardInterrupt:
+        run.stop(Status.INTERRUPTED)
+    x[:, live] = run.x * scale[live]
+    worst = next(s for s in GRAVEST_FIRST if s in run.status or s is Status.CONVERGED)
+    residual = run.residual()
+    if not residual <= tol:
         warnings.warn(
             f"Conjugate gradients ended with relative residual {residual:.2g}, above the target "
             f"{tol:.2g}, after {iterations} iterations: {worst.value}.",
@@ -87,58 +139,135 @@ def conjugate_gradient(
     return Solution(x.reshape(b.shape), worst, iterations, residual)
 
 
-def _iterate(
-    multiply: Multiply,
-    b: Float64Array,
-    x: Float64Array,
-    precondition: Multiply | None,
-    tol: float,
-    max_iterations: int,
-) -> tuple[list[Status], int]:
-    """Advance every column of x to its end; returns the columns' statuses and the iterations."""
-    status = [Status.CONVERGED] * b.shape[1]
-    target = tol * np.linalg.norm(b, axis=0)
-    live = np.flatnonzero(target > 0)
-    r = b[:, live].copy()
-    p, rz = np.zeros_like(r), np.ones(len(live))
-    best = np.full(b.shape[1], np.inf)  # true residual at the last check that saw it halved
-    since = np.zeros(b.shape[1], np.intp)  # and the iteration of that check
-    for step in range(max_iterations + 1):
-        claims = np.linalg.norm(r, axis=0) <= target[live]
-        if claims.any() or (step and step % CHECK_EVERY == 0):
-            replace = claims | (step % CHECK_EVERY == 0)
-            which = live[replace]
-            r[:, replace] = b[:, which] - multiply(x[:, which])
-            true = np.linalg.norm(r, axis=0)
-            done = true <= target[live]
-            # A false claim means that the directions have lost conjugacy: restart, unless the last
-            # restart did not halve the residual either; then rounding is all that is left. So it is
-            # where a long run of checks saw no halving.
-            p[:, claims] = 0.0
-            halved = true <= best[live] / 2
-            best[live[halved]], since[live[halved]] = true[halved], step
-            stuck = ~done & ~halved & (claims | (step - since[live] >= PATIENCE))
-            for column in live[stuck]:
-                status[column] = Status.STAGNATED
-            keep = ~(done | stuck)
-            live, r, p, rz = live[keep], r[:, keep], p[:, keep], rz[keep]
-        if not len(live):
-            return status, step
-        if step == max_iterations:
-            break
-        z = r if precondition is None else precondition(r)
-        rz, before = np.einsum("ij,ij->j", r, z), rz
-        p = z + p * (rz / before)
-        ap = multiply(p)
-        curvature = np.einsum("ij,ij->j", p, ap)
-        good = curvature > 0
-        if not good.all():
-            for column in live[~good]:
-                status[column] = Status.INDEFINITE
-            live, r, p, rz = live[good], r[:, good], p[:, good], rz[good]
-            ap, curvature = ap[:, good], curvature[good]
-        x[:, live] += p * (rz / curvature)
-        r = r - ap * (rz / curvature)
-    for column in live:
-        status[column] = Status.LIMIT
-    return status, max_iterations
+class _Run:
+    """The columns of one solve, in units of their right-hand sides: all have norm 1."""
+
+    def __init__(
+        self,
+        multiply: Multiply,
+        accurate: Multiply | None,
+        precondition: Multiply | None,
+        b: Float64Array,
+        tol: float,
+    ) -> None:
+        self._multiply, self._precondition = multiply, precondition
+        self._rounded = accurate is not None
+        self._accurate = multiply if accurate is None else accurate
+        self._b, self._tol = b, tol
+        p = b.shape[1]
+        self.x = np.zeros(b.shape)
+        self.live = np.arange(p)
+        self.status = [Status.CONVERGED] * p
+        self._r = b.copy()
+        self._true = np.full(p, np.nan)  # true residual where x has not moved since it was computed
+        self._best = np.full(p, np.inf)  # true residual at the last check that saw it halved
+        self._since = np.zeros(p, np.intp)  # and the iteration of that check
+        self._directions: tuple[Float64Array, Float64Array, Float64Array] | None = None
+        self._checked = -1
+        # Rounding of the products per length of the steps, and the steps since the last replacement.
+        self._rounding = 0.0
+        self._moved = np.zeros(p)
+
+    def begin(self, x: Float64Array) -> None:
+        """Start from x."""
+        self.x = x.copy()
+        self._r = self._b - self._accurate(x)
+
+    @property
+    def claimed(self) -> float:
+        """Largest residual by the recursion."""
+        return float(np.linalg.norm(self._r, axis=0).max(initial=0.0))
+
+    def stop(self, status: Status) -> None:
+        """End the columns that are still running."""
+        for column in self.live:
+            self.status[column] = status
+        self.live = self.live[:0]
+
+    def residual(self) -> float:
+        """Return the largest true residual, relative to the right-hand side."""
+        open_ = np.flatnonzero(np.isnan(self._true))
+        if open_.size:
+            left = self._b[:, open_] - self._accurate(self.x[:, open_])
+            self._true[open_] = np.linalg.norm(left, axis=0)
+        return float(self._true.max(initial=0.0))
+
+    def check(self, iteration: int) -> bool:
+        """Replace residuals by the true ones where that is due; tell whether every column has ended."""
+        if self._checked == iteration:
+            return False
+        self._checked = iteration
+        norms = np.linalg.norm(self._r, axis=0)
+        claims = norms <= (CLAIM * self._tol if self._rounded else self._tol)
+        due = claims | (iteration > 0 and iteration % CHECK_EVERY == 0)
+        if self._rounded:
+            first = self._rounding == 0.0 and (norms <= FIRST_LOOK).any()
+            due |= first | (self._rounding * self._moved > DRIFT * norms).any()
+        if not due.any():
+            return False
+        which = self.live[due]
+        true = self._b[:, which] - self._accurate(self.x[:, which])
+        size = np.linalg.norm(true, axis=0)
+        if self._rounded and iteration:
+            gap = np.linalg.norm(true - self._r[:, due], axis=0)
+            moved = np.where(self._moved[due] > 0, self._moved[due], np.inf)
+            self._rounding = max(self._rounding, float((gap / moved).max()))
+            self._moved[due] = 0.0
+        self._r[:, due] = true
+        self._true[which] = size
+        done = size <= self._tol
+        halved = size <= self._best[which] / 2
+        self._best[which[halved]], self._since[which[halved]] = size[halved], iteration
+        # A false claim that did not halve the residual either: rounding is all that is left. So it is where
+        # a long run of checks saw no halving.
+        stuck = ~done & ~halved & (claims[due] | (iteration - self._since[which] >= PATIENCE))
+        for column in which[stuck]:
+            self.status[column] = Status.STAGNATED
+        keep = np.ones(len(self.live), bool)
+        keep[due] = ~(done | stuck)
+        self.live, self._r, self._moved = self.live[keep], self._r[:, keep], self._moved[keep]
+        return not self.live.size
+
+    def step(self) -> bool:
+        """Search one more block of directions; False where the matrix shows itself to be indefinite."""
+        z = self._r if self._precondition is None else self._precondition(self._r)
+        if self._directions is not None:
+            p, ap, lower = self._directions
+            z = z - p @ la.cho_solve((lower, True), ap.T @ z, check_finite=False)
+        if not np.isfinite(z).all():
+            self.stop(Status.NOT_FINITE)
+            return False
+        p = _orthonormal(z)
+        if not p.shape[1]:
+            self.stop(Status.STAGNATED)  # nothing of the residual is outside of what was searched
+            return False
+        ap = self._multiply(p)
+        square = p.T @ ap
+        square = 0.5 * (square + square.T)
+        if not np.isfinite(square).all():
+            self.stop(Status.NOT_FINITE)
+            return False
+        try:
+            lower = la.cholesky(square, lower=True, check_finite=False)
+        except la.LinAlgError:
+            self.stop(Status.INDEFINITE)
+            return False
+        gamma = la.cho_solve((lower, True), p.T @ self._r, check_finite=False)
+        self._directions = p, ap, lower
+        self._true[self.live] = np.nan
+        self._r = self._r - ap @ gamma
+        self._moved += np.linalg.norm(gamma, axis=0)
+        # In one assignment, so that an interrupt finds the old x or the new one.
+        self.x[:, self.live] = self.x[:, self.live] + p @ gamma
+        return True
+
+
+def _orthonormal(z: Float64Array) -> Float64Array:
+    """Return an orthonormal basis of the columns, without those that depend on the others."""
+    norms = np.linalg.norm(z, axis=0)
+    z = z[:, norms > 0] / norms[norms > 0]
+    if z.shape[1] <= 1:
+        return z
+    basis, triangle, _ = la.qr(z, mode="economic", pivoting=True, check_finite=False)
+    sizes = np.abs(triangle.diagonal())
+    return np.asarray(basis[:, sizes > direction_cutoff() * sizes[0]])

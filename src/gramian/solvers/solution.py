@@ -23,10 +23,27 @@ class Status(StrEnum):
         "stopped at the iteration limit: raise max_iterations or alpha, or raise direct_limit to "
         "solve by a factorisation"
     )
+    TIME = "stopped at the time limit: raise time_limit or alpha, or go on from the checkpoint"
+    INTERRUPTED = "interrupted by the user: go on from the checkpoint, or fit again"
+    NOT_FINITE = (
+        "met numbers that are not finite: scale the targets, or look for rows on which the kernel overflows"
+    )
     INDEFINITE = (
         "met a direction of negative curvature, so the matrix is not positive definite: raise "
         "alpha, or raise direct_limit so that negative eigenvalues can be clipped"
     )
+
+
+#: From the gravest to the harmless: a solution has the status of its worst column.
+GRAVEST_FIRST = (
+    Status.NOT_FINITE,
+    Status.INDEFINITE,
+    Status.INTERRUPTED,
+    Status.TIME,
+    Status.LIMIT,
+    Status.STAGNATED,
+    Status.CONVERGED,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +56,8 @@ class Solution:
     residual: float  #: largest ‖b − A x‖/‖b‖ over the columns, recomputed at the end
     clipped: float = 0.0  #: sum of the negative eigenvalues' magnitudes that were set to 0
     jitter: float = 0.0  #: what a factorisation had to add to a diagonal
+    evaluations: int = 0  #: kernel values computed
+    bytes: int = 0  #: of the largest arrays held at a time: a factor, or preconditioner and directions
 
 
 def relative_residual(residual: Float64Array, right: Float64Array) -> float:
