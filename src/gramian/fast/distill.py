@@ -8,19 +8,25 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from gramian._random import children
-from gramian._typing import Float64Array, IntArray
-from gramian.engine import Engine
+from gramian._typing import Array, Float64Array, IntArray
+from gramian.engine import Engine, one_blas_thread
+from gramian.fast.copies import between, two_valued
 from gramian.fast.joint import LeafRows, learn_together
+from gramian.fast.leaves import learn_alone
 from gramian.fast.metric import Teacher, inverse_spread
 from gramian.fast.predictor import FastPredictor
 from gramian.fast.router import TreeRouter, fit_router, stage_levels
 from gramian.fast.units import Targets, Units, first_units
 
-#: A copy of a row lies up to this part of the way to another row of its leaf, and then moves by this part
-#: of each feature's spread: what the teacher does not see, the directions learn not to see.
-MIXED, NOISE = 0.8, 0.3
 #: Rows of a leaf at least, copies included.
 LEAST_LEAF_ROWS = 200
+#: Noise of copies in units of a feature's spread: what the teacher does not see, the directions learn not to
+#: see; and when the directions are held.
+NOISE, OWN_NOISE = 0.3, 0.1
+#: Copies that exist at a time, where only their points are kept.
+ASKED_ROWS = 50_000
+#: Times as many rows in the last stage as before.
+OWN_ROWS = 4
 
 
 @dataclass(frozen=True)
@@ -56,12 +62,18 @@ class Effort:
     rows_per_number : rows, copies included, for each number that is learned.
     most_rows : rows, copies included, at most.
     operations : of a round, at most: fewer rows are learned from where the units of a leaf are many.
+    own_rounds : of a last stage, in which every leaf is learned on its own.
     """
 
     rounds: tuple[int, ...]
     rows_per_number: float
     most_rows: int
     operations: float
+    own_rounds: int = 0
+
+    def own(self) -> Effort:
+        """Return the effort of the last stage: more rows, which are kept as points of few numbers."""
+        return replace(self, most_rows=OWN_ROWS * self.most_rows, operations=OWN_ROWS * self.operations)
 
     def rows(self, shape: Shape, n_features: int, n_outputs: int) -> tuple[int, int]:
         """Return how many rows a fit of a shape wants, and how many at most."""
@@ -73,7 +85,7 @@ class Effort:
 
 
 #: Of a fit that is kept.
-FULL = Effort((20, 40, 90), 12.0, 200_000, 2e10)
+FULL = Effort((20, 40, 90), 12.0, 200_000, 2e10, 100)
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,6 +110,12 @@ class Lesson:
         """Return the lesson with some of its rows."""
         return replace(self, rows=self.rows[mine], values=self.values[mine], weights=self.weights[mine])
 
+    def left(self, predictor: FastPredictor) -> float:
+        """Return Σ_i w_i ‖t_i − f(x_i)‖², targets that are met beyond their bounds left out."""
+        outputs = np.asarray(predictor(self.rows), np.float64)
+        working = Targets(self.values, self.weights, self.low, self.high).working(outputs)
+        return float(self.weights @ np.square(working - outputs).sum(axis=1))
+
     def asked(self, rows: Float64Array) -> Float64Array:
         """Return the teacher's values at rows, clipped."""
         assert self.teacher is not None
@@ -118,17 +136,22 @@ def distill(
     projection : (d, r), P; rows are seen as z = Pᵀ(x − mean).
 
     Leaves halve the rows; in each the units start from k-means, then all leaves and the directions are
-    learned together (:mod:`.joint`); between two stages the rows are routed anew. With a teacher there are
-    copies of the rows too, moved towards other rows of the leaf and labelled by the teacher, so that what
-    the units do between the rows is the teacher's.
+    learned together (:mod:`.joint`); between two stages the rows are routed anew, by the directions as they
+    are then. Where that leaves more squares than there were the stage is undone, and the last of its kind:
+    many small leaves lose more rows to each other than new directions give them. At last the directions are
+    held and every leaf is learned on its own (:mod:`.leaves`), from more rows. With a teacher there are
+    copies of the rows too (:mod:`.copies`), labelled by the teacher, so that what the units do between the
+    rows is the teacher's.
 
     A leaf with fewer rows than its units has as many units as rows. Time O(n (r (d + u) + u²)) a round.
     """
     center, spread = lesson.rows.mean(axis=0), lesson.rows.std(axis=0)
     offset = center @ projection
-    streams = children(rng, 3)
+    streams = children(rng, 4)
+    two = two_valued(lesson.rows)
     router = fit_router(lesson.rows @ projection - offset, shape.n_levels, streams[0])
-    rows = _with_copies(lesson, router, projection, offset, spread, shape, effort, streams[1])
+    blocks = _blocks(lesson, router, projection, offset, (NOISE * spread, two), shape, effort, streams[1])
+    rows = _together(list(blocks))
     seeds = children(streams[2], router.n_leaves)
     members = _members(router, rows.rows @ projection - offset)
 
@@ -139,16 +162,34 @@ def distill(
     leaves = list(engine.map(start, range(router.n_leaves)))
     inverse = inverse_spread(spread)
     yield assemble(leaves, projection, offset, router, shape.n_units)
-    if not effort.rounds:
-        return
     scaled = ((rows.rows - center) * inverse).astype(np.float32)
+    left = rows.left(assemble(leaves, projection, offset, router, shape.n_units))
     for stage in effort.rounds:
         sets = [LeafRows(scaled[mine], rows.targets(mine)) for mine in members]
-        Q, leaves = learn_together(projection * spread[:, None], leaves, sets, stage, engine)
-        projection = Q * inverse[:, None]
-        offset = center @ projection
-        yield assemble(leaves, projection, offset, router, shape.n_units)
+        Q, learned = learn_together(projection * spread[:, None], leaves, sets, stage, engine)
+        moved = Q * inverse[:, None]
+        found = assemble(learned, moved, center @ moved, router, shape.n_units)
+        yield found
+        last, left = left, rows.left(found)
+        if left > last:
+            break
+        projection, offset, leaves = moved, center @ moved, learned
         members = _members(router, rows.rows @ projection - offset)
+    if not effort.own_rounds or not shape.n_units:
+        return
+    blocks = _blocks(
+        lesson, router, projection, offset, (OWN_NOISE * spread, two), shape, effort.own(), streams[3]
+    )
+    known = _together([replace(block, rows=block.rows @ projection - offset) for block in blocks])
+    members = _members(router, known.rows)
+
+    def alone(s: int) -> Units:
+        mine = members[s]
+        return learn_alone(known.rows[mine], known.targets(mine), leaves[s], effort.own_rounds)
+
+    with one_blas_thread():
+        leaves = list(engine.map(alone, range(router.n_leaves)))
+    yield assemble(leaves, projection, offset, router, shape.n_units)
 
 
 def assemble(
@@ -181,36 +222,45 @@ def _members(router: TreeRouter, points: Float64Array) -> list[IntArray]:
     return [mine if len(mine) else members[min(full, key=lambda t: s ^ t)] for s, mine in enumerate(members)]
 
 
-def _with_copies(
+def _together(blocks: list[Lesson]) -> Lesson:
+    """Return one lesson with the rows of several."""
+    if len(blocks) == 1:
+        return blocks[0]
+    return replace(
+        blocks[0],
+        rows=np.concatenate([block.rows for block in blocks]),
+        values=np.concatenate([block.values for block in blocks]),
+        weights=np.concatenate([block.weights for block in blocks]),
+    )
+
+
+def _blocks(
     lesson: Lesson,
     router: TreeRouter,
     projection: Float64Array,
     offset: Float64Array,
-    spread: Float64Array,
+    kinds: tuple[Float64Array, Array],
     shape: Shape,
     effort: Effort,
     rng: np.random.Generator,
-) -> Lesson:
-    """Return the rows with copies of them, as many as what is learned asks for."""
+) -> Iterator[Lesson]:
+    """Yield the rows, then blocks of copies of them, as many as what is learned asks for.
+
+    kinds : noise of each feature's copies, and whether it has two values.
+    """
     n, d = lesson.rows.shape
     wanted, most = effort.rows(shape, d, lesson.values.shape[1])
     if n > most:
-        return lesson.some(rng.choice(n, most, replace=False))
+        yield lesson.some(rng.choice(n, most, replace=False))
+        return
+    yield lesson
     if lesson.teacher is None or wanted <= n:
-        return lesson
+        return
     members = _members(router, lesson.rows @ projection - offset)
     wanted_each = -(-wanted // router.n_leaves)
-    first, second = (
-        np.concatenate([rng.choice(mine, max(0, wanted_each - len(mine))) for mine in members])
-        for _ in range(2)
-    )
-    copies = lesson.rows[second] - lesson.rows[first]
-    copies *= MIXED * rng.random((len(first), 1))
-    copies += lesson.rows[first]
-    copies += NOISE * spread * rng.standard_normal(copies.shape)
-    return replace(
-        lesson,
-        rows=np.concatenate([lesson.rows, copies]),
-        values=np.concatenate([lesson.values, lesson.asked(copies)]),
-        weights=np.concatenate([lesson.weights, lesson.weights[first]]),
-    )
+    counts = np.array([max(0, wanted_each - len(mine)) for mine in members])
+    parts = -(-int(counts.sum()) // ASKED_ROWS)
+    for part in range(parts):
+        some = counts * (part + 1) // parts - counts * part // parts
+        copies, first = between(lesson.rows, members, some.tolist(), *kinds, rng)
+        yield replace(lesson, rows=copies, values=lesson.asked(copies), weights=lesson.weights[first])

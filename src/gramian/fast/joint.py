@@ -9,10 +9,8 @@ from scipy.optimize import Bounds, minimize
 
 from gramian._typing import Float64Array, FloatArray
 from gramian.engine import Engine, one_blas_thread
+from gramian.fast.leaves import MEMORY, reduced
 from gramian.fast.units import Targets, Units, settle, sharpest
-
-#: Pairs of steps and gradients that the quasi-Newton matrix is made of.
-MEMORY = 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,9 +28,8 @@ def learn_together(
 
     Variables are Q, the centres c_j and log widths of all leaves; at each of their values the weights of
     each leaf are the best (variable projection), so that the gradient is that of the squares at fixed
-    weights. With ρ_ij = w_i (A r_i)_j φ_ij and r_i the residual,
+    weights. With ρ_ij = w_i (A r_i)_j φ_ij and r_i the residual, beside those of :func:`.leaves.reduced`
 
-        ∂/∂c_j = −4 s_j² Σ_i ρ_ij (z_i − c_j),    ∂/∂log s_j = 4 s_j² Σ_i ρ_ij ‖z_i − c_j‖²,
         ∂/∂z_i = 4 Σ_j s_j² ρ_ij (z_i − c_j) − 2 w_i B_zᵀ r_i,    ∂/∂Q = Σ_i x_i (∂/∂z_i)ᵀ.
 
     Centres are in units of their first widths. Limited-memory BFGS, at most ``rounds`` of it: stopping
@@ -113,23 +110,10 @@ def _reduced(
 ) -> tuple[float, Float64Array, Float64Array, Float64Array]:
     """Return the objective with the best weights, its gradients by Q and by [c, log s], and the outputs."""
     z = _points(leaf, Q)
-    state = settle(z, leaf.targets, centers, log_scales, outputs)
+    state, of_own, pull = reduced(z, leaf.targets, centers, log_scales, outputs)
     u, r = centers.shape
-    A, B = state.solution[:u], state.solution[u : u + r]
-    left = state.residual * leaf.targets.weights[:, None]
-    pull = left @ A.T
-    pull *= state.design[:, :u]
-    pull *= 2.0 * np.exp(2.0 * log_scales)
-    total = pull.sum(axis=0)
-    first = pull.T @ z
-    of_own = np.empty((u, r + 1))
-    of_own[:, :r] = 2.0 * (total[:, None] * centers - first)
-    lengths = np.einsum("ij,ij->i", z, z) @ pull
-    lengths += np.einsum("ij,ij->i", centers, centers) * total
-    lengths -= 2.0 * np.einsum("ij,ij->i", first, centers)
-    of_own[:, r] = 2.0 * lengths
     of_z = pull.sum(axis=1)[:, None] * z
     of_z -= pull @ centers
-    of_z -= left @ B.T
+    of_z -= (state.residual * leaf.targets.weights[:, None]) @ state.solution[u : u + r].T
     of_q = leaf.rows.T @ (2.0 * of_z).astype(np.float32)
     return state.objective, np.asarray(of_q, np.float64), of_own, state.outputs

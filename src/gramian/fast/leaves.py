@@ -1,0 +1,81 @@
+"""The units of one leaf learned on their own: quasi-Newton with the weights eliminated."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.optimize import Bounds, minimize
+
+from gramian._typing import Float64Array
+from gramian.fast.units import State, Targets, Units, settle, sharpest
+
+#: Pairs of steps and gradients that the quasi-Newton matrix is made of.
+MEMORY = 20
+
+
+def learn_alone(points: Float64Array, targets: Targets, units: Units, rounds: int) -> Units:
+    """Return units with Σ_i w_i ‖t_i − f(z_i)‖² brought down at fixed points z (n, r).
+
+    Limited-memory BFGS in the centres, in units of their first widths, and log widths, at most ``rounds`` of
+    it, with the gradients of :func:`reduced`. Beside :func:`.joint.learn_together` a leaf has a step length
+    and a quasi-Newton matrix of its own. Time O(n u (r + u)) a round, memory O(n (u + r)).
+    """
+    u, r = units.centers.shape
+    if not u:
+        return settle(points, targets, units.centers, units.log_scales, None).units
+    reach = np.exp(units.log_scales)
+    outputs: Float64Array | None = None
+
+    def parts(theta: Float64Array) -> tuple[Float64Array, Float64Array]:
+        own = theta.reshape(u, r + 1)
+        return own[:, :r] / reach[:, None], own[:, r].copy()
+
+    def evaluate(theta: Float64Array) -> tuple[float, Float64Array]:
+        nonlocal outputs
+        state, of_own, _ = reduced(points, targets, *parts(theta), outputs)
+        outputs = state.outputs
+        of_own[:, :r] /= reach[:, None]
+        return state.objective, of_own.ravel()
+
+    start = np.column_stack([units.centers * reach[:, None], units.log_scales])
+    highest = np.full(start.shape, np.inf)
+    highest[:, r] = np.maximum(sharpest(points), units.log_scales)
+    found = minimize(
+        evaluate,
+        start.ravel(),
+        jac=True,
+        method="L-BFGS-B",
+        bounds=Bounds(np.full(start.size, -np.inf), highest.ravel()),
+        options={"maxiter": rounds, "maxfun": 2 * rounds, "maxcor": MEMORY},
+    )
+    return settle(points, targets, *parts(found.x), outputs).units
+
+
+def reduced(
+    z: Float64Array,
+    targets: Targets,
+    centers: Float64Array,
+    log_scales: Float64Array,
+    outputs: Float64Array | None,
+) -> tuple[State, Float64Array, Float64Array]:
+    r"""Return the state with the best weights, the gradient by [c, log s] (u, r + 1), and 2 s_j² ρ_ij (n, u).
+
+    outputs : those of a state near it, None without one. With ρ_ij = w_i (A r_i)_j φ_ij and r_i the residual
+    the gradient is that of the squares at fixed weights (Golub and Pereyra 1973),
+
+        ∂/∂c_j = −4 s_j² Σ_i ρ_ij (z_i − c_j),    ∂/∂log s_j = 4 s_j² Σ_i ρ_ij ‖z_i − c_j‖².
+    """
+    state = settle(z, targets, centers, log_scales, outputs)
+    u, r = centers.shape
+    left = state.residual * targets.weights[:, None]
+    pull = left @ state.solution[:u].T
+    pull *= state.design[:, :u]
+    pull *= 2.0 * np.exp(2.0 * log_scales)
+    total = pull.sum(axis=0)
+    first = pull.T @ z
+    of_own = np.empty((u, r + 1))
+    of_own[:, :r] = 2.0 * (total[:, None] * centers - first)
+    lengths = np.einsum("ij,ij->i", z, z) @ pull
+    lengths += np.einsum("ij,ij->i", centers, centers) * total
+    lengths -= 2.0 * np.einsum("ij,ij->i", first, centers)
+    of_own[:, r] = 2.0 * lengths
+    return state, of_own, pull
