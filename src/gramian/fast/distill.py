@@ -9,7 +9,7 @@ import numpy as np
 
 from gramian._random import children
 from gramian._typing import Array, Float64Array, IntArray
-from gramian.engine import Engine, one_blas_thread
+from gramian.engine import Engine
 from gramian.fast.copies import between, two_valued
 from gramian.fast.joint import LeafRows, learn_together
 from gramian.fast.leaves import learn_alone
@@ -187,8 +187,7 @@ def distill(
         mine = members[s]
         return learn_alone(known.rows[mine], known.targets(mine), leaves[s], effort.own_rounds)
 
-    with one_blas_thread():
-        leaves = list(engine.map(alone, range(router.n_leaves)))
+    leaves = list(engine.map(alone, range(router.n_leaves)))
     yield assemble(leaves, projection, offset, router, shape.n_units)
 
 

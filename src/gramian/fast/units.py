@@ -159,8 +159,9 @@ def settle(
         design[:, :u] = units_at(points, centers, log_scales)
     design[:, u:-1] = points
     design[:, -1] = 1.0
-    weighted = design * weights[:, None]
-    gram = weighted.T @ design
+    root = np.sqrt(weights)[:, None]
+    weighted = design * root  # of an array with itself half of the product is computed
+    gram = weighted.T @ weighted
     ridge = LINEAR_RIDGE * gram.diagonal().copy()
     ridge[:u] = WEIGHT_RIDGE * float(weights.sum())
     ridge += np.finfo(np.float64).tiny
@@ -168,7 +169,7 @@ def settle(
     factor = la.cho_factor(gram, check_finite=False)
     working = targets.values if outputs is None else targets.working(outputs)
     for _ in range(rounds):
-        solution = la.cho_solve(factor, weighted.T @ working, check_finite=False)
+        solution = la.cho_solve(factor, weighted.T @ (root * working), check_finite=False)
         outputs = design @ solution
         if targets.low is None:
             break
