@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import combinations
+
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
@@ -11,14 +13,16 @@ from sklearn.svm import SVC, SVR, NuSVC, NuSVR
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import gramian as gm
+import gramian.fast.search as search_module
 from gramian.engine import Engine
 from gramian.estimators.libsvm_values import libsvm_values
 from gramian.exceptions import BudgetError, InputError
 from gramian.fast.cost import dummy, parse_cost
-from gramian.fast.distill import Lesson, Shape, distill
+from gramian.fast.distill import Effort, Lesson, Shape, distill
 from gramian.fast.joint import LeafRows, _reduced, learn_together
 from gramian.fast.metric import gradient_outer_product, metric_directions
 from gramian.fast.router import fit_router
+from gramian.fast.search import Trial, search
 from gramian.fast.tiles import Tiles
 from gramian.fast.units import Targets, first_units, sharpest, units_at
 
@@ -279,7 +283,72 @@ def test_libsvm_models_are_asked_by_tiles(rows, model, n_classes):
     theirs = fitted.decision_function if hasattr(fitted, "decision_function") else fitted.predict
     ours = libsvm_values(fitted, Engine(1))
     assert ours is not None
-    np.testing.assert_allclose(ours(rows), theirs(rows), atol=1e-8)
+    if n_classes == 2 or not hasattr(fitted, "decision_function"):
+        np.testing.assert_allclose(ours(rows), theirs(rows), atol=1e-8)
+        return
+    pairs = fitted.set_params(decision_function_shape="ovo").decision_function(rows)
+    beaten = np.full((700, n_classes, n_classes), np.inf)
+    for f, (i, j) in zip(pairs.T, combinations(range(n_classes), 2), strict=True):
+        beaten[:, i, j], beaten[:, j, i] = f, -f
+    np.testing.assert_allclose(ours(rows), 0.5 * beaten.min(axis=2), atol=1e-8)
+    wins = (beaten > 0).all(axis=2).any(axis=1)
+    assert wins.mean() > 0.9
+    np.testing.assert_array_equal(ours(rows).argmax(axis=1)[wins], fitted.predict(rows)[wins])
+
+
+def test_held_out_rows_are_learned_from_in_the_end(rows):
+    taught = []
+
+    class Told(SVC):
+        def fit(self, X, y):
+            taught.append(len(X))
+            return super().fit(X, y)
+
+    y = rows[:, 0] > 0.3 * rows[:, 1] ** 2
+    m = gm.FastKernelClassifier(Told(gamma=0.5), learn="teacher", **SMALL).fit(rows, y)
+    assert taught == [595, 700]
+    svc = SVC(gamma=0.5).fit(rows, y)
+    assert (m.predict(rows) == svc.predict(rows)).mean() > 0.95
+
+
+def test_stages_and_shapes_are_told_apart_by_what_they_learn(rows):
+    def teacher(X):
+        return np.clip(3.0 * np.sin(2 * X[:, :1]) + X[:, 1:2], -1.0, 1.0)
+
+    lesson = Lesson(rows, teacher(rows), np.ones(700), teacher, -1.0, 1.0)
+    learned, held = lesson.some(np.arange(500)), lesson.some(np.arange(500, 700))
+    trial = Trial(np.eye(3), np.ones(3), {"teacher": held}, lambda found: 0.0, 0, Engine(1))
+    found = trial.candidate(learned, "teacher", Shape(0, 6, 3), Effort((5, 20), 4.0, 2000, 1e9))
+    left = Targets(held.values, held.weights, -1.0, 1.0).working(found.predictor(held.rows))
+    left = left - found.predictor(held.rows)
+    assert found.loss == pytest.approx(np.mean(left**2))
+    assert found.loss < 0.5 * trial.linear(learned, "teacher").loss
+    same, more = found.again(learned), found.again(lesson)
+    np.testing.assert_array_equal(same(held.rows), found.predictor(held.rows))
+    assert np.abs(more(held.rows) - same(held.rows)).max() > 0
+
+
+def test_a_search_goes_on_with_the_nearest_shapes(rows, monkeypatch):
+    def teacher(X):
+        return np.sin(2 * X[:, :1]) * X[:, 1:2]
+
+    # Times made up, so that every machine has the same shapes.
+    monkeypatch.setattr(search_module, "shape_nanoseconds", lambda shape, d, K: shape.operations(d, K))
+    lesson = Lesson(rows, teacher(rows), np.ones(700), teacher)
+    learned, held = lesson.some(np.arange(500)), lesson.some(np.arange(500, 700))
+    ended = []
+
+    def score(found):
+        ended.append(float(np.mean((found - held.values) ** 2)))
+        return -ended[-1]
+
+    trial = Trial(np.diag([1.0, 1.0, 0.0]), np.ones(3), {"teacher": held}, score, 0, Engine(1))
+    best = search({"teacher": learned}, 200.0, trial)
+    assert best.shape.operations(3, 1) <= 200
+    assert -best.score < 2.0 * min(ended)
+    assert -best.score < 0.2 * np.var(held.values)
+    none = search({"teacher": learned}, 12.0, trial)
+    assert none.shape == Shape(0, 0, 1)
 
 
 def test_other_models_are_asked_themselves(rows):

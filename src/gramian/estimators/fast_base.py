@@ -19,10 +19,10 @@ from gramian.fast.cost import Cost, measure, parse_cost, timed_batch
 from gramian.fast.distill import Lesson, Shape
 from gramian.fast.flat import FlatPredictor, flatten
 from gramian.fast.metric import Teacher, gradient_outer_product
-from gramian.fast.search import Candidate, Trial, linear_cost, search
+from gramian.fast.search import Trial, linear_cost, search
 from gramian.kernels.columns import dense
 
-#: Held-out part of the rows, and rows of it at most.
+#: Held-out part of the rows, which are learned from in the end, and rows of it at most.
 HELD_OUT, MOST_HELD_OUT = 0.15, 10_000
 #: What may be learned from.
 LEARN = ("auto", "teacher", "labels")
@@ -80,41 +80,37 @@ class FastKernelModel(BaseEstimator):
         count = min(MOST_HELD_OUT, round(HELD_OUT * len(order)))
         held, kept = (order[:count], order[count:]) if count >= 2 else (order, order)
         teacher = self._teacher(rows[kept], values[kept], weights[kept])
-        spread = rows[kept].std(axis=0)
-        M = gradient_outer_product(teacher, rows[kept], spread, rng)
-        lessons = self._lessons(rows[kept], values[kept], weights[kept], teacher)
+        lessons = self._lessons(rows, values, weights, teacher)
 
         def score(found: Float64Array) -> float:
             return self._score(found, values[held], weights[held])
 
+        spread = rows[kept].std(axis=0)
+        M = gradient_outer_product(teacher, rows[kept], spread, rng)
+        held_out = {name: lesson.some(held) for name, lesson in lessons.items()}
+        trial = Trial(M, spread, held_out, score, int(rng.integers(2**32)), engine)
+        some = {name: lesson.some(kept) for name, lesson in lessons.items()}
         if shape is None:
             limit = budget * linear_cost(d, values.shape[1]) if unit == "x" else budget
-            best = search(lessons, M, spread, limit, rows[held], score, rng, engine)
+            best = search(some, limit, trial)
         else:
-            best = self._given(shape, lessons, M, spread, rows[held], score, rng, engine)
-        self.predictor_ = best.predictor.astype(np.dtype(self.dtype))
+            found = [trial.candidate(lesson, name, shape) for name, lesson in some.items()]
+            best = max(found, key=lambda one: one.score)
+        predictor = best.predictor
+        if 2 <= count < MOST_HELD_OUT:  # of more rows they are too few to be worth a second fit
+            if best.lesson == "teacher" and unfitted(self.teacher):
+                teacher = self._teacher(rows[order], values[order], weights[order])
+                lessons = self._lessons(rows, values, weights, teacher)
+            predictor = best.again(lessons[best.lesson].some(order))
+        self.predictor_ = predictor.astype(np.dtype(self.dtype))
         self.shape_, self.learned_, self.validation_score_ = best.shape, best.lesson, best.score
         self._batch = timed_batch(rows, np.random.default_rng(0))
         return self
 
-    def _given(
-        self,
-        shape: Shape,
-        lessons: dict[str, Lesson],
-        M: Float64Array,
-        spread: Float64Array,
-        held_out: Float64Array,
-        score: Any,
-        rng: np.random.Generator,
-        engine: Engine,
-    ) -> Candidate:
-        trial = Trial(M, spread, held_out, score, int(rng.integers(2**32)), engine)
-        found = [trial.candidate(lesson, name, shape) for name, lesson in lessons.items()]
-        return max(found, key=lambda one: one.score)
-
     def _lessons(
         self, rows: Float64Array, values: Float64Array, weights: Array, teacher: Teacher
     ) -> dict[str, Lesson]:
+        """Return what may be learned from: all rows with the teacher's values, and with the labels."""
         bounds = self._bounds
         lessons = {}
         if self.learn in ("auto", "teacher"):

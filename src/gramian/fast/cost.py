@@ -97,10 +97,10 @@ def timed_batch(rows: Array, rng: np.random.Generator) -> FloatArray:
     return np.asarray(rows[rng.integers(len(rows), size=batch_rows(rows.shape[1]))], np.float32)
 
 
-def linear_nanoseconds(batch: FloatArray, n_outputs: int) -> float:
-    """Return nanoseconds a row of X @ w."""
+def linear_nanoseconds(batch: FloatArray, n_outputs: int, *, least: bool = False) -> float:
+    """Return nanoseconds a row of X @ w; ``least`` as in :func:`seconds_per_row`."""
     w = np.ones((batch.shape[1], n_outputs), np.float32)
-    return 1e9 * seconds_per_row(lambda X: X @ w, batch)
+    return 1e9 * seconds_per_row(lambda X: X @ w, batch, least=least)
 
 
 def measure(predictor: FastPredictor, shape: Shape, batch: FloatArray) -> Cost:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import islice
 
 import numpy as np
 
-from gramian._random import children
 from gramian._typing import Float64Array
 from gramian.engine import Engine
 from gramian.exceptions import BudgetError
@@ -25,8 +25,8 @@ LEAF_ROWS = 60
 MISSES = 2
 #: Parts of the metric's trace that directions hold, and features that are few.
 HELD_PARTS, FEW_FEATURES = (0.8, 0.95, 0.99), 24
-#: How long a trial goes on, and trials that are fitted to the end.
-TRIAL, FINALISTS = Effort((20,), 4.0, 60_000, 2e9), 3
+#: How long a trial goes on, how many of the best go on, and how long these do.
+TRIAL, FINALISTS, FINAL = Effort((20,), 4.0, 60_000, 2e9), 3, Effort((60,), 8.0, 60_000, 4e9)
 #: A linear model is done where it starts.
 LINEAR = replace(FULL, rounds=())
 
@@ -36,21 +36,31 @@ Score = Callable[[Float64Array], float]
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """A fitted predictor with its shape and its score on held-out rows."""
+    """A fitted predictor and what it was fitted as.
+
+    lesson : name of what it was fitted to.
+    again : fits the same shape to a lesson, up to the same stage.
+    score : on the labels of held-out rows. loss : on the values of the lesson there.
+    """
 
     shape: Shape
     predictor: FastPredictor
-    score: float
     lesson: str
+    again: Callable[[Lesson], FastPredictor]
+    score: float
+    loss: float
 
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """What the fits of several shapes share: the metric, the held-out rows, and the random numbers."""
+    """What the fits of several shapes share: the metric, the held-out rows, and the random numbers.
+
+    held_out : held-out rows with their values, by the name of the lesson.
+    """
 
     M: Float64Array
     spread: Float64Array
-    held_out: Float64Array
+    held_out: dict[str, Lesson]
     score: Score
     seed: int
     engine: Engine
@@ -62,19 +72,43 @@ class Trial:
         shape: Shape,
         effort: Effort = FULL,
     ) -> Candidate:
-        """Return the stage of a fit that does best on the held-out rows.
+        """Return the stage of a fit that is nearest on the held-out rows to what it learned.
 
-        Fewer directions are taken where the rest of the metric is rounding.
+        The loss tells stages and shapes of one lesson apart with far fewer rows than a count of errors
+        does; only between lessons the score must decide. Fewer directions are taken where the rest of the
+        metric is rounding.
         """
         projection = metric_directions(self.M, self.spread, shape.n_directions)
         exact = replace(shape, n_directions=projection.shape[1])
-        rng = np.random.default_rng(self.seed)
-        stages = distill(lesson, projection, exact, rng, self.engine, effort)
-        found = (
-            Candidate(exact, one, self.score(np.asarray(one(self.held_out), np.float64)), name)
-            for one in stages
-        )
-        return max(found, key=lambda one: one.score)
+
+        def stages(lesson: Lesson) -> Iterator[FastPredictor]:
+            return distill(lesson, projection, exact, np.random.default_rng(self.seed), self.engine, effort)
+
+        def up_to(stage: int) -> Callable[[Lesson], FastPredictor]:
+            return lambda lesson: next(islice(stages(lesson), stage, None))
+
+        found = [self.judged(exact, one, name, up_to(at)) for at, one in enumerate(stages(lesson))]
+        return min(found, key=lambda one: one.loss)
+
+    def linear(self, lesson: Lesson, name: str) -> Candidate:
+        """Return the linear model."""
+        d, K = lesson.rows.shape[1], lesson.values.shape[1]
+
+        def fit(lesson: Lesson) -> FastPredictor:
+            (found,) = distill(lesson, np.eye(d), Shape(0, 0, d), np.random.default_rng(0), Engine(1), LINEAR)
+            return found
+
+        return self.judged(linear_shape(d, K), fit(lesson), name, fit)
+
+    def judged(
+        self, shape: Shape, predictor: FastPredictor, name: str, again: Callable[[Lesson], FastPredictor]
+    ) -> Candidate:
+        """Return a predictor with its score and its loss on the held-out rows."""
+        held = self.held_out[name]
+        outputs = np.asarray(predictor(held.rows), np.float64)
+        left = held.targets(np.arange(len(held.rows))).working(outputs) - outputs
+        loss = float(np.average(np.square(left).sum(axis=1), weights=held.weights))
+        return Candidate(shape, predictor, name, again, self.score(outputs), loss)
 
 
 @lru_cache(maxsize=4096)
@@ -87,10 +121,10 @@ def shape_nanoseconds(shape: Shape, n_features: int, n_outputs: int) -> float:
 
 @lru_cache(maxsize=256)
 def linear_cost(n_features: int, n_outputs: int) -> float:
-    """Return measured nanoseconds a row of a linear model, once in a process."""
+    """Return measured nanoseconds a row of a linear model, once in a process, as those of a shape are."""
     rng = np.random.default_rng(0)
     batch = rng.standard_normal((batch_rows(n_features), n_features)).astype(np.float32)
-    return linear_nanoseconds(batch, n_outputs)
+    return linear_nanoseconds(batch, n_outputs, least=True)
 
 
 def linear_shape(n_features: int, n_outputs: int) -> Shape:
@@ -139,26 +173,18 @@ def direction_counts(M: Float64Array) -> tuple[int, ...]:
     return tuple(count for count in counts if few // 2 <= count <= d)
 
 
-def search(
-    lessons: dict[str, Lesson],
-    M: Float64Array,
-    spread: Float64Array,
-    nanoseconds: float,
-    held_out: Float64Array,
-    score: Score,
-    rng: np.random.Generator,
-    engine: Engine,
-) -> Candidate:
+def search(lessons: dict[str, Lesson], nanoseconds: float, trial: Trial) -> Candidate:
     """Return the best predictor within ``nanoseconds`` a row.
 
     lessons : by name, what may be learned from (the teacher's values, the labels); trials use the first.
-    M, spread : gradient outer product and feature scales (:mod:`.metric`).
 
-    Every shape of :func:`shapes_within` is fitted for a few rounds and scored on the held-out rows; the
-    ``FINALISTS`` best go on to the end with every lesson, and a linear model stands beside them. Raises
-    ``BudgetError`` where the budget is below a linear model's cost.
+    Every shape of :func:`shapes_within` is fitted for a few rounds; the ``FINALISTS`` nearest to the first
+    lesson on the held-out rows go on with every lesson. The lesson with the best mean score of these (one
+    score is of too few errors) and its nearest shape are fitted to the end, beside a linear model of each
+    lesson, the first of equals: nothing is cheaper. Raises ``BudgetError`` where the budget is below a
+    linear model's cost.
     """
-    first = next(iter(lessons.values()))
+    name, first = next(iter(lessons.items()))
     d, K = first.rows.shape[1], first.values.shape[1]
     least = shape_nanoseconds(linear_shape(d, K), d, K)
     if least > nanoseconds:
@@ -167,24 +193,17 @@ def search(
             f"{d} features and {K} output(s). Raise cost to at least {least:.0f} ns.",
             int(np.ceil(least)),
         )
-    (stream,) = children(rng, 1)
-    seed = int(stream.integers(2**32))
-
-    trial = Trial(M, spread, held_out, score, seed, engine)
-    name = next(iter(lessons))
-    trials = [
-        trial.candidate(first, name, shape, TRIAL)
-        for shape in shapes_within(nanoseconds, len(first.rows), d, K, direction_counts(M))
-    ]
-    trials.sort(key=lambda found: -found.score)
-    finals = [linear_candidate(lesson, n, held_out, score) for n, lesson in lessons.items()]
-    for best in trials[:FINALISTS]:
-        finals += [trial.candidate(lessons[n], n, best.shape) for n in lessons]
+    shapes = shapes_within(nanoseconds, len(first.rows), d, K, direction_counts(trial.M))
+    trials = sorted(
+        (trial.candidate(first, name, shape, TRIAL) for shape in shapes), key=lambda found: found.loss
+    )
+    finals = [trial.linear(lesson, n) for n, lesson in lessons.items()]
+    if trials:
+        ended = {
+            n: [trial.candidate(lesson, n, best.shape, FINAL) for best in trials[:FINALISTS]]
+            for n, lesson in lessons.items()
+        }
+        chosen = max(ended, key=lambda n: float(np.mean([found.score for found in ended[n]])))
+        nearest = min(ended[chosen], key=lambda found: found.loss)
+        finals.append(trial.candidate(lessons[chosen], chosen, nearest.shape))
     return max(finals, key=lambda final: final.score)
-
-
-def linear_candidate(lesson: Lesson, name: str, held_out: Float64Array, score: Score) -> Candidate:
-    """Return the linear model, the first of equals: nothing is cheaper."""
-    d, K = lesson.rows.shape[1], lesson.values.shape[1]
-    (found,) = distill(lesson, np.eye(d), Shape(0, 0, d), np.random.default_rng(0), Engine(1), LINEAR)
-    return Candidate(linear_shape(d, K), found, score(np.asarray(found(held_out), np.float64)), name)
