@@ -85,7 +85,11 @@ class Trial:
             return distill(lesson, projection, exact, np.random.default_rng(self.seed), self.engine, effort)
 
         def up_to(stage: int) -> Callable[[Lesson], FastPredictor]:
-            return lambda lesson: next(islice(stages(lesson), stage, None))
+            def fit(lesson: Lesson) -> FastPredictor:
+                *_, found = islice(stages(lesson), stage + 1)  # of other rows there may be fewer stages
+                return found
+
+            return fit
 
         found = [self.judged(exact, one, name, up_to(at)) for at, one in enumerate(stages(lesson))]
         return min(found, key=lambda one: one.loss)
