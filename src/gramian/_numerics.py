@@ -189,11 +189,12 @@ def descending_eigh(matrix: Float64Array, count: int | None = None) -> tuple[Flo
     return values[::-1][:count].copy(), vectors[:, ::-1][:, :count]
 
 
-def cholesky_lower(matrix: Float64Array, what: str) -> tuple[Float64Array, float]:
+def cholesky_lower(matrix: Float64Array, what: str, *, warn: bool = True) -> tuple[Float64Array, float]:
     """Return the lower Cholesky factor and the jitter that it took.
 
     The jitter starts at 16·u·(largest diagonal entry) and grows tenfold up to six times; any jitter
-    warns with its amount, and a matrix that stays indefinite raises ``LinAlgError``.
+    warns with its amount (a preconditioner's, which changes no answer, with ``warn=False`` does not), and a
+    matrix that stays indefinite raises ``LinAlgError``.
     """
     try:
         return la.cholesky(matrix, lower=True, check_finite=False), 0.0
@@ -207,12 +208,13 @@ def cholesky_lower(matrix: Float64Array, what: str) -> tuple[Float64Array, float
             factor = la.cholesky(shifted, lower=True, check_finite=False)
         except la.LinAlgError:
             continue
-        warnings.warn(
-            f"{what} was not positive definite in floating point; {jitter:.3g} was added to "
-            "its diagonal. A larger alpha, or tile_dtype='float64', avoids this.",
-            NumericalWarning,
-            stacklevel=3,
-        )
+        if warn:
+            warnings.warn(
+                f"{what} was not positive definite in floating point; {jitter:.3g} was added to "
+                "its diagonal. A larger alpha, or tile_dtype='float64', avoids this.",
+                NumericalWarning,
+                stacklevel=3,
+            )
         return factor, jitter
     raise la.LinAlgError(
         f"{what} is indefinite: a jitter of {jitter:.3g} did not make it positive definite. "

@@ -5,6 +5,8 @@ All work on a factor F (n × m) of the rows seen so far, K ≈ F Fᵀ, and evalu
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import scipy.linalg as la
 
@@ -18,6 +20,15 @@ PROPOSED_SHARE, MOST_PROPOSED = 0.1, 120
 QR_ROWS = 2
 
 
+@dataclass(frozen=True, slots=True)
+class PivotedFactor:
+    """K ≈ FᵀF by pivots: what :func:`rpcholesky_factor` found."""
+
+    picked: IntArray  #: row numbers of the pivots
+    factor: Float64Array  #: F, one row a direction: (given + picked, n)
+    diagonal: Float64Array  #: diag(K − FᵀF), (n,)
+
+
 def rpcholesky(
     kernel: Kernel,
     rows: Rows,
@@ -29,7 +40,24 @@ def rpcholesky(
     given: Rows | None = None,
     n_jobs: int = 1,
 ) -> IntArray:
-    r"""Return at most ``count`` row numbers, each drawn with probability ∝ diag(K − F Fᵀ).
+    """Return the pivots of :func:`rpcholesky_factor`."""
+    return rpcholesky_factor(
+        kernel, rows, count, rng, tol=tol, tol_after=tol_after, given=given, n_jobs=n_jobs
+    ).picked
+
+
+def rpcholesky_factor(
+    kernel: Kernel,
+    rows: Rows,
+    count: int,
+    rng: np.random.Generator,
+    *,
+    tol: float = 0.0,
+    tol_after: int = 0,
+    given: Rows | None = None,
+    n_jobs: int = 1,
+) -> PivotedFactor:
+    r"""Return at most ``count`` pivots, each drawn with probability ∝ diag(K − F Fᵀ), and the factor.
 
     Randomly pivoted Cholesky, by blocks with rejection: a round draws b rows from the current diagonal, then
     accepts the i-th with probability (its diagonal after those before it)/(its diagonal at the draw), so
@@ -75,11 +103,11 @@ def rpcholesky(
         picked = np.concatenate([picked, new])
         diagonal -= np.einsum("ij,ij->j", *(2 * [factor[done : start + len(picked)]]))
         diagonal[picked] = 0.0
-    return picked
+    return PivotedFactor(picked, factor[: start + len(picked)], diagonal)
 
 
 def proposed_rows(count: int) -> int:
-    """Return how many rows a round of :func:`rpcholesky` draws."""
+    """Return how many rows a round of :func:`rpcholesky_factor` draws."""
     return int(np.clip(PROPOSED_SHARE * count, 1, MOST_PROPOSED))
 
 

@@ -48,7 +48,7 @@ def conjugate_gradient(
     tol: float,
     max_iterations: int,
     time_limit: float | None = None,
-    progress: Callable[[Progress], None] | None = None,
+    progress: Callable[[Progress], bool | None] | None = None,
 ) -> Solution:
     r"""Solve A x = b for a symmetric positive definite A that is only ever multiplied with.
 
@@ -81,7 +81,8 @@ def conjugate_gradient(
     time_limit : float, optional
         Seconds, after which no further iteration is begun.
     progress : callable, optional
-        Called after every iteration.
+        Called after every iteration; where it returns True the iteration pauses: status ``PAUSED``, and
+        nothing is warned about.
 
     Returns
     -------
@@ -123,11 +124,14 @@ def conjugate_gradient(
                 iterations += 1
                 if progress is not None:
                     x[:, live] = run.x * scale[live]
-                    progress(Progress(x.reshape(b.shape), iterations, run.claimed))
+                    if progress(Progress(x.reshape(b.shape), iterations, run.claimed)):
+                        run.stop(Status.PAUSED)
     except KeyboardInterrupt:
         run.stop(Status.INTERRUPTED)
     x[:, live] = run.x * scale[live]
     worst = next(s for s in GRAVEST_FIRST if s in run.status or s is Status.CONVERGED)
+    if worst is Status.PAUSED:
+        return Solution(x.reshape(b.shape), worst, iterations, run.claimed)
     residual = run.residual()
     if not residual <= tol:
         warnings.warn(

@@ -25,6 +25,7 @@ class Status(StrEnum):
     )
     TIME = "stopped at the time limit: raise time_limit or alpha, or go on from the checkpoint"
     INTERRUPTED = "interrupted by the user: go on from the checkpoint, or fit again"
+    PAUSED = "paused by its caller: go on from the value"
     NOT_FINITE = (
         "met numbers that are not finite: scale the targets, or look for rows on which the kernel overflows"
     )
@@ -39,6 +40,7 @@ GRAVEST_FIRST = (
     Status.NOT_FINITE,
     Status.INDEFINITE,
     Status.INTERRUPTED,
+    Status.PAUSED,
     Status.TIME,
     Status.LIMIT,
     Status.STAGNATED,

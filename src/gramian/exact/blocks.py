@@ -1,0 +1,107 @@
+"""Blocks of nearby rows of about equal size, for preconditioners that are exact within a block."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import scipy.sparse as sp
+
+from gramian._typing import Float64Array, IntArray, Rows
+from gramian.engine import Engine
+from gramian.kernels.base import Kernel
+from gramian.kernels.columns import inner_product, squared_norms
+from gramian.kernels.precomputed import Precomputed
+from gramian.partition import fit_partition
+
+#: A cluster of more rows than so many blocks is cut.
+LARGEST = 1.25
+
+
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """An order of the rows in which each block is consecutive."""
+
+    order: IntArray  #: row numbers, (n,)
+    edges: IntArray  #: where blocks begin and end in that order, (blocks + 1,)
+
+    @property
+    def slices(self) -> list[slice]:
+        """The places of each block."""
+        return [slice(int(a), int(b)) for a, b in pairwise(self.edges)]
+
+    @property
+    def largest(self) -> int:
+        """Rows of the largest block."""
+        return int(np.diff(self.edges).max(initial=0))
+
+
+def balanced_blocks(
+    rows: Rows, kernel: Kernel, size: int, rng: np.random.Generator, engine: Engine
+) -> Blocks:
+    """Cut the rows into blocks of nearby ones, none of more than 1.25·``size`` rows.
+
+    k-means with n/size clusters on a sample (of kernel features, where the kernel is precomputed); clusters
+    that came out too large are halved across the line between two rows that lie far apart, as often as it
+    takes. Time O(n d n/size), memory O(n) beside the sample.
+    """
+    n = int(rows.shape[0])
+    count = max(1, -(-n // size))
+    partition = fit_partition(
+        rows,
+        count,
+        method="kernel" if isinstance(kernel, Precomputed) else "kmeans",
+        n_levels=1,
+        rng=rng,
+        kernel=kernel,
+    )
+    labels = partition.route(rows, engine)
+    order = np.argsort(labels, kind="stable")
+    ends = np.searchsorted(labels[order], np.arange(partition.n_blocks + 1))
+    parts: list[IntArray] = []
+    for a, b in pairwise(ends):
+        parts.extend(_halved(rows, kernel, order[a:b], LARGEST * size))
+    parts = [part for part in parts if part.size]
+    return Blocks(np.concatenate(parts), np.cumsum([0, *(part.size for part in parts)]))
+
+
+def _halved(rows: Rows, kernel: Kernel, index: IntArray, most: float) -> Iterator[IntArray]:
+    """Yield parts of at most ``most`` rows, nearby ones in each."""
+    if len(index) <= most:
+        yield index
+        return
+    along = _line(rows[index], kernel)
+    # Equal parts in the end: an odd number of them is shared out unevenly.
+    count = -(-len(index) // int(most))
+    cut = len(index) * (count // 2) // count
+    place = np.argpartition(along, cut)
+    yield from _halved(rows, kernel, np.sort(index[place[:cut]]), most)
+    yield from _halved(rows, kernel, np.sort(index[place[cut:]]), most)
+
+
+def _line(points: Rows, kernel: Kernel) -> Float64Array:
+    """Return where points lie along the line between two that are far apart."""
+    first = _farthest(points, kernel, 0)
+    second = _farthest(points, kernel, first)
+    return _squares(points, kernel, first) - _squares(points, kernel, second)
+
+
+def _farthest(points: Rows, kernel: Kernel, row: int) -> int:
+    return int(_squares(points, kernel, row).argmax())
+
+
+def _squares(points: Rows, kernel: Kernel, row: int) -> Float64Array:
+    """Return squared distances to one of the points, those of the kernel where it is precomputed."""
+    one = points[[row]]
+    if isinstance(kernel, Precomputed):
+        diagonal = np.asarray(kernel.diagonal(points), np.float64)
+        return (
+            diagonal - 2.0 * np.asarray(kernel(points, one, dtype=np.float64, n_jobs=1))[:, 0] + diagonal[row]
+        )
+    if sp.issparse(points):
+        norms = squared_norms(points)
+        return norms - 2.0 * inner_product(points, one)[:, 0] + norms[row]
+    gap = np.asarray(points, np.float64) - np.asarray(one, np.float64)
+    return np.asarray(np.einsum("ij,ij->i", gap, gap))

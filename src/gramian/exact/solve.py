@@ -1,0 +1,225 @@
+"""Solvers of (K + D) a = y: conjugate gradients in stages, each with a larger preconditioner."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from gramian._typing import Float64Array, IntArray
+from gramian.exact.blocks import balanced_blocks
+from gramian.exact.policy import Costs, Policy, Sizes
+from gramian.exact.preconditioner import RootAndBlocks
+from gramian.exact.system import ExactSystem
+from gramian.exceptions import BudgetError
+from gramian.pivoting import rpcholesky_factor
+from gramian.solvers.krylov import Progress, conjugate_gradient
+from gramian.solvers.minres import minimal_residual
+from gramian.solvers.solution import Solution, Status
+
+#: Up to this many rows a Cholesky factor takes no time that anyone would notice.
+DIRECT_ROWS = 2000
+#: Share of the memory that a preconditioner may have.
+PRECONDITIONER_SHARE = 0.75
+#: Share of the trace beyond which what a root leaves makes it useless: blocks alone are better then.
+USELESS_ROOT = 0.9
+#: Trace that a root leaves, in units of the mean of D, under which blocks beside it are useless.
+ENOUGH_ROOT = 30.0
+
+#: Sizes that stand for "as the policy says".
+CHOSEN = Sizes(-1, -1)
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One way of solving and what it did."""
+
+    name: str  #: none, nystrom, jacobi, pitc, cholesky or minres
+    rank: int
+    block: int
+    iterations: int
+    residual: float  #: ‖y − (K + D) a‖/‖y‖ at its end, by the recursion where another stage follows
+    build_seconds: float
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How to solve."""
+
+    solver: str = "auto"  #: auto, cg, cholesky or minres
+    sizes: Sizes = CHOSEN  #: of one preconditioner for all of the solve
+    tol: float = 1e-6
+    max_iter: int = 1000
+    time_limit: float | None = None
+
+
+def solve_exact(
+    system: ExactSystem,
+    right: Float64Array,
+    settings: Settings,
+    *,
+    rng: np.random.Generator,
+    start: Float64Array | None = None,
+    progress: Callable[[Progress], None] | None = None,
+) -> tuple[Solution, list[Stage]]:
+    r"""Solve (K + D) a = y for y (n, p) to ‖y − (K + D) a‖ ≤ tol ‖y‖ in every column, and tell how.
+
+    "auto" factorises up to 2,000 rows, and beyond runs block conjugate gradients by tiles: first without a
+    preconditioner; when that has cost what one would cost to build, and would cost as much again, it builds
+    one (:class:`RootAndBlocks`) and goes on from where it is, and so on with larger ones or with a
+    Cholesky factor, as memory allows (rent or buy, :class:`Policy`). The root is left out where it holds
+    little of the trace, the blocks where the root leaves little beside D.
+
+    Residuals are recomputed in float64 and warned about where they miss the tolerance. Time n²/2 kernel
+    values and n² p multiplications a step; memory ``system.memory_bytes``.
+    """
+    solver = settings.solver
+    if solver == "cholesky" or (solver == "auto" and len(system) <= DIRECT_ROWS and system.direct_fits):
+        begin = time.perf_counter()
+        found = system.factorised(right)
+        stages = [Stage("cholesky", 0, 0, 0, found.residual, time.perf_counter() - begin, 0.0)]
+    elif solver == "minres":
+        begin = time.perf_counter()
+        found = minimal_residual(system.accurate, right, tol=settings.tol, max_iterations=settings.max_iter)
+        stages = [Stage("minres", 0, 0, found.iterations, found.residual, 0.0, time.perf_counter() - begin)]
+    else:
+        run = _Staged(system, right, settings, rng, progress)
+        found = run.solve(start)
+        return found, run.stages
+    return replace(found, evaluations=system.evaluations, bytes=system.held), stages
+
+
+class _Staged:
+    """Conjugate gradients in stages, each from where the last one ended."""
+
+    def __init__(
+        self,
+        system: ExactSystem,
+        right: Float64Array,
+        settings: Settings,
+        rng: np.random.Generator,
+        progress: Callable[[Progress], None] | None,
+    ) -> None:
+        self._system, self._right, self._settings = system, right, settings
+        self._rng, self._progress = rng, progress
+        self._deadline = None if settings.time_limit is None else time.monotonic() + settings.time_limit
+        n, p = right.shape
+        costs = Costs(n, int(system.rows.shape[1]), p, np.dtype(system.dtype).itemsize)
+        # x, r, two blocks of directions and their images, and one on the way.
+        self._room = int(PRECONDITIONER_SHARE * (system.memory_bytes - 8 * n * 8 * p))
+        self._policy = Policy(costs, self._room, system.direct_fits, settings.tol)
+        self._auto = settings.sizes == CHOSEN
+        self.stages: list[Stage] = []
+        self._evaluations = 0
+        self._held = 0
+
+    def solve(self, value: Float64Array | None) -> Solution:
+        """Run stage after stage."""
+        sizes = Sizes(0, 0) if self._auto else self._settings.sizes
+        iterations = 0
+        while True:
+            begin = time.perf_counter()
+            found, order, next_step = self._stage(sizes, value, begin, self._settings.max_iter - iterations)
+            iterations += found.iterations
+            value = np.empty_like(self._right)
+            value[order] = found.value
+            if found.status is Status.PAUSED and next_step == "direct":
+                begin = time.perf_counter()
+                found = self._system.factorised(self._right)
+                value = found.value
+                took = time.perf_counter() - begin
+                self.stages.append(Stage("cholesky", 0, 0, 0, found.residual, took, 0.0))
+            if found.status is not Status.PAUSED:
+                return replace(
+                    found,
+                    value=value,
+                    iterations=iterations,
+                    evaluations=self._evaluations + self._system.evaluations,
+                    bytes=max(self._held, self._system.held),
+                )
+            larger = self._policy.next_sizes(sizes)
+            assert larger is not None
+            sizes = larger
+
+    def _stage(
+        self, sizes: Sizes, start: Float64Array | None, begin: float, max_iterations: int
+    ) -> tuple[Solution, IntArray, str]:
+        """Build a preconditioner and iterate with it; return the order of the rows and what is next."""
+        system, order = self._system, np.arange(len(self._system))
+        slices: list[slice] = []
+        if sizes.block:
+            blocks = balanced_blocks(system.rows, system.kernel, sizes.block, self._rng, system.engine)
+            order, slices = blocks.order, blocks.slices
+            system = system.ordered(order)
+        name, preconditioner = "none", None
+        if sizes.rank or sizes.block:
+            preconditioner, name = self._build(system, sizes, slices)
+            self._held = max(self._held, preconditioner.nbytes)
+        built = time.perf_counter()
+        residuals: list[float] = []
+        verdict = "go on"
+
+        def watch(state: Progress) -> bool:
+            nonlocal verdict
+            residuals.append(state.residual)
+            if self._progress is not None:
+                original = np.empty_like(state.value)
+                original[order] = state.value
+                self._progress(replace(state, value=original))
+            if self._auto:
+                verdict = self._policy.verdict(sizes, residuals)
+            return verdict != "go on"
+
+        found = conjugate_gradient(
+            system.fast,
+            self._right[order],
+            precondition=preconditioner,
+            accurate=system.accurate if system.rounded else None,
+            start=None if start is None else start[order],
+            tol=self._settings.tol,
+            max_iterations=max_iterations,
+            time_limit=None if self._deadline is None else max(0.0, self._deadline - time.monotonic()),
+            progress=watch,
+        )
+        if system is not self._system:
+            self._evaluations += system.evaluations
+        self.stages.append(
+            Stage(
+                name,
+                sizes.rank if name in ("nystrom", "pitc") else 0,
+                sizes.block if name in ("jacobi", "pitc") else 0,
+                found.iterations,
+                found.residual,
+                built - begin,
+                time.perf_counter() - built,
+            )
+        )
+        return found, order, verdict
+
+    def _build(self, system: ExactSystem, sizes: Sizes, slices: list[slice]) -> tuple[RootAndBlocks, str]:
+        n = len(system)
+        factor, name = np.zeros((0, n)), "jacobi"
+        if sizes.rank:
+            pivoted = rpcholesky_factor(
+                system.kernel, system.rows, sizes.rank, self._rng, n_jobs=system.engine.n_jobs or -1
+            )
+            self._evaluations += n * sizes.rank
+            factor, name = pivoted.factor, "pitc" if slices else "nystrom"
+            left = float(pivoted.diagonal.sum())
+            whole = float(np.asarray(system.kernel.diagonal(system.rows), np.float64).sum())
+            if self._auto and slices and left > USELESS_ROOT * whole:
+                factor, name = np.zeros((0, n)), "jacobi"
+            elif self._auto and slices and left <= ENOUGH_ROOT * float(system.shift.mean()):
+                slices, name = [], "nystrom"
+        found = RootAndBlocks(system.kernel, system.rows, system.shift, factor, slices, system.engine)
+        self._evaluations += found.evaluations
+        if found.nbytes > self._room and not self._auto:
+            raise BudgetError(
+                f"the preconditioner of rank {sizes.rank} and blocks of {sizes.block} rows takes more than "
+                "its share of memory_budget. Lower rank or block, or raise the budget.",
+                found.nbytes,
+            )
+        return found, name

@@ -1,0 +1,117 @@
+"""(K + D) a = y for the exact K: its products, its factor, and what they have cost."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import scipy.linalg as la
+
+from gramian._budget import format_bytes
+from gramian._numerics import cholesky_lower, ridge_tolerance
+from gramian._typing import Float64Array, IntArray, Rows
+from gramian.engine import Engine
+from gramian.exceptions import AccuracyWarning, BudgetError
+from gramian.kernels.base import Kernel
+from gramian.operators.kernel import KernelOperator
+from gramian.solvers.solution import Solution, Status, relative_residual
+
+
+@dataclass(slots=True)
+class ExactSystem:
+    """K + D on rows in memory, which may be put into another order."""
+
+    kernel: Kernel
+    rows: Rows  #: (n, d)
+    shift: Float64Array  #: D > 0, (n,)
+    dtype: Any  #: of the tiles of fast products
+    memory_bytes: int
+    engine: Engine
+    #: Kernel values computed, and the most bytes held at a time.
+    evaluations: int = 0
+    held: int = 0
+    _operators: dict[str, KernelOperator] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.shift)
+
+    def ordered(self, order: IntArray) -> ExactSystem:
+        """Return the system with its rows in another order; costs are counted from here."""
+        return ExactSystem(
+            self.kernel, self.rows[order], self.shift[order], self.dtype, self.memory_bytes, self.engine
+        )
+
+    def fast(self, values: Float64Array) -> Float64Array:
+        """Return (K + D) V with tiles of the system's type."""
+        return self._product(values, np.dtype(self.dtype).name)
+
+    def accurate(self, values: Float64Array) -> Float64Array:
+        """Return (K + D) V with float64 tiles."""
+        return self._product(values, "float64")
+
+    @property
+    def rounded(self) -> bool:
+        """Whether fast products are less accurate than accurate ones."""
+        return bool(np.dtype(self.dtype) != np.float64)
+
+    def _product(self, values: Float64Array, dtype: str) -> Float64Array:
+        if dtype not in self._operators:
+            self._operators[dtype] = KernelOperator(
+                self.kernel, self.rows, dtype=dtype, n_jobs=self.engine.n_jobs
+            )
+        matrix = self._operators[dtype]
+        before = matrix.evaluations
+        out = matrix @ values
+        self.evaluations += matrix.evaluations - before
+        out += (self.shift * values.T).T
+        return out
+
+    @property
+    def square_bytes(self) -> int:
+        """Bytes of a Cholesky factor."""
+        return 8 * len(self) ** 2
+
+    @property
+    def direct_fits(self) -> bool:
+        """Whether memory holds a Cholesky factor."""
+        return self.square_bytes <= self.memory_bytes
+
+    def factorised(self, right: Float64Array) -> Solution:
+        """Solve by a Cholesky factor of K + D. Time n³/3, memory 8 n² bytes."""
+        if not self.direct_fits:
+            raise BudgetError(
+                f"a Cholesky factor of {len(self)} rows takes {format_bytes(self.square_bytes)}, above the "
+                f"memory budget of {format_bytes(self.memory_bytes)}. Raise memory_budget, or use "
+                "solver='cg', which needs no square.",
+                self.square_bytes,
+            )
+        square = self._square()
+        self.held = max(self.held, square.nbytes)
+        try:
+            # The upper half by rows is the lower half by columns, which LAPACK takes without a copy.
+            lower, jitter = la.cholesky(square.T, lower=True, overwrite_a=True, check_finite=False), 0.0
+        except la.LinAlgError:
+            lower, jitter = cholesky_lower(self._square(), "K + alpha·I")
+        value = la.cho_solve((lower, True), right, check_finite=False)
+        residual = relative_residual(right - self.accurate(value), right)
+        target = ridge_tolerance(np.float64)
+        if not residual <= target:
+            correction = la.cho_solve((lower, True), right - self.accurate(value), check_finite=False)
+            value = value + correction
+            residual = relative_residual(right - self.accurate(value), right)
+        if not residual <= target:
+            warnings.warn(
+                f"The Cholesky factor of K + alpha·I solved to a relative residual of {residual:.2g}, above "
+                f"the target {target:.2g}: rounding in float64. Raise alpha.",
+                AccuracyWarning,
+                stacklevel=2,
+            )
+        return Solution(value, Status.DIRECT, 0, residual, jitter=jitter)
+
+    def _square(self) -> Float64Array:
+        square = np.asarray(self.kernel(self.rows, dtype=np.float64, n_jobs=self.engine.n_jobs), np.float64)
+        square.flat[:: len(self) + 1] += self.shift
+        self.evaluations += square.size
+        return square

@@ -1,0 +1,155 @@
+"""The exact system: against dense solutions, by every way of solving, and what the policy decides."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.linalg as la
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import gramian as gm
+from gramian.engine import Engine
+from gramian.exact.policy import Costs, Policy, Sizes, iterations_left
+from gramian.exact.solve import Settings, solve_exact
+from gramian.exact.system import ExactSystem
+from gramian.exceptions import AccuracyWarning, BudgetError
+from gramian.solvers.solution import Status
+
+
+def problem(n=3000, d=3, lengthscale=0.2, shift=1e-2, dtype="float64", memory="200", jobs=1, p=1, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.random((n, d))
+    y = np.sin(7 * X[:, :1]) * np.cos(5 * X[:, 1:2]) + 0.1 * rng.standard_normal((n, p))
+    kernel = gm.Gaussian(lengthscale)
+    system = ExactSystem(kernel, X, np.full(n, shift), dtype, int(float(memory) * 1e6), Engine(jobs))
+    return system, y, kernel(X) + shift * np.eye(n)
+
+
+def solve(system, y, progress=None, start=None, **options):
+    options = Settings(**options)
+    return solve_exact(system, y, options, rng=np.random.default_rng(0), progress=progress, start=start)
+
+
+class TestAnswers:
+    @pytest.mark.parametrize(
+        "options",
+        [
+            {"solver": "cholesky"},
+            {"solver": "minres", "tol": 1e-9, "max_iter": 3000},
+            {"solver": "cg", "sizes": Sizes(0, 0), "tol": 1e-9, "max_iter": 3000},
+            {"solver": "cg", "sizes": Sizes(100, 0), "tol": 1e-9},
+            {"solver": "cg", "sizes": Sizes(0, 200), "tol": 1e-9},
+            {"solver": "cg", "sizes": Sizes(100, 200), "tol": 1e-9},
+            {"tol": 1e-9},
+        ],
+    )
+    def test_equal_the_dense_solution(self, options):
+        system, y, dense = problem(n=900, p=2)
+        found, stages = solve(system, y, **options)
+        np.testing.assert_allclose(found.value, la.solve(dense, y, assume_a="pos"), rtol=0, atol=1e-5)
+        assert found.residual <= max(options.get("tol", 0), 1e-8)
+        assert len(stages) == 1
+        assert found.evaluations >= 0.5 * 900**2
+        assert stages[-1].residual == found.residual
+
+    @pytest.mark.parametrize("dtype", ["float32", "float64"])
+    @pytest.mark.parametrize("lengthscale", [0.05, 0.3, 2.0])
+    def test_stages_reach_the_tolerance(self, dtype, lengthscale):
+        system, y, dense = problem(lengthscale=lengthscale, dtype=dtype, memory="30", p=2, shift=0.05)
+        found, stages = solve(system, y, tol=1e-8)
+        assert found.status is Status.CONVERGED
+        left = np.linalg.norm(y - dense @ found.value, axis=0) / np.linalg.norm(y, axis=0)
+        assert left.max() <= 1.0001e-8
+        assert {stage.name for stage in stages} <= {"none", "pitc", "nystrom", "jacobi"}
+        assert found.iterations == sum(stage.iterations for stage in stages)
+        assert found.bytes <= 30e6
+
+    def test_uneven_shifts(self):
+        system, y, dense = problem(n=2500, memory="20")
+        system.shift = np.random.default_rng(1).uniform(0.01, 10.0, 2500)
+        dense[np.diag_indices(2500)] += system.shift - 1e-2
+        found, _ = solve(system, y, tol=1e-9)
+        np.testing.assert_allclose(dense @ found.value, y, atol=1e-7)
+
+    def test_does_not_depend_on_threads(self):
+        one, two = (solve(*problem(memory="20", jobs=jobs)[:2])[0].value for jobs in (1, 2))
+        np.testing.assert_array_equal(one, two)
+
+    def test_a_factor_is_refused_where_memory_does_not_hold_it(self):
+        system, y, _ = problem(memory="20")
+        with pytest.raises(BudgetError, match=r"Cholesky factor of 3000 rows takes 72 MB.*solver='cg'"):
+            solve(system, y, solver="cholesky")
+        with pytest.raises(BudgetError, match="Lower rank or block"):
+            solve(system, y, sizes=Sizes(1000, 2000))
+
+
+class TestEnds:
+    def test_limits_warn_with_the_residual(self):
+        system, y, dense = problem(memory="20", shift=1e-4)
+        with pytest.warns(AccuracyWarning, match=r"after 5 iterations: stopped at the iteration limit"):
+            found, _ = solve(system, y, max_iter=5)
+        assert found.status is Status.LIMIT
+        left = np.linalg.norm(y - dense @ found.value) / np.linalg.norm(y)
+        assert found.residual == pytest.approx(left, rel=1e-6)
+        with pytest.warns(AccuracyWarning, match="time limit"):
+            solve(system, y, time_limit=1e-9)
+
+    def test_a_start_and_an_interrupt(self):
+        system, y, _ = problem(memory="20", shift=1e-3)
+        whole, _ = solve(system, y)
+        seen = []
+
+        def progress(state):
+            seen.append(state)
+            if len(seen) == whole.iterations - 5:
+                raise KeyboardInterrupt
+
+        with pytest.warns(AccuracyWarning, match="interrupted by the user"):
+            part, _ = solve(system, y, progress=progress)
+        np.testing.assert_allclose(part.value, seen[-1].value)
+        rest, _ = solve(system, y, start=part.value)
+        assert rest.iterations < whole.iterations
+        np.testing.assert_allclose(rest.value, whole.value, atol=1e-3 * np.abs(whole.value).max())
+
+
+class TestPolicy:
+    def test_iterations_left_of_a_geometric_fall(self):
+        assert iterations_left([0.5**k for k in range(1, 11)], 0.5**30) == pytest.approx(20)
+        assert iterations_left([1.0, 0.5], 1e-6) == np.inf
+        assert iterations_left([1.0, 2.0, 3.0, 4.0, 5.0, 6.0], 1e-6) == np.inf
+        assert iterations_left([1.0, 1e-7], 1e-6) == 0.0
+
+    @settings(max_examples=60, deadline=None)
+    @given(st.integers(100, 10**6), st.integers(1, 500), st.floats(1e-3, 1e4), st.floats(1e6, 1e11))
+    def test_sizes_cost_and_weigh_what_they_may(self, n, d, seconds, memory):
+        costs = Costs(n, d, 1, 4)
+        sizes = costs.affordable(seconds, int(memory))
+        assert costs.n * (sizes.rank + 1.25 * sizes.block) * 8 <= 1.1 * memory + 8 * n * 32
+        assert sizes.block <= n
+        plain = costs.n * (2.0 * sizes.block**2) / 2.5e10
+        assert plain <= seconds * 1.01
+
+    def test_preconditioners_grow_until_memory_ends(self):
+        policy = Policy(Costs(20_000, 10, 1, 4), 10**9, False, 1e-6)
+        sizes, steps = Sizes(0, 0), []
+        while (larger := policy.next_sizes(sizes)) is not None:
+            assert policy.costs.build(larger) > policy.costs.build(sizes)
+            sizes = larger
+            steps.append(sizes)
+        assert 2 <= len(steps) <= 8
+        assert 8 * 20_000 * (sizes.rank + sizes.block) <= 10**9
+
+    def test_rents_first_and_buys_when_the_rent_has_reached_the_price(self):
+        policy = Policy(Costs(20_000, 10, 1, 4), 10**9, False, 1e-6)
+        slow = [0.99**k for k in range(1, 200)]
+        bought = next(k for k in range(1, 200) if policy.verdict(Sizes(0, 0), slow[:k]) == "larger")
+        assert 4 <= bought <= 12
+        fast = [0.1**k for k in range(1, 6)]
+        assert all(policy.verdict(Sizes(0, 0), fast[:k]) == "go on" for k in range(1, 6))
+
+    def test_a_factor_where_that_is_cheap(self):
+        policy = Policy(Costs(3000, 10, 1, 8), 10**9, True, 1e-6)
+        slow = [0.999**k for k in range(1, 200)]
+        verdicts = [policy.verdict(policy.next_sizes(Sizes(0, 0)), slow[:k]) for k in range(1, 200)]
+        assert "direct" in verdicts
