@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import combinations
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -22,7 +23,7 @@ from gramian.fast.distill import Effort, Lesson, Shape, distill
 from gramian.fast.joint import LeafRows, _reduced, learn_together
 from gramian.fast.metric import gradient_outer_product, metric_directions
 from gramian.fast.router import fit_router
-from gramian.fast.search import Trial, search
+from gramian.fast.search import Trial, _trials, search
 from gramian.fast.tiles import Tiles
 from gramian.fast.units import Targets, first_units, sharpest, units_at
 
@@ -326,6 +327,18 @@ def test_stages_and_shapes_are_told_apart_by_what_they_learn(rows):
     same, more = found.again(learned), found.again(lesson)
     np.testing.assert_array_equal(same(held.rows), found.predictor(held.rows))
     assert np.abs(more(held.rows) - same(held.rows)).max() > 0
+
+
+def test_trials_go_no_deeper_than_a_level_that_is_clearly_worse():
+    losses = {(1, 0): 1.0, (1, 2): 1.2, (1, 4): 1.3, (1, 6): 0.1, (2, 0): 1.0, (2, 2): 0.5}
+
+    class Made:
+        def candidate(self, lesson, name, shape, effort):
+            return SimpleNamespace(shape=shape, loss=losses[shape.n_directions, shape.n_levels])
+
+    shapes = iter([Shape(levels, 3, r) for r, levels in losses])
+    tried = [(one.shape.n_directions, one.shape.n_levels) for one in _trials(Made(), None, "", shapes)]
+    assert tried == [(1, 0), (1, 2), (1, 4), (2, 0), (2, 2)]
 
 
 def test_a_search_goes_on_with_the_nearest_shapes(rows, monkeypatch):

@@ -27,6 +27,8 @@ MISSES = 2
 HELD_PARTS, FEW_FEATURES = (0.8, 0.95, 0.99), 24
 #: How long a trial goes on, how many of the best go on, and how long these do.
 TRIAL, FINALISTS, FINAL = Effort((20,), 4.0, 60_000, 2e9), 3, Effort((60,), 8.0, 60_000, 4e9)
+#: Times the loss of fewer levels at which deeper trees are not tried.
+WORSE = 1.25
 #: A linear model is done where it starts.
 LINEAR = replace(FULL, rounds=())
 
@@ -182,7 +184,7 @@ def search(lessons: dict[str, Lesson], nanoseconds: float, trial: Trial) -> Cand
 
     lessons : by name, what may be learned from (the teacher's values, the labels); trials use the first.
 
-    Every shape of :func:`shapes_within` is fitted for a few rounds; the ``FINALISTS`` nearest to the first
+    The shapes of :func:`shapes_within` are fitted for a few rounds; the ``FINALISTS`` nearest to the first
     lesson on the held-out rows go on with every lesson. The lesson with the best mean score of these (one
     score is of too few errors) and its nearest shape are fitted to the end, beside a linear model of each
     lesson, the first of equals: nothing is cheaper. Raises ``BudgetError`` where the budget is below a
@@ -198,9 +200,7 @@ def search(lessons: dict[str, Lesson], nanoseconds: float, trial: Trial) -> Cand
             int(np.ceil(least)),
         )
     shapes = shapes_within(nanoseconds, len(first.rows), d, K, direction_counts(trial.M))
-    trials = sorted(
-        (trial.candidate(first, name, shape, TRIAL) for shape in shapes), key=lambda found: found.loss
-    )
+    trials = sorted(_trials(trial, first, name, shapes), key=lambda found: found.loss)
     finals = [trial.linear(lesson, n) for n, lesson in lessons.items()]
     if trials:
         ended = {
@@ -211,3 +211,18 @@ def search(lessons: dict[str, Lesson], nanoseconds: float, trial: Trial) -> Cand
         nearest = min(ended[chosen], key=lambda found: found.loss)
         finals.append(trial.candidate(lessons[chosen], chosen, nearest.shape))
     return max(finals, key=lambda final: final.score)
+
+
+def _trials(trial: Trial, lesson: Lesson, name: str, shapes: Iterator[Shape]) -> Iterator[Candidate]:
+    """Yield the fits of a few rounds; of equal directions none deeper than one that is clearly worse."""
+    best: dict[int, float] = {}
+    ended: set[int] = set()
+    for shape in shapes:
+        r = shape.n_directions
+        if r in ended:
+            continue
+        found = trial.candidate(lesson, name, shape, TRIAL)
+        yield found
+        if found.loss > WORSE * best.get(r, np.inf):
+            ended.add(r)
+        best[r] = min(found.loss, best.get(r, np.inf))
