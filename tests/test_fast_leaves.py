@@ -94,3 +94,23 @@ def test_directions_that_leave_more_than_there_was_are_undone(rows, monkeypatch)
     np.testing.assert_allclose(stages[1].projection, -np.eye(3), atol=1e-12)
     np.testing.assert_array_equal(stages[2].projection, np.eye(3))
     assert lesson.left(stages[2]) < lesson.left(stages[0]) < lesson.left(stages[1])
+
+
+@pytest.mark.parametrize("most", [900, 4_000])
+def test_the_last_stage_asks_only_for_the_copies_that_are_missing(rows, most):
+    asked = []
+
+    def counted(X):
+        asked.append(len(X))
+        return teacher(X)
+
+    lesson, shape = Lesson(rows, teacher(rows), np.ones(700), counted), Shape(2, 6, 3)
+    effort = Effort((5,), 12.0, most, 1e12, 5)
+    assert len(list(distill(lesson, np.eye(3), shape, np.random.default_rng(0), Engine(1), effort))) == 3
+    numbers = 4 * (6 * 5 + 4)
+    together = min(12 * (numbers + 9), most)
+    wanted = max(together, 12 * numbers)
+    # Leaves are filled up to equal numbers, and after the first stage some rows lie in others.
+    assert len(asked) == (1 if together == wanted else 2)
+    assert asked[0] == pytest.approx(together - 700, abs=4)
+    assert wanted - 700 <= sum(asked) + 4 <= 1.3 * wanted

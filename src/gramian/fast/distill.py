@@ -150,7 +150,8 @@ def distill(
     streams = children(rng, 4)
     two = two_valued(lesson.rows)
     router = fit_router(lesson.rows @ projection - offset, shape.n_levels, streams[0])
-    blocks = _blocks(lesson, router, projection, offset, (NOISE * spread, two), shape, effort, streams[1])
+    wanted = effort.rows(shape, len(center), lesson.values.shape[1])
+    blocks = _blocks(lesson, lesson, router, projection, offset, (NOISE * spread, two), wanted, streams[1])
     rows = _together(list(blocks))
     seeds = children(streams[2], router.n_leaves)
     members = _members(router, rows.rows @ projection - offset)
@@ -177,9 +178,8 @@ def distill(
         members = _members(router, rows.rows @ projection - offset)
     if not effort.own_rounds or not shape.n_units:
         return
-    blocks = _blocks(
-        lesson, router, projection, offset, (OWN_NOISE * spread, two), shape, effort.own(), streams[3]
-    )
+    wanted = effort.own().rows(shape, 0, lesson.values.shape[1])  # no directions are learned
+    blocks = _blocks(lesson, rows, router, projection, offset, (OWN_NOISE * spread, two), wanted, streams[3])
     known = _together([replace(block, rows=block.rows @ projection - offset) for block in blocks])
     members = _members(router, known.rows)
 
@@ -235,29 +235,32 @@ def _together(blocks: list[Lesson]) -> Lesson:
 
 def _blocks(
     lesson: Lesson,
+    known: Lesson,
     router: TreeRouter,
     projection: Float64Array,
     offset: Float64Array,
     kinds: tuple[Float64Array, Array],
-    shape: Shape,
-    effort: Effort,
+    sizes: tuple[int, int],
     rng: np.random.Generator,
 ) -> Iterator[Lesson]:
     """Yield the rows, then blocks of copies of them, as many as what is learned asks for.
 
-    kinds : noise of each feature's copies, and whether it has two values.
+    known : the rows and what copies of them there are already, or a sample of them; kinds : noise of each
+    feature's copies, and whether it has two values; sizes : how many rows are wanted, and how many at most.
     """
-    n, d = lesson.rows.shape
-    wanted, most = effort.rows(shape, d, lesson.values.shape[1])
+    wanted, most = sizes
+    n = len(lesson.rows)
     if n > most:
         yield lesson.some(rng.choice(n, most, replace=False))
         return
-    yield lesson
-    if lesson.teacher is None or wanted <= n:
+    known = known if len(known.rows) >= n else lesson
+    yield known
+    if lesson.teacher is None or wanted <= len(known.rows):
         return
-    members = _members(router, lesson.rows @ projection - offset)
     wanted_each = -(-wanted // router.n_leaves)
-    counts = np.array([max(0, wanted_each - len(mine)) for mine in members])
+    there = _members(router, known.rows @ projection - offset)
+    counts = np.array([max(0, wanted_each - len(mine)) for mine in there])
+    members = _members(router, lesson.rows @ projection - offset)
     parts = -(-int(counts.sum()) // ASKED_ROWS)
     for part in range(parts):
         some = counts * (part + 1) // parts - counts * part // parts
