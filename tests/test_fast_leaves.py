@@ -93,7 +93,11 @@ def test_directions_that_leave_more_than_there_was_are_undone(rows, monkeypatch)
     assert len(stages) == 3  # the start, the stage that is undone, and the leaves on their own
     np.testing.assert_allclose(stages[1].projection, -np.eye(3), atol=1e-12)
     np.testing.assert_array_equal(stages[2].projection, np.eye(3))
-    assert lesson.left(stages[2]) < lesson.left(stages[0]) < lesson.left(stages[1])
+    assert (
+        lesson.left(np.asarray(stages[2](lesson.rows), np.float64))
+        < lesson.left(np.asarray(stages[0](lesson.rows), np.float64))
+        < lesson.left(np.asarray(stages[1](lesson.rows), np.float64))
+    )
 
 
 @pytest.mark.parametrize("most", [900, 4_000])

@@ -110,11 +110,14 @@ class Lesson:
         """Return the lesson with some of its rows."""
         return replace(self, rows=self.rows[mine], values=self.values[mine], weights=self.weights[mine])
 
-    def left(self, predictor: FastPredictor) -> float:
-        """Return Σ_i w_i ‖t_i − f(x_i)‖², targets that are met beyond their bounds left out."""
-        outputs = np.asarray(predictor(self.rows), np.float64)
-        working = Targets(self.values, self.weights, self.low, self.high).working(outputs)
-        return float(self.weights @ np.square(working - outputs).sum(axis=1))
+    def left(self, outputs: Float64Array) -> float:
+        """Return Σ_i w_i ‖t_i − f_i‖² of a predictor's outputs f, these clipped as the targets are.
+
+        So a row counts (high − low)² at most, however far off it is, as a row of the wrong class does.
+        """
+        if self.low is not None or self.high is not None:
+            outputs = np.clip(outputs, self.low, self.high)
+        return float(self.weights @ np.square(self.values - outputs).sum(axis=1))
 
     def asked(self, rows: Float64Array) -> Float64Array:
         """Return the teacher's values at rows, clipped."""
@@ -164,14 +167,14 @@ def distill(
     inverse = inverse_spread(spread)
     yield assemble(leaves, projection, offset, router, shape.n_units)
     scaled = ((rows.rows - center) * inverse).astype(np.float32)
-    left = rows.left(assemble(leaves, projection, offset, router, shape.n_units))
+    left = rows.left(_outputs(assemble(leaves, projection, offset, router, shape.n_units), rows))
     for stage in effort.rounds:
         sets = [LeafRows(scaled[mine], rows.targets(mine)) for mine in members]
         Q, learned = learn_together(projection * spread[:, None], leaves, sets, stage, engine)
         moved = Q * inverse[:, None]
         found = assemble(learned, moved, center @ moved, router, shape.n_units)
         yield found
-        last, left = left, rows.left(found)
+        last, left = left, rows.left(_outputs(found, rows))
         if left > last:
             break
         projection, offset, leaves = moved, center @ moved, learned
@@ -210,6 +213,10 @@ def assemble(
             weights[s, :, :u] = leaf.weights
         forms[s, n_units:, : r + 1] = leaf.linear
     return FastPredictor(projection, offset, router, forms, weights)
+
+
+def _outputs(predictor: FastPredictor, lesson: Lesson) -> Float64Array:
+    return np.asarray(predictor(lesson.rows), np.float64)
 
 
 def _members(router: TreeRouter, points: Float64Array) -> list[IntArray]:

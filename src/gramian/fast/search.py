@@ -112,8 +112,7 @@ class Trial:
         """Return a predictor with its score and its loss on the held-out rows."""
         held = self.held_out[name]
         outputs = np.asarray(predictor(held.rows), np.float64)
-        left = held.targets(np.arange(len(held.rows))).working(outputs) - outputs
-        loss = float(np.average(np.square(left).sum(axis=1), weights=held.weights))
+        loss = held.left(outputs) / float(held.weights.sum())
         return Candidate(shape, predictor, name, again, self.score(outputs), loss)
 
 
