@@ -43,6 +43,7 @@ ESTIMATORS = [
     small_tree(n_levels=3, sparse_output=False, partition="tree"),
     gm.KernelRidge(),
     gm.KernelRidge(approximation="meka", fit_intercept=True),
+    gm.KernelRidge(approximation=gm.Exact(solver="cg"), fit_intercept=True),
     gm.KernelRidge(
         alpha=0.1, approximation=gm.MultiResolution(root_rank=60, rank=3, n_blocks=4), tile_dtype="float32"
     ),

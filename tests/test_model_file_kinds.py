@@ -78,6 +78,7 @@ def same(loaded: Any, model: Any, rows: Any) -> None:
 
 def test_every_public_estimator_has_a_kind() -> None:
     public = [v for v in vars(gm).values() if inspect.isclass(v) and issubclass(v, BaseEstimator)]
+    public.remove(gm.Exact)  # a parameter of estimators, which is never fitted
     assert {v.__name__ for v in public} == {*STREAMING, *MAPS, *TRANSFORMERS, *RECORDED}
 
 

@@ -7,6 +7,7 @@ from gramian.estimators.compress import compress
 from gramian.estimators.dcpred import DCPredClassifier, DCPredRegressor
 from gramian.estimators.dcsvm import DCSVC
 from gramian.estimators.ensemble_nystrom import EnsembleNystrom
+from gramian.estimators.exact import Exact
 from gramian.estimators.fast import FastKernelClassifier, FastKernelRegressor
 from gramian.estimators.fastfood import Fastfood
 from gramian.estimators.kals import KALS
@@ -65,6 +66,7 @@ __all__ = [
     "DCPredClassifier",
     "DCPredRegressor",
     "EnsembleNystrom",
+    "Exact",
     "Exponential",
     "FastKernelClassifier",
     "FastKernelRegressor",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numbers
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -14,9 +14,7 @@ from sklearn.utils.validation import validate_data
 
 from gramian._numerics import unit_roundoff
 from gramian._typing import Array
-from gramian.approximation.features import FeatureMap
 from gramian.approximation.plan import Workload
-from gramian.approximation.predictor import Predictor
 from gramian.approximation.training import choose_dtype
 from gramian.data.source import ArraySource, RowSource, as_source
 from gramian.engine import Engine
@@ -25,8 +23,16 @@ from gramian.kernels import Kernel
 from gramian.kernels.lookup import PRECOMPUTED, resolve_kernel
 from gramian.kernels.precomputed import Precomputed, StoredMatrix, StoredRows, check_kernel_matrix
 
+
+class Bindable(Protocol):
+    """A map or predictor that can be evaluated with another kernel value."""
+
+    def on(self, kernel: Kernel) -> Self:
+        """Return the same one with this kernel."""
+
+
 #: What a fit keeps, and binds to the rows that it is asked about.
-Bound = TypeVar("Bound", FeatureMap, Predictor)
+Bound = TypeVar("Bound", bound=Bindable)
 
 TILE_DTYPES = ("auto", "float32", "float64")
 #: Dtypes that are read as they are; anything else is converted at the door.

@@ -29,8 +29,8 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, StreamingRidge):
         The kernel, as for :class:`gramian.MEKA`; ``gamma=None`` is 1/n_features. With "precomputed" ``fit``
         takes K(X, X), square and symmetric, ``predict`` K(X_new, X); cross-validation cuts rows and columns.
     approximation : str or unfitted approximation, default="auto"
-        ``"auto"`` plans from the data and the budget; ``"multiresolution"``, ``"meka"``; ``"exact"`` makes
-        every row a landmark (n³ time and n² memory: for up to some thousand rows); or an instance such as
+        ``"auto"`` plans from the data and the budget; ``"multiresolution"``, ``"meka"``; ``"exact"`` solves with
+        K itself, by tiles, and :class:`gramian.Exact` says how (to 10⁵ rows in minutes); or an instance such as
         ``gm.MEKA(rank=256, n_blocks=40)``, whose kernel parameters are not used.
     fit_intercept : bool, default=False
         Whether to add an intercept that is not penalised, as in scikit-learn's ``Ridge``.
@@ -49,6 +49,8 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, StreamingRidge):
         Sizes chosen, predicted and used bytes and seconds per phase.
     solution_ : Solution
         Status and true relative residual of the linear system.
+    stages_ : list of Stage
+        Of an exact solve: what was solved with, iterations and seconds of each.
     kernel_, rank_, intercept_, n_features_in_ : as named.
 
     Time O(n (m d + m r + r²)) and the solve; memory as ``plan_`` says, independent of n. Raises
@@ -117,7 +119,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, StreamingRidge):
         with self._all_or_nothing(keep=False):
             source = self._rows(X, reset=True)
             outputs = 1 if y is None else NumberTargets(y, source.shape[0]).shape[1]
-            return self._planned(source, outputs, deepcopy(self.random_state))[0]
+            return self._ridge_plan(source, outputs, deepcopy(self.random_state))
 
 
 class KernelRidgeClassifier(ClassifierMixin, StreamingRidge):
@@ -202,4 +204,4 @@ class KernelRidgeClassifier(ClassifierMixin, StreamingRidge):
         with self._all_or_nothing(keep=False):
             source = self._rows(X, reset=True)
             outputs = 1 if y is None else ClassTargets(y, source.shape[0]).shape[1]
-            return self._planned(source, outputs, deepcopy(self.random_state))[0]
+            return self._ridge_plan(source, outputs, deepcopy(self.random_state))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from typing import Any, Self
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 from tqdm.auto import tqdm
 
@@ -15,15 +17,21 @@ from gramian._typing import Float64Array
 from gramian.approximation.auto import auto_plan, probe
 from gramian.approximation.multiresolution import MultiResolutionBuilder
 from gramian.approximation.plan import AS_ASKED, EXACT, Plan, make_plan
+from gramian.approximation.predictor import Predictor
 from gramian.approximation.training import train_ridge
 from gramian.data.source import RowSource
 from gramian.engine import Engine
 from gramian.estimators.approximation import Approximation
 from gramian.estimators.base import KernelEstimator, checked_weights, positive_number, required_target
+from gramian.estimators.exact import Exact
 from gramian.estimators.methods import METHODS
 from gramian.estimators.targets import Targets
+from gramian.exact.plan import exact_plan
+from gramian.exact.predictor import ExactPredictor
+from gramian.exact.ridge import train_exact
 from gramian.exceptions import InputError, did_you_mean
 from gramian.kernels import Kernel
+from gramian.solvers.krylov import Progress
 
 #: Parameters of an approximation's instance that the estimator which it is given to decides.
 OUTER = ("kernel", "gamma", "degree", "coef0", "kernel_params", "memory_budget", "tile_dtype")
@@ -85,6 +93,11 @@ class StreamingRidge(KernelEstimator):
 
     def _method(self) -> Approximation:
         chosen = self.approximation
+        if isinstance(chosen, Exact):
+            raise InputError(
+                f"approximation=Exact(...) solves ridge systems; {type(self).__name__} has none. Use "
+                "approximation='exact', or KernelRidge and KernelRidgeClassifier."
+            )
         if isinstance(chosen, Approximation):
             self._refuse_ignored(chosen)
             return chosen
@@ -115,7 +128,71 @@ class StreamingRidge(KernelEstimator):
                     f"approximation={kind}(...))."
                 )
 
+    @property
+    def _exact(self) -> Exact | None:
+        """How the exact system is to be solved, where that was asked for."""
+        chosen = self.approximation
+        if isinstance(chosen, Exact):
+            return chosen
+        return Exact() if isinstance(chosen, str) and chosen == "exact" else None
+
+    def _ridge_plan(self, source: RowSource, n_outputs: int, random_state: Any) -> Plan:
+        """Return the plan of a ridge fit: of the exact system, or of the approximation."""
+        if self._exact is None:
+            return self._planned(source, n_outputs, random_state)[0]
+        return self._exact_plan(source, n_outputs, self._exact)[0]
+
+    def _exact_plan(self, source: RowSource, n_outputs: int, exact: Exact) -> tuple[Plan, Kernel]:
+        kernel, alpha = self._kernel_of(source), self._penalty()
+        plan = exact_plan(
+            self._workload(source, n_outputs + bool(self.fit_intercept)),
+            exact.settings(),
+            dtype=self._tiles(source, kernel, alpha),
+            n_threads=self._engine().n_threads,
+            memory_budget=parse_bytes(self.memory_budget),
+        )
+        return plan, kernel
+
+    def _train_exact(self, source: RowSource, targets: Targets, sample_weight: Any, exact: Exact) -> Self:
+        n, p = targets.shape
+        weights = checked_weights(sample_weight, n)
+        plan, kernel = self._exact_plan(source, p, exact)
+        mean = targets.mean(weights) if self.fit_intercept else np.zeros(p)
+        targets.shift = mean
+        rows = source.rows(slice(0, n))
+        began = time.perf_counter()
+        with tqdm(unit="steps", desc="exact", disable=not self.verbose, leave=False) as bar:
+
+            def progress(state: Progress) -> None:
+                bar.set_postfix(residual=f"{state.residual:.1e}", refresh=False)
+                bar.update(1)
+
+            fit = train_exact(
+                rows.copy() if sp.issparse(rows) else np.array(rows),
+                targets[slice(0, n)],
+                weights,
+                kernel,
+                self._penalty(),
+                exact.settings(),
+                intercept=bool(self.fit_intercept),
+                dtype=np.dtype(plan.dtype),
+                memory_bytes=plan.memory_budget,
+                engine=self._engine(),
+                rng=as_generator(self.random_state),
+                progress=progress,
+            )
+        self.intercept_ = mean + fit.offset
+        released, self.kernel_ = self._released(fit.predictor, kernel)
+        self.predictor_: Predictor | ExactPredictor = released
+        self.solution_, self.stages_ = fit.solution, fit.stages
+        self.plan_ = plan.used({"solve": fit.solution.bytes}, {"solve": time.perf_counter() - began})
+        self.rank_ = fit.predictor.rows.shape[0]
+        return self
+
     def _train(self, source: RowSource, targets: Targets, sample_weight: Any) -> Self:
+        if self._exact is not None:
+            return self._train_exact(source, targets, sample_weight, self._exact)
+        self.__dict__.pop("stages_", None)  # of an earlier fit to the exact system
         n = source.shape[0]
         weights = checked_weights(sample_weight, n)
         plan, kernel, engine, rng = self._planned(source, targets.shape[1], self.random_state)

@@ -9,11 +9,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from gramian._typing import Float64Array, IntArray
+from gramian.approximation.plan import NOMINAL_THREADS
 from gramian.exact.blocks import balanced_blocks
 from gramian.exact.policy import Costs, Policy, Sizes
 from gramian.exact.preconditioner import RootAndBlocks
 from gramian.exact.system import ExactSystem
 from gramian.exceptions import BudgetError
+from gramian.operators.kernel import working_bytes
 from gramian.pivoting import rpcholesky_factor
 from gramian.solvers.krylov import Progress, conjugate_gradient
 from gramian.solvers.minres import minimal_residual
@@ -54,6 +56,16 @@ class Settings:
     tol: float = 1e-6
     max_iter: int = 1000
     time_limit: float | None = None
+
+
+def iteration_bytes(n: int, n_features: int, n_outputs: int, itemsize: int, threads: int) -> int:
+    """Bytes of an iteration without a preconditioner.
+
+    x, the residual, directions and their images now and before, and some on the way; the rows in the order of
+    the blocks; fast and accurate products.
+    """
+    products = sum(working_bytes(n, n_features, n_outputs, size, threads) for size in (4, 8))
+    return 8 * n * 12 * n_outputs + 2 * n * n_features * itemsize + products
 
 
 def solve_exact(
@@ -108,8 +120,10 @@ class _Staged:
         self._deadline = None if settings.time_limit is None else time.monotonic() + settings.time_limit
         n, p = right.shape
         costs = Costs(n, int(system.rows.shape[1]), p, np.dtype(system.dtype).itemsize)
-        # x, r, two blocks of directions and their images, and one on the way.
-        self._room = int(PRECONDITIONER_SHARE * (system.memory_bytes - 8 * n * 8 * p))
+        # For a nominal number of threads: the sizes, and so the answer, must not depend on it.
+        item = system.rows.dtype.itemsize
+        vectors = iteration_bytes(n, int(system.rows.shape[1]), p, item, NOMINAL_THREADS)
+        self._room = int(PRECONDITIONER_SHARE * (system.memory_bytes - vectors))
         self._policy = Policy(costs, self._room, system.direct_fits, settings.tol)
         self._auto = settings.sizes == CHOSEN
         self.stages: list[Stage] = []

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from gramian._typing import Array
+from gramian._typing import Array, Rows
+from gramian.approximation.predictor import Predictor
 from gramian.data.source import as_source
 from gramian.dcsvm.predictor import class_pairs
 from gramian.engine import Engine
@@ -23,6 +24,7 @@ from gramian.estimators.ridge import KernelRidge, KernelRidgeClassifier
 from gramian.estimators.streaming import StreamingRidge
 from gramian.estimators.svm import KernelSVC
 from gramian.estimators.svr import KernelSVR
+from gramian.exact.predictor import ExactPredictor
 from gramian.exceptions import InputError, ModelFileError
 from gramian.fast.cost import batch_rows
 from gramian.kernels.spec import kernel_from_spec, kernel_to_spec
@@ -53,7 +55,7 @@ FITTED_BY = {"streaming": "predictor_", "map": "features_", "transformer": "feat
     name: attribute for name, (_, attribute) in RECORDED.items()
 }
 #: What streaming estimators learn beside what all of them do, where they have it.
-_LEARNED = ("n_iter_", "calibration_")
+_LEARNED = ("n_iter_", "calibration_", "stages_")
 #: Kept in another form, or not at all: rows that predictions are timed on, what other names describe.
 _APART = ("_batch", "n_features_in_", "feature_names_in_")
 
@@ -106,12 +108,10 @@ def estimator_from_header(header: Mapping[str, Any], values: Records) -> Any:
 
 
 def _streaming_state(model: Any, values: Records) -> dict[str, Any]:
-    info, arrays = predictor_to_arrays(model.predictor_)
-    values.arrays.update(arrays)
     solution = model.solution_
     state: dict[str, Any] = {
         "kernel": kernel_to_spec(model.kernel_),
-        "predictor": info,
+        "predictor": _predictor_header(model.predictor_, values),
         "intercept": values.write("intercept_", model.intercept_),
         "rank": model.rank_,
         "plan": values.plain.write_plan(model.plan_),
@@ -121,6 +121,8 @@ def _streaming_state(model: Any, values: Records) -> dict[str, Any]:
             "residual": solution.residual,
             "clipped": solution.clipped,
             "jitter": solution.jitter,
+            "evaluations": solution.evaluations,
+            "bytes": solution.bytes,
         },
     }
     learned = {name: values.write(name, getattr(model, name)) for name in _LEARNED if hasattr(model, name)}
@@ -135,9 +137,7 @@ def _streaming_state(model: Any, values: Records) -> dict[str, Any]:
 
 def _read_streaming(model: Any, state: Mapping[str, Any], values: Records) -> None:
     model.kernel_ = kernel_from_spec(state["kernel"])
-    model.predictor_ = predictor_from_arrays(
-        state["predictor"], values.arrays, model.kernel_, model.n_features_in_
-    )
+    model.predictor_ = _predictor(state["predictor"], values, model)
     n_outputs = model.predictor_.n_outputs
     model.intercept_ = of_length("intercept_", values.read(state["intercept"]), n_outputs)
     model.rank_ = int(state["rank"])
@@ -156,6 +156,25 @@ def _read_streaming(model: Any, state: Mapping[str, Any], values: Records) -> No
         of_length("intercept_", model.intercept_, _outputs(model))
     else:
         model._flat = bool(state["flat"])
+
+
+def _predictor_header(predictor: Predictor | ExactPredictor, values: Records) -> dict[str, Any]:
+    if isinstance(predictor, ExactPredictor):
+        return {"exact": values.write("predictor_", predictor)}
+    info, arrays = predictor_to_arrays(predictor)
+    values.arrays.update(arrays)
+    return info
+
+
+def _predictor(stored: Mapping[str, Any], values: Records, model: Any) -> Predictor | ExactPredictor:
+    d = model.n_features_in_
+    if "exact" not in stored:
+        return predictor_from_arrays(stored, values.arrays, model.kernel_, d)
+    predictor: ExactPredictor = values.read(stored["exact"])
+    n = predictor.rows.shape[0]
+    _check_shape("rows", predictor.rows, (n, d))
+    _check_shape("coefficients", predictor.coefficients, (n, predictor.n_outputs))
+    return predictor
 
 
 def _outputs(model: Any) -> int:
@@ -237,7 +256,7 @@ def _read_recorded(model: Any, state: Mapping[str, Any], values: Records) -> Non
 # ---- what they share ----------------------------------------------------------------------------
 
 
-def _check_shape(name: str, array: Array, shape: tuple[int, ...]) -> None:
+def _check_shape(name: str, array: Rows, shape: tuple[int, ...]) -> None:
     if array.shape != shape:
         raise ModelFileError(f"the array {name!r} has shape {array.shape}; expected {shape}. {CURE}")
 

@@ -15,6 +15,8 @@ from gramian.approximation.basis import Basis
 from gramian.approximation.explicit import ExplicitColumns
 from gramian.approximation.features import FeatureMap
 from gramian.dcsvm.predictor import PairwisePredictor
+from gramian.exact.predictor import ExactPredictor
+from gramian.exact.solve import Stage
 from gramian.exceptions import ModelFileError
 from gramian.fast.center_tree import CenterTree
 from gramian.fast.dcpred import DCPred, Leaf, LeafReport
@@ -219,11 +221,13 @@ RECIPES: dict[str, Recipe] = {
     for kind in (
         CenterPartition,
         CenterTree,
+        ExactPredictor,
         FastPredictor,
         Forest,
         LeafReport,
         PairwisePredictor,
         Shape,
+        Stage,
         TreeRouter,
     )
 } | {

@@ -14,6 +14,7 @@ from gramian._typing import Array
 from gramian.approximation.builder import Builder
 from gramian.approximation.plan import Plan
 from gramian.estimators.approximation import Approximation
+from gramian.estimators.exact import Exact
 from gramian.estimators.methods import BUILDERS, METHODS
 from gramian.exceptions import InputError, ModelFileError
 from gramian.kernels import Kernel
@@ -21,7 +22,7 @@ from gramian.kernels.spec import kernel_from_spec, kernel_to_spec
 from gramian.model_file.container import CURE, PLAIN_KINDS
 
 Made = TypeVar("Made")
-_APPROXIMATIONS = {kind.__name__: kind for kind in METHODS.values()}
+_APPROXIMATIONS: dict[str, type[BaseEstimator]] = {kind.__name__: kind for kind in (*METHODS.values(), Exact)}
 #: A parameter that may be any object, of which a fitted model needs nothing more.
 LEFT_OUT = "teacher"
 _BUILDERS: dict[str, type[Builder]] = {kind.__name__: kind for kind in BUILDERS}
@@ -53,7 +54,7 @@ class Values:
             return {"array": self._store(value)}
         if isinstance(value, Kernel):
             return {"kernel": kernel_to_spec(value)}
-        if isinstance(value, Approximation):
+        if isinstance(value, Approximation | Exact):
             return {"approximation": type(value).__name__, "params": self.write_params(value)}
         raise InputError(
             f"{where}={value!r} has type {type(value).__name__}, which a model file cannot hold. Set it to "
@@ -91,7 +92,7 @@ class Values:
         params = estimator.get_params(deep=False)
         if LEFT_OUT in params:
             params[LEFT_OUT] = None
-        if not isinstance(params.get("random_state"), int | np.integer):
+        if not isinstance(params.get("random_state", 0), int | np.integer):
             params["random_state"] = None
         return {name: self.write(name, value) for name, value in params.items()}
 

@@ -214,8 +214,7 @@ class KernelOperator(Operator):
         evaluator = self._kept.get(part.start)
         if evaluator is None:
             evaluator = self.kernel.against(self._points[part], self.tile_dtype)
-            # In float64 the points and their norms, in the tiles' type the factor of the product.
-            if self.shape[1] * (self._points.shape[1] + 2) * 12 <= KEPT_BYTES:
+            if _kept_bytes(*self._points.shape) <= KEPT_BYTES:
                 self._kept[part.start] = evaluator
         size = part.stop - part.start
         height = tile_rows(size, self.tile_dtype.itemsize)
@@ -224,6 +223,20 @@ class KernelOperator(Operator):
             tile = memory[: place.stop - place.start]
             evaluator.into(rows[place], tile)
             yield place, tile
+
+
+def working_bytes(n_columns: int, n_features: int, n_outputs: int, itemsize: int, threads: int) -> int:
+    """Bytes of a product beside V and the answer: tiles, sums in flight, and the parts that are kept."""
+    kept = _kept_bytes(n_columns, n_features)
+    part = min(COLUMNS, n_columns)
+    tile = tile_rows(part, itemsize) * (part + n_features + 2) * itemsize + 12 * part * (n_features + 2)
+    flight = 2 * 8 * TASK_PARTS * COLUMNS * n_outputs
+    return threads * (2 * tile + 3 * flight) + (kept if kept <= KEPT_BYTES else 0)
+
+
+def _kept_bytes(n_columns: int, n_features: int) -> int:
+    """Bytes of all prepared parts: points in float64, and the factor of the product."""
+    return n_columns * (n_features + 2) * 16
 
 
 def _parts(n: int) -> int:

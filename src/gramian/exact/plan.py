@@ -1,0 +1,57 @@
+"""What an exact fit will cost: nominal bytes and seconds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gramian._budget import format_bytes
+from gramian.approximation.multiresolution import MultiResolutionBuilder
+from gramian.approximation.plan import EXACT, Plan, Workload
+from gramian.exact.policy import Costs
+from gramian.exact.solve import DIRECT_ROWS, Settings, iteration_bytes
+from gramian.exceptions import BudgetError
+
+#: Iterations that a nominal solve takes: some tens with a preconditioner.
+NOMINAL_ITERATIONS = 50
+
+
+def exact_plan(work: Workload, settings: Settings, *, dtype: Any, n_threads: int, memory_budget: int) -> Plan:
+    """Predict the exact solve's bytes and seconds.
+
+    Raises :class:`BudgetError` where the budget holds neither a factor that is asked for nor the vectors of
+    an iteration.
+    """
+    n, item = work.n_rows, np.dtype(dtype).itemsize
+    costs = Costs(n, work.n_features, work.n_outputs, item)
+    vectors = iteration_bytes(n, work.n_features, work.n_outputs, work.itemsize, n_threads)
+    square = 8 * n * n + 16 * n * work.n_outputs
+    direct = settings.solver == "cholesky" or (
+        settings.solver == "auto" and n <= DIRECT_ROWS and square <= memory_budget
+    )
+    need = square if settings.solver == "cholesky" else vectors
+    if need > memory_budget:
+        raise BudgetError(
+            f"memory_budget={format_bytes(memory_budget)} is too small for the exact system of {n} rows: at "
+            f"least {format_bytes(1.01 * need)} is needed. Raise the budget, or use approximation='auto'.",
+            need,
+        )
+    seconds = costs.direct if direct else NOMINAL_ITERATIONS * costs.product
+    return Plan(
+        method="exact",
+        builder=MultiResolutionBuilder(root_rank=n, rank=0, n_blocks=1, n_levels=1),
+        root_rank=n,
+        rank=0,
+        n_blocks=1,
+        n_levels=1,
+        landmarks=0,
+        dtype=np.dtype(dtype).name,
+        sample_rows=n,
+        chunk_rows=n,
+        n_threads=n_threads,
+        bytes={"solve": square if direct else memory_budget},
+        seconds={"solve": seconds / n_threads},
+        memory_budget=memory_budget,
+        reason=EXACT,
+    )

@@ -1,0 +1,54 @@
+"""What an exact model serves: kernel values against all of its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from gramian._typing import Float64Array, Rows
+from gramian.data.source import RowSource, row_blocks
+from gramian.engine import Engine
+from gramian.kernels.base import Kernel
+from gramian.operators.kernel import KernelOperator
+
+
+@dataclass(frozen=True)
+class ExactPredictor:
+    """f(x) = Σ_i k(x, x_i) a_i over all training rows. Time O(n (d + outputs)) a row, in tiles.
+
+    kernel : k; rows : (n, d), the training rows of positive weight; coefficients : (n, outputs).
+    """
+
+    kernel: Kernel
+    rows: Rows
+    coefficients: Float64Array
+    dtype: np.dtype[Any]
+
+    @property
+    def n_outputs(self) -> int:
+        """Columns of the coefficients."""
+        return int(self.coefficients.shape[1])
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the coefficients; the rows come on top."""
+        return self.coefficients.nbytes
+
+    def on(self, kernel: Kernel) -> ExactPredictor:
+        """Return the predictor with another kernel value: the same one, bound to other rows."""
+        return replace(self, kernel=kernel)
+
+    def chunk(self, rows: Rows, engine: Engine) -> Float64Array:
+        """Return predictions for rows in memory, shape (rows, outputs)."""
+        matrix = KernelOperator(self.kernel, rows, self.rows, dtype=self.dtype, n_jobs=engine.n_jobs)
+        return matrix @ self.coefficients
+
+    def blocks(
+        self, source: RowSource, *, engine: Engine, chunk_rows: int
+    ) -> Iterator[tuple[slice, Float64Array]]:
+        """Yield (rows, predictions) chunk by chunk."""
+        for where, rows in row_blocks(source, chunk_rows):
+            yield where, self.chunk(rows, engine)

@@ -1,0 +1,69 @@
+"""Kernel ridge regression on the exact K: the system, an intercept, the predictor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gramian._typing import Array, Float64Array, Rows
+from gramian.engine import Engine
+from gramian.exact.predictor import ExactPredictor
+from gramian.exact.solve import Settings, Stage, solve_exact
+from gramian.exact.system import ExactSystem
+from gramian.kernels.base import Kernel
+from gramian.solvers.krylov import Progress
+from gramian.solvers.solution import Solution
+
+
+@dataclass(frozen=True)
+class ExactFit:
+    """A trained model and how it came about."""
+
+    predictor: ExactPredictor
+    offset: Float64Array  #: of an unpenalised intercept, (outputs,)
+    solution: Solution
+    stages: list[Stage]
+
+
+def train_exact(
+    rows: Rows,
+    targets: Float64Array,
+    weights: Array | None,
+    kernel: Kernel,
+    alpha: float,
+    settings: Settings,
+    *,
+    intercept: bool,
+    dtype: Any,
+    memory_bytes: int,
+    engine: Engine,
+    rng: np.random.Generator,
+    start: Float64Array | None = None,
+    progress: Callable[[Progress], None] | None = None,
+) -> ExactFit:
+    r"""Minimise Σ w_i ‖y_i − f(x_i) − b‖² + alpha ‖f‖² over all f of the kernel's space.
+
+    f = Σ a_i k(x_i, ·) with (K + alpha·W⁻¹) a = y − b·1; rows of weight 0 have a_i = 0 and are left out. The
+    intercept b (0 unless ``intercept``) makes Σ a_i = 0: with (a_y, a_1) the solutions for y and for 1, it is
+    b = Σ a_y / Σ a_1, and a = a_y − b a_1; both are solved for together.
+
+    rows : (n, d) in memory; targets : (n, outputs). Time and memory: :func:`solve_exact`.
+    """
+    if weights is not None and not (weights > 0).all():
+        kept = np.flatnonzero(weights > 0)
+        rows, targets, weights = rows[kept], targets[kept], weights[kept]
+    n = int(rows.shape[0])
+    shift = np.full(n, alpha) if weights is None else alpha / weights
+    right = np.column_stack([targets, np.ones(n)]) if intercept else targets
+    system = ExactSystem(kernel, rows, shift, dtype, memory_bytes, engine)
+    solution, stages = solve_exact(system, right, settings, rng=rng, start=start, progress=progress)
+    value, offset = solution.value, np.zeros(targets.shape[1])
+    if intercept:
+        ones = value[:, -1]
+        offset = value[:, :-1].sum(axis=0) / ones.sum()
+        value = value[:, :-1] - np.outer(ones, offset)
+    predictor = ExactPredictor(kernel, rows, value, np.dtype(dtype))
+    return ExactFit(predictor, offset, solution, stages)

@@ -1,0 +1,173 @@
+"""KernelRidge and KernelRidgeClassifier on the exact kernel matrix."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.kernel_ridge import KernelRidge as Peer
+from sklearn.linear_model import Ridge
+from sklearn.model_selection import GridSearchCV
+
+import gramian as gm
+from gramian.exceptions import AccuracyWarning, InputError
+from gramian.solvers.solution import Status
+
+CG = gm.Exact(solver="cg", tol=1e-10)
+
+
+def table(n=700, d=3, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.random((n, d))
+    Y = np.column_stack([np.sin(6 * X[:, 0]) * X[:, 1], np.cos(4 * X[:, 2])]) + 0.1 * rng.standard_normal(
+        (n, 2)
+    )
+    return X, Y
+
+
+@pytest.mark.parametrize("approximation", ["exact", CG, gm.Exact(solver="minres", tol=1e-10)])
+def test_predictions_are_those_of_the_dense_model(approximation):
+    X, Y = table()
+    new = table(200, seed=1)[0]
+    model = gm.KernelRidge(0.01, gamma=2.0, approximation=approximation, random_state=0).fit(X, Y)
+    peer = Peer(alpha=0.01, kernel="rbf", gamma=2.0).fit(X, Y)
+    np.testing.assert_allclose(model.predict(new), peer.predict(new), rtol=0, atol=1e-6)
+    one = clone(model).fit(X, Y[:, 0])
+    np.testing.assert_allclose(one.predict(new), peer.predict(new)[:, 0], rtol=0, atol=1e-6)
+
+
+def test_many_rows_in_stages_agree_to_a_hundred_thousandth():
+    X, Y = table(4000)
+    X = X.astype(np.float32)
+    new = table(500, seed=1)[0].astype(np.float32)
+    model = gm.KernelRidge(
+        0.1, gamma=20.0, approximation=gm.Exact(solver="cg"), memory_budget="80MB", random_state=0, n_jobs=2
+    ).fit(X, Y)
+    truth = Peer(alpha=0.1, kernel="rbf", gamma=20.0).fit(X.astype(np.float64), Y).predict(new)
+    assert np.linalg.norm(model.predict(new) - truth) <= 1e-5 * np.linalg.norm(truth)
+    assert model.plan_.dtype == "float32"
+    assert model.solution_.residual <= 1e-6
+    assert model.solution_.bytes <= 80_000_000
+    assert sum(stage.iterations for stage in model.stages_) == model.solution_.iterations > 0
+
+
+@pytest.mark.parametrize("approximation", ["exact", CG])
+def test_weights_and_an_intercept_are_those_of_ridge_on_the_kernels_root(approximation):
+    X, Y = table(300)
+    weights = np.random.default_rng(2).uniform(0.0, 2.0, 300)
+    weights[::7] = 0.0
+    values, vectors = np.linalg.eigh(gm.Gaussian(0.5)(X))
+    root = vectors * np.sqrt(np.maximum(values, 0))
+    peer = Ridge(alpha=0.05, solver="svd").fit(root, Y + 5.0, sample_weight=weights)
+    model = gm.KernelRidge(
+        0.05, gamma=2.0, approximation=approximation, fit_intercept=True, random_state=0
+    ).fit(X, Y + 5.0, weights)
+    np.testing.assert_allclose(model.predict(X), peer.predict(root), rtol=0, atol=1e-5)
+    np.testing.assert_allclose(model.intercept_, peer.intercept_, atol=1e-4)
+    assert model.rank_ == np.count_nonzero(weights)
+    without = gm.KernelRidge(0.05, gamma=2.0, approximation=approximation, fit_intercept=True, random_state=0)
+    kept = weights > 0
+    without.fit(X[kept], Y[kept] + 5.0, weights[kept])
+    np.testing.assert_allclose(model.predict(X), without.predict(X), atol=1e-6)
+
+
+def test_classifier_sparse_rows_and_precomputed_values():
+    X, Y = table(500)
+    label = np.where(Y[:, 0] > 0.3, "high", np.where(Y[:, 1] > 0, "mid", "low"))
+    dense = gm.KernelRidgeClassifier(0.1, gamma=2.0, approximation=CG, random_state=0).fit(X, label)
+    sparse = clone(dense).fit(sp.csr_array(X), label)
+    np.testing.assert_allclose(sparse.decision_function(X), dense.decision_function(X), atol=1e-6)
+    assert dense.score(X, label) > 0.9
+    K = gm.Gaussian(0.5)(X)
+    stored = clone(dense).set_params(kernel="precomputed", gamma=None).fit(K, label)
+    np.testing.assert_allclose(stored.decision_function(K), dense.decision_function(X), atol=1e-6)
+
+
+def test_memmap_copies_and_pickles(tmp_path):
+    X, Y = table(400)
+    stored = np.memmap(tmp_path / "X.dat", np.float64, "w+", shape=X.shape)
+    stored[:] = X
+    model = gm.KernelRidge(0.1, gamma=2.0, approximation="exact").fit(stored, Y)
+    before = model.predict(X)
+    stored[:] = 0.0  # the model has rows of its own
+    np.testing.assert_array_equal(model.predict(X), before)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).predict(X), before)
+
+
+def test_a_model_file_gives_the_same_bits(tmp_path):
+    X, Y = table(400)
+    model = gm.KernelRidge(0.1, gamma=2.0, approximation=CG, random_state=0).fit(X, Y)
+    gm.save(model, tmp_path / "m.gramian")
+    back = gm.load(tmp_path / "m.gramian")
+    np.testing.assert_array_equal(back.predict(X), model.predict(X))
+    assert back.stages_ == model.stages_
+    assert back.approximation.get_params() == CG.get_params()
+    assert back.solution_.evaluations == model.solution_.evaluations
+
+
+def test_grid_search_over_how_to_solve():
+    X, Y = table(300)
+    search = GridSearchCV(
+        gm.KernelRidge(0.1, gamma=2.0, approximation=gm.Exact(), random_state=0),
+        {"approximation__solver": ["cg", "cholesky"], "alpha": [0.1, 1.0]},
+        cv=3,
+    ).fit(X, Y)
+    assert search.best_params_["alpha"] == 0.1
+
+
+def test_a_limit_leaves_a_usable_model_that_says_so():
+    X, Y = table(2500)
+    model = gm.KernelRidge(1e-4, gamma=5.0, approximation=gm.Exact(solver="cg", max_iter=5), random_state=0)
+    with pytest.warns(AccuracyWarning, match="stopped at the iteration limit"):
+        model.fit(X, Y)
+    assert model.solution_.status is Status.LIMIT
+    assert np.isfinite(model.predict(X)).all()
+
+
+def test_an_indefinite_kernel_is_said_to_be_one_and_minres_solves_it():
+    X, Y = table(300)
+
+    def indefinite(A, B):
+        return np.tanh(3.0 * A @ B.T - 2.0)
+
+    model = gm.KernelRidge(0.3, kernel=indefinite, approximation=gm.Exact(solver="cg"), random_state=0)
+    with pytest.warns(AccuracyWarning, match="not positive definite"):
+        model.fit(X, Y)
+    model.set_params(approximation=gm.Exact(solver="minres", max_iter=5000, tol=1e-9)).fit(X, Y)
+    K = indefinite(X, X)
+    np.testing.assert_allclose(model.predict(X), K @ np.linalg.solve(K + 0.3 * np.eye(300), Y), atol=1e-5)
+
+
+def test_plan_says_what_it_takes():
+    X, Y = table(1000)
+    plan = gm.KernelRidge(approximation="exact", memory_budget="50MB").plan(X, Y)
+    assert (plan.method, plan.root_rank, plan.peak_bytes) == ("exact", 1000, 8 * 1000**2 + 32_000)
+    assert "exact as asked" in str(plan)
+
+
+@pytest.mark.parametrize(
+    ("exact", "message"),
+    [
+        (gm.Exact(solver="chol"), r"solver='chol' is unknown.*cholesky"),
+        (gm.Exact(preconditioner="ilu"), "preconditioner='ilu' is unknown"),
+        (gm.Exact(rank=10), "have no effect with preconditioner='auto'"),
+        (gm.Exact(preconditioner="jacobi", rank=10), "rank=10 has no effect"),
+        (gm.Exact(preconditioner="nystrom", block=10), "block=10 has no effect"),
+        (gm.Exact(tol=0.0), "tol=0.0 must be a positive"),
+        (gm.Exact(max_iter=0), "max_iter=0 must be a whole number of at least 1"),
+        (gm.Exact(time_limit=-1), "time_limit=-1 must be"),
+    ],
+)
+def test_wrong_parameters(exact, message):
+    X, Y = table(50)
+    with pytest.raises(InputError, match=message):
+        gm.KernelRidge(approximation=exact).fit(X, Y)
+
+
+def test_other_models_have_no_ridge_system():
+    X, Y = table(50)
+    with pytest.raises(InputError, match=r"KernelSVR has none\. Use approximation='exact'"):
+        gm.KernelSVR(approximation=gm.Exact()).fit(X, Y[:, 0])
