@@ -29,8 +29,8 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, StreamingRidge):
         The kernel, as for :class:`gramian.MEKA`; ``gamma=None`` is 1/n_features. With "precomputed" ``fit``
         takes K(X, X), square and symmetric, ``predict`` K(X_new, X); cross-validation cuts rows and columns.
     approximation : str or unfitted approximation, default="auto"
-        ``"auto"`` plans from the data and the budget; ``"multiresolution"``, ``"meka"``; ``"exact"`` solves with
-        K itself, by tiles, and :class:`gramian.Exact` says how (to 10⁵ rows in minutes); or an instance such as
+        ``"auto"`` plans from the data and the budget; ``"multiresolution"``, ``"meka"``; ``"exact"`` solves
+        with K itself, by tiles, and :class:`gramian.Exact` says how; or an instance such as
         ``gm.MEKA(rank=256, n_blocks=40)``, whose kernel parameters are not used.
     fit_intercept : bool, default=False
         Whether to add an intercept that is not penalised, as in scikit-learn's ``Ridge``.
