@@ -1,0 +1,176 @@
+"""Kernels as functions of their parameters: a vector of logarithms, and gradients contracted with weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from gramian._typing import Array, Float64Array
+from gramian.exceptions import InputError
+from gramian.kernels.base import Kernel, Product, Scaled, Sum, lengthscale_array
+from gramian.kernels.families import (
+    Cauchy,
+    Exponential,
+    Gaussian,
+    Laplacian,
+    Linear,
+    Matern,
+    Polynomial,
+    RationalQuadratic,
+)
+
+#: Rows whose differences are held at a time, where a distance has no product.
+DIFFERENCE_ROWS = 64
+#: Kernels of r² = ‖(x − z)/ℓ‖², and dk/d(r²) from r².
+_OF_SQUARES: dict[type[Kernel], Callable[[Any, Float64Array], Float64Array]] = {
+    Gaussian: lambda k, t: -0.5 * np.exp(-0.5 * t),
+    Exponential: lambda k, t: _halved_exponential(np.sqrt(t)),
+    Matern: lambda k, t: _matern_slope(k.nu, np.sqrt(2.0 * k.nu * t)),
+    RationalQuadratic: lambda k, t: -0.5 * (1.0 + t / (2.0 * k.shape)) ** (-k.shape - 1.0),
+    Cauchy: lambda k, t: -((1.0 + t) ** -2.0),
+}
+#: Kernels of p = x·z/ℓ², and dk/dp from p.
+_OF_PRODUCTS: dict[type[Kernel], Callable[[Any, Float64Array], Float64Array]] = {
+    Linear: lambda k, p: np.ones_like(p),
+    Polynomial: lambda k, p: k.degree * (p + k.offset) ** (k.degree - 1),
+}
+
+
+def log_parameters(kernel: Kernel) -> Float64Array:
+    """Return θ: the logarithms of a kernel's lengthscales and factors, outer ones first, left before right.
+
+    A lengthscale counts once, or once a feature where it has one each. Raises ``InputError`` for a kernel
+    whose gradient is not known (a user's function, precomputed values, the cosine).
+
+    >>> from gramian.kernels import Gaussian, Linear
+    >>> np.exp(log_parameters(3.0 * Gaussian((1.0, 2.0)) + Linear(5.0))).round(6).tolist()
+    [3.0, 1.0, 2.0, 5.0]
+    """
+    if isinstance(kernel, Scaled):
+        return np.concatenate([[np.log(kernel.factor)], log_parameters(kernel.kernel)])
+    if isinstance(kernel, Sum | Product):
+        return np.concatenate([log_parameters(kernel.left), log_parameters(kernel.right)])
+    return np.log(np.atleast_1d(np.asarray(_differentiable(kernel).lengthscale, np.float64)))
+
+
+def with_log_parameters(kernel: Kernel, theta: Array) -> Kernel:
+    """Return the kernel with the parameters exp(θ), in the order of :func:`log_parameters`.
+
+    >>> from gramian.kernels import Gaussian
+    >>> with_log_parameters(2.0 * Gaussian(1.0), np.log([5.0, 0.5])).kernel
+    Gaussian(lengthscale=0.5)
+    """
+    rest = list(np.exp(np.asarray(theta, np.float64)))
+    made = _filled(kernel, rest)
+    if rest:
+        raise InputError(
+            f"theta has {len(np.asarray(theta))} numbers, {len(rest)} too many for {kernel!r}. Give as many "
+            "as log_parameters(kernel) has."
+        )
+    return made
+
+
+def contracted(kernel: Kernel, X: Array, Z: Array, weights: Array) -> Float64Array:
+    r"""Return Σ_ij w_ij ∂k(x_i, z_j)/∂θ_p for each log parameter θ_p: what a chain rule needs of a kernel.
+
+    X : (n, d); Z : (m, d); weights : (n, m). In float64; time O(n m d) by products of matrices (by
+    differences for :class:`Laplacian`), memory O(n m).
+
+    With S = w ∘ dk/d(r²), lengthscale f has −2/ℓ_f² Σ_ij S_ij (x_if − z_jf)², which is two sums over rows
+    and one product.
+    """
+    X, Z = np.asarray(X, np.float64), np.asarray(Z, np.float64)
+    weights = np.asarray(weights, np.float64)
+    if isinstance(kernel, Scaled):
+        own = kernel.factor * float(np.vdot(weights, _values(kernel.kernel, X, Z)))
+        return np.concatenate([[own], contracted(kernel.kernel, X, Z, kernel.factor * weights)])
+    if isinstance(kernel, Sum):
+        parts = [contracted(part, X, Z, weights) for part in (kernel.left, kernel.right)]
+        return np.concatenate(parts)
+    if isinstance(kernel, Product):
+        left = contracted(kernel.left, X, Z, weights * _values(kernel.right, X, Z))
+        right = contracted(kernel.right, X, Z, weights * _values(kernel.left, X, Z))
+        return np.concatenate([left, right])
+    scale = lengthscale_array(_differentiable(kernel).lengthscale, X.shape[1])
+    each = _by_feature(kernel, X / scale, Z / scale, weights)
+    return each if isinstance(kernel.lengthscale, tuple) else each.sum(keepdims=True)  # type: ignore[attr-defined]
+
+
+def _by_feature(kernel: Kernel, X: Float64Array, Z: Float64Array, weights: Float64Array) -> Float64Array:
+    """Return the gradient by each feature's log lengthscale, for points in units of them."""
+    if isinstance(kernel, Laplacian):
+        return _by_differences(X, Z, weights * _values(Laplacian(1.0), X, Z))
+    if type(kernel) in _OF_PRODUCTS:
+        slope = weights * _OF_PRODUCTS[type(kernel)](kernel, X @ Z.T)
+        return -2.0 * np.einsum("if,if->f", X, slope @ Z)
+    center = Z.mean(axis=0) if len(Z) else np.zeros(Z.shape[1])
+    X, Z = X - center, Z - center
+    square = X @ Z.T
+    square *= -2.0
+    square += np.einsum("if,if->i", X, X)[:, None]
+    square += np.einsum("jf,jf->j", Z, Z)
+    np.maximum(square, 0.0, out=square)
+    slope = weights * _OF_SQUARES[type(kernel)](kernel, square)
+    down, along = slope.sum(axis=1), slope.sum(axis=0)
+    return -2.0 * (down @ (X * X) + along @ (Z * Z) - 2.0 * np.einsum("if,if->f", X, slope @ Z))
+
+
+def _by_differences(X: Float64Array, Z: Float64Array, weighted: Float64Array) -> Float64Array:
+    """Return Σ_ij v_ij |x_if − z_jf| for each feature."""
+    out = np.zeros(X.shape[1])
+    for start in range(0, len(X), DIFFERENCE_ROWS):
+        part = slice(start, start + DIFFERENCE_ROWS)
+        out += np.einsum("ij,ijf->f", weighted[part], np.abs(X[part, None] - Z[None]))
+    return out
+
+
+def _values(kernel: Kernel, X: Float64Array, Z: Float64Array) -> Float64Array:
+    return np.asarray(kernel.against(Z, np.float64)(X), np.float64)
+
+
+def _filled(kernel: Kernel, rest: list[float]) -> Kernel:
+    """Return the kernel with the first of the numbers, which are taken off."""
+    if isinstance(kernel, Scaled):
+        factor = _next(rest, kernel)
+        return Scaled(factor, _filled(kernel.kernel, rest))
+    if isinstance(kernel, Sum | Product):
+        left = _filled(kernel.left, rest)
+        return type(kernel)(left, _filled(kernel.right, rest))
+    before = _differentiable(kernel).lengthscale
+    if isinstance(before, tuple):
+        return replace(kernel, lengthscale=tuple(_next(rest, kernel) for _ in before))  # type: ignore[type-var]
+    return replace(kernel, lengthscale=_next(rest, kernel))  # type: ignore[type-var]
+
+
+def _next(rest: list[float], kernel: Kernel) -> float:
+    if not rest:
+        raise InputError(f"theta is too short for {kernel!r}. Give as many numbers as log_parameters has.")
+    return float(rest.pop(0))
+
+
+def _differentiable(kernel: Kernel) -> Any:
+    if type(kernel) in _OF_SQUARES or type(kernel) in _OF_PRODUCTS or isinstance(kernel, Laplacian):
+        return kernel
+    raise InputError(
+        f"{kernel!r} has no gradient by its parameters here, so that they cannot be learned. Use a Gaussian, "
+        "Exponential, Matern, RationalQuadratic, Cauchy, Laplacian, Linear or Polynomial kernel, their sums, "
+        "products and multiples, or keep the parameters fixed."
+    )
+
+
+def _halved_exponential(r: Float64Array) -> Float64Array:
+    """Return d exp(−r)/d(r²) = −exp(−r)/(2 r); 0 at r = 0, where every difference that it meets is 0."""
+    safe = np.where(r > 0, r, 1.0)
+    return np.where(r > 0, -0.5 * np.exp(-r) / safe, 0.0)
+
+
+def _matern_slope(nu: float, s: Float64Array) -> Float64Array:
+    """Return dk/d(r²) of a Matérn kernel from s = √(2ν) r."""
+    if nu == 0.5:
+        return _halved_exponential(s)
+    if nu == 1.5:
+        return -1.5 * np.exp(-s)
+    return -(5.0 / 6.0) * (1.0 + s) * np.exp(-s)
