@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 from sklearn.base import BaseEstimator
 
 from gramian.estimators.approximation import one_of
@@ -10,7 +13,7 @@ from gramian.exact.policy import Sizes
 from gramian.exact.solve import CHOSEN, Settings
 from gramian.exceptions import InputError
 
-SOLVERS = ("auto", "cg", "cholesky", "minres")
+SOLVERS = ("auto", "cg", "cholesky", "minres", "askotch")
 PRECONDITIONERS = ("auto", "none", "nystrom", "jacobi", "pitc")
 #: Sizes where only the kind of preconditioner is given.
 DEFAULT_RANK, DEFAULT_BLOCK = 500, 1000
@@ -24,10 +27,12 @@ class Exact(BaseEstimator):
 
     Parameters
     ----------
-    solver : {"auto", "cg", "cholesky", "minres"}, default="auto"
+    solver : {"auto", "cg", "cholesky", "minres", "askotch"}, default="auto"
         "auto" takes a Cholesky factor where that is soonest and fits into ``memory_budget`` (always up to
         2,000 rows), else block conjugate gradients. "minres" serves kernels that are not positive
-        semi-definite.
+        semi-definite. "askotch", block sketch-and-project, gives an answer where even one product with K
+        takes too long (``max_iter`` are then passes over the rows); "auto" takes it where ``time_limit`` is
+        too short for ten products.
     preconditioner : {"auto", "none", "nystrom", "jacobi", "pitc"}, default="auto"
         Of conjugate gradients. A root of pivots ("nystrom"), the diagonal blocks of K over clusters
         ("jacobi"), or both, the blocks holding what the root leaves ("pitc"). "auto" begins with none and
@@ -40,6 +45,9 @@ class Exact(BaseEstimator):
         Iterations at most.
     time_limit : float, default=None
         Seconds at most for the solve; what has been reached is kept, with a warning.
+    checkpoint : str or path, default=None
+        A file that the coefficients are saved to every minute, and where the solve ends early (limit or
+        Ctrl-C). A fit to the same rows, targets and kernel goes on from it; one that converges removes it.
 
     Examples
     --------
@@ -62,6 +70,7 @@ class Exact(BaseEstimator):
         tol: float = 1e-6,
         max_iter: int = 1000,
         time_limit: float | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
     ) -> None:
         self.solver = solver
         self.preconditioner = preconditioner
@@ -70,6 +79,7 @@ class Exact(BaseEstimator):
         self.tol = tol
         self.max_iter = max_iter
         self.time_limit = time_limit
+        self.checkpoint = checkpoint
 
     def settings(self) -> Settings:
         """Return the checked settings."""
@@ -82,18 +92,33 @@ class Exact(BaseEstimator):
             tol=positive_number("tol", self.tol),
             max_iter=whole_number("max_iter", self.max_iter, 1),
             time_limit=limit,
+            checkpoint=self._path(),
         )
+
+    def _path(self) -> Path | None:
+        if self.checkpoint is None:
+            return None
+        if not isinstance(self.checkpoint, str | os.PathLike):
+            raise InputError(
+                f"checkpoint={self.checkpoint!r} is not a path. Give the name of a file, or None."
+            )
+        path = Path(self.checkpoint)
+        if not path.parent.is_dir():
+            raise InputError(f"checkpoint={str(path)!r}: the folder {path.parent} does not exist. Create it.")
+        return path
 
     def _sizes(self) -> Sizes:
         rank = None if self.rank is None else whole_number("rank", self.rank, 1)
         block = None if self.block is None else whole_number("block", self.block, 1)
         kind = self.preconditioner
         if kind in ("auto", "none"):
-            if rank is not None or block is not None:
+            if rank is not None or (block is not None and self.solver != "askotch"):
                 raise InputError(
                     f"rank={self.rank!r} and block={self.block!r} have no effect with "
                     f"preconditioner={kind!r}. Choose 'nystrom', 'jacobi' or 'pitc', or leave them out."
                 )
+            if block is not None:
+                return Sizes(0, block)
             return CHOSEN if kind == "auto" else Sizes(0, 0)
         for name, value, idle in (("rank", rank, "jacobi"), ("block", block, "nystrom")):
             if value is not None and kind == idle:

@@ -41,7 +41,6 @@ def train_exact(
     memory_bytes: int,
     engine: Engine,
     rng: np.random.Generator,
-    start: Float64Array | None = None,
     progress: Callable[[Progress], None] | None = None,
 ) -> ExactFit:
     r"""Minimise Σ w_i ‖y_i − f(x_i) − b‖² + alpha ‖f‖² over all f of the kernel's space.
@@ -59,7 +58,7 @@ def train_exact(
     shift = np.full(n, alpha) if weights is None else alpha / weights
     right = np.column_stack([targets, np.ones(n)]) if intercept else targets
     system = ExactSystem(kernel, rows, shift, dtype, memory_bytes, engine)
-    solution, stages = solve_exact(system, right, settings, rng=rng, start=start, progress=progress)
+    solution, stages = solve_exact(system, right, settings, rng=rng, progress=progress)
     value, offset = solution.value, np.zeros(targets.shape[1])
     if intercept:
         ones = value[:, -1]

@@ -5,14 +5,17 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 
 from gramian._typing import Float64Array, IntArray
 from gramian.approximation.plan import NOMINAL_THREADS
 from gramian.exact.blocks import balanced_blocks
+from gramian.exact.checkpoint import Checkpoint
 from gramian.exact.policy import Costs, Policy, Sizes
 from gramian.exact.preconditioner import RootAndBlocks
+from gramian.exact.sketch import block_rows, sketch_and_project
 from gramian.exact.system import ExactSystem
 from gramian.exceptions import BudgetError
 from gramian.operators.kernel import working_bytes
@@ -30,6 +33,8 @@ USELESS_ROOT = 0.9
 #: Trace that a root leaves, in units of the mean of D, under which blocks beside it are useless.
 ENOUGH_ROOT = 30.0
 
+#: Products that conjugate gradients need to be worth beginning.
+LEAST_PRODUCTS = 10
 #: Sizes that stand for "as the policy says".
 CHOSEN = Sizes(-1, -1)
 
@@ -38,7 +43,7 @@ CHOSEN = Sizes(-1, -1)
 class Stage:
     """One way of solving and what it did."""
 
-    name: str  #: none, nystrom, jacobi, pitc, cholesky or minres
+    name: str  #: none, nystrom, jacobi, pitc, cholesky, minres or askotch
     rank: int
     block: int
     iterations: int
@@ -51,11 +56,12 @@ class Stage:
 class Settings:
     """How to solve."""
 
-    solver: str = "auto"  #: auto, cg, cholesky or minres
+    solver: str = "auto"  #: auto, cg, cholesky, minres or askotch
     sizes: Sizes = CHOSEN  #: of one preconditioner for all of the solve
     tol: float = 1e-6
     max_iter: int = 1000
     time_limit: float | None = None
+    checkpoint: Path | None = None
 
 
 def iteration_bytes(n: int, n_features: int, n_outputs: int, itemsize: int, threads: int) -> int:
@@ -74,7 +80,6 @@ def solve_exact(
     settings: Settings,
     *,
     rng: np.random.Generator,
-    start: Float64Array | None = None,
     progress: Callable[[Progress], None] | None = None,
 ) -> tuple[Solution, list[Stage]]:
     r"""Solve (K + D) a = y for y (n, p) to ‖y − (K + D) a‖ ≤ tol ‖y‖ in every column, and tell how.
@@ -83,11 +88,36 @@ def solve_exact(
     preconditioner; when that has cost what one would cost to build, and would cost as much again, it builds
     one (:class:`RootAndBlocks`) and goes on from where it is, and so on with larger ones or with a
     Cholesky factor, as memory allows (rent or buy, :class:`Policy`). The root is left out where it holds
-    little of the trace, the blocks where the root leaves little beside D.
+    little of the trace, the blocks where the root leaves little beside D. Where ``time_limit`` is too short
+    for ten products, it takes block sketch-and-project (:func:`sketch_and_project`).
+
+    With ``settings.checkpoint`` what is reached is kept in a file, from which the same problem goes on.
 
     Residuals are recomputed in float64 and warned about where they miss the tolerance. Time n²/2 kernel
     values and n² p multiplications a step; memory ``system.memory_bytes``.
     """
+    if settings.checkpoint is None:
+        return _solved(system, right, settings, rng, None, progress)
+    checkpoint = Checkpoint(settings.checkpoint, system, right)
+
+    def watched(state: Progress) -> None:
+        checkpoint.watch(state)
+        if progress is not None:
+            progress(state)
+
+    found, stages = _solved(system, right, settings, rng, checkpoint.start(), watched)
+    checkpoint.finish(found)
+    return found, stages
+
+
+def _solved(
+    system: ExactSystem,
+    right: Float64Array,
+    settings: Settings,
+    rng: np.random.Generator,
+    start: Float64Array | None,
+    progress: Callable[[Progress], None] | None,
+) -> tuple[Solution, list[Stage]]:
     solver = settings.solver
     if solver == "cholesky" or (solver == "auto" and len(system) <= DIRECT_ROWS and system.direct_fits):
         begin = time.perf_counter()
@@ -97,11 +127,41 @@ def solve_exact(
         begin = time.perf_counter()
         found = minimal_residual(system.accurate, right, tol=settings.tol, max_iterations=settings.max_iter)
         stages = [Stage("minres", 0, 0, found.iterations, found.residual, 0.0, time.perf_counter() - begin)]
+    elif solver == "askotch" or (solver == "auto" and _too_dear(system, right, settings)):
+        begin = time.perf_counter()
+        block = settings.sizes.block if settings.sizes.block > 0 else 0
+        block = block or block_rows(len(system), system.memory_bytes)
+        found = sketch_and_project(
+            system,
+            right,
+            block=block,
+            tol=settings.tol,
+            max_passes=settings.max_iter,
+            rng=rng,
+            start=start,
+            time_limit=settings.time_limit,
+            progress=progress,
+        )
+        took = time.perf_counter() - begin
+        stages = [Stage("askotch", 0, block, found.iterations, found.residual, 0.0, took)]
     else:
         run = _Staged(system, right, settings, rng, progress)
         found = run.solve(start)
         return found, run.stages
     return replace(found, evaluations=system.evaluations, bytes=system.held), stages
+
+
+def _costs(system: ExactSystem, right: Float64Array) -> Costs:
+    item = np.dtype(system.dtype).itemsize
+    return Costs(len(system), int(system.rows.shape[1]), right.shape[1], item)
+
+
+def _too_dear(system: ExactSystem, right: Float64Array, settings: Settings) -> bool:
+    """Tell whether the time limit is too short for the products of conjugate gradients."""
+    if settings.time_limit is None or settings.sizes != CHOSEN:
+        return False
+    products = LEAST_PRODUCTS * _costs(system, right).product / system.engine.n_threads
+    return products > settings.time_limit
 
 
 class _Staged:
@@ -119,7 +179,7 @@ class _Staged:
         self._rng, self._progress = rng, progress
         self._deadline = None if settings.time_limit is None else time.monotonic() + settings.time_limit
         n, p = right.shape
-        costs = Costs(n, int(system.rows.shape[1]), p, np.dtype(system.dtype).itemsize)
+        costs = _costs(system, right)
         # For a nominal number of threads: the sizes, and so the answer, must not depend on it.
         item = system.rows.dtype.itemsize
         vectors = iteration_bytes(n, int(system.rows.shape[1]), p, item, NOMINAL_THREADS)

@@ -1,0 +1,94 @@
+"""A long solve that can be broken off: the coefficients so far in a file, and only for the same problem."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import scipy.sparse as sp
+
+from gramian._files import complete_file
+from gramian._tiles import row_slices
+from gramian._typing import Float64Array
+from gramian.exact.system import ExactSystem
+from gramian.exceptions import InputError
+from gramian.solvers.krylov import Progress
+from gramian.solvers.solution import Solution, Status
+
+#: Seconds between two savings.
+SAVE_EVERY = 60.0
+#: Rows that are hashed at a time.
+HASHED_ROWS = 65_536
+
+
+class Checkpoint:
+    """The file of one solve: begun from, kept up to date, and removed when the solve has converged.
+
+    It holds x (n, p) and a fingerprint of kernel, rows, D and right-hand sides, so that it starts no other
+    problem. A file is complete or absent, whenever the process dies.
+    """
+
+    def __init__(
+        self, path: Path, system: ExactSystem, right: Float64Array, seconds: float = SAVE_EVERY
+    ) -> None:
+        self.path, self._seconds = path, seconds
+        self._fingerprint = fingerprint(system, right)
+        self._shape = right.shape
+        self._saved = time.monotonic()
+
+    def start(self) -> Float64Array | None:
+        """Return x of the file; None where there is no file."""
+        if not self.path.exists():
+            return None
+        try:
+            # Of a damaged file np.load would leave open what it opened itself.
+            with self.path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
+                mark, value = str(stored["fingerprint"]), np.asarray(stored["value"], np.float64)
+        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+            raise InputError(
+                f"{self.path} is not a checkpoint of gramian, or is damaged ({error}). Delete it, or give "
+                "another path."
+            ) from None
+        if mark != self._fingerprint or value.shape != self._shape:
+            raise InputError(
+                f"the checkpoint {self.path} is of another problem: other rows, targets, weights, alpha or "
+                "kernel. Delete it, or give another path."
+            )
+        return value
+
+    def watch(self, state: Progress) -> None:
+        """Save the state where the last saving is some time ago."""
+        if time.monotonic() - self._saved >= self._seconds:
+            self.save(state.value)
+
+    def save(self, value: Float64Array) -> None:
+        """Write x to the file."""
+        with complete_file(self.path) as file:
+            np.savez(file, value=value, fingerprint=np.asarray(self._fingerprint))
+        self._saved = time.monotonic()
+
+    def finish(self, solution: Solution) -> None:
+        """Remove the file of a solve that has converged; save what any other has reached."""
+        if solution.status in (Status.CONVERGED, Status.DIRECT):
+            self.path.unlink(missing_ok=True)
+        else:
+            self.save(solution.value)
+
+
+def fingerprint(system: ExactSystem, right: Float64Array) -> str:
+    """Return a hash of kernel, rows, D and right-hand sides. Time O(n d)."""
+    digest = hashlib.blake2b(digest_size=16)
+    digest.update(repr((system.kernel, system.rows.shape, str(system.rows.dtype), right.shape)).encode())
+    for where in row_slices(len(system), HASHED_ROWS):
+        part = system.rows[where]
+        if sp.issparse(part):
+            for array in (part.data, part.indices, part.indptr):
+                digest.update(array.tobytes())
+        else:
+            digest.update(part.tobytes())
+    digest.update(system.shift.tobytes())
+    digest.update(right.tobytes())
+    return digest.hexdigest()
