@@ -118,6 +118,32 @@ def test_grid_search_over_how_to_solve():
     assert search.best_params_["alpha"] == 0.1
 
 
+@pytest.mark.parametrize(
+    "preconditioner",
+    [
+        gm.Nystrom(rank=100),
+        gm.MultiResolution(root_rank=50, rank=40, n_blocks=8),
+        gm.MEKA(rank=40, n_blocks=6),
+        gm.BlockDiagonal(n_blocks=5),
+        gm.RandomFourier(rank=400),
+    ],
+    ids=lambda p: type(p).__name__,
+)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_any_approximation_is_a_preconditioner(preconditioner, weighted):
+    X, Y = table(900)
+    weights = np.random.default_rng(1).uniform(0.5, 2.0, 900) if weighted else None
+    options = {"gamma": 2.0, "random_state": 0, "n_jobs": 1}
+    plain = gm.Exact(solver="cg", preconditioner="none", tol=1e-7, max_iter=5000)
+    model = gm.KernelRidge(0.1, approximation=plain, **options).fit(X, Y, weights)
+    exact = gm.Exact(solver="cg", preconditioner=preconditioner, tol=1e-7)
+    helped = gm.KernelRidge(0.1, approximation=exact, **options).fit(X, Y, weights)
+    if not isinstance(preconditioner, gm.BlockDiagonal):  # which knows nothing of a smooth kernel's whole
+        assert helped.solution_.iterations < 0.7 * model.solution_.iterations
+    assert helped.stages_[0].rank > 0
+    np.testing.assert_allclose(helped.predict(X), model.predict(X), atol=1e-5)
+
+
 def test_a_limit_leaves_a_usable_model_that_says_so():
     X, Y = table(2500)
     model = gm.KernelRidge(1e-4, gamma=5.0, approximation=gm.Exact(solver="cg", max_iter=5), random_state=0)

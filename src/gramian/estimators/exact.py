@@ -7,7 +7,7 @@ from pathlib import Path
 
 from sklearn.base import BaseEstimator
 
-from gramian.estimators.approximation import one_of
+from gramian.estimators.approximation import Approximation, one_of
 from gramian.estimators.base import positive_number, whole_number
 from gramian.exact.policy import Sizes
 from gramian.exact.solve import CHOSEN, Settings
@@ -33,10 +33,11 @@ class Exact(BaseEstimator):
         semi-definite. "askotch", block sketch-and-project, gives an answer where even one product with K
         takes too long (``max_iter`` are then passes over the rows); "auto" takes it where ``time_limit`` is
         too short for ten products.
-    preconditioner : {"auto", "none", "nystrom", "jacobi", "pitc"}, default="auto"
+    preconditioner : {"auto", "none", "nystrom", "jacobi", "pitc"} or approximation, default="auto"
         Of conjugate gradients. A root of pivots ("nystrom"), the diagonal blocks of K over clusters
         ("jacobi"), or both, the blocks holding what the root leaves ("pitc"). "auto" begins with none and
-        builds larger ones as iterations get dear.
+        builds larger ones as iterations get dear. An unfitted approximation, such as
+        ``gm.MultiResolution(rank=200)``, stands for K by its own exact algebra, with the model's kernel.
     rank, block : int, default=None
         Rank of the root and rows of a block; 500 and 1,000 where the preconditioner is given without.
     tol : float, default=1e-6
@@ -64,7 +65,7 @@ class Exact(BaseEstimator):
         self,
         *,
         solver: str = "auto",
-        preconditioner: str = "auto",
+        preconditioner: str | Approximation = "auto",
         rank: int | None = None,
         block: int | None = None,
         tol: float = 1e-6,
@@ -84,11 +85,16 @@ class Exact(BaseEstimator):
     def settings(self) -> Settings:
         """Return the checked settings."""
         one_of("solver", self.solver, SOLVERS)
-        one_of("preconditioner", self.preconditioner, PRECONDITIONERS)
+        builder = None
+        if isinstance(self.preconditioner, Approximation):
+            builder = self.preconditioner._builder()
+        else:
+            one_of("preconditioner", self.preconditioner, PRECONDITIONERS)
         limit = None if self.time_limit is None else positive_number("time_limit", self.time_limit)
         return Settings(
             solver=self.solver,
-            sizes=self._sizes(),
+            sizes=CHOSEN if builder is not None else self._sizes(),
+            builder=builder,
             tol=positive_number("tol", self.tol),
             max_iter=whole_number("max_iter", self.max_iter, 1),
             time_limit=limit,
@@ -110,7 +116,7 @@ class Exact(BaseEstimator):
     def _sizes(self) -> Sizes:
         rank = None if self.rank is None else whole_number("rank", self.rank, 1)
         block = None if self.block is None else whole_number("block", self.block, 1)
-        kind = self.preconditioner
+        kind = str(self.preconditioner)
         if kind in ("auto", "none"):
             if rank is not None or (block is not None and self.solver != "askotch"):
                 raise InputError(

@@ -10,9 +10,11 @@ from pathlib import Path
 import numpy as np
 
 from gramian._typing import Float64Array, IntArray
+from gramian.approximation.builder import Builder
 from gramian.approximation.plan import NOMINAL_THREADS
 from gramian.exact.blocks import balanced_blocks
 from gramian.exact.checkpoint import Checkpoint
+from gramian.exact.compressed import Compressed
 from gramian.exact.policy import Costs, Policy, Sizes
 from gramian.exact.preconditioner import RootAndBlocks
 from gramian.exact.sketch import block_rows, sketch_and_project
@@ -43,7 +45,7 @@ CHOSEN = Sizes(-1, -1)
 class Stage:
     """One way of solving and what it did."""
 
-    name: str  #: none, nystrom, jacobi, pitc, cholesky, minres or askotch
+    name: str  #: none, nystrom, jacobi, pitc, an approximation's, cholesky, minres or askotch
     rank: int
     block: int
     iterations: int
@@ -58,6 +60,7 @@ class Settings:
 
     solver: str = "auto"  #: auto, cg, cholesky, minres or askotch
     sizes: Sizes = CHOSEN  #: of one preconditioner for all of the solve
+    builder: Builder | None = None  #: of an approximation that is the preconditioner instead
     tol: float = 1e-6
     max_iter: int = 1000
     time_limit: float | None = None
@@ -158,7 +161,7 @@ def _costs(system: ExactSystem, right: Float64Array) -> Costs:
 
 def _too_dear(system: ExactSystem, right: Float64Array, settings: Settings) -> bool:
     """Tell whether the time limit is too short for the products of conjugate gradients."""
-    if settings.time_limit is None or settings.sizes != CHOSEN:
+    if settings.time_limit is None or settings.sizes != CHOSEN or settings.builder is not None:
         return False
     products = LEAST_PRODUCTS * _costs(system, right).product / system.engine.n_threads
     return products > settings.time_limit
@@ -185,14 +188,14 @@ class _Staged:
         vectors = iteration_bytes(n, int(system.rows.shape[1]), p, item, NOMINAL_THREADS)
         self._room = int(PRECONDITIONER_SHARE * (system.memory_bytes - vectors))
         self._policy = Policy(costs, self._room, system.direct_fits, settings.tol)
-        self._auto = settings.sizes == CHOSEN
+        self._auto = settings.sizes == CHOSEN and settings.builder is None
         self.stages: list[Stage] = []
         self._evaluations = 0
         self._held = 0
 
     def solve(self, value: Float64Array | None) -> Solution:
         """Run stage after stage."""
-        sizes = Sizes(0, 0) if self._auto else self._settings.sizes
+        sizes = Sizes(0, 0) if self._settings.sizes == CHOSEN else self._settings.sizes
         iterations = 0
         while True:
             begin = time.perf_counter()
@@ -228,9 +231,15 @@ class _Staged:
             blocks = balanced_blocks(system.rows, system.kernel, sizes.block, self._rng, system.engine)
             order, slices = blocks.order, blocks.slices
             system = system.ordered(order)
-        name, preconditioner = "none", None
-        if sizes.rank or sizes.block:
+        name, rank = "none", 0
+        preconditioner: RootAndBlocks | Compressed | None = None
+        if self._settings.builder is not None:
+            preconditioner = Compressed(self._settings.builder, system, self._rng)
+            name, rank = self._settings.builder.method, preconditioner.rank
+        elif sizes.rank or sizes.block:
             preconditioner, name = self._build(system, sizes, slices)
+            rank = sizes.rank if name in ("nystrom", "pitc") else 0
+        if preconditioner is not None:
             self._held = max(self._held, preconditioner.nbytes)
         built = time.perf_counter()
         residuals: list[float] = []
@@ -263,7 +272,7 @@ class _Staged:
         self.stages.append(
             Stage(
                 name,
-                sizes.rank if name in ("nystrom", "pitc") else 0,
+                rank,
                 sizes.block if name in ("jacobi", "pitc") else 0,
                 found.iterations,
                 found.residual,

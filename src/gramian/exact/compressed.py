@@ -1,0 +1,41 @@
+"""A preconditioner from any approximation of the library: (K̃ + D)⁻¹ by its own exact algebra."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gramian._typing import Float64Array
+from gramian.approximation.builder import Builder
+from gramian.approximation.storage import stored_operator
+from gramian.data.source import as_source
+from gramian.exact.system import ExactSystem
+from gramian.operators.base import SymmetricOperator
+from gramian.operators.diagonal import DiagonalPlus
+
+#: Rows whose features are computed at once.
+CHUNK_ROWS = 65_536
+
+
+class Compressed:
+    r"""M = K̃ + D on the system's rows, and its inverse.
+
+    Build time and memory are those of the approximation and its stored bases (n times the ranks of a row's
+    path); an application is one solve by its algebra (arrowhead, or coupled core). Negative eigenvalues of an
+    indefinite core are clipped, so that M is positive definite.
+    """
+
+    def __init__(self, builder: Builder, system: ExactSystem, rng: np.random.Generator) -> None:
+        source = as_source(system.rows)
+        options = {"dtype": np.dtype(system.dtype), "rng": rng, "engine": system.engine}
+        settled = builder.settle(source, system.kernel, **options)
+        features = settled.build(source, system.kernel, **options)
+        stored = stored_operator(features, source, chunk_rows=CHUNK_ROWS, engine=system.engine)
+        self._least = float(system.shift.min())
+        above = system.shift - self._least
+        self._operator: SymmetricOperator = DiagonalPlus(stored, above) if above.any() else stored
+        self.rank = features.rank
+        self.nbytes = self._operator.nbytes
+
+    def __call__(self, values: Float64Array) -> Float64Array:
+        """Return M⁻¹ values for values (n, p)."""
+        return self._operator._solution(values, self._least).value
