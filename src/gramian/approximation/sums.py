@@ -13,13 +13,15 @@ from gramian.approximation.features import FeatureMap
 from gramian.approximation.grouping import Unit, units_by_leaf
 from gramian.data.source import RowSource, row_blocks
 from gramian.engine import Engine
-from gramian.solvers.arrowhead import NodeSums
+from gramian.solvers.arrowhead import Forest, NodeSums
 
 Progress = Callable[[int], object]
 
 
 @dataclass
-class _UnitSums:
+class UnitSums:
+    """One unit's part of the sums of a node."""
+
     node: int
     gram: FloatArray
     cross: FloatArray
@@ -67,10 +69,10 @@ def accumulate(
 
 def _chunk_sums(
     features: FeatureMap, rows: Rows, targets: Array, weights: Array | None, engine: Engine
-) -> Iterator[list[_UnitSums]]:
+) -> Iterator[list[UnitSums]]:
     labels = features.partition.route(rows, engine)
 
-    def work(unit: Unit) -> list[_UnitSums]:
+    def work(unit: Unit) -> list[UnitSums]:
         return _unit_sums(features, rows[unit.rows], unit, targets, weights)
 
     return engine.map(work, units_by_leaf(labels, features.leaf_levels))
@@ -78,7 +80,7 @@ def _chunk_sums(
 
 def _unit_sums(
     features: FeatureMap, X: Rows, unit: Unit, targets: Array, weights: Array | None
-) -> list[_UnitSums]:
+) -> list[UnitSums]:
     forest = features.forest
     F = features.unit_features(X, unit)
     Y = np.asarray(targets[unit.rows], F.dtype)
@@ -88,13 +90,18 @@ def _unit_sums(
         for segment in chain.from_iterable(unit.levels):
             start = forest.path_rank(segment.node)
             F[segment.rows, start : start + forest.ranks[segment.node]] *= root[segment.rows]
+    return unit_products(forest, unit, F, Y)
+
+
+def unit_products(forest: Forest, unit: Unit, F: FloatArray, Y: FloatArray) -> list[UnitSums]:
+    """Return each node's WᵀW, Wᵀ[ancestors] and WᵀY over a unit's rows, for their path features F."""
     done = []
     for segments in unit.levels:
         for segment in segments:
             start = forest.path_rank(segment.node)
             W = F[segment.rows, start : start + forest.ranks[segment.node]]
             above = F[segment.rows, :start]
-            done.append(_UnitSums(segment.node, W.T @ W, W.T @ above, W.T @ Y[segment.rows]))
+            done.append(UnitSums(segment.node, W.T @ W, W.T @ above, W.T @ Y[segment.rows]))
     return done
 
 

@@ -99,6 +99,34 @@ def contracted(kernel: Kernel, X: Array, Z: Array, weights: Array) -> Float64Arr
     return each if isinstance(kernel.lengthscale, tuple) else each.sum(keepdims=True)  # type: ignore[attr-defined]
 
 
+def contracted_diagonal(kernel: Kernel, X: Array, weights: Array) -> Float64Array:
+    """Return Σ_i w_i ∂k(x_i, x_i)/∂θ_p for each log parameter θ_p. X : (n, d); weights : (n,).
+
+    A distance is 0 on the diagonal, whatever its lengthscale; a product is ‖x/ℓ‖². Time O(n d).
+
+    >>> from gramian.kernels import Gaussian, Linear
+    >>> contracted_diagonal(3.0 * Gaussian(2.0) + Linear(0.5), np.ones((1, 2)), np.ones(1)).tolist()
+    [3.0, 0.0, -16.0]
+    """
+    X, weights = np.asarray(X, np.float64), np.asarray(weights, np.float64)
+    if isinstance(kernel, Scaled):
+        own = kernel.factor * float(weights @ _diagonal(kernel.kernel, X))
+        return np.concatenate([[own], contracted_diagonal(kernel.kernel, X, kernel.factor * weights)])
+    if isinstance(kernel, Sum):
+        return np.concatenate([contracted_diagonal(part, X, weights) for part in (kernel.left, kernel.right)])
+    if isinstance(kernel, Product):
+        left = contracted_diagonal(kernel.left, X, weights * _diagonal(kernel.right, X))
+        return np.concatenate(
+            [left, contracted_diagonal(kernel.right, X, weights * _diagonal(kernel.left, X))]
+        )
+    lengthscale = _differentiable(kernel).lengthscale
+    each = np.zeros(X.shape[1])
+    if type(kernel) in _OF_PRODUCTS:
+        square = np.square(X / lengthscale_array(lengthscale, X.shape[1]))
+        each = -2.0 * (weights * _OF_PRODUCTS[type(kernel)](kernel, square.sum(axis=1))) @ square
+    return each if isinstance(lengthscale, tuple) else each.sum(keepdims=True)
+
+
 def _by_feature(kernel: Kernel, X: Float64Array, Z: Float64Array, weights: Float64Array) -> Float64Array:
     """Return the gradient by each feature's log lengthscale, for points in units of them."""
     if isinstance(kernel, Laplacian):
@@ -129,6 +157,10 @@ def _by_differences(X: Float64Array, Z: Float64Array, weighted: Float64Array) ->
 
 def _values(kernel: Kernel, X: Float64Array, Z: Float64Array) -> Float64Array:
     return np.asarray(kernel.against(Z, np.float64)(X), np.float64)
+
+
+def _diagonal(kernel: Kernel, X: Float64Array) -> Float64Array:
+    return np.asarray(kernel.diagonal(X), np.float64)
 
 
 def _filled(kernel: Kernel, rest: list[float]) -> Kernel:

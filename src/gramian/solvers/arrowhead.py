@@ -13,7 +13,7 @@ O(r₀³ + Σ r_s³ + r₀² Σ r_s), memory O(r₀² + Σ r₀ r_s + Σ r_s²).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -163,6 +163,16 @@ class ArrowheadFactor:
         return float(sum(2.0 * np.log(np.diag(n.lower)).sum() for n in self._nodes))
 
     @property
+    def forest(self) -> Forest:
+        """The nodes and their ranks."""
+        return self._forest
+
+    @property
+    def blocks(self) -> tuple[tuple[Float64Array, ...], tuple[Float64Array, ...]]:
+        """The blocks L_b and Y_b of every node."""
+        return tuple(n.lower for n in self._nodes), tuple(n.cross for n in self._nodes)
+
+    @property
     def nbytes(self) -> int:
         """Bytes of the factor."""
         return sum(n.lower.nbytes + n.cross.nbytes for n in self._nodes)
@@ -196,6 +206,22 @@ class ArrowheadFactor:
         for level in forest.levels:
             self._engine.run(backward, range(level.start, level.stop))
         return right
+
+    def whiten_rows(self, rows: Float64Array, segments: Iterable[tuple[int, slice]]) -> None:
+        r"""Replace rows f by v, in place, so that v_iᵀ v_j = f_iᵀ (FᵀF + alpha·I)⁻¹ f_j.
+
+            v_b = L_b⁻¹ f_b,   f_ancestors −= Y_bᵀ v_b,   from the leaf up to the root.
+
+        ``rows`` hold the features of a path, the root's first, shape (m, columns); ``segments`` are (node,
+        its rows), a node after all below it. Time O(m R_path²); nothing else is held than the rows.
+        """
+        for node, where in segments:
+            done = self._nodes[node]
+            start = done.cross.shape[1]
+            own = rows[where, start : start + len(done.lower)]
+            own[:] = _triangular(done.lower, own.T).T
+            if start:
+                rows[where, :start] -= own @ done.cross
 
 
 @dataclass(slots=True)

@@ -1,0 +1,1 @@
+"""Gaussian processes on nested bases: likelihood, its gradient, posterior, learning."""

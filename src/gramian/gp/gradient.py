@@ -1,0 +1,166 @@
+r"""The gradient of the log marginal likelihood by log parameters: reverse mode through the nested features.
+
+Landmarks and blocks are held fixed. With Σ = F Fᵀ + Λ, Λ = diag(k(x, x)) − diag(F Fᵀ) + noise·I, and
+a = Σ⁻¹y,
+
+    d log p(y) = tr(M dΣ),  M = ½ (a aᵀ − Σ⁻¹),
+    F̄ = 2 (M F − diag(M) F),  the adjoint of the features on each row's path,
+    M F: aᵀF = βᵀ and Σ⁻¹F = Λ⁻¹ F S⁻¹, of which a row needs the columns of its own path.
+
+Then node by node from the leaves up: f_b = (k(x, Z_b) − f_A N_bᵀ) V_b, with N_b = f_A(Z_b) the ancestors'
+features of the landmarks and V_b V_bᵀ = G_b⁻¹, G_b = k(Z_b, Z_b) − N_b N_bᵀ. The likelihood does not change
+when a node's features are rotated, so that
+
+    adjoint of k(x, Z_b):  V_b f̄_b;    of f_A:  −P_b f̄_b;    of G_b:  −½ V_b sym(F_bᵀ F̄_b) V_bᵀ;
+    of N_b:  −V_b F̄_bᵀ F_A − 2 Ḡ_b N_b,
+
+and the landmarks then pass N̄_b on to the ancestors as rows of their own. All that is summed over rows are the
+r × (r + path) products F̄_bᵀ [F_b | F_A] and the contractions of the kernel's derivative with weights.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gramian._typing import Array, Float64Array, Rows
+from gramian.approximation.basis import BasisBuilder
+from gramian.approximation.features import FeatureMap
+from gramian.approximation.grouping import Unit, units_by_leaf
+from gramian.data.source import row_blocks
+from gramian.gp.likelihood import Evidence, Observations
+from gramian.gp.prior import residual_diagonal
+from gramian.kernels.columns import dense
+from gramian.kernels.gradient import contracted, contracted_diagonal, log_parameters
+
+
+@dataclass
+class _Adjoints:
+    """What is summed up for one node: F̄_bᵀF_b and F̄_bᵀF_A."""
+
+    own: Float64Array
+    above: Float64Array
+
+
+@dataclass
+class _Part:
+    slope: Float64Array  #: by the kernel's log parameters
+    noise: float  #: Σ M_ii
+    nodes: list[tuple[int, Float64Array, Float64Array]]
+
+
+def gradient(found: Evidence, data: Observations) -> Float64Array:
+    """Return the derivatives of log p(y) by the kernel's log parameters and, last, the log of the noise.
+
+    A second pass over the rows and one over the landmarks. Time O(n (m d + m r + path²) + Σ m_b (path² +
+    m d)) for landmarks m of a path; memory as for the likelihood, and a unit's weights.
+    """
+    features = found.features
+    forest, kernel = features.forest, features.kernel
+    adjoints = [
+        _Adjoints(np.zeros((r, r)), np.zeros((r, forest.path_rank(b)))) for b, r in enumerate(forest.ranks)
+    ]
+    slope, noise = np.zeros(len(log_parameters(kernel))), 0.0
+    for where, rows in row_blocks(data.source, data.chunk_rows):
+        targets = data.targets[where]
+
+        def work(unit: Unit, rows: Rows = rows, targets: Array = targets) -> _Part:
+            return _part(found, rows[unit.rows], targets[unit.rows], unit)
+
+        labels = features.partition.route(rows, data.engine)
+        for part in data.engine.map(work, units_by_leaf(labels, features.leaf_levels)):
+            slope += part.slope
+            noise += part.noise
+            _add(adjoints, part)
+    for level in reversed(forest.levels):
+
+        def landmarks(node: int) -> _Part:
+            return _landmarks(features, node, adjoints[node])
+
+        for part in data.engine.map(landmarks, range(level.start, level.stop)):
+            slope += part.slope
+            _add(adjoints, part)
+    return np.append(slope, found.noise * noise)
+
+
+def _add(adjoints: list[_Adjoints], part: _Part) -> None:
+    for node, own, above in part.nodes:
+        adjoints[node].own += own
+        adjoints[node].above += above
+
+
+def _part(found: Evidence, X: Rows, Y: Array, unit: Unit) -> _Part:
+    """Return a unit's share: F̄ of its rows, then back through their paths."""
+    features, forest = found.features, found.features.forest
+    outputs = Y.shape[1]
+    F = np.asarray(features.unit_features(X, unit), np.float64)
+    total = residual_diagonal(features.kernel, X, F) + found.noise
+    Z = F.copy()
+    for segments in reversed(unit.levels):
+        for segment in segments:
+            found.factor.forward(segment.node, Z[segment.rows], forest.path_rank(segment.node))
+    explained = np.einsum("ij,ij->i", Z, Z)
+    for segments in unit.levels:
+        for segment in segments:
+            found.factor.backward(segment.node, Z[segment.rows], forest.path_rank(segment.node))
+    # Z is now F S⁻¹ on the path; beta's blocks on each row's path give the fit and aᵀF.
+    a = np.array(Y, np.float64)
+    for segment in (s for segments in unit.levels for s in segments):
+        start = forest.path_rank(segment.node)
+        own = F[segment.rows, start : start + forest.ranks[segment.node]]
+        a[segment.rows] -= own @ found.beta[segment.node]
+    a /= total[:, None]
+    diagonal = 0.5 * (np.einsum("ij,ij->i", a, a) - outputs * (1.0 / total - explained / total**2))
+    adjoint = Z
+    adjoint *= -(outputs / total)[:, None]
+    adjoint -= 2.0 * diagonal[:, None] * F
+    for segment in (s for segments in unit.levels for s in segments):
+        start = forest.path_rank(segment.node)
+        adjoint[segment.rows, start : start + forest.ranks[segment.node]] += (
+            a[segment.rows] @ found.beta[segment.node].T
+        )
+    points = np.asarray(dense(X), np.float64)
+    part = _Part(contracted_diagonal(features.kernel, points, diagonal), float(diagonal.sum()), [])
+    for segments in reversed(unit.levels):
+        for segment in segments:
+            rows = segment.rows
+            _back(features, segment.node, points[rows], F[rows], adjoint[rows], part)
+    return part
+
+
+def _back(
+    features: FeatureMap, node: int, X: Float64Array, F: Float64Array, adjoint: Float64Array, part: _Part
+) -> None:
+    """Take the adjoint of one node's features to the kernel's parameters and to its ancestors' features."""
+    basis, start = features.nodes[node], features.forest.path_rank(node)
+    if not basis.rank:
+        return
+    own = adjoint[:, start : start + basis.rank]
+    above = F[:, :start]
+    part.nodes.append((node, own.T @ F[:, start : start + basis.rank], own.T @ above))
+    landmarks = np.asarray(dense(basis.landmarks), np.float64)
+    part.slope += contracted(features.kernel, X, landmarks, own @ basis.matrix.T)
+    if start:
+        adjoint[:, :start] -= own @ basis.projection.T
+
+
+def _landmarks(features: FeatureMap, node: int, sums: _Adjoints) -> _Part:
+    """Return what a node's Gram matrix and its landmarks' features above it have to say."""
+    kernel, basis = features.kernel, features.nodes[node]
+    part = _Part(np.zeros(len(log_parameters(kernel))), 0.0, [])
+    if not basis.rank:
+        return part
+    points = np.asarray(dense(basis.landmarks), np.float64)
+    vectors = np.asarray(basis.matrix, np.float64)
+    gram = -0.25 * vectors @ (sums.own + sums.own.T) @ vectors.T
+    part.slope += contracted(kernel, points, points, gram)
+    path = features.forest.path(node)
+    if path:
+        ancestors = tuple(features.nodes[a] for a in path)
+        N = BasisBuilder(kernel, np.float64, ancestors).features_above(basis.landmarks)
+        adjoint = -vectors @ sums.above - 2.0 * gram @ N
+        for ancestor in reversed(path):
+            stop = features.forest.path_rank(ancestor) + features.nodes[ancestor].rank
+            _back(features, ancestor, points, N[:, :stop], adjoint[:, :stop], part)
+    return part

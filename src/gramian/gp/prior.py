@@ -1,0 +1,54 @@
+"""The prior covariance K̃ + D of a Gaussian process, for any kernel on fixed landmarks and blocks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from gramian._typing import Float64Array, Rows
+from gramian.approximation.basis import Basis, BasisBuilder
+from gramian.approximation.features import FeatureMap
+from gramian.approximation.storage import exact_diagonal
+from gramian.engine import Engine
+from gramian.exceptions import InputError
+from gramian.kernels.base import Kernel
+from gramian.solvers.arrowhead import Forest
+
+
+def with_kernel(features: FeatureMap, kernel: Kernel, engine: Engine) -> FeatureMap:
+    """Return the nested bases of another kernel on the same landmarks and blocks, in float64, at full rank.
+
+    Every landmark counts but those that lie in the span of the others up to rounding, so that K̃ is a smooth
+    function of the kernel's parameters. Time O(Σ (m_b³ + m_b² path)).
+    """
+    if features.core is not None or any(basis.vectors is None for basis in features.nodes):
+        raise InputError(
+            "A Gaussian process needs nested bases of landmarks; this approximation couples its blocks by a "
+            "core, or has no landmarks. Use approximation='multiresolution'."
+        )
+    forest = features.forest
+    made: list[Basis] = []
+    for level in forest.levels:
+
+        def build(node: int) -> Basis:
+            points = features.nodes[node].landmarks
+            above = tuple(made[a] for a in forest.path(node))
+            return BasisBuilder(kernel, np.float64, above).build(points, points.shape[0])
+
+        made.extend(list(engine.map(build, range(level.start, level.stop))))
+    ranks = Forest(forest.parent, tuple(basis.rank for basis in made), forest.levels)
+    return replace(
+        # A new object: what the old one has cached of its ranks does not hold.
+        features,
+        kernel=kernel,
+        forest=ranks,
+        nodes=tuple(made),
+        dtype=np.dtype(np.float64),
+    )
+
+
+def residual_diagonal(kernel: Kernel, X: Rows, F: Float64Array) -> Float64Array:
+    """Return D = max(k(x, x) − ‖f(x)‖², 0): the variance that the features leave over."""
+    left = exact_diagonal(kernel, X) - np.einsum("ij,ij->i", F, F)
+    return np.maximum(left, 0.0)

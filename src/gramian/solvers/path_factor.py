@@ -1,0 +1,85 @@
+"""Solves along one path of an arrowhead's factor: what variances and gradients of single rows need."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+import scipy.linalg as la
+
+from gramian._typing import Float64Array
+from gramian.solvers.arrowhead import ArrowheadFactor, Forest
+
+
+@dataclass(frozen=True)
+class PathFactor:
+    r"""The block Cholesky factor S = L Lᵀ of S = FᵀF + alpha·I, node by node.
+
+    A row's features f live on its path from root to leaf, and so does L⁻¹ f (eliminating a node updates its
+    ancestors only), so that f(x)ᵀ S⁻¹ f(y) = z(x)ᵀ z(y) with z = L⁻¹ f takes the path's blocks alone. Rows
+    are given and returned as rows of features [root | … | node], ``start`` columns of ancestors first.
+
+    ``lower[b]`` is L_b and ``cross[b]`` the block Y_b of Lᵀ between node b and its ancestors, as in
+    :mod:`gramian.solvers.arrowhead`. Time O(path²) a row.
+    """
+
+    forest: Forest
+    lower: tuple[Float64Array, ...]
+    cross: tuple[Float64Array, ...]
+
+    @classmethod
+    def of(cls, factor: ArrowheadFactor) -> Self:
+        """Return the blocks of a factor, without a copy."""
+        lower, cross = factor.blocks
+        return cls(factor.forest, lower, cross)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the blocks."""
+        return sum(a.nbytes for a in (*self.lower, *self.cross))
+
+    def forward(self, node: int, rows: Float64Array, start: int) -> None:
+        """Write z_b = L_b⁻¹ f_b over the node's columns of the rows; take Y_bᵀ z_b from those above."""
+        stop = start + self.forest.ranks[node]
+        if stop == start:
+            return
+        own = _solved(self.lower[node], rows[:, start:stop], transposed=False)
+        rows[:, start:stop] = own
+        if start:
+            rows[:, :start] -= own @ self.cross[node]
+
+    def backward(self, node: int, rows: Float64Array, start: int) -> None:
+        """Write x_b = L_b⁻ᵀ (z_b − Y_b x_ancestors) over the node's columns of the rows."""
+        stop = start + self.forest.ranks[node]
+        if stop == start:
+            return
+        own = rows[:, start:stop]
+        if start:
+            own = own - rows[:, :start] @ self.cross[node].T
+        rows[:, start:stop] = _solved(self.lower[node], own, transposed=True)
+
+    def drawn(self, normal: Float64Array) -> list[Float64Array]:
+        """Return L⁻ᵀ z for z of shape (R, draws), one (r_b, draws) array per node: N(0, S⁻¹) for normal z.
+
+        Time O(Σ r_b (r_b + path)) a draw.
+        """
+        forest = self.forest
+        out: list[Float64Array] = []
+        offset = 0
+        for node, rank in enumerate(forest.ranks):
+            right = np.asarray(normal[offset : offset + rank], np.float64)
+            offset += rank
+            path = forest.path(node)
+            if path and rank:
+                right = np.subtract(right, self.cross[node] @ np.concatenate([out[a] for a in path]))
+            out.append(_solved(self.lower[node], right.T, transposed=True).T if rank else right)
+        return out
+
+
+def _solved(lower: Float64Array, rows: Float64Array, *, transposed: bool) -> Float64Array:
+    """Return (L⁻¹ rowsᵀ)ᵀ, or (L⁻ᵀ rowsᵀ)ᵀ."""
+    solved = la.solve_triangular(
+        lower, rows.T, lower=True, trans="T" if transposed else "N", check_finite=False
+    )
+    return np.asarray(solved, np.float64).T
