@@ -20,7 +20,7 @@ from gramian.data.source import RowSource
 from gramian.engine import Engine
 from gramian.exceptions import AccuracyWarning
 from gramian.kernels.base import Kernel
-from gramian.solvers.arrowhead import ArrowheadFactor, NodeSums, multiply
+from gramian.solvers.arrowhead import ArrowheadFactor, Forest, NodeSums, multiply
 from gramian.solvers.coupled import ridge_coefficients
 from gramian.solvers.solution import Solution, Status, relative_residual
 
@@ -132,10 +132,16 @@ class _Clock:
 def solve_nested(
     features: FeatureMap, sums: Sequence[NodeSums], alpha: float, engine: Engine
 ) -> tuple[list[Float64Array], Solution]:
-    """Eliminate the arrowhead; one step of refinement where the residual asks for it."""
-    forest = features.forest
-    factor = ArrowheadFactor(forest, sums, alpha, engine)
-    right = [s.rhs for s in sums]
+    """Eliminate the arrowhead and solve with its factor."""
+    factor = ArrowheadFactor(features.forest, sums, alpha, engine)
+    return solve_eliminated(factor, features.forest, sums)
+
+
+def solve_eliminated(
+    factor: ArrowheadFactor, forest: Forest, sums: Sequence[NodeSums]
+) -> tuple[list[Float64Array], Solution]:
+    """Solve for the sums' right-hand sides; one step of refinement where the residual asks for it."""
+    alpha, right = factor.alpha, [s.rhs for s in sums]
     beta = factor.solve(right)
     target = ridge_tolerance(np.float64)
     for step in range(2):
@@ -145,7 +151,7 @@ def solve_nested(
         if residual <= target or step:
             break
         beta = [b + c for b, c in zip(beta, factor.solve(gap), strict=True)]
-    _warn_if_missed(residual, target)
+    warn_if_missed(residual, target)
     value = np.concatenate(beta)
     return beta, Solution(value, Status.DIRECT, 0, residual, jitter=factor.jitter)
 
@@ -159,11 +165,12 @@ def solve_coupled(
     right = np.concatenate([s.rhs for s in sums])
     beta, solution = ridge_coefficients(grams, features.core, right, alpha, engine=engine)
     if solution.status is Status.DIRECT:  # conjugate gradients have warned themselves
-        _warn_if_missed(solution.residual, ridge_tolerance(np.float64))
+        warn_if_missed(solution.residual, ridge_tolerance(np.float64))
     return features.core.split(beta), solution
 
 
-def _warn_if_missed(residual: float, target: float) -> None:
+def warn_if_missed(residual: float, target: float) -> None:
+    """Warn of a ridge system whose residual is above its target."""
     if residual > target:
         warnings.warn(
             f"the ridge system was solved to a relative residual of {residual:.2g}, above the target "

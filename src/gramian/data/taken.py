@@ -1,0 +1,41 @@
+"""Some rows of a source as a source of their own, read as they are asked for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gramian._typing import IntArray, Rows
+from gramian.data.source import RowSource
+
+
+class TakenRows:
+    """The rows of ``source`` with these numbers, in this order; nothing is copied until it is read.
+
+    >>> from gramian.data.source import ArraySource
+    >>> rows = TakenRows(ArraySource(np.arange(6.0).reshape(3, 2)), np.array([2, 0]))
+    >>> rows.shape, rows.rows(slice(0, 1))
+    ((2, 2), array([[4., 5.]]))
+    """
+
+    def __init__(self, source: RowSource, numbers: IntArray) -> None:
+        self.source, self.numbers = source, numbers
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and features."""
+        return len(self.numbers), self.source.shape[1]
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of the stored numbers."""
+        return self.source.dtype
+
+    def rows(self, where: slice) -> Rows:
+        """Return consecutive rows as a new array."""
+        return self.source.take(self.numbers[where])
+
+    def take(self, indices: IntArray) -> Rows:
+        """Return the rows with these indices, in this order, as a new array."""
+        return self.source.take(self.numbers[indices])
