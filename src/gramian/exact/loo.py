@@ -13,7 +13,7 @@ the gradient has the same form. Source: Rasmussen and Williams 2006, section 5.4
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.linalg as la
@@ -21,7 +21,7 @@ from scipy.optimize import minimize
 
 from gramian._numerics import cholesky_lower
 from gramian._typing import Array, Float64Array
-from gramian.kernels.base import Kernel
+from gramian.kernels.base import Kernel, Product, Scaled, Sum
 from gramian.kernels.gradient import contracted, log_parameters, with_log_parameters
 from gramian.solvers.checks import positive_alpha
 from gramian.solvers.threads import blas_for
@@ -89,6 +89,24 @@ def leave_one_out(
         by_kernel = contracted(kernel, X, X, M)
     loss = float(np.einsum("i,ip,ip->", w, e, e))
     return LeaveOneOut(loss, by_kernel, alpha * float(np.sum(M.diagonal() / w)), e)
+
+
+def per_feature(kernel: Kernel, n_features: int) -> Kernel:
+    """Return the same kernel with a lengthscale for each feature, in place of one for all.
+
+    >>> from gramian.kernels import Gaussian
+    >>> per_feature(2.0 * Gaussian(3.0), 2).kernel
+    Gaussian(lengthscale=(3.0, 3.0))
+    """
+    if isinstance(kernel, Scaled):
+        return Scaled(kernel.factor, per_feature(kernel.kernel, n_features))
+    if isinstance(kernel, Sum | Product):
+        return type(kernel)(per_feature(kernel.left, n_features), per_feature(kernel.right, n_features))
+    log_parameters(kernel)  # refuses a kernel that has none
+    before = kernel.lengthscale  # type: ignore[attr-defined]
+    if isinstance(before, tuple):
+        return kernel
+    return replace(kernel, lengthscale=(float(before),) * n_features)  # type: ignore[type-var]
 
 
 @dataclass(frozen=True)

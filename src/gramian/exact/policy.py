@@ -17,7 +17,9 @@ READ_RATE = 1.25e9
 #: Operations and exponentials a second of a tile in single precision; double is half as fast.
 TILE_RATE, EXP_RATE = 9e10, 1.2e9
 #: Iterations that the first preconditioner may cost; each further one may cost so many times the last.
-FIRST_BUY, GROWTH = 5.0, 4.0
+FIRST_BUY, GROWTH = 10.0, 4.0
+#: Share of a price that is paid as rent before it is paid.
+RENT = 0.4
 #: Rank of the root as a share of the rows of a block.
 ROOT_SHARE = 0.5
 #: Smallest and largest block, and least rank, that are worth building.
@@ -66,6 +68,11 @@ class Costs:
         """A Cholesky factor of all rows."""
         return self.n**3 / 3.0 / RATE + 2.0 * self.n**2 / EXP_RATE
 
+    def root_affordable(self, seconds: float, memory_bytes: int) -> int:
+        """Return the rank of a root alone that takes about ``seconds`` to build, as memory allows."""
+        rank = min(np.sqrt(max(seconds, 0.0) * RATE / (4.0 * self.n)), memory_bytes / (8.0 * self.n))
+        return max(1, min(int(rank), self.n, MOST_BLOCK))
+
     def affordable(self, seconds: float, memory_bytes: int) -> Sizes:
         """Return root and blocks that take about ``seconds`` to build, as far as they fit into memory."""
         per_square = self.n * (2.0 + 4.0 * ROOT_SHARE + 4.0 * ROOT_SHARE**2) / RATE
@@ -107,8 +114,8 @@ class Policy:
     def verdict(self, sizes: Sizes, residuals: list[float]) -> str:
         """Return "go on", "larger" or "direct" after some iterations of a stage.
 
-        A larger preconditioner is bought when the stage has cost as much as that would, and would cost as
-        much again; a factor when the rest of the stage would cost more than it.
+        A larger preconditioner is bought when the stage has cost ``RENT`` of its price, and would cost the
+        price at least; a factor when the rest of the stage would cost more than it.
         """
         left = iterations_left(residuals, self.tol) * self.costs.iteration(sizes)
         spent = len(residuals) * self.costs.iteration(sizes)
@@ -118,8 +125,8 @@ class Policy:
         first = not (sizes.rank or sizes.block)
         # A rate that is read off a preconditioned stage can be trusted; before that, direct has to be cheap.
         trusted = not first and len(residuals) >= 2 * LEAST_LOOK
-        if left > direct and (trusted or (direct <= price and spent >= direct)):
+        if left > direct and (trusted or (direct <= price and spent >= RENT * direct)):
             return "direct"
-        if spent >= price and left > price:
+        if spent >= RENT * price and left > price:
             return "larger"
         return "go on"

@@ -107,6 +107,11 @@ class RootAndBlocks:
         """Bytes of H, of the blocks' inverses and of the core."""
         return self._h.nbytes + self._core.nbytes + sum(block.nbytes for block in self._inverses)
 
+    @property
+    def rank(self) -> int:
+        """Rank of the root."""
+        return len(self._h)
+
     def __call__(self, values: Float64Array) -> Float64Array:
         """Return M⁻¹ values for values (n, p)."""
         out = np.empty_like(values)
@@ -133,6 +138,43 @@ class RootAndBlocks:
                 out[place] -= self._h[:, place].T @ inner
 
         self._engine.run(second, self._groups)
+        return out
+
+    def draw(self, count: int, rng: np.random.Generator) -> Float64Array:
+        """Return columns z ~ N(0, M), (n, count): Fᵀg₁ + E^(1/2) g₂. Time n·b² beside an application."""
+        out = rng.standard_normal((self._h.shape[1], count))
+        inner = rng.standard_normal((len(self._h), count))
+
+        def work(group: range) -> None:
+            for number in group:
+                place, inverse = self._slices[number], self._inverses[number]
+                # With E⁻¹ = L Lᵀ: E^(1/2) = L⁻ᵀ, and Fᵀ = E Hᵀ = L⁻ᵀ L⁻¹ Hᵀ.
+                spread = self._h[:, place].T @ inner
+                if self._whole:
+                    out[place] = out[place] / np.sqrt(inverse)[:, None] + spread / inverse[:, None]
+                    continue
+                lower, _ = cholesky_lower(inverse, "the inverse of a block", warn=False)
+                spread = la.solve_triangular(lower, spread, lower=True, check_finite=False)
+                out[place] = la.solve_triangular(
+                    lower, out[place] + spread, lower=True, trans="T", check_finite=False
+                )
+
+        self._engine.run(work, self._groups)
+        return out
+
+    def inverse_diagonal(self) -> Float64Array:
+        """Return diag(M⁻¹), (n,). Time n·r²."""
+        out = np.empty(self._h.shape[1])
+
+        def work(group: range) -> None:
+            for number in group:
+                place, inverse = self._slices[number], self._inverses[number]
+                out[place] = inverse if self._whole else inverse.diagonal()
+                if len(self._h):
+                    half = la.solve_triangular(self._core, self._h[:, place], lower=True, check_finite=False)
+                    out[place] -= np.einsum("ij,ij->j", half, half)
+
+        self._engine.run(work, self._groups)
         return out
 
 

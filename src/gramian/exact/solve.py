@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from gramian._typing import Float64Array, IntArray
+from gramian._typing import Float64Array, IntArray, Rows
 from gramian.approximation.builder import Builder
 from gramian.approximation.plan import NOMINAL_THREADS
 from gramian.exact.blocks import balanced_blocks
@@ -21,7 +21,7 @@ from gramian.exact.sketch import block_rows, sketch_and_project
 from gramian.exact.system import ExactSystem
 from gramian.exceptions import BudgetError
 from gramian.operators.kernel import working_bytes
-from gramian.pivoting import rpcholesky_factor
+from gramian.pivoting import PivotedFactor, rpcholesky_factor
 from gramian.solvers.krylov import Progress, conjugate_gradient
 from gramian.solvers.minres import minimal_residual
 from gramian.solvers.solution import Solution, Status
@@ -32,9 +32,8 @@ DIRECT_ROWS = 2000
 PRECONDITIONER_SHARE = 0.75
 #: Share of the trace beyond which what a root leaves makes it useless: blocks alone are better then.
 USELESS_ROOT = 0.9
-#: Trace that a root leaves, in units of the mean of D, under which blocks beside it are useless.
-ENOUGH_ROOT = 30.0
-
+#: Share of it under which the kernel is smooth for these rows: a larger root is better than blocks beside it.
+SMOOTH_ROOT = 0.05
 #: Products that conjugate gradients need to be worth beginning.
 LEAST_PRODUCTS = 10
 #: Sizes that stand for "as the policy says".
@@ -91,8 +90,9 @@ def solve_exact(
     preconditioner; when that has cost what one would cost to build, and would cost as much again, it builds
     one (:class:`RootAndBlocks`) and goes on from where it is, and so on with larger ones or with a
     Cholesky factor, as memory allows (rent or buy, :class:`Policy`). The root is left out where it holds
-    little of the trace, the blocks where the root leaves little beside D. Where ``time_limit`` is too short
-    for ten products, it takes block sketch-and-project (:func:`sketch_and_project`).
+    little of the trace; where it holds nearly all, a larger one takes the place of the blocks. Where
+    ``time_limit`` is too short for ten products, it takes block sketch-and-project
+    (:func:`sketch_and_project`).
 
     With ``settings.checkpoint`` what is reached is kept in a file, from which the same problem goes on.
 
@@ -182,7 +182,7 @@ class _Staged:
         self._rng, self._progress = rng, progress
         self._deadline = None if settings.time_limit is None else time.monotonic() + settings.time_limit
         n, p = right.shape
-        costs = _costs(system, right)
+        costs = self._costs = _costs(system, right)
         # For a nominal number of threads: the sizes, and so the answer, must not depend on it.
         item = system.rows.dtype.itemsize
         vectors = iteration_bytes(n, int(system.rows.shape[1]), p, item, NOMINAL_THREADS)
@@ -238,7 +238,7 @@ class _Staged:
             name, rank = self._settings.builder.method, preconditioner.rank
         elif sizes.rank or sizes.block:
             preconditioner, name = self._build(system, sizes, slices)
-            rank = sizes.rank if name in ("nystrom", "pitc") else 0
+            rank = preconditioner.rank
         if preconditioner is not None:
             self._held = max(self._held, preconditioner.nbytes)
         built = time.perf_counter()
@@ -283,20 +283,21 @@ class _Staged:
         return found, order, verdict
 
     def _build(self, system: ExactSystem, sizes: Sizes, slices: list[slice]) -> tuple[RootAndBlocks, str]:
+        """Build a preconditioner of these sizes, or what the root shows to be better at the same cost."""
         n = len(system)
         factor, name = np.zeros((0, n)), "jacobi"
         if sizes.rank:
-            pivoted = rpcholesky_factor(
-                system.kernel, system.rows, sizes.rank, self._rng, n_jobs=system.engine.n_jobs or -1
-            )
-            self._evaluations += n * sizes.rank
-            factor, name = pivoted.factor, "pitc" if slices else "nystrom"
-            left = float(pivoted.diagonal.sum())
+            pivoted, name = self._pivoted(system, sizes.rank), "pitc" if slices else "nystrom"
+            factor = pivoted.factor
             whole = float(np.asarray(system.kernel.diagonal(system.rows), np.float64).sum())
-            if self._auto and slices and left > USELESS_ROOT * whole:
+            left = float(pivoted.diagonal.sum()) / whole if whole > 0 else 0.0
+            if self._auto and left > USELESS_ROOT:
                 factor, name = np.zeros((0, n)), "jacobi"
-            elif self._auto and slices and left <= ENOUGH_ROOT * float(system.shift.mean()):
+            elif self._auto and left < SMOOTH_ROOT:
                 slices, name = [], "nystrom"
+                more = self._costs.root_affordable(self._costs.build(sizes), self._room) - len(pivoted.picked)
+                if more > 0 and len(pivoted.picked) == sizes.rank:
+                    factor = self._pivoted(system, more, system.rows[pivoted.picked]).factor
         found = RootAndBlocks(system.kernel, system.rows, system.shift, factor, slices, system.engine)
         self._evaluations += found.evaluations
         if found.nbytes > self._room and not self._auto:
@@ -306,3 +307,9 @@ class _Staged:
                 found.nbytes,
             )
         return found, name
+
+    def _pivoted(self, system: ExactSystem, rank: int, given: Rows | None = None) -> PivotedFactor:
+        self._evaluations += len(system) * (rank + (0 if given is None else int(given.shape[0])))
+        return rpcholesky_factor(
+            system.kernel, system.rows, rank, self._rng, given=given, n_jobs=system.engine.n_jobs or -1
+        )
