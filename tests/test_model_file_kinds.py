@@ -37,6 +37,15 @@ LEAVES = {"n_leaves": 6, "n_landmarks": 6, "n_pseudo": 8, **COMMON}
 MODELS: dict[str, tuple[Any, Any]] = {
     "svc": (gm.KernelSVC(2.0, **COMMON), THREE),
     "svc, calibrated": (gm.KernelSVC(probability=True, loss="hinge", approximation="meka", **COMMON), TWO),
+    "ridge, chosen": (gm.KernelRidgeCV(gammas=(0.1, 1.0), random_state=0, n_jobs=1), Y),
+    "ridge, refined": (
+        gm.KernelRidgeCV((0.1, 1.0), refine="lengthscales", store_cv_results=True, **COMMON),
+        Y,
+    ),
+    "ridge, outputs": (
+        gm.KernelRidgeCV(alpha_per_target=True, approximation="meka", **COMMON),
+        np.stack([Y, X[:, 2]], axis=1),
+    ),
     "svr": (gm.KernelSVR(epsilon=0.05, **COMMON), Y),
     "svr, outputs": (gm.KernelSVR(**COMMON), np.stack([Y, X[:, 2]], axis=1)),
     "logistic": (gm.KernelLogisticRegression(approximation="nystrom", **COMMON), THREE),

@@ -19,6 +19,7 @@ from gramian.estimators.nystrom import Nystrom
 from gramian.estimators.random_fourier import RandomFourier
 from gramian.estimators.random_maclaurin import RandomMaclaurin
 from gramian.estimators.ridge import KernelRidge, KernelRidgeClassifier
+from gramian.estimators.ridge_cv import KernelRidgeCV
 from gramian.estimators.svm import KernelSVC
 from gramian.estimators.svr import KernelSVR
 from gramian.estimators.tensor_sketch import TensorSketch
@@ -78,6 +79,7 @@ __all__ = [
     "Kernel",
     "KernelLogisticRegression",
     "KernelRidge",
+    "KernelRidgeCV",
     "KernelRidgeClassifier",
     "KernelSVC",
     "KernelSVR",

@@ -10,7 +10,7 @@ the blocks, or a root stands alone, one eigendecomposition serves all:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
 from typing import Protocol
@@ -90,9 +90,13 @@ class AlphaPath:
     beta: tuple[list[Float64Array], ...]
     offsets: Float64Array
     solutions: tuple[Solution, ...]
-    hat: Hat
+    hat: Hat | None
     ones: tuple[list[Float64Array], ...] | None
     left: Float64Array
+
+    def without_hat(self) -> AlphaPath:
+        """Return the solutions alone, without the factors that leverages come from."""
+        return replace(self, hat=None)
 
     def fitted(self, F: FloatArray, unit: Unit) -> Float64Array:
         """Return f(x) + b of a unit's rows, shape (rows, alphas, outputs)."""
@@ -104,6 +108,7 @@ class AlphaPath:
 
         h_i/w_i = f_iᵀA⁻¹f_i + (1 − f_iᵀA⁻¹s)²/(Σw − sᵀA⁻¹s), the second with an unpenalised intercept.
         """
+        assert self.hat is not None
         h = self.hat.diagonal(F, unit)
         if self.ones is not None:
             h += (1.0 - self._times(F, unit, self._ones_by_node)) ** 2 / self.left

@@ -11,7 +11,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
 from gramian._tiles import row_slices
-from gramian._typing import Array, Float64Array
+from gramian._typing import Array, Float64Array, IntArray
 from gramian.estimators.base import checked_weights
 from gramian.exceptions import InputError, did_you_mean
 
@@ -72,6 +72,18 @@ class NumberTargets(Targets):
 
     def _block(self, where: slice) -> Float64Array:
         block = np.asarray(self._y[where], np.float64)
+        return block.reshape(len(block), self.shape[1])
+
+
+class TakenTargets(NumberTargets):
+    """The targets of some rows, which are read as they are asked for."""
+
+    def __init__(self, targets: NumberTargets, numbers: IntArray) -> None:
+        self._y, self._numbers, self.flat = targets._y, numbers, targets.flat
+        self.shape = (len(numbers), targets.shape[1])
+
+    def _block(self, where: slice) -> Float64Array:
+        block = np.asarray(self._y[self._numbers[where]], np.float64)
         return block.reshape(len(block), self.shape[1])
 
 

@@ -21,6 +21,7 @@ from gramian.estimators.fast import FastKernelClassifier, FastKernelRegressor
 from gramian.estimators.logistic import KernelLogisticRegression
 from gramian.estimators.methods import METHODS
 from gramian.estimators.ridge import KernelRidge, KernelRidgeClassifier
+from gramian.estimators.ridge_cv import KernelRidgeCV
 from gramian.estimators.streaming import StreamingRidge
 from gramian.estimators.svm import KernelSVC
 from gramian.estimators.svr import KernelSVR
@@ -37,7 +38,14 @@ from gramian.solvers.solution import Solution, Status
 #: Estimators by what describes them; their names are those of the file.
 STREAMING: dict[str, type[StreamingRidge]] = {
     kind.__name__: kind
-    for kind in (KernelRidge, KernelRidgeClassifier, KernelSVC, KernelSVR, KernelLogisticRegression)
+    for kind in (
+        KernelRidge,
+        KernelRidgeCV,
+        KernelRidgeClassifier,
+        KernelSVC,
+        KernelSVR,
+        KernelLogisticRegression,
+    )
 }
 MAPS = {kind.__name__: kind for kind in METHODS.values() if issubclass(kind, ExplicitMap)}
 TRANSFORMERS: dict[str, type[Approximation]] = {
@@ -55,7 +63,17 @@ FITTED_BY = {"streaming": "predictor_", "map": "features_", "transformer": "feat
     name: attribute for name, (_, attribute) in RECORDED.items()
 }
 #: What streaming estimators learn beside what all of them do, where they have it.
-_LEARNED = ("n_iter_", "calibration_", "stages_")
+_LEARNED = (
+    "n_iter_",
+    "calibration_",
+    "stages_",
+    "alpha_",
+    "gamma_",
+    "best_score_",
+    "cv_results_",
+    "refinement_",
+    "loo_residuals_",
+)
 #: Kept in another form, or not at all: rows that predictions are timed on, what other names describe.
 _APART = ("_batch", "n_features_in_", "feature_names_in_")
 

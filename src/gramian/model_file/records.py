@@ -15,6 +15,7 @@ from gramian.approximation.basis import Basis
 from gramian.approximation.explicit import ExplicitColumns
 from gramian.approximation.features import FeatureMap
 from gramian.dcsvm.predictor import PairwisePredictor
+from gramian.estimators.kernel_search import Refinement
 from gramian.exact.predictor import ExactPredictor
 from gramian.exact.solve import Stage
 from gramian.exceptions import ModelFileError
@@ -226,6 +227,7 @@ RECIPES: dict[str, Recipe] = {
         Forest,
         LeafReport,
         PairwisePredictor,
+        Refinement,
         Shape,
         Stage,
         TreeRouter,
