@@ -1,7 +1,7 @@
 """The exact system by every preconditioner: iterations and seconds to a relative residual of 1e-6.
 
 GRAMIAN_DATA=folder python benchmarks/exact.py [--sets pendigits,cadata,...] [--rows 10000]
-    [--alphas 1,1e-2,1e-5] [--limit 120] [--large 80000] [--peer] [--objective]
+    [--alphas 1,1e-2,1e-5] [--limit 120] [--large 80000] [--peer] [--objective] [--crossover]
 
 Rows are standardised, targets have mean 0 and variance 1 (classes: the first against the rest). Large, middle
 and small bandwidth are gamma = 0.1, 1 and 10 (pendigits: 0.01, 0.1, 1). Columns: none, Nyström (RPCholesky,
@@ -10,7 +10,7 @@ seconds; ">" where the time limit ended it. The last column is auto's seconds ov
 
 ``--large n``: covtype on n rows, auto only. ``--peer``: beside scikit-learn's dense KernelRidge on 8,000
 rows. ``--objective``: exact against the M-point objective of Falkon (subset of regressors) with 1,000 and
-3,000 uniform centres, test RMSE and seconds.
+3,000 uniform centres, test RMSE and seconds. ``--crossover``: exact, "auto" and Nyström as the rows grow.
 """
 
 from __future__ import annotations
@@ -162,6 +162,30 @@ def objective() -> None:
         print(f"{name} {n} rows, gamma {gamma:g}, alpha {alpha:g}: exact {line}", flush=True)
 
 
+def crossover() -> None:
+    """Exact and approximate at the same gamma and alpha, as the rows grow: test RMSE and seconds."""
+    for name, gamma, alpha in (("cadata", 1.0, 0.1), ("covtype_100k", 3.0, 0.1)):
+        X, y = table(name, 50_000)
+        X = X.astype(np.float32)
+        test = slice(len(X) - len(X) // 10, None)
+        for n in (2500, 5000, 10_000, 20_000, 40_000):
+            if n > test.start:
+                break
+            line = ""
+            for how in ("exact", "auto", gm.Nystrom(rank=1000)):
+                options = {"gamma": gamma, "memory_budget": "2GB", "random_state": 0}
+                model = gm.KernelRidge(alpha, approximation=how, **options)
+                begin = time.perf_counter()
+                model.fit(X[:n], y[:n])
+                took = time.perf_counter() - begin
+                begin = time.perf_counter()
+                error = np.sqrt(np.mean((model.predict(X[test]) - y[test]) ** 2))
+                answer = 1e6 * (time.perf_counter() - begin) / (len(X) - test.start)
+                called = how if isinstance(how, str) else "nystrom(1000)"
+                line += f"   {called} {error:.4f} {took:.2f} s {answer:.0f} us"
+            print(f"{name} {n} rows, gamma {gamma:g}, alpha {alpha:g}:{line}", flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -173,6 +197,7 @@ def main() -> None:
     parser.add_argument("--large", type=int, default=0)
     parser.add_argument("--peer", action="store_true")
     parser.add_argument("--objective", action="store_true")
+    parser.add_argument("--crossover", action="store_true")
     args = parser.parse_args()
     if args.large:
         large(args.large)
@@ -180,7 +205,9 @@ def main() -> None:
         peer()
     if args.objective:
         objective()
-    if not (args.large or args.peer or args.objective):
+    if args.crossover:
+        crossover()
+    if not (args.large or args.peer or args.objective or args.crossover):
         cells(args.sets.split(","), args.rows, [float(a) for a in args.alphas.split(",")], args.limit)
 
 
