@@ -14,6 +14,7 @@ from sklearn.model_selection import GridSearchCV
 
 import gramian as gm
 from gramian.exceptions import AccuracyWarning, InputError
+from gramian.operators.kernel import KernelOperator
 from gramian.solvers.solution import Status
 
 CG = gm.Exact(solver="cg", tol=1e-10)
@@ -197,3 +198,50 @@ def test_other_models_have_no_ridge_system():
     X, Y = table(50)
     with pytest.raises(InputError, match=r"KernelSVR has none\. Use approximation='exact'"):
         gm.KernelSVR(approximation=gm.Exact()).fit(X, Y[:, 0])
+
+
+def test_wildly_scaled_constant_and_repeated_targets_each_meet_the_tolerance():
+    X, Y = table(2500)
+    X[::2] = X[1::2]  # every row twice
+    Y = np.column_stack([1e12 * Y[:, 0], 1e-12 * Y[:, 1], np.full(2500, 7.0), Y[:, 0], np.zeros(2500)])
+    options = {"gamma": 2.0, "fit_intercept": True, "random_state": 0}
+    model = gm.KernelRidge(0.1, approximation=gm.Exact(solver="cg", tol=1e-9), **options).fit(X, Y)
+    truth = gm.KernelRidge(0.1, approximation=gm.Exact(solver="cholesky"), **options).fit(X, Y)
+    scale = np.abs(truth.predict(X)).max(axis=0)
+    scale[4] = 1.0
+    np.testing.assert_allclose(model.predict(X) / scale, truth.predict(X) / scale, atol=1e-5)
+    np.testing.assert_allclose(model.predict(X)[:, 2], 7.0, rtol=1e-9)
+    np.testing.assert_array_equal(model.predict(X)[:, 4], 0.0)
+
+
+def test_an_interrupted_fit_leaves_a_model_and_a_checkpoint(tmp_path, monkeypatch):
+    X, Y = table(2500)
+    path, seen = tmp_path / "fit.npz", []
+    original = KernelOperator._product
+
+    def product(self, values):
+        seen.append(1)
+        if len(seen) == 6:
+            raise KeyboardInterrupt
+        return original(self, values)
+
+    exact = gm.Exact(solver="cg", preconditioner="none", checkpoint=path)
+    model = gm.KernelRidge(0.1, gamma=2.0, approximation=exact, random_state=0)
+    monkeypatch.setattr(KernelOperator, "_product", product)
+    with pytest.warns(AccuracyWarning, match="interrupted by the user: go on from the checkpoint"):
+        model.fit(X, Y)
+    assert model.solution_.status is Status.INTERRUPTED
+    assert np.isfinite(model.predict(X)).all()
+    monkeypatch.setattr(KernelOperator, "_product", original)
+    again = clone(model).fit(X, Y)
+    assert again.solution_.status is Status.CONVERGED
+    assert not path.exists()
+    whole = gm.KernelRidge(0.1, gamma=2.0, approximation="exact").fit(X, Y)
+    np.testing.assert_allclose(again.predict(X), whole.predict(X), atol=1e-4)
+
+
+@pytest.mark.parametrize(("path", "message"), [(3, "is not a path"), ("missing/fit.npz", "does not exist")])
+def test_wrong_checkpoints(path, message):
+    X, Y = table(50)
+    with pytest.raises(InputError, match=message):
+        gm.KernelRidge(approximation=gm.Exact(checkpoint=path)).fit(X, Y)
