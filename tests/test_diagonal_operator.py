@@ -95,6 +95,15 @@ def test_solve_and_logdet(stall, alpha):
     np.testing.assert_allclose(logdet, np.linalg.slogdet(full)[1], rtol=1e-9, atol=1e-8)
 
 
+@pytest.mark.parametrize("alpha", [1e-3, 1.0, 100.0])
+def test_leverages(stall, alpha):
+    op, _ = made(stall)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NumericalWarning)
+        found = op.leverages(alpha)
+    np.testing.assert_allclose(found, 1.0 - alpha * np.diag(la.inv(shifted(stall, alpha))), atol=1e-8)
+
+
 def test_eigvalsh(stall):
     op, k = made(stall)
     close(op.eigvalsh(), la.eigvalsh(k)[::-1])

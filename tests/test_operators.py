@@ -120,6 +120,15 @@ def test_logdet(stall, alpha):
     np.testing.assert_allclose(got, want, rtol=1e-9, atol=1e-8)
 
 
+@pytest.mark.parametrize("alpha", ALPHAS)
+def test_leverages(stall, alpha):
+    k = stall.oracle(clip=True)
+    got, _ = quiet(stall, lambda op: op.leverages(alpha))
+    want = np.diag(la.solve(k + alpha * np.eye(len(k)), k, assume_a="pos"))
+    np.testing.assert_allclose(got, want, atol=1e-8)
+    assert got.min(initial=0.0) >= 0.0
+
+
 def test_eigvalsh(stall):
     k, op = stall.oracle(), stall.operator()
     count = min(len(k), op.rank)

@@ -24,6 +24,12 @@ from gramian.estimators.svm import KernelSVC
 from gramian.estimators.svr import KernelSVR
 from gramian.estimators.tensor_sketch import TensorSketch
 from gramian.estimators.truncated_eigen import TruncatedEigen
+from gramian.exact.spectral import (
+    effective_dimension,
+    leverage_scores,
+    log_determinant,
+    top_eigenpairs,
+)
 from gramian.exceptions import (
     AccuracyWarning,
     BudgetError,
@@ -49,6 +55,7 @@ from gramian.kernels import (
 )
 from gramian.model_file import load, save
 from gramian.operators.block import BlockOperator
+from gramian.operators.kernel import KernelOperator
 
 __version__ = "0.1.0"
 
@@ -78,6 +85,7 @@ __all__ = [
     "InputError",
     "Kernel",
     "KernelLogisticRegression",
+    "KernelOperator",
     "KernelRidge",
     "KernelRidgeCV",
     "KernelRidgeClassifier",
@@ -99,7 +107,11 @@ __all__ = [
     "TensorSketch",
     "TruncatedEigen",
     "compress",
+    "effective_dimension",
     "export",
+    "leverage_scores",
     "load",
+    "log_determinant",
     "save",
+    "top_eigenpairs",
 ]

@@ -29,6 +29,9 @@ from gramian.solvers.coupled import CoupledSystem
 from gramian.solvers.solution import Solution, Status, relative_residual
 from gramian.solvers.threads import blas_for
 
+#: Right-hand sides that are solved for at a time.
+COLUMNS = 64
+
 
 class Algebra(ABC):
     """Solve, log-determinant and spectrum of one operator; factorisations are kept for reuse."""
@@ -44,6 +47,10 @@ class Algebra(ABC):
     @abstractmethod
     def eigenvalues(self) -> Float64Array:
         """Return eigenvalues of K̃ as built that include all non-zero ones, in any order."""
+
+    @abstractmethod
+    def leverages(self, alpha: float) -> Float64Array:
+        """Return the diagonal of K̃ (K̃ + alpha·I)⁻¹, (n,)."""
 
     @property
     @abstractmethod
@@ -114,6 +121,39 @@ class ArrowheadAlgebra(Algebra):
 
         found = list(self._engine.map(spectrum, trees.values()))
         return np.concatenate([np.zeros(0), *found])
+
+    def leverages(self, alpha: float) -> Float64Array:
+        # f_iᵀ (FᵀF + alpha·I)⁻¹ f_i, each row along its path.
+        factor, out = self._factored(alpha), np.zeros(self._levels[0].n_rows)
+        for depth, (level, nodes) in enumerate(zip(self._levels, self._forest.levels, strict=True)):
+            for numbers, found in self._path_leverages(factor, depth, level, nodes.start):
+                out[numbers] = found
+        return out
+
+    def _path_leverages(
+        self, factor: ArrowheadFactor, depth: int, level: BasisLevel, first: int
+    ) -> Iterator[tuple[IntArray, Float64Array]]:
+        """Yield numbers and leverages of the rows whose path ends on this level."""
+        above, below = self._levels[:depth], self._levels[depth + 1 : depth + 2]
+
+        def work(task: Task) -> list[tuple[IntArray, Float64Array]]:
+            parts = []
+            for s, start, stop in task:
+                numbers, tile = level.rows(s)[start:stop], level.tile(s, start, stop)
+                for deeper in below:
+                    ends = deeper.locate(numbers)[0] < 0
+                    numbers, tile = numbers[ends], tile[ends]
+                path = [values for up in above for _, values in up.gather(numbers).values()]
+                rows = np.hstack([*path, tile]) if len(numbers) else tile
+                whole = slice(0, len(rows))
+                if len(rows):
+                    upwards = (first + s, *reversed(self._forest.path(first + s)))
+                    factor.whiten_rows(rows, [(node, whole) for node in upwards])
+                parts.append((numbers, np.einsum("ij,ij->i", rows, rows)))
+            return parts
+
+        for parts in level.map_tiles(work, self._engine, columns=max(level.ranks, default=0)):
+            yield from parts
 
     def _shifted(self, a: Float64Array, alpha: float) -> Float64Array:
         out = alpha * a
@@ -213,6 +253,16 @@ class CoupledAlgebra(Algebra):
     def logdet(self, alpha: float) -> float:
         return self.system.logdet(alpha, self.q.n_rows)
 
+    def leverages(self, alpha: float) -> Float64Array:
+        # Q S (S + alpha·I)⁻¹ Qᵀ: block s of it needs the rows of S's eigenvectors that are its own.
+        values, vectors = self.system.eigh()
+        half = vectors * np.sqrt(values / (values + alpha))
+        q, out = self.q, np.zeros(self.q.n_rows)
+        for s, start, stop in (tile for task in q.tasks for tile in task):
+            rows = q.tile(s, start, stop) @ half[q.offsets[s] : q.offsets[s + 1]]
+            out[q.tile_rows(s, start, stop)] = np.einsum("ij,ij->i", rows, rows)
+        return out
+
     def eigenvalues(self) -> Float64Array:
         return self.system.eigenvalues()
 
@@ -265,6 +315,16 @@ class WoodburyAlgebra(Algebra):
             middle = joined @ joined.T
             middle[: len(p), : len(p)] += self._coupled.system.to_dense()
             return np.asarray(la.eigvalsh(middle, check_finite=False), np.float64)
+
+    def leverages(self, alpha: float) -> Float64Array:
+        # 1 − alpha·diag(A⁻¹) with A⁻¹ = M⁻¹ − M⁻¹G (capacity)⁻¹ GᵀM⁻¹, some columns of G at a time.
+        out, (lower, _) = self._coupled.leverages(alpha), self._factored(alpha)
+        for start in range(0, len(lower), COLUMNS):
+            unit = np.eye(len(lower), min(COLUMNS, len(lower) - start), k=-start)
+            inner = la.solve_triangular(lower, unit, lower=True, trans="T", check_finite=False)
+            solved = self._coupled.solve(self._matmul(inner), alpha).value
+            out += alpha * np.einsum("ij,ij->i", solved, solved)
+        return out
 
     def _solve_once(self, y: Float64Array, alpha: float) -> tuple[Float64Array, Solution]:
         first = self._coupled.solve(y, alpha)

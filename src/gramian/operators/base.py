@@ -131,6 +131,10 @@ class SymmetricOperator(Operator):
         """Return the log-determinant for an alpha that has been checked."""
 
     @abstractmethod
+    def _leverages(self, alpha: float) -> Float64Array:
+        """Return the leverage scores for an alpha that has been checked."""
+
+    @abstractmethod
     def eigvalsh(self) -> Float64Array:
         """Return the eigenvalues of K̃ as built (nothing clipped) that matter, descending."""
 
@@ -211,6 +215,14 @@ class SymmetricOperator(Operator):
     def logdet(self, alpha: float) -> float:
         """Return log det(K̃ + alpha·I)."""
         return self._logdet(positive_alpha(alpha))
+
+    def leverages(self, alpha: float) -> Float64Array:
+        """Return the ridge leverage scores, the diagonal of K̃ (K̃ + alpha·I)⁻¹; exact, each from 0 to 1.
+
+        Their sum is the effective dimension. Negative eigenvalues are clipped as :meth:`solve` does. Time of
+        a factorisation and O(n·(ranks of a row's path)²), with a core O(n r R).
+        """
+        return np.clip(self._leverages(positive_alpha(alpha)), 0.0, 1.0)
 
 
 def _row_sums(block: Float64Array, scale: float) -> Float64Array:

@@ -170,6 +170,9 @@ class BlockOperator(SymmetricOperator):
     def _logdet(self, alpha: float) -> float:
         return self._solver().logdet(alpha)
 
+    def _leverages(self, alpha: float) -> Float64Array:
+        return self._solver().leverages(alpha)
+
     def eigvalsh(self) -> Float64Array:
         """Return min(n, R) eigenvalues of K̃ as built (nothing clipped), descending.
 

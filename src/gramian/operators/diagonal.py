@@ -153,6 +153,13 @@ class DiagonalPlus(SymmetricOperator):
         self._clipped = inner.clipped_
         return value
 
+    def _leverages(self, alpha: float) -> Float64Array:
+        # 1 − alpha·diag((K̃ + D + alpha·I)⁻¹), the inverse being S (S K̃ S + I)⁻¹ S.
+        scale, inner = self._factored(alpha)
+        found = 1.0 - alpha * scale**2 * (1.0 - inner._leverages(1.0))
+        self._clipped = inner.clipped_
+        return found
+
     def _factored(self, alpha: float) -> tuple[Float64Array, BlockOperator]:
         # The last alpha only: the scaled bases are as large as those of K̃.
         if self._scaled is None or self._scaled[0] != alpha:
