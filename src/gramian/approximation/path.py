@@ -28,7 +28,7 @@ from gramian.solvers.coupled import CoupledSystem
 from gramian.solvers.solution import Solution, Status, relative_residual
 from gramian.solvers.threads import blas_for
 
-#: Eigenvectors that rows are multiplied with at a time: 8 MB for a unit of 1,024 rows.
+#: Eigenvectors that rows are multiplied with at a time: 2 MB for a unit of 256 rows.
 STRIPE = 1024
 
 

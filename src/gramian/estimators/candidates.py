@@ -10,8 +10,7 @@ import numpy as np
 
 from gramian._budget import format_bytes
 from gramian._typing import Array, Float64Array, IntArray
-from gramian.approximation.grouping import UNIT_ROWS
-from gramian.approximation.held_out import EXACT, MEAN, UNSEEN, HeldOut, held_out
+from gramian.approximation.held_out import EXACT, HELD_ROWS, MEAN, UNSEEN, HeldOut, held_out
 from gramian.approximation.path import AlphaPath, alpha_path
 from gramian.approximation.plan import Plan
 from gramian.approximation.predictor import fold
@@ -29,6 +28,8 @@ from gramian.kernels import Kernel
 Planned = tuple[Plan, Kernel, Engine, np.random.Generator]
 #: Matrices of the size of a Gram matrix that an eigendecomposition holds at a time.
 EIGEN_SQUARES = 5
+#: Bytes per number of rows that are whitened: in float64, their solved part and its product.
+WHITENED = 32
 
 
 @dataclass(frozen=True)
@@ -115,6 +116,7 @@ class Candidate:
             found = self._errors(path, self.sample, rule, keep=scorer.needs_predictions)
             parts.append(scorer.of(found, self.sample.targets, self.sample.weights))
             solved.append(path.without_hat())
+            del path  # its factors, before those of the next group
         self._solved = solved
         return Scores.joined(parts)
 
@@ -125,6 +127,7 @@ class Candidate:
         for path in self._paths(alphas, unseen if scorer.needs_predictions else None):
             found = self._errors(path, unseen, UNSEEN, keep=scorer.needs_predictions)
             parts.append(scorer.of(found, unseen.targets, unseen.weights))
+            del path
         return Scores.joined(parts)
 
     def chosen(self, alphas: Float64Array, best: IntArray, *, keep: str | None = None) -> Chosen:
@@ -166,6 +169,7 @@ class Candidate:
                     mine = np.broadcast_to(local == first + k, outputs.shape)
                     residuals[:, mine] = found.residuals[:, k, mine]
                 first += len(path.alphas)
+                del path
         return Chosen(fit, self.kernel, self.mean, residuals)
 
     def _errors(self, path: AlphaPath, sample: Sample, rule: str, *, keep: bool) -> HeldOut:
@@ -183,26 +187,31 @@ class Candidate:
 
     def _paths(self, alphas: Float64Array, kept: Sample | None) -> Iterator[AlphaPath]:
         """Yield the path in groups of alphas that the budget holds, with values of the ``kept`` rows."""
-        budget, base = self.plan.memory_budget, self.plan.bytes["sums"]
+        budget, phases = self.plan.memory_budget, self.plan.bytes
         square = 8 * self.features.rank**2
+        # An eigendecomposition is held before the pass, and its vectors during it.
+        spectral = max(phases["fold"] + EIGEN_SQUARES * square, phases["sums"] + 2 * square)
         coupled = self.features.core is not None
-        lone = len(self.sums) == 1 and base + EIGEN_SQUARES * square <= budget
-        if coupled and base + EIGEN_SQUARES * square > budget:
-            least = base + EIGEN_SQUARES * square
+        if coupled and spectral > budget:
             raise BudgetError(
                 f"memory_budget={format_bytes(budget)} is too small for the eigendecomposition of "
                 f"{self.features.rank} coupled features, which a path over alpha takes: at least "
-                f"{format_bytes(1.01 * least)} is needed. Raise the budget, or lower rank or n_blocks.",
-                least,
+                f"{format_bytes(1.01 * spectral)} is needed. Raise the budget, or lower rank or n_blocks.",
+                spectral,
             )
+        lone = len(self.sums) == 1 and spectral <= budget
         each = sum(s.rhs.nbytes for s in self.sums)
-        if not (coupled or lone):
-            each += sum(s.gram.nbytes + s.cross.nbytes for s in self.sums)
         if kept is not None:
             each += 8 * kept.n * kept.targets.shape[1]
-        widest = max(self.features.path_ranks)
-        base += EIGEN_SQUARES * square if coupled or lone else 16 * self.engine.n_threads * UNIT_ROWS * widest
-        size = max(1, (budget - base) // max(each, 1))
+        if coupled or lone:
+            room = budget - spectral
+        else:
+            factor = sum(s.gram.nbytes + s.cross.nbytes for s in self.sums)
+            whitened = WHITENED * self.engine.n_threads * HELD_ROWS * max(self.features.path_ranks)
+            # The plan's solve holds one factor, its pass over the rows none.
+            room = min(budget - phases["solve"] + factor, budget - phases["sums"] - whitened)
+            each += factor
+        size = max(1, room // max(each, 1))
         mass = self.sample.mass if self.intercept else None
         for start in range(0, len(alphas), size):
             began = time.perf_counter()
@@ -216,3 +225,4 @@ class Candidate:
             )
             self._seconds["solve"] += time.perf_counter() - began
             yield path
+            del path

@@ -62,8 +62,12 @@ class Judge:
                     f"fold {k} of cv has no row with a weight to {'test' if known.mass > 0 else 'train'} on. "
                     "Shuffle the rows, use fewer folds, or cv=None."
                 )
-            fold = Candidate(planner(known), known, intercept=self.intercept)
-            parts.append(fold.scores_of(unseen, alphas, self.scorer))
+            # Nothing keeps the bases and sums of one fold while those of the next are made.
+            parts.append(
+                Candidate(planner(known), known, intercept=self.intercept).scores_of(
+                    unseen, alphas, self.scorer
+                )
+            )
         scores = Scores.of_folds(parts)
 
         def make() -> Chosen:
@@ -131,7 +135,7 @@ def halve(
             continue
         some = sample.taken(np.sort(order[:size]))
         for k in alive:
-            scores[k], _ = judge.scores(planners(k, 1.0 / part), some, alphas)
+            scores[k] = judge.scores(planners(k, 1.0 / part), some, alphas)[0]
             n_rows[k] = size
             seen()
         kept = max(FINALISTS, math.ceil(len(alive) / 2))
@@ -144,6 +148,7 @@ def halve(
         score = _rank(scores[k])
         if best is None or score > best.score:
             best = Best(score, scores[k], alphas, k, make())  # type: ignore[arg-type]
+        del make  # it holds bases and sums, which the next kernel has its own of
     assert best is not None
     return best, Table(scores, n_rows)
 
