@@ -53,6 +53,10 @@ ESTIMATORS = [
     gm.KernelRidgeClassifier(),
     gm.KernelRidgeClassifier(approximation="meka", tile_dtype="float32", class_weight="balanced"),
     gm.KernelRidgeClassifier(approximation=gm.MultiResolution(root_rank=40, rank=5, n_blocks=3, n_levels=3)),
+    gm.GaussianProcessRegressor(),
+    gm.GaussianProcessRegressor(
+        ard=True, approximation=gm.MultiResolution(root_rank=10, rank=4, n_blocks=3), bounds=(0.5, 2.0)
+    ),
 ]
 
 
@@ -90,6 +94,9 @@ def fitted_pairs():
         gm.KernelRidge(gamma=1.0, alpha=0.1, random_state=0),
         gm.KernelRidge(gamma=1.0, alpha=0.1, approximation=gm.MEKA(rank=8, n_blocks=3), random_state=0),
         gm.KernelRidgeClassifier(gamma=1.0, alpha=0.1, random_state=0),
+        gm.GaussianProcessRegressor(
+            approximation=gm.MultiResolution(root_rank=15, rank=6, n_blocks=5), random_state=0
+        ),
     ]
 
 

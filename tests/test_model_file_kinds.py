@@ -58,6 +58,11 @@ MODELS: dict[str, tuple[Any, Any]] = {
         gm.DCPredRegressor(pseudo=None, **{**LEAVES, "n_pseudo": 0}),
         np.stack([Y, -Y], axis=1),
     ),
+    "gp": (gm.GaussianProcessRegressor(ard=True, optimizer=None, **COMMON), Y),
+    "gp, outputs": (
+        gm.GaussianProcessRegressor(approximation="lowrankplusblocks", bounds=(0.5, 2.0), **COMMON),
+        np.stack([Y, X[:, 2]], axis=1),
+    ),
     "fast": (gm.FastKernelClassifier(gm.KernelRidgeClassifier(gamma=0.3), **SMALL), THREE),
     "fast, half": (gm.FastKernelClassifier(learn="labels", dtype="float16", **SMALL), TWO),
     "fast numbers": (gm.FastKernelRegressor(**SMALL), Y),

@@ -10,6 +10,7 @@ from gramian.estimators.ensemble_nystrom import EnsembleNystrom
 from gramian.estimators.exact import Exact
 from gramian.estimators.fast import FastKernelClassifier, FastKernelRegressor
 from gramian.estimators.fastfood import Fastfood
+from gramian.estimators.gp import GaussianProcessRegressor
 from gramian.estimators.kals import KALS
 from gramian.estimators.logistic import KernelLogisticRegression
 from gramian.estimators.low_rank_plus_blocks import LowRankPlusBlocks
@@ -81,6 +82,7 @@ __all__ = [
     "Fastfood",
     "FunctionKernel",
     "Gaussian",
+    "GaussianProcessRegressor",
     "GramianError",
     "InputError",
     "Kernel",

@@ -50,8 +50,10 @@ class _Part:
     nodes: list[tuple[int, Float64Array, Float64Array]]
 
 
-def gradient(found: Evidence, data: Observations) -> Float64Array:
+def gradient(found: Evidence, data: Observations, *, by_kernel: bool = True) -> Float64Array:
     """Return the derivatives of log p(y) by the kernel's log parameters and, last, the log of the noise.
+
+    ``by_kernel=False`` returns the last alone, for kernels whose own gradient is not known.
 
     A second pass over the rows and one over the landmarks. Time O(n (m d + m r + path²) + Σ m_b (path² +
     m d)) for landmarks m of a path; memory as for the likelihood, and a unit's weights.
@@ -61,19 +63,19 @@ def gradient(found: Evidence, data: Observations) -> Float64Array:
     adjoints = [
         _Adjoints(np.zeros((r, r)), np.zeros((r, forest.path_rank(b)))) for b, r in enumerate(forest.ranks)
     ]
-    slope, noise = np.zeros(len(log_parameters(kernel))), 0.0
+    slope, noise = np.zeros(len(log_parameters(kernel)) if by_kernel else 0), 0.0
     for where, rows in row_blocks(data.source, data.chunk_rows):
         targets = data.targets[where]
 
         def work(unit: Unit, rows: Rows = rows, targets: Array = targets) -> _Part:
-            return _part(found, rows[unit.rows], targets[unit.rows], unit)
+            return _part(found, rows[unit.rows], targets[unit.rows], unit, by_kernel)
 
         labels = features.partition.route(rows, data.engine)
         for part in data.engine.map(work, units_by_leaf(labels, features.leaf_levels)):
             slope += part.slope
             noise += part.noise
             _add(adjoints, part)
-    for level in reversed(forest.levels):
+    for level in reversed(forest.levels if by_kernel else ()):
 
         def landmarks(node: int) -> _Part:
             return _landmarks(features, node, adjoints[node])
@@ -90,7 +92,7 @@ def _add(adjoints: list[_Adjoints], part: _Part) -> None:
         adjoints[node].above += above
 
 
-def _part(found: Evidence, X: Rows, Y: Array, unit: Unit) -> _Part:
+def _part(found: Evidence, X: Rows, Y: Array, unit: Unit, by_kernel: bool) -> _Part:
     """Return a unit's share: F̄ of its rows, then back through their paths."""
     features, forest = found.features, found.features.forest
     outputs = Y.shape[1]
@@ -112,6 +114,8 @@ def _part(found: Evidence, X: Rows, Y: Array, unit: Unit) -> _Part:
         a[segment.rows] -= own @ found.beta[segment.node]
     a /= total[:, None]
     diagonal = 0.5 * (np.einsum("ij,ij->i", a, a) - outputs * (1.0 / total - explained / total**2))
+    if not by_kernel:
+        return _Part(np.zeros(0), float(diagonal.sum()), [])
     adjoint = Z
     adjoint *= -(outputs / total)[:, None]
     adjoint -= 2.0 * diagonal[:, None] * F

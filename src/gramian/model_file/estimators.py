@@ -18,6 +18,7 @@ from gramian.estimators.dcpred import DCPredClassifier, DCPredRegressor
 from gramian.estimators.dcsvm import DCSVC
 from gramian.estimators.explicit import ExplicitMap
 from gramian.estimators.fast import FastKernelClassifier, FastKernelRegressor
+from gramian.estimators.gp import GaussianProcessRegressor
 from gramian.estimators.logistic import KernelLogisticRegression
 from gramian.estimators.methods import METHODS
 from gramian.estimators.ridge import KernelRidge, KernelRidgeClassifier
@@ -58,6 +59,7 @@ RECORDED: dict[str, tuple[type[Any], str]] = {
     "DCPredRegressor": (DCPredRegressor, "model_"),
     "FastKernelClassifier": (FastKernelClassifier, "predictor_"),
     "FastKernelRegressor": (FastKernelRegressor, "predictor_"),
+    "GaussianProcessRegressor": (GaussianProcessRegressor, "posterior_"),
 }
 FITTED_BY = {"streaming": "predictor_", "map": "features_", "transformer": "features_"} | {
     name: attribute for name, (_, attribute) in RECORDED.items()
@@ -74,8 +76,9 @@ _LEARNED = (
     "refinement_",
     "loo_residuals_",
 )
-#: Kept in another form, or not at all: rows that predictions are timed on, what other names describe.
-_APART = ("_batch", "n_features_in_", "feature_names_in_")
+#: Kept in another form, or not at all: rows that predictions are timed on or likelihoods are of, what other
+#: names describe.
+_APART = ("_batch", "_training", "plan_", "n_features_in_", "feature_names_in_")
 
 
 def kind_of(model: Any) -> str | None:
@@ -242,7 +245,9 @@ def _read_transformer(model: Approximation, state: Mapping[str, Any], values: Re
 def _recorded_state(model: Any, values: Records) -> dict[str, Any]:
     params = model.get_params(deep=False)
     learned = {name: v for name, v in vars(model).items() if name not in params and name not in _APART}
-    state = {"learned": {name: values.write(name, value) for name, value in learned.items()}}
+    state: dict[str, Any] = {"learned": {name: values.write(name, v) for name, v in learned.items()}}
+    if hasattr(model, "plan_"):
+        state["plan"] = values.plain.write_plan(model.plan_)
     if hasattr(model, "_batch"):
         rows = np.asarray(model._batch, np.float64)
         state["timed"] = values.write("_batch", np.stack([rows.mean(axis=0), rows.std(axis=0)]))
@@ -255,6 +260,8 @@ def _read_recorded(model: Any, state: Mapping[str, Any], values: Records) -> Non
         if name in params or not name.isidentifier() or hasattr(type(model), name):
             raise ModelFileError(f"{name!r} is not something that a {type(model).__name__} learns. {CURE}")
         setattr(model, name, values.read(stored))
+    if "plan" in state:
+        model.plan_ = values.read_plan(state["plan"])
     d = model.n_features_in_
     if "timed" in state:
         mean, spread = values.read(state["timed"])
@@ -269,6 +276,9 @@ def _read_recorded(model: Any, state: Mapping[str, Any], values: Records) -> Non
     if hasattr(model, "_spread"):
         _check_shape("_spread", model._spread, found.shape[1:])
         _check_shape("_center", model._center, found.shape[1:])
+    if hasattr(model, "_y_std"):
+        _check_shape("_y_std", model._y_std, found.shape[1:])
+        _check_shape("_y_mean", model._y_mean, found.shape[1:])
 
 
 # ---- what they share ----------------------------------------------------------------------------

@@ -25,6 +25,8 @@ from gramian.fast.distill import Shape
 from gramian.fast.predictor import FastPredictor
 from gramian.fast.pseudo_landmarks import MonomialColumns, TriangleColumns
 from gramian.fast.router import TreeRouter
+from gramian.gp.learning import Learned
+from gramian.gp.posterior import Posterior
 from gramian.kernels import Kernel
 from gramian.kernels.columns import Columns
 from gramian.model_file.arrays import check_tree
@@ -34,6 +36,7 @@ from gramian.model_file.values import Values
 from gramian.partition import BisectionPartition, CenterPartition
 from gramian.solvers.arrowhead import Forest
 from gramian.solvers.core import CoupledCore
+from gramian.solvers.path_factor import PathFactor
 
 
 @dataclass(frozen=True)
@@ -226,7 +229,10 @@ RECIPES: dict[str, Recipe] = {
         FastPredictor,
         Forest,
         LeafReport,
+        Learned,
         PairwisePredictor,
+        PathFactor,
+        Posterior,
         Refinement,
         Shape,
         Stage,

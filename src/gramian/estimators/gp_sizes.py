@@ -1,0 +1,96 @@
+"""Sizes of a Gaussian process's approximation: by the number of rows and the budget, or as asked."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from gramian.approximation.builder import Builder
+from gramian.approximation.multiresolution import MultiResolutionBuilder
+from gramian.approximation.plan import AS_ASKED, EXACT, Plan, Workload, make_plan
+from gramian.data.source import RowSource
+from gramian.engine import Engine
+from gramian.estimators.approximation import Approximation
+from gramian.estimators.block_diagonal import BlockDiagonal
+from gramian.estimators.low_rank_plus_blocks import LowRankPlusBlocks
+from gramian.estimators.multiresolution import MultiResolution
+from gramian.estimators.streaming import exact_builder
+from gramian.exceptions import BudgetError, InputError, did_you_mean
+from gramian.kernels import Kernel
+
+#: Those whose bases are nested and have landmarks: what the likelihood can be differentiated through.
+NESTED: dict[str, type[Approximation]] = {
+    "multiresolution": MultiResolution,
+    "lowrankplusblocks": LowRankPlusBlocks,
+    "blockdiagonal": BlockDiagonal,
+}
+#: Up to this many rows "auto" takes every row as a landmark, which is exact.
+EXACT_ROWS = 1_000
+#: Beyond them: rank of the root and of each block, and rows of a block.
+ROOT_RANK, BLOCK_RANK, BLOCK_ROWS = 500, 100, 400
+#: Blocks beyond which rows find theirs by bisection: k-means compares each row with every centre.
+MANY_BLOCKS = 500
+
+
+def sized(
+    approximation: Any,
+    source: RowSource,
+    work: Workload,
+    kernel: Kernel,
+    *,
+    memory_budget: int,
+    engine: Engine,
+    rng: np.random.Generator,
+) -> Plan:
+    """Return the plan of an approximation in float64, at full rank.
+
+    "auto" takes fewer, larger blocks where the budget asks for it; :class:`BudgetError` where two are too
+    many.
+    """
+
+    def planned(builder: Builder, reason: str) -> Plan:
+        dtype = np.dtype(np.float64)
+        return make_plan(
+            builder.settle(source, kernel, dtype=dtype, rng=rng, engine=engine),
+            work,
+            dtype=dtype,
+            n_threads=engine.n_threads,
+            memory_budget=memory_budget,
+            reason=reason,
+        )
+
+    n = work.n_rows
+    name = approximation if isinstance(approximation, str) else None
+    if name == "exact":
+        return planned(exact_builder(n), EXACT)
+    if name != "auto":
+        return planned(_asked(approximation), AS_ASKED)
+    if n <= EXACT_ROWS:
+        return planned(exact_builder(n), f"auto: every one of {n} rows")
+    blocks = max(2, round(n / BLOCK_ROWS))
+    while True:
+        partition = "kmeans" if blocks <= MANY_BLOCKS else "tree"
+        builder = MultiResolutionBuilder(ROOT_RANK, BLOCK_RANK, blocks, 2, 1.0, partition=partition)
+        try:
+            return planned(builder, f"auto: blocks of about {n // blocks} rows")
+        except BudgetError:
+            if blocks <= 2:
+                raise
+            blocks //= 2
+
+
+def _asked(chosen: Any) -> Builder:
+    """Return the builder of a name or an instance; all landmarks count, so there are as many as the rank."""
+    if isinstance(chosen, str) and chosen in NESTED:
+        chosen = NESTED[chosen]()
+    if not isinstance(chosen, tuple(NESTED.values())):
+        names = ("auto", "exact", *NESTED)
+        raise InputError(
+            f"approximation={chosen!r} is not one that a Gaussian process takes: its bases must be nested "
+            f"and have landmarks. Choose one of {', '.join(names)}, or an instance such as "
+            "gramian.MultiResolution(root_rank=300, rank=50, n_blocks=80)." + did_you_mean(chosen, names)
+        )
+    builder: Any = chosen._builder()  # type: ignore[attr-defined]
+    return replace(builder, oversampling=1.0) if hasattr(builder, "oversampling") else builder

@@ -1,0 +1,96 @@
+"""Where learning a Gaussian process starts, and how far it may go."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from gramian._typing import Float64Array
+from gramian.data.source import RowSource, sample_rows
+from gramian.exceptions import InputError, did_you_mean
+from gramian.gp.learning import Optimizer
+from gramian.kernels import Kernel
+from gramian.kernels.base import Scaled
+from gramian.kernels.precomputed import Precomputed
+
+#: Names of optimizers: L-BFGS-B, also as scikit-learn calls it.
+OPTIMIZERS = ("lbfgs", "fmin_l_bfgs_b")
+#: Rows by which the features' deviations are judged.
+SPREAD_ROWS = 2_000
+
+
+def start_kernel(
+    kernel: Any,
+    source: RowSource,
+    rng: np.random.Generator,
+    *,
+    named: bool,
+    ard: bool,
+    gamma_given: bool,
+    learned: bool,
+) -> Kernel:
+    """Return the kernel at which learning starts: an instance as it is, a named one times 1.0.
+
+    A named one gets lengthscales by the features' deviations σ_f where ``gamma`` is not given and something
+    is learned: √(Σ σ_f²), or √d σ_f for each feature.
+    """
+    if isinstance(kernel, Precomputed):
+        raise InputError(
+            "kernel='precomputed' has no parameters and no new landmarks; a Gaussian process needs rows. "
+            "Pass a kernel's name or instance."
+        )
+    if not named:
+        if ard:
+            raise InputError(
+                "ard=True goes with a kernel's name. Give an instance its lengthscales, one for each "
+                "feature: 1.0 * gm.Gaussian((1.0, 2.0))."
+            )
+        return kernel
+    d = source.shape[1]
+    if not hasattr(kernel, "lengthscale"):
+        return Scaled(1.0, kernel)
+    if learned and not gamma_given:
+        variance = _variances(sample_rows(source, min(SPREAD_ROWS, source.shape[0]), rng)[0])
+        total = float(variance.sum()) or 1.0
+        each = np.sqrt(d * np.where(variance > 0, variance, total / d))
+        return Scaled(
+            1.0, replace(kernel, lengthscale=tuple(each.tolist()) if ard else float(np.sqrt(total)))
+        )
+    return Scaled(1.0, replace(kernel, lengthscale=(kernel.lengthscale,) * d) if ard else kernel)
+
+
+def _variances(rows: Any) -> Float64Array:
+    mean = np.asarray(rows.mean(axis=0, dtype=np.float64)).ravel()
+    if hasattr(rows, "multiply"):
+        square = np.asarray(rows.multiply(rows).mean(axis=0, dtype=np.float64)).ravel()
+        return np.maximum(square - mean**2, 0.0)
+    return np.asarray(np.square(rows - mean).mean(axis=0), np.float64)
+
+
+def checked_optimizer(chosen: Any) -> str | Optimizer | None:
+    """Return an optimizer's name, a function, or None."""
+    if chosen is None or callable(chosen) or (isinstance(chosen, str) and chosen in OPTIMIZERS):
+        return chosen
+    raise InputError(
+        f"optimizer={chosen!r} is unknown. Give 'lbfgs', a callable, or None to keep the parameters."
+        + did_you_mean(chosen, OPTIMIZERS)
+    )
+
+
+def log_bounds(pair: Any) -> Float64Array:
+    """Return the logarithms of two factors, the lower at most 1 and the upper at least 1."""
+    usable = isinstance(pair, Sequence | np.ndarray) and not isinstance(pair, str) and len(pair) == 2
+    if (
+        not usable
+        or not all(isinstance(v, numbers.Real) for v in pair)
+        or not 0 < pair[0] <= 1 <= pair[1] < np.inf
+    ):
+        raise InputError(
+            f"bounds={pair!r} must be two finite factors, 0 < lower <= 1 <= upper: how far each parameter "
+            "may go from where it starts, such as (1e-5, 1e5)."
+        )
+    return np.log(np.asarray(pair, np.float64))

@@ -1,0 +1,167 @@
+r"""The posterior of a Gaussian process on nested bases: mean, variance, covariance, samples.
+
+The prior is f(x) = φ(x)ᵀw + e(x) with the features φ on x's path, w ~ N(0, I), and e the residual process, of
+variance D(x) = k(x, x) − ‖φ(x)‖². Rows say of w that it is N(β, S⁻¹), and nothing of e at any other row, so
+
+    mean φ(x)ᵀβ,   variance ‖L⁻¹φ(x)‖² + D(x),   S = L Lᵀ:
+
+far from landmarks and data it is k(x, x) again. Between the rows that are asked about, e has the covariance
+k(x, y) − φ(x)ᵀφ(y) within a leaf, and none between leaves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from gramian._numerics import descending_eigh
+from gramian._typing import Array, Float64Array, FloatArray, Rows
+from gramian.approximation.features import FeatureMap
+from gramian.approximation.grouping import Unit, units_by_leaf
+from gramian.approximation.predictor import Predictor, fold
+from gramian.data.source import RowSource, row_blocks
+from gramian.engine import Engine
+from gramian.gp.likelihood import Evidence
+from gramian.gp.prior import residual_diagonal
+from gramian.solvers.path_factor import PathFactor
+
+
+@dataclass(frozen=True)
+class Posterior:
+    """What observations say of the features' weights: N(β, S⁻¹), its size independent of their number."""
+
+    features: FeatureMap
+    factor: PathFactor
+    beta: tuple[Float64Array, ...]
+
+    @classmethod
+    def of(cls, found: Evidence) -> Posterior:
+        """Return the posterior that a pass has found."""
+        return cls(found.features, found.factor, found.beta)
+
+    def on(self, kernel: object) -> Posterior:
+        """Return itself: its kernel needs no binding to rows."""
+        return self
+
+    @property
+    def n_outputs(self) -> int:
+        """Outputs, which share the kernel."""
+        return int(self.beta[0].shape[1])
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of bases, factor and coefficients."""
+        return self.features.nbytes + self.factor.nbytes + sum(b.nbytes for b in self.beta)
+
+    @cached_property
+    def predictor(self) -> Predictor:
+        """The mean as kernel rows times weights."""
+        return fold(self.features, self.beta)
+
+    def __getstate__(self) -> dict[str, object]:
+        # The folded weights are made again on demand.
+        return {name: v for name, v in self.__dict__.items() if name != "predictor"}
+
+    def __call__(self, X: Rows, engine: Engine) -> Float64Array:
+        """Return the mean, shape (n, outputs). Time O(n (route + m d)), by kernel rows alone."""
+        return self.predictor.chunk(X, engine)
+
+    def variances(
+        self, source: RowSource, *, chunk_rows: int, engine: Engine
+    ) -> Iterator[tuple[slice, Float64Array]]:
+        """Yield (rows, variance of f) chunk by chunk. Time O(n (m d + m r + path²)), memory of a chunk."""
+        for where, rows in row_blocks(source, chunk_rows):
+            out = np.empty(rows.shape[0])
+            for unit, F, X in self._units(rows, engine):
+                left = residual_diagonal(self.features.kernel, X, F)
+                self._whiten(F, unit)
+                out[unit.rows] = left + np.einsum("ij,ij->i", F, F)
+            yield where, out
+
+    def covariance(self, X: Rows, engine: Engine) -> Float64Array:
+        """Return the covariance of f at the rows, shape (n, n). Time O(n² R), memory O(n² + n R)."""
+        out = np.zeros((X.shape[0], X.shape[0]))
+        wide = np.zeros((X.shape[0], self.features.rank))
+        for unit, F, rows in self._units(X, engine, whole_leaves=True):
+            self._add_residual(out, unit, F, rows)
+            self._whiten(F, unit)
+            self._spread(wide, unit, F)
+        out += wide @ wide.T
+        return out
+
+    def draws(
+        self, X: Rows, mean: Float64Array, n_draws: int, rng: np.random.Generator, engine: Engine
+    ) -> Float64Array:
+        """Return joint draws of f at the rows, shape (n, outputs, draws), from :meth:`covariance`."""
+        # Rows that repeat or that data have pinned down leave it singular, and rounding negative.
+        values, vectors = descending_eigh(self.covariance(X, engine))
+        root = vectors * np.sqrt(np.maximum(values, 0.0))
+        normal = rng.standard_normal((len(root), mean.shape[1] * n_draws))
+        return mean[:, :, None] + (root @ normal).reshape(len(root), mean.shape[1], n_draws)
+
+    def paths(self, n_draws: int, rng: np.random.Generator) -> Paths:
+        """Return draws of φ(x)ᵀw as functions of x."""
+        normal = rng.standard_normal((self.features.rank, n_draws * self.n_outputs))
+        drawn = self.factor.drawn(normal)
+        beta = [np.repeat(b, n_draws, axis=1) + w for b, w in zip(self.beta, drawn, strict=True)]
+        return Paths(fold(self.features, beta), self.n_outputs, n_draws)
+
+    def _units(
+        self, rows: Rows, engine: Engine, *, whole_leaves: bool = False
+    ) -> Iterator[tuple[Unit, Float64Array, Rows]]:
+        features = self.features
+        labels = features.partition.route(rows, engine)
+
+        def work(unit: Unit) -> tuple[Unit, Float64Array, Rows]:
+            X = rows[unit.rows]
+            return unit, np.asarray(features.unit_features(X, unit), np.float64), X
+
+        sizes = {"unit_rows": rows.shape[0]} if whole_leaves else {}
+        return engine.map(work, units_by_leaf(labels, features.leaf_levels, **sizes))
+
+    def _whiten(self, F: Float64Array, unit: Unit) -> None:
+        forest = self.features.forest
+        for segments in reversed(unit.levels):
+            for segment in segments:
+                self.factor.forward(segment.node, F[segment.rows], forest.path_rank(segment.node))
+
+    def _spread(self, wide: Float64Array, unit: Unit, F: FloatArray) -> None:
+        """Write path columns to the columns of all nodes."""
+        forest, offsets = self.features.forest, self.features.offsets
+        for segments in unit.levels:
+            for segment in segments:
+                start, rank = forest.path_rank(segment.node), forest.ranks[segment.node]
+                columns = slice(offsets[segment.node], offsets[segment.node] + rank)
+                wide[unit.rows[segment.rows], columns] = F[segment.rows, start : start + rank]
+
+    def _add_residual(self, out: Array, unit: Unit, F: Float64Array, X: Rows) -> None:
+        """Add k − φᵀφ within each leaf of a unit."""
+        kernel = self.features.kernel
+        for segment in unit.levels[-1]:
+            rows, own = X[segment.rows], F[segment.rows]
+            left = np.asarray(kernel(rows, dtype=np.float64, n_jobs=1)) - own @ own.T
+            np.fill_diagonal(left, residual_diagonal(kernel, rows, own))
+            numbers = unit.rows[segment.rows]
+            out[np.ix_(numbers, numbers)] += 0.5 * (left + left.T)
+
+
+@dataclass(frozen=True)
+class Paths:
+    """Functions drawn from a posterior, which give the same values at the same row, whenever asked.
+
+    f(x) = φ(x)ᵀ(β + L⁻ᵀz) with one z ~ N(0, I) for each draw and output.
+    """
+
+    predictor: Predictor
+    n_outputs: int
+    n_draws: int
+
+    def blocks(
+        self, source: RowSource, *, chunk_rows: int, engine: Engine
+    ) -> Iterator[tuple[slice, Float64Array]]:
+        """Yield (rows, values of shape (rows, outputs, draws)). Time O(n m (d + outputs·draws))."""
+        for where, values in self.predictor.blocks(source, engine=engine, chunk_rows=chunk_rows):
+            yield where, values.reshape(len(values), self.n_outputs, self.n_draws)
