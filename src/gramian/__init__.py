@@ -12,6 +12,7 @@ from gramian.estimators.fast import FastKernelClassifier, FastKernelRegressor
 from gramian.estimators.fastfood import Fastfood
 from gramian.estimators.gp import GaussianProcessRegressor
 from gramian.estimators.kals import KALS
+from gramian.estimators.kernel_pca import KernelPCA
 from gramian.estimators.logistic import KernelLogisticRegression
 from gramian.estimators.low_rank_plus_blocks import LowRankPlusBlocks
 from gramian.estimators.meka import MEKA
@@ -88,6 +89,7 @@ __all__ = [
     "Kernel",
     "KernelLogisticRegression",
     "KernelOperator",
+    "KernelPCA",
     "KernelRidge",
     "KernelRidgeCV",
     "KernelRidgeClassifier",

@@ -96,20 +96,43 @@ def top_eigenpairs(
         return leading_eigenpairs(
             operator.__matmul__, n, count, tol=tol, rng=rng, start=start, max_products=max_products
         )
-    given = start if start is not None else _pivot_vectors(operator, count, rng)
+    return kernel_eigenpairs(operator, count, tol=tol, rng=rng, start=start, max_products=max_products)
+
+
+def kernel_eigenpairs(
+    operator: KernelOperator,
+    count: int,
+    *,
+    tol: float,
+    rng: np.random.Generator,
+    start: Array | None = None,
+    max_products: int = 200,
+    centred: bool = False,
+) -> Eigenpairs:
+    """Return the largest eigenpairs of K, or of the ``centred`` J K J, J = I − 11ᵀ/n.
+
+    As :func:`top_eigenpairs` says; centring costs two means a product.
+    """
+    n = operator.shape[0]
+    given = _pivot_vectors(operator, count, rng) if start is None else np.asarray(start, np.float64)
+    if centred and given is not None:
+        given = given - given.mean(axis=0)
+
+    def by(matrix: KernelOperator, target: float, first: Float64Array | None, products: int) -> Eigenpairs:
+        def multiply(values: Float64Array) -> Float64Array:
+            if not centred:
+                return matrix @ values
+            image = matrix @ (values - values.mean(axis=0))
+            return image - image.mean(axis=0)
+
+        return leading_eigenpairs(multiply, n, count, tol=target, rng=rng, start=first, max_products=products)
+
     loose = entry_tolerance(np.float32)
     if operator.tile_dtype == np.float64 or tol >= loose:
-        return leading_eigenpairs(
-            operator.__matmul__, n, count, tol=tol, rng=rng, start=given, max_products=max_products
-        )
-    rough = leading_eigenpairs(
-        operator.__matmul__, n, count, tol=loose, rng=rng, start=given, max_products=max_products
-    )
-    left = max(max_products - rough.products, 1)
+        return by(operator, tol, given, max_products)
+    rough = by(operator, loose, given, max_products)
     exact = operator.with_dtype(np.float64)
-    found = leading_eigenpairs(
-        exact.__matmul__, n, count, tol=tol, rng=rng, start=rough.vectors, max_products=left
-    )
+    found = by(exact, tol, rough.vectors, max(max_products - rough.products, 1))
     operator.evaluations += exact.evaluations
     return replace(found, products=found.products + rough.products, columns=found.columns + rough.columns)
 

@@ -19,6 +19,7 @@ from gramian.estimators.dcsvm import DCSVC
 from gramian.estimators.explicit import ExplicitMap
 from gramian.estimators.fast import FastKernelClassifier, FastKernelRegressor
 from gramian.estimators.gp import GaussianProcessRegressor
+from gramian.estimators.kernel_pca import KernelPCA
 from gramian.estimators.logistic import KernelLogisticRegression
 from gramian.estimators.methods import METHODS
 from gramian.estimators.ridge import KernelRidge, KernelRidgeClassifier
@@ -46,6 +47,7 @@ STREAMING: dict[str, type[StreamingRidge]] = {
         KernelSVC,
         KernelSVR,
         KernelLogisticRegression,
+        KernelPCA,
     )
 }
 MAPS = {kind.__name__: kind for kind in METHODS.values() if issubclass(kind, ExplicitMap)}
@@ -75,7 +77,10 @@ _LEARNED = (
     "cv_results_",
     "refinement_",
     "loo_residuals_",
+    "eigenvalues_",
 )
+#: What the names of an inverse transform's arrays begin with.
+INVERSE = "inverse_"
 #: Kept in another form, or not at all: rows that predictions are timed on or likelihoods are of, what other
 #: names describe.
 _APART = ("_batch", "_training", "plan_", "n_features_in_", "feature_names_in_")
@@ -149,6 +154,11 @@ def _streaming_state(model: Any, values: Records) -> dict[str, Any]:
     learned = {name: values.write(name, getattr(model, name)) for name in _LEARNED if hasattr(model, name)}
     if learned:
         state["learned"] = learned
+    if hasattr(model, "inverse_"):
+        # Of its own arrays, whose names are those of the outer predictor's.
+        inner = Records({})
+        state["inverse"] = estimator_header(model.inverse_, inner)
+        values.arrays.update({INVERSE + name: array for name, array in inner.arrays.items()})
     if hasattr(model, "classes_"):
         state["classes"] = _classes_header(model.classes_, values)
     else:
@@ -170,6 +180,16 @@ def _read_streaming(model: Any, state: Mapping[str, Any], values: Records) -> No
         if name not in _LEARNED:
             raise ModelFileError(f"{name!r} is not one of {', '.join(_LEARNED)}. {CURE}")
         setattr(model, name, values.read(stored))
+    if "eigenvalues_" in state.get("learned", {}):
+        of_length("eigenvalues_", model.eigenvalues_, n_outputs)
+    if "inverse" in state:
+        own = {k.removeprefix(INVERSE): v for k, v in values.arrays.items() if k.startswith(INVERSE)}
+        model.inverse_ = estimator_from_header(state["inverse"], Records(own))
+        if (model.inverse_.n_features_in_, model.inverse_.predictor_.n_outputs) != (
+            n_outputs,
+            model.n_features_in_,
+        ):
+            raise ModelFileError(f"the inverse does not go from scores to rows. {CURE}")
     if "calibration_" in state.get("learned", {}):
         _check_shape("calibration_", model.calibration_, (n_outputs, 2))
     if "classes" in state:

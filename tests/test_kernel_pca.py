@@ -1,0 +1,250 @@
+"""Kernel PCA against scikit-learn's, on the exact K and on approximations."""
+
+from __future__ import annotations
+
+import pickle
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from sklearn.decomposition import KernelPCA as Reference
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import gramian as gm
+from gramian.exact import principal
+from gramian.operators.kernel import KernelOperator
+
+RNG = np.random.default_rng(0)
+X = RNG.standard_normal((260, 4)) + 1.0
+NEW = RNG.standard_normal((40, 4)) + 1.0
+#: More rows than are solved by a dense eigendecomposition.
+MANY = RNG.standard_normal((2300, 3))
+
+KERNELS = {
+    "rbf": {"gamma": 0.2},
+    "cosine": {},
+    "poly": {"gamma": 0.2, "degree": 2, "coef0": 1.0},
+    "linear": {},
+}
+
+
+def close(found, want, atol=1e-8):
+    """Scores agree up to the sign of each column."""
+    scale = max(1.0, np.abs(want).max())
+    np.testing.assert_allclose(np.abs(found), np.abs(want), atol=atol * scale)
+    turn = np.sign((found * want).sum(axis=0))
+    np.testing.assert_allclose(found * turn, want, atol=atol * scale)
+
+
+def reference(rows, count, **kernel):
+    return Reference(count, eigen_solver="dense", **kernel).fit(rows)
+
+
+@pytest.mark.parametrize("approximation", ["exact", "whole"])
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_scores_equal_those_of_sklearn(kernel, approximation):
+    count = 4
+    if approximation == "whole":
+        # All rows as landmarks: the approximation is K itself.
+        approximation = gm.Nystrom(rank=len(X), landmarks=X, oversampling=1.0)
+    want = reference(X, count, kernel=kernel, **KERNELS[kernel])
+    found = gm.KernelPCA(count, kernel=kernel, approximation=approximation, **KERNELS[kernel]).fit(X)
+    np.testing.assert_allclose(found.eigenvalues_, want.eigenvalues_, rtol=1e-8)
+    close(found.transform(X), want.transform(X))
+    close(found.transform(NEW), want.transform(NEW))
+    close(found.fit_transform(X), want.fit_transform(X))
+
+
+@pytest.mark.parametrize("gamma", [0.05, 2.0])
+def test_iterations_on_the_exact_kernel(gamma):
+    want = reference(MANY, 6, kernel="rbf", gamma=gamma)
+    found = gm.KernelPCA(6, gamma=gamma, approximation="exact", tol=1e-10, random_state=0).fit(MANY)
+    assert found.solution_.iterations > 1
+    assert found.solution_.residual <= 1e-10
+    np.testing.assert_allclose(found.eigenvalues_, want.eigenvalues_, rtol=1e-8)
+    close(found.transform(MANY[:300]), want.transform(MANY[:300]))
+
+
+def test_iterations_take_few_passes_over_k(monkeypatch):
+    seen = []
+    product = KernelOperator._product
+
+    def counted(self, values):
+        seen.append(values.shape)
+        return product(self, values)
+
+    monkeypatch.setattr(KernelOperator, "_product", counted)
+    gm.KernelPCA(5, gamma=0.1, approximation="exact", random_state=0).fit(MANY)
+    assert len(seen) <= 12
+
+
+def test_all_components():
+    want = reference(X, None, kernel="rbf", gamma=0.2)
+    found = gm.KernelPCA(gamma=0.2).fit(X)
+    assert found.eigenvalues_.shape == want.eigenvalues_.shape
+    scores = found.transform(X)
+    centred = np.eye(len(X)) - 1.0 / len(X)
+    K = gm.Gaussian((1 / 0.4) ** 0.5)(X)
+    np.testing.assert_allclose(scores @ scores.T, centred @ K @ centred, atol=1e-8)
+
+
+def test_more_components_than_there_are():
+    found = gm.KernelPCA(7, kernel="linear").fit(X)
+    assert (found.eigenvalues_ > 0).sum() == 4
+    assert found.transform(NEW).shape == (40, 7)
+    assert not found.transform(NEW)[:, 4:].any()
+    assert gm.KernelPCA(kernel="linear").fit(X).eigenvalues_.shape == (4,)
+    by_features = gm.KernelPCA(7, kernel="linear", approximation="nystrom").fit(X)
+    np.testing.assert_allclose(by_features.eigenvalues_, found.eigenvalues_, atol=1e-8)
+    assert not by_features.transform(NEW)[:, 4:].any()
+
+
+def test_constant_rows_have_no_components():
+    for approximation in ("exact", "nystrom"):
+        found = gm.KernelPCA(2, approximation=approximation).fit(np.ones((30, 3)))
+        assert not found.eigenvalues_.any()
+        assert not found.transform(X[:5, :3]).any()
+
+
+@pytest.mark.parametrize(
+    "approximation",
+    [
+        gm.Nystrom(rank=40),
+        gm.MEKA(rank=12, n_blocks=3),
+        gm.MultiResolution(root_rank=20, rank=6, n_blocks=4, n_levels=2),
+        gm.RandomFourier(n_components=60) if "n_components" in gm.RandomFourier().get_params() else gm.KALS(),
+    ],
+    ids=lambda a: type(a).__name__,
+)
+def test_components_are_those_of_the_approximation(approximation):
+    rows = X.astype(np.float64)
+    found = gm.KernelPCA(5, gamma=0.2, approximation=approximation, random_state=0).fit(rows)
+    inner = type(approximation)(**{**approximation.get_params(), "gamma": 0.2, "random_state": 0})
+    F = inner.fit(rows).transform(rows)
+    F = np.asarray(F.toarray() if sp.issparse(F) else F, np.float64)
+    F -= F.mean(axis=0)
+    want = np.linalg.eigvalsh(F @ F.T)[::-1][:5]
+    scores = found.transform(rows)
+    np.testing.assert_allclose(scores.mean(axis=0), 0.0, atol=1e-9 * np.abs(scores).max())
+    np.testing.assert_allclose(scores.T @ scores, np.diag(found.eigenvalues_), atol=1e-7 * want[0])
+    np.testing.assert_allclose(found.eigenvalues_, want, rtol=1e-6)
+
+
+def test_many_features_go_by_lanczos(monkeypatch):
+    from gramian.approximation import principal as by_features
+
+    options = {"gamma": 0.5, "approximation": gm.MultiResolution(root_rank=60, rank=10, n_blocks=8)}
+    whole = gm.KernelPCA(4, random_state=0, **options).fit(MANY)
+    monkeypatch.setattr(by_features, "DENSE_FEATURES", 10)
+    found = gm.KernelPCA(4, random_state=0, **options).fit(MANY)
+    assert found.solution_.iterations > 0
+    np.testing.assert_allclose(found.eigenvalues_, whole.eigenvalues_, rtol=1e-8)
+    close(found.transform(MANY), whole.transform(MANY))
+
+
+def test_auto_is_near_the_exact_one():
+    found = gm.KernelPCA(5, gamma=0.2, random_state=0).fit(MANY)
+    want = reference(MANY, 5, kernel="rbf", gamma=0.2)
+    assert found.plan_.method == "nystrom"
+    np.testing.assert_allclose(found.eigenvalues_, want.eigenvalues_, rtol=1e-5)
+    close(found.transform(NEW[:, :3]), want.transform(NEW[:, :3]), atol=1e-4)
+
+
+@pytest.mark.parametrize("gamma", [0.1, None])
+def test_inverse_transform_equals_that_of_sklearn(gamma):
+    options = {"kernel": "rbf", "gamma": gamma, "fit_inverse_transform": True, "alpha": 0.05}
+    want = Reference(3, eigen_solver="dense", **options).fit(X)
+    found = gm.KernelPCA(3, **options).fit(X)
+    back = found.inverse_transform(found.transform(NEW))
+    np.testing.assert_allclose(back, want.inverse_transform(want.transform(NEW)), atol=1e-8)
+
+
+def test_inverse_transform_of_many_rows():
+    pca = gm.KernelPCA(60, gamma=0.3, fit_inverse_transform=True, alpha=1e-3, random_state=0).fit(MANY)
+    assert pca.plan_.method == "nystrom"
+    back = pca.inverse_transform(pca.transform(MANY))
+    assert back.shape == MANY.shape
+    assert np.abs(back - MANY).mean() < 0.02
+    flat = gm.KernelPCA(3, fit_inverse_transform=True).fit(X[:, :1])
+    assert flat.inverse_transform(flat.transform(X[:, :1])).shape == (len(X), 1)
+
+
+def test_precomputed_kernel():
+    K, K_new = gm.Gaussian(1.0)(X), gm.Gaussian(1.0)(NEW, X)
+    want = gm.KernelPCA(4, kernel=gm.Gaussian(1.0), approximation="exact").fit(X)
+    found = gm.KernelPCA(4, kernel="precomputed").fit(K)
+    close(found.transform(K_new), want.transform(NEW))
+    with pytest.raises(gm.InputError, match="no rows to go back to"):
+        gm.KernelPCA(4, kernel="precomputed", fit_inverse_transform=True).fit(K)
+
+
+def test_named_columns_sparse_rows_and_pipelines():
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    out = gm.KernelPCA(3).set_output(transform="pandas").fit(frame).transform(frame)
+    assert out.columns.tolist() == ["kernelpca0", "kernelpca1", "kernelpca2"]
+    thin = sp.csr_array(X)
+    dense = gm.KernelPCA(3).fit(X)
+    close(gm.KernelPCA(3).fit(thin).transform(thin), dense.transform(X))
+    with pytest.raises(gm.InputError, match=r"X.toarray\(\)"):
+        gm.KernelPCA(3, fit_inverse_transform=True).fit(thin)
+    assert make_pipeline(StandardScaler(), gm.KernelPCA(2)).fit_transform(X).shape == (len(X), 2)
+
+
+@pytest.mark.parametrize("approximation", ["exact", "nystrom"])
+def test_threads_seeds_and_pickles(approximation):
+    fits = [
+        gm.KernelPCA(3, gamma=0.3, approximation=approximation, random_state=1, n_jobs=jobs).fit(MANY)
+        for jobs in (1, 3)
+    ]
+    scores = [fit.transform(NEW[:, :3]) for fit in fits]
+    np.testing.assert_array_equal(*scores)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(fits[0])).transform(NEW[:, :3]), scores[0])
+
+
+def test_model_file_keeps_both_ways(tmp_path):
+    model = gm.KernelPCA(3, gamma=0.2, fit_inverse_transform=True, random_state=0).fit(X)
+    for fitted in (model, model.set_params(approximation="nystrom").fit(X)):
+        gm.save(fitted, tmp_path / "m.gramian")
+        loaded = gm.load(tmp_path / "m.gramian")
+        scores = fitted.transform(NEW)
+        np.testing.assert_array_equal(loaded.transform(NEW), scores)
+        np.testing.assert_array_equal(loaded.inverse_transform(scores), fitted.inverse_transform(scores))
+        np.testing.assert_array_equal(loaded.eigenvalues_, fitted.eigenvalues_)
+        assert loaded.get_feature_names_out().tolist() == fitted.get_feature_names_out().tolist()
+
+
+def test_a_missed_tolerance_warns_and_memory_is_told(monkeypatch):
+    with pytest.raises(gm.BudgetError, match="Give n_components"):
+        gm.KernelPCA(approximation="exact", memory_budget="20MB").fit(MANY)
+    monkeypatch.setattr(principal, "MAX_PRODUCTS", 2)
+    with pytest.warns(gm.AccuracyWarning, match="eigenpairs ended with residual"):
+        found = gm.KernelPCA(3, gamma=20.0, approximation="exact", tol=1e-12).fit(MANY)
+    assert found.solution_.residual > 1e-12
+
+
+@pytest.mark.parametrize(
+    ("parameters", "text"),
+    [
+        ({"n_components": 0}, "n_components=0 must be a whole number"),
+        ({"tol": 0.0}, r"tol=0\.0 must be a positive"),
+        ({"alpha": -1.0, "fit_inverse_transform": True}, r"alpha=-1\.0 must be a positive"),
+        ({"approximation": gm.Exact()}, "KernelPCA has none"),
+        ({"approximation": "nystroem"}, "Did you mean 'nystrom'"),
+    ],
+)
+def test_bad_parameters(parameters, text):
+    with pytest.raises(gm.InputError, match=text):
+        gm.KernelPCA(**parameters).fit(X)
+
+
+def test_the_way_back_has_to_be_learned():
+    with pytest.raises(gm.InputError, match="fit_inverse_transform was False"):
+        gm.KernelPCA(2).fit(X).inverse_transform(np.zeros((1, 2)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        refit = gm.KernelPCA(2, fit_inverse_transform=True).fit(X)
+        refit.set_params(fit_inverse_transform=False).fit(X)
+    assert not hasattr(refit, "inverse_")
