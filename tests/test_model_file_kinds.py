@@ -63,6 +63,8 @@ MODELS: dict[str, tuple[Any, Any]] = {
         gm.GaussianProcessRegressor(approximation="lowrankplusblocks", bounds=(0.5, 2.0), **COMMON),
         np.stack([Y, X[:, 2]], axis=1),
     ),
+    "pca": (gm.KernelPCA(3, fit_inverse_transform=False, **COMMON), None),
+    "pca, features": (gm.KernelPCA(4, approximation="meka", **COMMON), None),
     "fast": (gm.FastKernelClassifier(gm.KernelRidgeClassifier(gamma=0.3), **SMALL), THREE),
     "fast, half": (gm.FastKernelClassifier(learn="labels", dtype="float16", **SMALL), TWO),
     "fast numbers": (gm.FastKernelRegressor(**SMALL), Y),
