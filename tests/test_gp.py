@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pickle
+import tracemalloc
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -54,6 +56,16 @@ def test_at_full_rank_it_is_scikit_learn_s(y, normalize):
     value, found = model.log_marginal_likelihood(eval_gradient=True)
     assert value == pytest.approx(expected_value, rel=1e-6)
     np.testing.assert_allclose(found, slope, atol=1e-6 * np.abs(slope).max())
+
+
+def test_dense_algebra_and_a_root_of_every_row_agree():
+    model = gm.GaussianProcessRegressor(kernel(), noise=0.02, **FIXED).fit(X, Y)
+    objective = model._training
+    assert objective.exact
+    value, slope = objective.value(model.theta_)
+    again, found = replace(objective, exact=False).value(model.theta_)
+    assert value == pytest.approx(again, rel=1e-9)
+    np.testing.assert_allclose(slope, found, atol=1e-6 * np.abs(slope).max())
 
 
 def test_it_learns_what_scikit_learn_learns():
@@ -189,12 +201,38 @@ def test_auto_takes_fewer_blocks_where_the_budget_is_small():
     target = rows[:, 0]
     plans = [
         gm.GaussianProcessRegressor(memory_budget=budget, n_jobs=1).plan(rows, target)
-        for budget in ("1GB", "80MB")
+        for budget in ("1GB", "160MB")
     ]
     assert plans[0].n_blocks == 100
     assert 2 <= plans[1].n_blocks < 50
-    with pytest.raises(gm.BudgetError, match="is too small"):
+    with pytest.raises(
+        gm.BudgetError, match="is too small for a Gaussian process of root_rank=500 and 1 blocks"
+    ):
         gm.GaussianProcessRegressor(memory_budget="1MB", n_jobs=1).fit(rows, target)
+
+
+@pytest.mark.parametrize("sizes", [{"root_rank": 100, "rank": 30, "n_blocks": 40}, {"n_levels": 1}])
+def test_learning_and_predicting_stay_within_the_plan(sizes):
+    rows = RNG.random((8_000, 5))
+    target = np.sin(5 * rows[:, 0]) + rows[:, 1]
+    model = gm.GaussianProcessRegressor(
+        ard=True,
+        approximation=gm.MultiResolution(**sizes),
+        optimizer=lambda objective, start, bounds: (start, objective(start)[0]),
+        learning_rows=None,
+        n_jobs=1,
+        random_state=0,
+    )
+    tracemalloc.start()
+    try:
+        model.fit(rows, target)
+        assert tracemalloc.get_traced_memory()[1] < model.plan_.peak_bytes + 8 * target.nbytes
+        held = tracemalloc.get_traced_memory()[0]
+        tracemalloc.reset_peak()
+        model.predict(np.tile(rows, (12, 1))[:80_000], return_std=True)
+        assert tracemalloc.get_traced_memory()[1] - held < model.plan_.peak_bytes
+    finally:
+        tracemalloc.stop()
 
 
 def test_constant_targets_and_single_rows_have_an_answer():

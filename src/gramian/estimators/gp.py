@@ -71,7 +71,7 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, KernelEstimator
     normalize_y : bool, default=True
         Model (y − mean)/deviation, output by output.
     approximation : str or unfitted approximation, default="auto"
-        "auto" is exact up to 1,000 rows, then multi-resolution (root rank 500; rank 100 in blocks of about
+        "auto" is exact up to 2,000 rows, then multi-resolution (root rank 500; rank 100 in blocks of about
         400 rows; fewer blocks where the budget asks for it). "exact", "multiresolution",
         "lowrankplusblocks", "blockdiagonal", or an instance such as ``gm.MultiResolution(root_rank=300,
         rank=50, n_blocks=80)``: as many landmarks as rank, all of which count. Features should be of like
@@ -258,8 +258,7 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, KernelEstimator
                 f"logarithms of the parameters of {self.kernel_!r}"
                 + (" and of the noise." if self.learn_noise else ".")
             )
-        found = objective.at(values)
-        return (found.value, objective.slope(found)) if eval_gradient else found.value
+        return objective.value(values) if eval_gradient else objective.moved(values).found().value
 
     def __getstate__(self) -> Any:
         return {k: v for k, v in super().__getstate__().items() if k != "_training"}
@@ -283,7 +282,8 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, KernelEstimator
             chunk_rows=plan.chunk_rows,
         )
         data = Observations(source, targets, plan.chunk_rows, engine)
-        objective = Objective(features, kernel, noise, bool(self.learn_noise), data)
+        exact = plan.builder.root_landmarks >= source.shape[0] == plan.sample_rows
+        objective = Objective(features, kernel, noise, bool(self.learn_noise), data, exact)
         self.learning_ = None
         if optimizer is not None and len(objective.theta):
             self.learning_ = learn(

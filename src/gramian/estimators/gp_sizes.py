@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from gramian._budget import format_bytes
 from gramian.approximation.builder import Builder
+from gramian.approximation.grouping import UNIT_ROWS
 from gramian.approximation.multiresolution import MultiResolutionBuilder
 from gramian.approximation.plan import AS_ASKED, EXACT, Plan, Workload, make_plan
 from gramian.data.source import RowSource
@@ -26,8 +28,13 @@ NESTED: dict[str, type[Approximation]] = {
     "lowrankplusblocks": LowRankPlusBlocks,
     "blockdiagonal": BlockDiagonal,
 }
+#: What learning holds over one pass of sums, as a factor: the bases that it starts from and those that it
+#: tries, the factor and the adjoints of its blocks.
+LEARNING_FACTOR = 2
+#: Arrays of a unit's rows by landmarks that a kernel's derivative takes at a time.
+UNIT_ARRAYS = 6
 #: Up to this many rows "auto" takes every row as a landmark, which is exact.
-EXACT_ROWS = 1_000
+EXACT_ROWS = 2_000
 #: Beyond them: rank of the root and of each block, and rows of a block.
 ROOT_RANK, BLOCK_RANK, BLOCK_ROWS = 500, 100, 400
 #: Blocks beyond which rows find theirs by bisection: k-means compares each row with every centre.
@@ -49,19 +56,32 @@ def sized(
     "auto" takes fewer, larger blocks where the budget asks for it; :class:`BudgetError` where two are too
     many.
     """
+    n = work.n_rows
 
     def planned(builder: Builder, reason: str) -> Plan:
         dtype = np.dtype(np.float64)
-        return make_plan(
-            builder.settle(source, kernel, dtype=dtype, rng=rng, engine=engine),
-            work,
-            dtype=dtype,
-            n_threads=engine.n_threads,
-            memory_budget=memory_budget,
-            reason=reason,
-        )
+        landmarks = max(builder.root_landmarks, builder.landmarks_per_block)
+        units = 8 * UNIT_ARRAYS * engine.n_threads * min(UNIT_ROWS, n) * min(landmarks, n)
+        try:
+            plan = make_plan(
+                builder.settle(source, kernel, dtype=dtype, rng=rng, engine=engine),
+                work,
+                dtype=dtype,
+                n_threads=engine.n_threads,
+                memory_budget=max(1, memory_budget - units) // LEARNING_FACTOR,
+                reason=reason,
+            )
+        except BudgetError as error:
+            least = LEARNING_FACTOR * error.least_bytes + units
+            raise BudgetError(
+                f"memory_budget={format_bytes(memory_budget)} is too small for a Gaussian process of "
+                f"root_rank={builder.root_columns} and {builder.n_leaves} blocks: at least "
+                f"{format_bytes(1.01 * least)} is needed. Raise the budget, or {builder.remedy}.",
+                least,
+            ) from None
+        learning = {"learning": LEARNING_FACTOR * plan.peak_bytes + units}
+        return replace(plan, memory_budget=memory_budget, bytes=plan.bytes | learning)
 
-    n = work.n_rows
     name = approximation if isinstance(approximation, str) else None
     if name == "exact":
         return planned(exact_builder(n), EXACT)

@@ -15,6 +15,7 @@ import scipy.optimize as so
 from gramian._typing import Array, Float64Array
 from gramian.approximation.features import FeatureMap
 from gramian.exceptions import AccuracyWarning, InputError
+from gramian.gp.dense import dense_likelihood
 from gramian.gp.gradient import gradient
 from gramian.gp.likelihood import Evidence, Observations, evidence
 from gramian.gp.prior import with_kernel
@@ -55,6 +56,8 @@ class Objective:
     noise: float
     learn_noise: bool
     data: Observations
+    #: Every row is a landmark of the root: K itself, whose likelihood is cheaper by dense algebra.
+    exact: bool = False
     evaluations: int = 0
 
     @cached_property
@@ -84,29 +87,29 @@ class Objective:
 
     def found(self) -> Evidence:
         """Return the evidence for its own kernel and noise."""
-        self.evaluations += 1
         return evidence(with_kernel(self.features, self.kernel, self.data.engine), self.noise, self.data)
 
-    def at(self, theta: Array) -> Evidence:
-        """Return the evidence for θ."""
+    def value(self, theta: Array) -> tuple[float, Float64Array]:
+        """Return log p(y) for θ, and its gradient."""
         self.evaluations += 1
-        return self.moved(theta).found()
-
-    def slope(self, found: Evidence) -> Float64Array:
-        """Return the gradient of the log marginal likelihood by θ."""
-        full = gradient(found, self.data, by_kernel=bool(len(self._own)))
-        return full if self.learn_noise else full[:-1]
+        by_kernel = bool(len(self._own))
+        if self.exact:
+            kernel, noise = self.parts(theta)
+            n = self.data.source.shape[0]
+            rows, targets = self.data.source.rows(slice(0, n)), self.data.targets[:n]
+            value, full = dense_likelihood(kernel, noise, rows, targets, by_kernel=by_kernel)
+        else:
+            found = self.moved(theta).found()
+            value, full = found.value, gradient(found, self.data, by_kernel=by_kernel)
+        return value, full if self.learn_noise else full[:-1]
 
     def loss(self, theta: Array) -> tuple[float, Float64Array]:
         """Return −log p(y) and its gradient; a very large value where a factorisation fails."""
         try:
-            found = self.at(theta)
+            value, slope = self.value(theta)
         except la.LinAlgError:
             return FAILED, np.zeros(len(theta))
-        value = found.value
-        if not np.isfinite(value):
-            return FAILED, np.zeros(len(theta))
-        return -value, -self.slope(found)
+        return (-value, -slope) if np.isfinite(value) else (FAILED, np.zeros(len(theta)))
 
 
 def learn(
@@ -149,7 +152,7 @@ def learn(
         reached.append((done.x, -float(done.fun), done.nit < max_iterations))
     theta, value, converged = max(reached, key=lambda run: run[1])
     if not converged:
-        steep = float(np.abs(objective.slope(objective.at(theta))).max())
+        steep = float(np.abs(objective.value(theta)[1]).max())
         warnings.warn(
             f"learning stopped at max_iter={max_iterations} iterations with a gradient of {steep:.2g} by log "
             "parameters. Raise max_iter, or scale the features.",

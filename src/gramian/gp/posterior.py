@@ -27,6 +27,7 @@ from gramian.engine import Engine
 from gramian.gp.likelihood import Evidence
 from gramian.gp.prior import residual_diagonal
 from gramian.solvers.path_factor import PathFactor
+from gramian.solvers.threads import blas_for
 
 
 @dataclass(frozen=True)
@@ -97,7 +98,8 @@ class Posterior:
     ) -> Float64Array:
         """Return joint draws of f at the rows, shape (n, outputs, draws), from :meth:`covariance`."""
         # Rows that repeat or that data have pinned down leave it singular, and rounding negative.
-        values, vectors = descending_eigh(self.covariance(X, engine))
+        with blas_for(X.shape[0]):
+            values, vectors = descending_eigh(self.covariance(X, engine))
         root = vectors * np.sqrt(np.maximum(values, 0.0))
         normal = rng.standard_normal((len(root), mean.shape[1] * n_draws))
         return mean[:, :, None] + (root @ normal).reshape(len(root), mean.shape[1], n_draws)
