@@ -20,6 +20,8 @@ TILE_RATE, EXP_RATE = 9e10, 1.2e9
 FIRST_BUY, GROWTH = 10.0, 4.0
 #: Share of a price that is paid as rent before it is paid.
 RENT = 0.4
+#: Share of a Cholesky factor's price that a preconditioner may cost, where the factor can be had.
+DIRECT_SHARE = 0.25
 #: Rank of the root as a share of the rows of a block.
 ROOT_SHARE = 0.5
 #: Smallest and largest block, and least rank, that are worth building.
@@ -108,6 +110,8 @@ class Policy:
         """Return the preconditioner after this one; None where memory holds none that is much larger."""
         before = self.costs.build(sizes) if sizes.block or sizes.rank else 0.0
         seconds = max(GROWTH * before, FIRST_BUY * self.costs.product)
+        if self.direct_fits:
+            seconds = min(seconds, DIRECT_SHARE * self.costs.direct)
         found = self.costs.affordable(seconds, self.room)
         return found if self.costs.build(found) > 0.5 * (1.0 + GROWTH) * before else None
 
@@ -124,7 +128,7 @@ class Policy:
         direct = self.costs.direct if self.direct_fits else float("inf")
         first = not (sizes.rank or sizes.block)
         # A rate that is read off a preconditioned stage can be trusted; before that, direct has to be cheap.
-        trusted = not first and len(residuals) >= 2 * LEAST_LOOK
+        trusted = not first and len(residuals) > LEAST_LOOK
         if left > direct and (trusted or (direct <= price and spent >= RENT * direct)):
             return "direct"
         if spent >= RENT * price and left > price:
