@@ -150,6 +150,16 @@ def test_learning_on_some_rows_and_from_several_starts():
     assert len(model.learning_.restarts) == 3
     assert max(model.learning_.restarts) == model.learning_.value
     assert model.score(X, Y[:, 0]) > 0.9
+    given = gm.GaussianProcessRegressor(
+        approximation=gm.MultiResolution(root_rank=9, rank=5, n_blocks=3, landmarks=X[:9]),
+        learning_rows=None, random_state=0, n_jobs=1,
+    ).fit(X, Y[:, 0])  # fmt: skip
+    np.testing.assert_array_equal(given.posterior_.features.nodes[0].landmarks, X[:9])
+    pivots = gm.GaussianProcessRegressor(
+        approximation=gm.MultiResolution(root_rank=9, rank=5, n_blocks=3, landmarks="rpcholesky"),
+        random_state=0, n_jobs=1,
+    ).fit(X, Y[:, 0])  # fmt: skip
+    assert pivots.score(X, Y[:, 0]) > 0.9
     here = model.log_marginal_likelihood(model.theta_)
     assert here == pytest.approx(model.log_marginal_likelihood_value_, rel=1e-9)
     every = gm.GaussianProcessRegressor(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import deepcopy
-from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -27,6 +26,7 @@ from gramian.gp.learning import Objective, learn
 from gramian.gp.likelihood import Observations
 from gramian.gp.posterior import Posterior
 from gramian.kernels import Kernel
+from gramian.landmarks import LEVERAGED, PIVOTED
 
 
 class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, KernelEstimator):
@@ -64,8 +64,8 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, KernelEstimator
     bounds : (float, float), default=(1e-5, 1e5)
         Each parameter stays within these multiples of where it starts.
     learning_rows : int or None, default=10_000
-        Parameters are learned on this many rows, drawn at random (landmarks and blocks are those of all
-        rows), the posterior on all. None learns on all rows: each step costs two passes.
+        Parameters are learned on this many rows, drawn at random (with landmarks and blocks of their own),
+        the posterior on all. None learns on all rows: each step costs two passes.
     max_iter : int, default=100
         Iterations of L-BFGS; a run that needs more ends with ``AccuracyWarning``.
     normalize_y : bool, default=True
@@ -169,7 +169,8 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, KernelEstimator
         with self._all_or_nothing(keep=False):
             source = self._rows(X, reset=True)
             outputs = 1 if y is None else NumberTargets(y, source.shape[0]).shape[1]
-            return self._sized(source, outputs, as_generator(deepcopy(self.random_state)))[0]
+            rng = as_generator(deepcopy(self.random_state))
+            return self._sized(source, outputs, self._start(source, rng), rng)
 
     def predict(
         self, X: Any, return_std: bool = False, return_cov: bool = False, *, include_noise: bool = False
@@ -270,7 +271,48 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, KernelEstimator
         optimizer, bounds = checked_optimizer(self.optimizer), log_bounds(self.bounds)
         restarts = whole_number("n_restarts_optimizer", self.n_restarts_optimizer, 0)
         max_iter = whole_number("max_iter", self.max_iter, 1)
-        plan, kernel = self._sized(source, targets.shape[1], rng)
+        kernel = self._start(source, rng)
+        self._sized(source, targets.shape[1], kernel, rng)  # a budget that is too small is told first
+        self.learning_ = None
+        if optimizer is None:
+            objective, plan = self._objective(source, targets, kernel, noise, rng)
+        else:
+            some, known = self._drawn(source, targets, rng)
+            objective, plan = self._objective(some, known, kernel, noise, rng)
+            if len(objective.theta):
+                self.learning_ = learn(
+                    objective,
+                    bounds,
+                    n_restarts=restarts,
+                    max_iterations=max_iter,
+                    optimizer=optimizer if callable(optimizer) else None,
+                    rng=rng,
+                )
+                objective = objective.moved(self.learning_.theta)
+            rule = getattr(plan.builder, "landmarks", None)
+            by_kernel = isinstance(rule, str) and rule in (*LEVERAGED, *PIVOTED)
+            if some is not source or by_kernel:  # landmarks of all rows, and for the kernel as it is now
+                objective, plan = self._objective(source, targets, objective.kernel, objective.noise, rng)
+        self.n_iter_ = 1 if self.learning_ is None else max(1, self.learning_.iterations)
+        found = objective.found()
+        self.kernel_, self.noise_ = objective.kernel, objective.noise
+        self.posterior_ = Posterior.of(found)
+        self.log_marginal_likelihood_value_ = found.value
+        self.theta_ = objective.theta
+        self.plan_, self.rank_ = plan, found.features.rank
+        self._training = objective
+        return self
+
+    def _objective(
+        self,
+        source: RowSource,
+        targets: Float64Array,
+        kernel: Kernel,
+        noise: float,
+        rng: np.random.Generator,
+    ) -> tuple[Objective, Plan]:
+        """Return the likelihood of these rows, and the plan that its landmarks and blocks were chosen by."""
+        plan = self._sized(source, targets.shape[1], kernel, rng)
         engine = Engine(plan.n_threads)
         features = plan.builder.build(
             source,
@@ -283,30 +325,10 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, KernelEstimator
         )
         data = Observations(source, targets, plan.chunk_rows, engine)
         exact = plan.builder.root_landmarks >= source.shape[0] == plan.sample_rows
-        objective = Objective(features, kernel, noise, bool(self.learn_noise), data, exact)
-        self.learning_ = None
-        if optimizer is not None and len(objective.theta):
-            self.learning_ = learn(
-                replace(objective, data=self._learned_from(data, rng)),
-                bounds,
-                n_restarts=restarts,
-                max_iterations=max_iter,
-                optimizer=optimizer if callable(optimizer) else None,
-                rng=rng,
-            )
-            objective = objective.moved(self.learning_.theta)
-        self.n_iter_ = 1 if self.learning_ is None else max(1, self.learning_.iterations)
-        found = objective.found()
-        self.kernel_, self.noise_ = objective.kernel, objective.noise
-        self.posterior_ = Posterior.of(found)
-        self.log_marginal_likelihood_value_ = found.value
-        self.theta_ = objective.theta
-        self.plan_, self.rank_ = plan, found.features.rank
-        self._training = objective
-        return self
+        return Objective(features, kernel, noise, bool(self.learn_noise), data, exact), plan
 
-    def _sized(self, source: RowSource, n_outputs: int, rng: np.random.Generator) -> tuple[Plan, Kernel]:
-        kernel = start_kernel(
+    def _start(self, source: RowSource, rng: np.random.Generator) -> Kernel:
+        return start_kernel(
             self._resolved_kernel(source.shape[1]),
             source,
             rng,
@@ -315,7 +337,9 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, KernelEstimator
             gamma_given=self.gamma is not None,
             learned=self.optimizer is not None,
         )
-        plan = sized(
+
+    def _sized(self, source: RowSource, n_outputs: int, kernel: Kernel, rng: np.random.Generator) -> Plan:
+        return sized(
             self.approximation,
             source,
             self._workload(source, n_outputs),
@@ -324,7 +348,6 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, KernelEstimator
             engine=self._engine(),
             rng=rng,
         )
-        return plan, kernel
 
     def _normalised(self, targets: Float64Array) -> Float64Array:
         p = targets.shape[1]
@@ -338,14 +361,17 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, KernelEstimator
         self._y_std = np.where(spread > rounding, spread, 1.0)
         return (targets - self._y_mean) / self._y_std
 
-    def _learned_from(self, data: Observations, rng: np.random.Generator) -> Observations:
+    def _drawn(
+        self, source: RowSource, targets: Float64Array, rng: np.random.Generator
+    ) -> tuple[RowSource, Float64Array]:
+        """Return the rows that are learned from: these, or some of them."""
         if self.learning_rows is None:
-            return data
+            return source, targets
         count = whole_number("learning_rows", self.learning_rows, 2)
-        if count >= data.source.shape[0]:
-            return data
-        rows, numbers = sample_rows(data.source, count, rng)
-        return replace(data, source=as_source(rows), targets=data.targets[numbers])
+        if count >= source.shape[0]:
+            return source, targets
+        rows, numbers = sample_rows(source, count, rng)
+        return as_source(rows), targets[numbers]
 
     # ---- answers --------------------------------------------------------------------------------
 
