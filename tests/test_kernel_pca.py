@@ -14,6 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import gramian as gm
+from gramian.engine import Engine
 from gramian.exact import principal
 from gramian.operators.kernel import KernelOperator
 
@@ -219,6 +220,11 @@ def test_model_file_keeps_both_ways(tmp_path):
 def test_a_missed_tolerance_warns_and_memory_is_told(monkeypatch):
     with pytest.raises(gm.BudgetError, match="Give n_components"):
         gm.KernelPCA(approximation="exact", memory_budget="20MB").fit(MANY)
+    with pytest.raises(gm.BudgetError, match="too small for the exact system of 2300 rows"):
+        gm.KernelPCA(500, approximation="exact", memory_budget="20MB").fit(MANY)
+    options = {"tol": 1e-8, "dtype": "float64", "engine": Engine(1), "rng": np.random.default_rng(0)}
+    with pytest.raises(gm.BudgetError, match="too small for 500 components of 2300 rows"):
+        principal.exact_components(gm.Gaussian(1.0), MANY, 500, memory_bytes=10**7, **options)
     monkeypatch.setattr(principal, "MAX_PRODUCTS", 2)
     with pytest.warns(gm.AccuracyWarning, match="eigenpairs ended with residual"):
         found = gm.KernelPCA(3, gamma=20.0, approximation="exact", tol=1e-12).fit(MANY)

@@ -68,15 +68,15 @@ def feature_components(
     found = rank if count is None else min(count, rank)
     with blas_for(rank):
         if not rank:
-            values, vectors, solution = np.zeros(0), np.zeros((0, 0)), _evidence(0, 0.0)
+            values, vectors, solution = np.zeros(0), np.zeros((0, 0)), _evidence(0, 0.0, tol)
         elif whole:
             matrix = product(np.eye(rank))
             values, vectors = descending_eigh(0.5 * (matrix + matrix.T), found)
-            solution = _evidence(0, 0.0)
+            solution = _evidence(0, 0.0, tol)
         else:
             pairs = leading_eigenpairs(product, rank, found, tol=tol, rng=rng)
             values, vectors = pairs.values, pairs.vectors
-            solution = _evidence(pairs.products, pairs.relative_residual)
+            solution = _evidence(pairs.products, pairs.relative_residual, tol)
     keep = significant(values, n_rows, features.dtype)
     vectors = signed(vectors[:, :keep])
     beta = vectors if root is None else root @ vectors
@@ -104,6 +104,6 @@ def signed(vectors: Float64Array) -> Float64Array:
     return vectors * np.where(largest < 0, -1.0, 1.0)
 
 
-def _evidence(products: int, residual: float) -> Solution:
-    status = Status.CONVERGED if products else Status.DIRECT
-    return Solution(np.empty(0), status, products, residual)
+def _evidence(products: int, residual: float, tol: float) -> Solution:
+    reached = Status.CONVERGED if residual <= tol else Status.STAGNATED
+    return Solution(np.empty(0), reached if products else Status.DIRECT, products, residual)

@@ -14,7 +14,7 @@ from gramian.approximation.principal import signed, significant
 from gramian.engine import Engine
 from gramian.exact.predictor import ExactPredictor
 from gramian.exact.solve import DIRECT_ROWS
-from gramian.exact.spectral import kernel_eigenpairs
+from gramian.exact.spectral import eigenpairs_bytes, kernel_eigenpairs
 from gramian.exceptions import BudgetError
 from gramian.kernels.base import Kernel
 from gramian.operators.kernel import KernelOperator
@@ -54,7 +54,8 @@ def exact_components(
     block Lanczos on K never stored, J being two means a product: time and memory of
     :func:`kernel_eigenpairs`.
 
-    Raises :class:`BudgetError` where all components are asked for and the memory holds no three squares.
+    Raises :class:`BudgetError` where the memory holds not the vectors of the iterations, or, where all
+    components are asked for, not three squares.
     """
     n = int(rows.shape[0])
     need = 8 * SQUARES * n * n
@@ -66,6 +67,14 @@ def exact_components(
         )
     dense = count is None or (n <= DIRECT_ROWS and need <= memory_bytes)
     found = n if count is None else min(count, n)
+    if not dense and eigenpairs_bytes(n, found) > memory_bytes:
+        least = eigenpairs_bytes(n, found)
+        raise BudgetError(
+            f"memory_budget={format_bytes(memory_bytes)} is too small for {found} components of {n} rows of "
+            f"the exact matrix: {format_bytes(least)} is needed. Raise the budget, or take "
+            "approximation='nystrom'.",
+            least,
+        )
     if dense:
         K = np.asarray(kernel(rows, dtype=np.float64, n_jobs=engine.n_jobs), np.float64)
         means = K.mean(axis=0)
@@ -86,7 +95,7 @@ def exact_components(
             pairs.products,
             pairs.relative_residual,
             evaluations=operator.evaluations + precise.evaluations,
-            bytes=vectors.nbytes,
+            bytes=eigenpairs_bytes(n, found),
         )
     keep = significant(values, n, np.dtype(np.float64))
     vectors = signed(vectors[:, :keep])

@@ -28,7 +28,7 @@ from gramian.operators.base import SymmetricOperator
 from gramian.operators.kernel import KernelOperator
 from gramian.pivoting import rpcholesky_factor
 from gramian.solvers.checks import positive_alpha
-from gramian.solvers.lanczos import LEAST_BLOCK, Eigenpairs, leading_eigenpairs
+from gramian.solvers.lanczos import LEAST_BLOCK, Eigenpairs, basis_bytes, leading_eigenpairs
 from gramian.solvers.trace import LeaveOneOut, StochasticValue, lanczos_quadrature
 
 METHODS = ("auto", "direct", "stochastic")
@@ -79,7 +79,7 @@ def top_eigenpairs(
         ``values``, ``vectors``, ``residuals``, ``products``, ``columns``.
 
     Time: for the exact K n²/2 kernel values and n² q products of numbers a block of q vectors; memory
-    8 n (2·count + 8 q) bytes. Raises ``InputError`` for a count outside 1 … n.
+    8 n (2·count + max(100, 8 q)) bytes. Raises ``InputError`` for a count outside 1 … n.
 
     Examples
     --------
@@ -282,6 +282,12 @@ def _missed(
         return alpha * (probed.preconditioner(values) - probed.solve(values, tol, MAX_ITERATIONS))
 
     return probed, LeaveOneOut(multiply, len(system), count, rng)
+
+
+def eigenpairs_bytes(n: int, count: int) -> int:
+    """Return the bytes of :func:`kernel_eigenpairs`: of the pivots' factor, or of the basis."""
+    pivots = min(n, PIVOTS * count + MORE_PIVOTS)
+    return max(8 * n * (pivots + count + LEAST_BLOCK), basis_bytes(n, count, count + LEAST_BLOCK))
 
 
 def _pivot_vectors(operator: KernelOperator, count: int, rng: np.random.Generator) -> Float64Array | None:

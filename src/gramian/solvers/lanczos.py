@@ -94,9 +94,9 @@ def leading_eigenpairs(
         raise InputError(f"count={count} eigenpairs of a matrix of {n} rows: ask for 1 to {n}.")
     if not tol > 0:
         raise InputError(f"tol={tol!r} must be positive: the target of the relative residual.")
-    width = int(np.clip(-(-count // 2), LEAST_BLOCK, MOST_BLOCK)) if block is None else int(block)
+    width = _width(count) if block is None else int(block)
     width = width if start is None else max(width, start.shape[1])
-    most = max(2 * count, count + BLOCKS * width) + width
+    most = _most(count, width)
     with blas_for(min(n, most)):
         if n <= most:
             found = _dense(multiply, n, count)
@@ -111,6 +111,21 @@ def leading_eigenpairs(
             stacklevel=2,
         )
     return found
+
+
+def basis_bytes(n: int, count: int, started: int = 0) -> int:
+    """Return the bytes of :func:`leading_eigenpairs` that begins with ``started`` vectors."""
+    width = max(_width(count), started)
+    return 8 * n * min(n, _most(count, width) + 3 * width)
+
+
+def _width(count: int) -> int:
+    return int(np.clip(-(-count // 2), LEAST_BLOCK, MOST_BLOCK))
+
+
+def _most(count: int, width: int) -> int:
+    """Return the columns of a basis: twice what is asked for, or that and some blocks, and a block."""
+    return max(2 * count, count + BLOCKS * width) + width
 
 
 def _dense(multiply: Multiply, n: int, count: int) -> Eigenpairs:
