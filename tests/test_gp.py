@@ -152,13 +152,16 @@ def test_learning_on_some_rows_and_from_several_starts():
     assert model.score(X, Y[:, 0]) > 0.9
     given = gm.GaussianProcessRegressor(
         approximation=gm.MultiResolution(root_rank=9, rank=5, n_blocks=3, landmarks=X[:9]),
-        learning_rows=None, random_state=0, n_jobs=1,
-    ).fit(X, Y[:, 0])  # fmt: skip
+        learning_rows=None,
+        random_state=0,
+        n_jobs=1,
+    ).fit(X, Y[:, 0])
     np.testing.assert_array_equal(given.posterior_.features.nodes[0].landmarks, X[:9])
     pivots = gm.GaussianProcessRegressor(
         approximation=gm.MultiResolution(root_rank=9, rank=5, n_blocks=3, landmarks="rpcholesky"),
-        random_state=0, n_jobs=1,
-    ).fit(X, Y[:, 0])  # fmt: skip
+        random_state=0,
+        n_jobs=1,
+    ).fit(X, Y[:, 0])
     assert pivots.score(X, Y[:, 0]) > 0.9
     here = model.log_marginal_likelihood(model.theta_)
     assert here == pytest.approx(model.log_marginal_likelihood_value_, rel=1e-9)
@@ -214,6 +217,7 @@ def test_auto_takes_fewer_blocks_where_the_budget_is_small():
         for budget in ("1GB", "160MB")
     ]
     assert plans[0].n_blocks == 100
+    assert plans[0].seconds["learning"] > plans[0].seconds["sums"]
     assert 2 <= plans[1].n_blocks < 50
     with pytest.raises(
         gm.BudgetError, match="is too small for a Gaussian process of root_rank=500 and 1 blocks"

@@ -344,6 +344,7 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, KernelEstimator
             source,
             self._workload(source, n_outputs),
             kernel,
+            learning_rows=0 if self.optimizer is None else self._count(source.shape[0]),
             memory_budget=parse_bytes(self.memory_budget),
             engine=self._engine(),
             rng=rng,
@@ -361,14 +362,18 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, KernelEstimator
         self._y_std = np.where(spread > rounding, spread, 1.0)
         return (targets - self._y_mean) / self._y_std
 
+    def _count(self, n_rows: int) -> int:
+        """Return how many rows are learned from."""
+        if self.learning_rows is None:
+            return n_rows
+        return min(n_rows, whole_number("learning_rows", self.learning_rows, 2))
+
     def _drawn(
         self, source: RowSource, targets: Float64Array, rng: np.random.Generator
     ) -> tuple[RowSource, Float64Array]:
         """Return the rows that are learned from: these, or some of them."""
-        if self.learning_rows is None:
-            return source, targets
-        count = whole_number("learning_rows", self.learning_rows, 2)
-        if count >= source.shape[0]:
+        count = self._count(source.shape[0])
+        if count == source.shape[0]:
             return source, targets
         rows, numbers = sample_rows(source, count, rng)
         return as_source(rows), targets[numbers]

@@ -31,6 +31,8 @@ NESTED: dict[str, type[Approximation]] = {
 #: What learning holds over one pass of sums, as a factor: the bases that it starts from and those that it
 #: tries, the factor and the adjoints of its blocks.
 LEARNING_FACTOR = 2
+#: Passes that learning takes as a rule: 25 steps, and the way back costs two.
+LEARNING_PASSES = 75
 #: Arrays of a unit's rows by landmarks that a kernel's derivative takes at a time.
 UNIT_ARRAYS = 6
 #: Up to this many rows "auto" takes every row as a landmark, which is exact.
@@ -47,14 +49,15 @@ def sized(
     work: Workload,
     kernel: Kernel,
     *,
+    learning_rows: int,
     memory_budget: int,
     engine: Engine,
     rng: np.random.Generator,
 ) -> Plan:
     """Return the plan of an approximation in float64, at full rank.
 
-    "auto" takes fewer, larger blocks where the budget asks for it; :class:`BudgetError` where two are too
-    many.
+    "auto" takes fewer, larger blocks where the budget asks for it; :class:`BudgetError` where one is too
+    many. ``learning_rows`` (0: nothing is learned) counts for the seconds.
     """
     n = work.n_rows
 
@@ -80,7 +83,13 @@ def sized(
                 least,
             ) from None
         learning = {"learning": LEARNING_FACTOR * plan.peak_bytes + units}
-        return replace(plan, memory_budget=memory_budget, bytes=plan.bytes | learning)
+        seconds = {"learning": LEARNING_PASSES * plan.seconds["sums"] * learning_rows / n}
+        return replace(
+            plan,
+            memory_budget=memory_budget,
+            bytes=plan.bytes | learning,
+            seconds=plan.seconds | seconds,
+        )
 
     name = approximation if isinstance(approximation, str) else None
     if name == "exact":
@@ -96,9 +105,9 @@ def sized(
         try:
             return planned(builder, f"auto: blocks of about {n // blocks} rows")
         except BudgetError:
-            if blocks <= 2:
+            if blocks == 1:
                 raise
-            blocks //= 2
+            blocks = int(0.8 * blocks)
 
 
 def _asked(chosen: Any) -> Builder:
