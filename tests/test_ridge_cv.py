@@ -13,7 +13,7 @@ from sklearn.model_selection import GridSearchCV, KFold
 import gramian as gm
 from gramian.estimators import kernel_search
 from gramian.estimators.candidates import Candidate
-from gramian.estimators.kernel_search import scaled
+from gramian.estimators.kernel_search import scaled, scaled_plan
 from gramian.exact.loo import Refined
 from gramian.exceptions import BudgetError, InputError
 
@@ -146,8 +146,10 @@ def test_gammas_are_compared_on_parts_of_the_rows_first(monkeypatch):
         gammas=gammas, approximation=gm.Nystrom(rank=90), fit_intercept=True, random_state=0
     ).fit(X, y)
     counts = {n: sum(size == n for size, *_ in seen) for n in (111, 333, 1000)}
-    assert counts == {111: 5, 333: 3, 1000: 2}
-    assert sorted(model.cv_results_["n_rows"]) == [111, 111, 333, 1000, 1000]
+    assert counts == {111: 5, 333: 3, 1000: 4}
+    # On all rows the best gamma and both its neighbours have been tried.
+    at = gammas.index(model.gamma_)
+    assert (model.cv_results_["n_rows"][at - 1 : at + 2] == 1000).all()
     # Ranks shrink with the root of the rows.
     assert {n: rank for n, rank, _ in seen} == {111: 30, 333: 52, 1000: 90}
     scores = [
@@ -158,6 +160,21 @@ def test_gammas_are_compared_on_parts_of_the_rows_first(monkeypatch):
     ]
     assert model.gamma_ == gammas[int(np.argmax(scores))]
     assert model.best_score_ == pytest.approx(max(scores), rel=1e-9)
+
+
+def test_from_a_wrong_start_the_search_climbs_to_the_best_gamma(monkeypatch):
+    monkeypatch.setattr(kernel_search, "LEAST_ROWS", 10)
+    rng = np.random.default_rng(0)
+    X = rng.random((900, 2))
+    y = np.sin(25 * X[:, 0]) * np.sin(25 * X[:, 1])
+    gammas = (300.0, 0.1, 1.0, 10.0, 30.0, 100.0)  # in any order
+    common = {"approximation": "exact", "random_state": 0}
+    model = gm.KernelRidgeCV(gammas=gammas, **common).fit(X, y)
+    scores = [gm.KernelRidgeCV(gamma=g, **common).fit(X, y).best_score_ for g in gammas]
+    assert model.gamma_ == gammas[int(np.argmax(scores))]
+    # A hundred rows cannot tell the wave from noise and take it for a wide kernel.
+    few = gm.KernelRidgeCV(gammas=gammas, **common).fit(X[:100], y[:100])
+    assert few.gamma_ != model.gamma_
 
 
 def test_zero_weights_are_rows_that_are_not_there(monkeypatch):
@@ -292,6 +309,12 @@ def test_sizes_shrink_with_the_root_of_the_share():
     small = scaled("multiresolution", 1 / 9)
     assert (small.root_rank, small.rank, small.n_blocks) == (167, 33, 17)
     assert scaled(gm.MEKA(rank=2), 1 / 9).rank == 2
+    X, Y, _ = table(2000)
+    plan = gm.KernelRidge(1e-3, gamma=500.0).plan(X, Y)
+    small = scaled_plan(plan, 1 / 9).builder
+    assert (small.root_rank, small.rank, small.n_blocks) == (200, 127, plan.n_blocks)
+    plan = gm.KernelRidge(gamma=100.0).plan(X[:900], Y[:900])
+    assert scaled_plan(plan, 1 / 9) is plan  # every row of so few is a landmark
 
 
 BAD = {

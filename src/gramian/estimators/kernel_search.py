@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,8 @@ from sklearn.model_selection import KFold
 
 from gramian._typing import Float64Array, IntArray
 from gramian.approximation.held_out import EXACT, MEAN
+from gramian.approximation.multiresolution import MultiResolutionBuilder
+from gramian.approximation.plan import Plan
 from gramian.estimators.approximation import Approximation
 from gramian.estimators.candidates import Candidate, Chosen, Planned, Sample
 from gramian.estimators.methods import METHODS
@@ -23,8 +25,8 @@ from gramian.kernels.columns import dense
 
 #: Parts of the rows that gammas are compared on before all rows are, and the fewest rows of a part.
 SHARES, LEAST_ROWS = (9, 3), 1_000
-#: Gammas that are compared on all rows, and those that a comparison on a part leaves at least.
-FINALISTS = 2
+#: Up to so many gammas are all tried on all rows: the best one's neighbours are in any case.
+FEW = 3
 #: Rows of the dense refinement, and its array beside those of the objective.
 REFINE_ROWS, REFINE_SQUARES = 2_000, SQUARES + 2
 #: Sizes of an approximation that shrink with the rows.
@@ -113,35 +115,40 @@ class Table:
 def halve(
     judge: Judge,
     planners: Callable[[int, float], Planner],
-    n_kernels: int,
+    gammas: Float64Array,
     sample: Sample,
     alphas: Float64Array,
     rng: np.random.Generator,
     seen: Callable[[], object],
 ) -> tuple[Best, Table]:
-    """Compare kernels on a ninth and a third of the rows, the better half going on, and two on all rows.
+    """Compare gammas on a ninth and a third of the rows, the better half going on, then on all rows.
 
-    ``planners(k, share)`` plans kernel k with sizes for that share of the rows. Kernels are ranked by the
-    score of their best alpha. Parts of under 1,000 rows are left out.
+    ``planners(k, share)`` plans gamma k with sizes for that share of the rows. Gammas are ranked by the score
+    of their best alpha. Fewer rows call for wider kernels, so that the best on a part need not be the best on
+    all: from there the search climbs, on all rows, until both neighbours of the best have been tried. Parts
+    of under 1,000 rows are left out, and without a part every gamma is tried on all rows.
     """
-    scores: list[Scores | None] = [None] * n_kernels
-    n_rows = np.zeros(n_kernels, np.intp)
-    alive = list(range(n_kernels))
+    count = len(gammas)
+    scores: list[Scores | None] = [None] * count
+    n_rows = np.zeros(count, np.intp)
+    alive = list(range(count))
     counted = np.arange(sample.n) if sample.weights is None else np.flatnonzero(sample.weights)
     order = rng.permutation(counted)
-    for part in SHARES if judge.splits_any_rows else ():
-        size = len(order) // part
-        if size < LEAST_ROWS or len(alive) <= FINALISTS:
-            continue
+    parts = [len(order) // part for part in SHARES if len(order) // part >= LEAST_ROWS]
+    if count <= FEW or not judge.splits_any_rows:
+        parts = []
+    for size in parts:
         some = sample.taken(np.sort(order[:size]))
         for k in alive:
-            scores[k] = judge.scores(planners(k, 1.0 / part), some, alphas)[0]
+            scores[k] = judge.scores(planners(k, size / len(order)), some, alphas)[0]
             n_rows[k] = size
             seen()
-        kept = max(FINALISTS, math.ceil(len(alive) / 2))
-        alive = sorted(alive, key=lambda k: -_rank(scores[k]))[:kept]
+        alive = sorted(alive, key=lambda k: -_rank(scores[k]))[: max(1, math.ceil(len(alive) / 2))]
     best: Best | None = None
-    for k in sorted(alive):
+    line = np.argsort(gammas, kind="stable").tolist()
+    todo = alive[:1] if parts else list(range(count))
+    while todo:
+        k = todo.pop(0)
         scores[k], make = judge.scores(planners(k, 1.0), sample, alphas)
         n_rows[k] = sample.n
         seen()
@@ -149,6 +156,10 @@ def halve(
         if best is None or score > best.score:
             best = Best(score, scores[k], alphas, k, make())  # type: ignore[arg-type]
         del make  # it holds bases and sums, which the next kernel has its own of
+        if not todo:
+            at = line.index(best.number)
+            near = line[max(at - 1, 0) : at + 2]
+            todo = [k for k in near if n_rows[k] < sample.n][:1]
     assert best is not None
     return best, Table(scores, n_rows)
 
@@ -216,6 +227,18 @@ def refine(
         kept,
     )
     return (Best(score, scores, alphas, best.number, make()) if kept else best), report
+
+
+def scaled_plan(plan: Plan, share: float) -> Plan:
+    """Return a plan of "auto" with ranks times √share, whose bytes bound what it takes.
+
+    A root of every row stays; blocks have the rows that they have in a fit to all.
+    """
+    builder = plan.builder
+    if share == 1.0 or not isinstance(builder, MultiResolutionBuilder) or plan.reason.startswith("few rows"):
+        return plan
+    root, rank = (max(min(r, 4), round(r * math.sqrt(share))) for r in (builder.root_rank, builder.rank))
+    return replace(plan, builder=replace(builder, root_rank=root, rank=rank))
 
 
 def scaled(approximation: Any, share: float) -> Any:

@@ -21,7 +21,17 @@ from gramian.data.source import RowSource
 from gramian.data.taken import TakenRows
 from gramian.estimators.base import checked_weights, positive_number
 from gramian.estimators.candidates import Planned, Sample
-from gramian.estimators.kernel_search import Best, Judge, Planner, Refinement, Table, halve, refine, scaled
+from gramian.estimators.kernel_search import (
+    Best,
+    Judge,
+    Planner,
+    Refinement,
+    Table,
+    halve,
+    refine,
+    scaled,
+    scaled_plan,
+)
 from gramian.estimators.scoring import Scorer
 from gramian.estimators.streaming import StreamingRidge
 from gramian.estimators.targets import NumberTargets
@@ -40,8 +50,9 @@ class KernelRidgeCV(MultiOutputMixin, RegressorMixin, StreamingRidge):
     r"""Kernel ridge regression with alpha, gamma and lengthscales chosen by held-out errors.
 
     The sums of one pass serve every alpha, and one more pass gives every row's exact leave-one-out residual
-    e_i = (y_i − ŷ_i)/(1 − h_i) for each of them: that of a fit to the other rows on the same features. Gammas
-    are compared on a ninth and a third of the rows first.
+    e_i = (y_i − ŷ_i)/(1 − h_i) for each of them: that of a fit to the other rows on the same features. More
+    than three gammas are compared on a ninth and a third of the rows first; from the best of them the search
+    climbs on all rows until both neighbours of the best gamma have been tried.
 
     Parameters
     ----------
@@ -174,7 +185,8 @@ class KernelRidgeCV(MultiOutputMixin, RegressorMixin, StreamingRidge):
                 return self._planner(self.kernel, kinds[k], alphas, share, seed)
 
             with tqdm(unit="fits", desc="kernels", disable=not self.verbose, leave=False) as bar:
-                best, table = halve(judge, planners, len(kinds), sample, alphas, rng, bar.update)
+                tried = np.zeros(1) if gammas is None else gammas
+                best, table = halve(judge, planners, tried, sample, alphas, rng, bar.update)
                 refinement = None
                 if self.refine:
 
@@ -232,7 +244,10 @@ class KernelRidgeCV(MultiOutputMixin, RegressorMixin, StreamingRidge):
         trial = self._trial(kernel, gamma, alphas, share)
 
         def planned(sample: Sample) -> Planned:
-            return trial._planned(sample.source, sample.targets.shape[1], seed)
+            plan, chosen, engine, rng = trial._planned(sample.source, sample.targets.shape[1], seed)
+            if isinstance(self.approximation, str) and self.approximation == "auto":
+                plan = scaled_plan(plan, share)
+            return plan, chosen, engine, rng
 
         return planned
 
