@@ -46,6 +46,7 @@ bench: $(STAMP)
 	$(BIN)/python benchmarks/mnist.py
 	$(BIN)/python benchmarks/auto.py
 	$(BIN)/python benchmarks/memory.py
+	$(BIN)/python benchmarks/gp.py
 
 format: $(STAMP)
 	$(BIN)/ruff check --fix .

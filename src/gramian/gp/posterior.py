@@ -43,10 +43,6 @@ class Posterior:
         """Return the posterior that a pass has found."""
         return cls(found.features, found.factor, found.beta)
 
-    def on(self, kernel: object) -> Posterior:
-        """Return itself: its kernel needs no binding to rows."""
-        return self
-
     @property
     def n_outputs(self) -> int:
         """Outputs, which share the kernel."""
