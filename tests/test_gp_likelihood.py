@@ -130,10 +130,10 @@ def test_paths_solve_what_the_dense_factor_solves():
     f = np.random.default_rng(0).standard_normal((4, len(columns)))
     z = f.copy()
     for node in reversed(path):
-        factor.forward(node, z, forest.path_rank(node))
+        factor.forward(node, z)
     np.testing.assert_allclose(z @ z.T, f @ inverse[np.ix_(columns, columns)] @ f.T, atol=1e-10)
     for node in path:
-        factor.backward(node, z, forest.path_rank(node))
+        factor.backward(node, z)
     np.testing.assert_allclose(z, f @ inverse[np.ix_(columns, columns)], atol=1e-10)
     drawn = np.concatenate(factor.drawn(np.eye(forest.total_rank)))
     np.testing.assert_allclose(drawn @ drawn.T, inverse, atol=1e-10)

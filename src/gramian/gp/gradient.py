@@ -101,11 +101,11 @@ def _part(found: Evidence, X: Rows, Y: Array, unit: Unit, by_kernel: bool) -> _P
     Z = F.copy()
     for segments in reversed(unit.levels):
         for segment in segments:
-            found.factor.forward(segment.node, Z[segment.rows], forest.path_rank(segment.node))
+            found.factor.forward(segment.node, Z[segment.rows])
     explained = np.einsum("ij,ij->i", Z, Z)
     for segments in unit.levels:
         for segment in segments:
-            found.factor.backward(segment.node, Z[segment.rows], forest.path_rank(segment.node))
+            found.factor.backward(segment.node, Z[segment.rows])
     # Z is now F S⁻¹ on the path; beta's blocks on each row's path give the fit and aᵀF.
     a = np.array(Y, np.float64)
     for segment in (s for segments in unit.levels for s in segments):

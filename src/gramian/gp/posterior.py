@@ -121,10 +121,9 @@ class Posterior:
         return engine.map(work, units_by_leaf(labels, features.leaf_levels, **sizes))
 
     def _whiten(self, F: Float64Array, unit: Unit) -> None:
-        forest = self.features.forest
         for segments in reversed(unit.levels):
             for segment in segments:
-                self.factor.forward(segment.node, F[segment.rows], forest.path_rank(segment.node))
+                self.factor.forward(segment.node, F[segment.rows])
 
     def _spread(self, wide: Float64Array, unit: Unit, F: FloatArray) -> None:
         """Write path columns to the columns of all nodes."""

@@ -217,11 +217,16 @@ class ArrowheadFactor:
         """
         for node, where in segments:
             done = self._nodes[node]
-            start = done.cross.shape[1]
-            own = rows[where, start : start + len(done.lower)]
-            own[:] = _triangular(done.lower, own.T).T
-            if start:
-                rows[where, :start] -= own @ done.cross
+            whiten_node(done.lower, done.cross, rows[where])
+
+
+def whiten_node(lower: Float64Array, cross: Float64Array, rows: Float64Array) -> None:
+    """Write v_b = L_b⁻¹ f_b over a node's columns of the rows; take Y_bᵀ v_b from its ancestors' columns."""
+    start = cross.shape[1]
+    own = rows[:, start : start + len(lower)]
+    own[:] = _triangular(lower, own.T).T
+    if start:
+        rows[:, :start] -= own @ cross
 
 
 @dataclass(slots=True)

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.linalg as la
 
 from gramian._typing import Float64Array
-from gramian.solvers.arrowhead import ArrowheadFactor, Forest
+from gramian.solvers.arrowhead import ArrowheadFactor, Forest, whiten_node
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,7 @@ class PathFactor:
 
     A row's features f live on its path from root to leaf, and so does L⁻¹ f (eliminating a node updates its
     ancestors only), so that f(x)ᵀ S⁻¹ f(y) = z(x)ᵀ z(y) with z = L⁻¹ f takes the path's blocks alone. Rows
-    are given and returned as rows of features [root | … | node], ``start`` columns of ancestors first.
+    are given and returned as rows of features [root | … | node | …], changed in place.
 
     ``lower[b]`` is L_b and ``cross[b]`` the block Y_b of Lᵀ between node b and its ancestors, as in
     :mod:`gramian.solvers.arrowhead`. Time O(path²) a row.
@@ -39,25 +39,19 @@ class PathFactor:
         """Bytes of the blocks."""
         return sum(a.nbytes for a in (*self.lower, *self.cross))
 
-    def forward(self, node: int, rows: Float64Array, start: int) -> None:
+    def forward(self, node: int, rows: Float64Array) -> None:
         """Write z_b = L_b⁻¹ f_b over the node's columns of the rows; take Y_bᵀ z_b from those above."""
-        stop = start + self.forest.ranks[node]
-        if stop == start:
-            return
-        own = _solved(self.lower[node], rows[:, start:stop], transposed=False)
-        rows[:, start:stop] = own
-        if start:
-            rows[:, :start] -= own @ self.cross[node]
+        whiten_node(self.lower[node], self.cross[node], rows)
 
-    def backward(self, node: int, rows: Float64Array, start: int) -> None:
+    def backward(self, node: int, rows: Float64Array) -> None:
         """Write x_b = L_b⁻ᵀ (z_b − Y_b x_ancestors) over the node's columns of the rows."""
-        stop = start + self.forest.ranks[node]
-        if stop == start:
+        rank, start = self.cross[node].shape
+        if not rank:
             return
-        own = rows[:, start:stop]
+        own = rows[:, start : start + rank]
         if start:
             own = own - rows[:, :start] @ self.cross[node].T
-        rows[:, start:stop] = _solved(self.lower[node], own, transposed=True)
+        rows[:, start : start + rank] = _solved(self.lower[node], own.T).T
 
     def drawn(self, normal: Float64Array) -> list[Float64Array]:
         """Return L⁻ᵀ z for z of shape (R, draws), one (r_b, draws) array per node: N(0, S⁻¹) for normal z.
@@ -73,13 +67,11 @@ class PathFactor:
             path = forest.path(node)
             if path and rank:
                 right = np.subtract(right, self.cross[node] @ np.concatenate([out[a] for a in path]))
-            out.append(_solved(self.lower[node], right.T, transposed=True).T if rank else right)
+            out.append(_solved(self.lower[node], right) if rank else right)
         return out
 
 
-def _solved(lower: Float64Array, rows: Float64Array, *, transposed: bool) -> Float64Array:
-    """Return (L⁻¹ rowsᵀ)ᵀ, or (L⁻ᵀ rowsᵀ)ᵀ."""
-    solved = la.solve_triangular(
-        lower, rows.T, lower=True, trans="T" if transposed else "N", check_finite=False
-    )
-    return np.asarray(solved, np.float64).T
+def _solved(lower: Float64Array, right: Float64Array) -> Float64Array:
+    """Return L⁻ᵀ b."""
+    solved = la.solve_triangular(lower, right, lower=True, trans="T", check_finite=False)
+    return np.asarray(solved, np.float64)
