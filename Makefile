@@ -45,6 +45,7 @@ bench: $(STAMP)
 	$(BIN)/python benchmarks/covtype.py
 	$(BIN)/python benchmarks/mnist.py
 	$(BIN)/python benchmarks/auto.py
+	$(BIN)/python benchmarks/model_selection.py
 	$(BIN)/python benchmarks/memory.py
 	$(BIN)/python benchmarks/gp.py
 

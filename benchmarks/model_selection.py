@@ -119,8 +119,8 @@ def main() -> None:
         )
         print(
             f"    {told.evaluations} evaluations on {told.n_rows} rows: RMSE {np.sqrt(told.before):.4f} to "
-            f"{np.sqrt(told.after):.4f}; {'kept' if told.kept else 'not kept'}; {model.kernel_}, "
-            f"alpha {model.alpha_:.3g}"
+            f"{np.sqrt(told.after):.4f}; {'kept' if told.kept else 'not kept'}; lengthscale "
+            f"{np.round(told.kernel.lengthscale, 2).tolist()}, alpha {model.alpha_:.3g}"
         )
 
 
