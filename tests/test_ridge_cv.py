@@ -86,6 +86,7 @@ def test_each_output_may_have_its_alpha():
     for j in range(2):
         one = gm.KernelRidgeCV(ALPHAS, store_cv_results=True, **common).fit(X, Y[:, j])
         assert one.alpha_ == model.alpha_[j]
+        assert one.set_params(alpha_per_target=True).fit(X, Y[:, j]).alpha_ == model.alpha_[j]
         np.testing.assert_allclose(model.predict(X)[:, j], one.predict(X), atol=1e-10)
         np.testing.assert_allclose(model.loo_residuals_[:, j], one.loo_residuals_, atol=1e-10)
 

@@ -306,7 +306,7 @@ class KernelRidgeCV(MultiOutputMixin, RegressorMixin, StreamingRidge):
                 "store_cv_results=True keeps leave-one-out residuals, which folds do not have. Use cv=None "
                 "or cv='gcv', or store_cv_results=False."
             )
-        scorer = Scorer(self.scoring, per_target=bool(self.alpha_per_target))
+        scorer = Scorer(self.scoring, per_target=bool(self.alpha_per_target) and sample.targets.shape[1] > 1)
         return Judge(scorer, cv, bool(self.fit_intercept), bool(self.store_cv_results))
 
     def _folds(self, sample: Sample, y: Any) -> Any:
