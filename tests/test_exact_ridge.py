@@ -55,6 +55,19 @@ def test_many_rows_in_stages_agree_to_a_hundred_thousandth():
     assert sum(stage.iterations for stage in model.stages_) == model.solution_.iterations > 0
 
 
+@pytest.mark.parametrize(("alpha", "served"), [(0.01, np.float64), (10.0, np.float32)])
+def test_predictions_are_served_in_the_type_that_their_rounding_allows(alpha, served):
+    X, Y = table(3500)
+    X = X.astype(np.float32)
+    model = gm.KernelRidge(alpha, gamma=2.0, approximation=gm.Exact(solver="cg", tol=1e-8), random_state=0)
+    model.fit(X, Y)
+    assert model.plan_.dtype == "float32"
+    assert model.predictor_.dtype == served
+    new = table(300, seed=1)[0].astype(np.float32)
+    truth = Peer(alpha=alpha, kernel="rbf", gamma=2.0).fit(X.astype(np.float64), Y).predict(new)
+    assert np.linalg.norm(model.predict(new) - truth) <= 1e-5 * np.linalg.norm(truth)
+
+
 @pytest.mark.parametrize("approximation", ["exact", CG])
 def test_weights_and_an_intercept_are_those_of_ridge_on_the_kernels_root(approximation):
     X, Y = table(300)

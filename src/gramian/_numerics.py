@@ -273,6 +273,20 @@ def design_cutoff(dtype: Any) -> float:
     return 100.0 * unit_roundoff(dtype)
 
 
+def expansion_tolerance() -> float:
+    """Return the relative rounding that Σ a_i k(x, x_i) may carry before its tiles must be float64: 1e-5."""
+    return 1e-5
+
+
+def expansion_error(norm: float, dtype: Any) -> float:
+    """Return about what rounding of |k| ≤ 1 in tiles does to Σ a_i k(x, x_i) with ‖a‖₂ = ``norm``.
+
+    Entries err by some 4 u, independently of each other. Coefficients of exact models are residuals over
+    alpha, large numbers that cancel.
+    """
+    return 4.0 * unit_roundoff(dtype) * norm
+
+
 def direction_cutoff() -> float:
     """Return the size at or under which a direction, of unit length before, depends on those before it: √u.
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from gramian._numerics import expansion_error, expansion_tolerance
 from gramian._typing import Array, Float64Array, Rows
 from gramian.engine import Engine
 from gramian.exact.predictor import ExactPredictor
@@ -64,5 +65,15 @@ def train_exact(
         ones = value[:, -1]
         offset = value[:, :-1].sum(axis=0) / ones.sum()
         value = value[:, :-1] - np.outer(ones, offset)
-    predictor = ExactPredictor(kernel, rows, value, np.dtype(dtype))
+    predictor = ExactPredictor(kernel, rows, value, _served(kernel, rows, value, targets, dtype))
     return ExactFit(predictor, offset, solution, stages)
+
+
+def _served(
+    kernel: Kernel, rows: Rows, value: Float64Array, targets: Float64Array, dtype: Any
+) -> np.dtype[Any]:
+    """Return the type of a prediction's tiles: ``dtype``, unless its rounding would show in the answer."""
+    largest = float(np.mean(kernel.diagonal(rows[: min(1024, rows.shape[0])])))
+    error = largest * expansion_error(1.0, dtype) * np.linalg.norm(value, axis=0)
+    allowed = expansion_tolerance() * np.sqrt(np.mean(np.square(targets), axis=0))
+    return np.dtype(dtype if (error <= allowed).all() else np.float64)
