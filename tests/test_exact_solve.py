@@ -153,6 +153,14 @@ class TestEnds:
 
 
 class TestPolicy:
+    def test_cg_is_never_left_for_a_factor(self):
+        system, y, dense = problem(n=2500, lengthscale=0.15, shift=1e-6, memory="500")
+        found, stages = solve(system, y, solver="cg", tol=1e-4)
+        assert "cholesky" not in {stage.name for stage in stages}
+        assert np.linalg.norm(y - dense @ found.value) <= 1.001e-4 * np.linalg.norm(y)
+        _, stages = solve(system, y, tol=1e-4)
+        assert "cholesky" in {stage.name for stage in stages}
+
     def test_iterations_left_of_a_geometric_fall(self):
         assert iterations_left([0.5**k for k in range(1, 11)], 0.5**30) == pytest.approx(20)
         assert iterations_left([1.0, 0.5], 1e-6) == np.inf

@@ -187,7 +187,8 @@ class _Staged:
         item = system.rows.dtype.itemsize
         vectors = iteration_bytes(n, int(system.rows.shape[1]), p, item, NOMINAL_THREADS)
         self._room = int(PRECONDITIONER_SHARE * (system.memory_bytes - vectors))
-        self._policy = Policy(costs, self._room, system.direct_fits, settings.tol)
+        factor = settings.solver == "auto" and system.direct_fits
+        self._policy = Policy(costs, self._room, factor, settings.tol)
         self._auto = settings.sizes == CHOSEN and settings.builder is None
         self.stages: list[Stage] = []
         self._evaluations = 0
