@@ -47,6 +47,9 @@ bench: $(STAMP)
 	$(BIN)/python benchmarks/auto.py
 	$(BIN)/python benchmarks/model_selection.py
 	$(BIN)/python benchmarks/memory.py
+	$(BIN)/python benchmarks/exact.py --crossover --peer --objective
+	$(BIN)/python benchmarks/fast_prediction.py
+	$(BIN)/python benchmarks/single_row.py
 	$(BIN)/python benchmarks/gp.py
 
 format: $(STAMP)
