@@ -8,11 +8,11 @@ from sklearn.kernel_ridge import KernelRidge as Peer
 
 import gramian as gm
 from gramian.approximation.held_out import EXACT, MEAN, UNSEEN, held_out
+from gramian.approximation.multiresolution import MultiResolutionBuilder
 from gramian.approximation.path import EliminatedHat, SpectralHat, alpha_path
 from gramian.approximation.sums import accumulate, leaf_blocks
 from gramian.data.source import ArraySource
 from gramian.engine import Engine
-from gramian.estimators.streaming import exact_builder
 from gramian.exceptions import AccuracyWarning
 
 ALPHAS = (1e-3, 0.05, 2.0)
@@ -26,7 +26,7 @@ BUILDERS = {
     "nystrom": gm.Nystrom(rank=20)._builder(),
     "blocks": gm.BlockDiagonal(rank=12, n_blocks=4)._builder(),
     "random features": gm.RandomFourier(rank=30)._builder(),
-    "exact": exact_builder(90),
+    "exact": MultiResolutionBuilder.root_only(90),
 }
 
 

@@ -222,6 +222,14 @@ def cholesky_lower(matrix: Float64Array, what: str, *, warn: bool = True) -> tup
     )
 
 
+def inverse_of_factor(lower: Float64Array) -> Float64Array:
+    """Return (L Lᵀ)⁻¹ as a full symmetric matrix, from a lower Cholesky factor, which is overwritten."""
+    half, _ = la.lapack.dpotri(lower, lower=1, overwrite_c=1)
+    inverse = np.tril(half)  # the other half of what LAPACK returns is not set
+    inverse += np.tril(half, -1).T
+    return inverse
+
+
 def gram_factor(gram: Float64Array) -> tuple[Float64Array, Float64Array]:
     """Factor A = TᵀT for a positive semi-definite A of any rank.
 

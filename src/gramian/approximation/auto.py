@@ -123,8 +123,8 @@ def auto_builder(found: Probe, alpha: float) -> tuple[MultiResolutionBuilder, st
     # Centres of sparse rows are dense: with 20,000 features k-means took twenty times as long as the rest.
     landmarks = "rpcholesky" if found.stored else "uniform" if found.thin else "kmeans"
     if n <= EXACT_ROWS:
-        return replace(_root_only(n), landmarks=landmarks), "few rows: exact"
-    alone = replace(_root_only(LONE_ROOT), landmarks=landmarks)
+        return replace(MultiResolutionBuilder.root_only(n), landmarks=landmarks), "few rows: exact"
+    alone = replace(MultiResolutionBuilder.root_only(LONE_ROOT), landmarks=landmarks)
     if found.few_distinct:
         return alone, "few different rows: a root has them all"
     if found.least < alpha / 100.0:
@@ -138,10 +138,6 @@ def auto_builder(found: Probe, alpha: float) -> tuple[MultiResolutionBuilder, st
         partition="kernel" if found.stored else "kmeans",
     )
     return builder, "the spectrum stays above alpha/100: root and blocks"
-
-
-def _root_only(rank: int) -> MultiResolutionBuilder:
-    return MultiResolutionBuilder(root_rank=rank, n_levels=1, rank=0, n_blocks=1)
 
 
 def auto_plan(
@@ -188,6 +184,6 @@ def shrink(builder: MultiResolutionBuilder) -> MultiResolutionBuilder | None:
             n_blocks=max(4, int(builder.n_blocks * 0.88)),
         )
     if builder.n_levels > 1 or builder.root_rank > 16:
-        alone = _root_only(max(16, int(builder.root_rank * 0.8)))
+        alone = MultiResolutionBuilder.root_only(max(16, int(builder.root_rank * 0.8)))
         return replace(alone, landmarks=builder.landmarks)
     return None

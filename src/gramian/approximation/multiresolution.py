@@ -6,7 +6,7 @@ Source: Snelson and Ghahramani 2007 (PIC), Katzfuss 2017 (M-RA), Chen, Avron and
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -45,6 +45,11 @@ class MultiResolutionBuilder(Builder):
     oversampling: float = 1.5
     landmarks: Landmarks = "kmeans"
     partition: str = "kmeans"
+
+    @classmethod
+    def root_only(cls, rank: int) -> Self:
+        """Return the builder of a root without blocks; with as many landmarks as rows it is K itself."""
+        return cls(root_rank=rank, rank=0, n_blocks=1, n_levels=1)
 
     @property
     def nested_levels(self) -> int:

@@ -18,7 +18,6 @@ from gramian.estimators.approximation import Approximation
 from gramian.estimators.block_diagonal import BlockDiagonal
 from gramian.estimators.low_rank_plus_blocks import LowRankPlusBlocks
 from gramian.estimators.multiresolution import MultiResolution
-from gramian.estimators.streaming import exact_builder
 from gramian.exceptions import BudgetError, InputError, did_you_mean
 from gramian.kernels import Kernel
 
@@ -93,11 +92,11 @@ def sized(
 
     name = approximation if isinstance(approximation, str) else None
     if name == "exact":
-        return planned(exact_builder(n), EXACT)
+        return planned(MultiResolutionBuilder.root_only(n), EXACT)
     if name != "auto":
         return planned(_asked(approximation), AS_ASKED)
     if n <= EXACT_ROWS:
-        return planned(exact_builder(n), f"auto: every one of {n} rows")
+        return planned(MultiResolutionBuilder.root_only(n), f"auto: every one of {n} rows")
     blocks = max(2, round(n / BLOCK_ROWS))
     while True:
         partition = "kmeans" if blocks <= MANY_BLOCKS else "tree"

@@ -39,11 +39,6 @@ OUTER = ("kernel", "gamma", "degree", "coef0", "kernel_params", "memory_budget",
 PREDICT_ROWS = 65_536
 
 
-def exact_builder(n_rows: int) -> MultiResolutionBuilder:
-    """Return the builder whose root has every row as a landmark: K itself, O(n³) time and O(n²) memory."""
-    return MultiResolutionBuilder(root_rank=n_rows, rank=0, n_blocks=1, n_levels=1)
-
-
 class StreamingRidge(KernelEstimator):
     """Base of the estimators that are trained by streaming sums."""
 
@@ -80,7 +75,7 @@ class StreamingRidge(KernelEstimator):
             plan = auto_plan(found, alpha, work, dtype=dtype, n_threads=threads, memory_budget=budget)
         else:
             exact = isinstance(self.approximation, str) and self.approximation == "exact"
-            builder = exact_builder(work.n_rows) if exact else self._method()._builder()
+            builder = MultiResolutionBuilder.root_only(work.n_rows) if exact else self._method()._builder()
             plan = make_plan(
                 builder.settle(source, kernel, dtype=dtype, rng=rng, engine=engine),
                 work,

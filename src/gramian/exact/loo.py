@@ -16,10 +16,9 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
-import scipy.linalg as la
 from scipy.optimize import minimize
 
-from gramian._numerics import cholesky_lower
+from gramian._numerics import cholesky_lower, inverse_of_factor
 from gramian._typing import Array, Float64Array
 from gramian.kernels.base import Kernel, Product, Scaled, Sum
 from gramian.kernels.gradient import contracted, log_parameters, with_log_parameters
@@ -72,10 +71,7 @@ def leave_one_out(
         system = 0.5 * (gram + gram.T)
         system.flat[:: len(X) + 1] += alpha / w
         lower, _ = cholesky_lower(system, "the kernel matrix K + alpha·I")
-        # The other half of what LAPACK returns is not set.
-        half, _ = la.lapack.dpotri(lower, lower=1)
-        G = np.tril(half)
-        G += np.tril(half, -1).T
+        G = inverse_of_factor(lower)
         if intercept:
             ones = G.sum(axis=0)
             G -= np.outer(ones, ones / ones.sum())

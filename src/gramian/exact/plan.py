@@ -40,7 +40,7 @@ def exact_plan(work: Workload, settings: Settings, *, dtype: Any, n_threads: int
     seconds = costs.direct if direct else NOMINAL_ITERATIONS * costs.product
     return Plan(
         method="exact",
-        builder=MultiResolutionBuilder(root_rank=n, rank=0, n_blocks=1, n_levels=1),
+        builder=MultiResolutionBuilder.root_only(n),
         root_rank=n,
         rank=0,
         n_blocks=1,

@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 import scipy.linalg as la
 
-from gramian._numerics import cholesky_lower
+from gramian._numerics import cholesky_lower, inverse_of_factor
 from gramian._typing import Float64Array, Rows
 from gramian.engine import Engine
 from gramian.kernels.base import Kernel
@@ -186,10 +186,8 @@ def _inverse(
     block -= own.T @ own
     block.flat[:: len(block) + 1] += shift
     lower, jitter = cholesky_lower(0.5 * (block + block.T), "a block of the preconditioner", warn=False)
-    inverse, _ = la.lapack.dpotri(lower, lower=1)
-    inverse = np.tril(inverse)
     logdet = 2.0 * float(np.log(lower.diagonal()).sum())
-    return inverse + np.tril(inverse, -1).T, logdet, jitter
+    return inverse_of_factor(lower), logdet, jitter
 
 
 def _even(n: int) -> list[slice]:

@@ -95,11 +95,11 @@ class ExactSystem:
         except la.LinAlgError:
             lower, jitter = cholesky_lower(self._square(), "K + alpha·I")
         value = la.cho_solve((lower, True), right, check_finite=False)
-        residual = relative_residual(right - self.accurate(value), right)
+        left = right - self.accurate(value)
+        residual = relative_residual(left, right)
         target = ridge_tolerance(np.float64)
         if not residual <= target:
-            correction = la.cho_solve((lower, True), right - self.accurate(value), check_finite=False)
-            value = value + correction
+            value = value + la.cho_solve((lower, True), left, check_finite=False)
             residual = relative_residual(right - self.accurate(value), right)
         if not residual <= target:
             warnings.warn(

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 import scipy.linalg as la
 
-from gramian._numerics import cholesky_lower
+from gramian._numerics import cholesky_lower, inverse_of_factor
 from gramian._typing import Float64Array, Rows
 from gramian.kernels.base import Kernel
 from gramian.kernels.columns import dense
@@ -41,10 +41,7 @@ def _likelihood(
     a = np.asarray(la.cho_solve((lower, True), Y, check_finite=False), np.float64)
     logdet = 2.0 * float(np.log(np.diag(lower)).sum())
     value = -0.5 * (float(np.vdot(Y, a)) + outputs * (logdet + n * np.log(2.0 * np.pi)))
-    inverse, _ = la.lapack.dpotri(lower, lower=1, overwrite_c=1)
-    # LAPACK writes the lower triangle.
-    inverse = np.tril(inverse) + np.tril(inverse, -1).T
-    adjoint = 0.5 * (a @ a.T - outputs * inverse)
+    adjoint = 0.5 * (a @ a.T - outputs * inverse_of_factor(lower))
     slope = noise * float(np.trace(adjoint))
     if not by_kernel:
         return value, np.array([slope])
