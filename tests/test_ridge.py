@@ -11,9 +11,9 @@ import sklearn.kernel_ridge
 from sklearn.linear_model import Ridge
 
 import gramian as gm
+from gramian.approximation.ridge_sums import split_intercept
 from gramian.approximation.storage import dense_features
 from gramian.approximation.sums import accumulate
-from gramian.approximation.training import split_intercept
 from gramian.data.source import as_source
 from gramian.engine import Engine
 

@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from gramian._typing import Array, Float64Array, IntArray
-from gramian.approximation.newton_sums import Targets
+from gramian.approximation.ridge_sums import Targets
 from gramian.data.source import RowSource, as_source
 
 #: Rows of the smallest sample at least, and of the largest at most.

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
 from gramian._typing import Array, Float64Array, FloatArray, IntArray, Rows
 from gramian.approximation.features import FeatureMap
 from gramian.approximation.grouping import Unit, units_by_leaf
+from gramian.approximation.ridge_sums import Targets
 from gramian.approximation.sums import Progress
 from gramian.data.source import RowSource, row_blocks
 from gramian.engine import Engine
@@ -24,14 +25,6 @@ from gramian.solvers.newton_system import Curvature, Point
 Result = TypeVar("Result")
 #: Work on a unit, given its path features.
 Work = Callable[[Unit, FloatArray], Result]
-
-
-class Targets(Protocol):
-    """Targets of shape (n, outputs), read by slices of rows."""
-
-    shape: tuple[int, int]
-
-    def __getitem__(self, where: slice) -> Float64Array: ...
 
 
 @dataclass

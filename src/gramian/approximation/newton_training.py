@@ -14,9 +14,10 @@ from gramian._typing import Array, Float64Array
 from gramian.approximation.features import FeatureMap
 from gramian.approximation.grouping import UNIT_ROWS
 from gramian.approximation.newton_start import nested_samples, row_bytes, sample_sizes
-from gramian.approximation.newton_sums import LossPasses, Targets, Tiles
+from gramian.approximation.newton_sums import LossPasses, Tiles
 from gramian.approximation.plan import NOMINAL_THREADS, Plan
 from gramian.approximation.predictor import Predictor, fold
+from gramian.approximation.ridge_sums import Targets
 from gramian.approximation.sums import Progress, accumulate
 from gramian.data.source import RowSource
 from gramian.engine import Engine

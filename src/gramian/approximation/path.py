@@ -21,7 +21,8 @@ from gramian._numerics import descending_eigh, gram_factor, ridge_tolerance, uni
 from gramian._typing import Float64Array, FloatArray
 from gramian.approximation.features import FeatureMap
 from gramian.approximation.grouping import Unit
-from gramian.approximation.training import solve_eliminated, split_intercept, warn_if_missed
+from gramian.approximation.ridge_sums import split_intercept
+from gramian.approximation.training import solve_eliminated, warn_if_missed
 from gramian.engine import Engine
 from gramian.solvers.arrowhead import ArrowheadFactor, Forest, NodeSums
 from gramian.solvers.coupled import CoupledSystem

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
@@ -48,23 +48,39 @@ def accumulate(
     added up in float64 in the order of the units. Time O(n (m d + m r + R_path²)); memory: the sums
     and one chunk, independent of n.
     """
-    n_outputs = targets.shape[1] + with_ones
-    forest = features.forest
-    sums = [NodeSums.zeros(forest, node, n_outputs) for node in range(len(forest.ranks))]
+    sums = zero_sums(features, targets.shape[1] + with_ones)
     for where, rows in row_blocks(source, chunk_rows):
         w = None if weights is None else weights[where]
         y = targets[where]
         if with_ones:
             y = np.column_stack([y, np.ones(len(y))])
-        for parts in _chunk_sums(features, rows, y, w, engine):
-            for part in parts:
-                total = sums[part.node]
-                total.gram += part.gram
-                total.rhs += part.rhs
-                total.cross += part.cross
+        add_rows(sums, features, rows, y, w, engine)
         if progress is not None:
             progress(rows.shape[0])
     return sums
+
+
+def zero_sums(features: FeatureMap, n_outputs: int) -> list[NodeSums]:
+    """Return the sums over no rows."""
+    forest = features.forest
+    return [NodeSums.zeros(forest, node, n_outputs) for node in range(len(forest.ranks))]
+
+
+def add_rows(
+    sums: Sequence[NodeSums],
+    features: FeatureMap,
+    rows: Rows,
+    targets: Array,
+    weights: Array | None,
+    engine: Engine,
+) -> None:
+    """Add a chunk of rows to the sums, in place, in the order of its units."""
+    for parts in _chunk_sums(features, rows, targets, weights, engine):
+        for part in parts:
+            total = sums[part.node]
+            total.gram += part.gram
+            total.rhs += part.rhs
+            total.cross += part.cross
 
 
 def _chunk_sums(

@@ -10,13 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from gramian._numerics import ridge_tolerance, unit_roundoff
+from gramian._numerics import ridge_tolerance
 from gramian._typing import Array, Float64Array
 from gramian.approximation.features import FeatureMap
 from gramian.approximation.plan import Plan
 from gramian.approximation.predictor import Predictor, fold
-from gramian.approximation.sums import Progress, accumulate
-from gramian.data.source import RowSource
+from gramian.approximation.ridge_sums import RidgeSums, Targets, split_intercept
+from gramian.approximation.sums import Progress
+from gramian.data.source import RowSource, row_blocks
 from gramian.engine import Engine
 from gramian.exceptions import AccuracyWarning
 from gramian.kernels.base import Kernel
@@ -36,25 +37,27 @@ class RidgeFit:
     solution: Solution
     plan: Plan
     rank: int
-    offset: Float64Array  #: what an unpenalised intercept adds to the predictor, shape (outputs,)
+    intercept: Float64Array  #: the unpenalised intercept, or zeros, shape (outputs,)
 
 
 def train_ridge(
     source: RowSource,
-    targets: Array,
+    targets: Targets,
     weights: Array | None,
     kernel: Kernel,
     alpha: float,
     plan: Plan,
     *,
     intercept: bool,
+    shift: Float64Array,
     rng: np.random.Generator,
     engine: Engine,
     progress: Progress | None = None,
 ) -> RidgeFit:
     r"""Minimise Σ w_i ‖y_i − f(x_i) − b‖² + alpha ‖f‖² over the approximation's functions f.
 
-    b = 0, or with ``intercept`` an offset that is not penalised; the targets' weighted mean must then be 0.
+    b = 0, or with ``intercept`` a constant that is not penalised. ``shift`` is a constant near the targets'
+    mean, taken off before the sums are made (see :class:`RidgeSums`); 0 without intercept.
 
     One random read of the sample, one pass over the rows, then the exact solve of
     (FᵀΩF + alpha·I) β = FᵀΩy by elimination (nested bases) or of β = C (A C + alpha·I)⁻¹ b (coupled core).
@@ -74,47 +77,30 @@ def train_ridge(
         weights=weights,
     )
     clock.lap("bases", features.nbytes)
-    sums = accumulate(
-        features,
-        source,
-        targets,
-        weights,
-        chunk_rows=plan.chunk_rows,
-        engine=engine,
-        with_ones=intercept,
-        progress=progress,
-    )
-    held = sum(s.nbytes for s in sums)
-    clock.lap("sums", features.nbytes + held)
-    if features.core is None:
-        beta, solution = solve_nested(features, sums, alpha, engine)
-    else:
-        beta, solution = solve_coupled(features, sums, alpha, engine)
-    clock.lap("solve", features.nbytes + 2 * held)
-    offset = np.zeros(targets.shape[1])
-    if intercept:
-        mass = float(source.shape[0] if weights is None else weights.sum())
-        beta, offset = split_intercept(beta, sums, mass, dtype)
+    sums = RidgeSums.zeros(features, shift, intercept=intercept)
+    for where, rows in row_blocks(source, plan.chunk_rows):
+        w = None if weights is None else weights[where]
+        sums.add_rows(features, rows, targets[where], w, engine)
+        if progress is not None:
+            progress(rows.shape[0])
+    clock.lap("sums", features.nbytes + sums.nbytes)
+    beta, offset, solution = solve_ridge(features, sums, alpha, engine)
+    clock.lap("solve", features.nbytes + 2 * sums.nbytes)
     predictor = fold(features, beta)
     clock.lap("fold", features.nbytes + predictor.nbytes)
     return RidgeFit(predictor, solution, plan.used(clock.bytes, clock.seconds), features.rank, offset)
 
 
-def split_intercept(
-    beta: Sequence[Float64Array], sums: Sequence[NodeSums], mass: float, dtype: Any
-) -> tuple[list[Float64Array], Float64Array]:
-    r"""Return the coefficients and the offset b of the problem with an unpenalised intercept.
-
-    With (β_y, β_1) the solutions for the right-hand sides FᵀΩy (y of mean 0) and FᵀΩ1 = s, the normal
-    equation of b gives b = −sᵀβ_y/(Σw − sᵀβ_1) and β = β_y − b β_1. Where the divisor, at least of the
-    order of alpha, drowns in the tiles' rounding, b stays 0.
-    """
-    ones = [s.rhs[:, -1] for s in sums]
-    explained = sum(float(s @ b[:, -1]) for s, b in zip(ones, beta, strict=True))
-    inner = np.sum([s @ b[:, :-1] for s, b in zip(ones, beta, strict=True)], axis=0)
-    left = mass - explained
-    offset = -inner / left if left > unit_roundoff(dtype) * mass else np.zeros_like(inner)
-    return [b[:, :-1] - np.outer(b[:, -1], offset) for b in beta], offset
+def solve_ridge(
+    features: FeatureMap, sums: RidgeSums, alpha: float, engine: Engine
+) -> tuple[list[Float64Array], Float64Array, Solution]:
+    """Solve (FᵀΩF + alpha·I) β = FᵀΩ(y − b) for β per node and the intercept b (0 without one)."""
+    solve = solve_nested if features.core is None else solve_coupled
+    beta, solution = solve(features, sums.nodes, alpha, engine)
+    if not sums.intercept:
+        return beta, np.zeros_like(sums.shift), solution
+    beta, offset = split_intercept(beta, sums.nodes, sums.mass, features.dtype, sums.right)
+    return beta, sums.shift + offset, solution
 
 
 class _Clock:

@@ -67,7 +67,6 @@ class Chosen:
 
     fit: RidgeFit
     kernel: Kernel
-    mean: Float64Array  #: of the targets, which the fit was made without
     residuals: Float64Array | None  #: held out, (n, outputs), where they are kept
 
 
@@ -157,7 +156,7 @@ class Candidate:
         held = self.features.nbytes + sum(s.nbytes for s in self.sums)
         plan = self.plan.used({"sums": held, "fold": held + predictor.nbytes}, self._seconds)
         worst = max(solutions, key=lambda solution: solution.residual)
-        fit = RidgeFit(predictor, worst, plan, self.features.rank, offsets[local, outputs])
+        fit = RidgeFit(predictor, worst, plan, self.features.rank, self.mean + offsets[local, outputs])
         residuals = None
         if keep is not None:
             residuals = np.empty(self.sample.targets.shape)
@@ -170,7 +169,7 @@ class Candidate:
                     residuals[:, mine] = found.residuals[:, k, mine]
                 first += len(path.alphas)
                 del path
-        return Chosen(fit, self.kernel, self.mean, residuals)
+        return Chosen(fit, self.kernel, residuals)
 
     def _errors(self, path: AlphaPath, sample: Sample, rule: str, *, keep: bool) -> HeldOut:
         return held_out(

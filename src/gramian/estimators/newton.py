@@ -11,9 +11,9 @@ from sklearn.utils.validation import check_is_fitted
 from tqdm.auto import tqdm
 
 from gramian._typing import Array, Float64Array
-from gramian.approximation.newton_sums import Targets
 from gramian.approximation.newton_training import NewtonTraining, Settings
 from gramian.approximation.plan import Plan
+from gramian.approximation.ridge_sums import Targets
 from gramian.data.source import RowSource
 from gramian.estimators.base import checked_weights, positive_number, whole_number
 from gramian.estimators.streaming import StreamingRidge

@@ -255,7 +255,7 @@ class KernelRidgeCV(MultiOutputMixin, RegressorMixin, StreamingRidge):
         self, best: Best, table: Table, alphas: Float64Array, gammas: list[Any], refinement: Refinement | None
     ) -> None:
         model, number = best.model, best.scores.best
-        self.intercept_ = model.mean + model.fit.offset
+        self.intercept_ = model.fit.intercept
         self.predictor_, self.kernel_ = self._released(model.fit.predictor, model.kernel)
         self.solution_, self.plan_, self.rank_ = model.fit.solution, model.fit.plan, model.fit.rank
         self.alpha_, self.best_score_ = _plain(best.alphas[number]), _plain(best.scores.top)

@@ -191,22 +191,22 @@ class StreamingRidge(KernelEstimator):
         n = source.shape[0]
         weights = checked_weights(sample_weight, n)
         plan, kernel, engine, rng = self._planned(source, targets.shape[1], self.random_state)
-        mean = targets.mean(weights) if self.fit_intercept else np.zeros(targets.shape[1])
-        targets.shift = mean
+        mean = targets.centre(weights) if self.fit_intercept else np.zeros(targets.shape[1])
         with tqdm(total=n, unit="rows", desc="sums", disable=not self.verbose, leave=False) as bar:
             fit = train_ridge(
                 source,
-                targets,  # type: ignore[arg-type]
+                targets,
                 weights,
                 kernel,
                 self._penalty(),
                 plan,
                 intercept=bool(self.fit_intercept),
+                shift=mean,
                 rng=rng,
                 engine=engine,
                 progress=bar.update,
             )
-        self.intercept_ = mean + fit.offset
+        self.intercept_ = fit.intercept
         self.predictor_, self.kernel_ = self._released(fit.predictor, kernel)
         self.solution_ = fit.solution
         self.plan_ = fit.plan

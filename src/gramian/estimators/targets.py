@@ -12,6 +12,7 @@ from sklearn.utils.validation import column_or_1d
 
 from gramian._tiles import row_slices
 from gramian._typing import Array, Float64Array, IntArray
+from gramian.data.column import StoredColumn, as_column
 from gramian.estimators.base import checked_weights
 from gramian.exceptions import InputError, did_you_mean
 
@@ -23,9 +24,14 @@ class Targets:
 
     shape: tuple[int, int]
     shift: Float64Array | float = 0.0
+    _y: Array | StoredColumn
+
+    def encode(self, values: Array) -> Float64Array:
+        """Return the numbers that stand for the values of some rows, checked, shape (rows, outputs)."""
+        raise AssertionError("each kind of target encodes its values")
 
     def _block(self, where: slice) -> Float64Array:
-        raise AssertionError("each kind of target defines its block")
+        return self.encode(self._y[where])
 
     def __getitem__(self, where: slice) -> Float64Array:
         return self._block(where) - self.shift
@@ -40,6 +46,15 @@ class Targets:
             mass += float(w.sum())
         return total / mass
 
+    def centre(self, weights: Array | None) -> Float64Array:
+        """Return a constant near the mean: the mean, or of stored values that of the first, unweighted ones.
+
+        It costs one block, where a mean costs a pass over the values.
+        """
+        if isinstance(self._y, StoredColumn):
+            return self._block(slice(0, min(_BLOCK, self.shape[0]))).mean(axis=0)
+        return self.mean(weights)
+
 
 class NumberTargets(Targets):
     """Real targets y of shape (n,) or (n, outputs); ``flat`` says which."""
@@ -47,31 +62,34 @@ class NumberTargets(Targets):
     def __init__(self, y: Any, n_rows: int) -> None:
         if sp.issparse(y):
             raise InputError("y is a sparse matrix; pass a dense array of shape (n,) or (n, outputs).")
-        array = np.asarray(y)
-        if array.ndim == 2 and array.shape[1] == 1:
+        array = as_column(y)
+        if isinstance(array, np.ndarray) and array.ndim == 2 and array.shape[1] == 1:
             array = column_or_1d(array, warn=True)
         _check_length(array, n_rows)
-        if array.ndim > 2 or array.ndim < 1 or array.size == 0:
+        if array.ndim > 2 or array.ndim < 1 or 0 in array.shape:
             raise InputError(f"y has shape {array.shape}; expected ({n_rows},) or ({n_rows}, outputs).")
         if array.dtype.kind == "c":
             raise InputError("Complex data not supported: y must hold real numbers.")
         if array.dtype.kind not in "fiub":
             try:
-                array = array.astype(np.float64)
+                array = np.asarray(array).astype(np.float64)
             except (TypeError, ValueError) as error:
                 raise InputError(
                     f"y has dtype {array.dtype} and cannot be read as numbers ({error}). For class "
                     "labels use KernelRidgeClassifier."
                 ) from None
-        for where in row_slices(len(array), _BLOCK):
-            if array.dtype.kind == "f" and not np.isfinite(array[where]).all():
-                raise InputError("Input y contains NaN or infinity. Drop such rows first.")
         self._y = array
         self.flat = array.ndim == 1
         self.shape = (n_rows, 1 if self.flat else array.shape[1])
+        if isinstance(array, np.ndarray):  # stored values are checked as they are read
+            for where in row_slices(len(array), _BLOCK):
+                _check_finite(array[where])
 
-    def _block(self, where: slice) -> Float64Array:
-        block = np.asarray(self._y[where], np.float64)
+    def encode(self, values: Array) -> Float64Array:
+        """Return the values as float64, shape (rows, outputs)."""
+        if isinstance(self._y, StoredColumn):
+            _check_finite(values)
+        block = np.asarray(values, np.float64)
         return block.reshape(len(block), self.shape[1])
 
 
@@ -83,47 +101,54 @@ class TakenTargets(NumberTargets):
         self.shape = (len(numbers), targets.shape[1])
 
     def _block(self, where: slice) -> Float64Array:
-        block = np.asarray(self._y[self._numbers[where]], np.float64)
-        return block.reshape(len(block), self.shape[1])
+        return self.encode(self._y[self._numbers[where]])
 
 
 class ClassTargets(Targets):
-    """Labels as columns of ±1: one column for two classes, else one for each."""
+    """Labels as columns of ±1: one column for two classes, else one for each.
 
-    def __init__(self, y: Any, n_rows: int) -> None:
-        array = column_or_1d(np.asarray(y), warn=True)
+    ``classes`` names them all where the rows at hand may lack some.
+    """
+
+    def __init__(self, y: Any, n_rows: int, classes: Array | None = None) -> None:
+        array = as_column(y)
+        if isinstance(array, np.ndarray):
+            array = column_or_1d(array, warn=True)
         _check_length(array, n_rows)
-        if array.dtype.kind == "f" and not np.isfinite(array).all():
-            raise InputError("Input y contains NaN or infinity. Drop such rows first.")
-        check_classification_targets(array[:_BLOCK])
-        found: Array = array[:0]
-        for where in row_slices(n_rows, _BLOCK):
-            found = np.unique(np.concatenate([found, np.unique(array[where])]))
-        if found.dtype.kind == "f" and not (found == np.floor(found)).all():
-            # The first block may hold whole numbers by chance.
+        if classes is None:
+            classes = _found_classes(array)
+        if len(classes) < 2:
             raise InputError(
-                "Unknown label type: continuous. y holds fractions; for such targets use KernelRidge."
-            )
-        if len(found) < 2:
-            raise InputError(
-                f"y has one class ({found[0]!r}); a classifier needs at least 2 classes. Check how y "
+                f"y has one class ({classes[0]!r}); a classifier needs at least 2 classes. Check how y "
                 "was selected."
             )
-        self.classes = found
+        self.classes = classes
         self._y = array
-        self.shape = (n_rows, 1 if len(found) == 2 else len(found))
+        self.shape = (n_rows, 1 if len(classes) == 2 else len(classes))
 
-    def codes(self, where: slice) -> Array:
-        """Return the class number of each row."""
-        return np.searchsorted(self.classes, self._y[where])
-
-    def _block(self, where: slice) -> Float64Array:
-        codes = self.codes(where)
+    def encode(self, values: Array) -> Float64Array:
+        """Return ±1 for each class, shape (rows, outputs)."""
+        codes = self.encoded(values)
         if len(self.classes) == 2:
             return 2.0 * codes.astype(np.float64)[:, None] - 1.0
         block = np.full((len(codes), len(self.classes)), -1.0)
         block[np.arange(len(codes)), codes] = 1.0
         return block
+
+    def encoded(self, values: Array) -> Array:
+        """Return the class number of each value; raise for one that is no class."""
+        codes = np.minimum(np.searchsorted(self.classes, values), len(self.classes) - 1)
+        wrong = self.classes[codes] != values
+        if wrong.any():
+            raise InputError(
+                f"y holds {values[int(wrong.argmax())]!r}, which is not one of the classes "
+                f"({', '.join(map(str, self.classes[:10]))}). Name all classes at the first call."
+            )
+        return codes
+
+    def codes(self, where: slice) -> Array:
+        """Return the class number of each row."""
+        return self.encoded(self._y[where])
 
     def weights(self, class_weight: Any, sample_weight: Any) -> Array | None:
         """Return row weights: the sample's times the class's; None where both are None."""
@@ -169,7 +194,31 @@ class ClassTargets(Targets):
         return np.asarray([float(class_weight.get(c, 1.0)) for c in self.classes])
 
 
-def _check_length(y: Array, n_rows: int) -> None:
+def _found_classes(array: Array | StoredColumn) -> Array:
+    """Return the different labels, ascending, by blocks of rows."""
+    found: Array | None = None
+    for where in row_slices(len(array), _BLOCK):
+        block = array[where]
+        _check_finite(block)
+        if found is None:
+            check_classification_targets(block)
+        values = np.unique(block)
+        found = values if found is None else np.unique(np.concatenate([found, values]))
+    assert found is not None
+    if found.dtype.kind == "f" and not (found == np.floor(found)).all():
+        # The first block may hold whole numbers by chance.
+        raise InputError(
+            "Unknown label type: continuous. y holds fractions; for such targets use KernelRidge."
+        )
+    return found
+
+
+def _check_finite(values: Array) -> None:
+    if values.dtype.kind == "f" and not np.isfinite(values).all():
+        raise InputError("Input y contains NaN or infinity. Drop such rows first.")
+
+
+def _check_length(y: Array | StoredColumn, n_rows: int) -> None:
     if y.ndim and y.shape[0] != n_rows:
         raise InputError(
             f"X has {n_rows} rows, but y has {y.shape[0]}. Found input variables with inconsistent "

@@ -1,0 +1,120 @@
+"""All that a ridge fit keeps of the rows it has seen: sums that add up, over chunks, machines and days."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, Self
+
+import numpy as np
+
+from gramian._numerics import unit_roundoff
+from gramian._typing import Array, Float64Array, Rows
+from gramian.approximation.features import FeatureMap
+from gramian.approximation.sums import add_rows, zero_sums
+from gramian.engine import Engine
+from gramian.solvers.arrowhead import NodeSums
+
+
+class Targets(Protocol):
+    """Targets of shape (n, outputs), read by slices of rows."""
+
+    shape: tuple[int, int]
+
+    def __getitem__(self, where: slice) -> Float64Array: ...
+
+
+@dataclass
+class RidgeSums:
+    r"""FᵀΩF, FᵀΩ(y − c), FᵀΩ1, Σw and Σw(y − c) over rows with features F, weights Ω and targets y.
+
+    c is a constant near the targets' mean, chosen before the first row: with one that is far from the mean
+    nothing is wrong but digits are lost. All sums are float64. Memory: as ``nbytes`` says, independent of the
+    number of rows.
+    """
+
+    nodes: list[NodeSums]  #: of each node; with an intercept the last column of the right-hand side is FᵀΩ1
+    shift: Float64Array  #: c, shape (outputs,)
+    intercept: bool
+    mass: float  #: Σw
+    right: Float64Array  #: Σw(y − c), shape (outputs,)
+    n_rows: int
+
+    @classmethod
+    def zeros(cls, features: FeatureMap, shift: Float64Array, *, intercept: bool) -> Self:
+        """Return the sums over no rows."""
+        p = len(shift)
+        return cls(zero_sums(features, p + intercept), shift.copy(), intercept, 0.0, np.zeros(p), 0)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the sums."""
+        return sum(node.nbytes for node in self.nodes)
+
+    def add_rows(
+        self, features: FeatureMap, rows: Rows, targets: Float64Array, weights: Array | None, engine: Engine
+    ) -> None:
+        """Add rows with targets y (n, outputs), in place. Time O(n (m d + m r + R_path²))."""
+        y = targets - self.shift
+        right = y.sum(axis=0) if weights is None else weights @ y
+        mass = float(len(y) if weights is None else weights.sum())
+        if self.intercept:
+            y = np.column_stack([y, np.ones(len(y))])
+        add_rows(self.nodes, features, rows, y, weights, engine)
+        self.mass += mass
+        self.right += right
+        self.n_rows += len(y)
+
+    def add(self, other: RidgeSums) -> None:
+        """Add the sums over other rows, of the same features, in place."""
+        if self.intercept:
+            other = other.shifted(self.shift)
+        for own, new in zip(self.nodes, other.nodes, strict=True):
+            own.gram += new.gram
+            own.cross += new.cross
+            own.rhs += new.rhs
+        self.mass += other.mass
+        self.right += other.right
+        self.n_rows += other.n_rows
+
+    def shifted(self, shift: Float64Array) -> RidgeSums:
+        """Return the same sums about another constant; needs FᵀΩ1, so those of an intercept."""
+        step = self.shift - shift
+        if not step.any():
+            return self
+        nodes = [
+            NodeSums(
+                s.gram, s.cross, np.column_stack([s.rhs[:, :-1] + np.outer(s.rhs[:, -1], step), s.rhs[:, -1]])
+            )
+            for s in self.nodes
+        ]
+        return RidgeSums(nodes, shift.copy(), True, self.mass, self.right + self.mass * step, self.n_rows)
+
+    def scale(self, factor: float) -> None:
+        """Give all rows so far ``factor`` times their weight, in place."""
+        for node in self.nodes:
+            for array in (node.gram, node.cross, node.rhs):
+                array *= factor
+        self.mass *= factor
+        self.right *= factor
+
+
+def split_intercept(
+    beta: Sequence[Float64Array],
+    sums: Sequence[NodeSums],
+    mass: float,
+    dtype: Any,
+    right: Float64Array | float = 0.0,
+) -> tuple[list[Float64Array], Float64Array]:
+    r"""Return the coefficients and the offset b of the problem with an unpenalised intercept.
+
+    With (β_y, β_1) the solutions for the right-hand sides FᵀΩy and FᵀΩ1 = s, the normal equation of b gives
+    b = (Σwy − sᵀβ_y)/(Σw − sᵀβ_1) and β = β_y − b β_1; ``right`` is Σwy. Where the divisor, at least of the
+    order of alpha, drowns in the tiles' rounding, b stays 0.
+    """
+    ones = [s.rhs[:, -1] for s in sums]
+    explained = sum(float(s @ b[:, -1]) for s, b in zip(ones, beta, strict=True))
+    inner = np.sum([s @ b[:, :-1] for s, b in zip(ones, beta, strict=True)], axis=0)
+    left = mass - explained
+    offset = (right - inner) / left if left > unit_roundoff(dtype) * mass else np.zeros_like(inner)
+    return [b[:, :-1] - np.outer(b[:, -1], offset) for b in beta], offset

@@ -1,0 +1,49 @@
+"""One value (or a few) for each row of a source, such as targets, read as they are asked for."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+
+from gramian._typing import Array, IntArray
+
+
+class StoredColumn(ABC):
+    """Values that lie in files or on other machines: read by slice or by index, never all at once.
+
+    Estimators take one as ``y``; an array of the same values gives the same fit. ``shape`` is (n,) or
+    (n, outputs).
+    """
+
+    @property
+    @abstractmethod
+    def shape(self) -> tuple[int, ...]:
+        """Rows, and outputs where there are several."""
+
+    @property
+    @abstractmethod
+    def dtype(self) -> np.dtype[Any]:
+        """Type of the values."""
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self.shape)
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    @abstractmethod
+    def __getitem__(self, where: slice | IntArray) -> Array:
+        """Return the values of consecutive rows, or of the rows with these indices, as an array."""
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        """Return all values, for what works in memory."""
+        return np.asarray(self[slice(0, len(self))], dtype)
+
+
+def as_column(y: Any) -> Array | StoredColumn:
+    """Return stored values as they are, anything else as an array."""
+    return y if isinstance(y, StoredColumn) else np.asarray(y)
