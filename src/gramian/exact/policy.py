@@ -10,18 +10,23 @@ from dataclasses import dataclass
 
 import numpy as np
 
-#: Operations a second in double precision, all in all: products, Cholesky factors, inverses.
-RATE = 2.5e10
+#: Operations a second in double precision: products and inverses of small matrices; one large factor.
+RATE, FACTOR_RATE = 2.5e10, 4e10
 #: Numbers a second that are read once from memory and multiplied.
 READ_RATE = 1.25e9
 #: Operations and exponentials a second of a tile in single precision; double is half as fast.
-TILE_RATE, EXP_RATE = 9e10, 1.2e9
+TILE_RATE, EXP_RATE = 9e10, 0.8e9
 #: Iterations that the first preconditioner may cost; each further one may cost so many times the last.
 FIRST_BUY, GROWTH = 10.0, 4.0
 #: Share of a price that is paid as rent before it is paid.
 RENT = 0.4
 #: Share of a Cholesky factor's price that a preconditioner may cost, where the factor can be had.
-DIRECT_SHARE = 0.25
+DIRECT_SHARE = 0.2
+#: What a root leaves of the trace, over alpha, at which it is large enough: its largest eigenvalue is then
+#: about alpha, and a handful of steps is left.
+ENOUGH = 10.0
+#: Sampled rows, and how many eigenvalues of theirs above alpha tell that no preconditioner is too few.
+LOOK_ROWS, STIFF = 200, 20
 #: Rank of the root as a share of the rows of a block.
 ROOT_SHARE = 0.5
 #: Smallest and largest block, and least rank, that are worth building.
@@ -68,7 +73,7 @@ class Costs:
     @property
     def direct(self) -> float:
         """A Cholesky factor of all rows."""
-        return self.n**3 / 3.0 / RATE + 2.0 * self.n**2 / EXP_RATE
+        return self.n**3 / 3.0 / FACTOR_RATE + 2.0 * self.n**2 / EXP_RATE
 
     def root_affordable(self, seconds: float, memory_bytes: int) -> int:
         """Return the rank of a root alone that takes about ``seconds`` to build, as memory allows."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+import scipy.linalg as la
 
 from gramian._typing import Float64Array, IntArray, Rows
 from gramian.approximation.builder import Builder
@@ -15,7 +16,7 @@ from gramian.approximation.plan import NOMINAL_THREADS
 from gramian.exact.blocks import balanced_blocks
 from gramian.exact.checkpoint import Checkpoint
 from gramian.exact.compressed import Compressed
-from gramian.exact.policy import Costs, Policy, Sizes
+from gramian.exact.policy import ENOUGH, LOOK_ROWS, STIFF, Costs, Policy, Sizes
 from gramian.exact.preconditioner import RootAndBlocks
 from gramian.exact.sketch import block_rows, sketch_and_project
 from gramian.exact.system import ExactSystem
@@ -196,7 +197,11 @@ class _Staged:
 
     def solve(self, value: Float64Array | None) -> Solution:
         """Run stage after stage."""
-        sizes = Sizes(0, 0) if self._settings.sizes == CHOSEN else self._settings.sizes
+        sizes = self._settings.sizes
+        if sizes == CHOSEN:
+            sizes = Sizes(0, 0)
+            if self._auto and self._stiff():
+                sizes = self._policy.next_sizes(sizes) or sizes
         iterations = 0
         while True:
             begin = time.perf_counter()
@@ -221,6 +226,15 @@ class _Staged:
             larger = self._policy.next_sizes(sizes)
             assert larger is not None
             sizes = larger
+
+    def _stiff(self) -> bool:
+        """Tell from a few rows whether iterations without a preconditioner would be wasted."""
+        n = len(self._system)
+        rows = self._system.rows[np.sort(self._rng.choice(n, min(n, LOOK_ROWS), replace=False))]
+        gram = self._system.kernel(rows, dtype=np.float64)
+        values = la.eigvalsh(gram, check_finite=False) * (n / len(gram))
+        self._evaluations += gram.size
+        return int((values > float(self._system.shift.min())).sum()) >= STIFF
 
     def _stage(
         self, sizes: Sizes, start: Float64Array | None, begin: float, max_iterations: int
@@ -288,17 +302,20 @@ class _Staged:
         n = len(system)
         factor, name = np.zeros((0, n)), "jacobi"
         if sizes.rank:
-            pivoted, name = self._pivoted(system, sizes.rank), "pitc" if slices else "nystrom"
-            factor = pivoted.factor
             whole = float(np.asarray(system.kernel.diagonal(system.rows), np.float64).sum())
-            left = float(pivoted.diagonal.sum()) / whole if whole > 0 else 0.0
+            tol = ENOUGH * float(system.shift.min()) / whole if self._auto and whole > 0 else 0.0
+            pivoted, name = self._pivoted(system, sizes.rank, tol), "pitc" if slices else "nystrom"
+            factor = pivoted.factor
+            remainder = float(pivoted.diagonal.sum())
+            left = remainder / whole if whole > 0 else 0.0
             if self._auto and left > USELESS_ROOT:
                 factor, name = np.zeros((0, n)), "jacobi"
             elif self._auto and left < SMOOTH_ROOT:
                 slices, name = [], "nystrom"
                 more = self._costs.root_affordable(self._costs.build(sizes), self._room) - len(pivoted.picked)
-                if more > 0 and len(pivoted.picked) == sizes.rank:
-                    factor = self._pivoted(system, more, system.rows[pivoted.picked]).factor
+                enough = remainder <= ENOUGH * float(system.shift.min())
+                if more > 0 and len(pivoted.picked) == sizes.rank and not enough:
+                    factor = self._pivoted(system, more, tol, system.rows[pivoted.picked]).factor
         found = RootAndBlocks(system.kernel, system.rows, system.shift, factor, slices, system.engine)
         self._evaluations += found.evaluations
         if found.nbytes > self._room and not self._auto:
@@ -309,8 +326,16 @@ class _Staged:
             )
         return found, name
 
-    def _pivoted(self, system: ExactSystem, rank: int, given: Rows | None = None) -> PivotedFactor:
+    def _pivoted(
+        self, system: ExactSystem, rank: int, tol: float, given: Rows | None = None
+    ) -> PivotedFactor:
         self._evaluations += len(system) * (rank + (0 if given is None else int(given.shape[0])))
         return rpcholesky_factor(
-            system.kernel, system.rows, rank, self._rng, given=given, n_jobs=system.engine.n_jobs or -1
+            system.kernel,
+            system.rows,
+            rank,
+            self._rng,
+            tol=tol,
+            given=given,
+            n_jobs=system.engine.n_jobs or -1,
         )
