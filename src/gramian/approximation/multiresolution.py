@@ -106,9 +106,7 @@ class MultiResolutionBuilder(Builder):
                 task: tuple[IntArray, np.random.Generator, tuple[Basis, ...]],
             ) -> Basis:
                 members, stream, above = task
-                rows = sample[members]
-                local = choose_landmarks(rows, self.landmarks_per_block, self._local, stream, kernel=kernel)
-                return BasisBuilder(kernel, dtype, above).build(local, self.rank)
+                return self.block_basis(sample[members], kernel, dtype, above, stream)
 
             made = list(engine.map(build, tasks))
             bases.append(made)
@@ -117,6 +115,13 @@ class MultiResolutionBuilder(Builder):
         forest = forest_of(partition, ranks, root=True, blocks=self.n_levels > 1)
         nodes = tuple(b for level in bases for b in level)
         return FeatureMap(kernel, partition, forest, nodes, None, np.dtype(dtype))
+
+    def block_basis(
+        self, rows: Rows, kernel: Kernel, dtype: Any, above: tuple[Basis, ...], rng: np.random.Generator
+    ) -> Basis:
+        """Choose a block's landmarks among its rows and whiten what its ancestors leave over of the kernel."""
+        local = choose_landmarks(rows, self.landmarks_per_block, self._local, rng, kernel=kernel)
+        return BasisBuilder(kernel, dtype, above).build(local, self.rank)
 
     @property
     def _local(self) -> Landmarks:

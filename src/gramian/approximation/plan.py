@@ -43,6 +43,7 @@ class Workload:
     itemsize: int  #: bytes of one number of X as stored
     row_bytes: int = 0  #: bytes that reading a row takes beside the caller's array (0: a view)
     row_numbers: int | None = None  #: numbers that a stored row holds, where not n_features (CSR)
+    sums_held: int = 1  #: sums that a pass holds: a stream has those so far beside those of new rows
 
 
 @dataclass(frozen=True)
@@ -162,6 +163,13 @@ def make_plan(
     )
 
 
+def later_bytes(builder: Builder, work: Workload, plan: Plan) -> dict[str, int]:
+    """Predict the bytes per phase of a model of a builder's sizes whose bases are there, for a plan's chunks."""
+    item = np.dtype(plan.dtype).itemsize
+    everything = _bytes(builder, work, item, plan.n_threads, plan.chunk_rows, plan.sample_rows)
+    return {phase: everything[phase] for phase in ("sums", "solve", "fold")}
+
+
 def _smaller(builder: Builder, reason: str) -> str:
     if reason == AS_ASKED:
         return f", or {builder.remedy} (approximation='auto' does)"
@@ -252,7 +260,7 @@ def _bytes(
     return {
         "sample": drawn + partition,
         "bases": drawn + bases + core * 5 // 4 + working,
-        "sums": bases + core + sums + flight,
+        "sums": bases + core + work.sums_held * sums + flight,
         "solve": bases + core + 2 * sums + solve,
         "fold": bases + core + sums + weights + 8 * max(s.m0**2, s.m * s.r, s.path * s.r),
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
@@ -12,6 +12,7 @@ from gramian._numerics import unit_roundoff
 from gramian._typing import Array, Float64Array, Rows
 from gramian.approximation.features import FeatureMap
 from gramian.approximation.sums import add_rows, zero_sums
+from gramian.data.source import RowSource, row_blocks
 from gramian.engine import Engine
 from gramian.solvers.arrowhead import NodeSums
 
@@ -33,7 +34,9 @@ class RidgeSums:
     number of rows.
     """
 
-    nodes: list[NodeSums]  #: of each node; with an intercept the last column of the right-hand side is FᵀΩ1
+    nodes: Sequence[
+        NodeSums
+    ]  #: of each node; with an intercept the last column of the right-hand side is FᵀΩ1
     shift: Float64Array  #: c, shape (outputs,)
     intercept: bool
     mass: float  #: Σw
@@ -97,6 +100,29 @@ class RidgeSums:
                 array *= factor
         self.mass *= factor
         self.right *= factor
+
+
+def sum_rows(
+    sums: RidgeSums,
+    features: FeatureMap,
+    source: RowSource,
+    targets: Targets,
+    weights: Array | None,
+    *,
+    chunk_rows: int,
+    engine: Engine,
+    done: Callable[[int], object] | None = None,
+) -> None:
+    """Add the rows of a source to the sums, in place, from row ``sums.n_rows`` on, by chunks.
+
+    ``done`` is called after each chunk with its number of rows. The order of the additions depends on the
+    rows and ``chunk_rows`` alone: a pass that is broken off and taken up again gives the same bits.
+    """
+    for where, rows in row_blocks(source, chunk_rows, sums.n_rows):
+        w = None if weights is None else weights[where]
+        sums.add_rows(features, rows, targets[where], w, engine)
+        if done is not None:
+            done(rows.shape[0])
 
 
 def split_intercept(

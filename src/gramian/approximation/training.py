@@ -15,9 +15,9 @@ from gramian._typing import Array, Float64Array
 from gramian.approximation.features import FeatureMap
 from gramian.approximation.plan import Plan
 from gramian.approximation.predictor import Predictor, fold
-from gramian.approximation.ridge_sums import RidgeSums, Targets, split_intercept
+from gramian.approximation.ridge_sums import RidgeSums, Targets, split_intercept, sum_rows
 from gramian.approximation.sums import Progress
-from gramian.data.source import RowSource, row_blocks
+from gramian.data.source import RowSource
 from gramian.engine import Engine
 from gramian.exceptions import AccuracyWarning
 from gramian.kernels.base import Kernel
@@ -78,11 +78,16 @@ def train_ridge(
     )
     clock.lap("bases", features.nbytes)
     sums = RidgeSums.zeros(features, shift, intercept=intercept)
-    for where, rows in row_blocks(source, plan.chunk_rows):
-        w = None if weights is None else weights[where]
-        sums.add_rows(features, rows, targets[where], w, engine)
-        if progress is not None:
-            progress(rows.shape[0])
+    sum_rows(
+        sums,
+        features,
+        source,
+        targets,
+        weights,
+        chunk_rows=plan.chunk_rows,
+        engine=engine,
+        done=progress,
+    )
     clock.lap("sums", features.nbytes + sums.nbytes)
     beta, offset, solution = solve_ridge(features, sums, alpha, engine)
     clock.lap("solve", features.nbytes + 2 * sums.nbytes)

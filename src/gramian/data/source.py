@@ -109,10 +109,11 @@ def as_source(X: Rows | RowSource) -> RowSource:
     )
 
 
-def row_blocks(source: RowSource, rows_per_block: int) -> Iterator[tuple[slice, Rows]]:
-    """Yield consecutive blocks of a source with their row slices."""
+def row_blocks(source: RowSource, rows_per_block: int, start: int = 0) -> Iterator[tuple[slice, Rows]]:
+    """Yield consecutive blocks of a source with their row slices, from the block that begins at ``start``."""
     for where in row_slices(source.shape[0], rows_per_block):
-        yield where, source.rows(where)
+        if where.start >= start:
+            yield where, source.rows(where)
 
 
 def sample_rows(source: RowSource, size: int, rng: np.random.Generator) -> tuple[Rows, IntArray]:
