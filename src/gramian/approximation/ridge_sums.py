@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
 
 from gramian._numerics import unit_roundoff
+from gramian._tiles import row_slices
 from gramian._typing import Array, Float64Array, Rows
 from gramian.approximation.features import FeatureMap
 from gramian.approximation.sums import add_rows, zero_sums
+from gramian.data.distributed import Partitioned
 from gramian.data.source import RowSource, row_blocks
 from gramian.engine import Engine
 from gramian.solvers.arrowhead import NodeSums
@@ -23,6 +26,18 @@ class Targets(Protocol):
     shape: tuple[int, int]
 
     def __getitem__(self, where: slice) -> Float64Array: ...
+
+
+@runtime_checkable
+class SentTargets(Protocol):
+    """Targets that can be made where the values lie, too."""
+
+    @property
+    def values(self) -> Any:
+        """The values that the numbers are made of."""
+
+    def encoder(self) -> Callable[[Array], Float64Array]:
+        """Return a function from values of any rows to their numbers."""
 
 
 @dataclass
@@ -80,6 +95,15 @@ class RidgeSums:
         self.right += other.right
         self.n_rows += other.n_rows
 
+    @staticmethod
+    def total(parts: Sequence[RidgeSums]) -> RidgeSums:
+        """Return the sums over the rows of all parts, in their order, as a new value."""
+        first, *rest = parts
+        out = deepcopy(first)
+        for part in rest:
+            out.add(part)
+        return out
+
     def shifted(self, shift: Float64Array) -> RidgeSums:
         """Return the same sums about another constant; needs FᵀΩ1, so those of an intercept."""
         step = self.shift - shift
@@ -102,6 +126,25 @@ class RidgeSums:
         self.right *= factor
 
 
+@dataclass(frozen=True)
+class PartSums:
+    """What is sent to where rows lie: makes the sums over a part of them, on one thread."""
+
+    features: FeatureMap
+    encode: Callable[[Array], Float64Array]  #: from values to targets
+    shift: Float64Array
+    intercept: bool
+    chunk_rows: int
+
+    def __call__(self, rows: Rows, values: Array, weights: Array | None) -> RidgeSums:
+        """Return the sums over these rows. Memory: the sums and what a chunk takes."""
+        sums, engine = RidgeSums.zeros(self.features, self.shift, intercept=self.intercept), Engine(1)
+        for where in row_slices(rows.shape[0], self.chunk_rows):
+            w = None if weights is None else weights[where]
+            sums.add_rows(self.features, rows[where], self.encode(values[where]), w, engine)
+        return sums
+
+
 def sum_rows(
     sums: RidgeSums,
     features: FeatureMap,
@@ -116,8 +159,17 @@ def sum_rows(
     """Add the rows of a source to the sums, in place, from row ``sums.n_rows`` on, by chunks.
 
     ``done`` is called after each chunk with its number of rows. The order of the additions depends on the
-    rows and ``chunk_rows`` alone: a pass that is broken off and taken up again gives the same bits.
+    rows and ``chunk_rows`` alone: a pass that is broken off and taken up again gives the same bits. Rows that
+    lie in parts elsewhere are summed there, some parts at a time (then the order depends on the parts too).
     """
+    if isinstance(source, Partitioned) and isinstance(targets, SentTargets):
+        work = PartSums(features, targets.encoder(), sums.shift, sums.intercept, chunk_rows)
+        parts = source.rounds(work, RidgeSums.total, targets.values, weights, start=sums.n_rows)
+        for n_rows, part in parts:
+            sums.add(part)
+            if done is not None:
+                done(n_rows)
+        return
     for where, rows in row_blocks(source, chunk_rows, sums.n_rows):
         w = None if weights is None else weights[where]
         sums.add_rows(features, rows, targets[where], w, engine)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import numbers
+from collections.abc import Callable, Iterator, Sequence
+from copy import copy
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,6 +16,7 @@ from sklearn.utils.validation import column_or_1d
 from gramian._tiles import row_slices
 from gramian._typing import Array, Float64Array, IntArray
 from gramian.data.column import StoredColumn, as_column
+from gramian.data.distributed import Partitioned
 from gramian.estimators.base import checked_weights
 from gramian.exceptions import InputError, did_you_mean
 
@@ -29,6 +33,20 @@ class Targets:
     def encode(self, values: Array) -> Float64Array:
         """Return the numbers that stand for the values of some rows, checked, shape (rows, outputs)."""
         raise AssertionError("each kind of target encodes its values")
+
+    @property
+    def values(self) -> Array | StoredColumn:
+        """The values as they were given."""
+        return self._y
+
+    def encoder(self) -> Callable[[Array], Float64Array]:
+        """Return a function from values of any rows to their numbers, which can be sent elsewhere."""
+        bare = copy(self)
+        del bare._y
+        return bare._numbers
+
+    def _numbers(self, values: Array) -> Float64Array:
+        return self.encode(values) - self.shift
 
     def _block(self, where: slice) -> Float64Array:
         return self.encode(self._y[where])
@@ -79,15 +97,16 @@ class NumberTargets(Targets):
                     "labels use KernelRidgeClassifier."
                 ) from None
         self._y = array
+        self._unchecked = isinstance(array, StoredColumn)  # stored values are checked as they are read
         self.flat = array.ndim == 1
         self.shape = (n_rows, 1 if self.flat else array.shape[1])
-        if isinstance(array, np.ndarray):  # stored values are checked as they are read
+        if not self._unchecked:
             for where in row_slices(len(array), _BLOCK):
                 _check_finite(array[where])
 
     def encode(self, values: Array) -> Float64Array:
         """Return the values as float64, shape (rows, outputs)."""
-        if isinstance(self._y, StoredColumn):
+        if self._unchecked:
             _check_finite(values)
         block = np.asarray(values, np.float64)
         return block.reshape(len(block), self.shape[1])
@@ -97,11 +116,12 @@ class TakenTargets(NumberTargets):
     """The targets of some rows, which are read as they are asked for."""
 
     def __init__(self, targets: NumberTargets, numbers: IntArray) -> None:
-        self._y, self._numbers, self.flat = targets._y, numbers, targets.flat
+        self._y, self._taken, self.flat = targets._y, numbers, targets.flat
+        self._unchecked = targets._unchecked
         self.shape = (len(numbers), targets.shape[1])
 
     def _block(self, where: slice) -> Float64Array:
-        return self.encode(self._y[self._numbers[where]])
+        return self.encode(self._y[self._taken[where]])
 
 
 class ClassTargets(Targets):
@@ -150,16 +170,23 @@ class ClassTargets(Targets):
         """Return the class number of each row."""
         return self.encoded(self._y[where])
 
+    def _over_rows(self, work: Callable[..., Array], beside: Array | None) -> Iterator[Array]:
+        """Yield ``work(class numbers, numbers beside them)`` over consecutive rows."""
+        if isinstance(self._y, Partitioned):
+            bare = copy(self)
+            del bare._y
+            yield from self._y.map(partial(_of_codes, bare.encoded, work), beside)
+            return
+        for where in row_slices(self.shape[0], _BLOCK):
+            yield work(self.codes(where), None if beside is None else beside[where])
+
     def weights(self, class_weight: Any, sample_weight: Any) -> Array | None:
         """Return row weights: the sample's times the class's; None where both are None."""
         sample = checked_weights(sample_weight, self.shape[0])
         if class_weight is None:
             return sample
         per_class = self._per_class(class_weight, sample)
-        out = np.ones(self.shape[0]) if sample is None else sample.copy()
-        for where in row_slices(self.shape[0], _BLOCK):
-            out[where] *= per_class[self.codes(where)]
-        return out
+        return np.concatenate(list(self._over_rows(partial(_row_weights, per_class), sample)))
 
     def _per_class(self, class_weight: Any, sample: Array | None) -> Array:
         if isinstance(class_weight, str):
@@ -169,9 +196,8 @@ class ClassTargets(Targets):
                     "class to weight." + did_you_mean(class_weight, ["balanced"])
                 )
             mass = np.zeros(len(self.classes))
-            for where in row_slices(self.shape[0], _BLOCK):
-                w = None if sample is None else sample[where]
-                mass += np.bincount(self.codes(where), weights=w, minlength=len(mass))
+            for part in self._over_rows(partial(_class_mass, len(mass)), sample):
+                mass += part
             safe = np.where(mass > 0, mass, 1.0)
             return mass.sum() / (np.count_nonzero(mass) * safe)
         if not isinstance(class_weight, dict):
@@ -194,23 +220,49 @@ class ClassTargets(Targets):
         return np.asarray([float(class_weight.get(c, 1.0)) for c in self.classes])
 
 
+def _of_codes(
+    encoded: Callable[[Array], Array], work: Callable[..., Array], values: Array, beside: Any
+) -> Array:
+    """Return ``work(class numbers of some rows, numbers beside them)``."""
+    return work(encoded(values), beside)
+
+
+def _class_mass(n_classes: int, codes: Array, weights: Array | None) -> Array:
+    """Return the sum of the weights of each class."""
+    return np.bincount(codes, weights=weights, minlength=n_classes)
+
+
+def _row_weights(per_class: Array, codes: Array, weights: Array | None) -> Array:
+    """Return the weight of each row: its own times its class's."""
+    return per_class[codes] if weights is None else weights * per_class[codes]
+
+
 def _found_classes(array: Array | StoredColumn) -> Array:
-    """Return the different labels, ascending, by blocks of rows."""
-    found: Array | None = None
-    for where in row_slices(len(array), _BLOCK):
-        block = array[where]
-        _check_finite(block)
-        if found is None:
-            check_classification_targets(block)
-        values = np.unique(block)
-        found = values if found is None else np.unique(np.concatenate([found, values]))
-    assert found is not None
+    """Return the different labels, ascending, by blocks of rows, where the values lie."""
+    head = array[slice(0, min(_BLOCK, len(array)))]
+    _check_finite(head)
+    check_classification_targets(head)
+    if isinstance(array, Partitioned):
+        found = array.reduce(_labels, _all_labels)
+    else:
+        found = _all_labels([_labels(array[where]) for where in row_slices(len(array), _BLOCK)])
     if found.dtype.kind == "f" and not (found == np.floor(found)).all():
-        # The first block may hold whole numbers by chance.
+        # A block may hold whole numbers by chance.
         raise InputError(
             "Unknown label type: continuous. y holds fractions; for such targets use KernelRidge."
         )
     return found
+
+
+def _labels(values: Array) -> Array:
+    """Return the different labels of some rows, ascending."""
+    _check_finite(values)
+    return np.unique(values)
+
+
+def _all_labels(parts: Sequence[Array]) -> Array:
+    """Return the labels of all parts, ascending."""
+    return np.unique(np.concatenate(parts))
 
 
 def _check_finite(values: Array) -> None:

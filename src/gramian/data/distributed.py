@@ -1,0 +1,86 @@
+"""Rows and values that lie in parts elsewhere: work goes to them, and what comes back is small.
+
+Nothing here knows a cluster. ``gramian.engine_dask`` does, and is looked up by name where somebody passes a
+Dask collection (:func:`cluster_of`), so that nobody else needs Dask installed.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from importlib import import_module
+from typing import Any, Protocol, TypeVar
+
+from gramian._typing import Array
+from gramian.data.source import RowSource
+
+Result = TypeVar("Result")
+
+#: Of each package whose collections are read: the module of gramian that does it, by its function ``engine``.
+READERS = {"dask": "gramian.engine_dask", "dask_expr": "gramian.engine_dask"}
+
+
+class Partitioned(ABC):
+    """Rows, or values of rows, in consecutive parts that work can be sent to.
+
+    ``beside`` are values of the same rows, each an array, another :class:`Partitioned` or None: the work on a
+    part gets the part and, of each, the values of its rows (None for None).
+    """
+
+    @abstractmethod
+    def map(self, work: Callable[..., Result], *beside: Any) -> Iterator[Result]:
+        """Yield ``work(part, *values beside it)`` in the order of the parts."""
+
+    @abstractmethod
+    def rounds(
+        self,
+        work: Callable[..., Result],
+        combine: Callable[[Sequence[Result]], Result],
+        *beside: Any,
+        start: int = 0,
+    ) -> Iterator[tuple[int, Result]]:
+        """Yield (rows, result) over consecutive rows from ``start`` on, some parts at a time.
+
+        A result is that of ``work`` on each of the parts, put together by ``combine``, which takes results in
+        the order of the parts and returns a new one.
+        """
+
+    def reduce(
+        self, work: Callable[..., Result], combine: Callable[[Sequence[Result]], Result], *beside: Any
+    ) -> Result:
+        """Return what ``work`` returns for all parts, put together by ``combine``."""
+        results = [result for _, result in self.rounds(work, combine, *beside)]
+        return results[0] if len(results) == 1 else combine(results)
+
+
+class Cluster(Protocol):
+    """Machines that rows can lie on or be sent to: an estimator's ``engine``."""
+
+    def rows(self, X: Any) -> Any:
+        """Return a collection as a row source; anything else as it is."""
+
+    def column(self, y: Any) -> Any:
+        """Return a collection as a stored column; anything else as it is."""
+
+    def over(self, source: RowSource) -> RowSource:
+        """Return rows whose sums are made on the machines, wherever the rows lie."""
+
+    def lazily(self, X: Any, work: Callable[[Any], Array], shape: tuple[int, ...], dtype: Any) -> Any:
+        """Return the collection of ``work(rows)`` over the parts of one, nothing computed.
+
+        ``shape`` is that of one row's result: () or (outputs,).
+        """
+
+
+def is_elsewhere(X: Any) -> bool:
+    """Return whether X is a collection of another package that a reader is known for."""
+    return type(X).__module__.partition(".")[0] in READERS
+
+
+def cluster_of(X: Any, engine: Cluster | None) -> Cluster | None:
+    """Return the cluster to read X by: the engine that was given, or that of the package X comes from."""
+    if engine is not None or not is_elsewhere(X):
+        return engine
+    reader = import_module(READERS[type(X).__module__.partition(".")[0]])
+    found: Cluster = reader.engine()
+    return found
