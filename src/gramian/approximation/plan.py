@@ -27,8 +27,8 @@ EIGH_FACTOR = 25.0
 #: Rows of a chunk: enough to give every leaf a run of rows, and no more than fits.
 MAX_CHUNK_ROWS, MIN_CHUNK_ROWS = 262_144, 4 * UNIT_ROWS
 
-#: Why a plan has its sizes: the user gave them, or asked for the exact model.
-AS_ASKED, EXACT = "as asked", "exact as asked"
+#: Why a plan has its sizes: the user gave them, asked for the exact model, or gave the map itself.
+AS_ASKED, EXACT, GIVEN = "as asked", "exact as asked", "of the given approximation"
 #: Threads for which chunk and sample are sized, whatever their number in the end.
 NOMINAL_THREADS = 2
 
@@ -164,7 +164,7 @@ def make_plan(
 
 
 def later_bytes(builder: Builder, work: Workload, plan: Plan) -> dict[str, int]:
-    """Predict the bytes per phase of a model of a builder's sizes whose bases are there, for a plan's chunks."""
+    """Predict the bytes per phase of a model whose bases are there, with a plan's chunks and threads."""
     item = np.dtype(plan.dtype).itemsize
     everything = _bytes(builder, work, item, plan.n_threads, plan.chunk_rows, plan.sample_rows)
     return {phase: everything[phase] for phase in ("sums", "solve", "fold")}

@@ -193,7 +193,10 @@ class KernelEstimator(BaseEstimator):
         looked_at = d if isinstance(first.base, np.memmap) else 0
         return Workload(n, d, n_outputs, item, row_bytes=looked_at if in_place else 2 * d * item)
 
-    def _tiles(self, source: RowSource, kernel: Kernel, alpha: float | None) -> Any:
+    def _tiles(
+        self, source: RowSource, kernel: Kernel, alpha: float | None, n_rows: int | None = None
+    ) -> Any:
+        """Return the tiles' dtype for these rows, or for as many like them as ``n_rows`` says."""
         if self.tile_dtype not in TILE_DTYPES:
             raise InputError(
                 f"tile_dtype={self.tile_dtype!r} is unknown. Choose one of {', '.join(TILE_DTYPES)}."
@@ -201,7 +204,8 @@ class KernelEstimator(BaseEstimator):
             )
         first = source.rows(slice(0, min(1024, source.shape[0])))
         diagonal = float(np.mean(kernel.diagonal(first)))
-        return choose_dtype(self.tile_dtype, source.shape[0], alpha, diagonal, unit_roundoff(np.float32))
+        n = source.shape[0] if n_rows is None else n_rows
+        return choose_dtype(self.tile_dtype, n, alpha, diagonal, unit_roundoff(np.float32))
 
 
 def required_target(estimator: BaseEstimator, y: Any) -> None:
