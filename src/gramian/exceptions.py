@@ -41,6 +41,10 @@ class NumericalWarning(UserWarning):
     """Jitter, a clipped eigenvalue or a dropped direction, with its amount."""
 
 
+class CheckpointWarning(UserWarning):
+    """A checkpoint could not be written; the work goes on without it."""
+
+
 class AccuracyWarning(UserWarning):
     """A solver ended above its tolerance; the text gives residual, target and remedy."""
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from gramian._numerics import ridge_tolerance
 from gramian._typing import Array, Float64Array
+from gramian.approximation.checkpoint import SumsCheckpoint
 from gramian.approximation.features import FeatureMap
 from gramian.approximation.plan import Plan
 from gramian.approximation.predictor import Predictor, fold
@@ -53,6 +54,7 @@ def train_ridge(
     rng: np.random.Generator,
     engine: Engine,
     progress: Progress | None = None,
+    checkpoint: SumsCheckpoint | None = None,
 ) -> RidgeFit:
     r"""Minimise Σ w_i ‖y_i − f(x_i) − b‖² + alpha ‖f‖² over the approximation's functions f.
 
@@ -78,6 +80,17 @@ def train_ridge(
     )
     clock.lap("bases", features.nbytes)
     sums = RidgeSums.zeros(features, shift, intercept=intercept)
+    if checkpoint is not None:
+        done_before = checkpoint.bind(source, targets, weights, plan, features, sums)
+        if progress is not None:
+            progress(done_before)
+
+    def done(rows: int) -> None:
+        if checkpoint is not None:
+            checkpoint.passed(sums, rows, last=sums.n_rows == source.shape[0])
+        if progress is not None:
+            progress(rows)
+
     sum_rows(
         sums,
         features,
@@ -86,12 +99,14 @@ def train_ridge(
         weights,
         chunk_rows=plan.chunk_rows,
         engine=engine,
-        done=progress,
+        done=done,
     )
     clock.lap("sums", features.nbytes + sums.nbytes)
     beta, offset, solution = solve_ridge(features, sums, alpha, engine)
     clock.lap("solve", features.nbytes + 2 * sums.nbytes)
     predictor = fold(features, beta)
+    if checkpoint is not None:
+        checkpoint.finish()
     clock.lap("fold", features.nbytes + predictor.nbytes)
     return RidgeFit(predictor, solution, plan.used(clock.bytes, clock.seconds), features.rank, offset)
 

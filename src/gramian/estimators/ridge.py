@@ -36,6 +36,10 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, StreamingRidge):
         Whether to add an intercept that is not penalised, as in scikit-learn's ``Ridge``.
     memory_budget : int or str, default="1GB"
         Bound on working memory beyond the caller's arrays, while fitting.
+    checkpoint : path or None, default=None
+        Folder in which the sums of an unfinished fit are kept, so often that writing takes a twentieth of
+        the pass. After a fit that was broken off (killed, even), the next one to the same rows with the same
+        parameters goes on from there, and gives the same bits as one that was not.
     tile_dtype : {"auto", "float32", "float64"}
         Precision of tiles; "auto" takes float64 up to 3,000 rows, for smooth kernels (whose spectrum falls
         under the cutoff of float32 before it falls under alpha), or for an alpha that float32 sums
@@ -81,6 +85,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, StreamingRidge):
         approximation: Any = "auto",
         fit_intercept: bool = False,
         memory_budget: int | str = "1GB",
+        checkpoint: Any = None,
         tile_dtype: str = "auto",
         random_state: Any = None,
         n_jobs: int | None = None,
@@ -95,6 +100,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, StreamingRidge):
         self.approximation = approximation
         self.fit_intercept = fit_intercept
         self.memory_budget = memory_budget
+        self.checkpoint = checkpoint
         self.tile_dtype = tile_dtype
         self.random_state = random_state
         self.n_jobs = n_jobs
@@ -152,6 +158,7 @@ class KernelRidgeClassifier(ClassifierMixin, StreamingRidge):
         fit_intercept: bool = True,
         class_weight: Any = None,
         memory_budget: int | str = "1GB",
+        checkpoint: Any = None,
         tile_dtype: str = "auto",
         random_state: Any = None,
         n_jobs: int | None = None,
@@ -167,6 +174,7 @@ class KernelRidgeClassifier(ClassifierMixin, StreamingRidge):
         self.fit_intercept = fit_intercept
         self.class_weight = class_weight
         self.memory_budget = memory_budget
+        self.checkpoint = checkpoint
         self.tile_dtype = tile_dtype
         self.random_state = random_state
         self.n_jobs = n_jobs

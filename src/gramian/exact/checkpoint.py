@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import time
-import zipfile
 from pathlib import Path
 
 import numpy as np
-import scipy.sparse as sp
 
-from gramian._files import complete_file
+from gramian._checkpoint import read_state, write_state
 from gramian._tiles import row_slices
 from gramian._typing import Float64Array
+from gramian.data.fingerprint import add_bytes
 from gramian.exact.system import ExactSystem
-from gramian.exceptions import InputError
 from gramian.solvers.krylov import Progress
 from gramian.solvers.solution import Solution, Status
 
@@ -36,28 +34,12 @@ class Checkpoint:
     ) -> None:
         self.path, self._seconds = path, seconds
         self._fingerprint = fingerprint(system, right)
-        self._shape = right.shape
         self._saved = time.monotonic()
 
     def start(self) -> Float64Array | None:
         """Return x of the file; None where there is no file."""
-        if not self.path.exists():
-            return None
-        try:
-            # Of a damaged file np.load would leave open what it opened itself.
-            with self.path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
-                mark, value = str(stored["fingerprint"]), np.asarray(stored["value"], np.float64)
-        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
-            raise InputError(
-                f"{self.path} is not a checkpoint of gramian, or is damaged ({error}). Delete it, or give "
-                "another path."
-            ) from None
-        if mark != self._fingerprint or value.shape != self._shape:
-            raise InputError(
-                f"the checkpoint {self.path} is of another problem: other rows, targets, weights, alpha or "
-                "kernel. Delete it, or give another path."
-            )
-        return value
+        stored = read_state(self.path, self._fingerprint)
+        return None if stored is None else np.asarray(stored["value"], np.float64)
 
     def watch(self, state: Progress) -> None:
         """Save the state where the last saving is some time ago."""
@@ -66,8 +48,7 @@ class Checkpoint:
 
     def save(self, value: Float64Array) -> None:
         """Write x to the file."""
-        with complete_file(self.path) as file:
-            np.savez(file, value=value, fingerprint=np.asarray(self._fingerprint))
+        write_state(self.path, self._fingerprint, {"value": value})
         self._saved = time.monotonic()
 
     def finish(self, solution: Solution) -> None:
@@ -83,12 +64,7 @@ def fingerprint(system: ExactSystem, right: Float64Array) -> str:
     digest = hashlib.blake2b(digest_size=16)
     digest.update(repr((system.kernel, system.rows.shape, str(system.rows.dtype), right.shape)).encode())
     for where in row_slices(len(system), HASHED_ROWS):
-        part = system.rows[where]
-        if sp.issparse(part):
-            for array in (part.data, part.indices, part.indptr):
-                digest.update(array.tobytes())
-        else:
-            digest.update(part.tobytes())
+        add_bytes(digest, system.rows[where])
     digest.update(system.shift.tobytes())
     digest.update(right.tobytes())
     return digest.hexdigest()

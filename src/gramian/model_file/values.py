@@ -23,8 +23,8 @@ from gramian.model_file.container import CURE, PLAIN_KINDS
 
 Made = TypeVar("Made")
 _APPROXIMATIONS: dict[str, type[BaseEstimator]] = {kind.__name__: kind for kind in (*METHODS.values(), Exact)}
-#: A parameter that may be any object, of which a fitted model needs nothing more.
-LEFT_OUT = "teacher"
+#: Parameters that may be any object, of which a fitted model needs nothing more.
+LEFT_OUT = ("teacher", "checkpoint", "engine")
 _BUILDERS: dict[str, type[Builder]] = {kind.__name__: kind for kind in BUILDERS}
 
 
@@ -87,11 +87,10 @@ class Values:
     def write_params(self, estimator: BaseEstimator) -> dict[str, Any]:
         """Return an estimator's constructor parameters; a generator as ``random_state`` becomes None.
 
-        So does a ``teacher``: it may be any object, and the model has learned what it said.
+        So do those of :data:`LEFT_OUT`: a fitted model needs nothing more of them.
         """
         params = estimator.get_params(deep=False)
-        if LEFT_OUT in params:
-            params[LEFT_OUT] = None
+        params.update({name: None for name in LEFT_OUT if name in params})
         if not isinstance(params.get("random_state", 0), int | np.integer):
             params["random_state"] = None
         return {name: self.write(name, value) for name, value in params.items()}

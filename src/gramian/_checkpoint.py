@@ -1,0 +1,53 @@
+"""Files that unfinished work goes on from: complete, checked, and only for the work that wrote them."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from gramian._files import complete_file
+from gramian._typing import Array
+from gramian.exceptions import InputError
+
+#: Name of the text that says whose work it is.
+IDENTITY = "identity"
+
+
+def write_state(path: Path, identity: str, arrays: Mapping[str, Array]) -> None:
+    """Write arrays under the identity of the work; the file is the old one or the new one, complete."""
+    with complete_file(path) as file:
+        np.savez(file, allow_pickle=False, **{IDENTITY: np.asarray(identity)}, **arrays)
+
+
+def read_state(path: Path, identity: str | None = None) -> dict[str, Array] | None:
+    """Return the arrays of a file, each compared with its checksum; None where there is no file.
+
+    Raises ``InputError`` for a damaged file, and for one of another ``identity`` (None: any).
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "state.npz"
+    >>> write_state(path, "job 1", {"total": np.arange(3.0)})
+    >>> read_state(path, "job 1")["total"]
+    array([0., 1., 2.])
+    """
+    if not path.exists():
+        return None
+    try:
+        # Of a damaged file np.load would leave open what it opened itself.
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
+            arrays = {name: stored[name] for name in stored.files}
+        found = str(arrays.pop(IDENTITY))
+    except (OSError, ValueError, KeyError, EOFError, AttributeError, zipfile.BadZipFile) as error:
+        raise InputError(
+            f"{path} is not a checkpoint of gramian, or is damaged ({error}). Delete it, or give another "
+            "path."
+        ) from None
+    if identity is not None and found != identity:
+        raise InputError(
+            f"the checkpoint {path} is of other work: other rows, targets, weights or parameters. Delete it, "
+            "or give another path."
+        )
+    return arrays

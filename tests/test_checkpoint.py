@@ -1,0 +1,200 @@
+"""A fit that is broken off anywhere goes on from its folder to the same bits."""
+
+import multiprocessing
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import gramian as gm
+from gramian._checkpoint import read_state, write_state
+from gramian.approximation import checkpoint as module
+from gramian.approximation import plan
+from gramian.data import ArraySource
+from gramian.exceptions import CheckpointWarning, InputError
+
+N, CHUNK = 30_000, 4096
+
+
+def table():
+    rng = np.random.default_rng(0)
+    X = rng.random((N, 3))
+    return X, np.column_stack([np.sin(6 * X[:, 0]), X[:, 1] * X[:, 2]])
+
+
+def model(folder, **changes):
+    options = {"gamma": 3.0, "approximation": gm.MultiResolution(root_rank=40, rank=20, n_blocks=10)}
+    options |= {"fit_intercept": True, "random_state": 5, "checkpoint": folder, "n_jobs": 1}
+    return gm.KernelRidge(0.1, **{**options, **changes})
+
+
+@pytest.fixture(autouse=True)
+def small_chunks(monkeypatch):
+    make_small(monkeypatch.setattr)
+
+
+def make_small(put):
+    put(plan, "MAX_CHUNK_ROWS", CHUNK)
+    put(module, "DISK_RATE", 1e30)  # saved after every chunk
+
+
+class Broken(ArraySource):
+    """Rows that cannot be read from one on."""
+
+    def __init__(self, X, limit):
+        super().__init__(X)
+        self.limit = limit
+
+    def rows(self, where):
+        if where.stop > self.limit and where.start > 1024:
+            raise OSError(f"row {where.start} cannot be read")
+        return super().rows(where)
+
+    def fingerprint(self):
+        return "rows of a test"
+
+
+def bits(fitted):
+    return [w.tobytes() for level in fitted.predictor_.weights for w in level], fitted.intercept_.tobytes()
+
+
+@pytest.mark.parametrize("seed", [5, None])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_broken_fit_goes_on_to_the_same_bits(tmp_path, seed, weighted):
+    X, Y = table()
+    w = np.linspace(0.5, 2.0, N) if weighted else None
+    broken = model(tmp_path / "sums", random_state=seed)
+    with pytest.raises(OSError, match="cannot be read"):
+        broken.fit(Broken(X, 20_000), Y, w)
+    stored = read_state(tmp_path / "sums" / module.FILE)
+    assert stored is not None
+    assert int(stored["n_rows"]) == 4 * CHUNK
+    seen = []
+    whole = Broken(X, N)
+    whole.rows = lambda where: seen.append(where.start) or ArraySource.rows(whole, where)
+    continued = model(tmp_path / "sums", random_state=seed, n_jobs=2).fit(whole, Y, w)
+    assert next(start for start in seen if start > 1024) == 4 * CHUNK
+    assert list((tmp_path / "sums").iterdir()) == []
+    if seed is not None:
+        assert bits(continued) == bits(model(None).fit(Broken(X, N), Y, w))
+    else:
+        np.testing.assert_allclose(
+            continued.predict(X[:99]), model(None).fit(X, Y, w).predict(X[:99]), atol=0.05
+        )
+
+
+def run(folder, file, die_at, die_after):
+    """Fit in a process of its own, killed in the middle of a write, or after some seconds."""
+    make_small(setattr)
+    if die_at:
+        count, fsync = [0], os.fsync
+
+        def killed(number):
+            count[0] += 1
+            if count[0] == die_at:
+                os.kill(os.getpid(), signal.SIGKILL)
+            fsync(number)
+
+        os.fsync = killed
+    X, Y = table()
+    if die_after:
+        threading.Timer(die_after, os.kill, (os.getpid(), signal.SIGKILL)).start()
+    fitted = model(folder).fit(X, Y)
+    np.save(file, np.concatenate([w.ravel() for level in fitted.predictor_.weights for w in level]))
+    os._exit(0)
+
+
+def test_a_killed_fit_goes_on_to_the_same_bits(tmp_path):
+    begin = time.perf_counter()
+    expected = model(None).fit(*table())
+    took = time.perf_counter() - begin
+    weights = np.concatenate([w.ravel() for level in expected.predictor_.weights for w in level])
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["gramian"])
+    folder, file = tmp_path / "sums", tmp_path / "weights.npy"
+    delays = np.random.default_rng(1).uniform(0.02 * took, 0.9 * took, 10)
+    plans = [(0, float(d)) for d in delays] + [(3, 0.0), (1, 0.0), (0, 0.0)]
+    kills = 0
+    for die_at, die_after in plans:
+        file.unlink(missing_ok=True)
+        child = context.Process(target=run, args=(folder, file, die_at, die_after))
+        child.start()
+        child.join(60)
+        assert child.exitcode in (0, -signal.SIGKILL)
+        kills += child.exitcode != 0
+    assert kills >= 5  # a quick machine may be done before some
+    assert np.load(file).tobytes() == weights.tobytes()
+    assert list(folder.iterdir()) == []
+
+
+def unfinished(folder):
+    X, Y = table()
+    with pytest.raises(OSError, match="cannot be read"):
+        model(folder).fit(Broken(X, 20_000), Y)
+    return X, Y, folder / module.FILE
+
+
+@pytest.mark.parametrize("change", ["targets", "weights", "gamma", "size", "rows"])
+def test_another_fit_is_refused_and_the_folder_kept(tmp_path, change):
+    X, Y, path = unfinished(tmp_path / "sums")
+    before = path.read_bytes()
+    options, weights, rows = {}, None, Broken(X, N)
+    if change == "targets":
+        Y = Y[::-1].copy()
+    elif change == "weights":
+        weights = np.ones(N)
+    elif change == "gamma":
+        options = {"gamma": 4.0}
+    elif change == "size":
+        options = {"approximation": gm.MultiResolution(root_rank=41, rank=20, n_blocks=10)}
+    else:
+        rows = ArraySource(X)
+    other = model(tmp_path / "sums", **options)
+    with pytest.raises(InputError, match=r"(another fit|belongs to bases).*(Delete|delete) it"):
+        other.fit(rows, Y, weights)
+    assert not hasattr(other, "predictor_")
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("damage", ["cut", "changed", "foreign", "empty"])
+def test_a_damaged_file_is_refused(tmp_path, damage):
+    X, Y, path = unfinished(tmp_path / "sums")
+    content = bytearray(path.read_bytes())
+    if damage == "cut":
+        content = content[: len(content) // 2]
+    elif damage == "changed":
+        content[len(content) // 2] ^= 255
+    elif damage == "empty":
+        content = bytearray()
+    path.write_bytes(bytes(content))
+    if damage == "foreign":
+        write_state(path, "other", {"numbers": np.arange(3)})
+    with pytest.raises(InputError, match=r"sums\.npz.*(damaged|another fit).*Delete it"):
+        model(tmp_path / "sums").fit(Broken(X, N), Y)
+
+
+def test_a_full_disk_costs_the_checkpoint_alone(tmp_path, monkeypatch):
+    X, Y = table()
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(module, "write_state", full)
+    with pytest.warns(CheckpointWarning, match=r"No space left.*goes on without"):
+        fitted = model(tmp_path / "sums").fit(X, Y)
+    monkeypatch.undo()
+    make_small(monkeypatch.setattr)
+    assert bits(fitted) == bits(model(None).fit(X, Y))
+
+
+def test_a_folder_that_is_none(tmp_path):
+    X, Y = table()
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="is a file"):
+        model(tmp_path / "file").fit(X, Y)
+    with pytest.raises(InputError, match="does not exist"):
+        model(Path(tmp_path) / "a" / "b").fit(X, Y)
