@@ -45,16 +45,18 @@ def fingerprint(data: RowSource | StoredColumn | Array) -> str:
     n = min(shape[0], SAMPLE_ROWS, max(2, SAMPLE_BYTES // max(1, row)))
     spread = np.unique(np.linspace(0, max(0, shape[0] - 1), n).astype(np.intp))
     for start in range(0, len(spread), PART_ROWS):
-        _add(found, take(spread[start : start + PART_ROWS]))
+        add_bytes(found, take(spread[start : start + PART_ROWS]))
     return found.hexdigest()
 
 
-def _add(found: Any, rows: Any) -> None:
+def add_bytes(digest: Any, rows: Any) -> None:
+    """Add the numbers of an array or of CSR rows (by their values, however they are stored) to a digest."""
     if sp.issparse(rows):
+        rows = rows.copy()
         rows.sum_duplicates()
         for part in (rows.indptr.astype(np.int64), rows.indices.astype(np.int64), rows.data):
-            found.update(np.ascontiguousarray(part).tobytes())
+            digest.update(np.ascontiguousarray(part).tobytes())
     elif rows.dtype.kind == "O":
-        found.update(repr(rows.tolist()).encode())
+        digest.update(repr(rows.tolist()).encode())
     else:
-        found.update(np.ascontiguousarray(rows).tobytes())
+        digest.update(np.ascontiguousarray(rows).tobytes())
