@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -15,8 +17,9 @@ from gramian._budget import parse_bytes
 from gramian._random import as_generator
 from gramian._typing import Float64Array
 from gramian.approximation.auto import auto_plan, probe
+from gramian.approximation.checkpoint import SumsCheckpoint
 from gramian.approximation.multiresolution import MultiResolutionBuilder
-from gramian.approximation.plan import AS_ASKED, EXACT, Plan, make_plan
+from gramian.approximation.plan import AS_ASKED, EXACT, GIVEN, Plan, make_plan
 from gramian.approximation.predictor import Predictor
 from gramian.approximation.training import train_ridge
 from gramian.data.source import RowSource
@@ -24,6 +27,7 @@ from gramian.engine import Engine
 from gramian.estimators.approximation import Approximation
 from gramian.estimators.base import KernelEstimator, checked_weights, positive_number, required_target
 from gramian.estimators.exact import Exact
+from gramian.estimators.frozen import frozen_map
 from gramian.estimators.methods import METHODS
 from gramian.estimators.targets import Targets
 from gramian.exact.plan import exact_plan
@@ -37,6 +41,8 @@ from gramian.solvers.krylov import Progress
 OUTER = ("kernel", "gamma", "degree", "coef0", "kernel_params", "memory_budget", "tile_dtype")
 #: Rows per chunk of a prediction: two outputs of this many rows are a few megabytes.
 PREDICT_ROWS = 65_536
+#: Rows for which a stream's precision is chosen: nobody knows how many will come.
+STREAM_ROWS = 1_000_000
 
 
 class StreamingRidge(KernelEstimator):
@@ -58,18 +64,36 @@ class StreamingRidge(KernelEstimator):
         return positive_number("alpha", self.alpha)
 
     def _planned(
-        self, source: RowSource, n_outputs: int, random_state: Any
+        self, source: RowSource, n_outputs: int, random_state: Any, *, stream: bool = False
     ) -> tuple[Plan, Kernel, Engine, np.random.Generator]:
-        """Return plan, kernel, engine and the generator, which the probe has drawn from."""
+        """Return plan, kernel, engine and the generator, which the probe has drawn from.
+
+        ``stream``: more rows will follow, so that precision is chosen as for :data:`STREAM_ROWS`.
+        """
         alpha = self._penalty()
         engine, rng = self._engine(), as_generator(random_state)
-        kernel = self._kernel_of(source)
         budget = parse_bytes(self.memory_budget)
         work = self._workload(source, n_outputs)
-        dtype = self._tiles(source, kernel, alpha)
+        if stream:
+            work = replace(work, sums_held=2)
         threads = engine.n_threads
+        frozen = frozen_map(self, source.shape[1])
+        if frozen is not None:
+            plan = make_plan(
+                frozen.builder.sizes,
+                work,
+                dtype=frozen.features.dtype,
+                n_threads=threads,
+                memory_budget=budget,
+                reason=GIVEN,
+            )
+            plan = replace(plan, builder=frozen.builder)
+            return plan, frozen.features.kernel, Engine(plan.n_threads), rng
+        kernel = self._kernel_of(source)
+        n = STREAM_ROWS if stream else source.shape[0]
+        dtype = self._tiles(source, kernel, alpha, n)
         found = probe(source, kernel, rng, budget)
-        if self.tile_dtype == "auto" and found.needs_float64(alpha):
+        if self.tile_dtype == "auto" and replace(found, n_rows=n).needs_float64(alpha):
             dtype = np.dtype(np.float64)
         if isinstance(self.approximation, str) and self.approximation == "auto":
             plan = auto_plan(found, alpha, work, dtype=dtype, n_threads=threads, memory_budget=budget)
@@ -190,7 +214,10 @@ class StreamingRidge(KernelEstimator):
         self.__dict__.pop("stages_", None)  # of an earlier fit to the exact system
         n = source.shape[0]
         weights = checked_weights(sample_weight, n)
-        plan, kernel, engine, rng = self._planned(source, targets.shape[1], self.random_state)
+        generator = as_generator(self.random_state)
+        folder = getattr(self, "checkpoint", None)
+        checkpoint = None if folder is None else SumsCheckpoint(Path(folder), generator)
+        plan, kernel, engine, rng = self._planned(source, targets.shape[1], generator)
         mean = targets.centre(weights) if self.fit_intercept else np.zeros(targets.shape[1])
         with tqdm(total=n, unit="rows", desc="sums", disable=not self.verbose, leave=False) as bar:
             fit = train_ridge(
@@ -205,6 +232,7 @@ class StreamingRidge(KernelEstimator):
                 rng=rng,
                 engine=engine,
                 progress=bar.update,
+                checkpoint=checkpoint,
             )
         self.intercept_ = fit.intercept
         self.predictor_, self.kernel_ = self._released(fit.predictor, kernel)
