@@ -1,5 +1,6 @@
 """gramian: kernel machines on a memory budget."""
 
+from gramian.data.opening import open_data
 from gramian.estimators.block_basis import BlockBasis
 from gramian.estimators.block_diagonal import BlockDiagonal
 from gramian.estimators.clustered_low_rank import ClusteredLowRank
@@ -116,6 +117,7 @@ __all__ = [
     "leverage_scores",
     "load",
     "log_determinant",
+    "open_data",
     "save",
     "top_eigenpairs",
 ]

@@ -2,17 +2,23 @@
 
 from gramian.data.datasets import Dataset, DigitsData, load_dataset, make_digits
 from gramian.data.files import Table, read_table, write_predictions
+from gramian.data.fingerprint import fingerprint
+from gramian.data.opening import open_data
 from gramian.data.source import ArraySource, RowSource, as_source
+from gramian.data.stored_source import StoredSource
 
 __all__ = [
     "ArraySource",
     "Dataset",
     "DigitsData",
     "RowSource",
+    "StoredSource",
     "Table",
     "as_source",
+    "fingerprint",
     "load_dataset",
     "make_digits",
+    "open_data",
     "read_table",
     "write_predictions",
 ]

@@ -18,7 +18,7 @@ from gramian.exceptions import InputError, MissingPackageError, did_you_mean
 BATCH_ROWS = 8192
 #: Column types that float32 holds exactly.
 _SINGLE = {"halffloat", "float", "bool", "int8", "uint8", "int16", "uint16"}
-_TEXT = {"string", "large_string", "string_view"}
+TEXT = {"string", "large_string", "string_view"}
 
 #: A table as NumPy has it: X, y and the names of the features.
 Parts = tuple[FloatArray, Array | None, tuple[str, ...]]
@@ -26,10 +26,11 @@ Parts = tuple[FloatArray, Array | None, tuple[str, ...]]
 Batches = Callable[[list[str]], Iterable[Any]]
 
 
-def _pyarrow() -> Any:
-    """Import pyarrow, the only place that does."""
+def pyarrow_package() -> Any:
+    """Import pyarrow with its readers, the only place that does."""
     try:
         import pyarrow
+        import pyarrow.compute
         import pyarrow.csv
         import pyarrow.parquet
     except ImportError as error:
@@ -40,13 +41,14 @@ def _pyarrow() -> Any:
     return pyarrow
 
 
-def _compression(path: Path) -> str | None:
+def compression(path: Path) -> str | None:
+    """Return how a file is packed, by its name."""
     return "gzip" if path.name.lower().endswith(".gz") else None
 
 
 def read_parquet(path: Path, target: str | None, columns: Sequence[str] | None) -> Parts:
     """Read a Parquet file batch by batch: memory X, y and about one row group."""
-    with _pyarrow().parquet.ParquetFile(path) as file:
+    with pyarrow_package().parquet.ParquetFile(path) as file:
 
         def batches(names: list[str]) -> Iterable[Any]:
             return file.iter_batches(batch_size=BATCH_ROWS, columns=names)
@@ -56,12 +58,12 @@ def read_parquet(path: Path, target: str | None, columns: Sequence[str] | None) 
 
 def read_csv(path: Path, target: str | None, columns: Sequence[str] | None) -> Parts:
     """Read a CSV file whole (a column's type is known at its end only), then convert it by batches."""
-    pa = _pyarrow()
+    pa = pyarrow_package()
     # An empty cell of a text column is missing too, not a class named "".
     options = pa.csv.ConvertOptions(strings_can_be_null=True)
-    with pa.input_stream(str(path), compression=_compression(path)) as text:
+    with pa.input_stream(str(path), compression=compression(path)) as text:
         table = pa.csv.read_csv(text, convert_options=options)
-    _check_header(path, table.schema.names)
+    check_header(path, table.schema.names)
 
     def batches(names: list[str]) -> Iterable[Any]:
         return table.select(names).to_batches(max_chunksize=BATCH_ROWS)
@@ -71,18 +73,18 @@ def read_csv(path: Path, target: str | None, columns: Sequence[str] | None) -> P
 
 def write_parquet(path: Path, arrays: Mapping[str, Array]) -> None:
     """Write named columns as Parquet."""
-    _pyarrow().parquet.write_table(_to_arrow(arrays), path)
+    pyarrow_package().parquet.write_table(_to_arrow(arrays), path)
 
 
 def write_csv(path: Path, arrays: Mapping[str, Array]) -> None:
     """Write named columns as CSV, compressed where the name ends in ``.gz``."""
-    pa = _pyarrow()
-    with pa.output_stream(str(path), compression=_compression(path)) as stream:
+    pa = pyarrow_package()
+    with pa.output_stream(str(path), compression=compression(path)) as stream:
         pa.csv.write_csv(_to_arrow(arrays), stream)
 
 
 def _to_arrow(arrays: Mapping[str, Array]) -> Any:
-    pa = _pyarrow()
+    pa = pyarrow_package()
     return pa.table({name: pa.array(values) for name, values in arrays.items()})
 
 
@@ -90,12 +92,12 @@ def _convert(
     path: Path, schema: Any, n_rows: int, batches: Batches, target: str | None, columns: Sequence[str] | None
 ) -> Parts:
     """Fill X and y batch by batch from columns whose types have been checked."""
-    names = _select(path, schema, target, columns)
-    types = [_value_type(schema.field(name).type) for name in names]
+    names = select(path, schema, target, columns)
+    types = [value_type(schema.field(name).type) for name in names]
     for name, kind in zip(names, types):
-        _check_type(path, name, kind, batches)
+        check_type(path, name, kind, batches)
     if target is not None:
-        _check_type(path, target, _value_type(schema.field(target).type), None)
+        check_type(path, target, value_type(schema.field(target).type), None)
     kinds = {str(kind) for kind in types}
     X = np.empty((n_rows, len(names)), np.float32 if "float" in kinds <= _SINGLE else np.float64)
     parts: list[Array] = []
@@ -103,16 +105,19 @@ def _convert(
     for batch in batches(names if target is None else [*names, target]):
         rows = slice(start, start + batch.num_rows)
         for j, name in enumerate(names):
-            X[rows, j] = _numbers(batch.column(name))
+            X[rows, j] = numbers(batch.column(name))
         if target is not None:
-            parts.append(_labels(batch.column(target)))
+            parts.append(labels(batch.column(target)))
         start = rows.stop
     y = None if target is None else np.concatenate(parts) if parts else np.empty(0)
     return X, y, tuple(names)
 
 
-def _select(path: Path, schema: Any, target: str | None, columns: Sequence[str] | None) -> list[str]:
+def select(
+    path: Path | str, schema: Any, target: str | Sequence[str] | None, columns: Sequence[str] | None
+) -> list[str]:
     """Return the names of the features, each checked to occur in the file once."""
+    targets = [] if target is None else [target] if isinstance(target, str) else list(target)
     stored = list(schema.names)
     twice = sorted({name for name in stored if stored.count(name) > 1})
     if twice:
@@ -123,9 +128,9 @@ def _select(path: Path, schema: Any, target: str | None, columns: Sequence[str] 
     wanted = list(columns) if columns is not None else []
     if len(set(wanted)) < len(wanted):
         raise InputError(f"columns={wanted} names a feature more than once. Name each feature once.")
-    absent = [name for name in [*wanted, *([] if target is None else [target])] if name not in stored]
+    absent = [name for name in [*wanted, *targets] if name not in stored]
     if absent:
-        role = "target column" if absent[0] == target else "feature column"
+        role = "target column" if absent[0] in targets else "feature column"
         what = f"{role} {absent[0]!r}" if len(absent) == 1 else f"columns {listed(absent)}"
         raise InputError(
             f"{path} has no {what}.{did_you_mean(absent[0], stored)} Its columns are: {listed(stored)}."
@@ -133,7 +138,7 @@ def _select(path: Path, schema: Any, target: str | None, columns: Sequence[str] 
     if columns is not None:
         return wanted
     index = _pandas_index(schema)
-    names = [name for name in stored if name != target and name not in index]
+    names = [name for name in stored if name not in targets and name not in index]
     if "" in names:
         raise InputError(
             f"Column {stored.index('') + 1} of {path} has no name. Name it, or drop it if it is an index: "
@@ -148,30 +153,30 @@ def _pandas_index(schema: Any) -> set[str]:
     return {name for name in metadata.get("index_columns", []) if isinstance(name, str)}
 
 
-def _check_header(path: Path, names: list[str]) -> None:
+def check_header(path: Path | str, names: list[str]) -> None:
     """Refuse a first line of data taken as names; plain integers are what pandas calls unnamed columns."""
-    if all(_is_number(name) for name in names) and not all(name.strip().isdigit() for name in names):
+    if all(is_number(name) for name in names) and not all(name.strip().isdigit() for name in names):
         raise InputError(
             f"The first line of {path} holds numbers ({listed(names)}) where the names of the columns were "
             "expected. Put a line of names first."
         )
 
 
-def _value_type(kind: Any) -> Any:
+def value_type(kind: Any) -> Any:
     """Type of a column's values: of its dictionary where pandas stored a categorical."""
     return getattr(kind, "value_type", kind) if str(kind).startswith("dictionary") else kind
 
 
-def _check_type(path: Path, name: str, kind: Any, batches: Batches | None) -> None:
+def check_type(path: Path | str, name: str, kind: Any, batches: Batches | None) -> None:
     """Raise for a type that is not numbers; a target (no ``batches``) may also be text."""
-    types = _pyarrow().types
+    types = pyarrow_package().types
     role = "target column" if batches is None else "column"
     if types.is_temporal(kind):
         raise InputError(
             f"{path}: {role} {name!r} holds dates or times ({kind}). Turn it into numbers "
             "(days since a date, hour, month) or drop it."
         )
-    if str(kind) in _TEXT:
+    if str(kind) in TEXT:
         if batches is None:
             return
         shown = _first_text(name, batches)
@@ -197,10 +202,11 @@ def _first_text(name: str, batches: Batches) -> str:
     """First cell that keeps a text column from being numbers, for the error."""
     cells = (cell for batch in batches([name]) for cell in batch.column(name).to_pylist() if cell is not None)
     first = next(cells, "")
-    return first if not _is_number(first) else next((c for c in cells if not _is_number(c)), first)
+    return first if not is_number(first) else next((c for c in cells if not is_number(c)), first)
 
 
-def _is_number(text: str) -> bool:
+def is_number(text: str) -> bool:
+    """Return whether a text reads as a number."""
     try:
         float(text)
     except ValueError:
@@ -208,9 +214,9 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def _plain(column: Any) -> Any:
+def plain(column: Any) -> Any:
     """Decode an Arrow column to what NumPy has a type for."""
-    types = _pyarrow().types
+    types = pyarrow_package().types
     if types.is_dictionary(column.type):
         column = column.dictionary_decode()
     if types.is_decimal(column.type) or types.is_null(column.type):
@@ -218,17 +224,17 @@ def _plain(column: Any) -> Any:
     return column
 
 
-def _numbers(column: Any) -> Array:
+def numbers(column: Any) -> Array:
     """Arrow column → numbers, a null as NaN."""
-    column = _plain(column)
-    if _pyarrow().types.is_boolean(column.type):
+    column = plain(column)
+    if pyarrow_package().types.is_boolean(column.type):
         column = column.cast("uint8")
     return column.to_numpy(zero_copy_only=False)
 
 
-def _labels(column: Any) -> Array:
+def labels(column: Any) -> Array:
     """Arrow column → target values: strings and booleans stay, a null is NaN or None."""
-    return _plain(column).to_numpy(zero_copy_only=False)
+    return plain(column).to_numpy(zero_copy_only=False)
 
 
 def listed(names: Iterable[str]) -> str:

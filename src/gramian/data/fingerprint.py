@@ -51,7 +51,7 @@ def fingerprint(data: RowSource | StoredColumn | Array) -> str:
 
 def add_bytes(digest: Any, rows: Any) -> None:
     """Add the numbers of an array or of CSR rows (by their values, however they are stored) to a digest."""
-    if sp.issparse(rows):
+    if isinstance(rows, sp.csr_array | sp.csr_matrix):
         rows = rows.copy()
         rows.sum_duplicates()
         for part in (rows.indptr.astype(np.int64), rows.indices.astype(np.int64), rows.data):

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 
 from gramian._tiles import row_slices
 from gramian._typing import Array, IntArray, Rows
+from gramian.data.ahead import read_ahead
 from gramian.exceptions import InputError
 
 #: Rows of a memmap that are gathered at a time, so that the intermediate copy stays small.
@@ -18,7 +19,12 @@ TAKE_ROWS = 4096
 
 @runtime_checkable
 class RowSource(Protocol):
-    """Rows in a stable order, read by slice or by index, never all at once."""
+    """Rows in a stable order, read by slice or by index, never all at once.
+
+    A source may also have ``reads_ahead`` (True: ``row_blocks`` reads a block ahead in a thread, so ``rows``
+    must bear that), ``row_bytes`` (bytes that reading a row takes beside the caller's array, for plans),
+    ``feature_names`` (texts, checked like a DataFrame's) and ``target`` (the y of a fit without one).
+    """
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -57,6 +63,16 @@ class ArraySource:
             raise InputError(f"X is sparse in {X.format.upper()} format; expected CSR. Pass X.tocsr().")
         self._X = X
         self._check = isinstance(X, np.memmap) and X.dtype.kind == "f"
+
+    @property
+    def reads_ahead(self) -> bool:
+        """Whether ``row_blocks`` reads the next block in a thread: what lies on disk."""
+        return isinstance(self._X, np.memmap)
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes that reading a row takes: floats of a memmap are looked at for NaN, a byte for each."""
+        return self.shape[1] if self._check else 0
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -110,10 +126,16 @@ def as_source(X: Rows | RowSource) -> RowSource:
 
 
 def row_blocks(source: RowSource, rows_per_block: int, start: int = 0) -> Iterator[tuple[slice, Rows]]:
-    """Yield consecutive blocks of a source with their row slices, from the block that begins at ``start``."""
-    for where in row_slices(source.shape[0], rows_per_block):
-        if where.start >= start:
-            yield where, source.rows(where)
+    """Yield consecutive blocks of a source with their row slices, from the block that begins at ``start``.
+
+    A source that ``reads_ahead`` reads the next block in one thread while the caller works on this one.
+    """
+    slices = (where for where in row_slices(source.shape[0], rows_per_block) if where.start >= start)
+    if getattr(source, "reads_ahead", False):
+        yield from read_ahead(source.rows, slices)
+        return
+    for where in slices:
+        yield where, source.rows(where)
 
 
 def sample_rows(source: RowSource, size: int, rng: np.random.Generator) -> tuple[Rows, IntArray]:

@@ -16,7 +16,8 @@ from gramian._numerics import unit_roundoff
 from gramian._typing import Array
 from gramian.approximation.plan import Workload
 from gramian.approximation.training import choose_dtype
-from gramian.data.source import ArraySource, RowSource, as_source
+from gramian.data.formats.frames import frame_kind
+from gramian.data.source import RowSource, as_source
 from gramian.engine import Engine
 from gramian.exceptions import InputError, did_you_mean
 from gramian.kernels import Kernel
@@ -102,7 +103,7 @@ class KernelEstimator(BaseEstimator):
         With ``kernel="precomputed"`` X is K(X, X_train), square where ``reset`` is true; the source's rows
         are then row numbers.
         """
-        if isinstance(X, RowSource) and not isinstance(X, np.ndarray) and not sp.issparse(X):
+        if is_source(X):
             if self._precomputed:
                 raise InputError(
                     f"X is a {type(X).__name__}; with kernel='precomputed' it is a matrix of kernel values. "
@@ -172,11 +173,28 @@ class KernelEstimator(BaseEstimator):
         width = source.shape[1]
         if reset:
             self.n_features_in_ = width
-            self.__dict__.pop("feature_names_in_", None)  # of an earlier table; a source has no names
+            self.__dict__.pop("feature_names_in_", None)  # of an earlier table
+            names = getattr(source, "feature_names", None)
+            if names is not None:
+                self.feature_names_in_ = np.asarray(names, object)
         elif width != self.n_features_in_:
             raise InputError(
                 f"X has {width} features, but {type(self).__name__} is expecting "
                 f"{self.n_features_in_} features as input."
+            )
+        else:
+            self._check_names(source)
+
+    def _check_names(self, source: RowSource) -> None:
+        """Raise where a source names its features otherwise than the training rows' ones were named."""
+        names, known = getattr(source, "feature_names", None), getattr(self, "feature_names_in_", None)
+        if names is None or known is None:
+            return
+        wrong = next((j for j, (name, trained) in enumerate(zip(names, known)) if name != trained), None)
+        if wrong is not None:
+            raise InputError(
+                f"Feature {wrong} of X is {names[wrong]!r}, but it was {known[wrong]!r} during fit. Pass the "
+                "same features in the same order: gramian.open_data(..., like=the training rows' source)."
             )
 
     @staticmethod
@@ -187,11 +205,9 @@ class KernelEstimator(BaseEstimator):
         if sp.issparse(first):
             # An index is as large as a number, or half of it.
             stored = -(-2 * first.nnz // first.shape[0])
-            return Workload(n, d, n_outputs, item, row_bytes=stored * item, row_numbers=stored)
-        in_place = isinstance(source, ArraySource)
-        # Rows of a memmap are looked at for NaN as they are read: a byte for each number.
-        looked_at = d if isinstance(first.base, np.memmap) else 0
-        return Workload(n, d, n_outputs, item, row_bytes=looked_at if in_place else 2 * d * item)
+            blocks = 3 if getattr(source, "reads_ahead", False) else 1
+            return Workload(n, d, n_outputs, item, row_bytes=blocks * stored * item, row_numbers=stored)
+        return Workload(n, d, n_outputs, item, row_bytes=getattr(source, "row_bytes", 2 * d * item))
 
     def _tiles(
         self, source: RowSource, kernel: Kernel, alpha: float | None, n_rows: int | None = None
@@ -206,6 +222,17 @@ class KernelEstimator(BaseEstimator):
         diagonal = float(np.mean(kernel.diagonal(first)))
         n = source.shape[0] if n_rows is None else n_rows
         return choose_dtype(self.tile_dtype, n, alpha, diagonal, unit_roundoff(np.float32))
+
+
+def is_source(X: Any) -> bool:
+    """Return whether X is a row source; a frame is none, whatever its columns are called."""
+    array = isinstance(X, np.ndarray) or sp.issparse(X) or frame_kind(X) is not None
+    return not array and isinstance(X, RowSource)
+
+
+def own_target(X: Any, y: Any) -> Any:
+    """Return y, or where there is none the target of a row source."""
+    return getattr(X, "target", None) if y is None and is_source(X) else y
 
 
 def required_target(estimator: BaseEstimator, y: Any) -> None:

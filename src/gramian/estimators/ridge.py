@@ -11,11 +11,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from gramian._typing import Array, Float64Array
 from gramian.approximation.plan import Plan
-from gramian.estimators.streaming import StreamingRidge
+from gramian.estimators.base import own_target
+from gramian.estimators.partial import PartialClassifier, PartialRegressor
 from gramian.estimators.targets import ClassTargets, NumberTargets
 
 
-class KernelRidge(MultiOutputMixin, RegressorMixin, StreamingRidge):
+class KernelRidge(MultiOutputMixin, RegressorMixin, PartialRegressor):
     r"""Kernel ridge regression: minimise Σ w_i (y_i − f(x_i))² + alpha ‖f‖², on a compressed kernel.
 
     f(x) = Σ over x's path of k(x, Z)ᵀ κ, trained by one pass of sums in tiles: the bases are never
@@ -106,9 +107,10 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, StreamingRidge):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Fit to rows X (n, d) and targets y (n,) or (n, outputs)."""
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Fit to rows X (n, d) and targets y (n,) or (n, outputs), by default those of a row source."""
         with self._all_or_nothing():
+            y = own_target(X, y)
             source = self._fit_rows(X, y)
             targets = NumberTargets(y, source.shape[0])
             self._flat = targets.flat
@@ -128,7 +130,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, StreamingRidge):
             return self._ridge_plan(source, outputs, deepcopy(self.random_state))
 
 
-class KernelRidgeClassifier(ClassifierMixin, StreamingRidge):
+class KernelRidgeClassifier(ClassifierMixin, PartialClassifier):
     """Kernel ridge regression on targets ±1, one column per class; the largest value wins.
 
     Parameters and attributes as for :class:`KernelRidge`, and ``classes_``. ``fit_intercept=True``
@@ -180,9 +182,10 @@ class KernelRidgeClassifier(ClassifierMixin, StreamingRidge):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Fit to rows X (n, d) and class labels y (n,)."""
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Fit to rows X (n, d) and class labels y (n,), by default those of a row source."""
         with self._all_or_nothing():
+            y = own_target(X, y)
             source = self._fit_rows(X, y)
             targets = ClassTargets(y, source.shape[0])
             self.classes_ = targets.classes

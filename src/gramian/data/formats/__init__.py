@@ -1,0 +1,1 @@
+"""Formats as row sources: a file each, over :class:`gramian.data.pieces.Storage`."""

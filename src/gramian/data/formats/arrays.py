@@ -1,0 +1,106 @@
+"""Stored arrays, X and perhaps y: what npy, npz, HDF5 and Zarr files have in common."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
+from typing import Any
+
+import numpy as np
+
+from gramian._typing import Array
+from gramian.data.arrow import listed
+from gramian.data.choice import Choice
+from gramian.data.pieces import Piece, Storage, Target, cut, explained, kept_dtype, piece_rows, refuse_columns
+from gramian.exceptions import InputError, did_you_mean
+
+
+class ArrayStorage(Storage):
+    """Base of the formats that store X of shape (n, d) as an array; a subclass opens a file's arrays."""
+
+    #: Name of X in its file, and whether the file was asked for y.
+    key = "X"
+
+    @abstractmethod
+    def arrays(self, number: int) -> AbstractContextManager[tuple[Any, Any]]:
+        """Open the arrays X and y (None: no targets) of a file: shape, dtype, slices and maybe chunks."""
+
+    def plan(self, choice: Choice) -> None:
+        """Look at every file's arrays; all must agree in width, types and targets."""
+        refuse_columns(str(self.names[0]), choice.columns, choice.categorical)
+        pieces: list[Piece] = []
+        self.pieces = pieces
+        seen: Any = None
+        for number, name in enumerate(self.names):
+            with explained(name, 0), self.arrays(number) as (X, y):
+                facts = (*_checked_rows(name, self.key, X), _checked_target(name, X, y))
+                if seen is None:
+                    self.n_features, stored, self._target_facts = seen = facts
+                    self.dtype = kept_dtype(stored) or stored
+                    self.views = self.views and self.dtype == stored and isinstance(X, np.ndarray)
+                elif facts != seen:
+                    raise InputError(
+                        f"{self.names[0]} has rows of {_said(seen)}, but {name} of {_said(facts)}. All files "
+                        "of a source have the same width and types."
+                    )
+                n, item = int(X.shape[0]), X.dtype.itemsize
+                chunks = getattr(X, "chunks", None)
+                step = piece_rows(item * self.n_features, chunks[0] if chunks else 1)
+                pieces += cut(number, n, n if self.views and n else step)
+        if self._target_facts is not None:
+            dtype, outputs = self._target_facts
+            self.target = Target("y" if choice.target is None else ", ".join(choice.targets), dtype, outputs)
+
+    def read(self, piece: Piece, *, rows: bool, target: bool) -> tuple[Array | None, Array | None]:
+        """Return slices of the stored arrays."""
+        part = slice(piece.first, piece.first + piece.n_rows)
+        with self.arrays(piece.file) as (X, y):
+            values = self.part(X, part, "rows") if rows else None
+            labels = self.part(y, part, "targets") if target else None
+        if labels is not None and self.target is not None and labels.dtype != self.target.dtype:
+            labels = labels.astype(self.target.dtype)
+        return values, labels
+
+    def part(self, array: Any, part: slice, lane: str) -> Array:
+        """Return a slice of an opened array."""
+        return array[part] if isinstance(array, np.ndarray) else np.asarray(array[part])
+
+
+def lookup(name: str, stored: Iterable[str], key: str, role: str) -> None:
+    """Raise where a file has no array ``key``."""
+    known = list(stored)
+    if key not in known:
+        cure = "Pass key= the name of the array of rows." if role == "X" else "Pass target= the array's name."
+        raise InputError(
+            f"{name} has no array {key!r}.{did_you_mean(key, known)} Its arrays are: {listed(known)}. {cure}"
+        )
+
+
+def _checked_rows(name: str, key: str, X: Any) -> tuple[int, np.dtype[Any]]:
+    if len(X.shape) != 2 or not X.shape[1]:
+        raise InputError(f"{name}: {key} has shape {tuple(X.shape)}. Store one row a sample, shape (n, d).")
+    if kept_dtype(np.dtype(X.dtype)) is None:
+        raise InputError(f"{name}: {key} holds values of type {X.dtype}. Store numbers.")
+    return int(X.shape[1]), np.dtype(X.dtype)
+
+
+def _checked_target(name: str, X: Any, y: Any) -> tuple[np.dtype[Any], int | None] | None:
+    if y is None:
+        return None
+    if len(y.shape) not in (1, 2) or y.shape[0] != X.shape[0] or 0 in y.shape[1:]:
+        raise InputError(
+            f"{name}: the target has shape {tuple(y.shape)} and X {tuple(X.shape)}. Store one target a row."
+        )
+    kind = np.dtype(y.dtype).kind
+    if kind not in "biufUTO":
+        raise InputError(f"{name}: the target holds values of type {y.dtype}. Store numbers or text.")
+    return np.dtype(y.dtype if kind in "biuf" else object), int(y.shape[1]) if len(y.shape) == 2 else None
+
+
+def _said(facts: Any) -> str:
+    width, dtype, target = facts
+    said = (
+        "no target" if target is None else f"{target[0]} targets" + (f" × {target[1]}" if target[1] else "")
+    )
+    return f"{width} features, {dtype}, {said}"

@@ -1,0 +1,221 @@
+"""Tables of named columns, as Arrow has them: which columns are features, and their numbers."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from gramian._typing import Array, FloatArray
+from gramian.data.arrow import (
+    TEXT,
+    check_type,
+    is_number,
+    labels,
+    numbers,
+    pyarrow_package,
+    select,
+    value_type,
+)
+from gramian.data.choice import ONEHOT, Choice
+from gramian.data.pieces import Piece, Storage, Target, UnreadableRow, kept_dtype
+from gramian.exceptions import InputError
+
+#: Values of a text column beyond which one column for each makes no sense: names, texts, identifiers.
+MOST_CATEGORIES = 1000
+
+
+class ColumnarStorage(Storage):
+    """Base of CSV, Parquet and frames: a subclass sets ``names`` and ``pieces`` and returns columns.
+
+    Numbers keep the least type that holds all columns; booleans are 0 and 1; a text column is refused, or
+    with ``categorical="onehot"`` becomes one column of 0 and 1 for each of its values, in sorted order.
+    """
+
+    @abstractmethod
+    def table(self, piece: Piece, names: Sequence[str], lane: str) -> Any:
+        """Return these columns of a piece as an Arrow table.
+
+        ``lane`` is "rows" or "targets": what is read in order in one lane may keep its place in the file.
+        """
+
+    def plan(self, schema: Any, choice: Choice) -> None:
+        """Settle which columns are features, their types and categories; call when pieces are known."""
+        self.choice = choice
+        name = str(self.names[0])
+        self.columns = select(name, schema, choice.target, choice.columns)
+        if not self.columns:
+            raise InputError(f"{name} has no feature columns besides the target. Pass at least one feature.")
+        kinds = {column: value_type(schema.field(column).type) for column in self.columns}
+        text = [column for column, kind in kinds.items() if str(kind) in TEXT]
+        for column in self.columns:
+            if column not in text:
+                check_type(name, column, kinds[column], lambda names: ())
+        self.categories = self._categories(text)
+        parts = [np.dtype(np.uint8)] if self.categories else []
+        parts += [_dtype(kind, name, column) for column, kind in kinds.items() if column not in text]
+        self.dtype = np.dtype(np.result_type(*parts))
+        self.feature_names = tuple(
+            feature
+            for column in self.columns
+            for feature in ([f"{column}={value}" for value in self.categories.get(column, ())] or [column])
+        )
+        self.n_features = len(self.feature_names)
+        self.target = self._target(schema, name)
+
+    def read(self, piece: Piece, *, rows: bool, target: bool) -> tuple[FloatArray | None, Array | None]:
+        """Return numbers and targets of a piece; with nulls in float64, as NaN."""
+        wanted = [*(self.columns if rows else ()), *(self.choice.targets if target else ())]
+        found = self.table(piece, wanted, "rows" if rows else "targets")
+        if found.num_rows != piece.n_rows:
+            raise ValueError(f"{piece.n_rows} rows were expected and {found.num_rows} found")
+        return self._matrix(found) if rows else None, self._targets(found) if target else None
+
+    def settings(self) -> dict[str, Any]:
+        """Return columns and categories."""
+        return {"columns": tuple(self.columns), "categories": self.categories}
+
+    # ---- features ------------------------------------------------------------------------------
+
+    def _matrix(self, table: Any) -> FloatArray:
+        parts = [_flat(table.column(name)) for name in self.columns]
+        lacking = any(part.null_count for part in parts)
+        X = np.empty((table.num_rows, self.n_features), np.float64 if lacking else self.dtype)
+        j = 0
+        for name, part in zip(self.columns, parts):
+            values = self.categories.get(name)
+            if values is None:
+                X[:, j] = numbers(part)
+                j += 1
+            else:
+                X[:, j : j + len(values)] = _one_hot(part, name, values)
+                j += len(values)
+        return X
+
+    def _categories(self, text: Sequence[str]) -> dict[str, tuple[str, ...]]:
+        """Return the values of each text column: those of an earlier source, or all there are."""
+        if self.choice.categorical != ONEHOT:
+            if text:
+                self._refuse_text(text[0])
+            return {}
+        if self.choice.categories is not None:
+            known = self.choice.categories
+            changed = [column for column in self.columns if (column in text) != (column in known)]
+            if changed:
+                kinds = ("text", "numbers") if changed[0] in text else ("numbers", "text")
+                raise InputError(
+                    f"{self.names[0]}: column {changed[0]!r} holds {kinds[0]}, but {kinds[1]} in the data "
+                    "that like= names. Pass columns of the same kind."
+                )
+            return {column: known[column] for column in text}
+        found: dict[str, set[str]] = {column: set() for column in text}
+        for _, table in self._scan(text):
+            for column, values in found.items():
+                values.update(_flat(table.column(column)).unique().drop_null().to_pylist())
+                if len(values) > MOST_CATEGORIES:
+                    raise InputError(
+                        f"{self.names[0]}: text column {column!r} has more than {MOST_CATEGORIES} different "
+                        "values, each of which would become a feature. Drop it, or group its values."
+                    )
+        return {column: tuple(sorted(values)) for column, values in found.items()}
+
+    def _refuse_text(self, column: str) -> None:
+        for piece, table in self._scan([column]):
+            cells = table.column(column).to_pylist()
+            found = [
+                (row, cell) for row, cell in enumerate(cells) if cell is not None and not is_number(cell)
+            ]
+            if found:
+                row, cell = found[0]
+                raise InputError(
+                    f"{self.names[piece.file]}: column {column!r} holds text (such as {cell!r} in row "
+                    f"{piece.first + row}, from 0). Encode it as numbers, leave it out (columns=), or pass "
+                    "categorical='onehot' for a feature of 0 and 1 for each of its values."
+                )
+        raise InputError(
+            f"{self.names[0]}: column {column!r} holds numbers stored as text. Store them as numbers, or "
+            "leave the column out (columns=)."
+        )
+
+    def _scan(self, columns: Sequence[str]) -> Iterator[tuple[Piece, Any]]:
+        for piece in self.pieces if columns else ():
+            yield piece, self.table(piece, columns, "rows")
+
+    # ---- target --------------------------------------------------------------------------------
+
+    def _target(self, schema: Any, name: str) -> Target | None:
+        if not self.choice.targets:
+            return None
+        kinds = [value_type(schema.field(column).type) for column in self.choice.targets]
+        for column, kind in zip(self.choice.targets, kinds):
+            check_type(name, column, kind, None)
+        several = not isinstance(self.choice.target, str)
+        text = [column for column, kind in zip(self.choice.targets, kinds) if str(kind) in TEXT]
+        if several and text:
+            raise InputError(f"{name}: of several targets {text[0]!r} holds text. Several must be numbers.")
+        if text:
+            return Target(text[0], np.dtype(object))
+        types = pyarrow_package().types
+        if not several and types.is_boolean(kinds[0]):
+            return Target(self.choice.targets[0], np.dtype(bool))
+        parts = [_dtype(kind, name, column) for kind, column in zip(kinds, self.choice.targets)]
+        dtype = np.dtype(np.result_type(*parts))
+        return Target(", ".join(self.choice.targets), dtype, len(kinds) if several else None)
+
+    def _targets(self, table: Any) -> Array:
+        parts = [labels(_flat(table.column(name))) for name in self.choice.targets]
+        return np.column_stack(parts) if not isinstance(self.choice.target, str) else parts[0]
+
+
+def same_columns(first: Any, other: Any, names: Sequence[str], first_name: str, other_name: str) -> None:
+    """Raise where two files' columns (those of ``names``) differ in name or type."""
+    lacking = [name for name in names if name not in other.names]
+    if lacking:
+        raise InputError(
+            f"{other_name} has no column {lacking[0]!r}, which {first_name} has. All files of a source have "
+            "the same columns: open them apart, or choose common ones (columns=)."
+        )
+    for name in names:
+        a, b = value_type(first.field(name).type), value_type(other.field(name).type)
+        if a != b:
+            raise InputError(
+                f"Column {name!r} is {a} in {first_name} and {b} in {other_name}. Write all files with the "
+                "same types."
+            )
+
+
+def _dtype(kind: Any, name: str, column: str) -> np.dtype[Any]:
+    types = pyarrow_package().types
+    if types.is_null(kind):
+        raise InputError(f"{name}: column {column!r} has no values at all. Leave it out (columns=).")
+    found = np.dtype(np.float64) if types.is_decimal(kind) else np.dtype(kind.to_pandas_dtype())
+    kept = kept_dtype(found)
+    assert kept is not None, "check_type has refused all but numbers"
+    return kept
+
+
+def _flat(column: Any) -> Any:
+    """Return a column in one array."""
+    return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
+
+
+def _one_hot(column: Any, name: str, values: tuple[str, ...]) -> FloatArray:
+    pa = pyarrow_package()
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    codes = pa.compute.index_in(column, value_set=pa.array(values, column.type))
+    unseen = np.flatnonzero(codes.is_null().to_numpy(False) & column.is_valid().to_numpy(False))
+    if len(unseen):
+        row = int(unseen[0])
+        raise UnreadableRow(
+            row,
+            f"column {name!r} holds {column[row].as_py()!r}, which is none of its {len(values)} categories. "
+            "Open it together with the data that it was learned from, or drop the row.",
+        )
+    found = codes.to_numpy(zero_copy_only=False)
+    hot = (found[:, None] == np.arange(len(values))).astype(np.float64 if column.null_count else np.uint8)
+    if column.null_count:
+        hot[np.isnan(found)] = np.nan
+    return hot

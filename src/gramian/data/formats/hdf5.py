@@ -1,0 +1,61 @@
+"""HDF5 files as rows: the only file that imports h5py."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from gramian.data.choice import Choice
+from gramian.data.formats.arrays import ArrayStorage, lookup
+from gramian.data.stored_file import StoredFile
+from gramian.exceptions import InputError, MissingPackageError
+
+
+def _h5py() -> Any:
+    try:
+        import h5py
+    except ImportError as error:
+        raise MissingPackageError(
+            "HDF5 files need the package h5py, which is not installed. Run: pip install 'gramian[files]'"
+        ) from error
+    return h5py
+
+
+class HDF5Storage(ArrayStorage):
+    """A dataset of rows (``key``, by default "X") and one of targets, each file opened as it is read.
+
+    Pieces are whole chunks of rows; memory is a chunk at least.
+    """
+
+    def __init__(self, paths: Sequence[Path], choice: Choice) -> None:
+        _h5py()
+        self.names = [str(path) for path in paths]
+        self.files = [StoredFile.at(path) for path in paths]
+        self.key = choice.key or "X"
+        if len(choice.targets) > 1:
+            raise InputError(f"target={list(choice.targets)}: name one dataset of targets.")
+        self._y = choice.targets[0] if choice.target is not None else None
+        self.plan(choice)
+
+    @contextmanager
+    def arrays(self, number: int) -> Iterator[tuple[Any, Any]]:
+        """Open a file's datasets."""
+        h5py = _h5py()
+        with h5py.File(self.names[number], "r") as file:
+            found: list[Any] = []
+            for key, role in ((self.key, "X"), (self._y, "y")):
+                if key is not None and not isinstance(file.get(key), h5py.Dataset):
+                    lookup(self.names[number], _datasets(file, h5py), key, role)
+                found.append(None if key is None else file[key])
+            X, y = found
+            if y is not None and h5py.check_string_dtype(y.dtype) is not None:
+                y = y.asstr()
+            yield X, y
+
+
+def _datasets(file: Any, h5py: Any) -> list[str]:
+    found: list[str] = []
+    file.visititems(lambda name, item: found.append(name) if isinstance(item, h5py.Dataset) else None)
+    return found

@@ -1,0 +1,146 @@
+"""``.npy`` files, mapped, and the arrays of ``.npz`` archives, mapped where they are not compressed."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from gramian._typing import Array
+from gramian.data.choice import Choice
+from gramian.data.formats.arrays import ArrayStorage, lookup
+from gramian.data.pieces import Piece
+from gramian.data.stored_file import StoredFile, find_files
+from gramian.exceptions import InputError
+
+
+class NpyStorage(ArrayStorage):
+    """``.npy`` files of rows; the target is a ``.npy`` file beside each (``target`` says which)."""
+
+    views = True
+
+    def __init__(self, paths: Sequence[Path], choice: Choice) -> None:
+        self.names = [str(path) for path in paths]
+        self.targets = find_files(choice.target) if choice.target is not None else []
+        if choice.target is not None and len(self.targets) != len(paths):
+            raise InputError(
+                f"target= means {len(self.targets)} files and the rows lie in {len(paths)}. Pass a .npy file "
+                "of targets for each .npy file of rows, in the same order."
+            )
+        self.files = [StoredFile.at(path) for path in [*paths, *self.targets]]
+        self.plan(choice)
+
+    @contextmanager
+    def arrays(self, number: int) -> Iterator[tuple[Any, Any]]:
+        """Map a file, and that of its targets."""
+        yield _mapped(self.names[number]), _mapped(self.targets[number]) if self.targets else None
+
+    def check(self, piece: Piece) -> None:
+        """Raise where the rows' or the targets' file has changed."""
+        self.files[piece.file].check()
+        if self.targets:
+            self.files[len(self.names) + piece.file].check()
+
+
+def _mapped(path: Path | str) -> Array:
+    found = np.load(path, mmap_mode="r", allow_pickle=False)
+    if not isinstance(found, np.ndarray):
+        raise InputError(f"{path} is not a .npy array. Write it with numpy.save.")
+    return found
+
+
+class NpzStorage(ArrayStorage):
+    """Arrays of ``.npz`` archives: X (or ``key``), and y or the named target where there is one.
+
+    ``numpy.savez`` stores arrays as they are, which are mapped; those of ``savez_compressed`` are unpacked
+    forward, so that a piece before the last one read starts at the archive's beginning.
+    """
+
+    views = True
+
+    def __init__(self, paths: Sequence[Path], choice: Choice) -> None:
+        self.names = [str(path) for path in paths]
+        self.files = [StoredFile.at(path) for path in paths]
+        self.key = choice.key or "X"
+        if len(choice.targets) > 1:
+            raise InputError(
+                f"target={list(choice.targets)}: a .npz file has one array of targets. Name one."
+            )
+        self._y = choice.targets[0] if choice.target is not None else None
+        self._streams: dict[str, tuple[_Packed, IO[bytes]]] = {}
+        self.plan(choice)
+        with np.load(paths[0], allow_pickle=False) as archive:
+            if "feature_names" in archive.files:
+                self.feature_names = tuple(map(str, archive["feature_names"]))
+
+    @contextmanager
+    def arrays(self, number: int) -> Iterator[tuple[Any, Any]]:
+        """Find the arrays in an archive."""
+        name = self.names[number]
+        with zipfile.ZipFile(name) as archive:
+            stored = [member[:-4] for member in archive.namelist() if member.endswith(".npy")]
+            lookup(name, stored, self.key, "X")
+            if self._y is not None:
+                lookup(name, stored, self._y, "y")
+            y = self._y or ("y" if "y" in stored else None)
+            yield _member(name, archive, self.key), _member(name, archive, y) if y else None
+
+    def part(self, array: Any, part: slice, lane: str) -> Array:
+        """Return a slice: of a packed array from where the lane's last one ended, if it can."""
+        if not isinstance(array, _Packed):
+            return super().part(array, part, lane)
+        known = self._streams.get(lane)
+        if known is None or known[0] != array:
+            archive = zipfile.ZipFile(array.path)  # kept open: the next piece goes on from here
+            self._streams[lane] = known = (array, archive.open(array.member))
+        stream, width = known[1], int(np.prod(array.shape[1:], dtype=np.int64)) * array.dtype.itemsize
+        stream.seek(array.start + part.start * width)
+        data = stream.read((part.stop - part.start) * width)
+        if len(data) < (part.stop - part.start) * width:
+            raise EOFError(f"the array {array.member} ends early")
+        return np.frombuffer(data, array.dtype).reshape(-1, *array.shape[1:]).copy()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_streams": {}}
+
+
+@dataclass(frozen=True)
+class _Packed:
+    """A compressed array of an archive."""
+
+    path: str
+    member: str
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    start: int  #: bytes of the header before the numbers
+
+
+def _member(path: str, archive: zipfile.ZipFile, name: str) -> Any:
+    info = archive.getinfo(f"{name}.npy")
+    with archive.open(info) as stream:
+        version = np.lib.format.read_magic(stream)
+        read = (
+            np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        )
+        shape, fortran, dtype = read(stream)
+        start = stream.tell()
+    if dtype.hasobject:
+        raise InputError(f"{path}: the array {name!r} holds Python objects. Store numbers or text.")
+    if info.compress_type != zipfile.ZIP_STORED:
+        if fortran and len(shape) > 1:
+            raise InputError(
+                f"{path}: {name!r} is stored column by column and compressed. Save "
+                "numpy.ascontiguousarray of it."
+            )
+        return _Packed(path, f"{name}.npy", shape, dtype, start)
+    with open(path, "rb") as file:
+        # The local header's own lengths say where the bytes are: its extra field is not the directory's.
+        file.seek(info.header_offset + 26)
+        lengths = np.frombuffer(file.read(4), "<u2")
+    offset = info.header_offset + 30 + int(lengths.sum()) + start
+    return np.memmap(path, dtype, "r", offset, shape, "F" if fortran else "C")

@@ -1,0 +1,94 @@
+"""Parquet files as rows: parts of row groups, read forward."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from gramian.data.arrow import pyarrow_package, select
+from gramian.data.choice import Choice
+from gramian.data.formats.columnar import ColumnarStorage, same_columns
+from gramian.data.pieces import Piece, piece_rows
+from gramian.data.stored_file import StoredFile
+
+
+class ParquetStorage(ColumnarStorage):
+    """Row groups of Parquet files, cut into pieces of a few megabytes.
+
+    A row group is read forward, so that pieces in order cost one pass over it, whatever its size; a piece
+    before the last one read starts the group again. Memory beside a piece: one page of each column, as
+    the file's writer made them.
+    """
+
+    def __init__(self, paths: Sequence[Path], choice: Choice) -> None:
+        parquet = pyarrow_package().parquet
+        self.names = [str(path) for path in paths]
+        self.files = [StoredFile.at(path) for path in paths]
+        pieces: list[Piece] = []
+        self.pieces = pieces
+        self._places: dict[str, _Place] = {}
+        schema: Any = None
+        for number, path in enumerate(paths):
+            with parquet.ParquetFile(path) as file:
+                if schema is None:
+                    schema = file.schema_arrow
+                    used = [*select(str(path), schema, choice.target, choice.columns), *choice.targets]
+                elif choice.columns is None and set(file.schema_arrow.names) - set(schema.names):
+                    same_columns(file.schema_arrow, schema, file.schema_arrow.names, str(path), self.names[0])
+                same_columns(schema, file.schema_arrow, used, self.names[0], str(path))
+                pieces += _pieces(number, file.metadata, piece_rows(8 * len(used)))
+        self.plan(schema, choice)
+
+    def table(self, piece: Piece, names: Sequence[str], lane: str) -> Any:
+        """Return columns of a piece, going on where the lane's last piece ended if it can."""
+        group, start = piece.where
+        place = self._places.pop(lane, None)
+        wanted = (piece.file, group, tuple(names))
+        if place is None or place.group != wanted or place.row > start:
+            open_file = place.file if place is not None and place.group[0] == piece.file else None
+            place = _Place(wanted, open_file or pyarrow_package().parquet.ParquetFile(self.names[piece.file]))
+        found = place.forward(start, piece.n_rows)
+        self._places[lane] = place
+        return found
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_places": {}}
+
+
+class _Place:
+    """A row group that is being read, and how far."""
+
+    def __init__(self, group: tuple[int, int, tuple[str, ...]], file: Any) -> None:
+        self.group, self.file, self.row = group, file, 0
+        self._batches: Iterator[Any] | None = None
+        self._rest: Any = None
+
+    def forward(self, start: int, n_rows: int) -> Any:
+        """Return rows ``start`` to ``start + n_rows`` of the group; none before ``row``."""
+        if self._batches is None:
+            self._batches = self.file.iter_batches(
+                batch_size=n_rows, row_groups=[self.group[1]], columns=list(self.group[2]), use_threads=False
+            )
+        parts, need = [], start + n_rows - self.row
+        while need > 0:
+            batch = self._rest if self._rest is not None else next(self._batches, None)
+            if batch is None:
+                break
+            skip = max(0, start - self.row)
+            part = batch.slice(0, need)
+            self._rest = batch.slice(need) if batch.num_rows > need else None
+            self.row, need = self.row + part.num_rows, need - part.num_rows
+            if part.num_rows > skip:
+                parts.append(part.slice(skip))
+        pa = pyarrow_package()
+        return pa.Table.from_batches(parts) if parts else pa.table({name: [] for name in self.group[2]})
+
+
+def _pieces(number: int, metadata: Any, step: int) -> Iterator[Piece]:
+    first = 0
+    for group in range(metadata.num_row_groups):
+        n_rows = metadata.row_group(group).num_rows
+        for start in range(0, n_rows, step):
+            yield Piece(number, first + start, min(step, n_rows - start), (group, start))
+        first += n_rows

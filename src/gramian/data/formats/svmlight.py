@@ -1,0 +1,95 @@
+"""svmlight files as sparse rows: blocks of whole lines, found by one scan at opening."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.datasets import load_svmlight_file
+
+from gramian._typing import Array, Rows
+from gramian.data.choice import Choice
+from gramian.data.formats.text import TextReader, text_blocks
+from gramian.data.pieces import Piece, Storage, Target, UnreadableRow, explained, refuse_columns
+from gramian.data.stored_file import StoredFile
+from gramian.exceptions import InputError
+
+
+class SvmlightStorage(Storage):
+    """Lines ``target index:value …`` as float64 CSR rows; the target is the first number.
+
+    Opening parses each file once: rows, the largest feature, and whether features count from 0 or 1 (from
+    1 where no file has a feature 0). A later file takes both from the one that a model was trained on
+    (``like``).
+    """
+
+    together = True
+    sparse = True
+    dtype = np.dtype(np.float64)
+
+    def __init__(self, paths: Sequence[Path], choice: Choice) -> None:
+        self.names = [str(path) for path in paths]
+        refuse_columns(self.names[0], choice.columns, choice.categorical)
+        if choice.target is not None:
+            raise InputError(
+                f"{self.names[0]}: svmlight files name no columns; the target is the first number of each "
+                "line. Leave target out."
+            )
+        self.files = [StoredFile.at(path) for path in paths]
+        self.target = Target("the first number of a line", np.dtype(np.float64))
+        self.pieces: list[Piece] = []
+        self._reader = TextReader()
+        least, most = 1, 0
+        for number, name in enumerate(self.names):
+            first = 0
+            with explained(name, 0):
+                for start, text in text_blocks(name, quoted=False):
+                    with explained(name, first):
+                        X, y = _parse(text, None)
+                    if len(y):
+                        self.pieces.append(Piece(number, first, len(y), (start, start + len(text))))
+                    if X.nnz:
+                        least, most = min(least, int(X.indices.min())), max(most, int(X.indices.max()))
+                    first += len(y)
+        self.zero_based = choice.zero_based if choice.zero_based is not None else least == 0
+        found = most + 1 if self.zero_based else most
+        self.n_features = choice.n_features if choice.n_features is not None else found
+        if found > self.n_features:
+            raise InputError(
+                f"{self.names[0]} has {found} features, but {self.n_features} were expected. Pass rows of "
+                "that width."
+            )
+        if not found:
+            raise InputError(f"{self.names[0]} has no features. Pass at least one feature.")
+        if not self.zero_based and not least:
+            raise InputError(f"{self.names[0]} has a feature 0, but features were expected to count from 1.")
+
+    def read(self, piece: Piece, *, rows: bool, target: bool) -> tuple[Rows | None, Array | None]:
+        """Parse a block of lines."""
+        text = self._reader.read(self.names[piece.file], *piece.where)
+        X, y = _parse(text, self.n_features + (not self.zero_based))
+        if len(y) != piece.n_rows:
+            raise ValueError(f"{piece.n_rows} rows were expected and {len(y)} found")
+        return (X if self.zero_based else X[:, 1:]) if rows else None, y if target else None
+
+    def settings(self) -> dict[str, object]:
+        """Return the width and where features start."""
+        return {"n_features": self.n_features, "zero_based": self.zero_based}
+
+
+def _parse(text: bytes, width: int | None) -> tuple[sp.csr_matrix, Array]:
+    """Parse lines with features as they are numbered."""
+    try:
+        return load_svmlight_file(io.BytesIO(text), n_features=width, zero_based=True)
+    except ValueError:
+        rows = [line for line in text.split(b"\n") if line.split(b"#")[0].strip()]
+        for number, line in enumerate(rows):
+            try:
+                load_svmlight_file(io.BytesIO(line), n_features=width, zero_based=True)
+            except ValueError as error:
+                shown = line[:60].decode("utf-8", "replace")
+                raise UnreadableRow(number, f"{shown!r} is not 'target index:value …' ({error}).") from None
+        raise

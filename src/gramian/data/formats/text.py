@@ -1,0 +1,96 @@
+"""Text files as blocks of whole lines, found once and read again by their bytes."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO, cast
+
+import numpy as np
+
+#: Bytes of text that make a piece: parsed numbers take a few times as much.
+TEXT_BYTES = 1 << 21
+
+
+def open_text(path: Path | str) -> BinaryIO:
+    """Open a file for its bytes, unpacked where its name ends in ``.gz``."""
+    packed = str(path).lower().endswith(".gz")
+    return cast(BinaryIO, gzip.open(path, "rb") if packed else open(path, "rb"))
+
+
+def text_blocks(path: Path | str, *, quoted: bool) -> Iterator[tuple[int, bytes]]:
+    """Yield (offset, bytes) of consecutive blocks that end with a line's end.
+
+    With ``quoted`` a line break between double quotes ends no line. Memory one block, or the longest line.
+    """
+    offset, rest = 0, b""
+    with open_text(path) as file:
+        while data := file.read(TEXT_BYTES):
+            text = rest + data
+            end = last_line_end(text, quoted=quoted)
+            if end:
+                yield offset, text[:end]
+            offset, rest = offset + end, text[end:]
+    if rest:
+        yield offset, rest
+
+
+def last_line_end(text: bytes, *, quoted: bool) -> int:
+    """Return how many bytes the whole lines at the start of ``text`` take."""
+    if not quoted or b'"' not in text:
+        return text.rfind(b"\n") + 1
+    ends = _unquoted_ends(text)
+    return int(ends[-1]) + 1 if len(ends) else 0
+
+
+def first_line_end(text: bytes) -> int:
+    """Return how many bytes the first line takes, its end included; quoted line breaks do not end it."""
+    ends = _unquoted_ends(text)
+    return int(ends[0]) + 1 if len(ends) else len(text)
+
+
+def _unquoted_ends(text: bytes) -> np.ndarray:
+    """Return the places of line breaks that an even number of double quotes precedes."""
+    codes = np.frombuffer(text, np.uint8)
+    ends, quotes = np.flatnonzero(codes == ord("\n")), np.flatnonzero(codes == ord('"'))
+    return ends[np.searchsorted(quotes, ends) % 2 == 0]
+
+
+class TextReader:
+    """Bytes of text files by their places; a packed file is unpacked forward and kept open."""
+
+    def __init__(self) -> None:
+        self._open: tuple[str, BinaryIO] | None = None
+
+    def read(self, path: str, start: int, stop: int) -> bytes:
+        """Return some bytes. Of a packed file, bytes before the last ones cost unpacking it again."""
+        if not path.lower().endswith(".gz"):
+            with open_text(path) as file:
+                file.seek(start)
+                text = file.read(stop - start)
+        else:
+            if self._open is None or self._open[0] != path:
+                self.close()
+                self._open = (path, open_text(path))
+            file = self._open[1]
+            file.seek(start)
+            text = file.read(stop - start)
+            # At the end the file is closed; its checksum is looked at by reading on.
+            if not file.read(1):
+                self.close()
+        if len(text) < stop - start:
+            raise EOFError(f"the file ends at byte {start + len(text)}")
+        return text
+
+    def close(self) -> None:
+        """Close what is open."""
+        if self._open is not None:
+            self._open[1].close()
+            self._open = None
+
+    def __del__(self) -> None:
+        self.close()
+
+    def __getstate__(self) -> dict[str, None]:
+        return {"_open": None}

@@ -1,0 +1,94 @@
+"""Zarr stores as rows: the only file that imports zarr."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from gramian.data.choice import Choice
+from gramian.data.formats.arrays import ArrayStorage, lookup
+from gramian.data.pieces import Piece
+from gramian.data.stored_file import StoredFile
+from gramian.exceptions import InputError, MissingPackageError
+
+
+def _zarr() -> Any:
+    try:
+        import zarr
+    except ImportError as error:
+        raise MissingPackageError(
+            "Zarr stores need the package zarr, which is not installed. Run: pip install 'gramian[files]'"
+        ) from error
+    return zarr
+
+
+class ZarrStorage(ArrayStorage):
+    """An array of rows (the store itself, or its array ``key``, by default "X") and one of targets.
+
+    Pieces are whole chunks of rows; memory is a chunk at least. A store is a folder: all its files are
+    noted at opening, and before a piece is read those of its chunks are looked at again.
+    """
+
+    def __init__(self, paths: Sequence[Path], choice: Choice) -> None:
+        _zarr()
+        self.names = [str(path) for path in paths]
+        self.key = choice.key or "X"
+        if len(choice.targets) > 1:
+            raise InputError(f"target={list(choice.targets)}: name one array of targets.")
+        self._y = choice.targets[0] if choice.target is not None else None
+        self._found = [
+            {file: StoredFile.at(file) for file in sorted(path.rglob("*")) if file.is_file()}
+            for path in paths
+        ]
+        self.files = [file for found in self._found for file in found.values()]
+        self.plan(choice)
+
+    @contextmanager
+    def arrays(self, number: int) -> Iterator[tuple[Any, Any]]:
+        """Open a store's arrays."""
+        zarr = _zarr()
+        root = zarr.open(self.names[number], mode="r")
+        if isinstance(root, zarr.Array):
+            if self._y is not None:
+                raise InputError(
+                    f"{self.names[number]} is one array, so it has no target {self._y!r}. Store X and the "
+                    "target as two arrays of a group."
+                )
+            yield root, None
+            return
+        found: list[Any] = []
+        for key, role in ((self.key, "X"), (self._y, "y")):
+            if key is not None and not isinstance(root.get(key), zarr.Array):
+                lookup(self.names[number], [name for name, _ in root.arrays()], key, role)
+            found.append(None if key is None else root[key])
+        yield found[0], found[1]
+
+    def check(self, piece: Piece) -> None:
+        """Raise where a chunk of the piece's rows has changed, or one of the arrays' descriptions."""
+        known = self._found[piece.file]
+        with self.arrays(piece.file) as found:
+            for array in found:
+                for file in () if array is None else _files(Path(self.names[piece.file]), array, piece):
+                    if file in known:
+                        known[file].check()
+                    elif file.exists():
+                        raise InputError(
+                            f"{file} has been written since {self.names[piece.file]} was opened. Its rows "
+                            "would be mixed from before and after: open it again and fit anew."
+                        )
+
+
+def _files(store: Path, array: Any, piece: Piece) -> Iterator[Path]:
+    """Yield the files that hold a piece's rows of an array; chunks of zeros may have none."""
+    folder = store / array.path
+    for name in ("zarr.json", ".zarray"):
+        if (folder / name).exists():
+            yield folder / name
+    grid = array.metadata.chunk_grid.chunk_shape  # of shards, where there are some
+    first, last = piece.first // grid[0], (piece.first + max(1, piece.n_rows) - 1) // grid[0]
+    for row in range(first, last + 1):
+        for column in range(-(-array.shape[1] // grid[1]) if array.ndim > 1 else 1):
+            place = (row, column) if array.ndim > 1 else (row,)
+            yield folder / array.metadata.encode_chunk_key(place)

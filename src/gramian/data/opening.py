@@ -1,0 +1,170 @@
+"""``open_data``: files and frames by name, as a row source."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from gramian.data.choice import DROP, ONEHOT, REFUSE, Choice
+from gramian.data.files import CSV, FORMATS, NPZ, PARQUET, SVMLIGHT
+from gramian.data.formats.comma_separated import CSVStorage
+from gramian.data.formats.frames import FrameStorage, frame_kind
+from gramian.data.formats.hdf5 import HDF5Storage
+from gramian.data.formats.numpy_files import NpyStorage, NpzStorage
+from gramian.data.formats.parquet import ParquetStorage
+from gramian.data.formats.svmlight import SvmlightStorage
+from gramian.data.formats.zarr_store import ZarrStorage
+from gramian.data.pieces import Storage, explained
+from gramian.data.stored_file import find_files, is_path
+from gramian.data.stored_source import StoredSource
+from gramian.exceptions import InputError, did_you_mean
+
+NPY, HDF5, ZARR = "npy", "HDF5", "Zarr"
+#: Suffix of a file's name → its format.
+SUFFIXES = FORMATS | {".npy": NPY, ".h5": HDF5, ".hdf5": HDF5, ".zarr": ZARR}
+STORAGES: dict[str, Callable[[Sequence[Path], Choice], Storage]] = {
+    CSV: CSVStorage,
+    PARQUET: ParquetStorage,
+    NPZ: NpzStorage,
+    SVMLIGHT: SvmlightStorage,
+    NPY: NpyStorage,
+    HDF5: HDF5Storage,
+    ZARR: ZarrStorage,
+}
+
+
+def open_data(
+    data: Any,
+    *,
+    target: str | os.PathLike[str] | Sequence[str] | None = None,
+    columns: Sequence[str] | None = None,
+    categorical: str = REFUSE,
+    nan: str = REFUSE,
+    key: str | None = None,
+    like: StoredSource | None = None,
+) -> StoredSource:
+    """Open rows that lie in files, or in a frame, without reading them whole.
+
+    What comes back has ``shape``, ``dtype``, ``feature_names``, ``target`` (None where none was named),
+    ``n_dropped``, and reads ``rows(slice)`` and ``take(indices)``. Estimators take it as X, and its target
+    as y: ``fit(source)`` is ``fit(source, source.target)``.
+
+    Parameters
+    ----------
+    data : a path, a list of paths (read in the list's order), a folder or a glob (read in the order of the
+        names), all of one format, which the suffix names: ``.csv``, ``.csv.gz`` and ``.parquet`` (pyarrow),
+        ``.npy`` (mapped), ``.npz``, ``.h5`` and ``.hdf5`` (h5py), ``.zarr`` (zarr), ``.svm``, ``.svmlight``
+        and ``.libsvm`` (sparse). Or an Arrow table, a pandas or a polars frame (pyarrow).
+    target : column, or columns for several outputs; in ``.npz``, HDF5 and Zarr the name of an array; for
+        ``.npy`` the path of a ``.npy`` file of targets for each of the rows. May hold text or booleans for a
+        classifier. A ``.npz`` gives its y by default, svmlight the first number of each line.
+    columns : names of the features in the order wanted, of a table; by default all but the target.
+    categorical : ``"refuse"`` text columns by name, or ``"onehot"``: a feature of 0 and 1 for each value,
+        named ``column=value``. The values are those of all files, in sorted order.
+    nan : ``"refuse"`` rows with a missing value, NaN or infinity by file and row as they are read, or
+        ``"drop"`` them: all rows are then read once at opening, ``n_dropped`` says how many were, and a
+        warning does too.
+    key : name of the array of rows in ``.npz``, HDF5 and Zarr; by default X.
+    like : an open source whose columns, categories and width hold here too: pass the training rows' source
+        when opening rows to predict. A category that it lacks is refused by name as it is read.
+
+    Returns
+    -------
+    StoredSource : the dtype is the least one that holds all columns (CSV: int64 or float64).
+
+    Cost: opening Parquet, HDF5, Zarr and NumPy files reads their descriptions; CSV and svmlight are parsed
+    once. Memory: two pieces of 4 MB (more where a stored chunk, or a page of each column, is larger), an
+    index of the pieces, and the blocks that are asked for.
+
+    Errors: ``InputError`` for what is missing, empty, damaged, ragged, of mixed formats or columns, or has
+    changed since it was opened (seen at each read); ``MissingPackageError`` with the extra to install.
+
+    Examples
+    --------
+    >>> import tempfile, gramian as gm
+    >>> path = Path(tempfile.mkdtemp()) / "train.csv"
+    >>> _ = path.write_text("rooms,kind,price\\n3,flat,1.5\\n5,house,2.5\\n")
+    >>> source = gm.open_data(path, target="price", categorical="onehot")
+    >>> source.shape, source.feature_names
+    ((2, 3), ('rooms', 'kind=flat', 'kind=house'))
+    >>> source.rows(slice(1, 2)), source.target[:]
+    (array([[5, 0, 1]]), array([1.5, 2.5]))
+    """
+    for name, value, choices in (
+        ("categorical", categorical, (REFUSE, ONEHOT)),
+        ("nan", nan, (REFUSE, DROP)),
+    ):
+        if value not in choices:
+            raise InputError(
+                f"{name}={value!r} is unknown. Choose one of {', '.join(map(repr, choices))}."
+                + did_you_mean(value, choices)
+            )
+    storage = _storage(data, _choice(target, columns, categorical, key, like))
+    if like is not None and storage.n_features != like.shape[1]:
+        raise InputError(
+            f"{storage.names[0]} has {storage.n_features} features, but the data that like= names has "
+            f"{like.shape[1]}. Pass rows of that width."
+        )
+    return StoredSource(storage, drop=nan == DROP)
+
+
+def _choice(
+    target: Any, columns: Sequence[str] | None, categorical: str, key: str | None, like: StoredSource | None
+) -> Choice:
+    if isinstance(columns, str):
+        raise InputError(f"columns={columns!r} is one text. Pass a list of names: [{columns!r}].")
+    if target is not None and not is_path(target):
+        raise InputError(f"target has type {type(target).__name__}. Pass a name, or a list of names.")
+    one = isinstance(target, (str, os.PathLike))
+    named = (str(target),) if one else tuple(map(str, target or ()))
+    if target is not None and not named:
+        raise InputError("target=[] names no column. Name at least one, or leave target out.")
+    twice = next((name for name in named if named.count(name) > 1), None)
+    if twice is not None:
+        raise InputError(f"target={list(named)} names {twice!r} more than once. Name each once.")
+    settings = like.storage.settings() if like is not None else {}
+    chosen = tuple(columns) if columns is not None else settings.get("columns")
+    both = next((name for name in named if name in (chosen or ())), None)
+    if both is not None:
+        raise InputError(f"The target {both!r} is also among columns. Take it out of the features.")
+    learned = settings.get("categories")
+    return Choice(
+        target=None if target is None else named[0] if one else named,
+        columns=chosen,
+        categorical=ONEHOT if learned else categorical,
+        key=key,
+        categories=learned or None,
+        n_features=settings.get("n_features"),
+        zero_based=settings.get("zero_based"),
+    )
+
+
+def _storage(data: Any, choice: Choice) -> Storage:
+    if frame_kind(data) is not None:
+        return FrameStorage(data, choice)
+    if not is_path(data):
+        raise InputError(
+            f"Data of type {type(data).__name__} cannot be opened. Pass a path, a list of paths, a folder, a "
+            "glob, an Arrow table or a pandas or polars frame; arrays and CSR matrices go to fit as they are."
+        )
+    paths = find_files(data)
+    kinds = {path: _format(path) for path in paths}
+    first = kinds[paths[0]]
+    other = next((path for path, kind in kinds.items() if kind != first), None)
+    if other is not None:
+        raise InputError(
+            f"{paths[0]} is {first} and {other} is {kinds[other]}. All files of a source have one format."
+        )
+    with explained(str(paths[0]) if len(paths) == 1 else f"{paths[0]} and the other files", 0):
+        return STORAGES[first](paths, choice)
+
+
+def _format(path: Path) -> str:
+    name = path.name.lower()
+    for suffix, kind in SUFFIXES.items():
+        if name.endswith(suffix):
+            return kind
+    got = f"the suffix {path.suffix!r}" if path.suffix else "no suffix"
+    raise InputError(f"{path} has {got}, which names no format. Supported: {', '.join(sorted(SUFFIXES))}.")

@@ -1,0 +1,141 @@
+"""What a format says of its rows: pieces that are read whole, each a few megabytes."""
+
+from __future__ import annotations
+
+import zipfile
+import zlib
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gramian._typing import Array, Rows
+from gramian.data.stored_file import StoredFile
+from gramian.exceptions import GramianError, InputError
+
+#: What pyarrow, NumPy, zipfile, h5py and zarr raise for what they cannot read.
+READ_ERRORS: tuple[type[Exception], ...] = (ValueError, OSError, EOFError, NotImplementedError, RuntimeError)
+READ_ERRORS += (KeyError, zipfile.BadZipFile, zlib.error)
+#: Bytes of a piece's numbers where the format leaves the choice; two pieces are held while reading.
+PIECE_BYTES = 1 << 22
+#: Rows of a piece at most, however narrow.
+PIECE_ROWS = 65_536
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Consecutive rows of one file."""
+
+    file: int  #: number of the file
+    first: int  #: number of its first row in that file
+    n_rows: int
+    where: Any = None  #: what the format finds them by
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What is known of the targets before they are read."""
+
+    name: str
+    dtype: np.dtype[Any]
+    n_outputs: int | None = None  #: None: one number a row, shape (n,)
+
+
+class UnreadableRow(Exception):
+    """A row that cannot be read: its number within the piece, and why."""
+
+    def __init__(self, row: int, reason: str) -> None:
+        super().__init__(reason)
+        self.row, self.reason = row, reason
+
+
+@contextmanager
+def explained(name: str, first: int, n_rows: int | None = None) -> Iterator[None]:
+    """Turn a parser's error into one that names file and row, with the parser's words in it."""
+    try:
+        yield
+    except GramianError:
+        raise
+    except UnreadableRow as error:
+        raise InputError(f"Row {first + error.row} of {name} (from 0): {error.reason}") from None
+    except READ_ERRORS as error:
+        reason = str(error).strip().split("\n")[0] or type(error).__name__
+        last = f"to {first + n_rows - 1}" if n_rows else "and following"
+        raise InputError(
+            f"Rows {first} {last} of {name} (from 0) could not be read: {reason.rstrip('.')}. Check that the "
+            "file is complete and that its suffix names its format."
+        ) from error
+
+
+class Storage(ABC):
+    """Rows in files (or in a frame) as pieces: what they are, and how one is read.
+
+    ``names`` are what errors call the files. ``files`` is empty for what lies in memory.
+    """
+
+    names: Sequence[str]
+    files: Sequence[StoredFile] = ()
+    pieces: Sequence[Piece]
+    n_features: int
+    dtype: np.dtype[Any]
+    feature_names: tuple[str, ...] | None = None
+    target: Target | None = None
+    #: Whether the rows of a piece and their targets come out of one parse.
+    together = False
+    #: Whether pieces are views of a mapped file, which take no memory and are not read until looked at.
+    views = False
+    #: Whether rows are CSR matrices.
+    sparse = False
+
+    @abstractmethod
+    def read(self, piece: Piece, *, rows: bool, target: bool) -> tuple[Rows | None, Array | None]:
+        """Return the rows and the targets of a piece, those that are asked for.
+
+        A missing value is a NaN (None in a text target); numbers may then be float64 whatever ``dtype`` is.
+        Raises ``UnreadableRow`` or the parser's error.
+        """
+
+    def check(self, piece: Piece) -> None:
+        """Raise where the piece's file has changed since it was opened."""
+        if self.files:
+            self.files[piece.file].check()
+
+    def settings(self) -> dict[str, Any]:
+        """Return what else the rows depend on, such as categories; for ``like`` and the fingerprint."""
+        return {}
+
+
+def kept_dtype(dtype: np.dtype[Any]) -> np.dtype[Any] | None:
+    """Return the type that numbers of ``dtype`` are read as (None: not numbers).
+
+    Types that kernels take stay; the others become the least one that holds their values.
+    """
+    if dtype.kind not in "biuf":
+        return None
+    wider = {"float16": "float32", "bool": "uint8", "uint32": "int64", "uint64": "float64"}
+    name = "float64" if dtype.kind == "f" and dtype.itemsize > 8 else dtype.name
+    return np.dtype(wider.get(name, name))
+
+
+def piece_rows(row_bytes: int, chunk_rows: int = 1) -> int:
+    """Return rows of a piece: PIECE_BYTES of them, in whole chunks of ``chunk_rows``."""
+    rows = min(PIECE_ROWS, max(1, PIECE_BYTES // max(1, row_bytes)))
+    return max(1, rows // chunk_rows) * chunk_rows
+
+
+def cut(file: int, n_rows: int, step: int) -> list[Piece]:
+    """Cut the rows of a file into pieces of ``step`` rows."""
+    return [Piece(file, a, min(step, n_rows - a)) for a in range(0, n_rows, step)]
+
+
+def refuse_columns(name: str, columns: Sequence[str] | None, categorical: str) -> None:
+    """Raise where columns are named in a format that has no names for them."""
+    if columns is not None or categorical != "refuse":
+        what = "columns" if columns is not None else "categorical"
+        raise InputError(
+            f"{name} does not name its columns, so {what} cannot be used. Leave it out, or write the rows "
+            "as Parquet or CSV."
+        )
