@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -24,7 +24,7 @@ class GivenBuilder(Builder):
     """
 
     method: ClassVar[str] = "given"
-    features: FeatureMap
+    features: FeatureMap = field(repr=False)
     sizes: Builder
 
     def assemble(

@@ -50,7 +50,9 @@ def save(model: Any, path: str | os.PathLike[str], *, notes: Mapping[str, str] |
 
     Time, memory and disk O(landmarks · (features + blocks on its path · outputs)), independent of n.
     ``random_state`` is kept if it is an integer. Of ``solution_`` the vector is left out, of its evidence
-    nothing. The ``teacher`` of a fast model is left out: the model has learned what it said.
+    nothing. The ``teacher`` of a fast model is left out: the model has learned what it said. Of a model that
+    was trained by ``partial_fit`` the coefficients are kept and the sums are not: it predicts, and takes no
+    further rows (a pickle does); of a frozen approximation its parameters.
 
     Raises
     ------

@@ -78,6 +78,8 @@ _LEARNED = (
     "refinement_",
     "loo_residuals_",
     "eigenvalues_",
+    "n_rows_seen_",
+    "n_blocks_",
 )
 #: What the names of an inverse transform's arrays begin with.
 INVERSE = "inverse_"

@@ -9,9 +9,11 @@ from typing import Any, TypeVar
 
 import numpy as np
 from sklearn.base import BaseEstimator
+from sklearn.frozen import FrozenEstimator
 
 from gramian._typing import Array
 from gramian.approximation.builder import Builder
+from gramian.approximation.given import sizes_of
 from gramian.approximation.plan import Plan
 from gramian.estimators.approximation import Approximation
 from gramian.estimators.exact import Exact
@@ -54,6 +56,8 @@ class Values:
             return {"array": self._store(value)}
         if isinstance(value, Kernel):
             return {"kernel": kernel_to_spec(value)}
+        if isinstance(value, FrozenEstimator):
+            value = value.estimator  # the model has its landmarks; a new fit would choose others
         if isinstance(value, Approximation | Exact):
             return {"approximation": type(value).__name__, "params": self.write_params(value)}
         raise InputError(
@@ -113,6 +117,7 @@ class Values:
         return {**self._fields(plan, "builder"), "builder": self._builder(plan.builder)}
 
     def _builder(self, builder: Builder) -> dict[str, Any]:
+        builder = sizes_of(builder)
         return {"class": type(builder).__name__, "fields": self._fields(builder)}
 
     def _fields(self, value: Any, *left_out: str) -> dict[str, Any]:
