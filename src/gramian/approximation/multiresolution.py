@@ -119,7 +119,7 @@ class MultiResolutionBuilder(Builder):
     def block_basis(
         self, rows: Rows, kernel: Kernel, dtype: Any, above: tuple[Basis, ...], rng: np.random.Generator
     ) -> Basis:
-        """Choose a block's landmarks among its rows and whiten what its ancestors leave over of the kernel."""
+        """Choose a block's landmarks among its rows; whiten what its ancestors leave over of the kernel."""
         local = choose_landmarks(rows, self.landmarks_per_block, self._local, rng, kernel=kernel)
         return BasisBuilder(kernel, dtype, above).build(local, self.rank)
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import numbers
+import warnings
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 from tqdm.auto import tqdm
@@ -47,7 +49,22 @@ class PartialRidge(StreamingRidge):
             if name in SOLVED and "_stream" in self.__dict__:
                 self._solve()
                 return self.__dict__[name]
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            why = self._no_stream() if name == "partial_fit" else None
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}" + (why or ""))
+
+    def _no_stream(self) -> str | None:
+        """Return why a model with these parameters has no ``partial_fit``; None where it has."""
+        if self._exact is not None:
+            return (
+                ": approximation='exact' solves with the kernel matrix of all rows at once. Use fit, or "
+                "another approximation."
+            )
+        if self._precomputed:
+            return (
+                ": kernel='precomputed' takes the kernel values of all rows with each other. Use fit, or a "
+                "kernel's name and rows."
+            )
+        return None
 
     def forget(self, share: float) -> Self:
         """Give all rows so far 1 − ``share`` of the weight that they have; later rows have their full weight.
@@ -116,20 +133,17 @@ class PartialRidge(StreamingRidge):
         return "_stream" in self.__dict__
 
     def _next_rows(self, X: Any, y: Any) -> RowSource:
-        """Check rows of a stream, and that this estimator can have one."""
+        """Check rows of a stream."""
         required_target(self, y)
-        if self._exact is not None:
-            raise InputError(
-                "approximation='exact' solves with the kernel matrix of all rows at once: it has no "
-                "partial_fit. Use fit, or another approximation."
-            )
-        if self._precomputed:
-            raise InputError(
-                "kernel='precomputed' takes the kernel values of all rows with each other: it has no "
-                "partial_fit. Use fit, or a kernel's name and rows."
-            )
         if not self._begun and "predictor_" in self.__dict__:
-            self._streamed()
+            # scikit-learn's contract has partial_fit go on after fit, of which there are no sums.
+            warnings.warn(
+                f"this {type(self).__name__} was trained by fit (or loaded from a file) and keeps no sums: "
+                "partial_fit starts anew with these rows, and those of fit are forgotten. To add rows to "
+                "rows, pass all of them to partial_fit.",
+                UserWarning,
+                stacklevel=3,
+            )
         source: RowSource = self._rows(X, reset=not self._begun)
         if source.shape[0] == 0:
             raise InputError(f"X has shape {source.shape}: a call of partial_fit takes at least one row.")
@@ -227,9 +241,15 @@ class PartialRidge(StreamingRidge):
         return Engine(min(self._engine().n_threads, stream.plan.n_threads))
 
 
+def _streams(model: PartialRidge) -> bool:
+    """Return whether a model's parameters allow a stream."""
+    return model._no_stream() is None
+
+
 class PartialRegressor(PartialRidge):
     """A ridge model of a stream of numbers."""
 
+    @available_if(_streams)
     def partial_fit(
         self, X: Any, y: Any = None, sample_weight: Any = None, *, grow_landmarks: bool = False
     ) -> Self:
@@ -239,7 +259,7 @@ class PartialRegressor(PartialRidge):
         have some thousands that are like the others, or give the landmarks:
         ``approximation=FrozenEstimator(a)``. Later calls add their rows' sums. Over the same landmarks the
         model is that of one fit to all rows; the intercept too. A call that fails, or is broken off, adds
-        nothing.
+        nothing. After ``fit``, which keeps no sums, a stream starts anew, with a warning.
         alpha is that of the latest call; the coefficients are found when they are asked for.
 
         Parameters
@@ -260,7 +280,8 @@ class PartialRegressor(PartialRidge):
 
         Time O(n (m d + m r + R_path²)) and, when the coefficients are asked for, a solve; memory as ``plan_``
         says, independent of n. Raises ``InputError`` for unusable rows, other outputs, or a kernel or
-        ``fit_intercept`` that was changed since the first call.
+        ``fit_intercept`` that was changed since the first call. There is no ``partial_fit`` with
+        ``approximation="exact"`` and ``kernel="precomputed"``, which need all rows at once.
         """
         with self._all_or_nothing():
             y = own_target(X, y)
@@ -277,6 +298,15 @@ class PartialClassifier(PartialRidge):
 
     class_weight: Any
 
+    def _no_stream(self) -> str | None:
+        if isinstance(self.class_weight, str):
+            return (
+                f": class_weight={self.class_weight!r} needs the labels of all rows. Give a dict from class "
+                "to weight, or sample_weight."
+            )
+        return super()._no_stream()
+
+    @available_if(_streams)
     def partial_fit(
         self,
         X: Any,
@@ -294,17 +324,12 @@ class PartialClassifier(PartialRidge):
             Required in the first call, as in scikit-learn; later it may be left out.
         sample_weight, grow_landmarks : as of :meth:`KernelRidge.partial_fit`
 
-        Raises ``InputError`` also for a label that was not named, and for ``class_weight="balanced"``, which
-        needs all labels at once.
+        Raises ``InputError`` also for a label that was not named. There is no ``partial_fit`` with
+        ``class_weight="balanced"``, which needs all labels at once.
         """
         with self._all_or_nothing():
             y = own_target(X, y)
             source = self._next_rows(X, y)
-            if isinstance(self.class_weight, str):
-                raise InputError(
-                    f"class_weight={self.class_weight!r} needs the labels of all rows. Give a dict from "
-                    "class to weight, or sample_weight."
-                )
             self.classes_ = self._named(classes)
             targets = ClassTargets(y, source.shape[0], self.classes_)
             weights = targets.weights(self.class_weight, sample_weight)
@@ -312,7 +337,7 @@ class PartialClassifier(PartialRidge):
 
     def _named(self, classes: Any) -> Array:
         if classes is None:
-            if self._begun:
+            if hasattr(self, "classes_"):
                 return self.classes_
             raise InputError(
                 "classes must be passed on the first call to partial_fit: the labels of all rows to come, "
