@@ -36,6 +36,7 @@ from gramian.exact.spectral import (
 from gramian.exceptions import (
     AccuracyWarning,
     BudgetError,
+    ClusterError,
     GramianError,
     InputError,
     MissingPackageError,
@@ -72,6 +73,7 @@ __all__ = [
     "BlockOperator",
     "BudgetError",
     "Cauchy",
+    "ClusterError",
     "ClusteredLowRank",
     "Cosine",
     "DCPredClassifier",

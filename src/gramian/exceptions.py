@@ -37,6 +37,10 @@ class MissingPackageError(GramianError, ImportError):
     """An optional package is needed; the text names the extra that brings it."""
 
 
+class ClusterError(GramianError, RuntimeError):
+    """The machines that were to work on the rows are gone, or cannot do it; the text says what to do."""
+
+
 class NumericalWarning(UserWarning):
     """Jitter, a clipped eigenvalue or a dropped direction, with its amount."""
 

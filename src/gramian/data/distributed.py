@@ -13,11 +13,20 @@ from typing import Any, Protocol, TypeVar
 
 from gramian._typing import Array
 from gramian.data.source import RowSource
+from gramian.exceptions import InputError
 
 Result = TypeVar("Result")
 
 #: Of each package whose collections are read: the module of gramian that does it, by its function ``engine``.
 READERS = {"dask": "gramian.engine_dask", "dask_expr": "gramian.engine_dask"}
+
+
+#: Times that work is begun again where all copies of what was sent for it are lost.
+ATTEMPTS = 3
+
+
+class LostDataError(Exception):
+    """What was sent for the work is gone with the machines that held it; others are there to go on."""
 
 
 class Partitioned(ABC):
@@ -62,6 +71,9 @@ class Cluster(Protocol):
     def column(self, y: Any) -> Any:
         """Return a collection as a stored column; anything else as it is."""
 
+    def header(self, X: Any) -> Any:
+        """Return shape (rows 0) and ``feature_names`` of a collection, as a source has them."""
+
     def over(self, source: RowSource) -> RowSource:
         """Return rows whose sums are made on the machines, wherever the rows lie."""
 
@@ -79,6 +91,11 @@ def is_elsewhere(X: Any) -> bool:
 
 def cluster_of(X: Any, engine: Cluster | None) -> Cluster | None:
     """Return the cluster to read X by: the engine that was given, or that of the package X comes from."""
+    if engine is not None and not hasattr(engine, "over"):
+        raise InputError(
+            f"engine={engine!r} is no cluster. Give None, or gramian.engine_dask.DaskEngine(client) of a "
+            "distributed.Client."
+        )
     if engine is not None or not is_elsewhere(X):
         return engine
     reader = import_module(READERS[type(X).__module__.partition(".")[0]])

@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from gramian._typing import Array, Float64Array
 from gramian.approximation.plan import Plan
+from gramian.data.distributed import is_elsewhere
 from gramian.estimators.base import own_target
 from gramian.estimators.partial import PartialClassifier, PartialRegressor
 from gramian.estimators.targets import ClassTargets, NumberTargets
@@ -47,6 +48,9 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, PartialRegressor):
         could not resolve (under 128·u·√n·mean k(x, x)), else float32.
     random_state, n_jobs, verbose
         As in scikit-learn; ``n_jobs=None`` uses all cores; ``verbose=1`` shows a progress bar.
+    engine : DaskEngine or None, default=None
+        Cluster that makes the sums and predictions of any rows, from :mod:`gramian.engine_dask`. Dask
+        collections are worked on where they lie without it; ``predict`` of one is a Dask array, not computed.
 
     Attributes
     ----------
@@ -90,6 +94,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, PartialRegressor):
         tile_dtype: str = "auto",
         random_state: Any = None,
         n_jobs: int | None = None,
+        engine: Any = None,
         verbose: int = 0,
     ) -> None:
         self.alpha = alpha
@@ -105,12 +110,14 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, PartialRegressor):
         self.tile_dtype = tile_dtype
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.engine = engine
         self.verbose = verbose
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit to rows X (n, d) and targets y (n,) or (n, outputs), by default those of a row source."""
         with self._all_or_nothing():
             y = own_target(X, y)
+            X, y, sample_weight = self._opened(X, y, sample_weight)
             source = self._fit_rows(X, y)
             targets = NumberTargets(y, source.shape[0])
             self._flat = targets.flat
@@ -119,12 +126,16 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, PartialRegressor):
     def predict(self, X: Any) -> Float64Array:
         """Return f(x) per row, shape (n,) or (n, outputs). Time O(n (route + m d))."""
         check_is_fitted(self, "predictor_")
+        if is_elsewhere(X):
+            shape = () if self._flat else (self.predictor_.n_outputs,)
+            return self._lazily(X, "predict", shape, np.float64)
         out = self._decision(X)
         return out.ravel() if self._flat else out
 
     def plan(self, X: Any, y: Any = None) -> Plan:
         """Predict sizes, bytes and seconds of a fit, without fitting (``y`` gives the outputs)."""
         with self._all_or_nothing(keep=False):
+            X, y, _ = self._opened(X, y, None)
             source = self._rows(X, reset=True)
             outputs = 1 if y is None else NumberTargets(y, source.shape[0]).shape[1]
             return self._ridge_plan(source, outputs, deepcopy(self.random_state))
@@ -164,6 +175,7 @@ class KernelRidgeClassifier(ClassifierMixin, PartialClassifier):
         tile_dtype: str = "auto",
         random_state: Any = None,
         n_jobs: int | None = None,
+        engine: Any = None,
         verbose: int = 0,
     ) -> None:
         self.alpha = alpha
@@ -180,12 +192,14 @@ class KernelRidgeClassifier(ClassifierMixin, PartialClassifier):
         self.tile_dtype = tile_dtype
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.engine = engine
         self.verbose = verbose
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit to rows X (n, d) and class labels y (n,), by default those of a row source."""
         with self._all_or_nothing():
             y = own_target(X, y)
+            X, y, sample_weight = self._opened(X, y, sample_weight)
             source = self._fit_rows(X, y)
             targets = ClassTargets(y, source.shape[0])
             self.classes_ = targets.classes
@@ -195,12 +209,17 @@ class KernelRidgeClassifier(ClassifierMixin, PartialClassifier):
     def decision_function(self, X: Any) -> Float64Array:
         """Return the value per class, shape (n, classes), or (n,) for two classes."""
         check_is_fitted(self, "predictor_")
+        if is_elsewhere(X):
+            shape = () if len(self.classes_) == 2 else (len(self.classes_),)
+            return self._lazily(X, "decision_function", shape, np.float64)
         out = self._decision(X)
         return out.ravel() if len(self.classes_) == 2 else out
 
     def predict(self, X: Any) -> Array:
         """Return the class of each row."""
         check_is_fitted(self, "predictor_")
+        if is_elsewhere(X):
+            return self._lazily(X, "predict", (), self.classes_.dtype)
         source = self._rows(X, reset=False)
         out = np.empty(source.shape[0], self.classes_.dtype)
         for where, values in self._decision_blocks(source):
@@ -213,6 +232,7 @@ class KernelRidgeClassifier(ClassifierMixin, PartialClassifier):
     def plan(self, X: Any, y: Any = None) -> Plan:
         """Predict sizes, bytes and seconds of a fit, without fitting (``y`` gives the classes)."""
         with self._all_or_nothing(keep=False):
+            X, y, _ = self._opened(X, y, None)
             source = self._rows(X, reset=True)
             outputs = 1 if y is None else ClassTargets(y, source.shape[0]).shape[1]
             return self._ridge_plan(source, outputs, deepcopy(self.random_state))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -15,14 +16,15 @@ from tqdm.auto import tqdm
 
 from gramian._budget import parse_bytes
 from gramian._random import as_generator
-from gramian._typing import Float64Array
+from gramian._typing import Float64Array, Rows
 from gramian.approximation.auto import auto_plan, probe
 from gramian.approximation.checkpoint import SumsCheckpoint
 from gramian.approximation.multiresolution import MultiResolutionBuilder
 from gramian.approximation.plan import AS_ASKED, EXACT, GIVEN, Plan, make_plan
 from gramian.approximation.predictor import Predictor
 from gramian.approximation.training import train_ridge
-from gramian.data.source import RowSource
+from gramian.data.distributed import Cluster, Partitioned, cluster_of
+from gramian.data.source import ArraySource, RowSource
 from gramian.engine import Engine
 from gramian.estimators.approximation import Approximation
 from gramian.estimators.base import KernelEstimator, checked_weights, positive_number, required_target
@@ -55,9 +57,33 @@ class StreamingRidge(KernelEstimator):
     random_state: Any
     verbose: int
 
+    def _cluster(self, X: Any) -> Cluster | None:
+        """Return the machines that are to work on X: the engine, or those of a collection."""
+        return cluster_of(X, getattr(self, "engine", None))
+
+    def _opened(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
+        """Return rows, targets and weights, collections among them as sources and columns."""
+        cluster = self._cluster(X)
+        if cluster is None:
+            return X, y, sample_weight
+        return cluster.rows(X), cluster.column(y), cluster.column(sample_weight)
+
     def _fit_rows(self, X: Any, y: Any) -> RowSource:
         required_target(self, y)
-        return self._rows(X, reset=True)
+        source = self._rows(X, reset=True)
+        cluster = self._cluster(X)
+        return source if cluster is None else cluster.over(source)
+
+    def _lazily(self, X: Any, method: str, shape: tuple[int, ...], dtype: Any) -> Any:
+        """Return a method's values for a collection as one of the same package, nothing computed."""
+        cluster = self._cluster(X)
+        assert cluster is not None
+        self._check_width(cluster.header(X), reset=False)
+        names = ("predictor_", "kernel_", "intercept_", "classes_", "_flat", "n_features_in_")
+        model = type(self)(**{**self.get_params(deep=False), "approximation": "auto", "random_state": None})
+        model.__dict__.update(engine=None, n_jobs=1, checkpoint=None, verbose=0)
+        model.__dict__.update((name, getattr(self, name)) for name in names if hasattr(self, name))
+        return cluster.lazily(X, getattr(model, method), shape, dtype)
 
     def _penalty(self) -> float:
         """Return the ridge penalty that sizes and precision are planned for."""
@@ -173,6 +199,11 @@ class StreamingRidge(KernelEstimator):
         return plan, kernel
 
     def _train_exact(self, source: RowSource, targets: Targets, sample_weight: Any, exact: Exact) -> Self:
+        if isinstance(source, Partitioned):
+            raise InputError(
+                "approximation='exact' needs all rows in the memory of this machine. Choose another "
+                "approximation, or pass arrays (X.compute()) and engine=None."
+            )
         n, p = targets.shape
         weights = checked_weights(sample_weight, n)
         plan, kernel = self._exact_plan(source, p, exact)
@@ -242,6 +273,15 @@ class StreamingRidge(KernelEstimator):
         return self
 
     def _decision_blocks(self, source: RowSource) -> Iterator[tuple[slice, Float64Array]]:
+        cluster = self._cluster(source)
+        if cluster is not None:
+            source = cluster.over(source)
+        if isinstance(source, Partitioned):
+            start = 0
+            for values in source.map(partial(_decided, self.predictor_)):
+                yield slice(start, start + len(values)), values + self.intercept_
+                start += len(values)
+            return
         blocks = self._on(self.predictor_, source).blocks(
             source, engine=self._engine(), chunk_rows=PREDICT_ROWS
         )
@@ -255,3 +295,9 @@ class StreamingRidge(KernelEstimator):
         for where, values in self._decision_blocks(source):
             out[where] = values
         return out
+
+
+def _decided(predictor: Predictor | ExactPredictor, rows: Rows) -> Float64Array:
+    """Return the predictor's values for a part of the rows, on one thread."""
+    blocks = predictor.blocks(ArraySource(rows), engine=Engine(1), chunk_rows=PREDICT_ROWS)
+    return np.concatenate([values for _, values in blocks])

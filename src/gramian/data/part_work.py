@@ -1,0 +1,123 @@
+"""What is done with one part of a collection, where it lies: to numbers, to some rows, to a result."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any, TypeVar
+
+import numpy as np
+
+from gramian._tiles import one_blas_thread
+from gramian._typing import Array, IntArray, Rows
+from gramian.data.source import RowSource
+from gramian.exceptions import InputError
+
+Result = TypeVar("Result")
+
+#: Types that rows keep; others become float64, as at an estimator's door.
+_KEPT = tuple(np.dtype(kind) for kind in ("f8", "f4", "u1", "i1", "u2", "i2", "i4", "i8"))
+
+_lock = threading.Lock()
+_held: list[ExitStack] = []
+_inside = 0
+
+
+@contextmanager
+def blas_held() -> Iterator[None]:
+    """Hold BLAS to one thread while any task runs: several of them may share a process.
+
+    The limit is the process's, so that the first task sets it and the last one puts it back.
+    """
+    global _inside
+    with _lock:
+        if _inside == 0:
+            stack = ExitStack()
+            stack.enter_context(one_blas_thread())
+            _held.append(stack)
+        _inside += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _inside -= 1
+            if _inside == 0:
+                _held.pop().close()
+
+
+def is_number(kind: Any) -> bool:
+    """Return whether a column of this NumPy or pandas type holds real numbers or truth values."""
+    found = getattr(kind, "kind", "O")
+    return found in "fiub" and not getattr(kind, "categories", None)
+
+
+def as_values(part: Any) -> Array:
+    """Return a part of a series, frame or array as an array; missing numbers as NaN."""
+    if not hasattr(part, "to_numpy"):
+        return np.asarray(part)
+    kinds = list(part.dtypes) if hasattr(part, "columns") else [part.dtype]
+    if any(not isinstance(kind, np.dtype) for kind in kinds) and all(is_number(kind) for kind in kinds):
+        values = part.to_numpy(dtype=np.float64, na_value=np.nan)
+    else:
+        values = part.to_numpy()
+    values = np.asarray(values)
+    return (
+        values.ravel() if values.ndim == 2 and values.shape[1] == 1 and values.dtype.kind == "O" else values
+    )
+
+
+def as_target(part: Any) -> Array:
+    """Return a part of targets or weights as an array; of one column, without the axis of columns."""
+    values = as_values(part)
+    return values.ravel() if values.ndim == 2 and values.shape[1] == 1 else values
+
+
+def as_rows(part: Any, first: int) -> Array:
+    """Return a part as rows of finite numbers; ``first`` is the number of its first row, for the error."""
+    rows = as_values(part)
+    if rows.dtype not in _KEPT:
+        rows = rows.astype(np.float64)
+    if rows.dtype.kind == "f":
+        finite = np.isfinite(rows).all(axis=1)
+        if not finite.all():
+            raise InputError(
+                f"X contains NaN or infinity in row {first + int(finite.argmin())}. Drop such rows or fill "
+                "them in first."
+            )
+    return rows
+
+
+def some(part: Array, numbers: slice | IntArray) -> Array:
+    """Return some rows of a part, as an array of their own."""
+    return np.array(part[numbers])
+
+
+def read(source: RowSource, where: slice) -> Rows:
+    """Return consecutive rows of a source that was opened elsewhere."""
+    return source.rows(where)
+
+
+def result(work: Callable[..., Result], *values: Sequence[Any]) -> Result:
+    """Return what the work makes of parts that follow each other: rows first, then what lies beside them."""
+    with blas_held():
+        return work(*(None if v[0] is None else v[0] if len(v) == 1 else np.concatenate(v) for v in values))
+
+
+def predicted(rows: Any, work: Callable[[Any], Array]) -> Array:
+    """Return what the work makes of one part's rows."""
+    with blas_held():
+        return work(as_rows(rows, 0))
+
+
+def grouped(lengths: Sequence[int], least: int) -> list[range]:
+    """Return consecutive parts that together have at least this many rows, but for the last ones."""
+    groups, start, rows = [], 0, 0
+    for number, length in enumerate(lengths):
+        rows += length
+        if rows >= least:
+            groups.append(range(start, number + 1))
+            start, rows = number + 1, 0
+    if start < len(lengths):
+        groups.append(range(start, len(lengths)))
+    return groups

@@ -1,0 +1,101 @@
+"""Rows of this machine that are worked on elsewhere: read here, sent part by part."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Protocol, TypeVar
+
+from gramian._tiles import row_slices
+from gramian.data.distributed import ATTEMPTS, LostDataError, Partitioned
+from gramian.data.part_work import result as work_on
+from gramian.data.source import RowSource
+from gramian.exceptions import ClusterError
+
+Result = TypeVar("Result")
+
+#: Rows of a part at least, and parts for each thread where there are enough rows.
+LEAST_ROWS, PARTS = 1024, 4
+
+
+class Senders(Protocol):
+    """The cluster as it is needed here."""
+
+    @property
+    def n_threads(self) -> int:
+        """Threads of all workers."""
+
+    def part_rows(self, row_bytes: int) -> int:
+        """Return the rows of one task."""
+
+    def sent(self, value: Any) -> Any:
+        """Return a reference to a value that every worker now has."""
+
+    def submitted(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Return the future of a call on a worker."""
+
+    def waited(self, future: Any) -> Any:
+        """Return a future's result."""
+
+
+class SentRows(Partitioned):
+    """A row source of this machine; at most two parts a thread are on their way at a time.
+
+    Results come back part by part, in the order of the rows.
+    """
+
+    def __init__(self, cluster: Senders, source: RowSource) -> None:
+        self.cluster, self.source = cluster, source
+        self.shape, self.dtype = source.shape, source.dtype
+        self.rows, self.take = source.rows, source.take
+
+    def map(self, work: Callable[..., Result], *beside: Any) -> Iterator[Result]:
+        """Yield ``work(part, *values beside it)`` in the order of the parts."""
+        for _, found in self._each(work, beside, 0):
+            yield found
+
+    def rounds(
+        self,
+        work: Callable[..., Result],
+        combine: Callable[[Sequence[Result]], Result],
+        *beside: Any,
+        start: int = 0,
+    ) -> Iterator[tuple[int, Result]]:
+        """Yield (rows, result) part by part."""
+        return self._each(work, beside, start)
+
+    def _each(
+        self, work: Callable[..., Result], beside: Sequence[Any], start: int
+    ) -> Iterator[tuple[int, Result]]:
+        (n, d), threads = self.shape, self.cluster.n_threads
+        size = self.cluster.part_rows(d * self.dtype.itemsize)
+        size = max(LEAST_ROWS, min(size, -(-n // (PARTS * threads))))
+        there = self.cluster.sent(work)
+
+        def send(where: slice) -> Any:
+            around = [[None if values is None else values[where]] for values in beside]
+            return self.cluster.submitted(work_on, there, [self.rows(where)], *around)
+
+        pending: deque[tuple[slice, Any]] = deque()
+        lost = 0
+        todo = iter(row_slices(n - start, size))
+        while True:
+            while len(pending) < 2 * threads and (cut := next(todo, None)) is not None:
+                where = slice(start + cut.start, start + cut.stop)
+                pending.append((where, send(where)))
+            if not pending:
+                return
+            where, future = pending[0]
+            try:
+                found = self.cluster.waited(future)
+            except LostDataError as error:
+                lost += 1
+                if lost == ATTEMPTS:
+                    raise ClusterError(
+                        f"workers were lost {lost} times with what they held ({error})."
+                    ) from error
+                there = self.cluster.sent(work)
+                pending = deque((w, send(w)) for w, _ in pending)
+                continue
+            pending.popleft()
+            yield where.stop - where.start, found

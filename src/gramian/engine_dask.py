@@ -1,0 +1,486 @@
+"""Fits and predictions on a Dask cluster. The one file that imports dask and distributed.
+
+Rows stay where they are: work goes to each partition, and what it makes of the rows (the sums of a fit, which
+do not grow with their number) is added up in a tree. Where a worker dies its part of the tree is made again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Any, TypeVar
+
+import numpy as np
+
+from gramian._budget import parse_bytes
+from gramian._tiles import row_slices
+from gramian._typing import Array, IntArray, Rows
+from gramian.data import part_work
+from gramian.data.column import StoredColumn
+from gramian.data.distributed import ATTEMPTS, LostDataError, Partitioned
+from gramian.data.sent import SentRows
+from gramian.data.source import ArraySource, RowSource
+from gramian.exceptions import ClusterError, InputError, MissingPackageError
+from gramian.kernels.precomputed import StoredRows
+
+try:
+    import dask
+    import dask.array as da
+    import distributed
+    from dask.delayed import delayed
+    from dask.system import CPU_COUNT
+    from distributed.client import FutureCancelledError
+    from distributed.scheduler import KilledWorker
+except ImportError as error:
+    raise MissingPackageError(
+        f"Dask is needed for clusters ({error}). Install it with: pip install 'gramian[dask]'"
+    ) from None
+
+Result = TypeVar("Result")
+
+#: Results that one task puts together.
+FAN_IN = 4
+#: Rows that a task sums at least, where partitions are smaller and there are enough of them.
+TASK_ROWS = 65_536
+#: Tasks per thread of a round, and rounds of a pass at most: after each its sums come to the client.
+ROUND_TASKS, ROUNDS = 4, 20
+#: Rows at the start that are kept: plans look at them several times. Also the fewest rows of a cut.
+HEAD_ROWS = 1024
+#: Seconds between looks at whether the cluster is there.
+POLL = 1.0
+
+
+@dataclass(frozen=True, eq=False)
+class DaskEngine:
+    """A cluster for the rows of a fit: ``KernelRidge(engine=DaskEngine(client))``.
+
+    Parameters
+    ----------
+    client : distributed.Client, default=None
+        Connection to the cluster; None takes the current client, or without one Dask's own scheduler.
+    shared_files : bool, default=False
+        Whether workers open the files of a row source themselves, at the same paths. Else rows of this
+        machine are read here and sent.
+    part_bytes : int or str, default="64MB"
+        Bytes of the rows that one task gets, where rows are not partitioned already.
+    timeout : float, default=60
+        Seconds without any worker after which a fit gives up with ``ClusterError``.
+
+    scikit-learn's ``clone`` keeps the engine itself; a pickle of it has no client.
+
+    Examples
+    --------
+    >>> import dask.array as da, gramian as gm
+    >>> X = da.random.default_rng(0).random((3000, 2), chunks=(1000, 2))
+    >>> y = da.sin(6 * X[:, 0])
+    >>> m = gm.KernelRidge(alpha=1e-3, gamma=10.0, random_state=0).fit(X, y)
+    >>> m.predict(X)
+    dask.array<..., shape=(3000,), dtype=float64, chunksize=(1000,), chunktype=numpy.ndarray>
+    """
+
+    client: Any = None
+    shared_files: bool = False
+    part_bytes: int | str = "64MB"
+    timeout: float = 60.0
+
+    def __post_init__(self) -> None:
+        if self.client is None:
+            return
+        if not isinstance(self.client, distributed.Client):
+            raise InputError(
+                f"client has type {type(self.client).__name__}; expected a distributed.Client. Pass "
+                "Client('tcp://scheduler:8786')."
+            )
+        if self.client.asynchronous:
+            raise InputError("the client is asynchronous; pass one made with Client(asynchronous=False).")
+
+    def __deepcopy__(self, memo: Any) -> DaskEngine:
+        return self
+
+    def __reduce__(self) -> Any:
+        return DaskEngine, (None, self.shared_files, self.part_bytes, self.timeout)
+
+    def rows(self, X: Any) -> Any:
+        """Return a Dask array or frame as a row source, its lengths computed where unknown; others as is."""
+        if not dask.is_dask_collection(X):
+            return X
+        header = self.header(X)
+        parts = _parts(X)
+        lengths = self._lengths(X, parts)
+        if sum(lengths) == 0:
+            raise InputError("X has no rows. Check how it was selected.")
+        starts = np.cumsum([0, *lengths])
+        as_rows = delayed(part_work.as_rows, pure=False)
+        return DaskRows(self, [as_rows(p, int(a)) for p, a in zip(parts, starts)], lengths, header)
+
+    def column(self, y: Any) -> Any:
+        """Return a Dask array, series or frame of values as a stored column; others as they are."""
+        if not dask.is_dask_collection(y):
+            return y
+        tail = tuple(int(k) for k in y.shape[1:])
+        parts = _parts(y)
+        lengths = self._lengths(y, parts)
+        as_target = delayed(part_work.as_target, pure=False)
+        kind = part_work.as_values(y._meta).dtype
+        return DaskColumn(self, [as_target(p) for p in parts], lengths, () if tail == (1,) else tail, kind)
+
+    def header(self, X: Any) -> ArraySource:
+        """Return the collection without its rows; raise where its columns are not numbers."""
+        if not hasattr(X, "columns"):
+            return ArraySource(_array_header(X))
+        wrong = [str(name) for name, kind in X._meta.dtypes.items() if not part_work.is_number(kind)]
+        if wrong:
+            raise InputError(
+                f"X has columns that are not numbers: {', '.join(wrong)}. Drop them, or turn them into "
+                "numbers (dask.dataframe.get_dummies)."
+            )
+        return _Header(X._meta)
+
+    def over(self, source: RowSource) -> RowSource:
+        """Return the rows of a source of this machine, or of files, to be worked on by the cluster."""
+        if isinstance(source, Partitioned):
+            return source
+        if isinstance(source, StoredRows):
+            raise InputError(
+                "kernel='precomputed' works on this machine alone: its rows are numbers of a matrix. Give "
+                "engine=None."
+            )
+        if self.current is None:
+            raise InputError("there is no Dask client. Pass engine=DaskEngine(client) with a connected one.")
+        if not self.shared_files:
+            return SentRows(self, source)
+        n, d = source.shape
+        cuts = list(row_slices(n, self.part_rows(d * source.dtype.itemsize)))
+        opened = delayed(source, pure=False, traverse=False)
+        read = delayed(part_work.read, pure=False)
+        return DaskRows(self, [read(opened, c) for c in cuts], [c.stop - c.start for c in cuts], source)
+
+    def part_rows(self, row_bytes: int) -> int:
+        """Return the rows of one task where rows are not partitioned."""
+        return max(HEAD_ROWS, parse_bytes(self.part_bytes) // max(1, row_bytes))
+
+    def lazily(self, X: Any, work: Callable[[Any], Array], shape: tuple[int, ...], dtype: Any) -> Any:
+        """Return the Dask array of ``work(rows)`` over a collection's parts; nothing is computed.
+
+        What ``work`` holds is broadcast to the workers where the engine has a client, else it is part of the
+        graph.
+        """
+        if hasattr(X, "columns"):
+            X = X.to_dask_array()
+        elif X.numblocks[1] > 1:
+            X = X.rechunk({1: -1})
+        there = delayed(work, pure=False, traverse=False) if self.client is None else self.sent(work)
+        layout = {"chunks": (X.chunks[0], *((k,) for k in shape)), "drop_axis": () if shape else 1}
+        empty = np.empty((0, *shape), dtype)
+        return X.map_blocks(part_work.predicted, work=there, dtype=dtype, meta=empty, **layout)
+
+    @property
+    def current(self) -> Any:
+        """The client that tasks go to; None where there is none, and Dask's own scheduler runs them."""
+        if self.client is not None:
+            return self.client
+        try:
+            return distributed.default_client()
+        except ValueError:
+            return None
+
+    @property
+    def n_threads(self) -> int:
+        """Threads of all workers."""
+        client = self.current
+        if client is None:
+            return int(CPU_COUNT)
+        return max(1, sum(self._asked(client.nthreads).values()))
+
+    def sent(self, value: Any) -> Any:
+        """Return a reference to a value that every worker now has."""
+        client = self.current
+        if client is None:
+            return delayed(value, pure=False, traverse=False)
+        return self._asked(lambda: client.scatter(value, broadcast=True, hash=False, timeout=self.timeout))
+
+    def submitted(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Return the future of a call on a worker, with what it takes."""
+        with _large_graphs():
+            return self._asked(lambda: self.current.submit(function, *arguments, pure=False))
+
+    def results(self, tasks: Sequence[Any]) -> Iterator[Any]:
+        """Yield the results of tasks in their order; those not asked for yet wait where they were made."""
+        client = self.current
+        if client is None:
+            yield from dask.compute(*tasks)
+            return
+        with _large_graphs():
+            futures = deque(self._asked(lambda: client.compute(list(tasks))))
+        while futures:
+            yield self.waited(futures.popleft())
+
+    def waited(self, future: Any) -> Any:
+        """Wait for a result. Raises ``ClusterError`` where scheduler or workers have gone."""
+        client, seen = future.client, time.monotonic()
+        while True:
+            try:
+                return future.result(timeout=POLL)
+            except FutureCancelledError as error:
+                if client.status != "running":
+                    raise _gone("the connection to the scheduler is lost") from error
+                raise LostDataError(str(error)) from error
+            except KilledWorker as error:
+                raise ClusterError(
+                    f"a task has ended several workers ({error}). They may be short of memory: give them "
+                    "more, or make partitions smaller."
+                ) from error
+            except TimeoutError:
+                if future.status == "error":  # the task's own
+                    raise
+            if self._asked(client.nthreads):
+                seen = time.monotonic()
+            elif time.monotonic() - seen > self.timeout:
+                raise _gone(f"no worker for {self.timeout:g} s")
+
+    @staticmethod
+    def _asked(question: Callable[[], Result]) -> Result:
+        """Return the cluster's answer; raise ``ClusterError`` where there is none."""
+        try:
+            return question()
+        except (OSError, TimeoutError, FutureCancelledError, RuntimeError) as error:
+            raise _gone(f"{type(error).__name__}: {error}") from error
+
+    def _lengths(self, X: Any, parts: Sequence[Any]) -> list[int]:
+        """Return the rows of each part: of frames, and arrays of unknown chunks, by a pass over them."""
+        known = getattr(X, "chunks", None)
+        if known is not None and not np.isnan(known[0]).any():
+            return [int(k) for k in known[0]]
+        length = delayed(len, pure=False)
+        return [int(k) for k in self.results([length(p) for p in parts])]
+
+
+def engine() -> DaskEngine:
+    """Return the engine of the current client, for collections that come without one."""
+    return DaskEngine()
+
+
+def _gone(why: str) -> ClusterError:
+    return ClusterError(
+        f"the Dask cluster has gone ({why}). The estimator is as it was before; start scheduler and workers, "
+        "connect a new client and fit again."
+    )
+
+
+def _large_graphs() -> Any:
+    """Return a context without the warning of rows or targets within a graph: they are meant to be sent."""
+    return dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"})
+
+
+def _array_header(X: Any) -> Array:
+    if X.ndim != 2:
+        raise InputError(
+            f"X has {X.ndim} axes; expected two, one row a sample: (n, d). Pass X.reshape(-1, 1) for a "
+            "single feature, series.to_frame() for a series."
+        )
+    if np.isnan(X.shape[1]):
+        raise InputError("X's number of columns is unknown. Call X.compute_chunk_sizes() first.")
+    if not isinstance(X._meta, np.ndarray) or X.dtype.kind not in "fiub":
+        raise InputError(
+            f"X has blocks of type {type(X._meta).__name__} and dtype {X.dtype}; expected NumPy blocks of "
+            "real numbers. Convert them with X.map_blocks(...)."
+        )
+    return part_work.as_rows(X._meta.reshape(0, X.shape[1]), 0)
+
+
+def _parts(X: Any) -> list[Any]:
+    """Return the partitions of a collection as tasks; of an array with all columns."""
+    if isinstance(X, da.Array) and X.ndim > 1 and X.numblocks[1] > 1:
+        X = X.rechunk({1: -1})
+    return list(np.ravel(X.to_delayed()))
+
+
+class _Header(ArraySource):
+    """No rows of a frame, with the names of its columns."""
+
+    def __init__(self, frame: Any) -> None:
+        super().__init__(part_work.as_rows(frame, 0))
+        names = list(frame.columns)
+        self.feature_names = names if all(isinstance(name, str) for name in names) else None
+
+
+class DaskParts(Partitioned):
+    """Partitions that Dask computes, their lengths known; empty ones are left out."""
+
+    def __init__(
+        self,
+        engine: DaskEngine,
+        parts: Sequence[Any],
+        lengths: Sequence[int],
+        tail: tuple[int, ...],
+        kind: Any,
+    ) -> None:
+        self.engine = engine
+        self._parts = [p for p, k in zip(parts, lengths) if k]
+        self._lengths = [k for k in lengths if k]
+        self._starts = [0, *np.cumsum(self._lengths).tolist()]
+        self._tail, self._kind = tail, np.dtype(kind)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of the values."""
+        return self._kind
+
+    def map(self, work: Callable[..., Result], *beside: Any) -> Iterator[Result]:
+        """Yield ``work(part, *values beside it)`` in the order of the parts."""
+        call, there = delayed(part_work.result, pure=False), self.engine.sent(work)
+        columns = [self._parts, *(self._beside(values, self) for values in beside)]
+        yield from self.engine.results([call(there, *([v] for v in values)) for values in zip(*columns)])
+
+    def rounds(
+        self,
+        work: Callable[..., Result],
+        combine: Callable[[Sequence[Result]], Result],
+        *beside: Any,
+        start: int = 0,
+    ) -> Iterator[tuple[int, Result]]:
+        """Yield (rows, result) a share of the parts at a time, each a tree of tasks on the workers."""
+        own, threads = self._from(start), self.engine.n_threads
+        columns = [own._parts, *(self._beside(values, own) for values in beside)]
+        least = min(TASK_ROWS, -(-sum(own._lengths) // (ROUND_TASKS * threads)))
+        groups = part_work.grouped(own._lengths, least)
+        size = max(ROUND_TASKS * threads, -(-len(groups) // ROUNDS))
+        there = self.engine.sent(work)
+        for some in row_slices(len(groups), size):
+            lost = 0
+            while True:
+                try:
+                    result = self._tree(groups[some], columns, there, combine)
+                    break
+                except LostDataError as error:
+                    lost += 1
+                    if lost == ATTEMPTS:
+                        raise ClusterError(
+                            f"workers were lost {lost} times in one round ({error})."
+                        ) from error
+                    there = self.engine.sent(work)
+            yield sum(own._lengths[i] for group in groups[some] for i in group), result
+
+    def _tree(
+        self,
+        groups: Sequence[range],
+        columns: Sequence[Sequence[Any]],
+        there: Any,
+        combine: Callable[..., Any],
+    ) -> Any:
+        """Return the work's results on these groups of parts, put together a few at a time."""
+        call, join = delayed(part_work.result, pure=False), delayed(combine, pure=False)
+        level = [call(there, *([values[i] for i in group] for values in columns)) for group in groups]
+        while len(level) > 1:
+            level = [join(level[few]) for few in row_slices(len(level), FAN_IN)]
+        return next(self.engine.results(level))
+
+    def _beside(self, values: Any, own: DaskParts) -> list[Any]:
+        """Return, for each of the last parts of these rows, the values beside it."""
+        first = self._starts[-1] - own._starts[-1]
+        if values is None:
+            return [None] * len(own._parts)
+        if isinstance(values, DaskParts):
+            return values._from(first)._cut_as(own._lengths)
+        return [values[first + a : first + b] for a, b in pairwise(own._starts)]
+
+    def _from(self, start: int) -> DaskParts:
+        """Return the parts from a row on."""
+        if not start:
+            return self
+        some = delayed(part_work.some, pure=False)
+        parts, lengths = [], []
+        for first, k, part in zip(self._starts, self._lengths, self._parts):
+            skipped = max(0, start - first)
+            if skipped < k:
+                parts.append(some(part, slice(skipped, k)) if skipped else part)
+                lengths.append(k - skipped)
+        return DaskParts(self.engine, parts, lengths, self._tail, self._kind)
+
+    def _cut_as(self, lengths: Sequence[int]) -> list[Any]:
+        """Return the values in parts of these lengths."""
+        if list(lengths) == self._lengths:
+            return self._parts
+        blocks = [
+            da.from_delayed(p, (k, *self._tail), dtype=self._kind) for p, k in zip(self._parts, self._lengths)
+        ]
+        chunks = (tuple(lengths), *((k,) for k in self._tail))
+        return list(da.concatenate(blocks).rechunk(chunks).to_delayed().ravel())
+
+    def _slice(self, where: slice) -> Array:
+        """Return consecutive values, computed."""
+        start, stop, _ = where.indices(self._starts[-1])
+        some, tasks = delayed(part_work.some, pure=False), []
+        for first, k, part in zip(self._starts, self._lengths, self._parts):
+            inner = slice(max(0, start - first), min(k, stop - first))
+            if inner.start < inner.stop:
+                tasks.append(some(part, inner))
+        return self._joined(tasks)
+
+    def _take(self, indices: IntArray) -> Array:
+        """Return values by index, in this order: of each part only those asked for come here."""
+        order = np.argsort(indices, kind="stable")
+        ranked = np.asarray(indices, np.intp)[order]
+        some, tasks = delayed(part_work.some, pure=False), []
+        bounds = pairwise(np.searchsorted(ranked, self._starts).tolist())
+        for first, part, (a, b) in zip(self._starts, self._parts, bounds):
+            if a < b:
+                tasks.append(some(part, ranked[a:b] - first))
+        values = self._joined(tasks)
+        out = np.empty_like(values)
+        out[order] = values
+        return out
+
+    def _joined(self, tasks: Sequence[Any]) -> Array:
+        if not tasks:
+            return np.empty((0, *self._tail), self._kind)
+        return np.concatenate(list(self.engine.results(tasks)))
+
+
+class DaskRows(DaskParts):
+    """The rows of a Dask array or frame as a row source, with the width and the names of ``like``."""
+
+    def __init__(
+        self, engine: DaskEngine, parts: Sequence[Any], lengths: Sequence[int], like: RowSource
+    ) -> None:
+        super().__init__(engine, parts, lengths, (like.shape[1],), like.dtype)
+        self.feature_names = getattr(like, "feature_names", None)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and features."""
+        return self._starts[-1], self._tail[0]
+
+    @cached_property
+    def _head(self) -> Array:
+        return self._slice(slice(0, HEAD_ROWS))
+
+    def rows(self, where: slice) -> Rows:
+        """Return consecutive rows, computed: the parts that they lie in are loaded."""
+        start, stop, _ = where.indices(self.shape[0])
+        return self._head[start:stop] if stop <= HEAD_ROWS else self._slice(where)
+
+    def take(self, indices: IntArray) -> Rows:
+        """Return the rows with these indices, in this order; only they come here."""
+        return self._take(indices)
+
+
+class DaskColumn(DaskParts, StoredColumn):
+    """Values that Dask computes, as targets or weights."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Rows, and outputs where there are several."""
+        return self._starts[-1], *self._tail
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of the values."""
+        return self._kind
+
+    def __getitem__(self, where: slice | IntArray) -> Array:
+        return self._slice(where) if isinstance(where, slice) else self._take(where)
