@@ -28,6 +28,9 @@ from gramian.solvers.arrowhead import Forest
 KNOWN_SHARE = 0.95
 #: First rows that are looked at for that.
 LOOKED_AT = 2_000
+#: Residual share that is never called new territory: what a Gaussian process of this kernel would not
+#: know of a row's target then is a tenth of its standard deviation.
+LEAST_THRESHOLD = 0.01
 #: Rows of new territory that a new block needs, per rank of a block.
 ROWS_PER_RANK = 2
 #: Part of the memory budget that such rows may take while they wait.
@@ -66,9 +69,8 @@ class Territory:
     ) -> Territory:
         """Return the territory of a stream's first rows.
 
-        The threshold is (1 + q)/2 with q the residual share that 95 % of the first rows do not exceed: at
-        most half as much of a row in new territory is represented as of nearly all first rows. q = 0 for a
-        map that was not ``built`` from these rows.
+        The threshold is twice the residual share q that 95 % of the first rows do not exceed, but at least
+        1 % and at most halfway from q to 1. For a map that was not ``built`` from these rows it is 1 %.
         """
         rng = deepcopy(rng)
         known = 0.0
@@ -79,7 +81,7 @@ class Territory:
         n, d = source.shape
         most = int(memory_budget * WAITING_PART) // (d * source.dtype.itemsize)
         return cls(
-            threshold=(1.0 + min(max(known, 0.0), 1.0)) / 2.0,
+            threshold=max(LEAST_THRESHOLD, min(2.0 * known, (1.0 + known) / 2.0)),
             rows_per_leaf=max(needed, n // features.partition.n_blocks),
             most_rows=int(np.clip(most, needed, max(needed, SAMPLE_ROWS))),
             rng=rng,
@@ -118,12 +120,18 @@ class Territory:
         """Return the territory without rows, after a growth."""
         return replace(self, rows=None, keys=None, n_new=0)
 
-    def leaves(self, sizes: MultiResolutionBuilder) -> int:
-        """Return how many blocks the rows are enough for: as dense as the first ones; 0 to wait."""
-        needed = ROWS_PER_RANK * sizes.rank
-        if self.n_rows < needed:
-            return 0
-        return max(1, min(self.n_new // self.rows_per_leaf, self.n_rows // needed))
+    def leaves(self, sizes: MultiResolutionBuilder) -> tuple[int, int]:
+        """Return how many blocks to try, as dense as the first ones, and how many the rows are enough for.
+
+        Both are 0 where the rows are to wait for others.
+        """
+        most = self.n_rows // (ROWS_PER_RANK * sizes.rank)
+        return min(most, max(1, self.n_new // self.rows_per_leaf)), most
+
+    def settled(self, features: FeatureMap, engine: Engine) -> bool:
+        """Return whether a map represents nearly all of the rows."""
+        assert self.rows is not None
+        return float(np.mean(residual_shares(features, self.rows, engine) <= self.threshold)) >= KNOWN_SHARE
 
     def _with(self, rows: Rows, keys: Float64Array, count: int) -> Territory:
         if self.rows is not None and self.keys is not None:
@@ -167,30 +175,58 @@ def residual_shares(features: FeatureMap, rows: Rows, engine: Engine) -> Float64
     return shares
 
 
-def affordable(
-    wanted: int, features: FeatureMap, sizes: MultiResolutionBuilder, work: Workload, plan: Plan, held: int
-) -> tuple[int, dict[str, int], int]:
-    """Return how many of the wanted blocks the plan's budget holds.
+@dataclass(frozen=True)
+class Room:
+    """What the memory budget leaves for further blocks beside those of a map."""
 
-    And the bytes per phase with them, and the most with one more. ``held``: bytes of the rows that wait.
+    n_blocks: int
+    sizes: MultiResolutionBuilder
+    work: Workload
+    plan: Plan
+    held: int  #: bytes of the rows that wait
+
+    def needed(self, extra: int) -> dict[str, int]:
+        """Predict the bytes per phase with ``extra`` further blocks."""
+        builder = replace(self.sizes, n_blocks=self.n_blocks + extra)
+        found = later_bytes(builder, replace(self.work, n_rows=ENDLESS), self.plan)
+        return {phase: size + self.held for phase, size in found.items()}
+
+    def blocks(self, wanted: int) -> int:
+        """Return how many of the wanted blocks the budget holds."""
+        low, high = 0, wanted
+        while low < high:
+            middle = (low + high + 1) // 2
+            if max(self.needed(middle).values()) <= self.plan.memory_budget:
+                low = middle
+            else:
+                high = middle - 1
+        return low
+
+
+def settled_map(
+    features: FeatureMap,
+    sizes: MultiResolutionBuilder,
+    territory: Territory,
+    first: int,
+    most: int,
+    engine: Engine,
+) -> tuple[FeatureMap, bool]:
+    """Return the map with so many further blocks that nearly all rows of new territory are represented.
+
+    ``first`` blocks, doubled until 95 % of the rows are under the threshold, at most ``most``; and whether
+    they are.
     """
-    endless = replace(work, n_rows=ENDLESS)
-
-    def needed(extra: int) -> dict[str, int]:
-        builder = replace(sizes, n_blocks=features.partition.n_blocks + extra)
-        return {p: b + held for p, b in later_bytes(builder, endless, plan).items()}
-
-    low, high = 0, wanted
-    while low < high:
-        middle = (low + high + 1) // 2
-        if max(needed(middle).values()) <= plan.memory_budget:
-            low = middle
-        else:
-            high = middle - 1
-    return low, needed(low), max(needed(low + 1).values())
+    assert territory.rows is not None
+    count = first
+    while True:
+        found = with_blocks(features, sizes, territory.rows, count, territory.rng, engine)
+        settled = territory.settled(found, engine)
+        if settled or count >= most:
+            return found, settled
+        count = min(2 * count, most)
 
 
-def grown(
+def with_blocks(
     features: FeatureMap,
     sizes: MultiResolutionBuilder,
     rows: Rows,

@@ -16,7 +16,7 @@ from gramian._budget import format_bytes
 from gramian._typing import Array
 from gramian.approximation.features import FeatureMap
 from gramian.approximation.given import sizes_of
-from gramian.approximation.growth import Territory, affordable, growing_sizes, grown
+from gramian.approximation.growth import Room, Territory, growing_sizes, settled_map
 from gramian.approximation.map_equality import difference
 from gramian.approximation.plan import Plan, Workload
 from gramian.approximation.predictor import fold
@@ -107,19 +107,20 @@ class Stream:
         if territory is None or memory_budget <= territory.ended_at:
             return self
         territory = territory.surveyed(self.features, source, weights, plan.chunk_rows, engine)
-        wanted = territory.leaves(sizes)
-        if not wanted or territory.rows is None:
+        first, most = territory.leaves(sizes)
+        if not most or territory.rows is None:
             return replace(self, territory=territory)
         held = int(territory.rows.nnz * 12 if sp.issparse(territory.rows) else territory.rows.nbytes)
-        count, with_blocks, one_more = affordable(wanted, self.features, sizes, self.work, plan, held)
-        if count < wanted:
-            _warn_of_end(self.n_blocks + count, territory, memory_budget, one_more)
+        room = Room(self.n_blocks, sizes, self.work, plan, held)
+        count, settled = room.blocks(most), False
+        features = self.features
+        if count:
+            features, settled = settled_map(features, sizes, territory, min(first, count), count, engine)
+        extra = features.partition.n_blocks - self.n_blocks
+        if count < most and not settled:
+            _warn_of_end(self.n_blocks + extra, territory, memory_budget, room.needed(count + 1))
             territory = replace(territory, ended_at=memory_budget)
-        if not count:
-            return replace(self, territory=territory.cleared())
-        assert territory.rows is not None
-        features = grown(self.features, sizes, territory.rows, count, territory.rng, engine)
-        plan = replace(plan, n_blocks=features.partition.n_blocks, bytes={**plan.bytes, **with_blocks})
+        plan = replace(plan, n_blocks=self.n_blocks + extra, bytes={**plan.bytes, **room.needed(extra)})
         return replace(self.on_map(features, plan), territory=territory.cleared())
 
     def faded(self, factor: float) -> Stream:
@@ -179,10 +180,10 @@ class Stream:
         return replace(self, features=features, sums=sums, plan=plan)
 
 
-def _warn_of_end(n_blocks: int, territory: Territory, memory_budget: int, needed: int) -> None:
+def _warn_of_end(n_blocks: int, territory: Territory, memory_budget: int, needed: dict[str, int]) -> None:
     warnings.warn(
         f"the model stops growing at {n_blocks} blocks: memory_budget={format_bytes(memory_budget)} holds no "
-        f"more ({format_bytes(needed)} are needed with one), and {territory.n_new} rows "
+        f"more ({format_bytes(max(needed.values()))} are needed with one), and {territory.n_new} rows "
         f"have over {territory.threshold:.0%} of k(x, x) outside of the blocks so far. Raise memory_budget.",
         AccuracyWarning,
         stacklevel=5,

@@ -151,14 +151,16 @@ class PartialRidge(StreamingRidge):
 
     def _take(self, source: RowSource, targets: Targets, weights: Array | None, grow: bool) -> Self:
         """Add rows to the stream, which they begin where there is none."""
-        engine = self._engine()
         if self._begun:
-            stream = self._stream
+            stream, own = self._stream, False
             self._check_parameters(stream, source, targets)
             engine = self._stream_engine(stream)
         else:
             stream, engine = self._first(source, targets, weights)
+            own = not isinstance(stream.plan.builder, GivenBuilder)
         if grow:
+            growing_sizes(stream.features, sizes_of(stream.plan.builder))
+        if grow and not own:  # no row is new to a map that was built from it
             stream = stream.explored(source, weights, engine, parse_bytes(self.memory_budget))
         with tqdm(
             total=source.shape[0], unit="rows", desc="sums", disable=not self.verbose, leave=False
