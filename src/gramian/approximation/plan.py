@@ -42,6 +42,7 @@ class Workload:
     n_outputs: int
     itemsize: int  #: bytes of one number of X as stored
     row_bytes: int = 0  #: bytes that reading a row takes beside the caller's array (0: a view)
+    read_bytes: int = 0  #: bytes that reading holds whatever the number of rows: pieces of files
     row_numbers: int | None = None  #: numbers that a stored row holds, where not n_features (CSR)
     sums_held: int = 1  #: sums that a pass holds: a stream has those so far beside those of new rows
 
@@ -230,6 +231,7 @@ def _bytes(
     # Sampled rows, their numbers (NumPy permutes all rows for a draw of over 2 %), and the copies that
     # k-means makes of the part that the partition is fitted on.
     drawn = 0 if sample >= n else sample * (held * work.itemsize + 8) + 8 * (n if n <= 50 * sample else 0)
+    drawn += work.read_bytes
     if work.itemsize != item:
         drawn += sample * held * item
     partition = partition_bytes(builder.partition, sample, s.leaves, held, d, width)
@@ -255,7 +257,7 @@ def _bytes(
         # Cholesky has the system and its factor; an indefinite core its eigenvectors and work space too.
         solve = (2 if builder.definite else 4) * core + 16 * s.leaves * s.r**2
     chunk = min(chunk, n)
-    reading = chunk * (8 * 5 + 16 * p + work.row_bytes)
+    reading = chunk * (8 * 5 + 16 * p + work.row_bytes) + work.read_bytes
     flight = reading + _flight_bytes(s, d, p, item, held * work.itemsize, threads, chunk)
     return {
         "sample": drawn + partition,

@@ -98,6 +98,12 @@ class Storage(ABC):
         Raises ``UnreadableRow`` or the parser's error.
         """
 
+    @property
+    def piece_bytes(self) -> int:
+        """Bytes of the rows of the longest piece, as they are held."""
+        longest = max((piece.n_rows for piece in self.pieces), default=0)
+        return 0 if self.views else longest * self.n_features * self.dtype.itemsize
+
     def check(self, piece: Piece) -> None:
         """Raise where the piece's file has changed since it was opened."""
         if self.files:

@@ -23,7 +23,8 @@ class RowSource(Protocol):
 
     A source may also have ``reads_ahead`` (True: ``row_blocks`` reads a block ahead in a thread, so ``rows``
     must bear that), ``row_bytes`` (bytes that reading a row takes beside the caller's array, for plans),
-    ``feature_names`` (texts, checked like a DataFrame's) and ``target`` (the y of a fit without one).
+    ``read_bytes`` (bytes that reading holds in any case), ``feature_names`` (texts, checked like a
+    DataFrame's) and ``target`` (the y of a fit without one).
     """
 
     @property

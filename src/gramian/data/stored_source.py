@@ -107,7 +107,7 @@ class StoredSource:
 
     @property
     def row_bytes(self) -> int:
-        """Bytes that reading a row takes: the caller's block, the next one, and the caller's next."""
+        """Bytes that reading a row takes: the caller's block, the next one, and for a moment one more."""
         views = self.storage.views and len(self.storage.pieces) == 1 and not self.n_dropped
         return 0 if views else 3 * self.shape[1] * self.dtype.itemsize
 
@@ -121,6 +121,11 @@ class StoredSource:
         choices = sorted(store.settings().items())
         target = store.target and store.target.name
         return files, self.shape, self.dtype.str, self.feature_names, choices, target, self.n_dropped
+
+    @property
+    def read_bytes(self) -> int:
+        """Bytes of the pieces that are held while reading, the one that is being read among them."""
+        return (KEPT_PIECES + 1) * self.storage.piece_bytes
 
     def rows(self, where: slice) -> Rows:
         """Return consecutive rows: of a mapped file a view, else new or read-only."""

@@ -205,9 +205,13 @@ class KernelEstimator(BaseEstimator):
         if sp.issparse(first):
             # An index is as large as a number, or half of it.
             stored = -(-2 * first.nnz // first.shape[0])
+            # A source that reads ahead holds the caller's block, the next one, and for a moment one more.
             blocks = 3 if getattr(source, "reads_ahead", False) else 1
-            return Workload(n, d, n_outputs, item, row_bytes=blocks * stored * item, row_numbers=stored)
-        return Workload(n, d, n_outputs, item, row_bytes=getattr(source, "row_bytes", 2 * d * item))
+            beside = blocks * stored * item
+        else:
+            stored, beside = None, getattr(source, "row_bytes", 2 * d * item)
+        held = getattr(source, "read_bytes", 0)
+        return Workload(n, d, n_outputs, item, row_bytes=beside, read_bytes=held, row_numbers=stored)
 
     def _tiles(
         self, source: RowSource, kernel: Kernel, alpha: float | None, n_rows: int | None = None

@@ -53,6 +53,10 @@ class ColumnarStorage(Storage):
         for column in self.columns:
             if column not in text:
                 check_type(name, column, kinds[column], lambda names: ())
+        types = pyarrow_package().types
+        stored = {column: schema.field(column).type for column in self.columns}
+        #: Columns that NumPy has as they are.
+        self._plain = {name for name, k in stored.items() if types.is_integer(k) or types.is_floating(k)}
         self.categories = self._categories(text)
         parts = [np.dtype(np.uint8)] if self.categories else []
         parts += [_dtype(kind, name, column) for column, kind in kinds.items() if column not in text]
@@ -87,7 +91,7 @@ class ColumnarStorage(Storage):
         for name, part in zip(self.columns, parts):
             values = self.categories.get(name)
             if values is None:
-                X[:, j] = numbers(part)
+                X[:, j] = part.to_numpy(zero_copy_only=False) if name in self._plain else numbers(part)
                 j += 1
             else:
                 X[:, j : j + len(values)] = _one_hot(part, name, values)
@@ -167,6 +171,16 @@ class ColumnarStorage(Storage):
     def _targets(self, table: Any) -> Array:
         parts = [labels(_flat(table.column(name))) for name in self.choice.targets]
         return np.column_stack(parts) if not isinstance(self.choice.target, str) else parts[0]
+
+
+def width(schema: Any, names: Sequence[str]) -> int:
+    """Return the bytes that a row of these columns takes while it is decoded, of text about.
+
+    Parquet has no integers under 32 bits.
+    """
+    types = pyarrow_package().types
+    kinds = [value_type(schema.field(name).type) for name in names]
+    return sum(max(4, kind.bit_width // 8) if types.is_primitive(kind) else 16 for kind in kinds)
 
 
 def same_columns(first: Any, other: Any, names: Sequence[str], first_name: str, other_name: str) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from gramian.data.arrow import pyarrow_package
 from gramian.data.choice import Choice
-from gramian.data.formats.columnar import ColumnarStorage
+from gramian.data.formats.columnar import ColumnarStorage, width
 from gramian.data.pieces import Piece, cut, piece_rows
 from gramian.exceptions import InputError
 
@@ -24,7 +24,7 @@ class FrameStorage(ColumnarStorage):
             raise InputError(
                 f"{self.names[0]} names the column {twice[0]!r} more than once. Give each its own name."
             )
-        self.pieces = cut(0, int(frame.shape[0]), piece_rows(8 * max(1, len(schema.names))))
+        self.pieces = cut(0, int(frame.shape[0]), piece_rows(width(schema, schema.names)))
         self.plan(schema.remove_metadata(), choice)
 
     def table(self, piece: Piece, names: Sequence[str], lane: str) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 
 from gramian.data.arrow import pyarrow_package, select
 from gramian.data.choice import Choice
-from gramian.data.formats.columnar import ColumnarStorage, same_columns
+from gramian.data.formats.columnar import ColumnarStorage, same_columns, width
 from gramian.data.pieces import Piece, piece_rows
 from gramian.data.stored_file import StoredFile
 
@@ -37,7 +37,7 @@ class ParquetStorage(ColumnarStorage):
                 elif choice.columns is None and set(file.schema_arrow.names) - set(schema.names):
                     same_columns(file.schema_arrow, schema, file.schema_arrow.names, str(path), self.names[0])
                 same_columns(schema, file.schema_arrow, used, self.names[0], str(path))
-                pieces += _pieces(number, file.metadata, piece_rows(8 * len(used)))
+                pieces += _pieces(number, file.metadata, piece_rows(width(schema, used)))
         self.plan(schema, choice)
 
     def table(self, piece: Piece, names: Sequence[str], lane: str) -> Any:

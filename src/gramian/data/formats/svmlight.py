@@ -12,7 +12,7 @@ from sklearn.datasets import load_svmlight_file
 
 from gramian._typing import Array, Rows
 from gramian.data.choice import Choice
-from gramian.data.formats.text import TextReader, text_blocks
+from gramian.data.formats.text import TEXT_BYTES, TextReader, text_blocks
 from gramian.data.pieces import Piece, Storage, Target, UnreadableRow, explained, refuse_columns
 from gramian.data.stored_file import StoredFile
 from gramian.exceptions import InputError
@@ -74,6 +74,11 @@ class SvmlightStorage(Storage):
         if len(y) != piece.n_rows:
             raise ValueError(f"{piece.n_rows} rows were expected and {len(y)} found")
         return (X if self.zero_based else X[:, 1:]) if rows else None, y if target else None
+
+    @property
+    def piece_bytes(self) -> int:
+        """Bytes of a block: four characters at least are a number of 8 bytes and its place."""
+        return 3 * TEXT_BYTES
 
     def settings(self) -> dict[str, object]:
         """Return the width and where features start."""

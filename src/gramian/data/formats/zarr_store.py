@@ -13,6 +13,9 @@ from gramian.data.pieces import Piece
 from gramian.data.stored_file import StoredFile
 from gramian.exceptions import InputError, MissingPackageError
 
+#: Files of a store that say what the others are.
+DESCRIPTIONS = {"zarr.json", ".zgroup", ".zarray", ".zattrs", ".zmetadata"}
+
 
 def _zarr() -> Any:
     try:
@@ -66,8 +69,11 @@ class ZarrStorage(ArrayStorage):
         yield found[0], found[1]
 
     def check(self, piece: Piece) -> None:
-        """Raise where a chunk of the piece's rows has changed, or one of the arrays' descriptions."""
+        """Raise where a chunk of the piece's rows has changed, or the store's descriptions."""
         known = self._found[piece.file]
+        for file, seen in known.items():
+            if file.name in DESCRIPTIONS:
+                seen.check()
         with self.arrays(piece.file) as found:
             for array in found:
                 for file in () if array is None else _files(Path(self.names[piece.file]), array, piece):
@@ -82,13 +88,9 @@ class ZarrStorage(ArrayStorage):
 
 def _files(store: Path, array: Any, piece: Piece) -> Iterator[Path]:
     """Yield the files that hold a piece's rows of an array; chunks of zeros may have none."""
-    folder = store / array.path
-    for name in ("zarr.json", ".zarray"):
-        if (folder / name).exists():
-            yield folder / name
     grid = array.metadata.chunk_grid.chunk_shape  # of shards, where there are some
     first, last = piece.first // grid[0], (piece.first + max(1, piece.n_rows) - 1) // grid[0]
     for row in range(first, last + 1):
         for column in range(-(-array.shape[1] // grid[1]) if array.ndim > 1 else 1):
             place = (row, column) if array.ndim > 1 else (row,)
-            yield folder / array.metadata.encode_chunk_key(place)
+            yield store / array.path / array.metadata.encode_chunk_key(place)

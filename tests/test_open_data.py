@@ -1,0 +1,211 @@
+"""Every format against the array that was written into it, by the same laws for all."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import threading
+
+import h5py
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+import zarr
+from sklearn.datasets import dump_svmlight_file
+
+import gramian as gm
+from gramian.data import RowSource, fingerprint
+from gramian.data.formats import text
+
+N, D = 3000, 5
+RNG = np.random.default_rng(0)
+X = RNG.integers(0, 256, (N, D)).astype(np.uint8)
+F = np.round(RNG.standard_normal((N, D)), 3)
+Y = np.round(np.sin(X[:, 0] / 40.0) + X[:, 1] / 100.0, 6)
+LABELS = np.array(["low", "middle", "high"], object)[np.minimum(X[:, 0] // 90, 2)]
+NAMES = [f"f{j}" for j in range(D)]
+CUTS = [(0, 1100), (1100, 1101), (1101, N)]
+
+
+def table(values=X, **more):
+    return pa.table({**{name: values[:, j] for j, name in enumerate(NAMES)}, **(more or {"y": Y})})
+
+
+def parquet_folder(folder, values):
+    for k, (a, b) in enumerate(CUTS):
+        pq.write_table(table(values).slice(a, b - a), folder / f"{k}.parquet", row_group_size=700)
+    return folder, {"target": "y"}
+
+
+def csv_files(folder, values):
+    for k, (a, b) in enumerate(CUTS):
+        pa.csv.write_csv(table(values).slice(a, b - a), folder / f"{k}.csv")
+    return str(folder / "*.csv"), {"target": "y"}
+
+
+def csv_packed(folder, values):
+    with pa.output_stream(str(folder / "t.csv.gz"), compression="gzip") as stream:
+        pa.csv.write_csv(table(values), stream)
+    return folder / "t.csv.gz", {"target": "y"}
+
+
+def npy(folder, values):
+    np.save(folder / "X.npy", values)
+    np.save(folder / "y.npy", Y)
+    return folder / "X.npy", {"target": folder / "y.npy"}
+
+
+def npy_parts(folder, values):
+    for name, array in (("X", values), ("y", Y)):
+        for k, (a, b) in enumerate(CUTS):
+            np.save(folder / f"{name}{k}.npy", array[a:b])
+    return [folder / f"X{k}.npy" for k in range(3)], {"target": str(folder / "y*.npy")}
+
+
+def npz(folder, values):
+    np.savez(folder / "t.npz", X=values, y=Y)
+    return folder / "t.npz", {}
+
+
+def npz_packed(folder, values):
+    np.savez_compressed(folder / "t.npz", rows=values, wanted=Y)
+    return folder / "t.npz", {"key": "rows", "target": "wanted"}
+
+
+def hdf5(folder, values):
+    with h5py.File(folder / "t.h5", "w") as file:
+        file.create_dataset("train/X", data=values, chunks=(130, D))
+        file["train/y"] = Y
+    return folder / "t.h5", {"key": "train/X", "target": "train/y"}
+
+
+def zarr_group(folder, values):
+    group = zarr.open_group(folder / "t.zarr", mode="w")
+    group.create_array("X", data=values, chunks=(130, 3))
+    group.create_array("y", data=Y, chunks=(900,))
+    return folder / "t.zarr", {"target": "y"}
+
+
+def svmlight(folder, values):
+    dump_svmlight_file(values.astype(float), Y, str(folder / "t.svm"), zero_based=False)
+    return folder / "t.svm", {}
+
+
+def arrow_table(folder, values):
+    return table(values), {"target": "y"}
+
+
+def pandas_frame(folder, values):
+    return table(values).to_pandas(), {"target": "y"}
+
+
+def polars_frame(folder, values):
+    return pl.from_arrow(table(values)), {"target": "y"}
+
+
+FILES = [
+    parquet_folder, csv_files, csv_packed, npy, npy_parts, npz, npz_packed, hdf5, zarr_group, svmlight
+]  # fmt: skip
+FRAMES = [arrow_table, pandas_frame, polars_frame]
+formats = pytest.mark.parametrize("write", [*FILES, *FRAMES], ids=lambda write: write.__name__)
+files = pytest.mark.parametrize("write", FILES, ids=lambda write: write.__name__)
+
+
+@pytest.fixture(autouse=True)
+def small_pieces(monkeypatch):
+    """Pieces of a few hundred rows, so that a few thousand rows are many pieces."""
+    monkeypatch.setattr("gramian.data.pieces.PIECE_BYTES", 1 << 12)
+    monkeypatch.setattr(text, "TEXT_BYTES", 1 << 12)
+
+
+def dense(rows):
+    return rows if isinstance(rows, np.ndarray) else rows.toarray()
+
+
+@pytest.mark.parametrize("values", [X, F], ids=["integers", "fractions"])
+@formats
+def test_rows_and_targets_are_those_of_the_array(tmp_path, write, values):
+    data, options = write(tmp_path, values)
+    source = gm.open_data(data, **options)
+    assert isinstance(source, RowSource)
+    assert source.shape == (N, D)
+    assert source.n_dropped == 0
+    text_format = write in (csv_files, csv_packed)
+    assert source.dtype == (
+        np.int64 if text_format and values is X else float if write is svmlight else values.dtype
+    )
+    assert source.target.shape == (N,)
+    named = write in (*FRAMES, parquet_folder, csv_files, csv_packed)
+    assert source.feature_names == (tuple(NAMES) if named else None)
+    if not source.storage.views:
+        assert len(source.storage.pieces) > 3
+    for where in (
+        slice(0, 7),
+        slice(1090, 1110),
+        slice(None),
+        slice(-9, None),
+        slice(5, 5),
+        slice(None, None, -7),
+    ):
+        np.testing.assert_array_equal(dense(source.rows(where)), values[where])
+        np.testing.assert_array_equal(source.target[where], Y[where])
+    order = RNG.integers(0, N, 400)
+    for indices in (order, order[:0], np.array([N - 1, 0, -1, 0])):
+        taken = source.take(indices)
+        np.testing.assert_array_equal(dense(taken), values[indices])
+        assert taken.dtype == source.dtype
+        np.testing.assert_array_equal(source.target[indices], Y[indices])
+    np.testing.assert_array_equal(np.asarray(source.target), Y)
+    again = pickle.loads(pickle.dumps(source))
+    np.testing.assert_array_equal(dense(again.rows(slice(690, 720))), values[690:720])
+    with pytest.raises(IndexError, match=f"Row numbers from 0 to {N} of a source with {N} rows"):
+        source.take(np.array([0, N]))
+
+
+SETTINGS = {
+    "alpha": 0.1, "gamma": 0.2, "random_state": 0, "n_jobs": 1,
+    "approximation": gm.MultiResolution(root_rank=20, rank=5, n_blocks=2),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def expected():
+    return gm.KernelRidge(**SETTINGS).fit(F, Y)
+
+
+def same_model(model, expected):
+    for weights, wanted in zip(model.predictor_.weights, expected.predictor_.weights, strict=True):
+        np.testing.assert_allclose(weights, wanted, rtol=0, atol=1e-12 * np.abs(wanted).max())
+
+
+@formats
+def test_a_fit_is_that_of_the_array(tmp_path, write, expected):
+    data, options = write(tmp_path, F)
+    source = gm.open_data(data, **options)
+    model = gm.KernelRidge(**SETTINGS).fit(source)
+    if write is svmlight:  # its rows are sparse
+        expected = gm.KernelRidge(**SETTINGS).fit(source.rows(slice(None)), Y)
+    same_model(model, expected)
+    np.testing.assert_allclose(model.predict(source), expected.predict(F), rtol=0, atol=1e-12)
+    assert not [t for t in threading.enumerate() if t.name.startswith("gramian-read")]
+
+
+@files
+def test_fingerprints_and_changed_files(tmp_path, write):
+    data, options = write(tmp_path, X)
+    source = gm.open_data(data, **options)
+    assert fingerprint(source) == fingerprint(gm.open_data(data, **options))
+    assert fingerprint(source) != fingerprint(source.target)
+    source.rows(slice(0, 10))
+    for file in [file for file in tmp_path.rglob("*") if file.is_file()]:
+        content = file.read_bytes()
+        file.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+        stat = file.stat()
+        os.utime(file, ns=(stat.st_atime_ns, stat.st_mtime_ns + 10**9))
+    for read in (source.rows, source.target.__getitem__):
+        for where in (slice(0, 10), slice(N - 10, N)):
+            with pytest.raises(gm.InputError, match=r"has changed since it was opened: .* open it again"):
+                read(where)
