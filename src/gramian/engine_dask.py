@@ -176,7 +176,7 @@ class DaskEngine:
         there = delayed(work, pure=False, traverse=False) if self.client is None else self.sent(work)
         layout = {"chunks": (X.chunks[0], *((k,) for k in shape)), "drop_axis": () if shape else 1}
         empty = np.empty((0, *shape), dtype)
-        return X.map_blocks(part_work.predicted, work=there, dtype=dtype, meta=empty, **layout)
+        return X.map_blocks(part_work.predicted, work=there, empty=empty, dtype=dtype, meta=empty, **layout)
 
     @property
     def current(self) -> Any:
@@ -242,9 +242,11 @@ class DaskEngine:
             elif time.monotonic() - seen > self.timeout:
                 raise _gone(f"no worker for {self.timeout:g} s")
 
-    @staticmethod
-    def _asked(question: Callable[[], Result]) -> Result:
+    def _asked(self, question: Callable[[], Result]) -> Result:
         """Return the cluster's answer; raise ``ClusterError`` where there is none."""
+        client = self.current
+        if client is None or client.status != "running":  # else the question waits for a new connection
+            raise _gone("the client is not connected")
         try:
             return question()
         except (OSError, TimeoutError, FutureCancelledError, RuntimeError) as error:
@@ -346,9 +348,10 @@ class DaskParts(Partitioned):
         """Yield (rows, result) a share of the parts at a time, each a tree of tasks on the workers."""
         own, threads = self._from(start), self.engine.n_threads
         columns = [own._parts, *(self._beside(values, own) for values in beside)]
-        least = min(TASK_ROWS, -(-sum(own._lengths) // (ROUND_TASKS * threads)))
+        # From the number of all rows, so that a pass that is taken up again goes on in the same rounds.
+        least = min(TASK_ROWS, -(-self._starts[-1] // (ROUND_TASKS * threads)))
+        size = max(ROUND_TASKS * threads, -(-len(part_work.grouped(self._lengths, least)) // ROUNDS))
         groups = part_work.grouped(own._lengths, least)
-        size = max(ROUND_TASKS * threads, -(-len(groups) // ROUNDS))
         there = self.engine.sent(work)
         for some in row_slices(len(groups), size):
             lost = 0

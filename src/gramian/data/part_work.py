@@ -104,8 +104,10 @@ def result(work: Callable[..., Result], *values: Sequence[Any]) -> Result:
         return work(*(None if v[0] is None else v[0] if len(v) == 1 else np.concatenate(v) for v in values))
 
 
-def predicted(rows: Any, work: Callable[[Any], Array]) -> Array:
-    """Return what the work makes of one part's rows."""
+def predicted(rows: Any, work: Callable[[Any], Array], empty: Array) -> Array:
+    """Return what the work makes of one part's rows; ``empty`` of none."""
+    if not len(rows):
+        return empty
     with blas_held():
         return work(as_rows(rows, 0))
 
