@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import tracemalloc
 from copy import deepcopy
 
 import numpy as np
@@ -204,6 +205,24 @@ def test_nodes_that_no_row_meets_are_shared(rows, fitted):
     shared = [a is b for a, b in zip(before.sums.nodes, model._stream.sums.nodes, strict=True)]
     assert shared == [node not in (0, 1 + leaf) for node in range(5)]
     assert before.sums.n_rows == 600
+
+
+def test_memory_is_the_plan_s_whatever_the_number_of_rows():
+    rng = np.random.default_rng(2)
+    sizes = gm.MultiResolution(root_rank=150, rank=60, n_blocks=12)
+    model = gm.KernelRidge(gamma=GAMMA, approximation=sizes, memory_budget="24MB", random_state=0, n_jobs=1)
+    tracemalloc.start()
+    try:
+        for n in (10_000, 40_000):
+            X = rng.random((n, 3))
+            y = X[:, 0].copy()
+            tracemalloc.reset_peak()
+            held = tracemalloc.get_traced_memory()[0]
+            model.partial_fit(X, y, grow_landmarks=True).predictor_  # noqa: B018
+            peak = tracemalloc.get_traced_memory()[1] - (held if n == 10_000 else X.nbytes + y.nbytes)
+            assert peak <= model.plan_.peak_bytes <= 24_000_000
+    finally:
+        tracemalloc.stop()
 
 
 class TestForget:

@@ -33,7 +33,9 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, PartialRegressor):
     approximation : str or unfitted approximation, default="auto"
         ``"auto"`` plans from the data and the budget; ``"multiresolution"``, ``"meka"``; ``"exact"`` solves
         with K itself, by tiles, and :class:`gramian.Exact` says how; or an instance such as
-        ``gm.MEKA(rank=256, n_blocks=40)``, whose kernel parameters are not used.
+        ``gm.MEKA(rank=256, n_blocks=40)``, whose kernel parameters are not used. scikit-learn's
+        ``FrozenEstimator(a)`` with a fitted approximation ``a`` takes its landmarks, tiles and kernel as they
+        are; kernel parameters are then left as they are by default.
     fit_intercept : bool, default=False
         Whether to add an intercept that is not penalised, as in scikit-learn's ``Ridge``.
     memory_budget : int or str, default="1GB"
@@ -60,6 +62,8 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, PartialRegressor):
         Status and true relative residual of the linear system.
     stages_ : list of Stage
         Of an exact solve: what was solved with, iterations and seconds of each.
+    n_rows_seen_, n_blocks_ : int
+        Of a model trained by ``partial_fit``: rows so far, leaf blocks.
     kernel_, rank_, intercept_, n_features_in_ : as named.
 
     Time O(n (m d + m r + r²)) and the solve; memory as ``plan_`` says, independent of n. Raises
