@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import threading
+import tracemalloc
 
 import h5py
 import numpy as np
@@ -19,6 +20,7 @@ from sklearn.datasets import dump_svmlight_file
 import gramian as gm
 from gramian.data import RowSource, fingerprint
 from gramian.data.formats import text
+from gramian.data.source import row_blocks
 
 N, D = 3000, 5
 RNG = np.random.default_rng(0)
@@ -209,3 +211,54 @@ def test_fingerprints_and_changed_files(tmp_path, write):
         for where in (slice(0, 10), slice(N - 10, N)):
             with pytest.raises(gm.InputError, match=r"has changed since it was opened: .* open it again"):
                 read(where)
+
+
+def parquet_large(folder, values):
+    pq.write_table(pa.table({f"f{j}": values[:, j] for j in range(values.shape[1])}), folder / "t.parquet")
+    return folder / "t.parquet"
+
+
+def csv_large(folder, values):
+    pa.csv.write_csv(pa.table({f"f{j}": values[:, j] for j in range(values.shape[1])}), folder / "t.csv")
+    return folder / "t.csv"
+
+
+def npz_large(folder, values):
+    np.savez_compressed(folder / "t.npz", X=values)
+    return folder / "t.npz"
+
+
+def hdf5_large(folder, values):
+    with h5py.File(folder / "t.h5", "w") as file:
+        file["X"] = values
+    return folder / "t.h5"
+
+
+@pytest.mark.parametrize("write", [parquet_large, csv_large, npz_large, hdf5_large], ids=lambda w: w.__name__)
+def test_nothing_is_read_whole(tmp_path, write):
+    values = RNG.integers(0, 100, (60_000, 8)).astype(float)
+    path = write(tmp_path, values)
+    tracemalloc.start()
+    source = gm.open_data(path)
+    total = sum(rows.sum() for _, rows in row_blocks(source, 1000))
+    source.take(np.arange(0, 60_000, 300))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert total == values.sum()
+    assert peak < 0.25 * values.nbytes
+
+
+def test_reading_is_counted_in_the_plan(tmp_path):
+    data, options = parquet_folder(tmp_path, F)
+    source = gm.open_data(data, **options)
+    model = gm.KernelRidge(random_state=0, gamma=0.2, alpha=0.1)
+    stored, array = model.plan(source), model.plan(F, Y)
+    assert (source.row_bytes, source.read_bytes) == (
+        3 * 8 * D,
+        3 * 8 * D * max(p.n_rows for p in source.storage.pieces),
+    )
+    assert (
+        stored.bytes["sums"] - array.bytes["sums"] == array.chunk_rows * source.row_bytes + source.read_bytes
+    )
+    score = gm.KernelRidge(random_state=0, gamma=0.2, alpha=0.1).fit(source).score(source, source.target)
+    assert 0 < score < 1

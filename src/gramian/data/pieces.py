@@ -137,6 +137,14 @@ def cut(file: int, n_rows: int, step: int) -> list[Piece]:
     return [Piece(file, a, min(step, n_rows - a)) for a in range(0, n_rows, step)]
 
 
+def no_rows(names: Sequence[str], n_dropped: int = 0) -> InputError:
+    """Return the error of files that hold no rows, or none that may be used."""
+    left = (
+        f"no rows without missing values, NaN or infinity ({n_dropped} dropped)" if n_dropped else "no rows"
+    )
+    return InputError(f"{', '.join(names[:5])}: {left}. Pass at least one row of data.")
+
+
 def refuse_columns(name: str, columns: Sequence[str] | None, categorical: str) -> None:
     """Raise where columns are named in a format that has no names for them."""
     if columns is not None or categorical != "refuse":

@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from gramian._tiles import row_slices, tile_rows
 from gramian._typing import Array, IntArray, Rows
 from gramian.data.column import StoredColumn
-from gramian.data.pieces import Piece, Storage, explained
+from gramian.data.pieces import Piece, Storage, explained, no_rows
 from gramian.exceptions import InputError
 
 #: Pieces of rows that are kept after reading: a block's end and the next block's start lie in one.
@@ -51,11 +51,7 @@ class StoredSource:
         #: Number of the first row of each piece, and the number of rows.
         self._starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.intp)
         if not self._starts[-1]:
-            left = f"no rows without missing values, NaN or infinity ({self.n_dropped} dropped)"
-            raise InputError(
-                f"{', '.join(map(str, storage.names[:5]))}: {left if self.n_dropped else 'no rows'}. "
-                "Pass at least one row of data."
-            )
+            raise no_rows(storage.names, self.n_dropped)
         if self.n_dropped:
             warnings.warn(
                 f"{self.n_dropped} of {self.n_dropped + self.shape[0]} rows have a missing value, NaN or "
@@ -344,7 +340,7 @@ def _lacking_rows(values: Any) -> Iterator[int]:
             broken = np.flatnonzero(~np.isfinite(values.data))
             yield from np.unique(np.searchsorted(values.indptr, broken, "right") - 1).tolist()
     elif values.dtype.kind == "f":
-        flat = values.reshape(len(values), -1)
+        flat = values if values.ndim == 2 else values[:, None]
         # By tiles, so that a mapped file's block is not met by a mask of its size.
         for where in row_slices(len(flat), tile_rows(flat.shape[1], 1)):
             finite = np.isfinite(flat[where]).all(axis=1)

@@ -20,7 +20,7 @@ from gramian.data.arrow import (
     value_type,
 )
 from gramian.data.choice import ONEHOT, Choice
-from gramian.data.pieces import Piece, Storage, Target, UnreadableRow, kept_dtype
+from gramian.data.pieces import Piece, Storage, Target, UnreadableRow, kept_dtype, no_rows
 from gramian.exceptions import InputError
 
 #: Values of a text column beyond which one column for each makes no sense: names, texts, identifiers.
@@ -43,6 +43,8 @@ class ColumnarStorage(Storage):
 
     def plan(self, schema: Any, choice: Choice) -> None:
         """Settle which columns are features, their types and categories; call when pieces are known."""
+        if not any(piece.n_rows for piece in self.pieces):
+            raise no_rows(self.names)
         self.choice = choice
         name = str(self.names[0])
         self.columns = select(name, schema, choice.target, choice.columns)

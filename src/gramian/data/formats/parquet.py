@@ -22,7 +22,6 @@ class ParquetStorage(ColumnarStorage):
     """
 
     def __init__(self, paths: Sequence[Path], choice: Choice) -> None:
-        parquet = pyarrow_package().parquet
         self.names = [str(path) for path in paths]
         self.files = [StoredFile.at(path) for path in paths]
         pieces: list[Piece] = []
@@ -30,7 +29,7 @@ class ParquetStorage(ColumnarStorage):
         self._places: dict[str, _Place] = {}
         schema: Any = None
         for number, path in enumerate(paths):
-            with parquet.ParquetFile(path) as file:
+            with _opened(str(path)) as file:
                 if schema is None:
                     schema = file.schema_arrow
                     used = [*select(str(path), schema, choice.target, choice.columns), *choice.targets]
@@ -47,7 +46,7 @@ class ParquetStorage(ColumnarStorage):
         wanted = (piece.file, group, tuple(names))
         if place is None or place.group != wanted or place.row > start:
             open_file = place.file if place is not None and place.group[0] == piece.file else None
-            place = _Place(wanted, open_file or pyarrow_package().parquet.ParquetFile(self.names[piece.file]))
+            place = _Place(wanted, open_file or _opened(self.names[piece.file]))
         found = place.forward(start, piece.n_rows)
         self._places[lane] = place
         return found
@@ -83,6 +82,11 @@ class _Place:
                 parts.append(part.slice(skip))
         pa = pyarrow_package()
         return pa.Table.from_batches(parts) if parts else pa.table({name: [] for name in self.group[2]})
+
+
+def _opened(name: str) -> Any:
+    # Checksums of pages are looked at where the writer has made some.
+    return pyarrow_package().parquet.ParquetFile(name, page_checksum_verification=True)
 
 
 def _pieces(number: int, metadata: Any, step: int) -> Iterator[Piece]:
