@@ -165,19 +165,19 @@ class TestOnCollections:
             return first_two
 
         with pytest.MonkeyPatch.context() as patch:
-            from gramian import engine_dask
+            from gramian.data import tasks
 
-            patch.setattr(engine_dask, "ROUND_TASKS", 1)
-            patch.setattr(engine_dask, "TASK_ROWS", 1)
+            patch.setattr(tasks, "ROUND_TASKS", 1)
+            patch.setattr(tasks, "TASK_ROWS", 1)
             whole = model().fit(dX, dy)
-            patch.setattr(engine_dask.DaskParts, "rounds", broken(engine_dask.DaskParts.rounds))
+            patch.setattr(tasks.TaskParts, "rounds", broken(tasks.TaskParts.rounds))
             patch.setattr("gramian.approximation.checkpoint.SHARE", 1e9)
             with pytest.raises(Stopped):
                 model(checkpoint=tmp_path / "c").fit(dX, dy)
         assert 0 < sum(seen) < N
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(engine_dask, "ROUND_TASKS", 1)
-            patch.setattr(engine_dask, "TASK_ROWS", 1)
+            patch.setattr(tasks, "ROUND_TASKS", 1)
+            patch.setattr(tasks, "TASK_ROWS", 1)
             assert (model(checkpoint=tmp_path / "c").fit(dX, dy).predict(X) == whole.predict(X)).all()
 
 

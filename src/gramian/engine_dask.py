@@ -1,7 +1,8 @@
 """Fits and predictions on a Dask cluster. The one file that imports dask and distributed.
 
 Rows stay where they are: work goes to each partition, and what it makes of the rows (the sums of a fit, which
-do not grow with their number) is added up in a tree. Where a worker dies its part of the tree is made again.
+do not grow with their number) is added up in a tree (:mod:`gramian.data.tasks`). Where a worker dies, Dask
+makes its part of the tree again.
 """
 
 from __future__ import annotations
@@ -10,20 +11,18 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from itertools import pairwise
 from typing import Any, TypeVar
 
 import numpy as np
 
 from gramian._budget import parse_bytes
 from gramian._tiles import row_slices
-from gramian._typing import Array, IntArray, Rows
+from gramian._typing import Array
 from gramian.data import part_work
-from gramian.data.column import StoredColumn
-from gramian.data.distributed import ATTEMPTS, LostDataError, Partitioned
-from gramian.data.sent import SentRows
+from gramian.data.distributed import LostDataError, Partitioned
+from gramian.data.sent import LEAST_ROWS, SentRows
 from gramian.data.source import ArraySource, RowSource
+from gramian.data.tasks import TaskColumn, TaskRows
 from gramian.exceptions import ClusterError, InputError, MissingPackageError
 from gramian.kernels.precomputed import StoredRows
 
@@ -42,14 +41,6 @@ except ImportError as error:
 
 Result = TypeVar("Result")
 
-#: Results that one task puts together.
-FAN_IN = 4
-#: Rows that a task sums at least, where partitions are smaller and there are enough of them.
-TASK_ROWS = 65_536
-#: Tasks per thread of a round, and rounds of a pass at most: after each its sums come to the client.
-ROUND_TASKS, ROUNDS = 4, 20
-#: Rows at the start that are kept: plans look at them several times. Also the fewest rows of a cut.
-HEAD_ROWS = 1024
 #: Seconds between looks at whether the cluster is there.
 POLL = 1.0
 
@@ -114,8 +105,8 @@ class DaskEngine:
         if sum(lengths) == 0:
             raise InputError("X has no rows. Check how it was selected.")
         starts = np.cumsum([0, *lengths])
-        as_rows = delayed(part_work.as_rows, pure=False)
-        return DaskRows(self, [as_rows(p, int(a)) for p, a in zip(parts, starts)], lengths, header)
+        as_rows = self.task(part_work.as_rows)
+        return TaskRows(self, [as_rows(p, int(a)) for p, a in zip(parts, starts)], lengths, header)
 
     def column(self, y: Any) -> Any:
         """Return a Dask array, series or frame of values as a stored column; others as they are."""
@@ -124,9 +115,9 @@ class DaskEngine:
         tail = tuple(int(k) for k in y.shape[1:])
         parts = _parts(y)
         lengths = self._lengths(y, parts)
-        as_target = delayed(part_work.as_target, pure=False)
+        as_target = self.task(part_work.as_target)
         kind = part_work.as_values(y._meta).dtype
-        return DaskColumn(self, [as_target(p) for p in parts], lengths, () if tail == (1,) else tail, kind)
+        return TaskColumn(self, [as_target(p) for p in parts], lengths, () if tail == (1,) else tail, kind)
 
     def header(self, X: Any) -> ArraySource:
         """Return the collection without its rows; raise where its columns are not numbers."""
@@ -156,12 +147,12 @@ class DaskEngine:
         n, d = source.shape
         cuts = list(row_slices(n, self.part_rows(d * source.dtype.itemsize)))
         opened = delayed(source, pure=False, traverse=False)
-        read = delayed(part_work.read, pure=False)
-        return DaskRows(self, [read(opened, c) for c in cuts], [c.stop - c.start for c in cuts], source)
+        read = self.task(part_work.read)
+        return TaskRows(self, [read(opened, c) for c in cuts], [c.stop - c.start for c in cuts], source)
 
     def part_rows(self, row_bytes: int) -> int:
         """Return the rows of one task where rows are not partitioned."""
-        return max(HEAD_ROWS, parse_bytes(self.part_bytes) // max(1, row_bytes))
+        return max(LEAST_ROWS, parse_bytes(self.part_bytes) // max(1, row_bytes))
 
     def lazily(self, X: Any, work: Callable[[Any], Array], shape: tuple[int, ...], dtype: Any) -> Any:
         """Return the Dask array of ``work(rows)`` over a collection's parts; nothing is computed.
@@ -195,6 +186,24 @@ class DaskEngine:
         if client is None:
             return int(CPU_COUNT)
         return max(1, sum(self._asked(client.nthreads).values()))
+
+    def task(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Return the function that makes the task of a call."""
+        made: Callable[..., Any] = delayed(function, pure=False)
+        return made
+
+    def recut(
+        self,
+        parts: Sequence[Any],
+        lengths: Sequence[int],
+        wanted: Sequence[int],
+        tail: tuple[int, ...],
+        kind: np.dtype[Any],
+    ) -> list[Any]:
+        """Return values in parts of the lengths wanted; they come in parts of shape (length, *tail)."""
+        blocks = [da.from_delayed(part, (k, *tail), dtype=kind) for part, k in zip(parts, lengths)]
+        chunks = (tuple(wanted), *((k,) for k in tail))
+        return list(da.concatenate(blocks).rechunk(chunks).to_delayed().ravel())
 
     def sent(self, value: Any) -> Any:
         """Return a reference to a value that every worker now has."""
@@ -257,7 +266,7 @@ class DaskEngine:
         known = getattr(X, "chunks", None)
         if known is not None and not np.isnan(known[0]).any():
             return [int(k) for k in known[0]]
-        length = delayed(len, pure=False)
+        length = self.task(len)
         return [int(k) for k in self.results([length(p) for p in parts])]
 
 
@@ -308,182 +317,3 @@ class _Header(ArraySource):
         super().__init__(part_work.as_rows(frame, 0))
         names = list(frame.columns)
         self.feature_names = names if all(isinstance(name, str) for name in names) else None
-
-
-class DaskParts(Partitioned):
-    """Partitions that Dask computes, their lengths known; empty ones are left out."""
-
-    def __init__(
-        self,
-        engine: DaskEngine,
-        parts: Sequence[Any],
-        lengths: Sequence[int],
-        tail: tuple[int, ...],
-        kind: Any,
-    ) -> None:
-        self.engine = engine
-        self._parts = [p for p, k in zip(parts, lengths) if k]
-        self._lengths = [k for k in lengths if k]
-        self._starts = [0, *np.cumsum(self._lengths).tolist()]
-        self._tail, self._kind = tail, np.dtype(kind)
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """Type of the values."""
-        return self._kind
-
-    def map(self, work: Callable[..., Result], *beside: Any) -> Iterator[Result]:
-        """Yield ``work(part, *values beside it)`` in the order of the parts."""
-        call, there = delayed(part_work.result, pure=False), self.engine.sent(work)
-        columns = [self._parts, *(self._beside(values, self) for values in beside)]
-        yield from self.engine.results([call(there, *([v] for v in values)) for values in zip(*columns)])
-
-    def rounds(
-        self,
-        work: Callable[..., Result],
-        combine: Callable[[Sequence[Result]], Result],
-        *beside: Any,
-        start: int = 0,
-    ) -> Iterator[tuple[int, Result]]:
-        """Yield (rows, result) a share of the parts at a time, each a tree of tasks on the workers."""
-        own, threads = self._from(start), self.engine.n_threads
-        columns = [own._parts, *(self._beside(values, own) for values in beside)]
-        # From the number of all rows, so that a pass that is taken up again goes on in the same rounds.
-        least = min(TASK_ROWS, -(-self._starts[-1] // (ROUND_TASKS * threads)))
-        size = max(ROUND_TASKS * threads, -(-len(part_work.grouped(self._lengths, least)) // ROUNDS))
-        groups = part_work.grouped(own._lengths, least)
-        there = self.engine.sent(work)
-        for some in row_slices(len(groups), size):
-            lost = 0
-            while True:
-                try:
-                    result = self._tree(groups[some], columns, there, combine)
-                    break
-                except LostDataError as error:
-                    lost += 1
-                    if lost == ATTEMPTS:
-                        raise ClusterError(
-                            f"workers were lost {lost} times in one round ({error})."
-                        ) from error
-                    there = self.engine.sent(work)
-            yield sum(own._lengths[i] for group in groups[some] for i in group), result
-
-    def _tree(
-        self,
-        groups: Sequence[range],
-        columns: Sequence[Sequence[Any]],
-        there: Any,
-        combine: Callable[..., Any],
-    ) -> Any:
-        """Return the work's results on these groups of parts, put together a few at a time."""
-        call, join = delayed(part_work.result, pure=False), delayed(combine, pure=False)
-        level = [call(there, *([values[i] for i in group] for values in columns)) for group in groups]
-        while len(level) > 1:
-            level = [join(level[few]) for few in row_slices(len(level), FAN_IN)]
-        return next(self.engine.results(level))
-
-    def _beside(self, values: Any, own: DaskParts) -> list[Any]:
-        """Return, for each of the last parts of these rows, the values beside it."""
-        first = self._starts[-1] - own._starts[-1]
-        if values is None:
-            return [None] * len(own._parts)
-        if isinstance(values, DaskParts):
-            return values._from(first)._cut_as(own._lengths)
-        return [values[first + a : first + b] for a, b in pairwise(own._starts)]
-
-    def _from(self, start: int) -> DaskParts:
-        """Return the parts from a row on."""
-        if not start:
-            return self
-        some = delayed(part_work.some, pure=False)
-        parts, lengths = [], []
-        for first, k, part in zip(self._starts, self._lengths, self._parts):
-            skipped = max(0, start - first)
-            if skipped < k:
-                parts.append(some(part, slice(skipped, k)) if skipped else part)
-                lengths.append(k - skipped)
-        return DaskParts(self.engine, parts, lengths, self._tail, self._kind)
-
-    def _cut_as(self, lengths: Sequence[int]) -> list[Any]:
-        """Return the values in parts of these lengths."""
-        if list(lengths) == self._lengths:
-            return self._parts
-        blocks = [
-            da.from_delayed(p, (k, *self._tail), dtype=self._kind) for p, k in zip(self._parts, self._lengths)
-        ]
-        chunks = (tuple(lengths), *((k,) for k in self._tail))
-        return list(da.concatenate(blocks).rechunk(chunks).to_delayed().ravel())
-
-    def _slice(self, where: slice) -> Array:
-        """Return consecutive values, computed."""
-        start, stop, _ = where.indices(self._starts[-1])
-        some, tasks = delayed(part_work.some, pure=False), []
-        for first, k, part in zip(self._starts, self._lengths, self._parts):
-            inner = slice(max(0, start - first), min(k, stop - first))
-            if inner.start < inner.stop:
-                tasks.append(some(part, inner))
-        return self._joined(tasks)
-
-    def _take(self, indices: IntArray) -> Array:
-        """Return values by index, in this order: of each part only those asked for come here."""
-        order = np.argsort(indices, kind="stable")
-        ranked = np.asarray(indices, np.intp)[order]
-        some, tasks = delayed(part_work.some, pure=False), []
-        bounds = pairwise(np.searchsorted(ranked, self._starts).tolist())
-        for first, part, (a, b) in zip(self._starts, self._parts, bounds):
-            if a < b:
-                tasks.append(some(part, ranked[a:b] - first))
-        values = self._joined(tasks)
-        out = np.empty_like(values)
-        out[order] = values
-        return out
-
-    def _joined(self, tasks: Sequence[Any]) -> Array:
-        if not tasks:
-            return np.empty((0, *self._tail), self._kind)
-        return np.concatenate(list(self.engine.results(tasks)))
-
-
-class DaskRows(DaskParts):
-    """The rows of a Dask array or frame as a row source, with the width and the names of ``like``."""
-
-    def __init__(
-        self, engine: DaskEngine, parts: Sequence[Any], lengths: Sequence[int], like: RowSource
-    ) -> None:
-        super().__init__(engine, parts, lengths, (like.shape[1],), like.dtype)
-        self.feature_names = getattr(like, "feature_names", None)
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Rows and features."""
-        return self._starts[-1], self._tail[0]
-
-    @cached_property
-    def _head(self) -> Array:
-        return self._slice(slice(0, HEAD_ROWS))
-
-    def rows(self, where: slice) -> Rows:
-        """Return consecutive rows, computed: the parts that they lie in are loaded."""
-        start, stop, _ = where.indices(self.shape[0])
-        return self._head[start:stop] if stop <= HEAD_ROWS else self._slice(where)
-
-    def take(self, indices: IntArray) -> Rows:
-        """Return the rows with these indices, in this order; only they come here."""
-        return self._take(indices)
-
-
-class DaskColumn(DaskParts, StoredColumn):
-    """Values that Dask computes, as targets or weights."""
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Rows, and outputs where there are several."""
-        return self._starts[-1], *self._tail
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """Type of the values."""
-        return self._kind
-
-    def __getitem__(self, where: slice | IntArray) -> Array:
-        return self._slice(where) if isinstance(where, slice) else self._take(where)

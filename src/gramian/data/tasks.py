@@ -1,0 +1,231 @@
+"""Rows and values that tasks of another package compute, wherever it runs them: a tree of tasks adds up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
+from itertools import pairwise
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+
+from gramian._tiles import row_slices
+from gramian._typing import Array, IntArray, Rows
+from gramian.data import part_work
+from gramian.data.column import StoredColumn
+from gramian.data.distributed import ATTEMPTS, LostDataError, Partitioned
+from gramian.data.source import RowSource
+from gramian.exceptions import ClusterError
+
+Result = TypeVar("Result")
+
+#: Results that one task puts together.
+FAN_IN = 4
+#: Rows that a task sums at least, where partitions are smaller and there are enough of them.
+TASK_ROWS = 65_536
+#: Tasks per thread of a round, and rounds of a pass at most: after each its sums come to the client.
+ROUND_TASKS, ROUNDS = 4, 20
+#: Rows at the start that are kept: plans look at them several times.
+HEAD_ROWS = 1024
+
+
+class Computer(Protocol):
+    """What runs the tasks."""
+
+    @property
+    def n_threads(self) -> int:
+        """Threads of all workers."""
+
+    def task(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Return the function of tasks that makes the task of a call."""
+
+    def recut(
+        self,
+        parts: Sequence[Any],
+        lengths: Sequence[int],
+        wanted: Sequence[int],
+        tail: tuple[int, ...],
+        kind: np.dtype[Any],
+    ) -> list[Any]:
+        """Return values in parts of the lengths wanted; they come in parts of shape (length, *tail)."""
+
+    def sent(self, value: Any) -> Any:
+        """Return a reference to a value that every worker now has."""
+
+    def results(self, tasks: Sequence[Any]) -> Iterator[Any]:
+        """Yield the results of tasks in their order."""
+
+
+class TaskParts(Partitioned):
+    """Partitions that another package computes, each a task; their lengths known; empty ones are left out."""
+
+    def __init__(
+        self,
+        cluster: Computer,
+        parts: Sequence[Any],
+        lengths: Sequence[int],
+        tail: tuple[int, ...],
+        kind: Any,
+    ) -> None:
+        self.cluster = cluster
+        self._parts = [p for p, k in zip(parts, lengths) if k]
+        self._lengths = [k for k in lengths if k]
+        self._starts = [0, *np.cumsum(self._lengths).tolist()]
+        self._tail, self._kind = tail, np.dtype(kind)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of the values."""
+        return self._kind
+
+    def map(self, work: Callable[..., Result], *beside: Any) -> Iterator[Result]:
+        """Yield ``work(part, *values beside it)`` in the order of the parts."""
+        call, there = self.cluster.task(part_work.result), self.cluster.sent(work)
+        columns = [self._parts, *(self._beside(values, self) for values in beside)]
+        yield from self.cluster.results([call(there, *([v] for v in values)) for values in zip(*columns)])
+
+    def rounds(
+        self,
+        work: Callable[..., Result],
+        combine: Callable[[Sequence[Result]], Result],
+        *beside: Any,
+        start: int = 0,
+    ) -> Iterator[tuple[int, Result]]:
+        """Yield (rows, result) a share of the parts at a time, each a tree of tasks on the workers."""
+        own, threads = self._from(start), self.cluster.n_threads
+        columns = [own._parts, *(self._beside(values, own) for values in beside)]
+        # From the number of all rows, so that a pass that is taken up again goes on in the same rounds.
+        least = min(TASK_ROWS, -(-self._starts[-1] // (ROUND_TASKS * threads)))
+        size = max(ROUND_TASKS * threads, -(-len(part_work.grouped(self._lengths, least)) // ROUNDS))
+        groups = part_work.grouped(own._lengths, least)
+        there = self.cluster.sent(work)
+        for some in row_slices(len(groups), size):
+            lost = 0
+            while True:
+                try:
+                    result = self._tree(groups[some], columns, there, combine)
+                    break
+                except LostDataError as error:
+                    lost += 1
+                    if lost == ATTEMPTS:
+                        raise ClusterError(
+                            f"workers were lost {lost} times in one round ({error})."
+                        ) from error
+                    there = self.cluster.sent(work)
+            yield sum(own._lengths[i] for group in groups[some] for i in group), result
+
+    def _tree(
+        self,
+        groups: Sequence[range],
+        columns: Sequence[Sequence[Any]],
+        there: Any,
+        combine: Callable[..., Any],
+    ) -> Any:
+        """Return the work's results on these groups of parts, put together a few at a time."""
+        call, join = self.cluster.task(part_work.result), self.cluster.task(combine)
+        level = [call(there, *([values[i] for i in group] for values in columns)) for group in groups]
+        while len(level) > 1:
+            level = [join(level[few]) for few in row_slices(len(level), FAN_IN)]
+        return next(self.cluster.results(level))
+
+    def _beside(self, values: Any, own: TaskParts) -> list[Any]:
+        """Return, for each of the last parts of these rows, the values beside it."""
+        first = self._starts[-1] - own._starts[-1]
+        if values is None:
+            return [None] * len(own._parts)
+        if isinstance(values, TaskParts):
+            return values._from(first)._cut_as(own._lengths)
+        return [values[first + a : first + b] for a, b in pairwise(own._starts)]
+
+    def _from(self, start: int) -> TaskParts:
+        """Return the parts from a row on."""
+        if not start:
+            return self
+        some = self.cluster.task(part_work.some)
+        parts, lengths = [], []
+        for first, k, part in zip(self._starts, self._lengths, self._parts):
+            skipped = max(0, start - first)
+            if skipped < k:
+                parts.append(some(part, slice(skipped, k)) if skipped else part)
+                lengths.append(k - skipped)
+        return TaskParts(self.cluster, parts, lengths, self._tail, self._kind)
+
+    def _cut_as(self, lengths: Sequence[int]) -> list[Any]:
+        """Return the values in parts of these lengths."""
+        if list(lengths) == self._lengths:
+            return self._parts
+        return self.cluster.recut(self._parts, self._lengths, lengths, self._tail, self._kind)
+
+    def _slice(self, where: slice) -> Array:
+        """Return consecutive values, computed."""
+        start, stop, _ = where.indices(self._starts[-1])
+        some, tasks = self.cluster.task(part_work.some), []
+        for first, k, part in zip(self._starts, self._lengths, self._parts):
+            inner = slice(max(0, start - first), min(k, stop - first))
+            if inner.start < inner.stop:
+                tasks.append(some(part, inner))
+        return self._joined(tasks)
+
+    def _take(self, indices: IntArray) -> Array:
+        """Return values by index, in this order: of each part only those asked for come here."""
+        order = np.argsort(indices, kind="stable")
+        ranked = np.asarray(indices, np.intp)[order]
+        some, tasks = self.cluster.task(part_work.some), []
+        bounds = pairwise(np.searchsorted(ranked, self._starts).tolist())
+        for first, part, (a, b) in zip(self._starts, self._parts, bounds):
+            if a < b:
+                tasks.append(some(part, ranked[a:b] - first))
+        values = self._joined(tasks)
+        out = np.empty_like(values)
+        out[order] = values
+        return out
+
+    def _joined(self, tasks: Sequence[Any]) -> Array:
+        if not tasks:
+            return np.empty((0, *self._tail), self._kind)
+        return np.concatenate(list(self.cluster.results(tasks)))
+
+
+class TaskRows(TaskParts):
+    """Rows that tasks compute, with the width and the names of ``like``."""
+
+    def __init__(
+        self, cluster: Computer, parts: Sequence[Any], lengths: Sequence[int], like: RowSource
+    ) -> None:
+        super().__init__(cluster, parts, lengths, (like.shape[1],), like.dtype)
+        self.feature_names = getattr(like, "feature_names", None)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and features."""
+        return self._starts[-1], self._tail[0]
+
+    @cached_property
+    def _head(self) -> Array:
+        return self._slice(slice(0, HEAD_ROWS))
+
+    def rows(self, where: slice) -> Rows:
+        """Return consecutive rows, computed: the parts that they lie in are loaded."""
+        start, stop, _ = where.indices(self.shape[0])
+        return self._head[start:stop] if stop <= HEAD_ROWS else self._slice(where)
+
+    def take(self, indices: IntArray) -> Rows:
+        """Return the rows with these indices, in this order; only they come here."""
+        return self._take(indices)
+
+
+class TaskColumn(TaskParts, StoredColumn):
+    """Values that tasks compute, as targets or weights."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Rows, and outputs where there are several."""
+        return self._starts[-1], *self._tail
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of the values."""
+        return self._kind
+
+    def __getitem__(self, where: slice | IntArray) -> Array:
+        return self._slice(where) if isinstance(where, slice) else self._take(where)
