@@ -95,6 +95,9 @@ def test_sparse_rows_and_sources_are_streamed_as_arrays_are(rows, fitted):
         for chunk in CHUNKS:
             model.partial_fit(form(X[chunk]), Y[chunk])
         assert np.abs(model.predict(X) - expected).max() < 1e-10
+    source = ArraySource(X)
+    source.target = Y
+    assert np.abs(ridge(fitted).partial_fit(source).predict(X) - expected).max() < 1e-10
 
 
 def test_precision_is_that_of_a_million_rows(rows):

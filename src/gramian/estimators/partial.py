@@ -262,7 +262,8 @@ class PartialRegressor(PartialRidge):
         ``approximation=FrozenEstimator(a)``. Later calls add their rows' sums. Over the same landmarks the
         model is that of one fit to all rows; the intercept too. A call that fails, or is broken off, adds
         nothing. After ``fit``, which keeps no sums, a stream starts anew, with a warning.
-        alpha is that of the latest call; the coefficients are found when they are asked for.
+        alpha is that of the latest call; the coefficients are found when they are asked for. ``checkpoint``
+        is of ``fit`` alone: pickle the model between two calls.
 
         Parameters
         ----------
