@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -27,9 +28,9 @@ def square(rng, n, shift=0.0):
     return rng.random((n, 2)) + np.array([shift, 0.0])
 
 
-def drifting(rng, n=300):
+def drifting(rng, n=200):
     """First a square, then squares further and further to the right."""
-    return [square(rng, 2000), *(square(rng, n, shift) for shift in np.linspace(0.2, 2, 10))]
+    return [square(rng, 2000), *(square(rng, n, shift) for shift in np.linspace(0.25, 2, 8))]
 
 
 def model(**parameters):
@@ -98,18 +99,17 @@ def test_small_chunks_wait_until_there_are_enough():
 
 def test_rows_that_wait_are_a_bounded_sample_and_merge():
     rng = np.random.default_rng(3)
-    estimator = train(model(memory_budget="40MB"), [square(rng, 2000)])
-    territory = estimator._stream.territory
-    far = ArraySource(100.0 + square(rng, 30_000))
-    found = territory.surveyed(estimator._stream.features, far, None, 4096, Engine(1))
-    assert found.n_new == 30_000
-    assert found.n_rows == found.most_rows == 20_000
-    numbers = np.searchsorted(np.sort(far.rows(slice(None))[:, 0]), found.rows[:, 0])
-    assert abs(numbers.mean() / 30_000 - 0.5) < 0.02
-    assert found.joined(found).n_rows == 20_000
-    assert found.joined(found).n_new == 60_000
-    weights = np.zeros(30_000)
-    assert territory.surveyed(estimator._stream.features, far, weights, 4096, Engine(1)).n_rows == 0
+    stream = train(model(memory_budget="40MB"), [square(rng, 2000)])._stream
+    assert stream.territory.most_rows == 20_000
+    territory = replace(stream.territory, most_rows=500)
+    rows = 100.0 + np.column_stack([np.arange(3000) / 3000, rng.random(3000)])
+    far = ArraySource(rows)
+    found = territory.surveyed(stream.features, far, None, 1000, Engine(1))
+    assert (found.n_new, found.n_rows) == (3000, 500)
+    assert abs(found.rows[:, 0].mean() - 100.5) < 0.05
+    joined = found.joined(found)
+    assert (joined.n_new, joined.n_rows) == (6000, 500)
+    assert territory.surveyed(stream.features, far, np.zeros(3000), 1000, Engine(1)).n_rows == 0
 
 
 def test_growth_ends_at_the_memory_budget_and_says_so():
