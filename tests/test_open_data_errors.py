@@ -200,15 +200,19 @@ def test_stored_arrays_of_wrong_names_and_shapes(tmp_path):
         gm.open_data(tmp_path / "X.npy", target=[str(tmp_path / "X.npy"), str(tmp_path / "t.npz")])
 
 
-def test_a_store_written_after_opening_and_a_file_that_is_gone(tmp_path):
-    group = zarr.open_group(tmp_path / "t.zarr", mode="w")
-    array = group.create_array("X", shape=(40, 3), chunks=(10, 3), dtype="f8", fill_value=0.0)
+@pytest.mark.parametrize(("version", "options"), [(2, {}), (3, {}), (3, {"shards": (20, 3)})])
+def test_a_store_written_after_opening(tmp_path, version, options):
+    group = zarr.open_group(tmp_path / "t.zarr", mode="w", zarr_format=version)
+    array = group.create_array("X", shape=(40, 3), chunks=(10, 3), dtype="f8", fill_value=0.0, **options)
     array[:20] = 1.0
     source = gm.open_data(tmp_path / "t.zarr")
     assert source.rows(slice(None)).sum() == 60
     array[20:] = 2.0
     with fails("has been written since", "t.zarr was opened"):
         source.rows(slice(30, 40))
+
+
+def test_a_file_that_is_gone(tmp_path):
     path = parquet(tmp_path, {"a": [1, 2]})
     source = gm.open_data(path)
     os.remove(path)
@@ -328,7 +332,12 @@ def test_rows_to_predict_have_the_features_of_the_training_rows(tmp_path):
     with fails("has no feature column 'colour'"):
         gm.open_data(tmp_path / "other.csv", like=train)
     with fails("column 'colour' holds numbers, but text in the data that like= names"):
-        gm.open_data(csv(tmp_path, "a,colour\n1,2\n", "numbers.csv"), like=train)
+        gm.open_data(parquet(tmp_path, {"a": [1], "colour": [2]}), like=train)
+    with fails("column 'colour' holds '2', which is none of its 2 categories"):
+        gm.open_data(csv(tmp_path, "a,colour\n1,2\n", "numbers.csv"), like=train).rows(slice(0, 1))
+    nothing = parquet(tmp_path, {"a": [1, 2], "b": pa.array([None, None], "string")}, "nothing.parquet")
+    with fails("column 'b' has no values at all"):
+        gm.open_data(nothing, categorical="onehot")
     many = csv(tmp_path, "a\n" + "\n".join(f"name{k}" for k in range(1001)), "many.csv")
     with fails("text column 'a' has more than 1000 different values"):
         gm.open_data(many, categorical="onehot")
@@ -340,6 +349,22 @@ def test_svmlight_rows_to_predict_have_the_width_of_the_training_rows(tmp_path):
     np.testing.assert_array_equal(new.rows(slice(None)).toarray(), [[0, 5, 0, 0, 0]])
     with fails("wide.svm has 10 features, but 5 were expected"):
         gm.open_data(csv(tmp_path, "1 9:5\n", "wide.svm"), like=train)
+
+
+def test_pandas_frames_of_all_kinds():
+    source = gm.open_data(
+        pd.DataFrame({0: [1, 2], 1: pd.array([True, False]), "y": pd.array([3, None], "Int8")})
+    )
+    assert (source.feature_names, source.dtype) == (("0", "1", "y"), np.int64)
+    np.testing.assert_array_equal(source.rows(slice(0, 1)), [[1, 1, 3]])
+    with fails("Row 1 of the pandas frame", "in column 'y'"):
+        source.take(np.array([1]))
+    with fails("the pandas frame names the column 'a' more than once"):
+        gm.open_data(pd.DataFrame([[1, 2]], columns=["a", "a"]))
+    with fails("The pandas frame has a column of mixed values", "Give each column one type"):
+        gm.open_data(pd.DataFrame({"a": [1, "x", None]}))
+    with fails("column 'a' holds dates or times (timestamp"):
+        gm.open_data(pd.DataFrame({"a": pd.to_datetime(["2026-01-01"])}))
 
 
 def test_text_targets_make_classes(tmp_path):

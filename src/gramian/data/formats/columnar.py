@@ -125,6 +125,9 @@ class ColumnarStorage(Storage):
                         f"{self.names[0]}: text column {column!r} has more than {MOST_CATEGORIES} different "
                         "values, each of which would become a feature. Drop it, or group its values."
                     )
+        empty = next((column for column, values in found.items() if not values), None)
+        if empty is not None:
+            raise _no_values(str(self.names[0]), empty)
         return {column: tuple(sorted(values)) for column, values in found.items()}
 
     def _refuse_text(self, column: str) -> None:
@@ -205,11 +208,15 @@ def same_columns(first: Any, other: Any, names: Sequence[str], first_name: str, 
 def _dtype(kind: Any, name: str, column: str) -> np.dtype[Any]:
     types = pyarrow_package().types
     if types.is_null(kind):
-        raise InputError(f"{name}: column {column!r} has no values at all. Leave it out (columns=).")
+        raise _no_values(name, column)
     found = np.dtype(np.float64) if types.is_decimal(kind) else np.dtype(kind.to_pandas_dtype())
     kept = kept_dtype(found)
     assert kept is not None, "check_type has refused all but numbers"
     return kept
+
+
+def _no_values(name: str, column: str) -> InputError:
+    return InputError(f"{name}: column {column!r} has no values at all. Leave it out (columns=).")
 
 
 def _flat(column: Any) -> Any:

@@ -42,6 +42,8 @@ class CSVStorage(ColumnarStorage):
     def _find_pieces(self, number: int, choice: Choice, used: list[str] | None) -> list[str]:
         """Parse a file block by block: its pieces, and what its columns' types are so far."""
         name, first = self.names[number], 0
+        # Categories that are known are text, even where all of a file look like numbers.
+        known = {column: pyarrow_package().string() for column in choice.categories or ()}
         for start, text in text_blocks(name, quoted=True):
             if start == 0:
                 skip = first_line_end(text)
@@ -57,7 +59,7 @@ class CSVStorage(ColumnarStorage):
             if not text.strip():
                 continue
             with explained(name, first):
-                table = _parse(text, self._headers[number], used, {})
+                table = _parse(text, self._headers[number], used, known)
             for field in table.schema:
                 self._types[field.name] = _unified(self._types.get(field.name), field.type)
             self.pieces.append(Piece(number, first, table.num_rows, (start, start + len(text))))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,12 +19,16 @@ class FrameStorage(ColumnarStorage):
     def __init__(self, frame: Any, choice: Choice) -> None:
         self._kind, self._frame = frame_kind(frame), frame
         self.names = [f"the {self._kind} {'table' if self._kind == 'Arrow' else 'frame'}"]
-        self._schema = schema = _schema(frame, self._kind)
-        twice = sorted({name for name in schema.names if schema.names.count(name) > 1})
+        #: A pandas frame may call its columns by numbers.
+        self._columns = [
+            str(name) for name in (frame.columns if self._kind != "Arrow" else frame.schema.names)
+        ]
+        twice = [name for name, times in Counter(self._columns).items() if times > 1]
         if twice:
             raise InputError(
                 f"{self.names[0]} names the column {twice[0]!r} more than once. Give each its own name."
             )
+        self._schema = schema = _schema(frame, self._kind)
         self.pieces = cut(0, int(frame.shape[0]), piece_rows(width(schema, schema.names)))
         self.plan(schema.remove_metadata(), choice)
 
@@ -35,9 +40,12 @@ class FrameStorage(ColumnarStorage):
             return part if isinstance(part, pa.Table) else pa.Table.from_batches([part])
         if self._kind == "polars":
             return self._frame.select(list(names)).slice(piece.first, piece.n_rows).to_arrow()
-        rows = self._frame.iloc[piece.first : piece.first + piece.n_rows]
+        places = [self._columns.index(name) for name in names]
+        part = self._frame.iloc[piece.first : piece.first + piece.n_rows, places].set_axis(
+            list(names), axis=1
+        )
         schema = pa.schema([self._schema.field(name) for name in names])
-        return pa.Table.from_pandas(rows[list(names)], schema=schema, preserve_index=False)
+        return pa.Table.from_pandas(part, schema=schema, preserve_index=False)
 
 
 def frame_kind(data: Any) -> str | None:
