@@ -51,3 +51,13 @@ def read_state(path: Path, identity: str | None = None) -> dict[str, Array] | No
             "or give another path."
         )
     return arrays
+
+
+def checkpoint_folder(folder: Path) -> Path:
+    """Return the folder, made where it is missing; raise where that cannot be."""
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"checkpoint={str(folder)!r} is a file. Pass the path of a folder.")
+    if not folder.parent.is_dir():
+        raise InputError(f"checkpoint={str(folder)!r}: the folder {folder.parent} does not exist.")
+    folder.mkdir(exist_ok=True)
+    return folder

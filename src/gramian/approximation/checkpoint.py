@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from gramian._checkpoint import read_state, write_state
+from gramian._checkpoint import checkpoint_folder, read_state, write_state
 from gramian._typing import Array, Float64Array
 from gramian.approximation.features import FeatureMap
 from gramian.approximation.plan import Plan
@@ -37,11 +37,7 @@ class SumsCheckpoint:
     """
 
     def __init__(self, folder: Path, rng: np.random.Generator) -> None:
-        if folder.exists() and not folder.is_dir():
-            raise InputError(f"checkpoint={str(folder)!r} is a file. Pass the path of a folder.")
-        if not folder.parent.is_dir():
-            raise InputError(f"checkpoint={str(folder)!r}: the folder {folder.parent} does not exist.")
-        folder.mkdir(exist_ok=True)
+        checkpoint_folder(folder)
         for unfinished in folder.glob(f".{FILE}.*.tmp"):  # of a process that died while it wrote
             unfinished.unlink()
         self.path = folder / FILE

@@ -145,6 +145,7 @@ class PartialRidge(StreamingRidge):
                 stacklevel=3,
             )
         source: RowSource = self._rows(X, reset=not self._begun)
+        source = self._scaled(source, learn=not self._begun)
         if source.shape[0] == 0:
             raise InputError(f"X has shape {source.shape}: a call of partial_fit takes at least one row.")
         return source

@@ -38,6 +38,9 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, PartialRegressor):
         are; kernel parameters are then left as they are by default.
     fit_intercept : bool, default=False
         Whether to add an intercept that is not penalised, as in scikit-learn's ``Ridge``.
+    standardize : bool, default=False
+        Whether columns get mean 0 and deviation 1 (sparse ones keep their zeros) as they are read, in
+        predictions too; costs a pass over the rows. ``partial_fit`` scales by its first call's rows.
     memory_budget : int or str, default="1GB"
         Bound on working memory beyond the caller's arrays, while fitting.
     checkpoint : path or None, default=None
@@ -64,6 +67,8 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, PartialRegressor):
         Of an exact solve: what was solved with, iterations and seconds of each.
     n_rows_seen_, n_blocks_ : int
         Of a model trained by ``partial_fit``: rows so far, leaf blocks.
+    scaler_ : Scaler
+        With ``standardize``: mean and deviation of each column.
     kernel_, rank_, intercept_, n_features_in_ : as named.
 
     Time O(n (m d + m r + r²)) and the solve; memory as ``plan_`` says, independent of n. Raises
@@ -93,6 +98,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, PartialRegressor):
         kernel_params: dict[str, Any] | None = None,
         approximation: Any = "auto",
         fit_intercept: bool = False,
+        standardize: bool = False,
         memory_budget: int | str = "1GB",
         checkpoint: Any = None,
         tile_dtype: str = "auto",
@@ -109,6 +115,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, PartialRegressor):
         self.kernel_params = kernel_params
         self.approximation = approximation
         self.fit_intercept = fit_intercept
+        self.standardize = standardize
         self.memory_budget = memory_budget
         self.checkpoint = checkpoint
         self.tile_dtype = tile_dtype
@@ -140,7 +147,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, PartialRegressor):
         """Predict sizes, bytes and seconds of a fit, without fitting (``y`` gives the outputs)."""
         with self._all_or_nothing(keep=False):
             X, y, _ = self._opened(X, y, None)
-            source = self._rows(X, reset=True)
+            source = self._scaled(self._rows(X, reset=True), learn=True, sampled=True)
             outputs = 1 if y is None else NumberTargets(y, source.shape[0]).shape[1]
             return self._ridge_plan(source, outputs, deepcopy(self.random_state))
 
@@ -174,6 +181,7 @@ class KernelRidgeClassifier(ClassifierMixin, PartialClassifier):
         approximation: Any = "auto",
         fit_intercept: bool = True,
         class_weight: Any = None,
+        standardize: bool = False,
         memory_budget: int | str = "1GB",
         checkpoint: Any = None,
         tile_dtype: str = "auto",
@@ -191,6 +199,7 @@ class KernelRidgeClassifier(ClassifierMixin, PartialClassifier):
         self.approximation = approximation
         self.fit_intercept = fit_intercept
         self.class_weight = class_weight
+        self.standardize = standardize
         self.memory_budget = memory_budget
         self.checkpoint = checkpoint
         self.tile_dtype = tile_dtype
@@ -237,6 +246,6 @@ class KernelRidgeClassifier(ClassifierMixin, PartialClassifier):
         """Predict sizes, bytes and seconds of a fit, without fitting (``y`` gives the classes)."""
         with self._all_or_nothing(keep=False):
             X, y, _ = self._opened(X, y, None)
-            source = self._rows(X, reset=True)
+            source = self._scaled(self._rows(X, reset=True), learn=True, sampled=True)
             outputs = 1 if y is None else ClassTargets(y, source.shape[0]).shape[1]
             return self._ridge_plan(source, outputs, deepcopy(self.random_state))

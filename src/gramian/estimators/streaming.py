@@ -15,6 +15,7 @@ from sklearn.base import BaseEstimator
 from tqdm.auto import tqdm
 
 from gramian._budget import parse_bytes
+from gramian._checkpoint import checkpoint_folder
 from gramian._random import as_generator
 from gramian._typing import Float64Array, Rows
 from gramian.approximation.auto import auto_plan, probe
@@ -24,7 +25,9 @@ from gramian.approximation.plan import AS_ASKED, EXACT, GIVEN, Plan, make_plan
 from gramian.approximation.predictor import Predictor
 from gramian.approximation.training import train_ridge
 from gramian.data.distributed import Cluster, Partitioned, cluster_of
+from gramian.data.scaled import Scaler, moments, scaled
 from gramian.data.source import ArraySource, RowSource
+from gramian.data.taken import TakenRows
 from gramian.engine import Engine
 from gramian.estimators.approximation import Approximation
 from gramian.estimators.base import KernelEstimator, checked_weights, positive_number, required_target
@@ -43,6 +46,8 @@ from gramian.solvers.krylov import Progress
 OUTER = ("kernel", "gamma", "degree", "coef0", "kernel_params", "memory_budget", "tile_dtype")
 #: Rows per chunk of a prediction: two outputs of this many rows are a few megabytes.
 PREDICT_ROWS = 65_536
+#: Rows that a plan takes the columns' deviations from.
+SCALED_ROWS = 10_000
 #: Rows for which a stream's precision is chosen: nobody knows how many will come.
 STREAM_ROWS = 1_000_000
 
@@ -72,14 +77,38 @@ class StreamingRidge(KernelEstimator):
         required_target(self, y)
         source = self._rows(X, reset=True)
         cluster = self._cluster(X)
-        return source if cluster is None else cluster.over(source)
+        return self._scaled(source if cluster is None else cluster.over(source), learn=True)
+
+    def _scaled(self, source: RowSource, *, learn: bool, sampled: bool = False) -> RowSource:
+        """Return the rows scaled, where that was asked for; ``learn`` takes mean and deviation from them.
+
+        ``sampled``: from some of them, which is enough for a plan.
+        """
+        if learn:
+            self.__dict__.pop("scaler_", None)  # of an earlier fit
+            if not getattr(self, "standardize", False):
+                return source
+            if self._precomputed:
+                raise InputError(
+                    "standardize=True scales the columns of rows; with kernel='precomputed' X has kernel "
+                    "values. Scale the rows before their kernel values are computed."
+                )
+            if frozen_map(self, source.shape[1]) is not None:
+                raise InputError(
+                    "standardize=True would scale the rows anew for landmarks that are fixed by "
+                    "FrozenEstimator. Scale the rows first, for both."
+                )
+            numbers = np.unique(np.linspace(0, source.shape[0] - 1, SCALED_ROWS).astype(np.intp))
+            self.scaler_ = Scaler.of(moments(TakenRows(source, numbers) if sampled else source))
+        found: Scaler | None = self.__dict__.get("scaler_")
+        return source if found is None else scaled(source, found)
 
     def _lazily(self, X: Any, method: str, shape: tuple[int, ...], dtype: Any) -> Any:
         """Return a method's values for a collection as one of the same package, nothing computed."""
         cluster = self._cluster(X)
         assert cluster is not None
         self._check_width(cluster.header(X), reset=False)
-        names = ("predictor_", "kernel_", "intercept_", "classes_", "_flat", "n_features_in_")
+        names = ("predictor_", "kernel_", "intercept_", "classes_", "_flat", "n_features_in_", "scaler_")
         model = type(self)(**{**self.get_params(deep=False), "approximation": "auto", "random_state": None})
         model.__dict__.update(engine=None, n_jobs=1, checkpoint=None, verbose=0)
         model.__dict__.update((name, getattr(self, name)) for name in names if hasattr(self, name))
@@ -209,6 +238,9 @@ class StreamingRidge(KernelEstimator):
         plan, kernel = self._exact_plan(source, p, exact)
         mean = targets.mean(weights) if self.fit_intercept else np.zeros(p)
         targets.shift = mean
+        settings, folder = exact.settings(), getattr(self, "checkpoint", None)
+        if folder is not None and settings.checkpoint is None:
+            settings = replace(settings, checkpoint=checkpoint_folder(Path(folder)) / "solve.npz")
         rows = source.rows(slice(0, n))
         began = time.perf_counter()
         with tqdm(unit="steps", desc="exact", disable=not self.verbose, leave=False) as bar:
@@ -223,7 +255,7 @@ class StreamingRidge(KernelEstimator):
                 weights,
                 kernel,
                 self._penalty(),
-                exact.settings(),
+                settings,
                 intercept=bool(self.fit_intercept),
                 dtype=np.dtype(plan.dtype),
                 memory_bytes=plan.memory_budget,
@@ -276,6 +308,7 @@ class StreamingRidge(KernelEstimator):
         cluster = self._cluster(source)
         if cluster is not None:
             source = cluster.over(source)
+        source = self._scaled(source, learn=False)
         if isinstance(source, Partitioned):
             start = 0
             for values in source.map(partial(_decided, self.predictor_)):

@@ -80,6 +80,7 @@ _LEARNED = (
     "eigenvalues_",
     "n_rows_seen_",
     "n_blocks_",
+    "scaler_",
 )
 #: What the names of an inverse transform's arrays begin with.
 INVERSE = "inverse_"

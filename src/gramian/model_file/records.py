@@ -14,6 +14,7 @@ from gramian._typing import Array
 from gramian.approximation.basis import Basis
 from gramian.approximation.explicit import ExplicitColumns
 from gramian.approximation.features import FeatureMap
+from gramian.data.scaled import Scaler
 from gramian.dcsvm.predictor import PairwisePredictor
 from gramian.estimators.kernel_search import Refinement
 from gramian.exact.predictor import ExactPredictor
@@ -234,6 +235,7 @@ RECIPES: dict[str, Recipe] = {
         PathFactor,
         Posterior,
         Refinement,
+        Scaler,
         Shape,
         Stage,
         TreeRouter,
