@@ -10,10 +10,13 @@ grows with them. Bytes that leave workers, to others or to the client, are count
 from __future__ import annotations
 
 import argparse
+import os
 import pickle
 import statistics
 import time
+from dataclasses import dataclass
 from typing import Any
+from unittest import mock
 
 import dask.array as da
 import numpy as np
@@ -23,6 +26,9 @@ import gramian as gm
 from gramian._budget import format_bytes
 from gramian.approximation.ridge_sums import PartSums, RidgeSums
 from gramian.engine_dask import DaskEngine
+
+#: For workers: Dask's own setting makes glibc give memory back, and fault it in again, for every tile.
+ROOMY = {"MALLOC_TRIM_THRESHOLD_": str(1 << 28), "MALLOC_MMAP_THRESHOLD_": str(1 << 25)}
 
 
 def collections(rows: int, features: int, parts: int) -> tuple[da.Array, da.Array]:
@@ -70,17 +76,34 @@ def outgoing(client: Client) -> int:
     return sum(client.run(lambda dask_worker: dask_worker.transfer_outgoing_bytes_total).values())
 
 
-def line(name: str, rows: int, sums: float, fit: float, base: float, moved: str) -> str:
-    return f"| {name} | {sums:.2f} | {fit:.2f} | {rows / sums:,.0f} | {base / sums:.2f} | {moved} |"
+@dataclass
+class Measured:
+    sums: float  #: seconds of the pass over the rows
+    fit: float  #: seconds of the whole fit
+    cpu: float  #: processor seconds of the fit, of all processes
+    model: gm.KernelRidge
+
+    def line(self, name: str, rows: int, base: Measured, moved: str) -> str:
+        return (
+            f"| {name} | {self.sums:.2f} | {self.fit:.2f} | {rows / self.sums:,.0f} | "
+            f"{base.sums / self.sums:.2f} | {1e6 * self.cpu / rows:.1f} | {moved} |"
+        )
 
 
-def median_of(repeat: int, rows: Any, targets: Any, **given: Any) -> tuple[float, float, gm.KernelRidge]:
-    times = []
+def processor_seconds(client: Client | None) -> float:
+    workers = {} if client is None else client.run(time.process_time)
+    return time.process_time() + sum(workers.values())
+
+
+def measured(repeat: int, rows: Any, targets: Any, client: Client | None = None, **given: Any) -> Measured:
+    """Return medians over the repeats."""
+    done = []
     for _ in range(repeat):
-        began = time.perf_counter()
+        cpu, began = processor_seconds(client), time.perf_counter()
         fitted = model(**given).fit(rows, targets)
-        times.append((fitted.plan_.used_seconds["sums"], time.perf_counter() - began))
-    return statistics.median(t[0] for t in times), statistics.median(t[1] for t in times), fitted
+        fit = time.perf_counter() - began
+        done.append((fitted.plan_.used_seconds["sums"], fit, processor_seconds(client) - cpu))
+    return Measured(*(statistics.median(values) for values in zip(*done)), fitted)
 
 
 def main() -> None:
@@ -97,15 +120,16 @@ def main() -> None:
     n = X.shape[0]
     rows, targets = (np.asarray(part) for part in da.compute(X, y))
     print(f"{n:,} rows of {args.features} float32, {args.parts} partitions; root 400 and 30 blocks of 100\n")
-    print("| where | sums, s | whole fit, s | rows/s (sums) | to one thread | bytes from workers |")
-    print("|---|---|---|---|---|---|")
-    base, fit, alone = median_of(args.repeat, rows, targets, n_jobs=1)
-    print(line("this process, 1 thread", n, base, fit, base, "0"))
-    sums, fit, _ = median_of(args.repeat, rows, targets, n_jobs=2)
-    print(line("this process, 2 threads", n, sums, fit, base, "0"))
+    print("| where | sums, s | whole fit, s | rows/s (sums) | to one thread | CPU, µs a row | from workers |")
+    print("|---|---|---|---|---|---|---|")
+    alone = measured(args.repeat, rows, targets, n_jobs=1)
+    print(alone.line("this process, 1 thread", n, alone, "0"))
+    print(measured(args.repeat, rows, targets, n_jobs=2).line("this process, 2 threads", n, alone, "0"))
     record_sizes()
-    for workers in args.workers:
+    largest = max(args.workers)
+    for workers, roomy in [(largest, False), *((workers, True) for workers in args.workers)]:
         with (
+            mock.patch.dict(os.environ, ROOMY if roomy else {}),
             LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=":0") as cluster,
             Client(cluster) as client,
         ):
@@ -113,13 +137,16 @@ def main() -> None:
             wait([dX, dy])
             model(n_jobs=1).fit(dX, dy)  # imports, compilers, connections
             before = outgoing(client)
-            sums, fit, there = median_of(args.repeat, dX, dy, n_jobs=1)
-            moved = (outgoing(client) - before) // args.repeat
-            print(line(f"Dask, {workers} workers of 1 thread", n, sums, fit, base, format_bytes(moved)))
-            if workers == max(args.workers):
-                sums, fit, _ = median_of(args.repeat, rows, targets, n_jobs=1, engine=DaskEngine(client))
-                print(line(f"rows sent to {workers} workers", n, sums, fit, base, ""))
-            gap = np.abs(there.predict(rows[:5000]) - alone.predict(rows[:5000])).max()
+            there = measured(args.repeat, dX, dy, client, n_jobs=1)
+            moved = format_bytes((outgoing(client) - before) // args.repeat)
+            name = f"Dask, workers: {workers}" + ("" if roomy else ", malloc as Dask sets it")
+            print(there.line(name, n, alone, moved))
+            if roomy and workers == largest:
+                before = outgoing(client)
+                sent = measured(args.repeat, rows, targets, client, n_jobs=1, engine=DaskEngine(client))
+                moved = format_bytes((outgoing(client) - before) // args.repeat)
+                print(sent.line(f"rows sent to workers: {workers}", n, alone, moved))
+            gap = np.abs(there.model.predict(rows[:5000]) - alone.model.predict(rows[:5000])).max()
     print(
         f"\nBroadcast to each worker: {format_bytes(Sizes.sent)}. Sums of a task: {format_bytes(Sizes.sums)}."
     )

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
@@ -21,6 +22,7 @@ from gramian.data.distributed import cluster_of
 dask = pytest.importorskip("dask", reason="needs the extra 'dask'")
 pytest.importorskip("distributed", reason="needs the extra 'dask'")
 import dask.array as da  # noqa: E402
+import dask.bag as db  # noqa: E402
 import dask.dataframe as dd  # noqa: E402
 import pandas as pd  # noqa: E402
 from distributed import Client, LocalCluster  # noqa: E402
@@ -182,14 +184,29 @@ class TestOnCollections:
 
 
 class TestSentRows:
-    @pytest.mark.parametrize("shared", [False, True])
-    def test_rows_of_this_machine(self, client, rows, shared):
+    def test_rows_of_this_machine(self, client, rows):
         X, Y, w = rows
-        engine = DaskEngine(client, shared_files=shared, part_bytes="30KB")
-        there = model(engine=engine, fit_intercept=True).fit(X, Y, w)
+        there = model(engine=DaskEngine(client, part_bytes="30KB"), fit_intercept=True).fit(X, Y, w)
         alone = model(fit_intercept=True).fit(X, Y, w)
         close(there.predict(X), alone.predict(X))
         close(alone.predict(X), there.set_params(engine=None).predict(X))
+
+    def test_files_that_workers_open(self, client, rows, tmp_path):
+        X, Y, _ = rows
+        table = pd.DataFrame(np.column_stack([X, Y[:, 0]]), columns=list("abcy"))
+        for number in range(2):
+            table[number::2].to_csv(tmp_path / f"{number}.csv", index=False)
+        source = gm.open_data([tmp_path / "0.csv", tmp_path / "1.csv"], target="y")
+        engine = DaskEngine(client, shared_files=True, part_bytes="30KB")
+        there = model(engine=engine).fit(source)
+        alone = model().fit(source)
+        close(there.predict(table[list("abc")]), alone.predict(table[list("abc")]))
+        close(there.predict(source), alone.predict(source))
+
+    def test_sparse_rows(self, client, rows):
+        X = sp.csr_matrix(np.where(rows[0] < 0.3, rows[0], 0.0))
+        there = model(engine=DaskEngine(client, shared_files=True, part_bytes="30KB")).fit(X, rows[1])
+        close(there.predict(X), model().fit(X, rows[1]).predict(X))
 
     def test_labels_of_a_cluster(self, client, rows):
         X, Y, _ = rows
@@ -232,6 +249,8 @@ class TestBadInput:
             model().fit(dX, da.from_array(Y[1:], chunks=2000))
         with pytest.raises(gm.InputError, match="expected two, one row a sample"):
             model().fit(dX[:, 0], Y)
+        with pytest.raises(gm.InputError, match="X is a Dask Bag; expected an array, a series or a frame"):
+            model().fit(db.from_sequence([1, 2]), Y)
         with pytest.raises(gm.InputError, match="X has no rows"):
             model().fit(dX[:0], Y[:0])
         with pytest.raises(gm.InputError, match="blocks of type ndarray and dtype <U"):

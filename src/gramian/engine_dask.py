@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
+import scipy.sparse as sp
 
 from gramian._budget import parse_bytes
 from gramian._tiles import row_slices
@@ -54,8 +55,8 @@ class DaskEngine:
     client : distributed.Client, default=None
         Connection to the cluster; None takes the current client, or without one Dask's own scheduler.
     shared_files : bool, default=False
-        Whether workers open the files of a row source themselves, at the same paths. Else rows of this
-        machine are read here and sent.
+        Whether workers open the files of ``gm.open_data`` themselves, at the same paths. Else, and for
+        arrays, memmaps and sparse rows, rows are read here and sent.
     part_bytes : int or str, default="64MB"
         Bytes of the rows that one task gets, where rows are not partitioned already.
     timeout : float, default=60
@@ -112,6 +113,7 @@ class DaskEngine:
         """Return a Dask array, series or frame of values as a stored column; others as they are."""
         if not dask.is_dask_collection(y):
             return y
+        _check_kind("y", y)
         tail = tuple(int(k) for k in y.shape[1:])
         parts = _parts(y)
         lengths = self._lengths(y, parts)
@@ -121,6 +123,7 @@ class DaskEngine:
 
     def header(self, X: Any) -> ArraySource:
         """Return the collection without its rows; raise where its columns are not numbers."""
+        _check_kind("X", X)
         if not hasattr(X, "columns"):
             return ArraySource(_array_header(X))
         wrong = [str(name) for name, kind in X._meta.dtypes.items() if not part_work.is_number(kind)]
@@ -142,13 +145,15 @@ class DaskEngine:
             )
         if self.current is None:
             raise InputError("there is no Dask client. Pass engine=DaskEngine(client) with a connected one.")
-        if not self.shared_files:
+        if not self.shared_files or isinstance(source, ArraySource) or sp.issparse(source.rows(slice(0, 1))):
             return SentRows(self, source)
         n, d = source.shape
         cuts = list(row_slices(n, self.part_rows(d * source.dtype.itemsize)))
         opened = delayed(source, pure=False, traverse=False)
         read = self.task(part_work.read)
-        return TaskRows(self, [read(opened, c) for c in cuts], [c.stop - c.start for c in cuts], source)
+        rows = TaskRows(self, [read(opened, c) for c in cuts], [c.stop - c.start for c in cuts], source)
+        rows.opened_there = True
+        return rows
 
     def part_rows(self, row_bytes: int) -> int:
         """Return the rows of one task where rows are not partitioned."""
@@ -285,6 +290,14 @@ def _gone(why: str) -> ClusterError:
 def _large_graphs() -> Any:
     """Return a context without the warning of rows or targets within a graph: they are meant to be sent."""
     return dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"})
+
+
+def _check_kind(name: str, X: Any) -> None:
+    if not isinstance(X, da.Array) and "dataframe" not in type(X).__module__:
+        raise InputError(
+            f"{name} is a Dask {type(X).__name__}; expected an array, a series or a frame. Build one, for "
+            "example by dask.array.from_delayed or bag.to_dataframe()."
+        )
 
 
 def _array_header(X: Any) -> Array:

@@ -69,6 +69,10 @@ class RidgeSums:
         """Bytes of the sums."""
         return sum(node.nbytes for node in self.nodes)
 
+    def __sizeof__(self) -> int:
+        """Return the bytes that a cluster counts for the value."""
+        return self.nbytes
+
     def add_rows(
         self, features: FeatureMap, rows: Rows, targets: Float64Array, weights: Array | None, engine: Engine
     ) -> None:
@@ -135,6 +139,10 @@ class PartSums:
     shift: Float64Array
     intercept: bool
     chunk_rows: int
+
+    def __sizeof__(self) -> int:
+        """Return the bytes that a cluster counts for the value."""
+        return self.features.nbytes
 
     def __call__(self, rows: Rows, values: Array, weights: Array | None) -> RidgeSums:
         """Return the sums over these rows. Memory: the sums and what a chunk takes."""

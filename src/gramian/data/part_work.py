@@ -73,18 +73,17 @@ def as_target(part: Any) -> Array:
     return values.ravel() if values.ndim == 2 and values.shape[1] == 1 else values
 
 
-def as_rows(part: Any, first: int) -> Array:
-    """Return a part as rows of finite numbers; ``first`` is the number of its first row, for the error."""
+def as_rows(part: Any, first: int | None) -> Array:
+    """Return a part as rows of finite numbers; ``first`` is its first row's number (None: not known)."""
     rows = as_values(part)
     if rows.dtype not in _KEPT:
         rows = rows.astype(np.float64)
     if rows.dtype.kind == "f":
         finite = np.isfinite(rows).all(axis=1)
         if not finite.all():
-            raise InputError(
-                f"X contains NaN or infinity in row {first + int(finite.argmin())}. Drop such rows or fill "
-                "them in first."
-            )
+            row = int(finite.argmin())
+            where = f"row {row} of a partition" if first is None else f"row {first + row}"
+            raise InputError(f"X contains NaN or infinity in {where}. Drop such rows or fill them in first.")
     return rows
 
 
@@ -109,7 +108,7 @@ def predicted(rows: Any, work: Callable[[Any], Array], empty: Array) -> Array:
     if not len(rows):
         return empty
     with blas_held():
-        return work(as_rows(rows, 0))
+        return work(as_rows(rows, None))
 
 
 def grouped(lengths: Sequence[int], least: int) -> list[range]:

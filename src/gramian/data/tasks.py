@@ -56,8 +56,21 @@ class Computer(Protocol):
         """Yield the results of tasks in their order."""
 
 
+def _once_more(lost: int, error: LostDataError) -> int:
+    """Return how often data were lost by now; raise where that is too often."""
+    if lost + 1 == ATTEMPTS:
+        raise ClusterError(
+            f"workers were lost {ATTEMPTS} times with all copies of what they held ({error}). Look at their "
+            "logs, start more, and fit again."
+        ) from error
+    return lost + 1
+
+
 class TaskParts(Partitioned):
     """Partitions that another package computes, each a task; their lengths known; empty ones are left out."""
+
+    #: Whether tasks read files themselves, and those of targets too.
+    opened_there = False
 
     def __init__(
         self,
@@ -82,7 +95,15 @@ class TaskParts(Partitioned):
         """Yield ``work(part, *values beside it)`` in the order of the parts."""
         call, there = self.cluster.task(part_work.result), self.cluster.sent(work)
         columns = [self._parts, *(self._beside(values, self) for values in beside)]
-        yield from self.cluster.results([call(there, *([v] for v in values)) for values in zip(*columns)])
+        todo, lost = list(zip(*columns)), 0
+        while todo:
+            try:
+                for found in self.cluster.results([call(there, *([v] for v in values)) for values in todo]):
+                    todo = todo[1:]
+                    yield found
+            except LostDataError as error:
+                lost = _once_more(lost, error)
+                there = self.cluster.sent(work)
 
     def rounds(
         self,
@@ -106,11 +127,7 @@ class TaskParts(Partitioned):
                     result = self._tree(groups[some], columns, there, combine)
                     break
                 except LostDataError as error:
-                    lost += 1
-                    if lost == ATTEMPTS:
-                        raise ClusterError(
-                            f"workers were lost {lost} times in one round ({error})."
-                        ) from error
+                    lost = _once_more(lost, error)
                     there = self.cluster.sent(work)
             yield sum(own._lengths[i] for group in groups[some] for i in group), result
 
@@ -135,7 +152,10 @@ class TaskParts(Partitioned):
             return [None] * len(own._parts)
         if isinstance(values, TaskParts):
             return values._from(first)._cut_as(own._lengths)
-        return [values[first + a : first + b] for a, b in pairwise(own._starts)]
+        cuts = [slice(first + a, first + b) for a, b in pairwise(own._starts)]
+        if own.opened_there and isinstance(values, StoredColumn):
+            return [self.cluster.task(part_work.some)(values, cut) for cut in cuts]
+        return [values[cut] for cut in cuts]
 
     def _from(self, start: int) -> TaskParts:
         """Return the parts from a row on."""
@@ -148,7 +168,9 @@ class TaskParts(Partitioned):
             if skipped < k:
                 parts.append(some(part, slice(skipped, k)) if skipped else part)
                 lengths.append(k - skipped)
-        return TaskParts(self.cluster, parts, lengths, self._tail, self._kind)
+        rest = TaskParts(self.cluster, parts, lengths, self._tail, self._kind)
+        rest.opened_there = self.opened_there
+        return rest
 
     def _cut_as(self, lengths: Sequence[int]) -> list[Any]:
         """Return the values in parts of these lengths."""
@@ -183,7 +205,12 @@ class TaskParts(Partitioned):
     def _joined(self, tasks: Sequence[Any]) -> Array:
         if not tasks:
             return np.empty((0, *self._tail), self._kind)
-        return np.concatenate(list(self.cluster.results(tasks)))
+        lost = 0
+        while True:
+            try:
+                return np.concatenate(list(self.cluster.results(tasks)))
+            except LostDataError as error:
+                lost = _once_more(lost, error)
 
 
 class TaskRows(TaskParts):
