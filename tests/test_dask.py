@@ -139,6 +139,16 @@ class TestOnCollections:
         assert lazy.chunks == ((1000,) * 4,)
         assert classifier().fit(X, Y[:, 0] > 5.5).predict(never).dtype == bool
 
+    def test_streams_and_scaled_columns(self, client, rows):
+        X, Y, w = rows
+        given = {"standardize": True, "fit_intercept": True}
+        there, alone = model(**given), model(**given)
+        for part in (slice(0, 2500), slice(2500, N)):
+            there.partial_fit(*(da.from_array(a[part], chunks=500) for a in (X * [1, 9, 99], Y, w)))
+            alone.partial_fit(X[part] * [1, 9, 99], Y[part], w[part])
+        close(there.predict(X * [1, 9, 99]), alone.predict(X * [1, 9, 99]))
+        close(there.predict(da.from_array(X, chunks=900)).compute(), alone.predict(X))
+
     def test_without_a_client(self, rows, monkeypatch):
         """Dask's own scheduler, and a graph that holds the model."""
         X, Y, _ = rows

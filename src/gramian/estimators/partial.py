@@ -145,10 +145,12 @@ class PartialRidge(StreamingRidge):
                 stacklevel=3,
             )
         source: RowSource = self._rows(X, reset=not self._begun)
-        source = self._scaled(source, learn=not self._begun)
         if source.shape[0] == 0:
             raise InputError(f"X has shape {source.shape}: a call of partial_fit takes at least one row.")
-        return source
+        cluster = self._cluster(X)
+        if cluster is not None:
+            source = cluster.over(source)
+        return self._scaled(source, learn=not self._begun)
 
     def _take(self, source: RowSource, targets: Targets, weights: Array | None, grow: bool) -> Self:
         """Add rows to the stream, which they begin where there is none."""
@@ -289,6 +291,7 @@ class PartialRegressor(PartialRidge):
         """
         with self._all_or_nothing():
             y = own_target(X, y)
+            X, y, sample_weight = self._opened(X, y, sample_weight)
             source = self._next_rows(X, y)
             targets = NumberTargets(y, source.shape[0])
             if not self._begun:
@@ -333,6 +336,7 @@ class PartialClassifier(PartialRidge):
         """
         with self._all_or_nothing():
             y = own_target(X, y)
+            X, y, sample_weight = self._opened(X, y, sample_weight)
             source = self._next_rows(X, y)
             self.classes_ = self._named(classes)
             targets = ClassTargets(y, source.shape[0], self.classes_)
