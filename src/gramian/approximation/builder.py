@@ -32,6 +32,8 @@ class Builder(ABC):
     """
 
     method: ClassVar[str]
+    #: Whether a sample of narrow integers stays as it is stored until a block's landmarks are chosen.
+    stored_sample: ClassVar[bool] = False
     partition: str = "kmeans"
 
     @property
@@ -133,7 +135,9 @@ class Builder(ABC):
         Rows of weight 0 are not drawn: they have no part in the model.
         """
         size = self.sample_size(source.shape[0]) if sample_size is None else sample_size
-        sample = as_float(_draw(source, size, rng, weights), dtype)
+        sample = _draw(source, size, rng, weights)
+        if not self.stored_sample or sample.dtype.itemsize >= np.dtype(dtype).itemsize:
+            sample = as_float(sample, dtype)
         partition = fit_partition(
             sample,
             self.n_leaves,

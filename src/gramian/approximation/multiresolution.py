@@ -13,7 +13,7 @@ import numpy as np
 from gramian._random import children
 from gramian._typing import IntArray, Rows
 from gramian.approximation.basis import Basis, BasisBuilder
-from gramian.approximation.builder import Builder, block_members, choose_landmarks
+from gramian.approximation.builder import Builder, as_float, block_members, choose_landmarks
 from gramian.approximation.features import FeatureMap, forest_of
 from gramian.engine import Engine
 from gramian.kernels.base import Kernel
@@ -38,6 +38,7 @@ class MultiResolutionBuilder(Builder):
     """
 
     method: ClassVar[str] = "multiresolution"
+    stored_sample: ClassVar[bool] = True
     root_rank: int = 500
     rank: int = 100
     n_blocks: int = 50
@@ -89,7 +90,7 @@ class MultiResolutionBuilder(Builder):
         """Choose landmarks level by level and whiten the residual kernel on them."""
         labels = partition.route(sample, engine)
         points = choose_landmarks(sample, self.root_landmarks, self.landmarks, rng, engine, kernel=kernel)
-        root = BasisBuilder(kernel, dtype, ()).build(points, self.root_rank)
+        root = BasisBuilder(kernel, dtype, ()).build(as_float(points, dtype), self.root_rank)
         bases: list[list[Basis]] = [[root]]
         paths: list[tuple[Basis, ...]] = [(root,)] * partition.n_blocks
         levels = [*partition.ancestors, np.arange(partition.n_blocks)] if self.n_levels > 1 else []
@@ -121,7 +122,7 @@ class MultiResolutionBuilder(Builder):
     ) -> Basis:
         """Choose a block's landmarks among its rows; whiten what its ancestors leave over of the kernel."""
         local = choose_landmarks(rows, self.landmarks_per_block, self._local, rng, kernel=kernel)
-        return BasisBuilder(kernel, dtype, above).build(local, self.rank)
+        return BasisBuilder(kernel, dtype, above).build(as_float(local, dtype), self.rank)
 
     @property
     def _local(self) -> Landmarks:

@@ -232,15 +232,15 @@ def _bytes(
     # k-means makes of the part that the partition is fitted on.
     drawn = 0 if sample >= n else sample * (held * work.itemsize + 8) + 8 * (n if n <= 50 * sample else 0)
     drawn += work.read_bytes
-    if work.itemsize != item:
+    if work.itemsize > item or (work.itemsize < item and not builder.stored_sample):
         drawn += sample * held * item
     partition = partition_bytes(builder.partition, sample, s.leaves, held, d, width)
-    # Landmarks as sampled, in float64 and as the factor of the tiles' product.
+    # Landmarks as sampled, and as the factor of the tiles' product, in float64 where float32 is too coarse.
     # Drawn landmarks of sparse rows stay sparse: a value and an index.
     rule = getattr(builder, "landmarks", None)
     each = held * 2 if isinstance(rule, str) and rule == "uniform" else d
     bases = (
-        points * min(each, d) * (width + 16) + s.m0 * s.r0 * item + blocks * (s.m * s.r + s.path * s.r) * item
+        points * min(each, d) * (width + 8) + s.m0 * s.r0 * item + blocks * (s.m * s.r + s.path * s.r) * item
     )
     bases += builder.map_bytes(d, item)
     # One after another: landmarks are chosen, their Gram matrix is decomposed, bases are improved.

@@ -63,7 +63,7 @@ class EuclideanColumns(Columns):
                 self._prepare(self._Z)
 
     def _prepare(self, Z: Array) -> None:
-        points = self._Z = Z.astype(np.float64)
+        points = Z.astype(np.float64)
         n_features = points.shape[1]
         centre = _float32_numbers(points.mean(axis=0) if len(points) else np.zeros(n_features))
         b = (points - centre) * self._frame.scale
@@ -78,18 +78,16 @@ class EuclideanColumns(Columns):
         limits = self._accuracy.limits(norms, n_features)
         everything = np.arange(len(b))
         if self.dtype == np.float64:
-            self._near = _DenseProduct(b, centre, points, everything, self._frame, self.dtype, limits)
+            self._near = _DenseProduct(b, centre, Z, everything, self._frame, self.dtype, limits)
             return
         # A float32 product for a minority of the columns costs more than it saves.
         self._far = everything if 2 * needy.sum() > len(b) else np.flatnonzero(needy)
         far = self._far
         if far.size < len(b):
-            self._near = _DenseProduct(
-                b, centre, points, everything, self._frame, self.dtype, np.zeros(len(b))
-            )
+            self._near = _DenseProduct(b, centre, Z, everything, self._frame, self.dtype, np.zeros(len(b)))
         if far.size:
             double = np.dtype(np.float64)
-            self._wide = _DenseProduct(b[far], centre, points, far, self._frame, double, limits[far])
+            self._wide = _DenseProduct(b[far], centre, Z, far, self._frame, double, limits[far])
 
     def into(self, X: Rows, out: FloatArray) -> None:
         by_zero = is_thin(X) or sp.issparse(self._Z)
@@ -186,7 +184,7 @@ class _DenseProduct:
         self,
         b: Float64Array,
         centre: Float64Array,
-        points: Float64Array,
+        points: Array,
         columns: IntArray,
         frame: _Frame,
         dtype: np.dtype[Any],
@@ -222,7 +220,7 @@ class _DenseProduct:
         return a
 
     def _exact(self, X: Array, rows: IntArray, columns: IntArray) -> Float64Array:
-        Z = self._points[self._columns[columns]]
+        Z = self._points[self._columns[columns]].astype(np.float64)
         return _distances(X[rows].astype(np.float64), Z, self._frame.scale)
 
 
