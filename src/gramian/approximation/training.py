@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 import warnings
 from collections.abc import Sequence
@@ -10,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from gramian._budget import format_bytes
 from gramian._numerics import ridge_tolerance
 from gramian._typing import Array, Float64Array
 from gramian.approximation.checkpoint import SumsCheckpoint
@@ -26,6 +28,8 @@ from gramian.solvers.arrowhead import ArrowheadFactor, Forest, NodeSums, multipl
 from gramian.solvers.coupled import ridge_coefficients
 from gramian.solvers.solution import Solution, Status, relative_residual
 
+#: Each phase of a fit is logged with ``phase``, ``seconds`` and ``bytes`` as attributes of the record.
+LOG = logging.getLogger("gramian")
 #: Up to this many rows float64 tiles cost nothing that anyone would notice.
 SMALL_ROWS = 3_000
 
@@ -124,6 +128,8 @@ def solve_ridge(
 
 
 class _Clock:
+    """Seconds and bytes of the phases, which are logged as they end (``gramian``, INFO)."""
+
     def __init__(self) -> None:
         self._last = time.perf_counter()
         self.bytes: dict[str, int] = {}
@@ -131,8 +137,10 @@ class _Clock:
 
     def lap(self, phase: str, held: int) -> None:
         now = time.perf_counter()
-        self.seconds[phase], self.bytes[phase] = now - self._last, held
-        self._last = now
+        seconds, self._last = now - self._last, now
+        self.seconds[phase], self.bytes[phase] = seconds, held
+        facts = {"phase": phase, "seconds": seconds, "bytes": held}
+        LOG.info("%s: %.2f s, %s held", phase, seconds, format_bytes(held), extra=facts)
 
 
 def solve_nested(

@@ -11,7 +11,6 @@ import numpy as np
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
-from tqdm.auto import tqdm
 
 from gramian._budget import parse_bytes
 from gramian._typing import Array
@@ -23,6 +22,7 @@ from gramian.data.source import RowSource
 from gramian.engine import Engine
 from gramian.estimators.base import checked_weights, own_target, required_target
 from gramian.estimators.frozen import frozen_map
+from gramian.estimators.progress import rows_bar
 from gramian.estimators.streaming import StreamingRidge
 from gramian.estimators.targets import ClassTargets, NumberTargets, Targets
 from gramian.exceptions import InputError
@@ -165,10 +165,8 @@ class PartialRidge(StreamingRidge):
             growing_sizes(stream.features, sizes_of(stream.plan.builder))
         if grow and not own:  # no row is new to a map that was built from it
             stream = stream.explored(source, weights, engine, parse_bytes(self.memory_budget))
-        with tqdm(
-            total=source.shape[0], unit="rows", desc="sums", disable=not self.verbose, leave=False
-        ) as bar:
-            return self._keep(stream.extended(source, targets, weights, engine, bar.update))
+        with rows_bar(source.shape[0], self.verbose) as done:
+            return self._keep(stream.extended(source, targets, weights, engine, done))
 
     def _first(self, source: RowSource, targets: Targets, weights: Array | None) -> tuple[Stream, Engine]:
         """Return the stream of no rows, on the map that these rows are given, and its engine."""

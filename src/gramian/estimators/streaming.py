@@ -34,6 +34,7 @@ from gramian.estimators.base import KernelEstimator, checked_weights, positive_n
 from gramian.estimators.exact import Exact
 from gramian.estimators.frozen import frozen_map
 from gramian.estimators.methods import METHODS
+from gramian.estimators.progress import rows_bar
 from gramian.estimators.targets import Targets
 from gramian.exact.plan import exact_plan
 from gramian.exact.predictor import ExactPredictor
@@ -282,7 +283,7 @@ class StreamingRidge(KernelEstimator):
         checkpoint = None if folder is None else SumsCheckpoint(Path(folder), generator)
         plan, kernel, engine, rng = self._planned(source, targets.shape[1], generator)
         mean = targets.centre(weights) if self.fit_intercept else np.zeros(targets.shape[1])
-        with tqdm(total=n, unit="rows", desc="sums", disable=not self.verbose, leave=False) as bar:
+        with rows_bar(n, self.verbose) as done:
             fit = train_ridge(
                 source,
                 targets,
@@ -294,7 +295,7 @@ class StreamingRidge(KernelEstimator):
                 shift=mean,
                 rng=rng,
                 engine=engine,
-                progress=bar.update,
+                progress=done,
                 checkpoint=checkpoint,
             )
         self.intercept_ = fit.intercept

@@ -1,0 +1,46 @@
+"""Bars where they are asked for, and phases in the log."""
+
+import logging
+
+import numpy as np
+import pytest
+
+import gramian as gm
+from gramian.estimators.progress import rows_bar
+
+
+def table():
+    X = np.random.default_rng(0).random((4000, 3))
+    return X, np.sin(5 * X[:, 0])
+
+
+def ridge(**options):
+    return gm.KernelRidge(0.1, gamma=3.0, approximation=gm.MultiResolution(root_rank=30, rank=10), **options)
+
+
+@pytest.mark.parametrize("verbose", [0, 1])
+@pytest.mark.parametrize("method", ["fit", "partial_fit"])
+def test_a_bar_is_shown_where_it_is_asked_for(capsys, verbose, method):
+    getattr(ridge(verbose=verbose), method)(*table())
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert ("4000/4000" in shown.err.replace("k", "000") or "bases" in shown.err) is bool(verbose)
+
+
+def test_a_bar_names_its_phase(capsys):
+    with rows_bar(100, verbose=1) as done:
+        first = capsys.readouterr().err
+        done(100)
+    assert "bases" in first
+    assert "0/100" in first
+    assert "sums" in capsys.readouterr().err
+
+
+def test_phases_are_logged_with_seconds_and_bytes(caplog):
+    with caplog.at_level(logging.INFO, logger="gramian"):
+        model = ridge().fit(*table())
+    assert [record.phase for record in caplog.records] == ["bases", "sums", "solve", "fold"]
+    for record in caplog.records:
+        assert record.seconds == model.plan_.used_seconds[record.phase] >= 0
+        assert record.bytes == model.plan_.used_bytes[record.phase] > 0
+        assert record.phase in record.getMessage()
