@@ -19,7 +19,8 @@ def rows_bar(n_rows: int, verbose: Any) -> Iterator[Callable[[int], object]]:
     with tqdm(total=n_rows, unit="rows", desc="bases", disable=not verbose, leave=False) as bar:
 
         def done(rows: int) -> None:
-            bar.set_description("sums", refresh=False)
+            if not bar.n:
+                bar.set_description("sums")
             bar.update(rows)
 
         yield done
