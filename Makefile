@@ -46,7 +46,10 @@ bench: $(STAMP)
 	$(BIN)/python benchmarks/mnist.py
 	$(BIN)/python benchmarks/auto.py
 	$(BIN)/python benchmarks/model_selection.py
-	$(BIN)/python benchmarks/memory.py
+	$(BIN)/python benchmarks/scaling.py
+	$(BIN)/python benchmarks/sources.py
+	$(BIN)/python benchmarks/mnist2m.py
+	$(BIN)/python benchmarks/dask_scaling.py
 	$(BIN)/python benchmarks/exact.py --crossover --peer --objective
 	$(BIN)/python benchmarks/fast_prediction.py
 	$(BIN)/python benchmarks/single_row.py
