@@ -26,8 +26,9 @@ types: $(STAMP)
 layers: $(STAMP)
 	$(BIN)/lint-imports
 
+# A process a core, each with one BLAS thread: products of several on busy cores are slow.
 pytest: $(STAMP)
-	$(BIN)/python -m pytest
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --maxprocesses 8
 
 demo: $(STAMP)
 	$(BIN)/python -m gramian.demo

@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from gramian._typing import Array, Float64Array, FloatArray, IntArray, Rows
+from gramian.data.floats import as_float
 from gramian.engine import Engine
 from gramian.exceptions import InputError, did_you_mean
 from gramian.kernels.base import Kernel
@@ -54,6 +55,7 @@ def select_landmarks(
     tol: float = 0.0,
     tol_after: int = 0,
     given: Rows | None = None,
+    dtype: Any = None,
 ) -> Rows:
     """Choose ``count`` landmarks from rows; all rows, as they are, where there are not more (and no ``tol``).
 
@@ -72,6 +74,7 @@ def select_landmarks(
     tol : the Cholesky rules end where their pivots leave no more than this part of the trace; with
         ``tol_after``, of the trace that the first ``tol_after`` pivots leave.
     given : (m₀, d), landmarks that there are already: ``"rpcholesky"`` picks what they leave over.
+    dtype : type of the tiles, to which the rows that are looked at are widened first; None leaves them.
 
     Returns (count, d): rows of the data in their order and type, or dense centres in the data's float
     type. Repeated rows may give repeated landmarks with ``"uniform"`` and the centres. With m = ``count``
@@ -99,6 +102,8 @@ def select_landmarks(
         looked = np.sort(rng.choice(n, rows_seen(method, count), replace=False))
         rows = rows[looked]
         weights = None if weights is None else weights[looked]
+    if dtype is not None:
+        rows = as_float(rows, dtype)
     if method == "kmeans":
         return lloyd(rows, count, LLOYD_ROUNDS, rng, engine)
     if kernel is None:

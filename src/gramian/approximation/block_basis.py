@@ -14,7 +14,7 @@ import numpy as np
 from gramian._budget import format_bytes
 from gramian._typing import Rows
 from gramian.approximation.block_choice import Trials
-from gramian.approximation.builder import CHUNK_ROWS, Builder, as_float
+from gramian.approximation.builder import CHUNK_ROWS, Builder
 from gramian.approximation.features import FeatureMap
 from gramian.approximation.meka import MEKABuilder
 from gramian.approximation.rank_sharing import DEFAULT_RANK, Size, asked_size
@@ -23,6 +23,7 @@ from gramian.approximation.recompression import (
     recompress_core,
     recompression_bytes,
 )
+from gramian.data.floats import as_float
 from gramian.data.source import ArraySource, RowSource
 from gramian.engine import Engine
 from gramian.exceptions import BudgetError, InputError

@@ -19,7 +19,7 @@ from gramian._random import children
 from gramian._typing import Float64Array, IntArray, Rows
 from gramian.approximation.basis import Basis
 from gramian.approximation.block_basis_search import BlockSearch, Spectra
-from gramian.approximation.builder import Builder, as_float, block_members
+from gramian.approximation.builder import Builder, block_members
 from gramian.approximation.column_sampling import BlockRow, draw, important_rows, sample_columns
 from gramian.approximation.features import FeatureMap, forest_of
 from gramian.approximation.projection_core import Strip, join_blocks
@@ -27,6 +27,7 @@ from gramian.approximation.randomized_svd import randomized_svd
 from gramian.approximation.rank_sharing import DEFAULT_RANK, Size, asked_size
 from gramian.approximation.recompression import block_counts
 from gramian.approximation.sampled_core import ridge_inverse
+from gramian.data.floats import as_float
 from gramian.data.source import RowSource, sample_rows
 from gramian.engine import Engine
 from gramian.exceptions import BudgetError, InputError

@@ -6,10 +6,10 @@ from abc import ABC, abstractmethod
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import scipy.sparse as sp
 
 from gramian._typing import Array, IntArray, Rows
 from gramian.approximation.features import FeatureMap
+from gramian.data.floats import as_float
 from gramian.data.source import RowSource, sample_rows
 from gramian.engine import Engine
 from gramian.exceptions import InputError
@@ -19,8 +19,6 @@ from gramian.partition import SAMPLE_ROWS, Partition, fit_partition
 
 #: Rows that a pass reads at once where no plan says so.
 CHUNK_ROWS = 65_536
-#: Standard deviations between a column's mean and zero beyond which it is not rounded to float32.
-FAR = 64.0
 
 
 class Builder(ABC):
@@ -171,26 +169,6 @@ def _draw(source: RowSource, size: int, rng: np.random.Generator, weights: Array
     return source.take(usable)
 
 
-def as_float(rows: Rows, dtype: Any) -> Rows:
-    """Return sampled rows as floats of the tiles' dtype: half the bytes and half the time in float32.
-
-    Landmarks may be any points, so that rounding them costs no accuracy as long as it is small beside
-    their spread. Float64 rows stay as they are where a column's mean exceeds 64 of its standard
-    deviations (rounding would be over 4e-6 of them), and where they are sparse.
-    """
-    if rows.dtype == np.dtype(dtype) or rows.dtype == np.float32:
-        return rows
-    if rows.dtype.kind != "f":
-        return rows.astype(dtype)
-    if sp.issparse(rows) or np.dtype(dtype) != np.float32:
-        return rows
-    largest = float(max(rows.max(initial=0.0), -rows.min(initial=0.0)))
-    if largest > np.sqrt(np.finfo(np.float32).max):
-        return rows
-    mean, spread = rows.mean(axis=0), rows.std(axis=0)
-    return rows.astype(dtype) if (np.abs(mean) <= FAR * spread).all() else rows
-
-
 def block_members(labels: IntArray, n_blocks: int) -> list[IntArray]:
     """Return the row numbers of each block, ascending."""
     order = np.argsort(labels, kind="stable")
@@ -208,11 +186,21 @@ def choose_landmarks(
     tol: float = 0.0,
     tol_after: int = 0,
     given: Rows | None = None,
+    dtype: Any = None,
 ) -> Rows:
     """Return given points after a check of their width, or choose ``count`` from the rows."""
     if isinstance(landmarks, str):
         return select_landmarks(
-            rows, count, landmarks, rng, engine, kernel=kernel, tol=tol, tol_after=tol_after, given=given
+            rows,
+            count,
+            landmarks,
+            rng,
+            engine,
+            kernel=kernel,
+            tol=tol,
+            tol_after=tol_after,
+            given=given,
+            dtype=dtype,
         )
     points = np.asarray(landmarks, np.float64)
     if points.ndim != 2 or points.shape[1] != rows.shape[1]:

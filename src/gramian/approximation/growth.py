@@ -12,11 +12,12 @@ import scipy.sparse as sp
 from gramian._random import children
 from gramian._typing import Array, Float64Array, IntArray, Rows
 from gramian.approximation.basis import Basis
-from gramian.approximation.builder import Builder, as_float, block_members
+from gramian.approximation.builder import Builder, block_members
 from gramian.approximation.features import FeatureMap
 from gramian.approximation.multiresolution import MultiResolutionBuilder
 from gramian.approximation.plan import Plan, Workload, later_bytes
 from gramian.approximation.residual import Residual
+from gramian.data.floats import as_float
 from gramian.data.source import RowSource, as_source, row_blocks, sample_rows
 from gramian.engine import Engine
 from gramian.exceptions import InputError

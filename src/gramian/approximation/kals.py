@@ -13,9 +13,10 @@ from gramian._random import children
 from gramian._typing import Array, Rows
 from gramian.approximation.alternating import Entries, half_step, ridged_factor
 from gramian.approximation.basis import Basis, BasisBuilder
-from gramian.approximation.builder import CHUNK_ROWS, Builder, as_float, choose_landmarks
+from gramian.approximation.builder import CHUNK_ROWS, Builder, choose_landmarks
 from gramian.approximation.features import FeatureMap
 from gramian.approximation.storage import dense_features
+from gramian.data.floats import as_float
 from gramian.data.source import RowSource, sample_rows
 from gramian.engine import Engine
 from gramian.exceptions import InputError

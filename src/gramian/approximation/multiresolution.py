@@ -13,8 +13,9 @@ import numpy as np
 from gramian._random import children
 from gramian._typing import IntArray, Rows
 from gramian.approximation.basis import Basis, BasisBuilder
-from gramian.approximation.builder import Builder, as_float, block_members, choose_landmarks
+from gramian.approximation.builder import Builder, block_members, choose_landmarks
 from gramian.approximation.features import FeatureMap, forest_of
+from gramian.data.floats import as_float
 from gramian.engine import Engine
 from gramian.kernels.base import Kernel
 from gramian.landmarks import Landmarks
@@ -89,7 +90,9 @@ class MultiResolutionBuilder(Builder):
     ) -> FeatureMap:
         """Choose landmarks level by level and whiten the residual kernel on them."""
         labels = partition.route(sample, engine)
-        points = choose_landmarks(sample, self.root_landmarks, self.landmarks, rng, engine, kernel=kernel)
+        points = choose_landmarks(
+            sample, self.root_landmarks, self.landmarks, rng, engine, kernel=kernel, dtype=dtype
+        )
         root = BasisBuilder(kernel, dtype, ()).build(as_float(points, dtype), self.root_rank)
         bases: list[list[Basis]] = [[root]]
         paths: list[tuple[Basis, ...]] = [(root,)] * partition.n_blocks
@@ -121,7 +124,7 @@ class MultiResolutionBuilder(Builder):
         self, rows: Rows, kernel: Kernel, dtype: Any, above: tuple[Basis, ...], rng: np.random.Generator
     ) -> Basis:
         """Choose a block's landmarks among its rows; whiten what its ancestors leave over of the kernel."""
-        local = choose_landmarks(rows, self.landmarks_per_block, self._local, rng, kernel=kernel)
+        local = choose_landmarks(rows, self.landmarks_per_block, self._local, rng, kernel=kernel, dtype=dtype)
         return BasisBuilder(kernel, dtype, above).build(as_float(local, dtype), self.rank)
 
     @property
