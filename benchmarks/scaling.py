@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -58,6 +59,7 @@ def worker(folder: Path, rows: int, memory: str, threads: int, kind: str) -> Non
         start = time.perf_counter()
         model.fit(X, y)
         took = time.perf_counter() - start
+    warnings.simplefilter("ignore", UserWarning)  # the test rows have no names of columns
     score = model.score(np.load(folder / "test.npy"), np.load(folder / "test_labels.npy"))
     plan = model.plan_
     print(

@@ -77,11 +77,11 @@ class RidgeSums:
         self, features: FeatureMap, rows: Rows, targets: Float64Array, weights: Array | None, engine: Engine
     ) -> None:
         """Add rows with targets y (n, outputs), in place. Time O(n (m d + m r + R_path²))."""
-        y = targets - self.shift
-        right = y.sum(axis=0) if weights is None else weights @ y
-        mass = float(len(y) if weights is None else weights.sum())
-        if self.intercept:
-            y = np.column_stack([y, np.ones(len(y))])
+        n, p = targets.shape
+        y = np.ones((n, p + self.intercept))  # of a chunk, two copies of the targets are enough
+        centred = np.subtract(targets, self.shift, out=y[:, :p])
+        right = centred.sum(axis=0) if weights is None else weights @ centred
+        mass = float(n if weights is None else weights.sum())
         add_rows(self.nodes, features, rows, y, weights, engine)
         self.mass += mass
         self.right += right
