@@ -55,6 +55,7 @@ def rpcholesky_factor(
     tol: float = 0.0,
     tol_after: int = 0,
     given: Rows | None = None,
+    after: PivotedFactor | None = None,
     n_jobs: int = 1,
 ) -> PivotedFactor:
     r"""Return at most ``count`` pivots, each drawn with probability ∝ diag(K − F Fᵀ), and the factor.
@@ -67,7 +68,7 @@ def rpcholesky_factor(
     Fewer come back where tr(K − F Fᵀ) ≤ ``tol`` · tr(K), or where the diagonal that is left is rounding:
     those rows span K. With ``tol_after`` the first ``tol_after`` pivots are always taken, and ``tol`` is a
     part of the trace that they leave. ``given`` are points (m₀, d) that are landmarks already; F begins
-    with them.
+    with them. ``after`` is a factor that is continued: F begins with it, and costs nothing again.
 
     Time O(n m (d + m)), memory O(n m); n (m + b) kernel values, m with the given ones. Source: Chen,
     Epperly, Tropp and Webber 2025, Algorithm 2.1; Epperly, Tropp and Webber 2024, Algorithm 2.2.
@@ -76,7 +77,9 @@ def rpcholesky_factor(
     diagonal = kernel.diagonal(rows).astype(np.float64)
     floor, enough = pivot_floor(diagonal), 0.0 if tol_after else tol * diagonal.sum()
     # Columns are written and multiplied a block at a time: one block is contiguous in this order.
-    before = np.zeros((0, n)) if given is None else _projected(kernel, rows, given, n_jobs)
+    before = np.zeros((0, n)) if after is None else after.factor
+    if given is not None:
+        before = _projected(kernel, rows, given, n_jobs)
     start = len(before)
     factor = np.empty((start + count, n))
     factor[:start] = before

@@ -17,14 +17,15 @@ READ_RATE = 1.25e9
 #: Operations and exponentials a second of a tile in single precision; double is half as fast.
 TILE_RATE, EXP_RATE = 9e10, 0.8e9
 #: Iterations that the first preconditioner may cost; each further one may cost so many times the last.
-FIRST_BUY, GROWTH = 10.0, 4.0
+FIRST_BUY, GROWTH = 18.0, 4.0
 #: Share of a price that is paid as rent before it is paid.
 RENT = 0.4
-#: Share of a Cholesky factor's price that a preconditioner may cost, where the factor can be had.
-DIRECT_SHARE = 0.2
+#: Share of a Cholesky factor's price that a preconditioner may cost, where the factor can be had; and how
+#: many times that price the rest of a stage must cost for no larger preconditioner to be tried before it.
+DIRECT_SHARE, HOPELESS = 0.35, 4.0
 #: What a root leaves of the trace, over alpha, at which it is large enough: its largest eigenvalue is then
 #: about alpha, and a handful of steps is left.
-ENOUGH = 10.0
+ENOUGH = 100.0
 #: Sampled rows, and how many eigenvalues of theirs above alpha tell that no preconditioner is too few.
 LOOK_ROWS, STIFF = 200, 20
 #: Rank of the root as a share of the rows of a block.
@@ -77,7 +78,7 @@ class Costs:
 
     def root_affordable(self, seconds: float, memory_bytes: int) -> int:
         """Return the rank of a root alone that takes about ``seconds`` to build, as memory allows."""
-        rank = min(np.sqrt(max(seconds, 0.0) * RATE / (4.0 * self.n)), memory_bytes / (8.0 * self.n))
+        rank = min(np.sqrt(max(seconds, 0.0) * RATE / (8.0 * self.n)), memory_bytes / (8.0 * self.n))
         return max(1, min(int(rank), self.n, MOST_BLOCK))
 
     def affordable(self, seconds: float, memory_bytes: int) -> Sizes:
@@ -134,7 +135,8 @@ class Policy:
         first = not (sizes.rank or sizes.block)
         # A rate that is read off a preconditioned stage can be trusted; before that, direct has to be cheap.
         trusted = not first and len(residuals) > LEAST_LOOK
-        if left > direct and (trusted or (direct <= price and spent >= RENT * direct)):
+        hope = larger is not None and left <= HOPELESS * direct
+        if left > direct and not hope and (trusted or (direct <= price and spent >= RENT * direct)):
             return "direct"
         if spent >= RENT * price and left > price:
             return "larger"

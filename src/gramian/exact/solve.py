@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import scipy.linalg as la
 
-from gramian._typing import Float64Array, IntArray, Rows
+from gramian._typing import Float64Array, IntArray
 from gramian.approximation.builder import Builder
 from gramian.approximation.plan import NOMINAL_THREADS
 from gramian.exact.blocks import balanced_blocks
@@ -312,10 +312,11 @@ class _Staged:
                 factor, name = np.zeros((0, n)), "jacobi"
             elif self._auto and left < SMOOTH_ROOT:
                 slices, name = [], "nystrom"
-                more = self._costs.root_affordable(self._costs.build(sizes), self._room) - len(pivoted.picked)
+                rank = self._costs.root_affordable(self._costs.build(sizes), self._room)
+                more = rank - len(pivoted.picked)
                 enough = remainder <= ENOUGH * float(system.shift.min())
                 if more > 0 and len(pivoted.picked) == sizes.rank and not enough:
-                    factor = self._pivoted(system, more, tol, system.rows[pivoted.picked]).factor
+                    factor = self._pivoted(system, more, tol, pivoted).factor
         found = RootAndBlocks(system.kernel, system.rows, system.shift, factor, slices, system.engine)
         self._evaluations += found.evaluations
         if found.nbytes > self._room and not self._auto:
@@ -327,15 +328,15 @@ class _Staged:
         return found, name
 
     def _pivoted(
-        self, system: ExactSystem, rank: int, tol: float, given: Rows | None = None
+        self, system: ExactSystem, rank: int, tol: float, after: PivotedFactor | None = None
     ) -> PivotedFactor:
-        self._evaluations += len(system) * (rank + (0 if given is None else int(given.shape[0])))
+        self._evaluations += len(system) * rank
         return rpcholesky_factor(
             system.kernel,
             system.rows,
             rank,
             self._rng,
             tol=tol,
-            given=given,
+            after=after,
             n_jobs=system.engine.n_jobs or -1,
         )
