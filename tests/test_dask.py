@@ -62,6 +62,15 @@ def frame(rows):
     return table
 
 
+@pytest.fixture(scope="module", autouse=True)
+def environment():
+    """Put the environment back: nannies that start at once leave OMP_NUM_THREADS=1 in it."""
+    before = dict(os.environ)
+    yield
+    os.environ.clear()
+    os.environ.update(before)
+
+
 @pytest.fixture(scope="module")
 def client():
     with (

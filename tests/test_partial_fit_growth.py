@@ -115,8 +115,8 @@ def test_rows_that_wait_are_a_bounded_sample_and_merge():
 def test_growth_ends_at_the_memory_budget_and_says_so():
     rng = np.random.default_rng(4)
     chunks = [square(rng, 2000), *(square(rng, 300, 3.0 * k) for k in range(1, 6))]
-    estimator = model()
-    needed = model().plan(chunks[0]).peak_bytes
+    estimator = model(n_jobs=2)
+    needed = estimator.plan(chunks[0]).peak_bytes
     estimator.set_params(memory_budget=int(1.1 * needed))
     with pytest.warns(
         gm.AccuracyWarning, match=r"stops growing at \d+ blocks: memory_budget=.* holds no more"
