@@ -139,8 +139,8 @@ class ClassTargets(Targets):
             classes = _found_classes(array)
         if len(classes) < 2:
             raise InputError(
-                f"y has one class ({classes[0]!r}); a classifier needs at least 2 classes. Check how y "
-                "was selected."
+                f"y has one class ({classes.tolist()[0]!r}); a classifier needs at least 2 classes. Check "
+                "how y was selected."
             )
         self.classes = classes
         self._y = array
@@ -161,7 +161,7 @@ class ClassTargets(Targets):
         wrong = self.classes[codes] != values
         if wrong.any():
             raise InputError(
-                f"y holds {values[int(wrong.argmax())]!r}, which is not one of the classes "
+                f"y holds {values[wrong].tolist()[0]!r}, which is not one of the classes "
                 f"({', '.join(map(str, self.classes[:10]))}). Name all classes at the first call."
             )
         return codes
