@@ -105,7 +105,7 @@ class SumsCheckpoint:
         self.path.unlink(missing_ok=True)
 
     def _arrays(self, sums: RidgeSums) -> dict[str, Array]:
-        flat = [a.ravel() for node in sums.nodes for a in (node.gram, node.cross, node.rhs)]
+        flat = [array.ravel() for node in sums.nodes for array in node.arrays]
         return {
             "fit": np.asarray(self._identity),
             "bases": np.asarray(self._bases),
@@ -121,7 +121,7 @@ def _fill(sums: RidgeSums, stored: dict[str, Array]) -> None:
     flat: Float64Array = stored["flat"]
     start = 0
     for node in sums.nodes:
-        for array in (node.gram, node.cross, node.rhs):
+        for array in node.arrays:
             array.flat[:] = flat[start : start + array.size]
             start += array.size
     sums.mass, sums.n_rows = float(stored["mass"]), int(stored["n_rows"])

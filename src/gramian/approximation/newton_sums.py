@@ -118,8 +118,7 @@ class _OutputSums:
 
     def _formed(self) -> list[NodeSums]:
         if self._sums is None:
-            nodes = range(len(self._forest.ranks))
-            self._sums = [NodeSums.zeros(self._forest, b, 1) for b in nodes]
+            self._sums = NodeSums.zeros_of(self._forest, 1)
         return self._sums
 
     def _active(self) -> ActiveRows:

@@ -79,16 +79,7 @@ class NewtonTraining:
     ) -> None:
         started = time.perf_counter()
         self.plan, self._engine, self._progress = plan, engine, progress
-        self.features: FeatureMap = plan.builder.build(
-            source,
-            kernel,
-            dtype=np.dtype(plan.dtype),
-            rng=rng,
-            engine=engine,
-            sample_size=plan.sample_rows,
-            chunk_rows=plan.chunk_rows,
-            weights=weights,
-        )
+        self.features: FeatureMap = plan.build(source, kernel, rng=rng, engine=engine, weights=weights)
         self._source = source
         (self._rng,) = children(rng, 1)
         # Half of what is left for the features, so that the other half holds Gram matrices.

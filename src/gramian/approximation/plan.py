@@ -13,9 +13,14 @@ import numpy as np
 
 from gramian._budget import format_bytes
 from gramian._tiles import TILE_BYTES, tile_rows
+from gramian._typing import Array
 from gramian.approximation.builder import Builder
+from gramian.approximation.features import FeatureMap
 from gramian.approximation.grouping import UNIT_ROWS
+from gramian.data.source import RowSource
+from gramian.engine import Engine
 from gramian.exceptions import BudgetError
+from gramian.kernels.base import Kernel
 from gramian.landmarks import selection_bytes
 from gramian.partition import SAMPLE_ROWS, partition_bytes
 
@@ -82,6 +87,27 @@ class Plan:
     def total_seconds(self) -> float:
         """Predicted time of the fit."""
         return sum(self.seconds.values())
+
+    def build(
+        self,
+        source: RowSource,
+        kernel: Kernel,
+        *,
+        rng: np.random.Generator,
+        engine: Engine,
+        weights: Array | None = None,
+    ) -> FeatureMap:
+        """Build the bases, of these sizes and in these tiles: see :meth:`Builder.build`."""
+        return self.builder.build(
+            source,
+            kernel,
+            dtype=np.dtype(self.dtype),
+            rng=rng,
+            engine=engine,
+            sample_size=self.sample_rows,
+            chunk_rows=self.chunk_rows,
+            weights=weights,
+        )
 
     def used(self, bytes_: dict[str, int], seconds: dict[str, float]) -> Plan:
         """Return the plan with what the fit used."""

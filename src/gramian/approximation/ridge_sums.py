@@ -13,7 +13,7 @@ from gramian._numerics import unit_roundoff
 from gramian._tiles import row_slices
 from gramian._typing import Array, Float64Array, Rows
 from gramian.approximation.features import FeatureMap
-from gramian.approximation.sums import add_rows, zero_sums
+from gramian.approximation.sums import add_rows
 from gramian.data.distributed import Partitioned
 from gramian.data.source import RowSource, row_blocks
 from gramian.engine import Engine
@@ -49,9 +49,7 @@ class RidgeSums:
     number of rows.
     """
 
-    nodes: Sequence[
-        NodeSums
-    ]  #: of each node; with an intercept the last column of the right-hand side is FᵀΩ1
+    nodes: Sequence[NodeSums]  #: with an intercept the last column of a right-hand side is FᵀΩ1
     shift: Float64Array  #: c, shape (outputs,)
     intercept: bool
     mass: float  #: Σw
@@ -62,7 +60,8 @@ class RidgeSums:
     def zeros(cls, features: FeatureMap, shift: Float64Array, *, intercept: bool) -> Self:
         """Return the sums over no rows."""
         p = len(shift)
-        return cls(zero_sums(features, p + intercept), shift.copy(), intercept, 0.0, np.zeros(p), 0)
+        nodes = NodeSums.zeros_of(features.forest, p + intercept)
+        return cls(nodes, shift.copy(), intercept, 0.0, np.zeros(p), 0)
 
     @property
     def nbytes(self) -> int:
@@ -92,9 +91,7 @@ class RidgeSums:
         if self.intercept:
             other = other.shifted(self.shift)
         for own, new in zip(self.nodes, other.nodes, strict=True):
-            own.gram += new.gram
-            own.cross += new.cross
-            own.rhs += new.rhs
+            own.add(new)
         self.mass += other.mass
         self.right += other.right
         self.n_rows += other.n_rows
@@ -124,7 +121,7 @@ class RidgeSums:
     def scale(self, factor: float) -> None:
         """Give all rows so far ``factor`` times their weight, in place."""
         for node in self.nodes:
-            for array in (node.gram, node.cross, node.rhs):
+            for array in node.arrays:
                 array *= factor
         self.mass *= factor
         self.right *= factor

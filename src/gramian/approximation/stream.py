@@ -79,9 +79,7 @@ class Stream:
         )
         nodes = list(old.nodes)
         for node, new in fresh.met.items():
-            new.gram += nodes[node].gram
-            new.cross += nodes[node].cross
-            new.rhs += nodes[node].rhs
+            new.add(nodes[node])
             nodes[node] = new
         sums = RidgeSums(
             nodes,

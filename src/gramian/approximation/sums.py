@@ -48,7 +48,7 @@ def accumulate(
     added up in float64 in the order of the units. Time O(n (m d + m r + R_path²)); memory: the sums
     and one chunk, independent of n.
     """
-    sums = zero_sums(features, targets.shape[1] + with_ones)
+    sums = NodeSums.zeros_of(features.forest, targets.shape[1] + with_ones)
     for where, rows in row_blocks(source, chunk_rows):
         w = None if weights is None else weights[where]
         y = targets[where]
@@ -58,12 +58,6 @@ def accumulate(
         if progress is not None:
             progress(rows.shape[0])
     return sums
-
-
-def zero_sums(features: FeatureMap, n_outputs: int) -> list[NodeSums]:
-    """Return the sums over no rows."""
-    forest = features.forest
-    return [NodeSums.zeros(forest, node, n_outputs) for node in range(len(forest.ranks))]
 
 
 def add_rows(

@@ -71,17 +71,7 @@ def train_ridge(
     memory: as the plan says, memory independent of n.
     """
     clock = _Clock()
-    dtype = np.dtype(plan.dtype)
-    features = plan.builder.build(
-        source,
-        kernel,
-        dtype=dtype,
-        rng=rng,
-        engine=engine,
-        sample_size=plan.sample_rows,
-        chunk_rows=plan.chunk_rows,
-        weights=weights,
-    )
+    features = plan.build(source, kernel, rng=rng, engine=engine, weights=weights)
     clock.lap("bases", features.nbytes)
     sums = RidgeSums.zeros(features, shift, intercept=intercept)
     if checkpoint is not None:

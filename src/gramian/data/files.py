@@ -140,13 +140,13 @@ def write_predictions(path: str | os.PathLike[str], columns: Mapping[str, Array]
     writers[kind](path, arrays)
 
 
-def file_format(path: Path) -> str:
-    """Return the format that a file's suffix names: CSV, Parquet, npz or svmlight."""
-    for suffix, kind in FORMATS.items():
+def file_format(path: Path, formats: Mapping[str, str] = FORMATS) -> str:
+    """Return the format that a file's suffix names: of tables CSV, Parquet, npz or svmlight."""
+    for suffix, kind in formats.items():
         if path.name.lower().endswith(suffix):
             return kind
     got = f"the suffix {path.suffix!r}" if path.suffix else "no suffix"
-    known = ", ".join(sorted(FORMATS))
+    known = ", ".join(sorted(formats))
     raise InputError(f"{path} has {got}, which names no format. Supported: {known}.")
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from gramian.data.choice import DROP, ONEHOT, REFUSE, Choice
-from gramian.data.files import CSV, FORMATS, NPZ, PARQUET, SVMLIGHT
+from gramian.data.files import CSV, FORMATS, NPZ, PARQUET, SVMLIGHT, file_format
 from gramian.data.formats.comma_separated import CSVStorage
 from gramian.data.formats.frames import FrameStorage, frame_kind
 from gramian.data.formats.hdf5 import HDF5Storage
@@ -150,7 +150,7 @@ def _storage(data: Any, choice: Choice) -> Storage:
             "glob, an Arrow table or a pandas or polars frame; arrays and CSR matrices go to fit as they are."
         )
     paths = find_files(data)
-    kinds = {path: _format(path) for path in paths}
+    kinds = {path: file_format(path, SUFFIXES) for path in paths}
     first = kinds[paths[0]]
     other = next((path for path, kind in kinds.items() if kind != first), None)
     if other is not None:
@@ -159,12 +159,3 @@ def _storage(data: Any, choice: Choice) -> Storage:
         )
     with explained(str(paths[0]) if len(paths) == 1 else f"{paths[0]} and the other files", 0):
         return STORAGES[first](paths, choice)
-
-
-def _format(path: Path) -> str:
-    name = path.name.lower()
-    for suffix, kind in SUFFIXES.items():
-        if name.endswith(suffix):
-            return kind
-    got = f"the suffix {path.suffix!r}" if path.suffix else "no suffix"
-    raise InputError(f"{path} has {got}, which names no format. Supported: {', '.join(sorted(SUFFIXES))}.")

@@ -11,13 +11,10 @@ import numpy as np
 
 from gramian._tiles import one_blas_thread
 from gramian._typing import Array, IntArray, Rows
-from gramian.data.source import RowSource
+from gramian.data.source import KEPT, RowSource
 from gramian.exceptions import InputError
 
 Result = TypeVar("Result")
-
-#: Types that rows keep; others become float64, as at an estimator's door.
-_KEPT = tuple(np.dtype(kind) for kind in ("f8", "f4", "u1", "i1", "u2", "i2", "i4", "i8"))
 
 _lock = threading.Lock()
 _held: list[ExitStack] = []
@@ -76,7 +73,7 @@ def as_target(part: Any) -> Array:
 def as_rows(part: Any, first: int | None) -> Array:
     """Return a part as rows of finite numbers; ``first`` is its first row's number (None: not known)."""
     rows = as_values(part)
-    if rows.dtype not in _KEPT:
+    if rows.dtype not in KEPT:
         rows = rows.astype(np.float64)
     if rows.dtype.kind == "f":
         finite = np.isfinite(rows).all(axis=1)

@@ -13,6 +13,8 @@ from gramian._typing import Array, IntArray, Rows
 from gramian.data.ahead import read_ahead
 from gramian.exceptions import InputError
 
+#: Types of numbers that are read as they are; anything else is converted at the door.
+KEPT = (np.float64, np.float32, np.uint8, np.int8, np.uint16, np.int16, np.int32, np.int64)
 #: Rows of a memmap that are gathered at a time, so that the intermediate copy stays small.
 TAKE_ROWS = 4096
 

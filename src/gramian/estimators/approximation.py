@@ -61,15 +61,7 @@ class Approximation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEst
             rng = as_generator(self.random_state)
             plan, kernel, engine = self._planned(source, rng)
             began = time.perf_counter()
-            features = plan.builder.build(
-                source,
-                kernel,
-                dtype=np.dtype(plan.dtype),
-                rng=rng,
-                engine=engine,
-                sample_size=plan.sample_rows,
-                chunk_rows=plan.chunk_rows,
-            )
+            features = plan.build(source, kernel, rng=rng, engine=engine)
             built = time.perf_counter()
             self.operator_: BlockOperator | DiagonalPlus = operator_of(
                 features,

@@ -17,7 +17,7 @@ from gramian._typing import Array
 from gramian.approximation.plan import Workload
 from gramian.approximation.training import choose_dtype
 from gramian.data.formats.frames import frame_kind
-from gramian.data.source import RowSource, as_source
+from gramian.data.source import KEPT, RowSource, as_source
 from gramian.engine import Engine
 from gramian.exceptions import InputError, did_you_mean
 from gramian.kernels import Kernel
@@ -36,8 +36,6 @@ class Bindable(Protocol):
 Bound = TypeVar("Bound", bound=Bindable)
 
 TILE_DTYPES = ("auto", "float32", "float64")
-#: Dtypes that are read as they are; anything else is converted at the door.
-_KEPT = [np.float64, np.float32, np.uint8, np.int8, np.uint16, np.int16, np.int32, np.int64]
 
 
 class KernelEstimator(BaseEstimator):
@@ -120,7 +118,7 @@ class KernelEstimator(BaseEstimator):
                 reset=reset,
                 accept_sparse="csr",
                 # A dtype of its own would be converted whole; blocks of a memmap are, as they are read.
-                dtype=None if memmap else _KEPT,
+                dtype=None if memmap else list(KEPT),
                 ensure_all_finite=not memmap,
                 ensure_min_samples=ensure_min_samples,
             )

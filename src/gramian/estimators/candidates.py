@@ -81,15 +81,8 @@ class Candidate:
         began = time.perf_counter()
         self.plan, self.kernel, self.engine, rng = planned
         self.sample, self.intercept = sample, intercept
-        self.features = self.plan.builder.build(
-            sample.source,
-            self.kernel,
-            dtype=np.dtype(self.plan.dtype),
-            rng=rng,
-            engine=self.engine,
-            sample_size=self.plan.sample_rows,
-            chunk_rows=self.plan.chunk_rows,
-            weights=sample.weights,
+        self.features = self.plan.build(
+            sample.source, self.kernel, rng=rng, engine=self.engine, weights=sample.weights
         )
         built = time.perf_counter()
         targets = sample.targets

@@ -205,15 +205,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, StreamingRidg
         plan = self._features_plan(source, kernel, dtype, count, engine, rng)
         engine = Engine(plan.n_threads)
         began = time.perf_counter()
-        features = plan.builder.build(
-            source,
-            kernel,
-            dtype=np.dtype(plan.dtype),
-            rng=rng,
-            engine=engine,
-            sample_size=plan.sample_rows,
-            chunk_rows=plan.chunk_rows,
-        )
+        features = plan.build(source, kernel, rng=rng, engine=engine)
         built = time.perf_counter()
         sums = accumulate(
             features,

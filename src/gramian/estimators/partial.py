@@ -173,16 +173,7 @@ class PartialRidge(StreamingRidge):
         self.__dict__.pop("stages_", None)  # of an earlier fit to the exact system
         n_outputs = targets.shape[1]
         plan, kernel, engine, rng = self._planned(source, n_outputs, self.random_state, stream=True)
-        features = plan.builder.build(
-            source,
-            kernel,
-            dtype=np.dtype(plan.dtype),
-            rng=rng,
-            engine=engine,
-            sample_size=plan.sample_rows,
-            chunk_rows=plan.chunk_rows,
-            weights=weights,
-        )
+        features = plan.build(source, kernel, rng=rng, engine=engine, weights=weights)
         intercept = bool(self.fit_intercept)
         shift = targets.centre(weights) if intercept else np.zeros(n_outputs)
         sizes, territory = sizes_of(plan.builder), None

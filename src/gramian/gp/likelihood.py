@@ -62,7 +62,7 @@ def evidence(features: FeatureMap, noise: float, data: Observations) -> Evidence
     """
     outputs = data.targets.shape[1]
     forest = features.forest
-    sums = [NodeSums.zeros(forest, node, outputs) for node in range(len(forest.ranks))]
+    sums = NodeSums.zeros_of(forest, outputs)
     logdet = square = left = 0.0
     for where, rows in row_blocks(data.source, data.chunk_rows):
         targets = data.targets[where]

@@ -189,7 +189,7 @@ class ArrowheadAlgebra(Algebra):
 
 def forest_sums(levels: Sequence[BasisLevel], forest: Forest, engine: Engine) -> list[NodeSums]:
     """Sum FᵀF over the rows, node by node: D = WᵀW and E = Wᵀ[ancestors' columns]."""
-    sums = [NodeSums.zeros(forest, b, 0) for b in range(len(forest.ranks))]
+    sums = NodeSums.zeros_of(forest, 0)
     for depth, (level, nodes) in enumerate(zip(levels, forest.levels, strict=True)):
         for s, gram, cross in _partial_sums(level, levels[:depth], engine):
             sums[nodes.start + s].gram += gram

@@ -83,6 +83,21 @@ class NodeSums:
         r = forest.ranks[node]
         return cls(np.zeros((r, r)), np.zeros((r, forest.path_rank(node))), np.zeros((r, n_outputs)))
 
+    @classmethod
+    def zeros_of(cls, forest: Forest, n_outputs: int) -> list[NodeSums]:
+        """Return empty sums of every node."""
+        return [cls.zeros(forest, node, n_outputs) for node in range(len(forest.ranks))]
+
+    @property
+    def arrays(self) -> tuple[Float64Array, Float64Array, Float64Array]:
+        """The three arrays themselves."""
+        return self.gram, self.cross, self.rhs
+
+    def add(self, other: NodeSums) -> None:
+        """Add the sums over other rows, in place."""
+        for own, new in zip(self.arrays, other.arrays, strict=True):
+            own += new
+
     @property
     def nbytes(self) -> int:
         """Bytes of the three arrays."""
