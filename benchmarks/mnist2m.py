@@ -33,8 +33,8 @@ from sklearn.kernel_approximation import Nystroem
 
 import gramian as gm
 from gramian._budget import parse_bytes
+from gramian.comparison import PeakMemory
 from gramian.data import load_dataset
-from gramian.demo import PeakMemory
 
 #: gamma of pixels in [0, 1], and alpha.
 GAMMA, ALPHA = 0.04, 0.02

@@ -26,8 +26,9 @@ import pyarrow.parquet as pq
 from sklearn.datasets import load_digits
 
 import gramian as gm
+from gramian.comparison import PeakMemory
 from gramian.data import make_digits
-from gramian.demo import ALPHA, GAMMA, PeakMemory
+from gramian.demo import ALPHA, GAMMA
 
 
 def opened(folder: Path, rows: int, kind: str) -> tuple[object, object]:

@@ -21,9 +21,9 @@ import zarr
 from sklearn.datasets import dump_svmlight_file
 
 import gramian as gm
+from gramian.comparison import PeakMemory
 from gramian.data import load_dataset
 from gramian.data.source import row_blocks
-from gramian.demo import PeakMemory
 
 BLOCK = 4096
 NAMES = ["X.npy", "t.zarr", "t.npz", "t.h5", "t.parquet", "t.csv", "t.svm"]

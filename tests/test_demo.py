@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from gramian import demo
-from gramian.demo import PeakMemory, Result, _arguments, table
+from gramian.comparison import PeakMemory
+from gramian.demo import Result, _arguments, table
 from gramian.exceptions import GramianError, InputError, MissingPackageError
 
 matplotlib.use("Agg")

@@ -1,0 +1,235 @@
+"""Who competes: gramian and the peers of scikit-learn, each with the settings that a search draws."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, clone
+from sklearn.compose import TransformedTargetRegressor
+from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+from sklearn.kernel_approximation import Nystroem, RBFSampler
+from sklearn.kernel_ridge import KernelRidge as DenseKernelRidge
+from sklearn.linear_model import Ridge, RidgeClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC, SVR
+
+from gramian._random import as_generator
+from gramian._typing import Array
+from gramian.estimators.fast import FastKernelClassifier, FastKernelRegressor
+from gramian.estimators.multiresolution import MultiResolution
+from gramian.estimators.ridge import KernelRidge, KernelRidgeClassifier
+from gramian.exceptions import InputError
+
+REGRESSION, CLASSIFICATION = "regression", "classification"
+#: gamma·d of the search, where the features have deviation 1: the mean of ‖x − y‖² is 2d.
+GAMMAS = (0.03, 10.0)
+ALPHAS = (1e-4, 10.0)
+PENALTIES = (0.1, 1000.0)
+#: Rows a block, where the size is not ``auto``.
+BLOCK_ROWS = 650
+
+Settings = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What a contender may know of a problem before it is fitted."""
+
+    task: str
+    n_rows: int
+    n_features: int
+    n_classes: int = 0
+    seed: int = 0
+
+    @staticmethod
+    def of(task: str, X: Array, y: Array, seed: int = 0) -> Shape:
+        """Return the shape of these rows."""
+        if task not in (REGRESSION, CLASSIFICATION):
+            raise InputError(f"task={task!r}; expected {REGRESSION!r} or {CLASSIFICATION!r}.")
+        classes = len(np.unique(y)) if task == CLASSIFICATION else 0
+        return Shape(task, X.shape[0], X.shape[1], classes, seed)
+
+
+@dataclass(frozen=True)
+class Contender:
+    """A method with the settings to search and the sizes to show.
+
+    Parameters
+    ----------
+    name : in tables.
+    start : settings of the first candidate: the method's usual ones.
+    draw : random settings from a generator and a shape.
+    build : the unfitted model of some settings, a size and a shape, for scaled rows.
+    sizes : from small to large, what trades accuracy for cost.
+    usual_size : that of the search.
+    tasks : those that it can do.
+    settings_of : name of the contender whose settings it uses; it is not searched itself.
+    """
+
+    name: str
+    start: Callable[[Shape], Settings]
+    draw: Callable[[np.random.Generator, Shape], Settings]
+    build: Callable[[Settings, Any, Shape], Any]
+    sizes: tuple[Any, ...]
+    usual_size: Any
+    tasks: tuple[str, ...] = (REGRESSION, CLASSIFICATION)
+    settings_of: str | None = None
+
+    def make(self, settings: Settings, shape: Shape, size: Any = None) -> Any:
+        """Return an unfitted model that scales features, and the target of a regression, by itself."""
+        model = make_pipeline(
+            StandardScaler(), self.build(settings, self.usual_size if size is None else size, shape)
+        )
+        if shape.task == REGRESSION:
+            return TransformedTargetRegressor(model, transformer=StandardScaler(), check_inverse=False)
+        return model
+
+    def candidates(self, shape: Shape, seed: int) -> Any:
+        """Yield settings without end: the usual ones first, then random ones, always the same."""
+        rng = as_generator(seed)
+        yield self.start(shape)
+        while True:
+            yield self.draw(rng, shape)
+
+
+def log_uniform(rng: np.random.Generator, low: float, high: float) -> float:
+    """Return a number whose logarithm is uniform."""
+    return float(np.exp(rng.uniform(np.log(low), np.log(high))))
+
+
+class OnSomeRows(BaseEstimator):
+    """A model fitted to at most ``n_rows`` random rows: what is done where all rows would cost n² numbers."""
+
+    def __init__(self, model: Any, n_rows: int, random_state: Any = None) -> None:
+        self.model = model
+        self.n_rows = n_rows
+        self.random_state = random_state
+
+    def fit(self, X: Array, y: Array) -> Self:
+        """Fit a clone of the model to the rows drawn."""
+        n = X.shape[0]
+        rng = as_generator(self.random_state)
+        chosen = np.sort(rng.choice(n, self.n_rows, replace=False)) if n > self.n_rows else slice(None)
+        self.model_ = clone(self.model).fit(X[chosen], np.asarray(y)[chosen])
+        return self
+
+    def predict(self, X: Array) -> Array:
+        """Predict with the fitted clone."""
+        return self.model_.predict(X)
+
+
+# ---- spaces ------------------------------------------------------------------------------------
+
+
+def _usual_kernel(shape: Shape) -> Settings:
+    return {"gamma": 1.0 / shape.n_features, "alpha": 0.1}
+
+
+def draw_kernel(rng: np.random.Generator, shape: Shape) -> Settings:
+    """Draw gamma and alpha."""
+    gamma = log_uniform(rng, *GAMMAS) / shape.n_features
+    return {"gamma": gamma, "alpha": log_uniform(rng, *ALPHAS)}
+
+
+def _usual_svm(shape: Shape) -> Settings:
+    return {"gamma": 1.0 / shape.n_features, "C": 1.0}
+
+
+def _draw_svm(rng: np.random.Generator, shape: Shape) -> Settings:
+    return {"gamma": log_uniform(rng, *GAMMAS) / shape.n_features, "C": log_uniform(rng, *PENALTIES)}
+
+
+def _usual_boosting(_: Shape) -> Settings:
+    return {}
+
+
+def _draw_boosting(rng: np.random.Generator, _: Shape) -> Settings:
+    return {
+        "learning_rate": log_uniform(rng, 0.02, 0.3),
+        "max_leaf_nodes": round(log_uniform(rng, 8, 128)),
+        "min_samples_leaf": round(log_uniform(rng, 3, 60)),
+        "l2_regularization": log_uniform(rng, 1e-6, 10.0),
+    }
+
+
+# ---- models ------------------------------------------------------------------------------------
+
+
+def _gramian(settings: Settings, size: Any, shape: Shape) -> Any:
+    kind = KernelRidge if shape.task == REGRESSION else KernelRidgeClassifier
+    approximation: Any = "auto"
+    if size != "auto":
+        approximation = MultiResolution(
+            root_rank=size, rank=max(20, 2 * size // 5), n_blocks=max(2, shape.n_rows // BLOCK_ROWS)
+        )
+    return kind(approximation=approximation, random_state=shape.seed, **settings)
+
+
+def _compressed(settings: Settings, size: Any, shape: Shape) -> Any:
+    kind = FastKernelRegressor if shape.task == REGRESSION else FastKernelClassifier
+    return kind(_gramian(settings, "auto", shape), cost=size, random_state=shape.seed)
+
+
+def _linear(shape: Shape, alpha: float) -> Any:
+    return Ridge(alpha) if shape.task == REGRESSION else RidgeClassifier(alpha)
+
+
+def _nystroem(settings: Settings, size: int, shape: Shape) -> Any:
+    components = min(size, shape.n_rows)
+    features = Nystroem(gamma=settings["gamma"], n_components=components, random_state=shape.seed)
+    return make_pipeline(features, _linear(shape, settings["alpha"]))
+
+
+def _random_features(settings: Settings, size: int, shape: Shape) -> Any:
+    features = RBFSampler(gamma=settings["gamma"], n_components=size, random_state=shape.seed)
+    return make_pipeline(features, _linear(shape, settings["alpha"]))
+
+
+def _dense(settings: Settings, size: int, shape: Shape) -> Any:
+    return OnSomeRows(DenseKernelRidge(kernel="rbf", **settings), size, shape.seed)
+
+
+def _svm(settings: Settings, size: int, shape: Shape) -> Any:
+    kind = SVR if shape.task == REGRESSION else SVC
+    return OnSomeRows(kind(cache_size=500, **settings), size, shape.seed)
+
+
+def _boosting(settings: Settings, size: int, shape: Shape) -> Any:
+    kind = HistGradientBoostingRegressor if shape.task == REGRESSION else HistGradientBoostingClassifier
+    return kind(max_iter=size, random_state=shape.seed, **settings)
+
+
+#: By the name under which a command asks for them.
+CONTENDERS = {
+    "gramian": Contender("gramian", _usual_kernel, draw_kernel, _gramian, (100, 300, "auto"), "auto"),
+    "compressed": Contender(
+        "gramian, compressed",
+        _usual_kernel,
+        draw_kernel,
+        _compressed,
+        ("10x", "30x", "100x"),
+        "30x",
+        settings_of="gramian",
+    ),
+    "nystroem": Contender("Nystroem + ridge", _usual_kernel, draw_kernel, _nystroem, (300, 1000, 3000), 1000),
+    "random_features": Contender(
+        "RBFSampler + ridge", _usual_kernel, draw_kernel, _random_features, (300, 1000, 3000), 1000
+    ),
+    "kernel_ridge": Contender(
+        "KernelRidge, some rows",
+        _usual_kernel,
+        draw_kernel,
+        _dense,
+        (1000, 3000, 10_000),
+        3000,
+        (REGRESSION,),
+    ),
+    "svm": Contender("SVC or SVR, some rows", _usual_svm, _draw_svm, _svm, (2000, 8000, 32_000), 8000),
+    "boosting": Contender(
+        "HistGradientBoosting", _usual_boosting, _draw_boosting, _boosting, (30, 100, 300), 100
+    ),
+}

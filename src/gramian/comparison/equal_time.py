@@ -1,0 +1,190 @@
+"""The search that every contender gets: the same rows, the same seconds, random candidates."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from gramian._random import as_generator
+from gramian._typing import Array, IntArray
+from gramian.comparison.contenders import CLASSIFICATION, Contender, Settings, Shape
+from gramian.estimators.base import positive_number
+from gramian.exceptions import GramianError, InputError
+
+#: Rows that the first and the second round of a search train on, and rows held out to judge them, at most.
+FIRST_ROWS, SECOND_ROWS, JUDGING_ROWS = 3000, 12_000, 4000
+HELD_OUT = 0.2
+#: A search ends after so many candidates even where time is left.
+MOST_CANDIDATES = 500
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a search found.
+
+    Attributes
+    ----------
+    settings : of the best candidate.
+    error : of it on the held-out rows.
+    tried : fits made; failed : those of them that raised a numerical error.
+    n_rows : rows of the last round's fits.
+    seconds : that it took; one fit may exceed what was given.
+    """
+
+    settings: Settings
+    error: float
+    tried: int
+    failed: int
+    n_rows: int
+    seconds: float
+
+
+def error_of(task: str, y: Array, predicted: Array) -> float:
+    """Return the share of wrong classes, or the RMSE over the standard deviation of y."""
+    if task == CLASSIFICATION:
+        return float(np.mean(np.asarray(y) != np.asarray(predicted)))
+    y = np.asarray(y, np.float64)
+    spread = float(np.std(y))
+    rmse = float(np.sqrt(np.mean((y - np.asarray(predicted, np.float64)) ** 2)))
+    return rmse / spread if spread > 0 else rmse
+
+
+def search(
+    contender: Contender,
+    X: Array,
+    y: Array,
+    task: str,
+    *,
+    seconds: float,
+    size: Any = None,
+    random_state: int = 0,
+) -> Found:
+    """Search the settings of a contender by random candidates within some seconds.
+
+    A fifth of the rows, 4,000 at most, is held out. Candidates are fitted to 3,000 of the others for half of
+    the time, the first of them with the method's usual settings; then, the best first, to 12,000 until the
+    time is over. With fewer rows there is one round. No fit is interrupted, so the last one may run over;
+    at least one fit is made.
+
+    Parameters
+    ----------
+    contender : what to search.
+    X : (n, d) rows.
+    y : (n,) targets.
+    task : ``"regression"`` or ``"classification"``.
+    seconds : given to the search; > 0.
+    size : of the model; None for the contender's usual one.
+    random_state : draws rows and candidates.
+
+    Returns
+    -------
+    Found
+
+    Errors: ``InputError`` for a task that the contender can't do, for no seconds, for too few rows or
+    classes, and where every candidate failed.
+    """
+    positive_number("seconds", seconds)
+    if task not in contender.tasks:
+        raise InputError(f"{contender.name} can't do task={task!r}; it can do {', '.join(contender.tasks)}.")
+    began = time.perf_counter()
+    judge, train = _rows(X.shape[0], random_state)
+    rounds = [train[:FIRST_ROWS]]
+    if len(train) > FIRST_ROWS:
+        rounds.append(train[:SECOND_ROWS])
+    race = _Race(contender, X, np.asarray(y), task, judge, size, random_state)
+    fresh = contender.candidates(race.shape(len(rounds[0])), random_state)
+    first = race.run(islice(fresh, MOST_CANDIDATES), rounds[0], until=began + seconds / len(rounds))
+    ranking, n_rows = sorted(first, key=lambda one: one.error), len(rounds[0])
+    if len(rounds) == 2 and np.isfinite(ranking[0].error) and time.perf_counter() - began < seconds:
+        again = race.run((one.settings for one in ranking), rounds[1], until=began + seconds)
+        best = min(again, key=lambda one: one.error)
+        if np.isfinite(best.error):
+            ranking, n_rows = [best], len(rounds[1])
+    if not np.isfinite(ranking[0].error):
+        raise InputError(
+            f"{contender.name}: all of the {race.tried} candidates failed, the last with "
+            f"{race.last_failure}. Check the rows, or give the search more seconds."
+        )
+    return Found(
+        ranking[0].settings,
+        ranking[0].error,
+        race.tried,
+        race.failed,
+        n_rows,
+        time.perf_counter() - began,
+    )
+
+
+@dataclass(frozen=True)
+class _Judged:
+    settings: Settings
+    error: float
+
+
+@dataclass
+class _Race:
+    """Candidates of one contender, fitted and judged."""
+
+    contender: Contender
+    X: Array
+    y: Array
+    task: str
+    judge: IntArray
+    size: Any
+    seed: int
+    tried: int = 0
+    failed: int = 0
+    last_failure: str = ""
+    _judging: Array = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._judging = self.X[self.judge]
+
+    def shape(self, n_rows: int) -> Shape:
+        classes = len(np.unique(self.y)) if self.task == CLASSIFICATION else 0
+        return Shape(self.task, n_rows, self.X.shape[1], classes, self.seed)
+
+    def run(self, settings: Any, rows: IntArray, *, until: float) -> list[_Judged]:
+        """Fit candidates until the time is over; at least one."""
+        X, y, shape = self.X[rows], self.y[rows], self.shape(len(rows))
+        if self.task == CLASSIFICATION and len(np.unique(y)) < 2:
+            raise InputError(
+                f"the {len(rows)} rows of the search have one class only. Pass rows of two classes or more."
+            )
+        judged = []
+        for candidate in settings:
+            judged.append(_Judged(candidate, self._error(candidate, X, y, shape)))
+            if time.perf_counter() >= until:
+                break
+        return judged
+
+    def _error(self, candidate: Settings, X: Array, y: Array, shape: Shape) -> float:
+        self.tried += 1
+        try:
+            with warnings.catch_warnings():
+                # A candidate that is ill-conditioned or stops early is judged by its error like any other.
+                warnings.simplefilter("ignore", ConvergenceWarning)
+                warnings.simplefilter("ignore", RuntimeWarning)
+                warnings.simplefilter("ignore", UserWarning)
+                model = self.contender.make(candidate, shape, self.size).fit(X, y)
+                error = error_of(self.task, self.y[self.judge], model.predict(self._judging))
+        except (GramianError, np.linalg.LinAlgError, FloatingPointError) as failure:
+            self.failed += 1
+            self.last_failure = f"{type(failure).__name__}: {failure}"
+            return float("inf")
+        return error if np.isfinite(error) else float("inf")
+
+
+def _rows(n: int, seed: int) -> tuple[IntArray, IntArray]:
+    """Return the rows that judge and those that train, in random order."""
+    held = min(JUDGING_ROWS, int(HELD_OUT * n))
+    if held < 2:
+        raise InputError(f"{n} rows are too few for a search: it needs at least {int(2 / HELD_OUT)}.")
+    order = as_generator(seed).permutation(n)
+    return order[:held], order[held:]

@@ -1,0 +1,166 @@
+"""Side by side: the same rows, the same seconds, honest failures."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.linear_model import LinearRegression
+
+from gramian.comparison import (
+    CLASSIFICATION,
+    CONTENDERS,
+    REGRESSION,
+    Contender,
+    error_of,
+    measure,
+    model_bytes,
+    search,
+)
+from gramian.comparison.contenders import OnSomeRows, Shape
+from gramian.exceptions import InputError
+
+RNG = np.random.default_rng(0)
+X = RNG.random((260, 3)) * [1.0, 10.0, 100.0]
+Y = {
+    REGRESSION: 1000.0 + 50.0 * np.sin(5.0 * X[:, 0]) + X[:, 1],
+    CLASSIFICATION: np.array(["no", "yes"])[(np.sin(5.0 * X[:, 0]) > 0.1).astype(int)],
+}
+CASES = [(name, task) for name, one in CONTENDERS.items() for task in one.tasks]
+
+
+@pytest.mark.parametrize(("name", "task"), CASES)
+def test_every_contender_learns(name, task):
+    contender, y = CONTENDERS[name], Y[task]
+    shape = Shape.of(task, X[:200], y[:200])
+    rng = np.random.default_rng(1)
+    size = contender.sizes[0]
+    for settings in (contender.start(shape), contender.draw(rng, shape)):
+        assert clone(contender.make(settings, shape, size))
+    model = contender.make(contender.start(shape), shape, size).fit(X[:200], y[:200])
+    assert error_of(task, y[200:], model.predict(X[200:])) < {REGRESSION: 0.65, CLASSIFICATION: 0.15}[task]
+
+
+def test_error_of_against_the_definition():
+    y, guess = np.array([1.0, 2.0, 4.0]), np.array([1.0, 1.0, 1.0])
+    assert error_of(REGRESSION, y, guess) == pytest.approx(np.sqrt(10.0 / 3.0) / np.std(y))
+    assert error_of(REGRESSION, np.ones(3), 2.0 * np.ones(3)) == 1.0
+    assert error_of(CLASSIFICATION, np.array(["a", "b"]), np.array(["a", "a"])) == 0.5
+
+
+def contender_of(build, *, draw=lambda rng, shape: {"shift": rng.normal()}):
+    return Contender("test", lambda shape: {"shift": 0.0}, draw, build, (1,), 1, (REGRESSION,))
+
+
+class Shifted(LinearRegression):
+    """Least squares, off by ``shift``; the closer to ``best``, the better."""
+
+    best = 0.0
+    fitted: list[tuple[float, int]] = []  # noqa: RUF012
+
+    def __init__(self, shift=0.0):
+        super().__init__()
+        self.shift = shift
+
+    def fit(self, X, y):
+        self.fitted.append((self.shift, len(X)))
+        return super().fit(X, y)
+
+    def predict(self, X):
+        return super().predict(X) + abs(self.shift - self.best)
+
+
+def test_search_finds_the_best_candidate_in_two_rounds(monkeypatch):
+    monkeypatch.setattr("gramian.comparison.equal_time.FIRST_ROWS", 50)
+    monkeypatch.setattr("gramian.comparison.equal_time.SECOND_ROWS", 100)
+    monkeypatch.setattr("gramian.comparison.equal_time.MOST_CANDIDATES", 20)
+    monkeypatch.setattr(Shifted, "best", 0.7)
+    monkeypatch.setattr(Shifted, "fitted", [])
+    one = contender_of(lambda settings, size, shape: Shifted(**settings))
+    found = search(one, X, X[:, 0], REGRESSION, seconds=30, random_state=3)
+    first = Shifted.fitted[:20]
+    assert [rows for _, rows in first] == [50] * 20
+    assert found.settings["shift"] == min((shift for shift, _ in first), key=lambda s: abs(s - 0.7))
+    # The second round takes them in the order of their errors.
+    second = [abs(shift - 0.7) for shift, rows in Shifted.fitted[20:] if rows == 100]
+    assert second == sorted(second)
+    assert len(second) == 20
+    assert (found.tried, found.failed, found.n_rows) == (40, 0, 100)
+    again = search(one, X, X[:, 0], REGRESSION, seconds=30, random_state=3)
+    assert again.settings == found.settings
+
+
+def test_one_candidate_is_tried_however_short_the_time():
+    found = search(CONTENDERS["nystroem"], X, Y[REGRESSION], REGRESSION, seconds=1e-9)
+    assert found.tried == 1
+    assert found.settings == CONTENDERS["nystroem"].start(Shape.of(REGRESSION, X, Y[REGRESSION]))
+
+
+class Singular(Shifted):
+    """Fails wherever the shift is not 0."""
+
+    def fit(self, X, y):
+        if self.shift != self.best:
+            raise np.linalg.LinAlgError("singular")
+        return super().fit(X, y)
+
+
+def test_failed_candidates_are_counted_and_passed_over(monkeypatch):
+    monkeypatch.setattr("gramian.comparison.equal_time.MOST_CANDIDATES", 4)
+    found = search(
+        contender_of(lambda settings, size, shape: Singular(**settings)),
+        X,
+        X[:, 0],
+        REGRESSION,
+        seconds=9,
+    )
+    assert (found.tried, found.failed, found.settings) == (4, 3, {"shift": 0.0})
+    monkeypatch.setattr(Singular, "best", 99.0)
+    with pytest.raises(InputError, match="all of the 4 candidates failed, the last with LinAlgError"):
+        search(
+            contender_of(lambda settings, size, shape: Singular(**settings)),
+            X,
+            X[:, 0],
+            REGRESSION,
+            seconds=9,
+        )
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"seconds": 0}, "seconds"),
+        ({"task": "clustering"}, "can't do task='clustering'"),
+        ({"X": X[:8], "y": Y[REGRESSION][:8]}, "8 rows are too few for a search"),
+        ({"task": CLASSIFICATION, "y": np.zeros(260, int)}, "one class only"),
+    ],
+)
+def test_search_refuses(change, message):
+    given = {"X": X, "y": Y[REGRESSION], "task": REGRESSION, "seconds": 1.0, **change}
+    with pytest.raises(InputError, match=message):
+        search(CONTENDERS["gramian"], given["X"], given["y"], given["task"], seconds=given["seconds"])
+
+
+def test_shape_refuses_an_unknown_task():
+    with pytest.raises(InputError, match="expected 'regression' or 'classification'"):
+        Shape.of("ranking", X, Y[REGRESSION])
+
+
+def test_measure_and_model_bytes():
+    model = LinearRegression()
+    y = Y[REGRESSION]
+    measured = measure(model, X[:200], y[:200], X[200:], y[200:], REGRESSION)
+    assert measured.error == error_of(REGRESSION, y[200:], model.predict(X[200:]))
+    assert measured.fit_seconds > 0
+    assert measured.predict_seconds > 0
+    assert measured.model_bytes == model_bytes(model) == len(pickle.dumps(model, protocol=5))
+
+
+def test_some_rows_are_drawn_once_and_only_where_there_are_more():
+    few = OnSomeRows(LinearRegression(), 50, 0).fit(X, Y[REGRESSION])
+    same = OnSomeRows(LinearRegression(), 50, 0).fit(X, Y[REGRESSION])
+    np.testing.assert_array_equal(few.predict(X), same.predict(X))
+    whole = OnSomeRows(LinearRegression(), 500, 0).fit(X, Y[REGRESSION])
+    np.testing.assert_array_equal(whole.predict(X), LinearRegression().fit(X, Y[REGRESSION]).predict(X))
