@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 GRAMIAN_DATA ?= $(wildcard $(abspath ../shared/data))
 export GRAMIAN_DATA
 
-.PHONY: test demo lint types layers pytest bench clean format
+.PHONY: test demo lint types layers pytest bench docs docs-check clean format
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -56,9 +56,23 @@ bench: $(STAMP)
 	$(BIN)/python benchmarks/single_row.py
 	$(BIN)/python benchmarks/gp.py
 
+DOCS_STAMP := $(VENV)/.installed-docs
+
+$(DOCS_STAMP): $(STAMP) pyproject.toml constraints.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
+	touch $@
+
+# The site, into build/docs/index.html: pages, reference and gallery. A warning fails the build.
+docs: $(DOCS_STAMP)
+	MPLBACKEND=Agg OPENBLAS_NUM_THREADS=1 $(BIN)/sphinx-build -W --keep-going -q -d build/doctrees docs build/docs
+
+# Every page of it in a headless Chromium: loads, pictures, search, links, formulas.
+docs-check: $(DOCS_STAMP)
+	$(BIN)/python docs/check_site.py build/docs
+
 format: $(STAMP)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis demo-output
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis demo-output build docs/auto_examples docs/generated

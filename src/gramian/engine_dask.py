@@ -205,7 +205,7 @@ class DaskEngine:
         tail: tuple[int, ...],
         kind: np.dtype[Any],
     ) -> list[Any]:
-        """Return values in parts of the lengths wanted; they come in parts of shape (length, *tail)."""
+        """Return values in parts of the lengths wanted; they come in parts of shape ``(length, *tail)``."""
         blocks = [da.from_delayed(part, (k, *tail), dtype=kind) for part, k in zip(parts, lengths)]
         chunks = (tuple(wanted), *((k,) for k in tail))
         return list(da.concatenate(blocks).rechunk(chunks).to_delayed().ravel())

@@ -113,7 +113,7 @@ class Approximation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEst
         return plan, kernel, Engine(plan.n_threads)
 
     def transform(self, X: Any) -> Any:
-        """Return features F of shape (n, rank_) with F Fᵀ ≈ k(X, X). Time O(n m (d + r))."""
+        """Return features F of shape ``(n, rank_)`` with F Fᵀ ≈ k(X, X). Time O(n m (d + r))."""
         check_is_fitted(self, "features_")
         source = self._rows(X, reset=False)
         return self._features(source)

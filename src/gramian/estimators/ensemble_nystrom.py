@@ -34,7 +34,10 @@ class EnsembleNystrom(Approximation):
 
     Attributes
     ----------
-    expert_weights_ : array (n_experts,), μ. expert_landmarks_ : list of arrays. Others as of :class:`MEKA`.
+    expert_weights_ : array (n_experts,)
+        μ.
+    expert_landmarks_ : list of arrays
+        Those of each expert. Others as of :class:`MEKA`.
 
     Raises ``InputError`` for unusable input and ``BudgetError`` for a budget that is too small.
 

@@ -1,0 +1,54 @@
+"""Names in docstrings: those that the reference has become links, the library's inner ones stay code.
+
+A docstring names what its file knows: ``MEKA``, ``gramian.estimators.meka.MEKA``, or an inner function that the
+reference leaves out. What is neither is a mistake, and a warning.
+"""
+
+from __future__ import annotations
+
+import ast
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from docutils import nodes
+from sphinx.util.nodes import make_refnode
+
+PACKAGE = Path(__file__).parents[2] / "src" / "gramian"
+
+
+@cache
+def inner_names() -> frozenset[str]:
+    """Return the last name of every module, class, function and constant of the package."""
+    names: set[str] = {"gramian"}
+    for path in PACKAGE.rglob("*.py"):
+        names.add(path.parent.name if path.stem == "__init__" else path.stem)
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef | ast.FunctionDef):
+                names.add(node.name)
+            elif isinstance(node, ast.Assign):
+                names.update(target.id for target in node.targets if isinstance(target, ast.Name))
+            elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+                names.add(node.target.id)
+    return frozenset(names)
+
+
+def resolve(app: Any, env: Any, node: nodes.Element, content: nodes.Node) -> nodes.Node | None:
+    """Return a link to the one object of that name, or the name as code, or None: not found."""
+    if node.get("refdomain") != "py":
+        return None
+    target = str(node["reftarget"]).lstrip("~.")
+    last = target.rpartition(".")[2]
+    objects = env.get_domain("py").objects
+    found = [name for name in objects if name == target or name.endswith("." + last)]
+    shortest = [name for name in found if name.count(".") == min(one.count(".") for one in found)]
+    if len(shortest) == 1 and node["reftype"] != "meth":
+        entry = objects[shortest[0]]
+        return make_refnode(app.builder, node["refdoc"], entry.docname, entry.node_id, content)
+    return content if last in inner_names() else None
+
+
+def setup(app: Any) -> dict[str, bool]:
+    """Answer where Sphinx finds nothing."""
+    app.connect("missing-reference", resolve)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
