@@ -1,9 +1,9 @@
 """Models side by side: who competes, a search of equal time for all, and what a fit costs."""
 
 from gramian.comparison.contenders import CLASSIFICATION, CONTENDERS, REGRESSION, Contender
+from gramian.comparison.equal_time import Found, error_of, search
 from gramian.comparison.measuring import Measured, measure, model_bytes
 from gramian.comparison.peak_memory import PeakMemory
-from gramian.comparison.equal_time import Found, error_of, search
 
 __all__ = [
     "CLASSIFICATION",

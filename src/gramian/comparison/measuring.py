@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from gramian._typing import Array
-from gramian.comparison.peak_memory import PeakMemory
 from gramian.comparison.equal_time import error_of
+from gramian.comparison.peak_memory import PeakMemory
 
 #: Runs of the prediction, fewer where they take more than a second together.
 MOST_PREDICTIONS = 5
