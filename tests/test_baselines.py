@@ -6,7 +6,6 @@ import os
 import pickle
 
 import numpy as np
-import pandas as pd
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone, is_classifier
@@ -141,6 +140,7 @@ class TestEveryBaseline:
 
     def test_feature_names_are_kept_and_checked(self, estimator, table):
         X, y = table
+        pd = pytest.importorskip("pandas")
         frame = pd.DataFrame(X, columns=["a", "b", "c"])
         model = clone(estimator).fit(frame, target_of(estimator, y))
         assert model.feature_names_in_.tolist() == ["a", "b", "c"]

@@ -9,17 +9,22 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
-from click.testing import Result
 from sklearn.datasets import dump_svmlight_file
 from sklearn.pipeline import Pipeline
-from typer.testing import CliRunner
 
 import gramian as gm
+from gramian.model_file import describe
+
+for extra in ("typer", "pyarrow", "pandas"):
+    pytest.importorskip(extra)
+
+import pandas as pd
+from click.testing import Result
+from typer.testing import CliRunner
+
 from gramian.cli import training
 from gramian.cli.app import app
-from gramian.model_file import describe
 
 RNG = np.random.default_rng(0)
 N = 150

@@ -21,13 +21,13 @@ from gramian.data.distributed import cluster_of
 
 dask = pytest.importorskip("dask", reason="needs the extra 'dask'")
 pytest.importorskip("distributed", reason="needs the extra 'dask'")
-import dask.array as da  # noqa: E402
-import dask.bag as db  # noqa: E402
-import dask.dataframe as dd  # noqa: E402
-import pandas as pd  # noqa: E402
-from distributed import Client, LocalCluster  # noqa: E402
+import dask.array as da
+import dask.bag as db
+import dask.dataframe as dd
+import pandas as pd
+from distributed import Client, LocalCluster
 
-from gramian.engine_dask import DaskEngine  # noqa: E402
+from gramian.engine_dask import DaskEngine
 
 N = 4000
 

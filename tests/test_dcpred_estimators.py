@@ -7,7 +7,6 @@ import pickle
 import tracemalloc
 
 import numpy as np
-import pandas as pd
 import pytest
 import scipy.sparse as sp
 from dcpred_models import KINDS, LABELS, NEW, TARGET, THREE, X, classifier, regressor
@@ -36,6 +35,7 @@ class TestInterface:
                 classifier(n_jobs=jobs).fit(X, THREE).decision_function(NEW), values
             )
         np.testing.assert_array_equal(pickle.loads(pickle.dumps(base)).decision_function(NEW), values)
+        pd = pytest.importorskip("pandas")
         frame = pd.DataFrame(X, columns=["a", "b", "c"])
         model = classifier().fit(frame, THREE)
         np.testing.assert_allclose(model.decision_function(frame), base.decision_function(X), atol=1e-8)

@@ -6,7 +6,6 @@ import os
 import pickle
 
 import numpy as np
-import pandas as pd
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
@@ -120,6 +119,7 @@ class TestAgainstSVC:
         _, thin = pair(sp.csr_matrix(X), y)
         assert sp.issparse(thin.support_vectors_)
         np.testing.assert_allclose(thin.decision_function(X), dense.decision_function(X), atol=1e-3)
+        pd = pytest.importorskip("pandas")
         frame = pd.DataFrame(X, columns=["a", "b", "c"])
         named = clone(dense).fit(frame, y)
         np.testing.assert_allclose(named.decision_function(frame), dense.decision_function(X), atol=1e-3)

@@ -7,7 +7,6 @@ import subprocess
 import sys
 import time
 
-import matplotlib
 import numpy as np
 import pytest
 
@@ -16,7 +15,7 @@ from gramian.comparison import PeakMemory
 from gramian.demo import Result, _arguments, table
 from gramian.exceptions import GramianError, InputError, MissingPackageError
 
-matplotlib.use("Agg")
+pytest.importorskip("matplotlib").use("Agg")
 
 LINE = re.compile(
     r"^(?P<model>.+?)  +(?P<rows>[\d,]+)  +(?P<accuracy>[\d.]+)( +[\d.]+ s){2}  +(?P<peak>[\d.]+ \w?B)$"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pickle
 
 import numpy as np
-import pandas as pd
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
@@ -164,6 +163,7 @@ class TestEveryEstimator:
     def test_feature_names_are_kept_and_checked(self, estimator, table):
         X, y = table
         y = target_of(estimator, y)
+        pd = pytest.importorskip("pandas")
         frame = pd.DataFrame(X, columns=["a", "b", "c"])
         model = clone(estimator).fit(frame, y)
         assert model.feature_names_in_.tolist() == ["a", "b", "c"]
@@ -240,6 +240,7 @@ def test_pipelines_end_in_any_linear_model(table):
 
 
 def test_set_output_gives_named_columns(table):
+    pd = pytest.importorskip("pandas")
     X, _ = table
     for estimator in (small_meka(), small_tree(sparse_output=False)):
         out = clone(estimator).set_output(transform="pandas").fit(X).transform(X)
@@ -276,6 +277,7 @@ def test_a_number_as_weight_counts_for_every_row(table):
 
 def test_a_row_source_is_read_like_its_array(table):
     X, y = table
+    pd = pytest.importorskip("pandas")
     frame = pd.DataFrame(X, columns=["a", "b", "c"])
     model = gm.KernelRidge(alpha=0.1, gamma=1.0, approximation=small_meka(), random_state=0)
     model.fit(frame, y).fit(as_source(X), y)

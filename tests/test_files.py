@@ -10,9 +10,6 @@ import re
 from decimal import Decimal
 
 import numpy as np
-import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 import scipy.sparse as sp
 from sklearn.datasets import dump_svmlight_file
@@ -20,6 +17,10 @@ from sklearn.datasets import dump_svmlight_file
 from gramian.data import Table, read_table, write_predictions
 from gramian.data.files import read_arrays
 from gramian.exceptions import InputError, MissingPackageError
+
+pd = pytest.importorskip("pandas")
+pa = pytest.importorskip("pyarrow")
+pq = pytest.importorskip("pyarrow.parquet")
 
 ROWS = {"a": [1.5, 2.5, -3.0], "b": [4, 5, 6], "flag": [True, False, True], "y": ["no", "yes", "no"]}
 WANTED = np.array([[1.5, 4, 1], [2.5, 5, 0], [-3.0, 6, 1]])

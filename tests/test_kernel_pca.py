@@ -6,7 +6,6 @@ import pickle
 import warnings
 
 import numpy as np
-import pandas as pd
 import pytest
 import scipy.sparse as sp
 from sklearn.decomposition import KernelPCA as Reference
@@ -183,6 +182,7 @@ def test_precomputed_kernel():
 
 
 def test_named_columns_sparse_rows_and_pipelines():
+    pd = pytest.importorskip("pandas")
     frame = pd.DataFrame(X, columns=list("abcd"))
     out = gm.KernelPCA(3).set_output(transform="pandas").fit(frame).transform(frame)
     assert out.columns.tolist() == ["kernelpca0", "kernelpca1", "kernelpca2"]

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 import scipy.sparse as sp
 from sklearn.exceptions import NotFittedError
@@ -137,6 +136,7 @@ def test_classifier(kind: str, tmp_path: Path) -> None:
 
 
 def test_feature_names(tmp_path: Path) -> None:
+    pd = pytest.importorskip("pandas")
     frame = pd.DataFrame(X, columns=["a", "b", "ç", "d"])
     loaded = again(ridge().fit(frame, Y), tmp_path)
     assert loaded.feature_names_in_.tolist() == ["a", "b", "ç", "d"]
@@ -156,6 +156,7 @@ def test_pipeline_with_a_scaler(rows: str, tmp_path: Path) -> None:
 
 
 def test_pipeline_keeps_names_and_scalers_without_deviation(tmp_path: Path) -> None:
+    pd = pytest.importorskip("pandas")
     frame = pd.DataFrame(X, columns=list("abcd"))
     model = make_pipeline(StandardScaler(with_std=False), ridge()).fit(frame, Y)
     loaded = again(model, tmp_path)

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator
@@ -126,6 +125,7 @@ def test_approximations_keep_their_features(name: str, tmp_path: Path) -> None:
     model = TRANSFORMERS[name]()
     sizes = {"rank": 6, "root_rank": 6, "n_blocks": 3, **COMMON}
     model.set_params(**{k: v for k, v in sizes.items() if k in model.get_params()})
+    pd = pytest.importorskip("pandas")
     model.fit(pd.DataFrame(X, columns=list("abcd")))
     loaded = again(model, tmp_path)
     same(loaded, model, pd.DataFrame(NEW, columns=list("abcd")))
@@ -149,6 +149,7 @@ def test_a_fast_model_lacks_its_teacher_and_tells_its_cost(tmp_path: Path) -> No
 
 
 def test_names_and_pipelines(tmp_path: Path) -> None:
+    pd = pytest.importorskip("pandas")
     frame = pd.DataFrame(X, columns=list("abcd"))
     for model in (gm.DCPredRegressor(**LEAVES), gm.KernelSVR(**COMMON), gm.FastKernelRegressor(**SMALL)):
         loaded = again(make_pipeline(StandardScaler(), model).fit(frame, Y), tmp_path)

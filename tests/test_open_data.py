@@ -7,20 +7,21 @@ import pickle
 import threading
 import tracemalloc
 
-import h5py
 import numpy as np
-import polars as pl
-import pyarrow as pa
-import pyarrow.csv
-import pyarrow.parquet as pq
 import pytest
-import zarr
 from sklearn.datasets import dump_svmlight_file
 
 import gramian as gm
 from gramian.data import RowSource, fingerprint
 from gramian.data.formats import text
 from gramian.data.source import row_blocks
+
+pa = pytest.importorskip("pyarrow")
+pytest.importorskip("pyarrow.csv")
+pq = pytest.importorskip("pyarrow.parquet")
+h5py = pytest.importorskip("h5py")
+pl = pytest.importorskip("polars")
+zarr = pytest.importorskip("zarr")
 
 N, D = 3000, 5
 RNG = np.random.default_rng(0)

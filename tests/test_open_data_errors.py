@@ -8,18 +8,19 @@ import os
 import re
 import threading
 
-import h5py
 import numpy as np
-import pandas as pd
-import polars as pl
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
-import zarr
 
 import gramian as gm
 from gramian.data.formats import text
 from gramian.data.source import row_blocks
+
+pd = pytest.importorskip("pandas")
+pa = pytest.importorskip("pyarrow")
+pq = pytest.importorskip("pyarrow.parquet")
+h5py = pytest.importorskip("h5py")
+pl = pytest.importorskip("polars")
+zarr = pytest.importorskip("zarr")
 
 
 def fails(*pieces, **call):

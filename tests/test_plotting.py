@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 
-import matplotlib
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -15,7 +14,7 @@ from gramian.data.source import ArraySource
 from gramian.exceptions import InputError, MissingPackageError
 from gramian.plotting import TITLES, GramDisplay, colour_range, error_texts
 
-matplotlib.use("Agg")
+pytest.importorskip("matplotlib").use("Agg")
 from matplotlib import pyplot as plt
 
 

@@ -6,7 +6,6 @@ import pickle
 import tracemalloc
 
 import numpy as np
-import pandas as pd
 import pytest
 import scipy.sparse as sp
 from sklearn.kernel_ridge import KernelRidge as DenseRidge
@@ -170,7 +169,7 @@ FORMS = {
     "strided": lambda K: np.repeat(K, 2, axis=1)[:, ::2],
     "csr": sp.csr_array,
     "csc": sp.csc_matrix,
-    "frame": pd.DataFrame,
+    "frame": lambda K: pytest.importorskip("pandas").DataFrame(K),
     "list": lambda K: K.tolist(),
     "read-only": lambda K: np.frombuffer(K.tobytes()).reshape(K.shape),
 }

@@ -6,7 +6,6 @@ import os
 import pickle
 
 import numpy as np
-import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.svm import SVC, SVR
@@ -134,6 +133,7 @@ def test_pickle_frame_and_read_only_rows(table):
     model = KernelSVC(gamma=4.0, random_state=0).fit(frozen, y)
     again = pickle.loads(pickle.dumps(model))
     np.testing.assert_array_equal(again.decision_function(X), model.decision_function(X))
+    pd = pytest.importorskip("pandas")
     framed = clone(model).fit(pd.DataFrame(X, columns=list("abc")), y)
     assert framed.feature_names_in_.tolist() == ["a", "b", "c"]
     np.testing.assert_allclose(
