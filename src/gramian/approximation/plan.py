@@ -23,6 +23,7 @@ from gramian.exceptions import BudgetError
 from gramian.kernels.base import Kernel
 from gramian.landmarks import selection_bytes
 from gramian.partition import SAMPLE_ROWS, partition_bytes
+from gramian.summary import Grid, Shown, Summary
 
 #: Nominal rates of one core: products in flop/s, elementwise exp and copies in numbers/s.
 GEMM_RATE = {4: 9e10, 8: 4.5e10}
@@ -53,7 +54,7 @@ class Workload:
 
 
 @dataclass(frozen=True)
-class Plan:
+class Plan(Shown):
     """What was chosen and what it takes.
 
     ``bytes`` and ``seconds`` are predictions per phase; ``used_bytes`` and ``used_seconds`` are filled in by
@@ -77,6 +78,7 @@ class Plan:
     reason: str = AS_ASKED
     used_bytes: dict[str, int] = field(default_factory=dict)
     used_seconds: dict[str, float] = field(default_factory=dict)
+    n_rows: int = 0  #: rows that the plan was made for; 0 where that is not known
 
     @property
     def peak_bytes(self) -> int:
@@ -125,6 +127,47 @@ class Plan:
             took = "" if used is None else f", took {used:.2g} s"
             lines.append(f"  {phase:8} {format_bytes(size):>8}, {self.seconds.get(phase, 0.0):.2g} s{took}")
         return "\n".join(lines)
+
+    def summary(self) -> Summary:
+        """Return sizes, budget and predictions, and the phases as a table."""
+        sizes = [f"root rank {self.root_rank:,}"] if self.root_rank else []
+        if self.rank:
+            sizes.append(f"{self.n_blocks:,} blocks of rank {self.rank:,} on {self.landmarks:,} landmarks")
+        facts = [
+            ("method", f"{self.method} ({self.reason})"),
+            ("sizes", ", ".join(sizes)),
+            ("tiles", f"{self.dtype}, chunks of {self.chunk_rows:,} rows, {self.n_threads} threads"),
+            ("sample", f"{self.sample_rows:,} rows"),
+            ("budget", format_bytes(self.memory_budget)),
+            ("predicted", f"peak of {format_bytes(self.peak_bytes)}, {self.total_seconds:.2g} s"),
+        ]
+        if self.n_rows:
+            facts.insert(1, ("rows", f"{self.n_rows:,}"))
+        if self.used_seconds:
+            facts.append(("took", f"{sum(self.used_seconds.values()):.2g} s"))
+        return Summary(f"Plan of {self.method}", tuple(facts), (self.phases(),))
+
+    def phases(self) -> Grid:
+        """Return bytes and seconds per phase as a table: predicted ones, and those of the fit."""
+
+        def size(bytes_: dict[str, int], phase: str) -> str:
+            return format_bytes(bytes_[phase]) if phase in bytes_ else ""
+
+        def time(seconds: dict[str, float], phase: str) -> str:
+            return f"{seconds[phase]:.2g} s" if phase in seconds else ""
+
+        rows = tuple(
+            (
+                phase,
+                size(self.bytes, phase),
+                size(self.used_bytes, phase),
+                time(self.seconds, phase),
+                time(self.used_seconds, phase),
+            )
+            for phase in dict.fromkeys([*self.bytes, *self.used_bytes, *self.used_seconds])
+        )
+        columns = ("phase", "predicted peak", "held at its end", "predicted time", "took")
+        return Grid("Phases of the fit", columns, rows)
 
 
 def make_plan(
@@ -187,6 +230,7 @@ def make_plan(
         seconds={p: t for p, t in _seconds(builder, work, item, threads, sample).items() if p in sizes},
         memory_budget=memory_budget,
         reason=reason,
+        n_rows=work.n_rows,
     )
 
 

@@ -14,9 +14,12 @@ from gramian.approximation.residual import Residual
 from gramian.approximation.spectral_error import SpectralError, spectral_error
 from gramian.operators.block import BlockOperator
 from gramian.operators.diagonal import DiagonalPlus
+from gramian.summary import Grid, Shown, Summary, spread_grid
 
 #: Blocks that the table names.
 WORST = 5
+#: Blocks that a summary lists.
+MOST_LISTED = 50
 #: What holds this share of the squared error is where the error is.
 MOST = 0.5
 #: Blocks hold the error alone where their share is this many times their share of the rows.
@@ -38,7 +41,7 @@ class BlockShare:
 
 
 @dataclass(frozen=True)
-class Report:
+class Report(Shown):
     """Sizes of a fit, and its errors where rows were given; ``str`` gives the table and the sentence."""
 
     method: str
@@ -98,6 +101,21 @@ class Report:
         table = self.rows()
         width = max(len(name) for name, _ in table)
         return "\n".join([*(f"{name:{width}}  {text}" for name, text in table), self.judgement])
+
+    def summary(self) -> Summary:
+        """Return the table and the sentence, and beside them the ranks of the levels and every block."""
+        table = [(name, text) for name, text in self.rows() if not name.startswith("block ")]
+        grids = [spread_grid("Ranks", "level", [(str(i), ranks) for i, ranks in enumerate(self.levels)])]
+        if self.blocks:
+            worst = self.blocks[:MOST_LISTED]
+            rows = [(str(b.block), f"{b.rows:,}", f"{b.rank:,}", f"{b.share:.2%}") for b in worst]
+            columns = ("block", "rows", "rank", "share of the squared error")
+            title = f"Error by block: the worst {len(worst)} of {len(self.blocks)}"
+            grids.append(Grid(title, columns, tuple(rows)))
+        clipped = f"Negative eigenvalues with sum {-self.clipped:.3g} were clipped to zero in a solve."
+        return Summary(
+            self.method, tuple(table), tuple(grids), (clipped,) * bool(self.clipped), self.judgement
+        )
 
     def with_errors(self, residual: Residual, *, n_rows: int, rng: np.random.Generator) -> Report:
         """Return the report with the errors over the rows of the residual."""

@@ -19,6 +19,7 @@ from gramian.approximation.training import choose_dtype
 from gramian.data.formats.frames import frame_kind
 from gramian.data.source import KEPT, RowSource, as_source
 from gramian.engine import Engine
+from gramian.estimators.shown import ShownEstimator
 from gramian.exceptions import InputError, did_you_mean
 from gramian.kernels import Kernel
 from gramian.kernels.lookup import PRECOMPUTED, resolve_kernel
@@ -38,7 +39,7 @@ Bound = TypeVar("Bound", bound=Bindable)
 TILE_DTYPES = ("auto", "float32", "float64")
 
 
-class KernelEstimator(BaseEstimator):
+class KernelEstimator(ShownEstimator):
     """Base of the estimators that take a kernel: how parameters and rows come in."""
 
     kernel: Any

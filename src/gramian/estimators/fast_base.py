@@ -13,6 +13,7 @@ from gramian._typing import Array, Float64Array
 from gramian.engine import Engine
 from gramian.estimators.approximation import one_of
 from gramian.estimators.base import whole_number
+from gramian.estimators.shown import ShownEstimator
 from gramian.exceptions import InputError
 from gramian.fast.compiled import available, one_row, single_row
 from gramian.fast.cost import Cost, measure, parse_cost, timed_batch
@@ -29,7 +30,7 @@ LEARN = ("auto", "teacher", "labels")
 DTYPES = ("float32", "float16", "float64")
 
 
-class FastKernelModel(BaseEstimator):
+class FastKernelModel(ShownEstimator):
     """Base of the two fast models: lessons, search, prediction."""
 
     teacher: Any

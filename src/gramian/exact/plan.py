@@ -54,4 +54,5 @@ def exact_plan(work: Workload, settings: Settings, *, dtype: Any, n_threads: int
         seconds={"solve": seconds / n_threads},
         memory_budget=memory_budget,
         reason=EXACT,
+        n_rows=n,
     )

@@ -1,0 +1,6 @@
+"""What a model, a plan or a report says of itself, as texts, as HTML and in a terminal."""
+
+from gramian.summary.shown import Shown
+from gramian.summary.value import Grid, Summary, short, spread_grid
+
+__all__ = ["Grid", "Shown", "Summary", "short", "spread_grid"]

@@ -1,0 +1,64 @@
+"""A summary as HTML: self-contained, every text escaped, readable on light and on dark pages."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+
+from gramian.summary.value import Grid, Summary
+
+#: Text takes the page's colour and lines are translucent, so that the page may be light or dark.
+STYLE = """
+.gramian-summary{font-family:system-ui,sans-serif;font-size:13px;line-height:1.45;color:inherit;\
+margin:.5em 0;max-width:64em}
+.gramian-summary .gm-title{font-weight:600;font-size:1.1em;margin:0 0 .3em}
+.gramian-summary table{border-collapse:collapse;margin:0 0 .4em;color:inherit;background:none}
+.gramian-summary th,.gramian-summary td{text-align:left;vertical-align:top;padding:.15em .9em .15em 0;\
+border:0;border-bottom:1px solid rgba(128,128,128,.28);background:none;color:inherit;\
+font-variant-numeric:tabular-nums;overflow-wrap:anywhere}
+.gramian-summary th{font-weight:500;opacity:.72;white-space:nowrap}
+.gramian-summary details{margin:.15em 0}
+.gramian-summary summary{cursor:pointer;padding:.15em 0}
+.gramian-summary details table{margin-left:1.1em}
+.gramian-summary .gm-warning{border-left:3px solid #d9822b;background:rgba(217,130,43,.14);\
+padding:.25em .7em;margin:.35em 0}
+.gramian-summary .gm-note{margin:.3em 0;opacity:.85}
+"""
+
+
+def fragment(summary: Summary) -> str:
+    """Return a ``<div>`` with its own style, for a notebook's cell."""
+    return f'<div class="gramian-summary"><style>{STYLE}</style>{body(summary)}</div>'
+
+
+def body(summary: Summary, *, opened: bool = False) -> str:
+    """Return title, facts, warnings, folded tables (or ``opened`` ones) and note."""
+    parts = [f'<div class="gm-title">{escape(summary.title)}</div>', facts_table(summary.facts)]
+    parts += [f'<div class="gm-warning">{escape(text)}</div>' for text in summary.warnings]
+    parts += [_folded(grid, opened) for grid in summary.grids]
+    if summary.note:
+        parts.append(f'<div class="gm-note">{escape(summary.note)}</div>')
+    return "".join(parts)
+
+
+def facts_table(facts: Sequence[tuple[str, str]]) -> str:
+    """Return pairs as a table whose first column is a heading."""
+    rows = "".join(
+        f'<tr><th scope="row">{escape(name)}</th><td>{escape(text)}</td></tr>' for name, text in facts
+    )
+    return f"<table><tbody>{rows}</tbody></table>" if rows else ""
+
+
+def grid_table(grid: Grid) -> str:
+    """Return a table with a line of headings, and its note."""
+    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in grid.columns)
+    rows = "".join(
+        "<tr>" + "".join(f"<td>{escape(text)}</td>" for text in row) + "</tr>" for row in grid.rows
+    )
+    note = f'<div class="gm-note">{escape(grid.note)}</div>' if grid.note else ""
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>{note}"
+
+
+def _folded(grid: Grid, opened: bool) -> str:
+    state = " open" if opened else ""
+    return f"<details{state}><summary>{escape(grid.title)}</summary>{grid_table(grid)}</details>"

@@ -1,0 +1,44 @@
+"""A summary as a table of rich: the only file beside the command line's that imports it."""
+
+from __future__ import annotations
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from gramian.summary.value import Grid, Summary
+
+
+def renderable(summary: Summary) -> RenderableType:
+    """Return facts, warnings, tables and note, one under the other. No text is read as markup."""
+    parts: list[RenderableType] = [Text(summary.title, style="bold"), _facts(summary.facts)]
+    parts += [Text(f"Warning: {text}", style="yellow") for text in summary.warnings]
+    for grid in summary.grids:
+        parts += [Text(), Text(grid.title, style="bold"), table(grid)]
+    if summary.note:
+        parts += [Text(), Text(summary.note)]
+    return Group(*parts)
+
+
+def plain(text: str) -> RenderableType:
+    """Return a text as it is, without markup."""
+    return Text(text)
+
+
+def table(grid: Grid) -> RenderableType:
+    """Return a table with a line of headings, and its note."""
+    drawn = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    for name in grid.columns:
+        drawn.add_column(Text(name), overflow="fold")
+    for row in grid.rows:
+        drawn.add_row(*map(Text, row))
+    return Group(drawn, Text(grid.note, style="dim")) if grid.note else drawn
+
+
+def _facts(facts: tuple[tuple[str, str], ...]) -> RenderableType:
+    drawn = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
+    drawn.add_column(no_wrap=True, style="dim")
+    drawn.add_column(overflow="fold")
+    for name, text in facts:
+        drawn.add_row(Text(name), Text(text))
+    return drawn

@@ -1,0 +1,101 @@
+"""A summary as a plain value: texts only, made once, written as HTML or shown in a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+#: Characters of a text in a table; what is longer is cut, with an ellipsis.
+WIDTH = 160
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A table: its heading, the names of its columns, rows of texts, and what there is to say about it.
+
+    Raises ``ValueError`` where a row has not as many texts as there are columns.
+    """
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    note: str = ""
+
+    def __post_init__(self) -> None:
+        wrong = next((row for row in self.rows if len(row) != len(self.columns)), None)
+        if wrong is not None:
+            raise ValueError(
+                f"A row of {self.title!r} has {len(wrong)} texts, but there are {len(self.columns)} columns."
+            )
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What there is to say about an object: facts first, then warnings and tables.
+
+    title : what the object is.
+    facts : pairs of a name and a text.
+    grids : tables that are shown folded where the place can do that.
+    warnings : what a user should know before they trust the object.
+    note : a closing sentence.
+
+    >>> print(Summary("MEKA", (("rank", "32"),), (Grid("phases", ("phase", "bytes"), (("sums", "1 MB"),)),)))
+    MEKA
+    rank  32
+    <BLANKLINE>
+    phases
+    phase  bytes
+    sums   1 MB
+    """
+
+    title: str
+    facts: tuple[tuple[str, str], ...]
+    grids: tuple[Grid, ...] = ()
+    warnings: tuple[str, ...] = ()
+    note: str = ""
+
+    def __str__(self) -> str:
+        parts = ["\n".join([self.title, *_columns(self.facts)])]
+        parts += [f"Warning: {text}" for text in self.warnings]
+        for grid in self.grids:
+            tail = [grid.note] if grid.note else []
+            parts.append("\n".join([grid.title, *_columns([grid.columns, *grid.rows]), *tail]))
+        return "\n\n".join([*parts, self.note] if self.note else parts)
+
+
+def spread_grid(title: str, first: str, sizes: Iterable[tuple[str, Sequence[int]]]) -> Grid:
+    """Return how sizes are spread: a line for each name, with their number, extremes, median and sum.
+
+    >>> spread_grid("Ranks", "level", [("leaves", [8, 8, 2])]).rows
+    (('leaves', '3', '2', '8', '8', '18'),)
+    """
+    rows = tuple(
+        (
+            name,
+            f"{len(each):,}",
+            *(f"{value:,.4g}" if value < 1e4 else f"{value:,.0f}" for value in _spread(each)),
+            f"{sum(each):,}",
+        )
+        for name, each in sizes
+    )
+    return Grid(title, (first, "blocks", "least", "median", "largest", "together"), rows)
+
+
+def _spread(sizes: Sequence[int]) -> tuple[float, float, float]:
+    return (min(sizes), median(sizes), max(sizes)) if len(sizes) else (0, 0, 0)
+
+
+def _columns(rows: tuple[tuple[str, ...], ...] | list[tuple[str, ...]]) -> list[str]:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(f"{text:{width}}" for text, width in zip(row, widths)).rstrip() for row in rows]
+
+
+def short(text: object, width: int = WIDTH) -> str:
+    """Return a text on one line, cut where it is longer than ``width``.
+
+    >>> short("a  kernel with a long name", 15)
+    'a kernel with…'
+    """
+    line = " ".join(str(text).split())
+    return line if len(line) <= width else line[: width - 1].rstrip() + "…"
