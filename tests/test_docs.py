@@ -1,4 +1,4 @@
-"""README, docs and examples: every snippet runs, every path, link, command and option exists."""
+"""README, docs and examples: every snippet runs; paths, links, names, commands and options exist."""
 
 from __future__ import annotations
 
@@ -6,21 +6,29 @@ import re
 import runpy
 import shlex
 import tomllib
+from fnmatch import fnmatch
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
+import gramian
 from gramian import MEKA, MultiResolution
 from gramian.approximation import auto
 from gramian.approximation.meka import MEKABuilder
 from gramian.kernels import KERNEL_NAMES
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
+DOCS = ROOT / "docs"
+#: What the site's build writes beside the pages.
+MADE = {"auto_examples", "generated"}
+SITE = sorted(p for p in DOCS.rglob("*.md") if not MADE & set(p.relative_to(DOCS).parts))
+PAGES = [*(ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")), *SITE]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 
-FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+#: A fenced block: ``python``, ``console``, or a directive of the site such as ``{toctree}``.
+FENCE = re.compile(r"^(?:```|:::)(\{?[\w-]*\}?)[^\n]*\n(.*?)^(?:```|:::)$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 CODE = re.compile(r"`([^`\n]+)`")
 #: What looks like a file or folder of this repository.
@@ -28,7 +36,13 @@ NAMED = re.compile(
     r"(?:(?:src|tests|benchmarks|docs|examples)/[\w./-]*|[\w./-]+\.(?:py|md|toml|cff)|Makefile|LICENSE)"
 )
 
-pages = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+
+
+def name_of(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+pages = pytest.mark.parametrize("page", PAGES, ids=name_of)
 
 
 def blocks(page: Path, language: str) -> list[tuple[int, str]]:
@@ -41,9 +55,7 @@ def blocks(page: Path, language: str) -> list[tuple[int, str]]:
     ]
 
 
-@pytest.mark.parametrize(
-    "page", [page for page in PAGES if blocks(page, "python")], ids=lambda page: page.name
-)
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python")], ids=name_of)
 def test_snippets_run(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     namespace = {"__name__": "__page__"}
@@ -52,19 +64,31 @@ def test_snippets_run(page, tmp_path, monkeypatch):
         exec(compile("\n" * lines + code, str(page), "exec"), namespace)
 
 
-@pytest.mark.parametrize("script", EXAMPLES, ids=lambda script: script.name)
-def test_examples_run(script, tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize("script", EXAMPLES, ids=name_of)
+def test_examples_run(script, tmp_path, monkeypatch):
+    pyplot = pytest.importorskip("matplotlib.pyplot", reason="the gallery draws: pip install 'gramian[plot]'")
     monkeypatch.chdir(tmp_path)
+    pyplot.switch_backend("Agg")
+    pyplot.close("all")
     runpy.run_path(str(script), run_name="__main__")
-    assert capsys.readouterr().out
-    assert len(script.read_text(encoding="utf-8").splitlines()) < 40
+    drawn = pyplot.get_fignums()
+    pyplot.close("all")
+    assert drawn, f"{script.name} draws nothing"
+
+
+@pytest.mark.parametrize("script", EXAMPLES, ids=name_of)
+def test_examples_are_short_and_in_the_gallery(script):
+    text = script.read_text(encoding="utf-8")
+    assert script.name.startswith("plot_")
+    assert len(text.splitlines()) <= 100
+    assert re.match(r'r?"""\n?[^\n]+\n===+\n\n\S', text), f"{script.name} begins with title, ===, text"
 
 
 @pages
 def test_links_lead_somewhere(page):
     for target in LINK.findall(FENCE.sub("", page.read_text(encoding="utf-8"))):
         if not target.startswith(("https://", "http://")):
-            assert (page.parent / target.split("#")[0]).exists(), f"{page.name} links to {target}"
+            assert not target.split("#")[0] or (page.parent / target.split("#")[0]).exists(), target
 
 
 @pages
@@ -78,10 +102,53 @@ def test_named_files_exist(page):
         assert known, f"{page.name} names {name}"
 
 
-def test_index_lists_every_page():
-    index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
-    for page in (ROOT / "docs").glob("*.md"):
-        assert page.name == "index.md" or f"({page.name})" in index
+def entries(page: Path) -> set[Path]:
+    """Return the pages that a page's toctrees list."""
+    listed: set[Path] = set()
+    for _, code in blocks(page, "{toctree}"):
+        for line in code.splitlines():
+            name = re.sub(r"^.*<(.*)>$", r"\1", line.strip())
+            if name and not name.startswith(":"):
+                pattern = (page.parent / f"{name}.md").resolve().as_posix()
+                listed |= {one for one in SITE if fnmatch(one.as_posix(), pattern)}
+    return listed
+
+
+def test_every_page_is_reached_by_the_toctrees():
+    reached, ahead = set(), {DOCS / "index.md"}
+    while ahead:
+        reached |= ahead
+        ahead = set().union(*(entries(page) for page in ahead)) - reached
+    assert [name_of(page) for page in SITE if page not in reached] == []
+
+
+def reference() -> set[tuple[str, str]]:
+    """Return (module, name) of everything that the reference lists."""
+    found, module = set(), ""
+    for page in sorted((DOCS / "api").glob("*.md")):
+        for _, code in blocks(page, "{eval-rst}"):
+            for line in code.splitlines():
+                if line.startswith(".. currentmodule:: "):
+                    module = line.split()[-1]
+                elif re.fullmatch(r"   \w+", line):
+                    found.add((module, line.strip()))
+    return found
+
+
+def test_the_reference_has_every_public_name():
+    listed = reference()
+    assert {name for module, name in listed if module == "gramian"} == set(gramian.__all__)
+    assert {name for _, name in listed} >= set(import_module("gramian.data").__all__)
+    pytest.importorskip("matplotlib", reason="of the plots: pip install 'gramian[plot]'")
+    plots = {name for module, name in listed if module == "gramian.plotting"}
+    assert plots == set(import_module("gramian.plotting").__all__)
+
+
+def test_what_the_reference_lists_exists():
+    for module, name in sorted(reference()):
+        if module == "gramian.engine_dask":
+            pytest.importorskip("dask", reason="of the cluster: pip install 'gramian[dask]'")
+        assert hasattr(import_module(module), name), f"{module}.{name}"
 
 
 @cache
@@ -184,6 +251,6 @@ def test_make_lines_name_targets():
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     everywhere = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
     targets = {word for _, words in console_lines("make") for word in words}
-    targets |= set(re.findall(r"`make ([a-z]+)`", everywhere))
+    targets |= set(re.findall(r"`make ([a-z-]+)`", everywhere))
     for target in targets:
         assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
