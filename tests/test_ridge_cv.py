@@ -389,3 +389,27 @@ def test_a_constant_output_and_repeated_rows_are_no_trouble():
     model = gm.KernelRidgeCV(gamma=1.0, fit_intercept=True).fit(X, np.full(120, 7.0))
     np.testing.assert_allclose(model.predict(X), 7.0)
     assert model.best_score_ == pytest.approx(0.0, abs=1e-20)
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("cv", [None, "gcv", 3])
+def test_degrees_of_freedom_are_the_trace_of_the_hat(cv, intercept):
+    X, Y, w = table()
+    common = {"approximation": "exact", "fit_intercept": intercept, "tile_dtype": "float64"}
+    model = gm.KernelRidgeCV(ALPHAS, gammas=(0.5, 2.0), cv=cv, **common).fit(X, Y, sample_weight=w)
+    found = model.cv_results_["degrees_of_freedom"]
+    if cv == 3:
+        assert found is None
+        return
+    assert found.shape == (4, 2)
+    for j, gamma in enumerate((0.5, 2.0)):
+        K = np.exp(-gamma * ((X[:, None] - X[None]) ** 2).sum(axis=2))
+        for i, alpha in enumerate(ALPHAS):
+            # Predictions of the unit vectors are the columns of the hat matrix.
+            plain = gm.KernelRidge(alpha, gamma=gamma, **common).fit(X, np.eye(150), sample_weight=w)
+            assert found[i, j] == pytest.approx(np.trace(plain.predict(X)), rel=1e-6)
+    if not intercept:
+        root = np.sqrt(w)[:, None]
+        weighted = root * K * root.T
+        expected = np.trace(weighted @ np.linalg.inv(weighted + ALPHAS[-1] * np.eye(150)))
+        assert found[-1, -1] == pytest.approx(expected, rel=1e-7)

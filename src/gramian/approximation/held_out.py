@@ -33,12 +33,14 @@ class HeldOut:
     """Held-out errors per alpha and output.
 
     ``losses`` is Σw e²/Σw, ``errors`` its standard error (rows as independent draws), both of shape
-    (alphas, outputs); ``residuals`` (n, alphas, outputs), where they were asked for, is y − ŷ.
+    (alphas, outputs); ``residuals`` (n, alphas, outputs), where they were asked for, is y − ŷ. ``freedom``
+    (alphas,) is Σh, the effective degrees of freedom of the fit; None for unseen rows.
     """
 
     losses: Float64Array
     errors: Float64Array
     residuals: Float64Array | None
+    freedom: Float64Array | None = None
 
 
 def held_out(
@@ -101,7 +103,8 @@ def held_out(
             kept *= scale[:, None]
     losses, errors = total.result()
     squared = (scale**2)[:, None]
-    return HeldOut(losses * squared, errors * squared, kept)
+    freedom = None if rule == UNSEEN else total.leverage
+    return HeldOut(losses * squared, errors * squared, kept, freedom)
 
 
 class _Totals:

@@ -94,8 +94,8 @@ class KernelRidgeCV(MultiOutputMixin, RegressorMixin, StreamingRidge):
     best_score_ : float, or ndarray (outputs,) with ``alpha_per_target``
     cv_results_ : dict
         ``alphas`` (a,), ``gammas`` (g,) or None, ``scores`` and ``standard_errors`` (a, g), or
-        (a, g, outputs) with ``alpha_per_target``, and ``n_rows`` (g,): the rows that a gamma was last
-        compared on.
+        (a, g, outputs) with ``alpha_per_target``, ``n_rows`` (g,): the rows that a gamma was last compared
+        on, and ``degrees_of_freedom`` (a, g): the trace of the hat matrix there, or None with folds.
     refinement_ : Refinement
         With ``refine``: errors before and after, and whether it was kept.
     loo_residuals_ : ndarray of the shape of y
@@ -265,12 +265,14 @@ class KernelRidgeCV(MultiOutputMixin, RegressorMixin, StreamingRidge):
         values = [1.0 / self.n_features_in_ if g is None else float(g) for g in gammas]
         self.gamma_ = values[best.number] if named and not kept else None
         found = [s for s in table.scores if s is not None]
+        freedoms = [s.freedom for s in found if s.freedom is not None]
         self.cv_results_ = {
             "alphas": alphas,
             "gammas": np.asarray(values) if named else None,
             "scores": np.stack([s.values for s in found], axis=1),
             "standard_errors": np.stack([s.errors for s in found], axis=1),
             "n_rows": table.n_rows,
+            "degrees_of_freedom": np.stack(freedoms, axis=1) if len(freedoms) == len(found) else None,
         }
         for name in ("refinement_", "loo_residuals_"):  # of an earlier fit
             self.__dict__.pop(name, None)

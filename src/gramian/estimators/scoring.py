@@ -19,10 +19,14 @@ from gramian.exceptions import InputError, did_you_mean
 
 @dataclass(frozen=True)
 class Scores:
-    """Scores for each alpha, (alphas,) or (alphas, outputs), larger is better, and their standard errors."""
+    """Scores for each alpha, (alphas,) or (alphas, outputs), larger is better, and their standard errors.
+
+    ``freedom`` (alphas,) is the fit's effective degrees of freedom; None where folds were judged.
+    """
 
     values: Float64Array
     errors: Float64Array
+    freedom: Float64Array | None = None
 
     @property
     def best(self) -> IntArray:
@@ -37,7 +41,12 @@ class Scores:
     @staticmethod
     def joined(parts: Sequence[Scores]) -> Scores:
         """Return the scores of several groups of alphas as one."""
-        return Scores(np.concatenate([p.values for p in parts]), np.concatenate([p.errors for p in parts]))
+        freedoms = [p.freedom for p in parts if p.freedom is not None]
+        return Scores(
+            np.concatenate([p.values for p in parts]),
+            np.concatenate([p.errors for p in parts]),
+            np.concatenate(freedoms) if len(freedoms) == len(parts) else None,
+        )
 
     @staticmethod
     def of_folds(parts: Sequence[Scores]) -> Scores:
@@ -67,8 +76,8 @@ class Scorer:
         """Return the scores of each alpha."""
         if self._scorer is None:
             if self._per_target:
-                return Scores(-found.losses, found.errors)
-            return Scores(-found.losses.mean(axis=1), found.errors.mean(axis=1))
+                return Scores(-found.losses, found.errors, found.freedom)
+            return Scores(-found.losses.mean(axis=1), found.errors.mean(axis=1), found.freedom)
         assert found.residuals is not None
         y = targets[slice(0, targets.shape[0])] + targets.shift
         options = {} if weights is None or not _takes_weights(self._scorer) else {"sample_weight": weights}
@@ -86,7 +95,7 @@ class Scorer:
                 "the scorer gave NaN or infinity for held-out predictions. Use a scoring that is defined for "
                 "them, or scoring=None."
             )
-        return Scores(values, np.full(values.shape, np.nan))
+        return Scores(values, np.full(values.shape, np.nan), found.freedom)
 
 
 class _Identity(RegressorMixin, BaseEstimator):

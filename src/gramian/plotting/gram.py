@@ -1,4 +1,4 @@
-"""Pictures of a compressed Gram matrix. The one file that imports matplotlib, and only when it draws."""
+"""The Gram matrix before and after ordering by block, and where the compressed one is wrong."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from gramian.data.source import ArraySource, sample_rows
 from gramian.engine import Engine
 from gramian.estimators.approximation import Approximation
 from gramian.estimators.base import whole_number
-from gramian.exceptions import InputError, MissingPackageError
+from gramian.exceptions import InputError
+from gramian.plotting.canvas import pyplot
 
 #: Up to this many blocks each cell has its number and each tick its block.
 LABELLED_BLOCKS = 12
@@ -85,7 +86,7 @@ class GramDisplay:
         Errors: ``InputError`` for something else than an approximation, ``NotFittedError``, and
         ``MissingPackageError`` without matplotlib.
         """
-        _pyplot()  # its absence should be told before the work
+        pyplot(cls.__name__)  # its absence should be told before the work
         if not isinstance(approximation, Approximation):
             raise InputError(
                 f"approximation has type {type(approximation).__name__}; expected a fitted approximation. "
@@ -234,7 +235,7 @@ def _ratio(part: Any, whole: Any) -> Any:
 def _panels(ax: Any) -> tuple[Any, Array]:
     """Return a figure and three axes: new ones, the caller's three, or the caller's one divided."""
     if ax is None:
-        return _pyplot().subplots(1, 3, figsize=(14.0, 4.6), layout="constrained")
+        return pyplot("GramDisplay").subplots(1, 3, figsize=(14.0, 4.6), layout="constrained")
     axes = np.ravel(np.asarray(ax, dtype=object))
     if len(axes) == 3:
         return axes[0].figure, axes
@@ -250,13 +251,3 @@ def _panels(ax: Any) -> tuple[Any, Array]:
     parent.set_axis_off()
     grid = place.subgridspec(1, 3, wspace=0.5)
     return parent.figure, np.array([parent.figure.add_subplot(grid[i]) for i in range(3)], dtype=object)
-
-
-def _pyplot() -> Any:
-    try:
-        from matplotlib import pyplot
-    except ImportError as error:
-        raise MissingPackageError(
-            "GramDisplay draws with matplotlib, which is not installed. Run: pip install 'gramian[plot]'"
-        ) from error
-    return pyplot

@@ -1,0 +1,25 @@
+"""Pictures of what the library computes, each a class that stores its numbers and draws them (``plot``).
+
+They follow scikit-learn's displays: ``Display.from_estimator(...)`` computes and draws, the constructor takes
+stored numbers, and ``figure_`` and ``ax_`` (``axes_`` where there are several) are what was drawn on.
+matplotlib is imported when the first of them draws: ``pip install 'gramian[plot]'``.
+"""
+
+from gramian.plotting.alpha_path import AlphaPathDisplay
+from gramian.plotting.error_memory import ErrorMemoryDisplay
+from gramian.plotting.frontier import FrontierDisplay
+from gramian.plotting.gram import TITLES as TITLES
+from gramian.plotting.gram import GramDisplay
+from gramian.plotting.gram import colour_range as colour_range
+from gramian.plotting.gram import error_texts as error_texts
+from gramian.plotting.posterior import PosteriorDisplay
+from gramian.plotting.spectrum import SpectrumDisplay
+
+__all__ = [
+    "AlphaPathDisplay",
+    "ErrorMemoryDisplay",
+    "FrontierDisplay",
+    "GramDisplay",
+    "PosteriorDisplay",
+    "SpectrumDisplay",
+]

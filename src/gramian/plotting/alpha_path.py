@@ -1,0 +1,297 @@
+"""How a ridge penalty was chosen: held-out error against alpha, a line for each gamma."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from sklearn.exceptions import NotFittedError
+
+from gramian._typing import Array, Float64Array, IntArray
+from gramian.estimators.ridge_cv import KernelRidgeCV
+from gramian.exceptions import InputError
+from gramian.plotting.canvas import (
+    COLOURS,
+    INK,
+    NOTE_SIZE,
+    QUIET,
+    caption,
+    name_axes,
+    padded,
+    panel,
+    pyplot,
+    tidy,
+)
+from gramian.plotting.labels import label_curves
+from gramian.plotting.scales import scale_axis, text_of
+
+#: Colour of the chosen line, and ends of the greys of the others: narrow kernels dark, wide ones pale.
+CHOSEN, DARK, PALE = COLOURS[1], 0.35, 0.75
+#: Freedoms that the upper axis names.
+FREEDOMS = 5
+
+
+class AlphaPathDisplay:
+    """Held-out errors of every alpha and gamma that :class:`gramian.KernelRidgeCV` compared.
+
+    The choice has a ring. The band is one standard error about the chosen gamma's line. Gammas that were
+    dropped early, after a part of the rows, are dashed: their errors are of fits to fewer rows. The upper
+    axis has the effective degrees of freedom tr K̃ (K̃ + alpha·I)⁻¹ along the chosen line.
+
+    Build it with :meth:`from_estimator`; the constructor stores what is drawn.
+
+    Parameters
+    ----------
+    alphas : (a,) penalties.
+    scores : (a, g) held-out scores, larger is better.
+    chosen : (alpha number, gamma number) of the choice; None where neither was kept.
+    gammas : (g,), optional.
+    standard_errors : (a, g), optional; NaN where there is none.
+    degrees_of_freedom : (a, g), optional.
+    n_rows : (g,) rows that each gamma was last compared on, optional.
+    score_name : str
+        Of the axis. Scores that are negative errors are drawn as errors, on a logarithmic axis.
+
+    Attributes
+    ----------
+    order : (a,) numbers that sort ``alphas``.
+    values : (a, g) what is drawn: errors where ``is_error``, else scores.
+    figure_, ax_ : set by :meth:`plot`; ``lines_`` a line for each gamma, ``mark_`` the choice, ``top_`` the
+        upper axis or None.
+
+    Examples
+    --------
+    >>> import numpy as np, gramian as gm
+    >>> X = np.random.default_rng(0).random((300, 2))
+    >>> y = np.sin(6 * X[:, 0]) + 0.1 * np.random.default_rng(1).standard_normal(300)
+    >>> model = gm.KernelRidgeCV(gammas=[0.1, 10, 1000], random_state=0).fit(X, y)
+    >>> display = AlphaPathDisplay.from_estimator(model)
+    >>> display.alphas[display.chosen[0]] == model.alpha_, display.gammas[display.chosen[1]] == model.gamma_
+    (np.True_, np.True_)
+    """
+
+    def __init__(
+        self,
+        alphas: Any,
+        scores: Any,
+        chosen: tuple[int, int] | None,
+        *,
+        gammas: Any = None,
+        standard_errors: Any = None,
+        degrees_of_freedom: Any = None,
+        n_rows: Any = None,
+        score_name: str = "Mean squared error, held out",
+        is_error: bool = True,
+    ) -> None:
+        self.alphas: Float64Array = np.asarray(alphas, np.float64)
+        self.scores: Float64Array = np.asarray(scores, np.float64)
+        if self.scores.ndim != 2 or len(self.scores) != len(self.alphas):
+            raise InputError(
+                f"scores has shape {self.scores.shape}, but there are {len(self.alphas)} alphas; expected "
+                f"({len(self.alphas)}, gammas). Pass a row for each alpha and a column for each gamma."
+            )
+        self.order: IntArray = np.argsort(self.alphas, kind="stable")
+        self.values = -self.scores if is_error else self.scores
+        self.is_error, self.score_name, self.chosen = is_error, score_name, chosen
+        count = self.scores.shape[1]
+        self.gammas = None if gammas is None else self._shaped("gammas", gammas, (count,))
+        self.n_rows = None if n_rows is None else self._shaped("n_rows", n_rows, (count,))
+        shape = self.scores.shape
+        self.standard_errors, self.degrees_of_freedom = (
+            None if given is None else self._shaped(name, given, shape)
+            for name, given in (
+                ("standard_errors", standard_errors),
+                ("degrees_of_freedom", degrees_of_freedom),
+            )
+        )
+
+    @staticmethod
+    def _shaped(name: str, given: Any, shape: tuple[int, ...]) -> Float64Array:
+        values = np.asarray(given, np.float64)
+        if values.shape != shape:
+            raise InputError(f"{name} has shape {values.shape}; expected {shape}, as scores has it.")
+        return values
+
+    @classmethod
+    def from_estimator(cls, model: KernelRidgeCV, *, output: int = 0, ax: Any = None) -> Self:
+        """Draw what a fitted search has kept in ``cv_results_``.
+
+        Parameters
+        ----------
+        model : a fitted :class:`gramian.KernelRidgeCV`.
+        output : which output to draw, where each has an alpha of its own (``alpha_per_target=True``).
+        ax : as for :meth:`plot`.
+
+        Errors: ``InputError`` for something else, an output that there is not, or a single alpha and gamma
+        (no path); ``NotFittedError``; ``MissingPackageError`` without matplotlib.
+        """
+        pyplot(cls.__name__)
+        if not isinstance(model, KernelRidgeCV):
+            raise InputError(
+                f"model has type {type(model).__name__}; expected a fitted KernelRidgeCV, which has compared "
+                "alphas. Pass gramian.KernelRidgeCV(alphas=...).fit(X, y)."
+            )
+        found = getattr(model, "cv_results_", None)
+        if found is None:
+            raise NotFittedError(
+                "This KernelRidgeCV is not fitted yet, so it has no path. Call fit(X, y) first."
+            )
+        alphas, gammas = found["alphas"], found["gammas"]
+        scores, errors = found["scores"], found["standard_errors"]
+        if len(alphas) < 2:
+            raise InputError(
+                "the model compared one alpha, which is no path. Fit with several: alphas=(0.01, 0.1, 1)."
+            )
+        alpha = np.atleast_1d(model.alpha_)
+        if scores.ndim == 3:
+            if not 0 <= output < scores.shape[2]:
+                raise InputError(f"output={output!r} is none of the model's {scores.shape[2]} outputs.")
+            scores, errors = scores[:, :, output], errors[:, :, output]
+            alpha = alpha[[output]]
+        elif output != 0:
+            raise InputError(
+                f"output={output!r}: the model chose one alpha for all outputs. Leave output out, or fit "
+                "with alpha_per_target=True."
+            )
+        refined = getattr(model, "refinement_", None)
+        if refined is not None and refined.kept:
+            chosen = None  # the refined kernel is none of these lines
+        else:
+            column = (
+                0 if gammas is None or model.gamma_ is None else int(np.argmin(abs(gammas - model.gamma_)))
+            )
+            chosen = (int(np.argmin(abs(alphas - alpha[0]))), column)
+        name, is_error = _named(model)
+        return cls(
+            alphas,
+            scores,
+            chosen,
+            gammas=gammas,
+            standard_errors=errors,
+            # Of a file that was written before these were kept there are none.
+            degrees_of_freedom=found.get("degrees_of_freedom"),
+            n_rows=found["n_rows"],
+            score_name=name,
+            is_error=is_error,
+        ).plot(ax)
+
+    def plot(self, ax: Any = None) -> Self:
+        """Draw the lines on ``ax``; None for a new figure."""
+        self.figure_, self.ax_ = panel(type(self).__name__, ax, (6.8, 4.6))
+        tidy(self.ax_)
+        alphas, values = self.alphas[self.order], self.values[self.order]
+        log = self.is_error and bool((values > 0).all())
+        scale_axis(self.ax_, "x", padded(alphas, log=True, share=0.05), log=True)
+        scale_axis(self.ax_, "y", padded(values, log=log, share=0.1), log=log)
+        name_axes(self.ax_, "Ridge penalty alpha", self.score_name)
+        colours = self._colours()
+        best = None if self.chosen is None else self.chosen[1]
+        self.lines_ = []
+        for k, colour in enumerate(colours):
+            self.lines_ += self.ax_.plot(
+                alphas,
+                values[:, k],
+                color=colour,
+                linewidth=2.2 if k == best else 1.2,
+                linestyle="--" if self._dropped[k] else "-",
+                marker="o",
+                markersize=4.0 if k == best else 2.5,
+                zorder=4 if k == best else 3,
+            )
+        self._draw_choice()
+        if self.gammas is not None and len(colours) > 1:
+            order = [k for k in range(len(colours)) if k != best]
+            order = order if best is None else [best, *order]
+            texts = [f"gamma {text_of(self.gammas[k])}" for k in order]
+            dark = [
+                c if k == best else QUIET for k, c in zip(order, (colours[k] for k in order), strict=True)
+            ]
+            label_curves(self.ax_, texts, [(alphas, values[:, k]) for k in order], dark)
+        lift = self._draw_freedom(alphas)
+        caption(self.ax_, self._title(), self._note(), lift=lift)
+        return self
+
+    @property
+    def _dropped(self) -> Array:
+        """Whether each gamma was last compared on fewer rows than the chosen one."""
+        if self.n_rows is None:
+            return np.zeros(self.scores.shape[1], bool)
+        return np.asarray(self.n_rows < self.n_rows.max())
+
+    def _colours(self) -> list[str]:
+        count = self.scores.shape[1]
+        rank = np.empty(count)
+        rank[np.arange(count) if self.gammas is None else np.argsort(-self.gammas)] = np.arange(count)
+        greys = [str(round(DARK + (PALE - DARK) * r / max(count - 1, 1), 3)) for r in rank]
+        return [CHOSEN if self.chosen is not None and k == self.chosen[1] else g for k, g in enumerate(greys)]
+
+    def _draw_choice(self) -> None:
+        self.mark_ = None
+        if self.chosen is None:
+            return
+        i, k = self.chosen
+        alphas, values = self.alphas[self.order], self.values[self.order, k]
+        spread = None if self.standard_errors is None else self.standard_errors[self.order, k]
+        if spread is not None and np.isfinite(spread).all():
+            limits = self.ax_.get_ylim()
+            self.ax_.fill_between(
+                alphas, values - spread, values + spread, color=CHOSEN, alpha=0.15, linewidth=0, zorder=2
+            )
+            self.ax_.set_ylim(limits)
+        (self.mark_,) = self.ax_.plot(
+            self.alphas[i],
+            self.values[i, k],
+            marker="o",
+            markersize=11.0,
+            markerfacecolor="none",
+            markeredgecolor=INK,
+            markeredgewidth=1.6,
+            linestyle="none",
+            zorder=5,
+        )
+
+    def _draw_freedom(self, alphas: Array) -> float:
+        """Write degrees of freedom above the axes; return how far the title is to move up."""
+        self.top_ = None
+        if self.degrees_of_freedom is None or self.chosen is None:
+            return 0.0
+        freedom = self.degrees_of_freedom[self.order, self.chosen[1]]
+        if not np.isfinite(freedom).all():
+            return 0.0
+        every = -(-len(alphas) // FREEDOMS)
+        self.top_ = self.ax_.secondary_xaxis("top")
+        self.top_.set_xticks(alphas[::every], [text_of(round(f, 1)) for f in freedom[::every]])
+        self.top_.minorticks_off()
+        self.top_.spines["top"].set_visible(False)
+        self.top_.tick_params(length=0, labelsize=NOTE_SIZE, labelcolor=QUIET)
+        self.top_.set_xlabel("Effective degrees of freedom", fontsize=NOTE_SIZE, color=QUIET)
+        return 34.0
+
+    def _title(self) -> str:
+        if self.chosen is None:
+            return "Held-out error of every alpha, before refinement"
+        i, k = self.chosen
+        gamma = "" if self.gammas is None else f", gamma {text_of(self.gammas[k])}"
+        return f"Chosen: alpha {text_of(self.alphas[i])}{gamma}"
+
+    def _note(self) -> str:
+        notes = []
+        errors = self.standard_errors
+        if self.chosen is not None and errors is not None and np.isfinite(errors[:, self.chosen[1]]).all():
+            notes.append("band: one standard error")
+        if self._dropped.any() and self.n_rows is not None:
+            notes.append(f"dashed: dropped on a part of the {int(self.n_rows.max()):,} rows")
+        return "; ".join(notes)
+
+
+def _named(model: KernelRidgeCV) -> tuple[str, bool]:
+    """Return the name of a model's scores, and whether they are negative errors."""
+    held: dict[str | None, str] = {None: "leave-one-out", "gcv": "generalised cross-validation"}
+    rule = model.cv if model.cv is None or isinstance(model.cv, str) else "folds"
+    how = held.get(rule, "held-out folds")
+    if model.scoring is None:
+        return f"Mean squared error, {how}", True
+    name = model.scoring if isinstance(model.scoring, str) else "score"
+    if name.startswith("neg_"):
+        return f"{name[4:].replace('_', ' ').capitalize()}, {how}", True
+    return f"{name}, {how}", False

@@ -1,0 +1,122 @@
+"""Points of several methods as curves: their numbers from lists or records, a line with marks for each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from gramian._typing import Array, Float64Array, IntArray
+from gramian.exceptions import InputError, did_you_mean
+from gramian.plotting.canvas import colour_and_mark
+from gramian.plotting.labels import label_curves
+
+
+def checked_points(methods: Any, **columns: Any) -> tuple[list[str], dict[str, Float64Array]]:
+    """Return a name for each point, and columns of as many numbers.
+
+    ``methods`` names every point, or with columns of shape (methods, sizes) every row of them.
+    """
+    if isinstance(methods, str) or not isinstance(methods, Iterable):
+        raise InputError(f"methods={methods!r} is no list. Pass the name of each point's method.")
+    names = [str(name) for name in methods]
+    if not names:
+        raise InputError("methods is empty. Pass at least one method with a point.")
+    found: dict[str, Float64Array] = {}
+    shape: tuple[int, ...] | None = None
+    for key, column in columns.items():
+        try:
+            values = np.asarray(column, np.float64)
+        except (TypeError, ValueError) as error:
+            raise InputError(f"{key} cannot be read as numbers ({error}). Pass one for each point.") from None
+        if values.ndim not in (1, 2) or len(values) != len(names) or shape not in (None, values.shape):
+            wanted = f"({len(names)},) or ({len(names)}, sizes)" if shape is None else f"{shape}"
+            raise InputError(
+                f"{key} has shape {values.shape}, but there are {len(names)} methods; expected {wanted}. "
+                "Pass one number for each point, or a row for each method."
+            )
+        shape = values.shape
+        found[key] = values.ravel()
+    if shape is not None and len(shape) == 2:
+        names = [name for name in names for _ in range(shape[1])]
+    return names, found
+
+
+def records_of(results: Any, fields: Mapping[str, str]) -> dict[str, list[Any]]:
+    """Return the columns of records, such as JSON lines, by what each is for (``fields``: purpose → key).
+
+    None counts as a number that is not there.
+    """
+    if isinstance(results, Mapping | str) or not isinstance(results, Iterable):
+        raise InputError(
+            f"results has type {type(results).__name__}; expected a list of records. Pass one mapping for "
+            "each point, such as the lines of a results file."
+        )
+    columns: dict[str, list[Any]] = {purpose: [] for purpose in fields}
+    for k, record in enumerate(results):
+        if not isinstance(record, Mapping):
+            raise InputError(f"result {k} has type {type(record).__name__}; expected a mapping.")
+        for purpose, key in fields.items():
+            if key not in record:
+                raise InputError(
+                    f"result {k} has no field {key!r}; it has {', '.join(map(str, record))}."
+                    f"{did_you_mean(key, map(str, record))} Name the field with {purpose}='...'."
+                )
+            columns[purpose].append(np.nan if record[key] is None else record[key])
+    if not columns or not next(iter(columns.values())):
+        raise InputError("results is empty. Pass at least one record.")
+    return columns
+
+
+def members(names: Sequence[str]) -> dict[str, IntArray]:
+    """Return the numbers of each method's points, methods in the order in which they come.
+
+    >>> members(["a", "b", "a"])
+    {'a': array([0, 2]), 'b': array([1])}
+    """
+    found: dict[str, list[int]] = {}
+    for k, name in enumerate(names):
+        found.setdefault(name, []).append(k)
+    return {name: np.asarray(numbers, np.intp) for name, numbers in found.items()}
+
+
+def draw_curves(ax: Any, names: Sequence[str], x: Float64Array, y: Float64Array) -> list[Any]:
+    """Draw each method's points, joined in their order, and write its name beside them; return the lines.
+
+    Limits and scales of the axes must be final.
+    """
+    groups = members(names)
+    lines, colours = [], []
+    for k, (name, numbers) in enumerate(groups.items()):
+        colour, mark = colour_and_mark(k)
+        lines += ax.plot(
+            x[numbers],
+            y[numbers],
+            color=colour,
+            marker=mark,
+            markersize=7.5 if mark == "*" else 6.0,
+            markeredgecolor="white",
+            markeredgewidth=0.8,
+            linewidth=1.4,
+            label=name,
+            zorder=3,
+        )
+        colours.append(colour)
+    label_curves(ax, list(groups), [(x[i], y[i]) for i in groups.values()], colours)
+    return lines
+
+
+def pareto_front(cost: Array, error: Array) -> IntArray:
+    """Return the points that no other beats in one and matches in the other, by rising cost.
+
+    >>> pareto_front([1.0, 2.0, 3.0, 2.0], [0.3, 0.1, 0.2, 0.1])
+    array([0, 1])
+    """
+    cost, error = np.asarray(cost, np.float64), np.asarray(error, np.float64)
+    best, front = np.inf, []
+    for k in np.lexsort((error, cost)):
+        if error[k] < best:
+            best = float(error[k])
+            front.append(k)
+    return np.asarray(front, np.intp)

@@ -1,0 +1,219 @@
+"""What memory buys: the relative error of compressed matrices against the bytes that they take."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import clone
+
+from gramian._budget import format_bytes
+from gramian.estimators.approximation import Approximation
+from gramian.estimators.base import whole_number
+from gramian.exceptions import InputError
+from gramian.plotting.canvas import caption, colour_and_mark, name_axes, padded, panel, pyplot, tidy
+from gramian.plotting.curves import checked_points, draw_curves, members, records_of
+from gramian.plotting.scales import scale_axis
+
+
+class ErrorMemoryDisplay:
+    """The relative error ‖K − K̃‖_F/‖K‖_F against stored bytes, a line for each method, with intervals.
+
+    Build it with :meth:`from_approximations` or :meth:`from_results`; the constructor stores what is drawn.
+
+    Parameters
+    ----------
+    methods : list of str
+        The method of each point; points of a method are joined in order of their bytes.
+    nbytes, errors : array-like (points,)
+        Bytes of the compressed matrix, and its relative error.
+    low, high : array-like (points,), optional
+        The 95 % interval of each error; no bar where they are not finite.
+    n_rows : int, optional
+        Rows of the matrix, for the note that says what it takes uncompressed.
+
+    Attributes
+    ----------
+    names, nbytes, errors, low, high : the points, sorted by bytes within a method.
+    figure_, ax_ : set by :meth:`plot`; ``lines_`` a line for each method.
+
+    Examples
+    --------
+    >>> import numpy as np, gramian as gm
+    >>> X = np.random.default_rng(0).random((500, 3))
+    >>> several = [gm.Nystrom(gamma=1.0, rank=r, random_state=0) for r in (40, 10, 20)]
+    >>> display = ErrorMemoryDisplay.from_approximations(several, X, n_rows=100)
+    >>> display.names, bool((np.diff(display.nbytes) > 0).all()), bool((np.diff(display.errors) < 0).all())
+    (['Nystrom', 'Nystrom', 'Nystrom'], True, True)
+    """
+
+    def __init__(
+        self,
+        methods: Any,
+        nbytes: Any,
+        errors: Any,
+        *,
+        low: Any = None,
+        high: Any = None,
+        n_rows: int | None = None,
+    ) -> None:
+        if (low is None) != (high is None):
+            raise InputError("an interval has two ends: pass both low and high, or none.")
+        ends = {} if low is None else {"low": low, "high": high}
+        names, found = checked_points(methods, nbytes=nbytes, errors=errors, **ends)
+        for key in ("nbytes", "errors"):
+            if not np.isfinite(found[key]).all():
+                raise InputError(f"{key} holds NaN or infinity. Pass finite numbers, or leave the point out.")
+        if (found["nbytes"] <= 0).any():
+            raise InputError("nbytes holds a number that is not positive. Pass the bytes of each matrix.")
+        order = np.concatenate(
+            [
+                numbers[np.argsort(found["nbytes"][numbers], kind="stable")]
+                for numbers in members(names).values()
+            ]
+        )
+        self.names = [names[k] for k in order]
+        self.nbytes, self.errors = found["nbytes"][order], found["errors"][order]
+        self.low = found["low"][order] if ends else None
+        self.high = found["high"][order] if ends else None
+        self.n_rows = n_rows
+
+    @classmethod
+    def from_approximations(
+        cls,
+        approximations: Any,
+        X: Any,
+        *,
+        n_rows: int = 2000,
+        random_state: Any = 0,
+        ax: Any = None,
+        log: bool = True,
+    ) -> Self:
+        """Fit copies of what is not fitted, estimate every error over the rows of X, and draw.
+
+        Parameters
+        ----------
+        approximations : list of approximations, named by their class, or a mapping from names to an
+            approximation or a list of them. Fitted ones are taken as they are; of the others copies are
+            fitted to X, one at a time, and released.
+        X : (n, d) rows.
+        n_rows, random_state : as for ``relative_error``.
+        ax, log : as for :meth:`plot`.
+
+        Time: the fits, and O(n_rows · n · (d + r)) each.
+
+        Errors: ``InputError`` for something else than an approximation, or fitted ones of other numbers of
+        rows; ``MissingPackageError`` without matplotlib.
+        """
+        pyplot(cls.__name__)
+        n_rows = whole_number("n_rows", n_rows, 1)
+        points = []
+        for name, given in _named(approximations):
+            fitted = given if hasattr(given, "operator_") else clone(given).fit(X)
+            error = fitted.relative_error(X, n_rows=n_rows, random_state=random_state)
+            points.append(
+                (name, fitted.operator_.shape[0], fitted.nbytes_, float(error), error.low, error.high)
+            )
+        names, rows, nbytes, errors, low, high = zip(*points, strict=True)
+        if len(set(rows)) > 1:
+            raise InputError(
+                f"the approximations were fitted to {', '.join(f'{n:,}' for n in sorted(set(rows)))} rows, "
+                "so that their bytes do not compare. Pass unfitted ones, or all fitted to the rows of X."
+            )
+        return cls(names, nbytes, errors, low=low, high=high, n_rows=rows[0]).plot(ax, log=log)
+
+    @classmethod
+    def from_results(
+        cls,
+        results: Any,
+        *,
+        method: str = "method",
+        nbytes: str = "model_bytes",
+        errors: str = "error",
+        low: str | None = None,
+        high: str | None = None,
+        n_rows: int | None = None,
+        ax: Any = None,
+        log: bool = True,
+    ) -> Self:
+        """Draw stored numbers: a mapping for each point, whose fields the parameters name."""
+        pyplot(cls.__name__)
+        fields = {"method": method, "nbytes": nbytes, "errors": errors}
+        fields |= {key: field for key, field in (("low", low), ("high", high)) if field is not None}
+        found = records_of(results, fields)
+        return cls(
+            found["method"],
+            found["nbytes"],
+            found["errors"],
+            low=found.get("low"),
+            high=found.get("high"),
+            n_rows=n_rows,
+        ).plot(ax, log=log)
+
+    def plot(self, ax: Any = None, *, log: bool = True) -> Self:
+        """Draw the lines.
+
+        ax : axes to draw on; None for a new figure. log : logarithmic axes; that of the errors only where
+        all are positive.
+        """
+        self.figure_, self.ax_ = panel(type(self).__name__, ax, (6.8, 4.4))
+        tidy(self.ax_)
+        by_error = log and bool((self.errors > 0).all())
+        seen = self.errors
+        if self.low is not None and self.high is not None:
+            ends = np.concatenate([self.low, self.high])
+            # An interval that reaches down to 0 has no end on a logarithmic axis, and sets no limit.
+            seen = np.concatenate([seen, ends[np.isfinite(ends) & ((ends > 0) | (not by_error))]])
+        scale_axis(self.ax_, "x", padded(self.nbytes, log=log, share=0.1), unit="B", log=log)
+        scale_axis(self.ax_, "y", padded(seen, log=by_error, share=0.08), log=by_error)
+        name_axes(self.ax_, "Stored bytes", r"Relative error  $\|K - \tilde{K}\|_F \,/\, \|K\|_F$")
+        notes = []
+        if self.n_rows is not None:
+            whole = format_bytes(8.0 * self.n_rows**2)
+            notes.append(f"{self.n_rows:,} rows, whose matrix takes {whole} uncompressed")
+        if self.low is not None:
+            notes.append("bars: 95 % intervals")
+        caption(self.ax_, "What memory buys", "; ".join(notes))
+        self._draw_intervals()
+        self.lines_ = draw_curves(self.ax_, self.names, self.nbytes, self.errors)
+        return self
+
+    def _draw_intervals(self) -> None:
+        if self.low is None or self.high is None:
+            return
+        for k, numbers in enumerate(members(self.names).values()):
+            known = numbers[np.isfinite(self.low[numbers]) & np.isfinite(self.high[numbers])]
+            if len(known):
+                colour, _ = colour_and_mark(k)
+                self.ax_.vlines(
+                    self.nbytes[known],
+                    self.low[known],
+                    self.high[known],
+                    color=colour,
+                    linewidth=1.2,
+                    alpha=0.7,
+                )
+
+
+def _named(approximations: Any) -> list[tuple[str, Approximation]]:
+    """Return each approximation with its name, checked."""
+    if isinstance(approximations, Mapping):
+        found = [
+            (str(name), one)
+            for name, given in approximations.items()
+            for one in (given if isinstance(given, list | tuple) else [given])
+        ]
+    elif isinstance(approximations, Iterable):
+        found = [(type(one).__name__, one) for one in approximations]
+    else:
+        found = [(type(approximations).__name__, approximations)]
+    if not found:
+        raise InputError("approximations is empty. Pass at least one, such as [gramian.MEKA(rank=20)].")
+    for name, one in found:
+        if not isinstance(one, Approximation):
+            raise InputError(
+                f"{name!r} has type {type(one).__name__}; expected an approximation. Pass instances such as "
+                "gramian.MEKA(rank=20), fitted or not, in a list or by name."
+            )
+    return found

@@ -1,0 +1,308 @@
+"""What accuracy costs: the error of several methods at several sizes against seconds or bytes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import is_classifier
+from sklearn.metrics import accuracy_score, r2_score
+from sklearn.utils.validation import check_is_fitted
+
+from gramian._typing import Array, IntArray
+from gramian.estimators.base import whole_number
+from gramian.exceptions import InputError
+from gramian.plotting.canvas import caption, name_axes, padded, panel, pyplot, tidy
+from gramian.plotting.curves import checked_points, draw_curves, pareto_front, records_of
+from gramian.plotting.scales import checked_unit, scale_axis
+
+#: Fields of results files, with the names and units of their axes.
+KNOWN = {
+    "fit_seconds": ("Time to fit", "s"),
+    "predict_seconds": ("Time to predict", "s"),
+    "seconds_per_row": ("Time to predict a row", "s"),
+    "peak_bytes": ("Peak memory of the fit", "B"),
+    "model_bytes": ("Size of the model", "B"),
+    "error": ("Error", ""),
+}
+MISCLASSIFIED, UNEXPLAINED = "Misclassified share", "Unexplained variance, 1 − R²"
+
+
+class FrontierDisplay:
+    """Error against cost, a curve for each method through its sizes, and the Pareto front.
+
+    A point is on the front where no other has both no more cost and less error.
+
+    Build it with :meth:`from_estimators`, :meth:`from_predictions` or :meth:`from_results`; the constructor
+    stores what is drawn.
+
+    Parameters
+    ----------
+    methods : list of str
+        The method of each point. A method's points are joined in the order in which they come. With ``cost``
+        and ``error`` of shape (methods, sizes): the method of each row.
+    cost, error : array-like (points,) or (methods, sizes)
+        Less is better. A point without a finite value in both is left out and counted below the title.
+    cost_name, error_name : str
+        Labels of the axes.
+    cost_unit : {"s", "B", ""}
+        Seconds, bytes, or numbers as they are.
+    title : str
+
+    Attributes
+    ----------
+    names : list of str, ``cost`` and ``error`` (points,): the points that are drawn.
+    left_out : int, the points that are not.
+    front : (f,) numbers of the points on the front, by rising cost.
+    figure_, ax_ : set by :meth:`plot`; ``lines_`` a line for each method, ``front_`` that of the front.
+
+    Examples
+    --------
+    >>> display = FrontierDisplay(
+    ...     ["Nystrom", "MEKA"], [[0.1, 0.4], [0.2, 0.9]], [[0.30, 0.10], [0.12, 0.05]],
+    ...     cost_name="Time to fit", error_name="Error", cost_unit="s")
+    >>> display.front
+    array([0, 2, 1, 3])
+    >>> [line.get_label() for line in display.plot().lines_]
+    ['Nystrom', 'MEKA']
+    """
+
+    def __init__(
+        self,
+        methods: Any,
+        cost: Any,
+        error: Any,
+        *,
+        cost_name: str,
+        error_name: str,
+        cost_unit: str = "",
+        title: str = "What accuracy costs",
+    ) -> None:
+        names, found = checked_points(methods, cost=cost, error=error)
+        known = np.isfinite(found["cost"]) & np.isfinite(found["error"])
+        if not known.any():
+            raise InputError(
+                "no point has both a finite cost and a finite error. Pass at least one measured point."
+            )
+        self.names = [name for name, keep in zip(names, known, strict=True) if keep]
+        self.cost, self.error = found["cost"][known], found["error"][known]
+        self.left_out = int((~known).sum())
+        self.cost_name, self.error_name, self.title = cost_name, error_name, title
+        self.cost_unit = checked_unit("cost_unit", cost_unit)
+        self.front: IntArray = pareto_front(self.cost, self.error)
+
+    @classmethod
+    def from_results(
+        cls,
+        results: Any,
+        *,
+        method: str = "method",
+        cost: str = "fit_seconds",
+        error: str = "error",
+        cost_name: str | None = None,
+        error_name: str | None = None,
+        cost_unit: str | None = None,
+        title: str = "What accuracy costs",
+        ax: Any = None,
+        log: bool = True,
+    ) -> Self:
+        """Draw stored results.
+
+        Parameters
+        ----------
+        results : list of mappings, one for each point, as from a file of JSON lines.
+        method, cost, error : the fields to draw. None in a field leaves the point out.
+        cost_name, error_name, cost_unit : as for the constructor; by default those of a known field
+            (``fit_seconds``, ``predict_seconds``, ``peak_bytes``, ``model_bytes`` …), or the field itself.
+        ax, log : as for :meth:`plot`.
+
+        Errors: ``InputError`` for a field that a record lacks, ``MissingPackageError`` without matplotlib.
+        """
+        pyplot(cls.__name__)
+        columns = records_of(results, {"method": method, "cost": cost, "error": error})
+        name, unit = KNOWN.get(cost, (cost, ""))
+        return cls(
+            columns["method"],
+            columns["cost"],
+            columns["error"],
+            cost_name=name if cost_name is None else cost_name,
+            error_name=KNOWN.get(error, (error, ""))[0] if error_name is None else error_name,
+            cost_unit=unit if cost_unit is None else cost_unit,
+            title=title,
+        ).plot(ax, log=log)
+
+    @classmethod
+    def from_predictions(
+        cls,
+        y: Any,
+        predictions: Mapping[str, Any],
+        cost: Mapping[str, Any],
+        *,
+        classes: bool | None = None,
+        cost_name: str = "Time to fit",
+        cost_unit: str = "s",
+        title: str = "What accuracy costs",
+        ax: Any = None,
+        log: bool = True,
+    ) -> Self:
+        """Draw the errors of predictions of y: the misclassified share, or 1 − R².
+
+        Parameters
+        ----------
+        y : (n,) classes or numbers, or (n, outputs) numbers.
+        predictions : name → an array of the shape of y, or a list of them, by size.
+        cost : name → a number, or a list of as many.
+        classes : whether y are classes; by default where it is of integers, booleans or text.
+        cost_name, cost_unit, title : as for the constructor. ax, log : as for :meth:`plot`.
+        """
+        pyplot(cls.__name__)
+        y = np.asarray(y)
+        classed = y.dtype.kind not in "fc" if classes is None else bool(classes)
+        names: list[str] = []
+        costs: list[float] = []
+        errors: list[float] = []
+        for name, given in _mapping("predictions", predictions).items():
+            several = isinstance(given, list) and np.ndim(given) > y.ndim
+            found = given if several else [given]
+            if name not in _mapping("cost", cost):
+                raise InputError(f"cost has no {name!r}. Give each method of predictions its cost.")
+            prices = np.atleast_1d(np.asarray(cost[name], np.float64))
+            if len(prices) != len(found):
+                raise InputError(
+                    f"cost[{name!r}] has {len(prices)} numbers, but there are {len(found)} predictions. Pass "
+                    "one for each."
+                )
+            for price, predicted in zip(prices, found, strict=True):
+                names.append(name)
+                costs.append(float(price))
+                errors.append(_error(y, np.asarray(predicted), classed, name))
+        return cls(
+            names,
+            costs,
+            errors,
+            cost_name=cost_name,
+            error_name=MISCLASSIFIED if classed else UNEXPLAINED,
+            cost_unit=cost_unit,
+            title=title,
+        ).plot(ax, log=log)
+
+    @classmethod
+    def from_estimators(
+        cls,
+        estimators: Mapping[str, Any],
+        X: Any,
+        y: Any,
+        *,
+        n_repeats: int = 3,
+        title: str = "What accuracy costs",
+        ax: Any = None,
+        log: bool = True,
+    ) -> Self:
+        """Measure and draw the error of fitted models on X and y against the seconds of a predicted row.
+
+        Parameters
+        ----------
+        estimators : name → a fitted classifier or regressor, or a list of them, by size; all of one kind.
+        X, y : (n, d) rows that none of them was fitted to, and their targets.
+        n_repeats : predictions of all rows, after one that is not timed; the median counts.
+        title : as for the constructor. ax, log : as for :meth:`plot`.
+
+        Errors: ``InputError`` for what cannot predict or models of two kinds, ``NotFittedError``,
+        ``MissingPackageError`` without matplotlib.
+        """
+        pyplot(cls.__name__)
+        n_repeats = whole_number("n_repeats", n_repeats, 1)
+        models = [
+            (str(name), model)
+            for name, given in _mapping("estimators", estimators).items()
+            for model in (given if isinstance(given, list | tuple) else [given])
+        ]
+        for name, model in models:
+            if not hasattr(model, "predict"):
+                raise InputError(
+                    f"estimators[{name!r}] has type {type(model).__name__}, which does not predict. Pass a "
+                    "fitted classifier or regressor."
+                )
+            check_is_fitted(model)
+        kinds = {bool(is_classifier(model)) for _, model in models}
+        if len(kinds) != 1:
+            raise InputError(
+                "estimators holds "
+                + ("no model." if not kinds else "classifiers and regressors, whose errors differ in kind.")
+                + " Pass fitted models of one kind."
+            )
+        classed = kinds.pop()
+        names, costs, errors = [], [], []
+        for name, model in models:
+            predicted = np.asarray(model.predict(X))
+            seconds = []
+            for _ in range(n_repeats):
+                began = time.perf_counter()
+                model.predict(X)
+                seconds.append(time.perf_counter() - began)
+            names.append(name)
+            costs.append(float(np.median(seconds)) / len(predicted))
+            errors.append(_error(np.asarray(y), predicted, classed, name))
+        return cls(
+            names,
+            costs,
+            errors,
+            cost_name="Time to predict a row, in a batch",
+            error_name=MISCLASSIFIED if classed else UNEXPLAINED,
+            cost_unit="s",
+            title=title,
+        ).plot(ax, log=log)
+
+    def plot(self, ax: Any = None, *, log: bool = True) -> Self:
+        """Draw curves and front.
+
+        ax : axes to draw on; None for a new figure. log : logarithmic axes, each where all its values are
+        positive.
+        """
+        self.figure_, self.ax_ = ax_pair = panel(type(self).__name__, ax, (7.2, 4.6))
+        axes = ax_pair[1]
+        tidy(axes)
+        by_cost, by_error = log and bool((self.cost > 0).all()), log and bool((self.error > 0).all())
+        # Wider than the points need: names stand beside them.
+        right, top = (
+            padded(self.cost, log=by_cost, share=0.1),
+            padded(self.error, log=by_error, share=0.1),
+        )
+        scale_axis(axes, "x", right, unit=self.cost_unit, log=by_cost)
+        scale_axis(axes, "y", top, log=by_error)
+        name_axes(axes, self.cost_name, self.error_name)
+        left_out = f"; {self.left_out} without a value left out" if self.left_out else ""
+        note = f"lower left is better; grey: the Pareto front{left_out}"
+        caption(axes, self.title, note)
+        x, y = _staircase(self.cost[self.front], self.error[self.front], right[1], top[1])
+        (self.front_,) = axes.plot(x, y, color="#d2d2d2", linewidth=5.0, solid_joinstyle="round", zorder=1)
+        self.front_.set_label("_Pareto front")
+        self.lines_ = draw_curves(axes, self.names, self.cost, self.error)
+        return self
+
+
+def _staircase(cost: Array, error: Array, right: float, top: float) -> tuple[Array, Array]:
+    """Return the corners of the boundary between what the front reaches and what nothing does."""
+    x = np.concatenate([np.repeat(cost, 2), [right]])
+    y = np.concatenate([[top], np.repeat(error, 2)])
+    return x, y
+
+
+def _mapping(name: str, given: Any) -> Mapping[str, Any]:
+    if not isinstance(given, Mapping):
+        raise InputError(
+            f"{name} has type {type(given).__name__}; expected a mapping from names. Pass "
+            f"{name}={{'name': ...}}."
+        )
+    return given
+
+
+def _error(y: Array, predicted: Array, classed: bool, name: str) -> float:
+    if predicted.shape != y.shape:
+        raise InputError(
+            f"the predictions of {name!r} have shape {predicted.shape}, but y has shape {y.shape}. Pass one "
+            "prediction for each target."
+        )
+    return float(1.0 - (accuracy_score(y, predicted) if classed else r2_score(y, predicted)))

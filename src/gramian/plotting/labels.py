@@ -1,0 +1,152 @@
+"""Names beside their curves instead of in a box: near a point, where there is room."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from gramian._typing import Float64Array
+from gramian.plotting.canvas import NOTE_SIZE
+
+#: Distances from a point, in points of type; the far ones get a thin line back to it.
+RINGS = (7.0, 15.0, 27.0, 42.0)
+#: Of a label that lies outside the axes, on another label, on a mark, on a curve: per unit of text area.
+OUTSIDE, ON_LABEL, ON_MARK, ON_CURVE = 40.0, 12.0, 5.0, 1.6
+#: Of each ring outwards, and of each point away from the curve's last one.
+FAR, NOT_LAST = 0.35, 0.12
+#: Times that every label looks for a better place once all have one, and points of a curve that are tried.
+ROUNDS, ANCHORS = 3, 5
+_DIRECTIONS = [(1, 0), (1, 1), (1, -1), (0, 1), (0, -1), (-1, 1), (-1, -1), (-1, 0)]
+_SIDES = {1: "left", 0: "center", -1: "right"}
+_RISES = {1: "bottom", 0: "center", -1: "top"}
+
+
+def label_curves(
+    ax: Any,
+    names: Sequence[str],
+    curves: Sequence[tuple[Float64Array, Float64Array]],
+    colours: Sequence[str],
+    *,
+    size: float = NOTE_SIZE,
+) -> list[Any]:
+    """Write each name in its colour near a point of its curve (x, y); return the annotations.
+
+    Every place in eight directions and four distances of a curve's points is weighed by what it would cover,
+    and the labels take the best, one after the other and then again in turn. Limits of the axes must be
+    final; the layout is computed, nothing is drawn. Time O(curves² · points).
+    """
+    figure = ax.figure
+    figure.draw_without_rendering()
+    # In points, so that a place does not depend on the resolution of what is drawn.
+    point = figure.dpi / 72.0
+    paths = [ax.transData.transform(np.column_stack(curve)) / point for curve in curves]
+    marks = np.concatenate(paths) if paths else np.zeros((0, 2))
+    dots = np.concatenate([_dotted(path) for path in paths]) if paths else marks
+    frame = np.array([ax.bbox.x0, ax.bbox.y0, ax.bbox.x1, ax.bbox.y1]) / point
+    sizes = [_extent(ax, name, size, point) for name in names]
+    places = [_places(path, extent) for path, extent in zip(paths, sizes, strict=True)]
+    still = [
+        [cost + _covered(box, marks, dots, frame) for box, cost, _ in candidates] for candidates in places
+    ]
+    chosen: list[int | None] = [None] * len(names)
+    for _ in range(ROUNDS):
+        for k, candidates in enumerate(places):
+            others = [places[j][c][0] for j, c in enumerate(chosen) if c is not None and j != k]
+            costs = [
+                fixed + ON_LABEL * sum(_overlap(box, other) for other in others)
+                for fixed, (box, _, _) in zip(still[k], candidates, strict=True)
+            ]
+            chosen[k] = int(np.argmin(costs))
+    return [
+        _written(ax, names[k], curves[k], colours[k], places[k][c][2], size)
+        for k, c in enumerate(chosen)
+        if c is not None
+    ]
+
+
+#: A place: its box (x0, y0, x1, y1), what it costs by itself, and (point, direction, distance).
+_Place = tuple[Float64Array, float, tuple[int, tuple[int, int], float]]
+
+
+def _places(path: Float64Array, extent: tuple[float, float]) -> list[_Place]:
+    width, height = extent
+    last = len(path) - 1
+    anchors = sorted({round(t) for t in np.linspace(0, last, min(len(path), ANCHORS))}, reverse=True)
+    found = []
+    for rank, i in enumerate(anchors):
+        for ring, gap in enumerate(RINGS):
+            for direction in _DIRECTIONS:
+                x, y = path[i] + _offset(direction, gap)
+                x0 = x - (0.0, 0.5, 1.0)[1 - direction[0]] * width if direction[0] != 1 else x
+                y0 = y - (0.0, 0.5, 1.0)[1 - direction[1]] * height if direction[1] != 1 else y
+                box = np.array([x0, y0, x0 + width, y0 + height])
+                found.append((box, FAR * ring + NOT_LAST * rank, (i, direction, gap)))
+    return found
+
+
+def _offset(direction: tuple[int, int], gap: float) -> Float64Array:
+    # On a circle, so that a label on the diagonal is no farther than one beside.
+    length = np.hypot(*direction)
+    return np.array([direction[0] * gap / length, direction[1] * gap / length])
+
+
+def _covered(box: Float64Array, marks: Float64Array, dots: Float64Array, frame: Float64Array) -> float:
+    """Return the cost of what a box covers but for other labels."""
+    area = (box[2] - box[0]) * (box[3] - box[1])
+    inside = _overlap(box, frame) * area
+    out = OUTSIDE * (1.0 - inside / area)
+    return float(out + ON_MARK * _count(box, marks, 4.0) + ON_CURVE * _count(box, dots, 1.0) / 3.0)
+
+
+def _overlap(box: Float64Array, other: Float64Array) -> float:
+    """Return the share of the first box that the other covers."""
+    wide = min(box[2], other[2]) - max(box[0], other[0])
+    high = min(box[3], other[3]) - max(box[1], other[1])
+    if wide <= 0.0 or high <= 0.0:
+        return 0.0
+    return float(wide * high / ((box[2] - box[0]) * (box[3] - box[1])))
+
+
+def _count(box: Float64Array, points: Float64Array, margin: float) -> int:
+    low, high = box[:2] - margin, box[2:] + margin
+    return int(((points > low) & (points < high)).all(axis=1).sum())
+
+
+def _dotted(path: Float64Array) -> Float64Array:
+    """Return points every five points of type along the lines of a path."""
+    parts = [path[:1]]
+    for start, end in pairwise(path):
+        steps = max(1, int(np.hypot(*(end - start)) / 5.0))
+        parts.append(start + np.linspace(0.0, 1.0, steps + 1)[1:, None] * (end - start))
+    return np.concatenate(parts)
+
+
+def _extent(ax: Any, name: str, size: float, point: float) -> tuple[float, float]:
+    """Return the width and height of a text in points."""
+    text = ax.text(0.0, 0.0, name, fontsize=size)
+    box = text.get_window_extent()
+    text.remove()
+    return box.width / point, box.height / point
+
+
+def _written(ax: Any, name: str, curve: Any, colour: str, place: Any, size: float) -> Any:
+    i, direction, gap = place
+    far = gap > RINGS[1]
+    return ax.annotate(
+        name,
+        (curve[0][i], curve[1][i]),
+        tuple(_offset(direction, gap)),
+        textcoords="offset points",
+        ha=_SIDES[direction[0]],
+        va=_RISES[direction[1]],
+        fontsize=size,
+        color=colour,
+        zorder=5,
+        # Behind the text a line back to the point, where the two are far apart.
+        arrowprops={"arrowstyle": "-", "color": colour, "linewidth": 0.6, "shrinkA": 1, "shrinkB": 4}
+        if far
+        else None,
+    )

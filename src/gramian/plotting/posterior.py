@@ -1,0 +1,326 @@
+"""What a Gaussian process believes: its mean and band along one feature, over the rows that it has seen."""
+
+from __future__ import annotations
+
+import inspect
+import numbers
+from typing import Any, Self
+
+import numpy as np
+from scipy.special import ndtri
+from sklearn.utils.validation import check_is_fitted
+
+from gramian._typing import Array, Float64Array
+from gramian.data.formats.frames import frame_kind
+from gramian.estimators.base import whole_number
+from gramian.exceptions import InputError, did_you_mean
+from gramian.plotting.canvas import COLOURS, INK, caption, name_axes, padded, panel, pyplot, tidy
+from gramian.plotting.scales import scale_axis
+
+BLUE, ORANGE = COLOURS[0], COLOURS[1]
+#: Rows up to which every point has a strong mark; more are drawn all, but fainter.
+STRONG = 200
+
+
+class PosteriorDisplay:
+    """The mean of a Gaussian process and its band along one feature, the others held at given values.
+
+    Build it with :meth:`from_estimator`; the constructor stores what is drawn.
+
+    Parameters
+    ----------
+    grid : (q,) values of the feature.
+    mean, std : (q,) of the process there.
+    level : share of the values that the band holds: mean ± z·std.
+    rows : (n,) the feature of the training rows; ``targets`` (n,) their targets, optional.
+    samples : (q, s) draws of the process, optional.
+    feature_name, target_name : labels of the axes.
+    fixed : the other features' names and values, for the note.
+    with_noise : whether ``std`` is of new observations rather than of the function.
+
+    Attributes
+    ----------
+    low, high : (q,) the ends of the band.
+    figure_, ax_ : set by :meth:`plot`; ``line_`` the mean, ``band_``, ``points_`` (or None), ``samples_``.
+
+    Examples
+    --------
+    >>> import numpy as np, gramian as gm
+    >>> X = np.random.default_rng(0).uniform(0, 10, (200, 1))
+    >>> y = np.sin(X[:, 0]) + 0.1 * np.random.default_rng(1).standard_normal(200)
+    >>> gp = gm.GaussianProcessRegressor(random_state=0).fit(X, y)
+    >>> display = PosteriorDisplay.from_estimator(gp, X, y, n_points=50)
+    >>> bool(np.abs(display.mean[5:45] - np.sin(display.grid[5:45])).max() < 0.2)
+    True
+    """
+
+    def __init__(
+        self,
+        grid: Any,
+        mean: Any,
+        std: Any,
+        *,
+        level: float = 0.9,
+        rows: Any = None,
+        targets: Any = None,
+        samples: Any = None,
+        feature_name: str = "x",
+        target_name: str = "y",
+        fixed: str = "",
+        with_noise: bool = False,
+    ) -> None:
+        if isinstance(level, bool) or not isinstance(level, numbers.Real) or not 0.0 < float(level) < 1.0:
+            raise InputError(f"level={level!r} is no share between 0 and 1. Give 0.9 for a 90 % band.")
+        self.grid: Float64Array = np.asarray(grid, np.float64)
+        self.mean: Float64Array = np.asarray(mean, np.float64)
+        self.std: Float64Array = np.asarray(std, np.float64)
+        self.level: float = float(level)
+        width = float(ndtri(0.5 + 0.5 * self.level)) * self.std
+        self.low: Float64Array = self.mean - width
+        self.high: Float64Array = self.mean + width
+        self.rows: Float64Array | None = None if rows is None else np.asarray(rows, np.float64)
+        self.targets: Float64Array | None = None if targets is None else np.asarray(targets, np.float64)
+        self.samples: Float64Array | None = None if samples is None else np.asarray(samples, np.float64)
+        self.feature_name: str = feature_name
+        self.target_name: str = target_name
+        self.fixed: str = fixed
+        self.with_noise: bool = with_noise
+
+    @classmethod
+    def from_estimator(
+        cls,
+        model: Any,
+        X: Any,
+        y: Any = None,
+        *,
+        feature: int | str = 0,
+        output: int = 0,
+        level: float = 0.9,
+        include_noise: bool = False,
+        n_points: int = 200,
+        n_samples: int = 0,
+        random_state: Any = 0,
+        ax: Any = None,
+    ) -> Self:
+        """Predict along one feature, from the least to the greatest of X, the others at their medians.
+
+        Parameters
+        ----------
+        model : a fitted :class:`gramian.GaussianProcessRegressor`, or scikit-learn's.
+        X : (n, d) dense rows or a frame, as for ``fit``; y : (n,) or (n, outputs) their targets. Without y
+            the rows are ticks at the bottom.
+        feature : number or name of a column. output : which output to draw, where there are several.
+        level : share of the band.
+        include_noise : whether the band is of new observations (gramian's model) rather than of the function.
+        n_points : where the process is evaluated.
+        n_samples, random_state : functions to draw from the posterior (O(n_points³)).
+        ax : as for :meth:`plot`.
+
+        With more than one feature the points are not on the slice that is drawn, and are fainter for it.
+
+        Errors: ``InputError`` for a model without deviations, sparse rows, or a feature that there is not;
+        ``NotFittedError``; ``MissingPackageError`` without matplotlib.
+        """
+        pyplot(cls.__name__)
+        _check(model, include_noise)
+        n_points, n_samples = whole_number("n_points", n_points, 2), whole_number("n_samples", n_samples, 0)
+        names, values = _table(X)
+        column = _column(feature, names, values.shape[1])
+        targets = None if y is None else _target(y, len(values), output)
+        # The margins show how the band widens where there are no rows.
+        grid = np.linspace(*padded(values[:, column], log=False, share=0.05), n_points)
+        at = np.tile(np.median(values, axis=0), (n_points, 1))
+        at[:, column] = grid
+        asked = _like(X, at)
+        options = {"include_noise": True} if include_noise else {}
+        mean, std = (_one(found, output) for found in model.predict(asked, return_std=True, **options))
+        samples = None
+        if n_samples:
+            drawn = np.asarray(model.sample_y(asked, n_samples, random_state=random_state))
+            samples = drawn if drawn.ndim == 2 else drawn[:, output]
+        others = [(name, at[0, j]) for j, name in enumerate(names) if j != column]
+        fixed = ""
+        if len(others) > 3:
+            fixed = f"the other {len(others)} features at their medians"
+        elif others:
+            fixed = ", ".join(f"{name} = {value:.3g}" for name, value in others)
+        return cls(
+            grid,
+            mean,
+            std,
+            level=level,
+            rows=values[:, column],
+            targets=targets,
+            samples=samples,
+            feature_name=names[column],
+            fixed=fixed,
+            with_noise=include_noise,
+        ).plot(ax)
+
+    def plot(self, ax: Any = None) -> Self:
+        """Draw band, samples, mean and rows on ``ax``; None for a new figure."""
+        self.figure_, self.ax_ = panel(type(self).__name__, ax, (6.8, 4.0))
+        axes = self.ax_
+        tidy(axes)
+        seen = [self.low, self.high]
+        seen += [] if self.targets is None else [self.targets]
+        seen += [] if self.samples is None else [self.samples.ravel()]
+        # Ticks of the rows stand below everything else.
+        low, high = padded(np.concatenate(seen), log=False)
+        scale_axis(axes, "x", (float(self.grid.min()), float(self.grid.max())), log=False)
+        scale_axis(axes, "y", (low, high), log=False)
+        name_axes(axes, self.feature_name, self.target_name)
+        of = "new observations" if self.with_noise else "the function"
+        self.band_ = axes.fill_between(
+            self.grid,
+            self.low,
+            self.high,
+            color=BLUE,
+            alpha=0.18,
+            linewidth=0,
+            label=f"{self.level:.0%} band of {of}",
+            zorder=2,
+        )
+        self.samples_ = []
+        if self.samples is not None and self.samples.shape[1]:
+            self.samples_ = axes.plot(
+                self.grid, self.samples, color=BLUE, linewidth=0.8, alpha=0.55, zorder=2.5
+            )
+            self.samples_[0].set_label("draws of the function")
+        self._draw_rows()
+        (self.line_,) = axes.plot(self.grid, self.mean, color=BLUE, linewidth=2.0, label="mean", zorder=4)
+        handles, texts = axes.get_legend_handles_labels()
+        axes.legend(
+            handles,
+            texts,
+            loc="lower left",
+            bbox_to_anchor=(-0.01, 1.0),
+            ncols=len(texts),
+            frameon=False,
+            fontsize=9,
+            handlelength=1.4,
+            columnspacing=1.4,
+            borderaxespad=0.2,
+        )
+        title = f"What the process knows of {self.target_name} along {self.feature_name}"
+        axes.set_title("")
+        caption(axes, f"{title}{f', at {self.fixed}' if self.fixed else ''}", lift=16.0)
+        return self
+
+    def _draw_rows(self) -> None:
+        self.points_ = None
+        if self.rows is None:
+            return
+        name = f"{len(self.rows):,} rows"
+        if self.targets is None:
+            (self.points_,) = self.ax_.plot(
+                self.rows,
+                np.full(len(self.rows), 0.015),
+                linestyle="none",
+                marker="|",
+                markersize=7,
+                color=INK,
+                alpha=_opacity(len(self.rows)),
+                transform=self.ax_.get_xaxis_transform(),
+                label=name,
+                zorder=3,
+            )
+            return
+        on_slice = 1.0 if not self.fixed else 0.5
+        (self.points_,) = self.ax_.plot(
+            self.rows,
+            self.targets,
+            linestyle="none",
+            marker="o",
+            markersize=4.0 if len(self.rows) <= STRONG else 2.5,
+            markeredgewidth=0,
+            color=ORANGE,
+            alpha=_opacity(len(self.rows)) * on_slice,
+            label=name,
+            zorder=3,
+        )
+
+
+def _opacity(count: int) -> float:
+    """Return how strong each of so many points is drawn, from 0.9 down to 0.15."""
+    return float(np.clip(0.9 * np.sqrt(STRONG / max(count, STRONG)), 0.15, 0.9))
+
+
+def _check(model: Any, include_noise: bool) -> None:
+    """Raise for what has no deviations, or is not fitted."""
+    predict = getattr(model, "predict", None)
+    known = set() if predict is None else set(inspect.signature(predict).parameters)
+    if "return_std" not in known:
+        raise InputError(
+            f"model has type {type(model).__name__}, which predicts no deviations; expected a fitted "
+            "Gaussian process. Pass gramian.GaussianProcessRegressor().fit(X, y)."
+        )
+    if include_noise and "include_noise" not in known:
+        raise InputError(
+            f"include_noise=True, but {type(model).__name__} has no such option. Pass "
+            "gramian.GaussianProcessRegressor, or include_noise=False."
+        )
+    check_is_fitted(model)
+
+
+def _table(X: Any) -> tuple[list[str], Float64Array]:
+    """Return the names and the values of the columns of X."""
+    if frame_kind(X) == "Arrow":
+        X = X.to_pandas()
+    named = [str(name) for name in X.columns] if frame_kind(X) else None
+    if hasattr(X, "tocsr"):
+        raise InputError("X is sparse; a slice along one feature needs its columns. Pass X.toarray().")
+    values = np.asarray(X)
+    if values.ndim != 2 or values.dtype.kind not in "fiub" or not len(values):
+        raise InputError(
+            f"X has shape {values.shape} and dtype {values.dtype}; expected rows of numbers, (n, d). Pass "
+            "the rows that the model was fitted to."
+        )
+    names = named or (["x"] if values.shape[1] == 1 else [f"feature {j}" for j in range(values.shape[1])])
+    return names, values.astype(np.float64)
+
+
+def _column(feature: int | str, names: list[str], width: int) -> int:
+    if isinstance(feature, str):
+        if feature not in names:
+            raise InputError(
+                f"feature={feature!r} is no column of X.{did_you_mean(feature, names)} Give one of "
+                f"{', '.join(names[:8])}{' …' if width > 8 else ''}, or its number."
+            )
+        return names.index(feature)
+    if isinstance(feature, bool) or not isinstance(feature, numbers.Integral) or not 0 <= feature < width:
+        raise InputError(
+            f"feature={feature!r} is no column of X, which has {width}. Give a number from 0 to {width - 1}."
+        )
+    return int(feature)
+
+
+def _target(y: Any, n_rows: int, output: int) -> Array:
+    values = np.asarray(y, np.float64)
+    if len(values) != n_rows:
+        raise InputError(
+            f"y has {len(values)} targets, but X has {n_rows} rows. Pass one target for each row."
+        )
+    return _one(values, output)
+
+
+def _one(values: Any, output: int) -> Array:
+    """Return one output of values of shape (n,) or (n, outputs)."""
+    values = np.asarray(values)
+    count = 1 if values.ndim == 1 else values.shape[1]
+    if isinstance(output, bool) or not isinstance(output, numbers.Integral) or not 0 <= output < count:
+        raise InputError(f"output={output!r} is none of the {count}. Give a number from 0 to {count - 1}.")
+    return values if values.ndim == 1 else values[:, output]
+
+
+def _like(X: Any, rows: Float64Array) -> Any:
+    """Return rows in a frame with the columns of X, where X is one: models know their features by name."""
+    kind = frame_kind(X)
+    if kind == "pandas":
+        return type(X)(rows, columns=X.columns)
+    if kind == "polars":
+        return type(X)(rows, schema=list(X.columns), orient="row")
+    if kind == "Arrow":
+        names = list(X.schema.names)
+        return type(X).from_pydict({name: rows[:, j] for j, name in enumerate(names)})
+    return rows

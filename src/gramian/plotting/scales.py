@@ -1,0 +1,69 @@
+"""Axes in units that people read: seconds, bytes and plain numbers, with ticks that fit the span."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from gramian._budget import format_bytes
+from gramian.exceptions import InputError, did_you_mean
+from gramian.plotting.canvas import NOTE_SIZE, ticker
+
+#: Units of an axis: seconds, bytes, or numbers as they are.
+UNITS = ("s", "B", "")
+_POWERS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+def checked_unit(name: str, unit: Any) -> str:
+    """Return a unit that there is, or raise with the parameter's name."""
+    if unit not in UNITS:
+        raise InputError(
+            f"{name}={unit!r} is unknown. Choose 's' for seconds, 'B' for bytes, or '' for plain numbers."
+            + did_you_mean(unit, UNITS)
+        )
+    return str(unit)
+
+
+def text_of(value: float, unit: str = "") -> str:
+    """Write a value as a tick does.
+
+    >>> [text_of(v, "s") for v in (2e-6, 0.05, 3.0)], text_of(2e7, "B"), text_of(3e-7), text_of(5000.0)
+    (['2 µs', '50 ms', '3 s'], '20 MB', '3·10⁻⁷', '5,000')
+    """
+    if unit == "B":
+        return format_bytes(value)
+    if unit == "s":
+        for name, base in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
+            if value >= 0.9995 * base:
+                return f"{value / base:,.3g} {name}" if value < 1000.0 else f"{value:,.0f} s"
+        return f"{value / 1e-9:.3g} ns" if value else "0"
+    size = abs(value)
+    if size == 0.0 or 1e-4 <= size < 1e3:
+        return f"{value:.3g}"
+    if 1e3 <= size < 1e6:
+        return f"{value:,.0f}"
+    power = math.floor(math.log10(size) + 1e-9)
+    digits = f"{value / 10.0**power:.3g}"
+    raised = f"10{str(power).translate(_POWERS)}"
+    return raised if digits == "1" else f"{digits}·{raised}"
+
+
+def scale_axis(ax: Any, which: str, limits: tuple[float, float], *, unit: str = "", log: bool) -> None:
+    """Set limits, scale, ticks and their text of axis ``which`` ("x" or "y")."""
+    axis = getattr(ax, f"{which}axis")
+    getattr(ax, f"set_{which}scale")("log" if log else "linear")
+    getattr(ax, f"set_{which}lim")(limits)
+    kinds = ticker()
+    decades = math.log10(limits[1] / limits[0]) if log else 0.0
+    if not log:
+        axis.set_major_locator(kinds.MaxNLocator(6, steps=[1, 2, 2.5, 5, 10]))
+    elif decades < 0.75:
+        axis.set_major_locator(kinds.MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
+    else:
+        subs = (1.0, 2.0, 5.0) if decades < 2.2 else (1.0,)
+        axis.set_major_locator(kinds.LogLocator(subs=subs, numticks=9))
+    axis.set_major_formatter(kinds.FuncFormatter(lambda value, _: text_of(value, unit)))
+    axis.set_minor_formatter(kinds.NullFormatter())
+    if log and decades < 0.75:
+        axis.set_minor_locator(kinds.NullLocator())
+    ax.tick_params(axis=which, labelsize=NOTE_SIZE)

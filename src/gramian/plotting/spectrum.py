@@ -1,0 +1,279 @@
+"""How fast a kernel's eigenvalues fall, and how far a compressed matrix follows them."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+import scipy.linalg as la
+from sklearn.utils.validation import check_is_fitted
+
+from gramian._random import as_generator
+from gramian._typing import Array, Float64Array
+from gramian.approximation.features import FeatureMap
+from gramian.approximation.storage import operator_of
+from gramian.data.source import ArraySource, RowSource, sample_rows
+from gramian.engine import Engine
+from gramian.estimators.approximation import Approximation
+from gramian.estimators.base import positive_number, whole_number
+from gramian.estimators.gp import GaussianProcessRegressor
+from gramian.estimators.ridge import KernelRidge, KernelRidgeClassifier
+from gramian.estimators.ridge_cv import KernelRidgeCV
+from gramian.exact.predictor import ExactPredictor
+from gramian.exceptions import InputError
+from gramian.kernels import Kernel
+from gramian.kernels.precomputed import Precomputed, StoredRows
+from gramian.plotting.canvas import (
+    COLOURS,
+    INK,
+    NOTE_SIZE,
+    QUIET,
+    caption,
+    name_axes,
+    padded,
+    panel,
+    pyplot,
+    tidy,
+)
+from gramian.plotting.labels import label_curves
+from gramian.plotting.scales import scale_axis, text_of
+
+BLUE, ORANGE = COLOURS[0], COLOURS[1]
+#: Eigenvalues below this share of the largest are rounding, and are not drawn.
+ROUNDING = 1e-15
+RIDGES = (KernelRidge, KernelRidgeClassifier, KernelRidgeCV)
+
+
+class SpectrumDisplay:
+    """Eigenvalues of K and of K̃ over the same rows, each divided by the number of rows.
+
+    So divided, eigenvalues of a sample estimate those of all rows, and a fit's penalty is at alpha/n: what
+    lies far below it has no say in the fit. The effective dimension is d = Σ λ/(λ + alpha).
+
+    Build it with :meth:`from_estimator`; the constructor stores what is drawn.
+
+    Parameters
+    ----------
+    exact : (m,) eigenvalues of K over m rows, divided by m.
+    approximate : those of K̃ that are not zero by its rank, as many or fewer; None without one.
+    alpha : the penalty divided by the rows of the fit, optional; several where each output has one.
+    rank : of K̃, optional.
+    n_rows : rows that the eigenvalues are of; ``n_all`` of how many they are a sample, optional.
+    name : of the approximation.
+
+    Attributes
+    ----------
+    effective_dimension : (exact, approximate), each an array with an entry for each alpha, or None.
+    figure_, ax_ : set by :meth:`plot`; ``lines_`` those of K and of K̃, ``alpha_lines_``, ``rank_line_``.
+
+    Examples
+    --------
+    >>> import numpy as np, gramian as gm
+    >>> X = np.random.default_rng(0).random((400, 2))
+    >>> a = gm.Nystrom(gamma=2.0, rank=30, random_state=0).fit(X)
+    >>> display = SpectrumDisplay.from_estimator(a, X, alpha=0.1)
+    >>> len(display.exact), len(display.approximate)
+    (400, 30)
+    >>> exact = gm.effective_dimension(gm.KernelOperator(gm.Gaussian(0.5), X), 0.1)
+    >>> bool(np.isclose(display.effective_dimension[0][0], exact))
+    True
+    """
+
+    def __init__(
+        self,
+        exact: Any,
+        approximate: Any = None,
+        *,
+        alpha: Any = None,
+        rank: int | None = None,
+        n_all: int | None = None,
+        name: str = "approximation",
+    ) -> None:
+        self.exact = _descending(exact)
+        self.approximate = None if approximate is None else _descending(approximate)
+        self.alpha = None if alpha is None else np.unique(np.atleast_1d(np.asarray(alpha, np.float64)))
+        self.rank, self.name = rank, name
+        self.n_rows = len(self.exact)
+        self.n_all = self.n_rows if n_all is None else n_all
+        self.effective_dimension: tuple[Float64Array, Float64Array | None] | None = None
+        if self.alpha is not None:
+            close = None if self.approximate is None else _dimension(self.approximate, self.alpha)
+            self.effective_dimension = (_dimension(self.exact, self.alpha), close)
+
+    @classmethod
+    def from_estimator(
+        cls,
+        model: Any,
+        X: Any,
+        *,
+        alpha: float | None = None,
+        n_rows: int = 1000,
+        random_state: Any = 0,
+        ax: Any = None,
+    ) -> Self:
+        """Compute both spectra over rows of X and draw them.
+
+        Parameters
+        ----------
+        model : a fitted approximation, ridge model (:class:`gramian.KernelRidge`, its classifier and
+            :class:`gramian.KernelRidgeCV`) or :class:`gramian.GaussianProcessRegressor`. A ridge model keeps
+            no bases; they are built again on X by its plan, with landmarks drawn by ``random_state``. One
+            that was fitted with K itself has K's spectrum alone.
+        X : (n, d) training rows.
+        alpha : a penalty to mark; by default the model's, which for a Gaussian process is its noise.
+        n_rows : rows to sample; all where X has fewer, and then the eigenvalues are K's own.
+        random_state : of the sample.
+        ax : as for :meth:`plot`.
+
+        Time O(n_rows³), memory 16·n_rows² bytes.
+
+        Errors: ``InputError`` for other models, ``NotFittedError``, ``MissingPackageError`` without
+        matplotlib.
+        """
+        pyplot(cls.__name__)
+        n_rows = whole_number("n_rows", n_rows, 2)
+        rng = as_generator(random_state)
+        source, kernel, features = _opened(model, X, rng)
+        n_all = source.shape[0]
+        rows = sample_rows(source, n_rows, rng)[0]
+        exact = kernel(rows, dtype=np.float64)
+        m = rows.shape[0]
+        approximate, rank = None, None
+        if features is not None:
+            operator = operator_of(
+                features,
+                ArraySource(rows),
+                chunk_rows=model.plan_.chunk_rows,
+                engine=Engine(1),
+                stored_diagonal=_with_diagonal(model),
+            )
+            approximate, rank = operator.eigvalsh() / m, features.rank
+        penalties = _alphas(model) if alpha is None else np.array([positive_number("alpha", alpha)])
+        return cls(
+            la.eigvalsh(exact, overwrite_a=True, check_finite=False) / m,
+            approximate,
+            alpha=None if penalties is None else penalties / n_all,
+            rank=rank,
+            n_all=n_all,
+            name=type(model).__name__,
+        ).plot(ax)
+
+    def plot(self, ax: Any = None) -> Self:
+        """Draw both spectra on ``ax``; None for a new figure."""
+        self.figure_, self.ax_ = panel(type(self).__name__, ax, (6.8, 4.4))
+        axes = self.ax_
+        tidy(axes)
+        spectra = [("K", self.exact, INK, 2.4)]
+        if self.approximate is not None:
+            spectra.append((f"K̃, {self.name}", self.approximate, ORANGE, 1.6))
+        curves = []
+        for _, values, _, _ in spectra:
+            shown = values[values > ROUNDING * self.exact[0]]
+            curves.append((np.arange(1.0, len(shown) + 1.0), shown))
+        marks = [] if self.alpha is None else list(self.alpha)
+        drawn = np.concatenate([curve[1] for curve in curves] + [marks])
+        scale_axis(axes, "x", padded(np.array([1.0, len(curves[0][0])]), log=True, share=0.03), log=True)
+        scale_axis(axes, "y", padded(drawn, log=True), log=True)
+        name_axes(axes, "Number of the eigenvalue", "Eigenvalue / rows")
+        self.lines_ = []
+        for (name, _, colour, width), curve in zip(spectra, curves, strict=True):
+            self.lines_ += axes.plot(*curve, color=colour, linewidth=width, label=name, zorder=3)
+        self._draw_marks()
+        label_curves(axes, [s[0] for s in spectra], curves, [s[2] for s in spectra], size=NOTE_SIZE + 1)
+        sample = f"{self.n_rows:,} rows"
+        if self.n_rows < self.n_all:
+            sample = f"{self.n_rows:,} rows sampled from {self.n_all:,}"
+        caption(axes, self._title(), sample)
+        return self
+
+    def _draw_marks(self) -> None:
+        axes = self.ax_
+        self.alpha_lines_ = []
+        for value in [] if self.alpha is None else self.alpha:
+            self.alpha_lines_.append(axes.axhline(value, color=BLUE, linewidth=1.0, linestyle=(0, (4, 3))))
+            axes.annotate(
+                f"alpha/n = {text_of(value)}",
+                (0.01, value),
+                (0, 3),
+                xycoords=axes.get_yaxis_transform(),
+                textcoords="offset points",
+                fontsize=NOTE_SIZE,
+                color=BLUE,
+            )
+        self.rank_line_ = None
+        if self.rank is not None and self.rank <= self.n_rows:
+            self.rank_line_ = axes.axvline(self.rank, color=QUIET, linewidth=1.0, linestyle=(0, (1, 2)))
+            axes.annotate(
+                f"rank {self.rank:,}",
+                (self.rank, 0.02),
+                (-4, 0),
+                xycoords=axes.get_xaxis_transform(),
+                textcoords="offset points",
+                ha="right",
+                fontsize=NOTE_SIZE,
+                color=QUIET,
+            )
+
+    def _title(self) -> str:
+        if self.effective_dimension is None:
+            return "Spectrum of the kernel matrix"
+        exact, close = self.effective_dimension
+        text = f"Effective dimension {_range(exact)}"
+        return text if close is None else f"{text} of K, {_range(close)} of K̃"
+
+
+def _opened(model: Any, X: Any, rng: np.random.Generator) -> tuple[RowSource, Kernel, FeatureMap | None]:
+    """Return the rows as the model sees them, its kernel, and the bases of its K̃."""
+    if isinstance(model, Approximation):
+        check_is_fitted(model, "features_")
+        source = model._paired_rows(X)
+        features = model._on(model.features_, source)
+        return source, features.kernel, features
+    if isinstance(model, GaussianProcessRegressor):
+        check_is_fitted(model, "posterior_")
+        return model._rows(X, reset=False), model.kernel_, model.posterior_.features
+    if not isinstance(model, RIDGES):
+        raise InputError(
+            f"model has type {type(model).__name__}; expected a fitted approximation, ridge model or "
+            "Gaussian process. Pass for example gramian.MEKA().fit(X) or gramian.KernelRidge().fit(X, y)."
+        )
+    check_is_fitted(model, "predictor_")
+    source = model._scaled(model._paired_rows(X), learn=False)
+    kernel = Precomputed(source.matrix) if isinstance(source, StoredRows) else model.kernel_
+    if isinstance(model.predictor_, ExactPredictor):
+        return source, kernel, None
+    return source, kernel, model.plan_.build(source, kernel, rng=rng, engine=Engine(1))
+
+
+def _with_diagonal(model: Any) -> bool:
+    """Whether the model's matrix has a diagonal beside the bases."""
+    return isinstance(model, GaussianProcessRegressor) or bool(getattr(model, "diagonal", False))
+
+
+def _alphas(model: Any) -> Array | None:
+    """Return the penalties that a model was fitted with, or None."""
+    if isinstance(model, GaussianProcessRegressor):
+        return np.array([model.noise_])
+    for name in ("alpha_", "alpha"):
+        if isinstance(model, RIDGES) and hasattr(model, name):
+            return np.atleast_1d(np.asarray(getattr(model, name), np.float64))
+    return None
+
+
+def _descending(values: Any) -> Float64Array:
+    found = np.sort(np.asarray(values, np.float64).ravel())[::-1].copy()
+    if not len(found) or not np.isfinite(found).all() or found[0] <= 0.0:
+        raise InputError(
+            "eigenvalues must be finite numbers of which one is positive. Pass those of a kernel matrix."
+        )
+    return found
+
+
+def _dimension(values: Float64Array, alpha: Float64Array) -> Float64Array:
+    positive = np.maximum(values, 0.0)
+    return np.asarray((positive / (positive + alpha[:, None])).sum(axis=1), np.float64)
+
+
+def _range(values: Float64Array) -> str:
+    low, high = float(values.min()), float(values.max())
+    return text_of(low) if len(values) == 1 else f"{text_of(low)} to {text_of(high)}"
