@@ -176,6 +176,25 @@ def test_refuses_a_member_twice_or_compressed(path: Path) -> None:
         gm.load(path)
 
 
+def test_refuses_members_that_overlap(path: Path) -> None:
+    # The directory gives a small member the bytes of the others too: more in all than the file has.
+    data = bytearray(path.read_bytes())
+    with zipfile.ZipFile(path) as archive:
+        large = max(archive.infolist(), key=lambda member: member.file_size)
+        small = next(
+            member for member in archive.infolist() if member.filename not in (large.filename, "model.json")
+        )
+    entry = data.rindex(small.filename.encode()) - 46
+    assert data[entry : entry + 4] == b"PK\x01\x02"
+    size = len(data) - 100
+    data[entry + 20 : entry + 28] = size.to_bytes(4, "little") * 2
+    path.write_bytes(data)
+    with pytest.raises(
+        ModelFileError, match=r"its members have \d+ bytes, but the file has \d+\. The file is damaged"
+    ):
+        gm.load(path)
+
+
 @pytest.mark.parametrize(
     ("data", "said"),
     [

@@ -63,7 +63,7 @@ def read_container(path: Path, name: str, version: int) -> tuple[dict[str, Any],
         listed = header.get("arrays")
         if not isinstance(listed, dict):
             raise ModelFileError(f"{HEADER} lists no arrays. {CURE}")
-        _check_members(archive, set(map(_member, listed)) | {HEADER})
+        _check_members(archive, set(map(_member, listed)) | {HEADER}, path.stat().st_size)
         return header, {key: _array(archive, key, expected) for key, expected in listed.items()}
 
 
@@ -138,7 +138,7 @@ def _header(archive: zipfile.ZipFile, name: str, version: int) -> dict[str, Any]
     return header
 
 
-def _check_members(archive: zipfile.ZipFile, expected: set[str]) -> None:
+def _check_members(archive: zipfile.ZipFile, expected: set[str], file_bytes: int) -> None:
     stored = archive.namelist()
     lacking, extra = sorted(expected - set(stored)), sorted(set(stored) - expected)
     if lacking:
@@ -146,6 +146,10 @@ def _check_members(archive: zipfile.ZipFile, expected: set[str]) -> None:
     if extra or len(stored) > len(expected):
         found = extra or sorted(name for name in expected if stored.count(name) > 1)
         raise ModelFileError(f"the archive has a member {found[0]} that {HEADER} does not list once. {CURE}")
+    # Members that overlap would fill more memory than the file has bytes.
+    total = sum(member.file_size for member in archive.infolist())
+    if total > file_bytes:
+        raise ModelFileError(f"its members have {total} bytes, but the file has {file_bytes}. {CURE}")
 
 
 def _array(archive: zipfile.ZipFile, name: str, expected: Any) -> Array:
