@@ -64,7 +64,7 @@ $(DOCS_STAMP): $(STAMP) pyproject.toml constraints.txt
 
 # The site, into build/docs/index.html: pages, reference and gallery. A warning fails the build.
 docs: $(DOCS_STAMP)
-	MPLBACKEND=Agg OPENBLAS_NUM_THREADS=1 $(BIN)/sphinx-build -W --keep-going -q -d build/doctrees docs build/docs
+	MPLBACKEND=Agg OPENBLAS_NUM_THREADS=1 $(BIN)/sphinx-build -W --keep-going -q -E -d build/doctrees docs build/docs
 
 # Every page of it in a headless Chromium: loads, pictures, search, links, formulas.
 docs-check: $(DOCS_STAMP)

@@ -1,8 +1,8 @@
 """Check the built site in a real browser: every page loads, shows its pictures and formulas, and leads on.
 
 Run ``make docs`` first, then ``python docs/check_site.py build/docs``. It serves the folder on localhost and
-drives a headless Chromium; it needs the packages of ``pip install 'gramian[docs]'`` and a Chromium or Chrome of
-the system. Pages of other hosts are not fetched.
+drives a headless Chromium; it needs the packages of ``pip install 'gramian[docs]'`` and a Chromium or Chrome
+of the system. Pages of other hosts are not fetched.
 """
 
 from __future__ import annotations
@@ -94,7 +94,8 @@ def browser_path() -> str:
             return path
     raise SystemExit(
         "No Chromium was found. Install one (Debian and Ubuntu: apt-get install chromium; Fedora: "
-        "dnf install chromium; macOS: brew install --cask chromium), or name one: CHROMIUM=/path/to/chrome make docs-check."
+        "dnf install chromium; macOS: brew install --cask chromium), or name one: "
+        "CHROMIUM=/path/to/chrome make docs-check."
     )
 
 

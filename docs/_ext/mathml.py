@@ -1,7 +1,7 @@
 """Math as MathML, made while the site is built: no script, no fonts to fetch, nothing to serve.
 
 Browsers draw it themselves (Firefox and Safari for years, Chromium since version 109), from a file as well as
-from a server, with or without a network. A formula that cannot be converted is a warning, and so fails the build.
+from a server, with or without a network. A formula that cannot be converted is a warning: it fails the build.
 """
 
 from __future__ import annotations

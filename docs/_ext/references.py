@@ -1,7 +1,7 @@
 """Names in docstrings: those that the reference has become links, the library's inner ones stay code.
 
-A docstring names what its file knows: ``MEKA``, ``gramian.estimators.meka.MEKA``, or an inner function that the
-reference leaves out. What is neither is a mistake, and a warning.
+A docstring names what its file knows: ``MEKA``, ``gramian.estimators.meka.MEKA``, or an inner function that
+the reference leaves out. What is neither is a mistake, and a warning.
 """
 
 from __future__ import annotations
@@ -12,8 +12,16 @@ from pathlib import Path
 from typing import Any
 
 from docutils import nodes
+from sphinx.addnodes import pending_xref
 from sphinx.util.nodes import make_refnode
 
+#: Files of the repository's root that are pages of the site too, and link to each other there.
+PAGES = {
+    "CHANGELOG.md": "changelog",
+    "CONTRIBUTING.md": "contributing",
+    "SECURITY.md": "security",
+    "examples": "auto_examples/index",
+}
 PACKAGE = Path(__file__).parents[2] / "src" / "gramian"
 
 
@@ -33,6 +41,14 @@ def inner_names() -> frozenset[str]:
     return frozenset(names)
 
 
+def lead_to_pages(app: Any, tree: nodes.document) -> None:
+    """Let Markdown's links to files of the root, and to the folder of examples, lead to their pages."""
+    for node in tree.findall(pending_xref):
+        page = PAGES.get(str(node.get("reftarget")).replace("../", "").rstrip("/"))
+        if page is not None and node.get("reftype") == "myst":
+            node.attributes |= {"refdomain": "doc", "reftarget": page, "reftargetid": None}
+
+
 def resolve(app: Any, env: Any, node: nodes.Element, content: nodes.Node) -> nodes.Node | None:
     """Return a link to the one object of that name, or the name as code, or None: not found."""
     if node.get("refdomain") != "py":
@@ -50,5 +66,6 @@ def resolve(app: Any, env: Any, node: nodes.Element, content: nodes.Node) -> nod
 
 def setup(app: Any) -> dict[str, bool]:
     """Answer where Sphinx finds nothing."""
+    app.connect("doctree-read", lead_to_pages)
     app.connect("missing-reference", resolve)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
