@@ -92,6 +92,23 @@ def test_search_finds_the_best_candidate_in_two_rounds(monkeypatch):
     assert again.settings == found.settings
 
 
+def test_few_rows_are_judged_by_folds(monkeypatch):
+    monkeypatch.setattr("gramian.comparison.equal_time.MOST_CANDIDATES", 1)
+    monkeypatch.setattr(Shifted, "fitted", [])
+    y = RNG.random(90)
+    found = search(
+        contender_of(lambda settings, size, shape: Shifted(**settings)), X[:90], y, REGRESSION, seconds=9
+    )
+    assert [rows for _, rows in Shifted.fitted] == [60, 60, 60]
+    order = np.random.default_rng(0).permutation(90)
+    errors = []
+    for fold in np.array_split(order, 3):
+        rest = np.setdiff1d(np.arange(90), fold)
+        model = LinearRegression().fit(X[rest], y[rest])
+        errors.append(np.sqrt(np.mean((model.predict(X[fold]) - y[fold]) ** 2)) / np.std(y[fold]))
+    assert found.error == pytest.approx(np.mean(errors))
+
+
 def test_one_candidate_is_tried_however_short_the_time():
     found = search(CONTENDERS["nystroem"], X, Y[REGRESSION], REGRESSION, seconds=1e-9)
     assert found.tried == 1
@@ -134,7 +151,7 @@ def test_failed_candidates_are_counted_and_passed_over(monkeypatch):
         ({"seconds": 0}, "seconds"),
         ({"task": "clustering"}, "can't do task='clustering'"),
         ({"X": X[:8], "y": Y[REGRESSION][:8]}, "8 rows are too few for a search"),
-        ({"task": CLASSIFICATION, "y": np.zeros(260, int)}, "one class only"),
+        ({"task": CLASSIFICATION, "y": np.zeros(260, int)}, "are of one class"),
     ],
 )
 def test_search_refuses(change, message):

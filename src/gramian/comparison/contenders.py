@@ -211,7 +211,7 @@ CONTENDERS = {
         _usual_kernel,
         draw_kernel,
         _compressed,
-        ("10x", "30x", "100x"),
+        ("30x",),
         "30x",
         settings_of="gramian",
     ),

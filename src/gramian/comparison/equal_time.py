@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
@@ -20,6 +20,8 @@ from gramian.exceptions import GramianError, InputError
 #: Rows that the first and the second round of a search train on, and rows held out to judge them, at most.
 FIRST_ROWS, SECOND_ROWS, JUDGING_ROWS = 3000, 12_000, 4000
 HELD_OUT = 0.2
+#: Of few rows a fifth says little: then every row judges once, by as many folds.
+FOLDS = 3
 #: A search ends after so many candidates even where time is left.
 MOST_CANDIDATES = 500
 
@@ -31,8 +33,8 @@ class Found:
     Attributes
     ----------
     settings : of the best candidate.
-    error : of it on the held-out rows.
-    tried : fits made; failed : those of them that raised a numerical error.
+    error : of it on the held-out rows; the mean of the folds where there are some.
+    tried : candidates fitted in both rounds; failed : those of them that raised a numerical error.
     n_rows : rows of the last round's fits.
     seconds : that it took; one fit may exceed what was given.
     """
@@ -69,8 +71,9 @@ def search(
 
     A fifth of the rows, 4,000 at most, is held out. Candidates are fitted to 3,000 of the others for half of
     the time, the first of them with the method's usual settings; then, the best first, to 12,000 until the
-    time is over. With fewer rows there is one round. No fit is interrupted, so the last one may run over;
-    at least one fit is made.
+    time is over. Where the others are at most 3,000 there is one round, in which candidates are judged by
+    three folds of all rows. No fit is interrupted, so the last one may run over; one candidate is tried at
+    least.
 
     Parameters
     ----------
@@ -93,19 +96,15 @@ def search(
     if task not in contender.tasks:
         raise InputError(f"{contender.name} can't do task={task!r}; it can do {', '.join(contender.tasks)}.")
     began = time.perf_counter()
-    judge, train = _rows(X.shape[0], random_state)
-    rounds = [train[:FIRST_ROWS]]
-    if len(train) > FIRST_ROWS:
-        rounds.append(train[:SECOND_ROWS])
-    race = _Race(contender, X, np.asarray(y), task, judge, size, random_state)
-    fresh = contender.candidates(race.shape(len(rounds[0])), random_state)
-    first = race.run(islice(fresh, MOST_CANDIDATES), rounds[0], until=began + seconds / len(rounds))
-    ranking, n_rows = sorted(first, key=lambda one: one.error), len(rounds[0])
+    rounds = _rounds(X.shape[0], random_state)
+    race = _Race(contender, X, np.asarray(y), task, size, random_state)
+    fresh = islice(contender.candidates(race.shape(X.shape[0]), random_state), MOST_CANDIDATES)
+    ranking = race.run(fresh, rounds[0], until=began + seconds / len(rounds))
+    n_rows = len(rounds[0][0].train)
     if len(rounds) == 2 and np.isfinite(ranking[0].error) and time.perf_counter() - began < seconds:
         again = race.run((one.settings for one in ranking), rounds[1], until=began + seconds)
-        best = min(again, key=lambda one: one.error)
-        if np.isfinite(best.error):
-            ranking, n_rows = [best], len(rounds[1])
+        if np.isfinite(again[0].error):
+            ranking, n_rows = again, len(rounds[1][0].train)
     if not np.isfinite(ranking[0].error):
         raise InputError(
             f"{contender.name}: all of the {race.tried} candidates failed, the last with "
@@ -127,6 +126,12 @@ class _Judged:
     error: float
 
 
+@dataclass(frozen=True)
+class _Split:
+    train: IntArray
+    judge: IntArray
+
+
 @dataclass
 class _Race:
     """Candidates of one contender, fitted and judged."""
@@ -135,56 +140,58 @@ class _Race:
     X: Array
     y: Array
     task: str
-    judge: IntArray
     size: Any
     seed: int
     tried: int = 0
     failed: int = 0
     last_failure: str = ""
-    _judging: Array = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._judging = self.X[self.judge]
 
     def shape(self, n_rows: int) -> Shape:
         classes = len(np.unique(self.y)) if self.task == CLASSIFICATION else 0
         return Shape(self.task, n_rows, self.X.shape[1], classes, self.seed)
 
-    def run(self, settings: Any, rows: IntArray, *, until: float) -> list[_Judged]:
-        """Fit candidates until the time is over; at least one."""
-        X, y, shape = self.X[rows], self.y[rows], self.shape(len(rows))
-        if self.task == CLASSIFICATION and len(np.unique(y)) < 2:
-            raise InputError(
-                f"the {len(rows)} rows of the search have one class only. Pass rows of two classes or more."
-            )
+    def run(self, settings: Any, splits: list[_Split], *, until: float) -> list[_Judged]:
+        """Fit candidates until the time is over, at least one; return them, the best first."""
+        for split in splits:
+            if self.task == CLASSIFICATION and len(np.unique(self.y[split.train])) < 2:
+                raise InputError(
+                    f"the {len(split.train)} rows of the search are of one class. Pass rows of two classes "
+                    "or more."
+                )
         judged = []
         for candidate in settings:
-            judged.append(_Judged(candidate, self._error(candidate, X, y, shape)))
+            self.tried += 1
+            # A mean, so that one fold that failed makes the candidate fail.
+            judged.append(_Judged(candidate, float(np.mean([self._error(candidate, one) for one in splits]))))
+            self.failed += not np.isfinite(judged[-1].error)
             if time.perf_counter() >= until:
                 break
-        return judged
+        return sorted(judged, key=lambda one: one.error)
 
-    def _error(self, candidate: Settings, X: Array, y: Array, shape: Shape) -> float:
-        self.tried += 1
+    def _error(self, candidate: Settings, split: _Split) -> float:
         try:
             with warnings.catch_warnings():
                 # A candidate that is ill-conditioned or stops early is judged by its error like any other.
                 warnings.simplefilter("ignore", ConvergenceWarning)
                 warnings.simplefilter("ignore", RuntimeWarning)
                 warnings.simplefilter("ignore", UserWarning)
-                model = self.contender.make(candidate, shape, self.size).fit(X, y)
-                error = error_of(self.task, self.y[self.judge], model.predict(self._judging))
+                model = self.contender.make(candidate, self.shape(len(split.train)), self.size)
+                model.fit(self.X[split.train], self.y[split.train])
+                error = error_of(self.task, self.y[split.judge], model.predict(self.X[split.judge]))
         except (GramianError, np.linalg.LinAlgError, FloatingPointError) as failure:
-            self.failed += 1
             self.last_failure = f"{type(failure).__name__}: {failure}"
             return float("inf")
         return error if np.isfinite(error) else float("inf")
 
 
-def _rows(n: int, seed: int) -> tuple[IntArray, IntArray]:
-    """Return the rows that judge and those that train, in random order."""
+def _rounds(n: int, seed: int) -> list[list[_Split]]:
+    """Return the splits of each round."""
     held = min(JUDGING_ROWS, int(HELD_OUT * n))
     if held < 2:
         raise InputError(f"{n} rows are too few for a search: it needs at least {int(2 / HELD_OUT)}.")
     order = as_generator(seed).permutation(n)
-    return order[:held], order[held:]
+    if n - held <= FIRST_ROWS:
+        folds = np.array_split(order, FOLDS)
+        return [[_Split(np.setdiff1d(order, fold), fold) for fold in folds]]
+    judge, train = order[:held], order[held:]
+    return [[_Split(train[:rows], judge)] for rows in (FIRST_ROWS, SECOND_ROWS)]
