@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 GRAMIAN_DATA ?= $(wildcard $(abspath ../shared/data))
 export GRAMIAN_DATA
 
-.PHONY: test demo lint types layers pytest bench docs docs-check clean format
+.PHONY: test demo lint types layers pytest bench docs docs-check package test-minimum test-bare test-pythons clean format
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -29,6 +29,38 @@ layers: $(STAMP)
 # A process a core, each with one BLAS thread: products of several on busy cores are slow.
 pytest: $(STAMP)
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --maxprocesses 8
+
+# Sdist and wheel: built, looked into, installed without extras away from the source, tried and type-checked.
+package: $(STAMP)
+	$(BIN)/python tools/check_package.py build/package
+
+# The jobs below run the tests that need neither data nor patience, each in an environment of its own.
+INSTALL := -m pip install --quiet --quiet --disable-pip-version-check
+PLAIN := OPENBLAS_NUM_THREADS=1 GRAMIAN_DATA=
+SUITE := -m pytest -n auto --maxprocesses 8 -p no:cacheprovider -m 'not slow and not data'
+
+# The wheel with the core dependencies only, in the unpacked sdist: what needs an extra skips, and says why.
+test-bare: package
+	build/package/venv/bin/python $(INSTALL) -c constraints.txt pytest pytest-xdist hypothesis PyYAML
+	cd build/package/sdist/* && $(PLAIN) $(CURDIR)/build/package/venv/bin/python $(SUITE) -o addopts=-q tests
+
+# The least version of every dependency, extras included, on the least Python. Old packages deprecate each other.
+PYTHON311 ?= python3.11
+test-minimum: $(STAMP)
+	$(PYTHON311) -m venv --clear build/minimum
+	$(BIN)/python tools/least_versions.py cli files plot dask export jit test pandas polars onnxruntime > build/minimum/pins.txt
+	build/minimum/bin/python $(INSTALL) -r build/minimum/pins.txt -e .
+	$(PLAIN) build/minimum/bin/python $(SUITE) -W ignore::DeprecationWarning
+
+# Newer Pythons, with everything; one that is not here is named and left out.
+PYTHONS := 3.12 3.13 3.14
+test-pythons: $(PYTHONS:%=test-python%)
+
+test-python%: $(STAMP)
+	@python=$$(tools/find_python $*) || { echo "Python $* is not here: not tested"; exit 0; }; set -ex; \
+	$$python -m venv --clear build/python$*; \
+	build/python$*/bin/python $(INSTALL) -c constraints.txt -e '.[cli,files,plot,dask,export,jit,test]' pandas polars onnxruntime; \
+	$(PLAIN) build/python$*/bin/python $(SUITE)
 
 demo: $(STAMP)
 	$(BIN)/python -m gramian.demo
@@ -64,6 +96,7 @@ $(DOCS_STAMP): $(STAMP) pyproject.toml constraints.txt
 
 # The site, into build/docs/index.html: pages, reference and gallery. A warning fails the build.
 docs: $(DOCS_STAMP)
+	rm -rf build/docs docs/generated
 	MPLBACKEND=Agg OPENBLAS_NUM_THREADS=1 $(BIN)/sphinx-build -W --keep-going -q -E -d build/doctrees docs build/docs
 
 # Every page of it in a headless Chromium: loads, pictures, search, links, formulas.

@@ -56,6 +56,8 @@ FACTS = """() => ({
   tooWide: document.documentElement.scrollWidth - document.documentElement.clientWidth,
   title: document.title,
 })"""
+CLICK = """page => [...document.querySelectorAll('ul.search li a')].find(
+  a => new URL(a.href).pathname === '/' + page + '.html').click()"""
 DRAWN = """async () => {
   const broken = [];
   for (const picture of document.images) {
@@ -118,7 +120,7 @@ class Check:
         self.now = ""
         self.page.on("console", self._console)
         self.page.on("pageerror", lambda error: self.report(f"script error: {error}"))
-        self.page.on("requestfailed", lambda request: self.report(f"not loaded: {request.url}"))
+        self.page.on("requestfailed", self._failed)
         self.page.on("response", self._response)
 
     def report(self, text: str) -> None:
@@ -128,6 +130,11 @@ class Check:
     def _console(self, message: Any) -> None:
         if message.type in ("error", "warning"):
             self.report(f"console {message.type}: {message.text}")
+
+    def _failed(self, request: Any) -> None:
+        # What a page still asks for when it is left is given up by the browser.
+        if request.failure != "net::ERR_ABORTED":
+            self.report(f"not loaded: {request.url} ({request.failure})")
 
     def _response(self, response: Any) -> None:
         if response.status >= 400:
@@ -203,7 +210,7 @@ class Check:
             self.report(f"does not find {page}: {str(error).splitlines()[0]}")
             return
         with self.page.expect_navigation():
-            self.page.locator(f"ul.search li a[href*='{page}.html']").first.click()
+            self.page.evaluate(CLICK, page)
         if urlsplit(self.page.url).path != f"/{page}.html":
             self.report(f"led to {self.page.url}")
         self.counts["searches"] += 1

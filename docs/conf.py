@@ -27,7 +27,14 @@ extensions = [
     "sphinx_gallery.gen_gallery",
 ]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
-exclude_patterns = ["_ext", "_static", "_templates", "**/GALLERY_HEADER.rst", "auto_examples/*.py"]
+exclude_patterns = [
+    "_ext",
+    "_static",
+    "_templates",
+    "**/GALLERY_HEADER.rst",
+    "auto_examples/*.py",
+    "**/sg_execution_times.rst",
+]
 templates_path = ["_templates"]
 nitpicky = True
 
@@ -66,6 +73,8 @@ html_theme_options = {
     "footer_end": [],
     "search_bar_text": "Search: leave-one-out, budget, Parquet ...",
 }
+# Without it the theme complains on the console of a reader who has not chosen.
+html_context = {"default_mode": "auto"}
 html_sidebars = {"index": [], "glossary": [], "changelog": [], "security": [], "contributing": []}
 
 sphinx_gallery_conf = {
@@ -77,6 +86,7 @@ sphinx_gallery_conf = {
     "reference_url": {"gramian": None},
     "download_all_examples": False,
     "show_memory": False,
+    "write_computation_times": False,
     "min_reported_time": 5,
     "remove_config_comments": True,
     "abort_on_example_error": False,

@@ -6,6 +6,9 @@ from a server, with or without a network. A formula that cannot be converted is 
 
 from __future__ import annotations
 
+import re
+import unicodedata
+from contextlib import suppress
 from typing import Any
 
 from docutils import nodes
@@ -14,14 +17,35 @@ from sphinx.util import logging
 
 logger = logging.getLogger(__name__)
 
+DIGITS = ("ZERO", "ONE", "TWO", "THREE", "FOUR", "FIVE", "SIX", "SEVEN", "EIGHT", "NINE")
+#: Chromium knows letters of other alphabets by their own characters only, not by ``mathvariant``.
+ALPHABETS = {"script": "SCRIPT", "double-struck": "DOUBLE-STRUCK", "bold": "BOLD", "fraktur": "FRAKTUR"}
+VARIANT = re.compile(r'<(m[in]) mathvariant="([a-z-]+)">(\w)</\1>')
+
+
+def lettered(match: re.Match[str]) -> str:
+    """Return an element whose letter is that of its alphabet, such as 𝒳 for a script X."""
+    tag, variant, letter = match.groups()
+    if variant not in ALPHABETS:
+        return match[0]
+    size = "DIGIT" if letter.isdigit() else "CAPITAL" if letter.isupper() else "SMALL"
+    name = DIGITS[int(letter)] if letter.isdigit() else letter.upper()
+    for block in (f"MATHEMATICAL {ALPHABETS[variant]} {size} {name}", f"{ALPHABETS[variant]} {size} {name}"):
+        with suppress(KeyError):
+            return f"<{tag}>{unicodedata.lookup(block)}</{tag}>"
+    return match[0]
+
 
 def to_mathml(node: nodes.Node, latex: str, display: str) -> str:
     """Return the MathML of a formula; what cannot be converted is shown as it was written, with a warning."""
     try:
-        return str(convert(latex, display=display))
+        made = str(convert(latex, display=display))
     except Exception as error:  # the converter has a class for each mistake
         logger.warning("cannot convert the formula %r: %r", latex, error, location=node)
         return f"<code>{latex}</code>"
+    if "\\" in made:
+        logger.warning("the formula %r has a command that is not converted", latex, location=node)
+    return VARIANT.sub(lettered, made)
 
 
 def visit_inline(translator: Any, node: nodes.math) -> None:
