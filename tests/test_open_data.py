@@ -87,8 +87,8 @@ def hdf5(folder, values):
 
 def zarr_group(folder, values):
     group = zarr.open_group(folder / "t.zarr", mode="w")
-    group.create_array("X", data=values, chunks=(130, 3))
-    group.create_array("y", data=Y, chunks=(900,))
+    group.create_array("X", shape=values.shape, dtype=values.dtype, chunks=(130, 3))[...] = values
+    group.create_array("y", shape=Y.shape, dtype=Y.dtype, chunks=(900,))[...] = Y
     return folder / "t.zarr", {"target": "y"}
 
 
