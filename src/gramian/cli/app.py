@@ -11,9 +11,24 @@ import numpy as np
 import typer
 from sklearn.pipeline import Pipeline
 
-from gramian._budget import parse_bytes
+from gramian import __version__
+from gramian._budget import format_bytes, parse_bytes
+from gramian._files import complete_file
 from gramian._typing import Array
-from gramian.cli.report import number, on_terminal, print_outcome, print_scores, reported, say
+from gramian.cli.drawing import check_drawing
+from gramian.cli.judging import judge
+from gramian.cli.model_page import judged_facts, page, summary_of_file
+from gramian.cli.pictures import pictures_of
+from gramian.cli.report import (
+    held_out_text,
+    number,
+    on_terminal,
+    print_outcome,
+    print_scores,
+    print_summary,
+    reported,
+    say,
+)
 from gramian.cli.training import (
     CLASSIFICATION,
     PLAN_ALPHA,
@@ -65,9 +80,26 @@ Standardize = Annotated[bool, typer.Option(help="Bring every feature to mean 0 a
 Seed = Annotated[int, typer.Option(min=0, help="Same seed, same model.")]
 Threads = Annotated[int | None, typer.Option(min=1, help="Threads; all cores if left out.")]
 Traceback = Annotated[bool, typer.Option("--traceback", help="Show where an error came from.")]
+ModelFile = Annotated[Path, typer.Argument(help="What fit or gramian.save has written.", show_default=False)]
 TrainFile = Annotated[
     Path, typer.Argument(help=".csv, .csv.gz, .parquet, .npz, .svmlight", show_default=False)
 ]
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"gramian {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def gramian(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and exit."),
+    ] = False,
+) -> None:
+    """Take the options that come before a command."""
 
 
 @app.command()
@@ -103,13 +135,12 @@ def fit(
             on_terminal(),
         )
         check(settings)
-        if not out.parent.is_dir():
-            raise InputError(f"Cannot write {out}: the folder {out.parent} does not exist. Create it first.")
+        check_folder(out)
         clock = Clock()
         table = _training_table(train_file, target)
         clock.lap("read")
         outcome = train(table, settings)
-        notes = {"task": outcome.task, "target": table.target or ""}
+        notes = {"task": outcome.task, "target": table.target or "", "held out": held_out_text(outcome)}
         clock.lap("train")
         save(outcome.model, out, notes=notes)
         clock.lap("save")
@@ -123,7 +154,7 @@ def fit(
 
 @app.command()
 def predict(
-    model_file: Annotated[Path, typer.Argument(help="What fit has written.", show_default=False)],
+    model_file: ModelFile,
     rows_file: Annotated[
         Path, typer.Argument(help="Rows with the model's columns, in any order.", show_default=False)
     ],
@@ -187,6 +218,43 @@ def plan(
 
 
 @app.command()
+def report(
+    model_file: Annotated[
+        Path, typer.Argument(help="What fit or gramian.save has written.", show_default=False)
+    ],
+    html: Annotated[Path | None, typer.Option(help="Page to write; replaced if it exists.")] = None,
+    data: Annotated[Path | None, typer.Option(help="Rows to judge the model on.")] = None,
+    target: Annotated[str | None, typer.Option(help="Its column with the true values.")] = None,
+    seed: Seed = 0,
+    threads: Threads = None,
+    traceback: Traceback = False,
+) -> None:
+    """Say what a model file holds and how good it is; with --html as one page with pictures."""
+    with reported(traceback):
+        if html is not None:
+            check_drawing()
+            check_folder(html)
+        if target is not None and data is None:
+            raise InputError("--target names a column of --data. Pass --data FILE too.")
+        model, header = load(model_file), describe(model_file)
+        first, last = (model[0], model[-1]) if isinstance(model, Pipeline) else (model, model)
+        last.n_jobs = threads
+        judged = None
+        if data is not None:
+            table = _rows_to_predict(data, first, target or header["notes"].get("target") or None)
+            if target is not None and table.y is None:
+                raise InputError(f"{data} has no target column {target!r}, to judge the model by.")
+            judged = judge(model, table, seed=seed)
+        print_summary(summary_of_file(model, header), [] if judged is None else judged_facts(judged))
+        if html is not None:
+            pictures = list(pictures_of(model, judged, seed=seed))
+            text = page(model_file, model, header, pictures, judged, data)
+            with complete_file(html) as file:
+                file.write(text.encode("utf-8"))
+            say(f"Wrote {html} ({format_bytes(html.stat().st_size)}, {len(pictures)} pictures)")
+
+
+@app.command()
 def demo(
     rows: Annotated[int, typer.Option(help="Rows to make.")] = 200_000,
     memory: Memory = "300MB",
@@ -200,6 +268,12 @@ def demo(
         from gramian.demo import main
 
         main(rows, memory, out)
+
+
+def check_folder(path: Path) -> None:
+    """Raise, before the work and not after, where a file cannot be written."""
+    if not path.parent.is_dir():
+        raise InputError(f"Cannot write {path}: the folder {path.parent} does not exist. Create it first.")
 
 
 def _training_table(path: Path, target: str | None) -> Table:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TextIO
@@ -17,6 +17,8 @@ from rich.table import Table as Grid
 from gramian._budget import format_bytes
 from gramian.cli.training import Outcome
 from gramian.exceptions import GramianError
+from gramian.summary import Summary
+from gramian.summary.terminal import renderable
 
 
 @contextmanager
@@ -90,6 +92,23 @@ def print_outcome(outcome: Outcome, out: Path) -> None:
     Console().print(grid, markup=False, highlight=False)
     if outcome.scores:
         say("The saved model was fitted on all rows, the held-out ones too, after that score was taken.")
+
+
+def held_out_text(outcome: Outcome) -> str:
+    """Return the held-out scores as a note for the model file; empty where nothing was held out."""
+    if not outcome.scores:
+        return ""
+    texts = ", ".join(f"{name} {number(value)}" for name, value in outcome.scores.items())
+    return f"{texts} on {outcome.n_held:,} rows, before the fit to all rows"
+
+
+def print_summary(summary: Summary, judged: Sequence[tuple[str, str]]) -> None:
+    """Print what a model is, and what it made of some rows."""
+    console = Console()
+    console.print(renderable(summary))
+    if judged:
+        console.print()
+        console.print(renderable(Summary("Judged", tuple(judged))))
 
 
 def print_scores(scores: dict[str, Any], n_rows: int, target: str) -> None:

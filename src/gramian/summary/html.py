@@ -12,7 +12,8 @@ STYLE = """
 .gramian-summary{font-family:system-ui,sans-serif;font-size:13px;line-height:1.45;color:inherit;\
 margin:.5em 0;max-width:64em}
 .gramian-summary .gm-title{font-weight:600;font-size:1.1em;margin:0 0 .3em}
-.gramian-summary table{border-collapse:collapse;margin:0 0 .4em;color:inherit;background:none}
+.gramian-summary table{border-collapse:collapse;margin:0 0 .4em;color:inherit;background:none;\
+font-size:inherit}
 .gramian-summary th,.gramian-summary td{text-align:left;vertical-align:top;padding:.15em .9em .15em 0;\
 border:0;border-bottom:1px solid rgba(128,128,128,.28);background:none;color:inherit;\
 font-variant-numeric:tabular-nums;overflow-wrap:anywhere}
@@ -31,13 +32,26 @@ def fragment(summary: Summary) -> str:
     return f'<div class="gramian-summary"><style>{STYLE}</style>{body(summary)}</div>'
 
 
-def body(summary: Summary, *, opened: bool = False) -> str:
-    """Return title, facts, warnings, folded tables (or ``opened`` ones) and note."""
-    parts = [f'<div class="gm-title">{escape(summary.title)}</div>', facts_table(summary.facts)]
-    parts += [f'<div class="gm-warning">{escape(text)}</div>' for text in summary.warnings]
-    parts += [_folded(grid, opened) for grid in summary.grids]
-    if summary.note:
-        parts.append(f'<div class="gm-note">{escape(summary.note)}</div>')
+def body(summary: Summary) -> str:
+    """Return title, facts, warnings, folded tables and note."""
+    note = f'<div class="gm-note">{escape(summary.note)}</div>' if summary.note else ""
+    return (
+        f'<div class="gm-title">{escape(summary.title)}</div>{stated(summary)}{folded(summary.grids)}{note}'
+    )
+
+
+def stated(summary: Summary) -> str:
+    """Return facts and warnings."""
+    warnings = (f'<div class="gm-warning">{escape(text)}</div>' for text in summary.warnings)
+    return facts_table(summary.facts) + "".join(warnings)
+
+
+def folded(grids: Sequence[Grid], *, opened: int = 0) -> str:
+    """Return tables that unfold; the first ``opened`` of them are unfolded already."""
+    parts = []
+    for k, grid in enumerate(grids):
+        state = " open" if k < opened else ""
+        parts.append(f"<details{state}><summary>{escape(grid.title)}</summary>{grid_table(grid)}</details>")
     return "".join(parts)
 
 
@@ -57,8 +71,3 @@ def grid_table(grid: Grid) -> str:
     )
     note = f'<div class="gm-note">{escape(grid.note)}</div>' if grid.note else ""
     return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>{note}"
-
-
-def _folded(grid: Grid, opened: bool) -> str:
-    state = " open" if opened else ""
-    return f"<details{state}><summary>{escape(grid.title)}</summary>{grid_table(grid)}</details>"

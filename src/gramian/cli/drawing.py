@@ -1,0 +1,50 @@
+"""Figures that become images within a page."""
+
+from __future__ import annotations
+
+import base64
+import io
+from dataclasses import dataclass
+from typing import Any
+
+from gramian.plotting.canvas import pyplot, tidy
+
+SIZE = (5.2, 3.2)
+
+
+@dataclass(frozen=True)
+class Picture:
+    """An image as a ``data:`` address, with the words under it and for those who do not see it."""
+
+    title: str
+    caption: str
+    address: str
+
+
+def check_drawing() -> None:
+    """Raise ``MissingPackageError``, with the command to mend it, where matplotlib is missing."""
+    pyplot("gramian report")
+
+
+def axes(size: tuple[float, float] = SIZE) -> tuple[Any, Any]:
+    """Return a figure of its own, which no window and no global state knows of, and its axes."""
+    figure = pyplot("gramian report").Figure(figsize=size, layout="constrained")
+    ax = figure.subplots()
+    tidy(ax)
+    return figure, ax
+
+
+def drawn(figure: Any, title: str, caption: str) -> Picture:
+    """Return the figure as SVG in a ``data:`` address."""
+    out = io.BytesIO()
+    plt = pyplot("gramian report")
+    # Names from the data may hold a $, which is not mathematics.
+    with plt.rc_context({"svg.hashsalt": "gramian", "text.parse_math": False}):
+        figure.savefig(out, format="svg", dpi=150, metadata={"Date": None}, facecolor="white")
+    address = "data:image/svg+xml;base64," + base64.b64encode(out.getvalue()).decode("ascii")
+    return Picture(title, caption, address)
+
+
+def cut(name: str, width: int = 14) -> str:
+    """Return a name that fits a tick."""
+    return name if len(name) <= width else name[: width - 1] + "…"

@@ -1,0 +1,185 @@
+"""What there is to see of a model: its blocks, a spectrum, the search, bytes and seconds of its fit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.pipeline import Pipeline
+
+from gramian._numerics import rank_cutoff
+from gramian._random import as_generator
+from gramian._typing import Array, Float64Array
+from gramian.approximation.plan import Plan
+from gramian.cli.drawing import Picture, axes, drawn
+from gramian.cli.judging import Judgement
+from gramian.cli.prediction_pictures import of_predictions
+from gramian.estimators.ridge_cv import KernelRidgeCV
+from gramian.estimators.summaries import block_sizes, feature_map
+from gramian.kernels.columns import dense
+from gramian.kernels.precomputed import Precomputed
+from gramian.plotting.alpha_path import AlphaPathDisplay
+from gramian.plotting.canvas import COLOURS, INK, NOTE_SIZE, name_axes, padded
+from gramian.plotting.scales import scale_axis, text_of
+
+BLUE, ORANGE = COLOURS[0], COLOURS[1]
+#: Blocks that are drawn as a bar each.
+MOST_BARS = 80
+#: Order of a core or of the landmarks' Gram matrix whose eigenvalues are drawn, at most.
+MOST_EIGENVALUES = 1500
+
+
+def pictures_of(model: Any, judged: Judgement | None, *, seed: int = 0) -> Iterator[Picture]:
+    """Yield what there is to see of a fitted estimator (or pipeline) and of its predictions."""
+    last = model[-1] if isinstance(model, Pipeline) else model
+    if judged is not None:
+        yield from of_predictions(judged, last, seed)
+    yield from _of_blocks(last)
+    yield from _of_spectrum(last, seed)
+    if isinstance(last, KernelRidgeCV) and len(np.asarray(last.cv_results_["alphas"])) > 1:
+        figure, ax = axes((6.4, 3.8))
+        AlphaPathDisplay.from_estimator(last, ax=ax)
+        yield drawn(figure, "The search for alpha", "What every alpha was worth on rows left out.")
+    plan = vars(last).get("plan_")
+    if isinstance(plan, Plan):
+        yield from _of_phases(plan)
+
+
+# ---- the model ---------------------------------------------------------------------------------
+
+
+def _of_blocks(model: Any) -> Iterator[Picture]:
+    levels = [(name, np.sort(sizes)[::-1]) for name, sizes in block_sizes(model) if len(sizes) > 1]
+    for name, sizes in levels:
+        figure, ax = axes()
+        if len(sizes) <= MOST_BARS:
+            ax.bar(np.arange(len(sizes)) + 0.5, sizes, 0.84, color=BLUE)
+        else:
+            ax.stairs(sizes, np.arange(len(sizes) + 1), color=BLUE, fill=True)
+        what = name.split(",")[0]
+        name_axes(ax, "block, the largest first", what)
+        ax.set_ylim(0, 1.08 * max(1, sizes.max()))
+        ax.set_xlim(0, len(sizes))
+        ax.grid(False, axis="x")
+        spread = f"{sizes.min():,}" + (f" to {sizes.max():,}" if sizes.min() < sizes.max() else " each")
+        yield drawn(
+            figure,
+            f"Blocks: {name}",
+            f"{len(sizes):,} blocks, {what} {spread}, {sizes.sum():,} together.",
+        )
+
+
+def _of_spectrum(model: Any, seed: int) -> Iterator[Picture]:
+    found = spectrum(model, seed)
+    if found is None:
+        return
+    values, of, caption = found
+    top = float(values.max(initial=0.0))
+    kept = values[values > rank_cutoff(np.float64) * top]
+    if len(kept) < 2:
+        return
+    figure, ax = axes()
+    ax.plot(np.arange(1, len(kept) + 1), kept / top, color=BLUE, linewidth=1.6)
+    name_axes(ax, "eigenvalue", "share of the largest")
+    scale_axis(ax, "y", padded(kept / top, log=True), log=True)
+    ax.set_xlim(1, len(kept))
+    tail = "" if len(kept) == len(values) else f" {len(values) - len(kept):,} are zero to rounding."
+    yield drawn(figure, f"Spectrum of {of}", caption + tail)
+
+
+def spectrum(model: Any, seed: int) -> tuple[Float64Array, str, str] | None:
+    """Return eigenvalues from the largest down, what they are of, and a caption; None where there are none.
+
+    Of a core that couples blocks, of principal components, or else of the kernel on the landmarks (support
+    vectors, training rows) of the block that has most, 1,500 of them at most. Time O(1500³).
+    """
+    if "eigenvalues_" in vars(model):
+        return np.asarray(model.eigenvalues_, np.float64), "the components", "Eigenvalues of the components."
+    features = feature_map(model)
+    if features is not None and features.core is not None and features.core.size <= MOST_EIGENVALUES:
+        return (
+            _descending(features.core.to_dense()),
+            "the core",
+            f"The core couples {len(features.core.ranks):,} blocks.",
+        )
+    kernel = vars(model).get("kernel_")
+    points = _points(model)
+    if points is None or kernel is None or isinstance(kernel, Precomputed):
+        return None
+    chosen = as_generator(seed).permutation(points.shape[0])[:MOST_EIGENVALUES]
+    gram = np.asarray(kernel(dense(points[np.sort(chosen)], np.float64), dtype=np.float64))
+    some = f"{len(chosen):,} of the " * (len(chosen) < points.shape[0])
+    caption = f"Kernel matrix of {some}{points.shape[0]:,} landmarks of the largest node."
+    return _descending(gram), "the kernel on the landmarks", caption
+
+
+def _descending(matrix: Array) -> Float64Array:
+    """Return the eigenvalues of a symmetric matrix from the largest down."""
+    return np.asarray(np.linalg.eigvalsh(matrix), np.float64)[::-1]
+
+
+def _points(model: Any) -> Any:
+    """Return the landmarks of the node that has most of them; None for maps without any."""
+    features, held = feature_map(model), vars(model)
+    if features is not None:
+        nodes = [basis.landmarks for basis in features.nodes]
+    else:
+        predictor = held.get("predictor_", held.get("model_"))
+        nodes = list(getattr(predictor, "landmarks", ()))
+        nodes += [
+            points for name in ("rows", "support") if (points := getattr(predictor, name, None)) is not None
+        ]
+        nodes += [leaf.landmarks for leaf in getattr(predictor, "leaves", ()) if leaf.landmarks is not None]
+    largest = max(nodes, key=lambda points: points.shape[0], default=None)
+    return largest if largest is not None and largest.shape[0] > 1 else None
+
+
+def _of_phases(plan: Plan) -> Iterator[Picture]:
+    budget = plan.memory_budget
+    figure, ax = _bars(
+        (("predicted peak", plan.bytes, BLUE), ("held at its end", plan.used_bytes, ORANGE)), "B"
+    )
+    if budget < 20 * max([*plan.bytes.values(), *plan.used_bytes.values()]):
+        ax.axvline(budget, color=INK, linewidth=1.0, linestyle="--")
+        ax.annotate(
+            "budget",
+            (budget, 1.0),
+            (-3, -10),
+            xycoords=("data", "axes fraction"),
+            textcoords="offset points",
+            ha="right",
+            fontsize=NOTE_SIZE,
+            color=INK,
+        )
+        ax.set_xlim(right=max(ax.get_xlim()[1], 1.05 * budget))
+    yield drawn(figure, "Bytes per phase", f"Of a budget of {text_of(budget, 'B')}.")
+    if plan.used_seconds:
+        figure, _ = _bars((("predicted", plan.seconds, BLUE), ("took", plan.used_seconds, ORANGE)), "s")
+        total = sum(plan.used_seconds.values())
+        yield drawn(figure, "Seconds per phase", f"{text_of(total, 's')} together.")
+
+
+def _bars(series: Sequence[tuple[str, dict[str, Any], str]], unit: str) -> tuple[Any, Any]:
+    """Draw a group of horizontal bars for each phase, from the top down."""
+    figure, ax = axes()
+    series = [one for one in series if one[1]]
+    phases = list(dict.fromkeys(phase for _, values, _ in series for phase in values))
+    places, height = np.arange(len(phases)), 0.8 / len(series)
+    top = max((value for _, values, _ in series for value in values.values()), default=0.0) or 1.0
+    for k, (name, values, colour) in enumerate(series):
+        widths = [values.get(phase, 0.0) for phase in phases]
+        at = places + (k - (len(series) - 1) / 2) * height
+        ax.barh(at, widths, height, color=colour, label=name)
+        for y, phase in zip(at, phases, strict=True):
+            if phase in values:
+                label = text_of(values[phase], unit)
+                ax.annotate(
+                    label, (values[phase], y), (3, 0), textcoords="offset points", va="center", fontsize=7
+                )
+    ax.set_yticks(places, phases)
+    ax.invert_yaxis()
+    scale_axis(ax, "x", (0.0, 1.18 * top), unit=unit, log=False)
+    ax.grid(False, axis="y")
+    ax.legend(fontsize=NOTE_SIZE, frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)
+    return figure, ax

@@ -1,0 +1,124 @@
+"""What there is to see of predictions beside the true values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtri
+
+from gramian._random import as_generator
+from gramian._typing import Array, Float64Array
+from gramian.cli.drawing import Picture, axes, cut, drawn
+from gramian.cli.judging import Judgement
+from gramian.plotting.canvas import COLOURS, INK, name_axes
+
+BLUE = COLOURS[0]
+#: Points of a scatter plot, bins of a histogram, of probabilities; classes that a matrix names.
+MOST_POINTS, BINS, PROBABILITY_BINS, NAMED_CLASSES = 4000, 40, 10, 20
+#: Levels of the intervals whose coverage is drawn.
+LEVELS = np.linspace(0.05, 0.99, 20)
+
+
+def of_predictions(judged: Judgement, model: Any, seed: int) -> Iterator[Picture]:
+    """Yield confusion and calibration of classes, or residuals and coverage of numbers."""
+    y, predicted = judged.y, judged.predicted
+    if y is None or predicted is None:
+        return
+    if judged.task == "classification":
+        yield _confusion(y, predicted)
+        if judged.probabilities is not None:
+            yield _reliability(y, model.classes_, judged.probabilities)
+        return
+    y, predicted = y.astype(np.float64), predicted.astype(np.float64)
+    yield _against(y, predicted, seed)
+    yield _residuals(y - predicted)
+    if judged.deviations is not None:
+        yield _coverage((y - predicted) / judged.deviations)
+
+
+def _confusion(y: Array, predicted: Array) -> Picture:
+    classes = np.unique(np.concatenate([y.astype(str), predicted.astype(str)]))
+    rows, columns = np.searchsorted(classes, y.astype(str)), np.searchsorted(classes, predicted.astype(str))
+    counts = np.zeros((len(classes), len(classes)), np.intp)
+    np.add.at(counts, (rows, columns), 1)
+    shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
+    side = min(6.0, 2.6 + 0.42 * len(classes))
+    figure, ax = axes((side + 0.8, side))
+    image = ax.imshow(shares, cmap="Blues", vmin=0.0, vmax=1.0)
+    figure.colorbar(image, ax=ax, shrink=0.8, label="share of the class")
+    ax.grid(False)
+    ticks = range(0, len(classes), -(-len(classes) // NAMED_CLASSES))
+    names = [cut(classes[t]) for t in ticks]
+    ax.set_xticks(ticks, names, rotation=45 if max(map(len, names)) > 3 else 0, ha="center")
+    ax.set_yticks(ticks, names)
+    name_axes(ax, "predicted", "true")
+    if len(classes) <= NAMED_CLASSES:
+        for (s, t), count in np.ndenumerate(counts):
+            if count:
+                colour = "white" if shares[s, t] > 0.55 else INK
+                ax.text(t, s, f"{count:,}", ha="center", va="center", color=colour, fontsize=8)
+    worst = int(np.argmin(np.where(counts.sum(axis=1) > 0, np.diag(shares), np.inf)))
+    caption = (
+        f"{int(np.trace(counts)):,} of {len(y):,} rows are right; of {cut(classes[worst])} "
+        f"{shares[worst, worst]:.1%}, the least of all classes."
+    )
+    return drawn(figure, "Confusion", caption)
+
+
+def _reliability(y: Array, classes: Array, probabilities: Float64Array) -> Picture:
+    """Draw how often the likeliest class is right, by how likely the model thinks it is."""
+    sure = probabilities.max(axis=1)
+    right = classes[probabilities.argmax(axis=1)].astype(str) == y.astype(str)
+    edges = np.linspace(0.0, 1.0, PROBABILITY_BINS + 1)
+    bins = np.clip(np.digitize(sure, edges) - 1, 0, PROBABILITY_BINS - 1)
+    used = np.unique(bins)
+    thought = np.array([sure[bins == b].mean() for b in used])
+    was = np.array([right[bins == b].mean() for b in used])
+    counts = np.array([(bins == b).sum() for b in used])
+    figure, ax = axes()
+    ax.plot([0, 1], [0, 1], color=INK, linewidth=1.0, linestyle="--")
+    ax.plot(thought, was, color=BLUE, linewidth=1.2)
+    ax.scatter(thought, was, s=12 + 90 * counts / counts.max(), color=BLUE, zorder=3)
+    low = min(0.98 * float(min(thought.min(), was.min())), 0.9)
+    ax.set_xlim(low, 1.01)
+    ax.set_ylim(low, 1.03)
+    name_axes(ax, "probability of the likeliest class", "share of rows where it is right")
+    gap = float((counts * abs(was - thought)).sum() / counts.sum())
+    caption = f"On the dashed line probabilities are frequencies; the mean distance from it is {gap:.3g}."
+    return drawn(figure, "Calibration", caption)
+
+
+def _against(y: Float64Array, predicted: Float64Array, seed: int) -> Picture:
+    shown = np.arange(len(y))
+    if len(y) > MOST_POINTS:
+        shown = as_generator(seed).permutation(len(y))[:MOST_POINTS]
+    figure, ax = axes((4.2, 3.8))
+    ends = [min(y.min(), predicted.min()), max(y.max(), predicted.max())]
+    ax.plot(ends, ends, color=INK, linewidth=1.0, linestyle="--")
+    opacity = float(np.clip(300 / len(shown), 0.15, 0.8))
+    ax.scatter(y[shown], predicted[shown], s=9, color=BLUE, alpha=opacity, linewidths=0, rasterized=True)
+    name_axes(ax, "true", "predicted")
+    some = "" if len(shown) == len(y) else f"{len(shown):,} of {len(y):,} rows, drawn at random. "
+    return drawn(figure, "Predicted against true", f"{some}On the dashed line predictions are right.")
+
+
+def _residuals(residuals: Float64Array) -> Picture:
+    figure, ax = axes((4.2, 3.8))
+    ax.hist(residuals, BINS, color=BLUE, alpha=0.85)
+    ax.axvline(0.0, color=INK, linewidth=1.0, linestyle="--")
+    name_axes(ax, "true − predicted", "rows")
+    low, middle, high = np.quantile(residuals, (0.05, 0.5, 0.95))
+    return drawn(figure, "Residuals", f"Median {middle:.3g}; nine of ten lie from {low:.3g} to {high:.3g}.")
+
+
+def _coverage(scores: Float64Array) -> Picture:
+    """Draw how many of the true values lie in the intervals that a Gaussian process gives."""
+    covered = np.array([np.mean(abs(scores) <= ndtri(0.5 + level / 2)) for level in LEVELS])
+    figure, ax = axes()
+    ax.plot([0, 1], [0, 1], color=INK, linewidth=1.0, linestyle="--")
+    ax.plot(LEVELS, covered, color=BLUE, linewidth=1.6, marker="o", markersize=3)
+    name_axes(ax, "level of the interval", "share of true values in it")
+    at = float(np.mean(abs(scores) <= ndtri(0.975)))
+    return drawn(figure, "Coverage of the intervals", f"95 % intervals hold {at:.1%} of the true values.")
