@@ -125,7 +125,8 @@ class OnSomeRows(BaseEstimator):
 # ---- spaces ------------------------------------------------------------------------------------
 
 
-def _usual_kernel(shape: Shape) -> Settings:
+def usual_kernel(shape: Shape) -> Settings:
+    """Return scikit-learn's gamma and a moderate alpha."""
     return {"gamma": 1.0 / shape.n_features, "alpha": 0.1}
 
 
@@ -205,23 +206,23 @@ def _boosting(settings: Settings, size: int, shape: Shape) -> Any:
 
 #: By the name under which a command asks for them.
 CONTENDERS = {
-    "gramian": Contender("gramian", _usual_kernel, draw_kernel, _gramian, (100, 300, "auto"), "auto"),
+    "gramian": Contender("gramian", usual_kernel, draw_kernel, _gramian, (100, 300, "auto"), "auto"),
     "compressed": Contender(
         "gramian, compressed",
-        _usual_kernel,
+        usual_kernel,
         draw_kernel,
         _compressed,
         ("30x",),
         "30x",
         settings_of="gramian",
     ),
-    "nystroem": Contender("Nystroem + ridge", _usual_kernel, draw_kernel, _nystroem, (300, 1000, 3000), 1000),
+    "nystroem": Contender("Nystroem + ridge", usual_kernel, draw_kernel, _nystroem, (300, 1000, 3000), 1000),
     "random_features": Contender(
-        "RBFSampler + ridge", _usual_kernel, draw_kernel, _random_features, (300, 1000, 3000), 1000
+        "RBFSampler + ridge", usual_kernel, draw_kernel, _random_features, (300, 1000, 3000), 1000
     ),
     "kernel_ridge": Contender(
         "KernelRidge, some rows",
-        _usual_kernel,
+        usual_kernel,
         draw_kernel,
         _dense,
         (1000, 3000, 10_000),

@@ -1,0 +1,96 @@
+"""Who is measured: the library's contenders, and the peers that are installed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gramian.comparison import CONTENDERS, REGRESSION, Contender
+from gramian.comparison.contenders import Settings, Shape, draw_kernel, log_uniform, usual_kernel
+from gramian.exceptions import InputError, did_you_mean
+from suite.peers import (
+    PEERS,
+    EigenProClassifier,
+    EigenProRegressor,
+    FalkonClassifier,
+    FalkonRegressor,
+    XRFMClassifier,
+    XRFMRegressor,
+    installed,
+)
+
+
+def _falkon(settings: Settings, size: int, shape: Shape) -> Any:
+    kind = FalkonRegressor if shape.task == REGRESSION else FalkonClassifier
+    return kind(n_centers=size, random_state=shape.seed, **settings)
+
+
+def _usual_eigenpro(_: Shape) -> Settings:
+    return {}
+
+
+def _draw_eigenpro(rng: np.random.Generator, shape: Shape) -> Settings:
+    kernel = str(rng.choice(["laplacian", "gaussian"]))
+    gamma = draw_kernel(rng, shape)["gamma"]
+    # exp(-gamma·‖x − y‖) of the same reach.
+    return {"kernel": kernel, "gamma": gamma if kernel == "gaussian" else gamma**0.5}
+
+
+def _eigenpro(settings: Settings, size: int, shape: Shape) -> Any:
+    kind = EigenProRegressor if shape.task == REGRESSION else EigenProClassifier
+    return kind(epochs=size, random_state=shape.seed, **settings)
+
+
+def _usual_xrfm(_: Shape) -> Settings:
+    return {}
+
+
+def _draw_xrfm(rng: np.random.Generator, _: Shape) -> Settings:
+    return {
+        "bandwidth": log_uniform(rng, 1.0, 100.0),
+        "reg": log_uniform(rng, 1e-6, 1.0),
+        "exponent": float(rng.uniform(0.7, 1.4)),
+        "diag": bool(rng.random() < 0.5),
+    }
+
+
+def _xrfm(settings: Settings, size: int, shape: Shape) -> Any:
+    kind = XRFMRegressor if shape.task == REGRESSION else XRFMClassifier
+    return kind(max_leaf_size=size, random_state=shape.seed, **settings)
+
+
+METHODS: dict[str, Contender] = dict(CONTENDERS) | {
+    "falkon": Contender("Falkon", usual_kernel, draw_kernel, _falkon, (300, 1000, 3000), 1000),
+    "eigenpro": Contender("EigenPro", _usual_eigenpro, _draw_eigenpro, _eigenpro, (3, 10), 10),
+    "xrfm": Contender("xRFM", _usual_xrfm, _draw_xrfm, _xrfm, (1000, 3000), 3000),
+}
+#: Method → the library that it needs.
+NEEDS = {"falkon": "Falkon", "eigenpro": "EigenPro", "xrfm": "xRFM"}
+
+
+def available() -> list[str]:
+    """Name the methods whose libraries are installed."""
+    there = installed()
+    return [name for name in METHODS if name not in NEEDS or there[NEEDS[name]]]
+
+
+def absent() -> dict[str, str]:
+    """Return, for each library that is not installed, how to install it."""
+    there = installed()
+    return {name: peer.install for name, peer in PEERS.items() if not there[name]}
+
+
+def check(names: list[str]) -> list[str]:
+    """Return the names, or say which is unknown or not installed."""
+    for name in names:
+        if name not in METHODS:
+            raise InputError(
+                f"method {name!r} is unknown.{did_you_mean(name, METHODS)} There are: {', '.join(METHODS)}."
+            )
+        if name in NEEDS and NEEDS[name] in absent():
+            needed = NEEDS[name]
+            raise InputError(
+                f"method {name!r} needs {needed}, which is not installed. Install it {absent()[needed]}"
+            )
+    return names

@@ -1,0 +1,169 @@
+"""The page and the figures, from lines alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from gramian._budget import format_bytes
+from gramian.exceptions import InputError
+from suite.job import LONG_SECONDS
+from suite.methods import METHODS
+from suite.pictures import frontier, overview
+from suite.results import Line, of_sizes
+from suite.summary import EQUAL, lost, methods_of, score, sets_of, standings, usual
+
+HEAD = """# Side by side
+
+Written by `benchmarks/side_by_side.py` from `benchmarks/results/side_by_side.jsonl`; do not edit.
+
+```console
+GRAMIAN_DATA=folder python benchmarks/side_by_side.py
+python benchmarks/side_by_side.py --quick
+```
+
+The same rows for all. Each method's settings are searched for {seconds:g} seconds by random candidates, the
+first of them the usual one, judged on held-out training rows ({code}).
+Then it is fitted on all training rows, in a fresh process for each size, and judged on the test rows, which
+nothing else has seen. Error is the share of wrong classes, or the RMSE over the standard deviation of the
+test targets. Medians of {runs} fits with different seeds (of fewer where a fit takes more than {long:g} s).
+Features are scaled to mean 0 and deviation 1 for every method, and {threads}.
+A process may take {limit:g} s and {memory} of address space.
+
+{machine}
+"""
+
+
+def write_report(lines: list[Line], folder: Path) -> Iterator[Path]:
+    """Write the figures and the page into a folder; yield what was written."""
+    if not of_sizes(lines):
+        raise InputError("there are no results yet: run benchmarks/side_by_side.py without --report first.")
+    figures = folder / "figures"
+    yield overview(standings(lines), figures)
+    for name in sets_of(lines):
+        yield frontier(name, lines, figures)
+    page = folder / "side-by-side.md"
+    page.write_text(text_of(lines), encoding="utf-8")
+    yield page
+
+
+def text_of(lines: list[Line]) -> str:
+    """Return the page."""
+    parts = [_head(lines), "![Error against cost, all sets](figures/overview.png)\n"]
+    parts += ["## All sets together\n", *_standings(lines), ""]
+    parts += ["## Errors\n", *_errors(lines), ""]
+    parts += ["## Where a peer is better\n", *_lost(lines), ""]
+    parts += ["## What failed\n", *_failed(lines), ""]
+    parts.append("## Every set\n")
+    for name in sets_of(lines):
+        parts += [f"### {name}\n", f"![{name}: error against cost](figures/frontier_{name}.png)\n"]
+        parts += [*_set(name, lines), ""]
+    return "\n".join(parts)
+
+
+def _head(lines: list[Line]) -> str:
+    measured = of_sizes(lines)
+    machine = measured[-1]["machine"]
+    versions = ", ".join(f"{name} {version}" for name, version in sorted(machine["versions"].items()))
+    threads = "every library has one thread" if machine["threads"] == 1 else f"{machine['threads']} threads"
+    return HEAD.format(
+        seconds=measured[-1]["search_seconds"],
+        long=LONG_SECONDS,
+        limit=machine["limit_seconds"],
+        memory=format_bytes(machine["limit_bytes"]),
+        runs=max(line["runs"] for line in measured),
+        code="`src/gramian/comparison/equal_time.py`",
+        threads=threads,
+        machine=f"{machine['processor']}; Python {machine['python']}; {versions}; {machine['day']}.",
+    )
+
+
+def _standings(lines: list[Line]) -> Iterator[str]:
+    yield (
+        'Each method at its usual size. "Wins": sets where no other has an error lower by more than '
+        f'{EQUAL:.0%}. "Rank": mean. "Error x": over the lowest of the set. The other columns are over '
+        "gramian's, below 1 is better than gramian. All are geometric means.\n"
+    )
+    yield "| method | size | sets | failed | wins | rank | error x | fit x | predict x | memory x | model x |"
+    yield "|---" * 11 + "|"
+    for one in standings(lines):
+        costs = " | ".join(f"{value:.2g}" for value in one.costs.values())
+        contender = METHODS[one.method]
+        yield (
+            f"| {contender.name} | {contender.usual_size} | {one.n_sets} | {one.failures} | {one.wins} | "
+            f"{one.rank:.1f} | {one.over_best:.2f} | {costs} |"
+        )
+
+
+def _errors(lines: list[Line]) -> Iterator[str]:
+    table = usual(lines)
+    for task, title in (("regression", "Regression"), ("classification", "Classification")):
+        tasks = {line["set"]: line["task"] for line in of_sizes(lines)}
+        sets = [name for name in sets_of(lines) if tasks[name] == task]
+        methods = [name for name in methods_of(lines) if task in METHODS[name].tasks]
+        if not sets:
+            continue
+        yield f"{title}, usual sizes; the lowest in bold, with its equals.\n"
+        yield "| set | " + " | ".join(METHODS[name].name for name in methods) + " |"
+        yield "|---" * (len(methods) + 1) + "|"
+        for name in sets:
+            errors = [score(table.get((name, method), {})) for method in methods]
+            yield f"| {name} | " + " | ".join(_bold(error, min(errors)) for error in errors) + " |"
+        yield ""
+
+
+def _bold(error: float, best: float) -> str:
+    if not np.isfinite(error):
+        return "–"
+    return f"**{error:.4f}**" if error <= best * (1.0 + EQUAL) else f"{error:.4f}"
+
+
+def _lost(lines: list[Line]) -> Iterator[str]:
+    found = lost(lines)
+    yield f"Sets where a peer's error is lower than gramian's by more than {EQUAL:.0%}, at the usual sizes:\n"
+    for name, ours, better in found:
+        yield (
+            f"- {name}: "
+            + ", ".join(f"{METHODS[m].name} {e:.4f}" for m, e in better)
+            + f"; gramian {ours:.4f}"
+        )
+    if not found:
+        yield "- none"
+
+
+def _failed(lines: list[Line]) -> Iterator[str]:
+    failed = [line for line in lines if "failure" in line]
+    for line in failed:
+        reason = str(line["failure"]).splitlines()[0][:200].replace("|", "/")
+        yield f"- {line['set']}, {METHODS[line['method']].name}, {line['size']}: {reason}"
+    if not failed:
+        yield "- nothing"
+
+
+def _set(name: str, lines: list[Line]) -> Iterator[str]:
+    yield "| method | size | error | fit s | predict µs a row | peak memory | model |"
+    yield "|---|---|---|---|---|---|---|"
+    for line in sorted(of_sizes(lines), key=lambda one: list(METHODS).index(one["method"])):
+        if line["set"] != name:
+            continue
+        micro = 1e6 * line["predict_seconds"] / line["n_test"]
+        yield (
+            f"| {METHODS[line['method']].name} | {line['size']} | {line['error']:.4f} | "
+            f"{line['fit_seconds']:.2f} | {micro:.2f} | {format_bytes(line['peak_bytes'])} | "
+            f"{format_bytes(line['model_bytes'])} |"
+        )
+
+
+def line_text(line: Line) -> str:
+    """Return a line for the terminal."""
+    where = f"{line['set']:18} {line['method']:16} {line['size']!s:8}"
+    if "failure" in line:
+        return f"{where} failed: {str(line['failure']).splitlines()[0][:120]}"
+    if line["size"] == "search":
+        return f"{where} {line['tried']:4} candidates, best {line['error']:.4f} of held-out rows"
+    return (
+        f"{where} error {line['error']:.4f}  fit {line['fit_seconds']:8.2f} s  predict "
+        f"{line['predict_seconds']:7.3f} s  peak {format_bytes(line['peak_bytes'])}"
+    )

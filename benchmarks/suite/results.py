@@ -1,0 +1,46 @@
+"""JSON lines: written as they come, so that a run goes on where it stopped."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from gramian.exceptions import InputError
+
+Line = dict[str, Any]
+#: What makes two lines the same figure.
+KEY = ("set", "method", "size", "search_seconds")
+
+
+def read(path: Path) -> list[Line]:
+    """Read the lines; of two of the same figure the later."""
+    if not path.exists():
+        return []
+    lines: dict[tuple[Any, ...], Line] = {}
+    for number, text in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        try:
+            line = json.loads(text)
+            lines[key(line)] = line
+        except (json.JSONDecodeError, KeyError) as damage:
+            raise InputError(
+                f"{path}, line {number} is not a result ({damage}). Delete that line; the run makes it again."
+            ) from damage
+    return list(lines.values())
+
+
+def key(line: Line) -> tuple[Any, ...]:
+    """Return what identifies a line."""
+    return tuple(line[name] for name in KEY)
+
+
+def append(path: Path, line: Line) -> None:
+    """Add a line."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(line) + "\n")
+
+
+def of_sizes(lines: list[Line]) -> list[Line]:
+    """Return the measured ones: no searches, no failures."""
+    return [line for line in lines if "error" in line and "fit_seconds" in line]
