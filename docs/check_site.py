@@ -31,6 +31,8 @@ FLAGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
+#: A telephone, and the window in which pages are loaded.
+SIZES = ({"width": 390, "height": 844}, {"width": 1280, "height": 900})
 #: What a reader would search for, and a page that has to be among the results.
 SEARCHES = {
     "leave-one-out": "glossary",
@@ -53,9 +55,9 @@ FACTS = """() => ({
     const box = m.getBoundingClientRect(); return box.width * box.height; }),
   leftover: /\\$\\$|\\\\(frac|sum|top|tilde|begin)\\b/.test(
     [...document.querySelectorAll('main p, main li, main td')].map(e => e.innerText).join(' ')),
-  tooWide: document.documentElement.scrollWidth - document.documentElement.clientWidth,
   title: document.title,
 })"""
+OVER = "() => document.documentElement.scrollWidth - document.documentElement.clientWidth"
 CLICK = """page => [...document.querySelectorAll('ul.search li a')].find(
   a => new URL(a.href).pathname === '/' + page + '.html').click()"""
 DRAWN = """async () => {
@@ -169,8 +171,11 @@ class Check:
             self.report("no formulas, and there should be some")
         if not facts["title"]:
             self.report("no title")
-        if facts["tooWide"] > 1:
-            self.report(f"{facts['tooWide']} pixels wider than the window")
+        for size in SIZES:
+            self.page.set_viewport_size(size)
+            over = self.page.evaluate(OVER)
+            if over > 1:
+                self.report(f"{over} pixels wider than a window of {size['width']}")
         self.ids[path] = set(facts["ids"])
         self.links[path] = set(facts["links"])
 
@@ -190,6 +195,13 @@ class Check:
                     self.report(f"link to {target}, which is not there")
                 elif anchor and target in self.ids and anchor not in self.ids[target]:
                     self.report(f"link to {target}#{anchor}, an anchor that is not there")
+
+    def open_file(self, path: Path) -> None:
+        """Open a page with formulas from the disk, without a server: it has to be whole there too."""
+        self.now = path.as_uri()
+        self.page.goto(self.now, wait_until="load")
+        if not any(self.page.evaluate(FACTS)["formulas"]):
+            self.report("no formulas")
 
     def search(self, words: str, page: str) -> None:
         """Type words into the search and open the result that should be among them."""
@@ -230,10 +242,11 @@ def check(folder: Path) -> int:
     with served(folder) as address, sync_playwright() as play:
         browser = play.chromium.launch(executable_path=executable, headless=True, args=FLAGS)
         try:
-            context = browser.new_context(viewport={"width": 1280, "height": 900})
+            context = browser.new_context(viewport=SIZES[-1])
             # Nothing outside is fetched: the site has to be whole by itself.
             context.route(
-                lambda url: not url.startswith((address, "data:", "blob:")), lambda route: route.abort()
+                lambda url: not url.startswith((address, "data:", "blob:", "file:")),
+                lambda route: route.abort(),
             )
             site = Check(context, address)
             for path in paths:
@@ -241,6 +254,7 @@ def check(folder: Path) -> int:
             site.follow(folder)
             for words, page in SEARCHES.items():
                 site.search(words, page)
+            site.open_file(folder.resolve() / MATHEMATICS[0])
         finally:
             browser.close()
     print(", ".join(f"{count:,} {what}" for what, count in site.counts.items()))

@@ -16,7 +16,7 @@ ENTRY = re.compile(r"^(\*{0,2}\w+(?:, \*{0,2}\w+)*)(?: : (.*))?$")
 #: What a type looks like: no sentence, and only names, brackets and defaults.
 TYPE = re.compile(
     r"^(?:(?:str|int|float|bool|array|list|dict|tuple|callable|path|None|ndarray|sequence|number|object|"
-    r"unfitted|[A-Z]\w+)\b|\{)[^.;:]{0,80}$"
+    r"unfitted|[A-Z]\w+)\b|\{)(?:[^.;:]|\.\d){0,80}$"
 )
 UNDERLINE = re.compile(r"^-{3,}\s*$")
 
@@ -36,9 +36,8 @@ def entries(lines: list[str]) -> tuple[list[str], list[str]]:
     """Return (entries as numpydoc wants them, the free paragraphs that followed them)."""
     kept: list[str] = []
     for number, line in enumerate(lines):
-        after_blank = number > 0 and not lines[number - 1].strip()
         match = ENTRY.match(line) if line[:1].strip() else None
-        if line[:1].strip() and match is None and after_blank:
+        if line[:1].strip() and match is None and " : " not in line:
             return kept, lines[number:]
         if match is None or match[2] is None or TYPE.match(match[2]):
             kept.append(line)

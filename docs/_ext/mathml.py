@@ -10,6 +10,7 @@ import re
 import unicodedata
 from contextlib import suppress
 from typing import Any
+from xml.etree.ElementTree import fromstring
 
 from docutils import nodes
 from latex2mathml.converter import convert
@@ -18,6 +19,8 @@ from sphinx.util import logging
 logger = logging.getLogger(__name__)
 
 DIGITS = ("ZERO", "ONE", "TWO", "THREE", "FOUR", "FIVE", "SIX", "SEVEN", "EIGHT", "NINE")
+#: Parts of an element, without which a browser draws an error; the converter lets them be missing.
+PARTS = {"mfrac": 2, "mroot": 2, "msub": 2, "msup": 2, "mover": 2, "munder": 2, "msubsup": 3, "munderover": 3}
 #: Chromium knows letters of other alphabets by their own characters only, not by ``mathvariant``.
 ALPHABETS = {"script": "SCRIPT", "double-struck": "DOUBLE-STRUCK", "bold": "BOLD", "fraktur": "FRAKTUR"}
 VARIANT = re.compile(r'<(m[in]) mathvariant="([a-z-]+)">(\w)</\1>')
@@ -45,6 +48,10 @@ def to_mathml(node: nodes.Node, latex: str, display: str) -> str:
         return f"<code>{latex}</code>"
     if "\\" in made:
         logger.warning("the formula %r has a command that is not converted", latex, location=node)
+    for element in fromstring(made).iter():
+        tag = element.tag.rpartition("}")[2]
+        if len(element) != PARTS.get(tag, len(element)):
+            logger.warning("the formula %r lacks a part of a %s", latex, tag, location=node)
     return VARIANT.sub(lettered, made)
 
 

@@ -17,9 +17,10 @@ from sphinx.util.nodes import make_refnode
 
 #: Files of the repository's root that are pages of the site too, and link to each other there.
 PAGES = {
-    "CHANGELOG.md": "changelog",
-    "CONTRIBUTING.md": "contributing",
-    "SECURITY.md": "security",
+    "README": "index",
+    "CHANGELOG": "changelog",
+    "CONTRIBUTING": "contributing",
+    "SECURITY": "security",
     "examples": "auto_examples/index",
 }
 PACKAGE = Path(__file__).parents[2] / "src" / "gramian"
@@ -44,7 +45,7 @@ def inner_names() -> frozenset[str]:
 def lead_to_pages(app: Any, tree: nodes.document) -> None:
     """Let Markdown's links to files of the root, and to the folder of examples, lead to their pages."""
     for node in tree.findall(pending_xref):
-        page = PAGES.get(str(node.get("reftarget")).replace("../", "").rstrip("/"))
+        page = PAGES.get(str(node.get("reftarget")).replace("../", "").rstrip("/").removesuffix(".md"))
         if page is not None and node.get("reftype") == "myst":
             node.attributes |= {"refdomain": "doc", "reftarget": page, "reftargetid": None}
 

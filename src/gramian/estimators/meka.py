@@ -30,6 +30,9 @@ class MEKA(Approximation):
         With "precomputed" X is K(X, X), an array, memmap or CSR matrix that is read by the blocks that are
         needed, and for new rows K(X_new, X). Such a kernel has no points: landmarks are picked ("rpcholesky",
         "uniform"; given ones are row numbers, shape (m, 1)), and blocks want ``partition="kernel"``.
+    gamma, degree, coef0, kernel_params
+        Of a kernel given by its name, as in scikit-learn (``gamma=None`` is 1/n_features); ``kernel_params``
+        of a callable.
     rank, n_blocks : int
         Rank of each block's basis (k in the paper), and number of k-means blocks (c).
     core : {"projection", "sampled", "recompressed"}
@@ -37,6 +40,8 @@ class MEKA(Approximation):
         ``(1 + core_oversampling) · rank`` sampled rows of each pair of blocks, regularised; or the projection
         core on all landmarks, recompressed to the numbers that ``rank`` and ``n_blocks`` stand for, as
         :class:`BlockBasis` does it: the most accurate, at 2 to 12 times the time.
+    core_oversampling : float
+        Of "sampled": rows a rank for each pair of blocks, beyond the first.
     oversampling : float, optional
         Landmarks per rank in a block; None is 3, and 6 for the recompressed core.
     epsilon : float
