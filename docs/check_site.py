@@ -78,10 +78,21 @@ class QuietHandler(SimpleHTTPRequestHandler):
         """Say nothing: the check reports."""
 
 
+class QuietServer(ThreadingHTTPServer):
+    """Serves until it is shut down, whatever a browser that leaves a page does to its sockets."""
+
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Pass over connections that were given up: the browser says what it lacks."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
+
+
 @contextmanager
 def served(folder: Path) -> Iterator[str]:
     """Serve a folder on a free port of localhost; the value is its address."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(QuietHandler, directory=str(folder)))
+    server = QuietServer(("127.0.0.1", 0), partial(QuietHandler, directory=str(folder)))
     Thread(target=server.serve_forever, daemon=True).start()
     try:
         yield f"http://127.0.0.1:{server.server_port}"

@@ -24,7 +24,7 @@ DOCS = ROOT / "docs"
 #: What the site's build writes beside the pages.
 MADE = {"auto_examples", "generated"}
 SITE = sorted(p for p in DOCS.rglob("*.md") if not MADE & set(p.relative_to(DOCS).parts))
-PAGES = [*(ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")), *SITE]
+PAGES = [*(ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")), *SITE]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 
 #: A fenced block: ``python``, ``console``, or a directive of the site such as ``{toctree}``.
