@@ -260,12 +260,13 @@ class AlphaPathDisplay:
             return 0.0
         every = -(-len(alphas) // FREEDOMS)
         self.top_ = self.ax_.secondary_xaxis("top")
-        self.top_.set_xticks(alphas[::every], [text_of(round(f, 1)) for f in freedom[::every]])
+        digits = 1 if freedom.max() < 100.0 else 0
+        self.top_.set_xticks(alphas[::every], [f"{f:,.{digits}f}" for f in freedom[::every]])
         self.top_.minorticks_off()
         self.top_.spines["top"].set_visible(False)
         self.top_.tick_params(length=0, labelsize=NOTE_SIZE, labelcolor=QUIET)
         self.top_.set_xlabel("Effective degrees of freedom", fontsize=NOTE_SIZE, color=QUIET)
-        return 34.0
+        return 27.0
 
     def _title(self) -> str:
         if self.chosen is None:

@@ -6,24 +6,29 @@ from typing import Any
 
 import numpy as np
 
-from gramian._typing import Array
+from gramian._typing import Array, Float64Array
 from gramian.exceptions import InputError, MissingPackageError
 
-#: Colours that readers with deuteranopia, protanopia or tritanopia tell apart, all of them dark enough on
-#: white for text (tests/test_plotting_canvas.py measures both). With ten marks there are a hundred pairs.
+#: Colours that readers with deuteranopia, protanopia or tritanopia tell apart, each with a contrast of 3 or
+#: more on white: chosen for the greatest least distance, which tests/test_plotting_canvas.py measures. With
+#: ten marks there are a hundred pairs.
 COLOURS = (
-    "#0067a7",  # blue
-    "#c8500a",  # vermilion
-    "#00806b",  # green
-    "#a63d84",  # purple
-    "#2b2b2b",  # ink
-    "#8a6d00",  # ochre
-    "#2e8fc0",  # sky
-    "#8f1d2c",  # wine
-    "#5b4bb0",  # indigo
-    "#7a7a7a",  # grey
+    "#0070b8",  # blue
+    "#c23d0a",  # vermilion
+    "#3da38f",  # teal
+    "#850066",  # plum
+    "#cc8500",  # ochre
+    "#0a0a33",  # midnight
+    "#9985eb",  # lavender
+    "#472900",  # brown
+    "#3d1fad",  # indigo
+    "#7a6670",  # grey
 )
+#: Contrast of text on white, and shares of red, green and blue in a luminance.
+READABLE, LUMINANCE = 4.5, np.array([0.2126, 0.7152, 0.0722])
 MARKS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*")
+#: Points across, so that all marks look alike in size.
+MARK_SIZES = (6.2, 5.8, 7.0, 5.6, 7.0, 7.8, 7.6, 7.0, 7.0, 10.0)
 INK, QUIET, FAINT = "#2b2b2b", "#666666", "#e4e4e4"
 #: Points of text: a panel's title, its labels, and notes.
 TITLE_SIZE, LABEL_SIZE, NOTE_SIZE = 11.0, 10.0, 9.0
@@ -107,6 +112,36 @@ def colour_and_mark(k: int) -> tuple[str, str]:
     100
     """
     return COLOURS[k % len(COLOURS)], MARKS[(k + k // len(COLOURS)) % len(MARKS)]
+
+
+def contrast_on_white(colour: str) -> float:
+    """Return the contrast of a colour "#rrggbb" with white, from 1 to 21 (WCAG 2).
+
+    >>> contrast_on_white("#ffffff"), round(contrast_on_white("#000000"), 6)
+    (1.0, 21.0)
+    """
+    return float(1.05 / (_linear(colour) @ LUMINANCE + 0.05))
+
+
+def text_colour(colour: str) -> str:
+    """Return a colour, darkened where text in it would be hard to read on white.
+
+    >>> text_colour("#0070b8"), contrast_on_white(text_colour("#cc8500")) >= READABLE
+    ('#0070b8', True)
+    """
+    wanted = 1.05 / READABLE - 0.05
+    luminance = float(_linear(colour) @ LUMINANCE)
+    if luminance <= wanted:
+        return colour
+    linear = _linear(colour) * (wanted / luminance)
+    values = np.where(linear <= 0.0031308, 12.92 * linear, 1.055 * linear ** (1 / 2.4) - 0.055)
+    return "#" + "".join(f"{int(255.0 * v):02x}" for v in values)
+
+
+def _linear(colour: str) -> Float64Array:
+    """Return the linear red, green and blue of "#rrggbb"."""
+    values = np.array([int(colour[i : i + 2], 16) for i in (1, 3, 5)]) / 255.0
+    return np.where(values <= 0.04045, values / 12.92, ((values + 0.055) / 1.055) ** 2.4)
 
 
 def padded(values: Array, *, log: bool, share: float = 0.06) -> tuple[float, float]:

@@ -9,8 +9,8 @@ import numpy as np
 
 from gramian._typing import Array, Float64Array, IntArray
 from gramian.exceptions import InputError, did_you_mean
-from gramian.plotting.canvas import colour_and_mark
-from gramian.plotting.labels import label_curves
+from gramian.plotting.canvas import MARK_SIZES, MARKS, colour_and_mark
+from gramian.plotting.labels import Curve, label_curves
 
 
 def checked_points(methods: Any, **columns: Any) -> tuple[list[str], dict[str, Float64Array]]:
@@ -81,10 +81,12 @@ def members(names: Sequence[str]) -> dict[str, IntArray]:
     return {name: np.asarray(numbers, np.intp) for name, numbers in found.items()}
 
 
-def draw_curves(ax: Any, names: Sequence[str], x: Float64Array, y: Float64Array) -> list[Any]:
+def draw_curves(
+    ax: Any, names: Sequence[str], x: Float64Array, y: Float64Array, *, beside: Sequence[Curve] = ()
+) -> list[Any]:
     """Draw each method's points, joined in their order, and write its name beside them; return the lines.
 
-    Limits and scales of the axes must be final.
+    Names keep clear of the curves ``beside`` them too. Limits and scales of the axes must be final.
     """
     groups = members(names)
     lines, colours = [], []
@@ -95,15 +97,15 @@ def draw_curves(ax: Any, names: Sequence[str], x: Float64Array, y: Float64Array)
             y[numbers],
             color=colour,
             marker=mark,
-            markersize=7.5 if mark == "*" else 6.0,
+            markersize=MARK_SIZES[MARKS.index(mark)],
             markeredgecolor="white",
-            markeredgewidth=0.8,
+            markeredgewidth=0.6,
             linewidth=1.4,
             label=name,
             zorder=3,
         )
         colours.append(colour)
-    label_curves(ax, list(groups), [(x[i], y[i]) for i in groups.values()], colours)
+    label_curves(ax, list(groups), [(x[i], y[i]) for i in groups.values()], colours, beside=beside)
     return lines
 
 

@@ -27,7 +27,7 @@ KNOWN = {
     "model_bytes": ("Size of the model", "B"),
     "error": ("Error", ""),
 }
-MISCLASSIFIED, UNEXPLAINED = "Misclassified share", "Unexplained variance, 1 − R²"
+MISCLASSIFIED, UNEXPLAINED = "Misclassified", "Unexplained variance, 1 − R²"
 
 
 class FrontierDisplay:
@@ -49,6 +49,8 @@ class FrontierDisplay:
         Labels of the axes.
     cost_unit : {"s", "B", ""}
         Seconds, bytes, or numbers as they are.
+    error_unit : {"%", ""}
+        "%" writes shares as per cent.
     title : str
 
     Attributes
@@ -78,6 +80,7 @@ class FrontierDisplay:
         cost_name: str,
         error_name: str,
         cost_unit: str = "",
+        error_unit: str = "",
         title: str = "What accuracy costs",
     ) -> None:
         names, found = checked_points(methods, cost=cost, error=error)
@@ -91,6 +94,7 @@ class FrontierDisplay:
         self.left_out = int((~known).sum())
         self.cost_name, self.error_name, self.title = cost_name, error_name, title
         self.cost_unit = checked_unit("cost_unit", cost_unit)
+        self.error_unit = checked_unit("error_unit", error_unit)
         self.front: IntArray = pareto_front(self.cost, self.error)
 
     @classmethod
@@ -104,6 +108,7 @@ class FrontierDisplay:
         cost_name: str | None = None,
         error_name: str | None = None,
         cost_unit: str | None = None,
+        error_unit: str = "",
         title: str = "What accuracy costs",
         ax: Any = None,
         log: bool = True,
@@ -114,6 +119,7 @@ class FrontierDisplay:
         ----------
         results : list of mappings, one for each point, as from a file of JSON lines.
         method, cost, error : the fields to draw. None in a field leaves the point out.
+        error_unit, title : as for the constructor.
         cost_name, error_name, cost_unit : as for the constructor; by default those of a known field
             (``fit_seconds``, ``predict_seconds``, ``peak_bytes``, ``model_bytes`` …), or the field itself.
         ax, log : as for :meth:`plot`.
@@ -130,6 +136,7 @@ class FrontierDisplay:
             cost_name=name if cost_name is None else cost_name,
             error_name=KNOWN.get(error, (error, ""))[0] if error_name is None else error_name,
             cost_unit=unit if cost_unit is None else cost_unit,
+            error_unit=error_unit,
             title=title,
         ).plot(ax, log=log)
 
@@ -185,6 +192,7 @@ class FrontierDisplay:
             cost_name=cost_name,
             error_name=MISCLASSIFIED if classed else UNEXPLAINED,
             cost_unit=cost_unit,
+            error_unit="%" if classed else "",
             title=title,
         ).plot(ax, log=log)
 
@@ -252,6 +260,7 @@ class FrontierDisplay:
             cost_name="Time to predict a row, in a batch",
             error_name=MISCLASSIFIED if classed else UNEXPLAINED,
             cost_unit="s",
+            error_unit="%" if classed else "",
             title=title,
         ).plot(ax, log=log)
 
@@ -271,15 +280,15 @@ class FrontierDisplay:
             padded(self.error, log=by_error, share=0.1),
         )
         scale_axis(axes, "x", right, unit=self.cost_unit, log=by_cost)
-        scale_axis(axes, "y", top, log=by_error)
+        scale_axis(axes, "y", top, unit=self.error_unit, log=by_error)
         name_axes(axes, self.cost_name, self.error_name)
         left_out = f"; {self.left_out} without a value left out" if self.left_out else ""
         note = f"lower left is better; grey: the Pareto front{left_out}"
         caption(axes, self.title, note)
         x, y = _staircase(self.cost[self.front], self.error[self.front], right[1], top[1])
-        (self.front_,) = axes.plot(x, y, color="#d2d2d2", linewidth=5.0, solid_joinstyle="round", zorder=1)
+        (self.front_,) = axes.plot(x, y, color="#d8d8d8", linewidth=4.0, solid_joinstyle="round", zorder=1)
         self.front_.set_label("_Pareto front")
-        self.lines_ = draw_curves(axes, self.names, self.cost, self.error)
+        self.lines_ = draw_curves(axes, self.names, self.cost, self.error, beside=[(x, y)])
         return self
 
 

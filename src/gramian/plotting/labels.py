@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from gramian._typing import Float64Array
-from gramian.plotting.canvas import NOTE_SIZE
+from gramian.plotting.canvas import NOTE_SIZE, text_colour
 
 #: Distances from a point, in points of type; the far ones get a thin line back to it.
 RINGS = (7.0, 15.0, 27.0, 42.0)
-#: Of a label that lies outside the axes, on another label, on a mark, on a curve: per unit of text area.
-OUTSIDE, ON_LABEL, ON_MARK, ON_CURVE = 40.0, 12.0, 5.0, 1.6
+#: Costs of the share of a label outside the axes or under another one, of each mark and dot in it.
+OUTSIDE, ON_LABEL, ON_MARK, ON_CURVE = 40.0, 12.0, 5.0, 0.55
+#: Of each dot of another curve that lies so near, in points, that the name might be taken for its.
+BY_OTHER, NEARBY = 0.09, 8.0
+#: Points of type between the dots that stand for a curve, and free of text inside the frame.
+SPACING, MARGIN = 5.0, 2.0
 #: Of each ring outwards, and of each point away from the curve's last one.
 FAR, NOT_LAST = 0.35, 0.12
 #: Times that every label looks for a better place once all have one, and points of a curve that are tried.
@@ -23,40 +28,48 @@ _DIRECTIONS = [(1, 0), (1, 1), (1, -1), (0, 1), (0, -1), (-1, 1), (-1, -1), (-1,
 _SIDES = {1: "left", 0: "center", -1: "right"}
 _RISES = {1: "bottom", 0: "center", -1: "top"}
 
+#: x and y of its points.
+Curve = tuple[Float64Array, Float64Array]
+
 
 def label_curves(
     ax: Any,
     names: Sequence[str],
-    curves: Sequence[tuple[Float64Array, Float64Array]],
+    curves: Sequence[Curve],
     colours: Sequence[str],
     *,
+    beside: Sequence[Curve] = (),
     size: float = NOTE_SIZE,
 ) -> list[Any]:
     """Write each name in its colour near a point of its curve (x, y); return the annotations.
 
     Every place in eight directions and four distances of a curve's points is weighed by what it would cover,
-    and the labels take the best, one after the other and then again in turn. Limits of the axes must be
-    final; the layout is computed, nothing is drawn. Time O(curves² · points).
+    and the labels take the best, one after the other and then again in turn; what is drawn ``beside`` the
+    curves counts as well. Limits of the axes must be final; the layout is computed, nothing is drawn. Time
+    O(curves² · points).
     """
     figure = ax.figure
     figure.draw_without_rendering()
     # In points, so that a place does not depend on the resolution of what is drawn.
     point = figure.dpi / 72.0
     paths = [ax.transData.transform(np.column_stack(curve)) / point for curve in curves]
-    marks = np.concatenate(paths) if paths else np.zeros((0, 2))
-    dots = np.concatenate([_dotted(path) for path in paths]) if paths else marks
+    more = [ax.transData.transform(np.column_stack(curve)) / point for curve in beside]
+    dotted = [_dotted(path) for path in [*paths, *more]]
     frame = np.array([ax.bbox.x0, ax.bbox.y0, ax.bbox.x1, ax.bbox.y1]) / point
+    frame += np.array([1.0, 1.0, -1.0, -1.0]) * MARGIN
     sizes = [_extent(ax, name, size, point) for name in names]
     places = [_places(path, extent) for path, extent in zip(paths, sizes, strict=True)]
-    still = [
-        [cost + _covered(box, marks, dots, frame) for box, cost, _ in candidates] for candidates in places
-    ]
+    still = []
+    for k, candidates in enumerate(places):
+        others = np.concatenate([np.zeros((0, 2)), *(dots for j, dots in enumerate(dotted) if j != k)])
+        seen = _Seen(np.concatenate(paths), np.concatenate(dotted), others, frame)
+        still.append([cost + seen.cost(box) for box, cost, _ in candidates])
     chosen: list[int | None] = [None] * len(names)
     for _ in range(ROUNDS):
         for k, candidates in enumerate(places):
-            others = [places[j][c][0] for j, c in enumerate(chosen) if c is not None and j != k]
+            taken = [places[j][c][0] for j, c in enumerate(chosen) if c is not None and j != k]
             costs = [
-                fixed + ON_LABEL * sum(_overlap(box, other) for other in others)
+                fixed + ON_LABEL * sum(_overlap(box, other) for other in taken)
                 for fixed, (box, _, _) in zip(still[k], candidates, strict=True)
             ]
             chosen[k] = int(np.argmin(costs))
@@ -93,12 +106,23 @@ def _offset(direction: tuple[int, int], gap: float) -> Float64Array:
     return np.array([direction[0] * gap / length, direction[1] * gap / length])
 
 
-def _covered(box: Float64Array, marks: Float64Array, dots: Float64Array, frame: Float64Array) -> float:
-    """Return the cost of what a box covers but for other labels."""
-    area = (box[2] - box[0]) * (box[3] - box[1])
-    inside = _overlap(box, frame) * area
-    out = OUTSIDE * (1.0 - inside / area)
-    return float(out + ON_MARK * _count(box, marks, 4.0) + ON_CURVE * _count(box, dots, 1.0) / 3.0)
+@dataclass(frozen=True)
+class _Seen:
+    """What a label may cover but for other labels: marks, dots of curves, and those of other curves."""
+
+    marks: Float64Array
+    dots: Float64Array
+    others: Float64Array
+    frame: Float64Array
+
+    def cost(self, box: Float64Array) -> float:
+        """Return the cost of a label in this box."""
+        return float(
+            OUTSIDE * (1.0 - _overlap(box, self.frame))
+            + ON_MARK * _count(box, self.marks, 4.0)
+            + ON_CURVE * _count(box, self.dots, 1.0)
+            + BY_OTHER * _count(box, self.others, NEARBY)
+        )
 
 
 def _overlap(box: Float64Array, other: Float64Array) -> float:
@@ -116,10 +140,10 @@ def _count(box: Float64Array, points: Float64Array, margin: float) -> int:
 
 
 def _dotted(path: Float64Array) -> Float64Array:
-    """Return points every five points of type along the lines of a path."""
+    """Return points along the lines of a path, ``SPACING`` apart."""
     parts = [path[:1]]
     for start, end in pairwise(path):
-        steps = max(1, int(np.hypot(*(end - start)) / 5.0))
+        steps = max(1, int(np.hypot(*(end - start)) / SPACING))
         parts.append(start + np.linspace(0.0, 1.0, steps + 1)[1:, None] * (end - start))
     return np.concatenate(parts)
 
@@ -143,7 +167,7 @@ def _written(ax: Any, name: str, curve: Any, colour: str, place: Any, size: floa
         ha=_SIDES[direction[0]],
         va=_RISES[direction[1]],
         fontsize=size,
-        color=colour,
+        color=text_colour(colour),
         zorder=5,
         # Behind the text a line back to the point, where the two are far apart.
         arrowprops={"arrowstyle": "-", "color": colour, "linewidth": 0.6, "shrinkA": 1, "shrinkB": 4}

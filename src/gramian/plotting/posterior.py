@@ -169,7 +169,7 @@ class PosteriorDisplay:
         low, high = padded(np.concatenate(seen), log=False)
         scale_axis(axes, "x", (float(self.grid.min()), float(self.grid.max())), log=False)
         scale_axis(axes, "y", (low, high), log=False)
-        name_axes(axes, self.feature_name, self.target_name)
+        name_axes(axes, f"{self.feature_name}{f'   ({self.fixed})' if self.fixed else ''}", self.target_name)
         of = "new observations" if self.with_noise else "the function"
         self.band_ = axes.fill_between(
             self.grid,
@@ -178,7 +178,7 @@ class PosteriorDisplay:
             color=BLUE,
             alpha=0.18,
             linewidth=0,
-            label=f"{self.level:.0%} band of {of}",
+            label=f"{100.0 * self.level:.3g} % band of {of}",
             zorder=2,
         )
         self.samples_ = []
@@ -189,22 +189,23 @@ class PosteriorDisplay:
             self.samples_[0].set_label("draws of the function")
         self._draw_rows()
         (self.line_,) = axes.plot(self.grid, self.mean, color=BLUE, linewidth=2.0, label="mean", zorder=4)
-        handles, texts = axes.get_legend_handles_labels()
-        axes.legend(
-            handles,
-            texts,
+        points = [] if self.points_ is None else [self.points_]
+        handles = [self.line_, self.band_, *self.samples_[:1], *points]
+        legend = axes.legend(
+            handles=handles,
             loc="lower left",
             bbox_to_anchor=(-0.01, 1.0),
-            ncols=len(texts),
+            ncols=len(handles),
+            labelcolor=INK,
             frameon=False,
             fontsize=9,
             handlelength=1.4,
             columnspacing=1.4,
             borderaxespad=0.2,
         )
-        title = f"What the process knows of {self.target_name} along {self.feature_name}"
-        axes.set_title("")
-        caption(axes, f"{title}{f', at {self.fixed}' if self.fixed else ''}", lift=16.0)
+        for handle in legend.legend_handles[2:]:
+            handle.set_alpha(0.9)  # one mark alone would be too faint to see
+        caption(axes, f"What the process knows of {self.target_name} along {self.feature_name}", lift=16.0)
         return self
 
     def _draw_rows(self) -> None:

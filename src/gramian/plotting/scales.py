@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 from gramian._budget import format_bytes
 from gramian.exceptions import InputError, did_you_mean
 from gramian.plotting.canvas import NOTE_SIZE, ticker
 
-#: Units of an axis: seconds, bytes, or numbers as they are.
-UNITS = ("s", "B", "")
+#: Units of an axis: seconds, bytes, shares as per cent, or numbers as they are.
+UNITS = ("s", "B", "%", "")
+#: Decades of plain numbers beyond which all ticks are powers of ten.
+PLAIN = 1e-3, 1e5
 _POWERS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
@@ -18,8 +21,8 @@ def checked_unit(name: str, unit: Any) -> str:
     """Return a unit that there is, or raise with the parameter's name."""
     if unit not in UNITS:
         raise InputError(
-            f"{name}={unit!r} is unknown. Choose 's' for seconds, 'B' for bytes, or '' for plain numbers."
-            + did_you_mean(unit, UNITS)
+            f"{name}={unit!r} is unknown. Choose 's' for seconds, 'B' for bytes, '%' for shares, or '' for "
+            "plain numbers." + did_you_mean(unit, UNITS)
         )
     return str(unit)
 
@@ -30,20 +33,32 @@ def text_of(value: float, unit: str = "") -> str:
     >>> [text_of(v, "s") for v in (2e-6, 0.05, 3.0)], text_of(2e7, "B"), text_of(3e-7), text_of(5000.0)
     (['2 µs', '50 ms', '3 s'], '20 MB', '3·10⁻⁷', '5,000')
     """
+    if value < 0.0:
+        return f"−{text_of(-value, unit)}"
     if unit == "B":
         return format_bytes(value)
+    if unit == "%":
+        return f"{100.0 * value:.3g} %"
     if unit == "s":
         for name, base in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
             if value >= 0.9995 * base:
                 return f"{value / base:,.3g} {name}" if value < 1000.0 else f"{value:,.0f} s"
         return f"{value / 1e-9:.3g} ns" if value else "0"
-    size = abs(value)
-    if size == 0.0 or 1e-4 <= size < 1e3:
+    if value == 0.0 or 1e-4 <= value < 1e3:
         return f"{value:.3g}"
-    if 1e3 <= size < 1e6:
-        return f"{value:,.0f}"
-    power = math.floor(math.log10(size) + 1e-9)
+    return f"{value:,.0f}" if 1e3 <= value < 1e6 else power_text(value)
+
+
+def power_text(value: float) -> str:
+    """Write a positive value by a power of ten.
+
+    >>> power_text(0.01), power_text(2000.0), power_text(1.0), power_text(10.0)
+    ('10⁻²', '2·10³', '1', '10')
+    """
+    power = math.floor(math.log10(value) + 1e-9)
     digits = f"{value / 10.0**power:.3g}"
+    if power in (0, 1) and digits == "1":
+        return "1" + "0" * power
     raised = f"10{str(power).translate(_POWERS)}"
     return raised if digits == "1" else f"{digits}·{raised}"
 
@@ -62,7 +77,9 @@ def scale_axis(ax: Any, which: str, limits: tuple[float, float], *, unit: str = 
     else:
         subs = (1.0, 2.0, 5.0) if decades < 2.2 else (1.0,)
         axis.set_major_locator(kinds.LogLocator(subs=subs, numticks=9))
-    axis.set_major_formatter(kinds.FuncFormatter(lambda value, _: text_of(value, unit)))
+    wide = log and not unit and decades > 3.0 and (limits[0] < PLAIN[0] or limits[1] > PLAIN[1])
+    write = power_text if wide else partial(text_of, unit=unit)
+    axis.set_major_formatter(kinds.FuncFormatter(lambda value, _: write(value)))
     axis.set_minor_formatter(kinds.NullFormatter())
     if log and decades < 0.75:
         axis.set_minor_locator(kinds.NullLocator())

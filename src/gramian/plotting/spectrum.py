@@ -25,7 +25,6 @@ from gramian.kernels import Kernel
 from gramian.kernels.precomputed import Precomputed, StoredRows
 from gramian.plotting.canvas import (
     COLOURS,
-    INK,
     NOTE_SIZE,
     QUIET,
     caption,
@@ -35,12 +34,14 @@ from gramian.plotting.canvas import (
     pyplot,
     tidy,
 )
-from gramian.plotting.labels import label_curves
+from gramian.plotting.labels import Curve, label_curves
 from gramian.plotting.scales import scale_axis, text_of
 
 BLUE, ORANGE = COLOURS[0], COLOURS[1]
-#: Eigenvalues below this share of the largest are rounding, and are not drawn.
-ROUNDING = 1e-15
+#: Of K, wide and pale under the line of K̃.
+PALE = "#bdbdbd"
+#: Eigenvalues below this, for each row and of the largest, are rounding, and are not drawn.
+ROUNDING = float(np.finfo(np.float64).eps)
 RIDGES = (KernelRidge, KernelRidgeClassifier, KernelRidgeCV)
 
 
@@ -58,7 +59,7 @@ class SpectrumDisplay:
     approximate : those of K̃ that are not zero by its rank, as many or fewer; None without one.
     alpha : the penalty divided by the rows of the fit, optional; several where each output has one.
     rank : of K̃, optional.
-    n_rows : rows that the eigenvalues are of; ``n_all`` of how many they are a sample, optional.
+    n_all : of how many rows the eigenvalues' ``n_rows`` are a sample, optional.
     name : of the approximation.
 
     Attributes
@@ -163,23 +164,32 @@ class SpectrumDisplay:
         self.figure_, self.ax_ = panel(type(self).__name__, ax, (6.8, 4.4))
         axes = self.ax_
         tidy(axes)
-        spectra = [("K", self.exact, INK, 2.4)]
+        spectra = [("K", self.exact, PALE, 4.5)]
         if self.approximate is not None:
             spectra.append((f"K̃, {self.name}", self.approximate, ORANGE, 1.6))
         curves = []
         for _, values, _, _ in spectra:
-            shown = values[values > ROUNDING * self.exact[0]]
+            shown = values[values > ROUNDING * self.n_rows * self.exact[0]]
             curves.append((np.arange(1.0, len(shown) + 1.0), shown))
         marks = [] if self.alpha is None else list(self.alpha)
         drawn = np.concatenate([curve[1] for curve in curves] + [marks])
-        scale_axis(axes, "x", padded(np.array([1.0, len(curves[0][0])]), log=True, share=0.03), log=True)
+        scale_axis(
+            axes, "x", padded(np.array([1.0, max(len(c[0]) for c in curves)]), log=True, share=0.03), log=True
+        )
         scale_axis(axes, "y", padded(drawn, log=True), log=True)
         name_axes(axes, "Number of the eigenvalue", "Eigenvalue / rows")
         self.lines_ = []
         for (name, _, colour, width), curve in zip(spectra, curves, strict=True):
             self.lines_ += axes.plot(*curve, color=colour, linewidth=width, label=name, zorder=3)
         self._draw_marks()
-        label_curves(axes, [s[0] for s in spectra], curves, [s[2] for s in spectra], size=NOTE_SIZE + 1)
+        label_curves(
+            axes,
+            [s[0] for s in spectra],
+            curves,
+            [QUIET, ORANGE],
+            beside=self._guides(),
+            size=NOTE_SIZE + 1,
+        )
         sample = f"{self.n_rows:,} rows"
         if self.n_rows < self.n_all:
             sample = f"{self.n_rows:,} rows sampled from {self.n_all:,}"
@@ -213,6 +223,14 @@ class SpectrumDisplay:
                 fontsize=NOTE_SIZE,
                 color=QUIET,
             )
+
+    def _guides(self) -> list[Curve]:
+        """Return the straight lines that names keep clear of."""
+        (left, right), (low, high) = self.ax_.get_xlim(), self.ax_.get_ylim()
+        lines = [(np.array([left, right]), np.full(2, a)) for a in ([] if self.alpha is None else self.alpha)]
+        if self.rank_line_ is not None:
+            lines.append((np.full(2, float(self.rank or 0)), np.array([low, high])))
+        return lines
 
     def _title(self) -> str:
         if self.effective_dimension is None:

@@ -1,0 +1,233 @@
+"""What all displays share: the palette as other eyes see it, ticks and their text, names that keep clear."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gramian.exceptions import InputError, MissingPackageError
+
+matplotlib = pytest.importorskip("matplotlib")
+matplotlib.use("Agg")
+from matplotlib import pyplot as plt
+
+from gramian import plotting
+from gramian.plotting.canvas import (
+    COLOURS,
+    MARK_SIZES,
+    MARKS,
+    READABLE,
+    colour_and_mark,
+    contrast_on_white,
+    padded,
+    panel,
+    text_colour,
+)
+from gramian.plotting.labels import label_curves
+from gramian.plotting.scales import checked_unit, scale_axis, text_of
+
+#: Linear RGB as a dichromat sees it (Machado, Oliveira and Fernandes 2009, severity 1).
+SIGHTS = {
+    "trichromat": np.eye(3),
+    "protanopia": [
+        [0.152286, 1.052583, -0.204868],
+        [0.114503, 0.786281, 0.099216],
+        [-0.003882, -0.048116, 1.051998],
+    ],
+    "deuteranopia": [
+        [0.367322, 0.860646, -0.227968],
+        [0.280085, 0.672501, 0.047413],
+        [-0.011820, 0.042940, 0.968881],
+    ],
+    "tritanopia": [
+        [1.255528, -0.076749, -0.178779],
+        [-0.078411, 0.930809, 0.147602],
+        [0.004733, 0.691367, 0.303900],
+    ],
+}
+
+
+@pytest.fixture(autouse=True)
+def closed_figures():
+    yield
+    plt.close("all")
+
+
+def oklab(linear):
+    """Ottosson's OKLab, where a distance of 2 is just seen."""
+    to_cones = [[0.41222, 0.53633, 0.05145], [0.21190, 0.68070, 0.10740], [0.08830, 0.28172, 0.62998]]
+    to_lab = [[0.21045, 0.79362, -0.00407], [1.97800, -2.42859, 0.45059], [0.02590, 0.78277, -0.80868]]
+    return 100.0 * np.cbrt(np.clip(linear, 0, 1) @ np.transpose(to_cones)) @ np.transpose(to_lab)
+
+
+@pytest.mark.parametrize("sight", SIGHTS)
+def test_colours_differ_for_all_eyes(sight):
+    values = np.array([matplotlib.colors.to_rgb(colour) for colour in COLOURS])
+    linear = np.where(values <= 0.04045, values / 12.92, ((values + 0.055) / 1.055) ** 2.4)
+    seen = oklab(linear @ np.transpose(SIGHTS[sight]))
+    distances = np.linalg.norm(seen[:, None] - seen, axis=2)[np.triu_indices(len(COLOURS), 1)]
+    assert distances.min() > 9.0
+
+
+def test_colours_stand_out_on_white_and_text_is_readable():
+    assert len(COLOURS) == len(MARKS) == len(MARK_SIZES) == 10
+    assert contrast_on_white("#777777") == pytest.approx(4.478, abs=1e-3)  # the textbook's grey
+    for colour in COLOURS:
+        assert contrast_on_white(colour) >= 2.99
+        assert contrast_on_white(text_colour(colour)) >= READABLE
+    assert len({colour_and_mark(k) for k in range(100)}) == 100
+    assert text_colour("#000000") == "#000000"
+
+
+def test_texts_of_ticks():
+    assert [text_of(v, "s") for v in (0.0, 3e-9, 1e-3, 0.9999, 60.0, 7200.0)] == [
+        "0",
+        "3 ns",
+        "1 ms",
+        "1 s",
+        "60 s",
+        "7,200 s",
+    ]
+    assert [text_of(v) for v in (0.0, -0.5, 1e-5, 2e-5, 12345.0, 3e7)] == [
+        "0",
+        "−0.5",
+        "10⁻⁵",
+        "2·10⁻⁵",
+        "12,345",
+        "3·10⁷",
+    ]
+    assert (text_of(0.05, "%"), text_of(2e9, "B")) == ("5 %", "2 GB")
+    with pytest.raises(InputError, match=r"cost_unit='sec' is unknown. Choose 's' for seconds"):
+        checked_unit("cost_unit", "sec")
+
+
+@pytest.mark.parametrize(
+    ("limits", "log", "unit", "expected"),
+    [
+        ((0.045, 0.085), True, "%", ["5 %", "6 %", "7 %", "8 %"]),
+        ((0.008, 0.3), True, "", ["0.01", "0.02", "0.05", "0.1", "0.2"]),
+        ((1e-3, 2e3), True, "s", ["1 ms", "10 ms", "100 ms", "1 s", "10 s", "100 s", "1,000 s"]),
+        (
+            (1e-9, 2.0),
+            True,
+            "",
+            ["10⁻⁸", "10⁻⁶", "10⁻⁴", "10⁻²", "1"],
+        ),
+        ((-1.2, 1.2), False, "", ["−1", "−0.5", "0", "0.5", "1"]),
+    ],
+)
+def test_ticks_fit_their_span(limits, log, unit, expected):
+    _, ax = plt.subplots()
+    scale_axis(ax, "y", limits, unit=unit, log=log)
+    ax.figure.canvas.draw()
+    low, high = limits
+    seen = [
+        text.get_text()
+        for at, text in zip(ax.get_yticks(), ax.get_yticklabels(), strict=True)
+        if low <= at <= high
+    ]
+    assert seen == expected
+    assert ax.get_ylim() == limits
+
+
+def test_limits_around_one_value():
+    low, high = padded(np.array([5.0]), log=True)
+    assert low < 5.0 < high
+    assert padded(np.array([0.0]), log=False, share=0.5) == (-0.5, 0.5)
+
+
+def boxes(texts):
+    # Of the text alone: that of an annotation would take its line in.
+    return [matplotlib.text.Text.get_window_extent(text) for text in texts]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_names_of_ten_methods_keep_clear(seed):
+    rng = np.random.default_rng(seed)
+    start, error = 10 ** rng.uniform(-1, 1.5, (10, 1)), 10 ** rng.uniform(-2, -0.7, (10, 1))
+    cost = start * 10 ** (np.arange(3) * 0.5)
+    errors = error * 10 ** (-np.arange(3) * rng.uniform(0.05, 0.25, (10, 1)))
+    names = [f"method {'abcdefghij'[k] * (3 + k % 5)}" for k in range(10)]
+    display = plotting.FrontierDisplay(names, cost, errors, cost_name="Time", error_name="Error").plot()
+    display.figure_.canvas.draw()
+    texts = [text for text in display.ax_.texts if text.get_text() in names]
+    assert len(texts) == 10
+    found, frame = boxes(texts), display.ax_.get_window_extent()
+    for k, box in enumerate(found):
+        assert frame.x0 <= box.x0
+        assert box.x1 <= frame.x1
+        assert frame.y0 <= box.y0
+        assert box.y1 <= frame.y1
+        assert not any(box.overlaps(other) for other in found[:k])
+    marks = display.ax_.transData.transform(np.column_stack([cost.ravel(), errors.ravel()]))
+    covered = sum(box.contains(*mark) for box in found for mark in marks)
+    assert covered == 0
+
+
+def test_a_name_far_from_its_point_has_a_line_to_it():
+    _, ax = plt.subplots(figsize=(3, 3))
+    scale_axis(ax, "x", (0.0, 1.0), log=False)
+    scale_axis(ax, "y", (0.0, 1.0), log=False)
+    rng = np.random.default_rng(0)
+    crowd = tuple(0.5 + 0.07 * rng.standard_normal((2, 1000)))
+    alone, far = label_curves(
+        ax,
+        ["alone", "crowded"],
+        [(np.array([0.1]), np.array([0.9])), (np.array([0.5]), np.array([0.5]))],
+        ["#000000", "#000000"],
+        beside=[crowd],
+    )
+    assert alone.arrow_patch is None
+    assert far.arrow_patch is not None
+
+
+def test_axes_of_the_caller():
+    figure, axes = plt.subplots(1, 2)
+    display = plotting.PosteriorDisplay([0, 1], [0, 1], [1, 1])
+    assert display.plot(axes[0]).ax_ is axes[0]
+    assert display.figure_ is figure
+    with pytest.raises(InputError, match=r"ax has 2 axes, but PosteriorDisplay draws on one. Pass one of"):
+        display.plot(axes)
+    with pytest.raises(InputError, match=r"ax has type str; expected matplotlib axes. Pass one of plt"):
+        panel("PosteriorDisplay", "axes", (3.0, 2.0))
+
+
+DRAWN = {
+    "AlphaPathDisplay": plotting.AlphaPathDisplay([1, 2], [[-1], [-2]], (0, 0)),
+    "ErrorMemoryDisplay": plotting.ErrorMemoryDisplay(["a"], [1.0], [1.0]),
+    "FrontierDisplay": plotting.FrontierDisplay(["a"], [1.0], [1.0], cost_name="", error_name=""),
+    "GramDisplay": plotting.GramDisplay(np.eye(2), np.eye(2), np.zeros(2, int)),
+    "PosteriorDisplay": plotting.PosteriorDisplay([0, 1], [0, 1], [1, 1]),
+    "SpectrumDisplay": plotting.SpectrumDisplay([1.0, 0.5]),
+}
+MAKERS = {
+    "AlphaPathDisplay": lambda d: d.from_estimator(None),
+    "ErrorMemoryDisplay": lambda d: d.from_approximations([], None),
+    "FrontierDisplay": lambda d: d.from_estimators({}, None, None),
+    "GramDisplay": lambda d: d.from_estimator(None, None),
+    "PosteriorDisplay": lambda d: d.from_estimator(None, None),
+    "SpectrumDisplay": lambda d: d.from_estimator(None, None),
+}
+
+
+@pytest.mark.parametrize("name", plotting.__all__)
+def test_without_matplotlib_each_says_how_to_get_it_before_any_work(name, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    text = rf"^{name} draws with matplotlib, which is not installed. Run: pip install 'gramian\[plot\]'$"
+    with pytest.raises(MissingPackageError, match=text):
+        DRAWN[name].plot()
+    with pytest.raises(MissingPackageError, match=text):
+        MAKERS[name](type(DRAWN[name]))
+
+
+def test_one_file_imports_matplotlib_and_only_to_draw():
+    for path in sorted(Path(plotting.__file__).parent.glob("*.py")):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        imports = [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
+        ours = [node for node in imports if "matplotlib" in ast.unparse(node)]
+        assert bool(ours) == (path.name == "canvas.py")
+        assert not set(ours) & set(tree.body)
