@@ -156,9 +156,13 @@ def test_eigenpro_converges_to_the_interpolant(kernel: str) -> None:
     assert np.sqrt(np.mean((got - expected) ** 2)) < 0.02 * y.std()
 
 
-def test_eigenpro_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    skip_without("EigenPro")
-    peers.EigenProRegressor(epochs=1).fit(*regression(60))
+@pytest.mark.parametrize(("library", "name"), ADAPTERS)
+def test_adapters_print_nothing(library: str, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    skip_without(library)
+    X, y = digits(120)
+    keep = {"max_leaf_size": 60, "split_method": "random_pca", "iters": 1} if library == "xRFM" else {}
+    model = getattr(peers, name)(**keep).fit(X, y if name.endswith("Classifier") else X[:, 20])
+    assert len(model.predict(X)) == 120
     assert capsys.readouterr().out == ""
 
 

@@ -84,9 +84,9 @@ def require(name: str) -> ModuleType:
 
 def _version(peer: Peer) -> str | None:
     # A folder of that name on the path is found too; only an installed package has an origin.
-    specs = [importlib.util.find_spec(module) for module in ("torch", peer.module)]
-    if any(spec is None or spec.origin is None for spec in specs):
-        return None
+    for spec in map(importlib.util.find_spec, ("torch", peer.module)):
+        if spec is None or spec.origin is None:
+            return None
     try:
         return importlib.metadata.version(peer.distribution)
     except importlib.metadata.PackageNotFoundError:
@@ -96,9 +96,8 @@ def _version(peer: Peer) -> str | None:
 def threads() -> int:
     """Return the first number of ``OMP_NUM_THREADS``, or else the cores that this process may use."""
     first = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
-    if first.isdecimal() and int(first):
-        return int(first)
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return int(first) if first.isdecimal() and int(first) else cores
 
 
 @contextlib.contextmanager
@@ -109,7 +108,8 @@ def torch_session(seed: int | None) -> Iterator[Any]:
     before = torch.get_num_threads()
     torch.set_num_threads(threads())
     try:
-        with torch.random.fork_rng(devices=[]):
+        # EigenPro and xRFM print their progress; a benchmark's output is a table.
+        with torch.random.fork_rng(devices=[]), contextlib.redirect_stdout(io.StringIO()):
             if seed is not None:
                 torch.manual_seed(seed)
             yield torch
@@ -117,10 +117,9 @@ def torch_session(seed: int | None) -> Iterator[Any]:
         torch.set_num_threads(before)
 
 
-def _finite(array: np.ndarray, name: str, cure: str) -> np.ndarray:
+def _finite(array: np.ndarray, name: str, cure: str) -> None:
     if not np.isfinite(array).all():
         raise InputError(f"The coefficients of {name} are not finite, so it did not converge. {cure}")
-    return array
 
 
 class _Targets(BaseEstimator):
@@ -138,7 +137,6 @@ class _Regressor(RegressorMixin):
 
     def fit(self, X: Any, y: Any) -> Any:
         X, y = validate_data(self, X, y, dtype=self._dtype, y_numeric=True)
-        y = np.asarray(y, dtype=np.float64)
         self.y_mean_, self.y_scale_ = float(y.mean()), float(y.std()) or 1.0
         self._fit_targets(X, ((y - self.y_mean_) / self.y_scale_)[:, None])
         return self
@@ -180,8 +178,8 @@ class _Falkon(_Targets):
 
     Falkon minimises the mean squared error plus ``penalty |f|^2``: ``penalty = alpha / n`` makes ``alpha``
     that of kernel ridge (``K + alpha I``), and ``sigma = (2 gamma)^-1/2``. ``gamma=None`` means ``1 / d``.
-    The kernel block (n, n_centers) is kept where it fits into memory; Falkon's own choice, made for graphics
-    cards, is to compute it anew in each iteration below 1,200 columns.
+    The kernel block (n, n_centers) is kept where it fits into memory; Falkon alone would compute it anew in
+    each iteration below 1,200 columns. In float32 its iterations can diverge where ``alpha`` is small.
     """
 
     def __init__(
@@ -190,7 +188,7 @@ class _Falkon(_Targets):
         alpha: float = 1e-2,
         n_centers: int = 1000,
         maxiter: int = 20,
-        dtype: str = "float32",
+        dtype: str = "float64",
         random_state: int = 0,
     ) -> None:
         self.gamma = gamma
@@ -207,8 +205,7 @@ class _Falkon(_Targets):
     def _fit_targets(self, X: np.ndarray, targets: np.ndarray) -> None:
         falkon = require("Falkon")
         n, d = X.shape
-        gamma = 1.0 / d if self.gamma is None else self.gamma
-        M = min(self.n_centers, n)
+        gamma, M = 1.0 / d if self.gamma is None else self.gamma, min(self.n_centers, n)
         with torch_session(self.random_state) as torch:
             # Falkon 0.9.0 multiplies by a kept block that is square where its transpose is due.
             keep = {"store_kernel_d_threshold": 0, "never_store_kernel": n == M}
@@ -283,10 +280,9 @@ class _EigenPro(_Targets):
         if len(X) < LEAST_ROWS:
             raise InputError(f"X has {len(X)} rows; EigenPro needs {LEAST_ROWS} to take eigenvectors of.")
         kernels, models = map(importlib.import_module, ("eigenpro2.kernels", "eigenpro2.models"))
-        bandwidth = self._bandwidth(X.shape[1])
-        kernel = functools.partial(getattr(kernels, self.kernel), bandwidth=bandwidth)
-        # EigenPro prints its progress; a benchmark's output is a table.
-        with torch_session(self.random_state) as torch, contextlib.redirect_stdout(io.StringIO()):
+        width = self._bandwidth(X.shape[1])  # refuses an unknown kernel
+        kernel = functools.partial(getattr(kernels, self.kernel), bandwidth=width)
+        with torch_session(self.random_state) as torch:
             rows, labels = torch.tensor(X), torch.tensor(targets.astype(np.float32))
             model = models.KernelModel(kernel, rows, labels.shape[1], device="cpu")
             settings = {"n_subsamples": min(self.n_subsamples, len(X)), "top_q": self._top_q(kernel, rows)}
@@ -315,8 +311,9 @@ class _XRFM(_Targets):
     """A tree of recursive feature machines; ``validation`` of the rows choose the iteration that is kept.
 
     ``kernel``, ``bandwidth``, ``exponent``, ``reg`` and ``iters`` are those of a leaf, with the library's
-    defaults; ``max_leaf_size`` is its most rows (a leaf costs O(size^3) an iteration; the library's default,
-    60,000, is meant for a graphics card, ours for a processor).
+    defaults; ``max_leaf_size`` is its most rows, which cost O(size^3) an iteration (the library's 60,000 are
+    meant for a graphics card). More rows are split: the library's way fits up to 47,500 of them to choose a
+    direction; ``split_method="random_pca"`` takes one without a fit.
     """
 
     def __init__(
@@ -329,6 +326,7 @@ class _XRFM(_Targets):
         diag: bool = False,
         bandwidth_mode: str = "constant",
         max_leaf_size: int = 10_000,
+        split_method: str = "top_vector_agop_on_subset",
         n_trees: int = 1,
         tuning_metric: str | None = None,
         validation: float = 0.2,
@@ -342,6 +340,7 @@ class _XRFM(_Targets):
         self.diag = diag
         self.bandwidth_mode = bandwidth_mode
         self.max_leaf_size = max_leaf_size
+        self.split_method = split_method
         self.n_trees = n_trees
         self.tuning_metric = tuning_metric
         self.validation = validation
@@ -354,12 +353,13 @@ class _XRFM(_Targets):
             X, y, test_size=self.validation, random_state=self.random_state, stratify=stratify
         )
         names = ("kernel", "bandwidth", "exponent", "diag", "bandwidth_mode")
-        fit = {"reg": self.reg, "iters": self.iters, "return_best_params": True, "verbose": False}
+        fit = {"reg": self.reg, "iters": self.iters, "verbose": False}
         leaf = {"model": {name: getattr(self, name) for name in names}, "fit": fit}
         with torch_session(self.random_state) as torch:
             model = xrfm.xRFM(
                 rfm_params=leaf,
                 max_leaf_size=self.max_leaf_size,
+                split_method=self.split_method,
                 device="cpu",
                 n_trees=self.n_trees,
                 tuning_metric=self.tuning_metric,
