@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from enum import StrEnum
+from json import dumps
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,6 +16,7 @@ from gramian import __version__
 from gramian._budget import format_bytes, parse_bytes
 from gramian._files import complete_file
 from gramian._typing import Array
+from gramian.cli import contest
 from gramian.cli.drawing import check_drawing
 from gramian.cli.judging import judge
 from gramian.cli.model_page import judged_facts, page, summary_of_file
@@ -28,6 +30,7 @@ from gramian.cli.report import (
     print_summary,
     reported,
     say,
+    watched,
 )
 from gramian.cli.training import (
     CLASSIFICATION,
@@ -44,6 +47,7 @@ from gramian.cli.training import (
     prepared_target,
     scale_in_place,
     scores,
+    split,
     train,
     usual_gamma,
 )
@@ -252,6 +256,43 @@ def report(
             with complete_file(html) as file:
                 file.write(text.encode("utf-8"))
             say(f"Wrote {html} ({format_bytes(html.stat().st_size)}, {len(pictures)} pictures)")
+
+
+@app.command()
+def compare(
+    train_file: TrainFile,
+    target: Target = None,
+    seconds: Annotated[float, typer.Option(min=0.1, help="For search and fit of each method.")] = 60.0,
+    memory: Memory = "1GB",
+    task: TaskOption = Task.AUTO,
+    json: Annotated[Path | None, typer.Option(help="File for the results as JSON.")] = None,
+    seed: Seed = 0,
+    threads: Threads = None,
+    traceback: Traceback = False,
+) -> None:
+    """Fit gramian, Nystroem and gradient boosting in the same time, and show how good they are."""
+    with reported(traceback):
+        parse_bytes(memory)
+        if json is not None:
+            check_folder(json)
+        table = _training_table(train_file, target)
+        assert table.y is not None
+        found, reason = find_task(table.y, task)
+        rules = contest.Rules(found, seconds, memory, seed, threads)
+        y = prepared_target(table.y, found)
+        contest.checked(rules, table.X, y)
+        X, y, n_train = split(as_float(table.X), y, found, contest.HELD_OUT, seed)
+        held = contest.Held(np.asarray(X[:n_train]), y[:n_train], np.asarray(X[n_train:]), y[n_train:])
+        say(f"{found} ({reason}), {len(contest.METHODS)} methods with {seconds:g} s each")
+        entries = list(watched(contest.entries(held, rules), contest.METHODS))
+        print_summary(contest.summary(entries, held, rules))
+        if json is not None:
+            record = contest.record(entries, held, rules, train_file.name)
+            with complete_file(json) as file:
+                file.write(dumps(record, indent=1, allow_nan=False).encode("utf-8"))
+            say(f"Wrote {json}")
+        if all(entry.failure is not None for entry in entries):
+            raise InputError("no method could be fitted. The reasons are above.")
 
 
 @app.command()

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 import sys
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, TextIO, TypeVar
 
 import typer
 from rich.console import Console
@@ -19,6 +19,8 @@ from gramian.cli.training import Outcome
 from gramian.exceptions import GramianError
 from gramian.summary import Summary
 from gramian.summary.terminal import renderable
+
+Step = TypeVar("Step")
 
 
 @contextmanager
@@ -102,7 +104,20 @@ def held_out_text(outcome: Outcome) -> str:
     return f"{texts} on {outcome.n_held:,} rows, before the fit to all rows"
 
 
-def print_summary(summary: Summary, judged: Sequence[tuple[str, str]]) -> None:
+def watched(steps: Iterable[Step], names: Sequence[str]) -> Iterator[Step]:
+    """Yield the steps; on a terminal say which one is under way."""
+    waiting = iter(steps)
+    for number_, name in enumerate(names, 1):
+        with (
+            Console(stderr=True).status(f"{name} ({number_} of {len(names)})")
+            if on_terminal()
+            else nullcontext()
+        ):
+            step = next(waiting)
+        yield step
+
+
+def print_summary(summary: Summary, judged: Sequence[tuple[str, str]] = ()) -> None:
     """Print what a model is, and what it made of some rows."""
     console = Console()
     console.print(renderable(summary))

@@ -8,6 +8,9 @@ from rich.text import Text
 
 from gramian.summary.value import Grid, Summary
 
+#: Tables of so many columns are set close.
+WIDE = 7
+
 
 def renderable(summary: Summary) -> RenderableType:
     """Return facts, warnings, tables and note, one under the other. No text is read as markup."""
@@ -27,9 +30,11 @@ def plain(text: str) -> RenderableType:
 
 def table(grid: Grid) -> RenderableType:
     """Return a table with a line of headings, and its note."""
-    drawn = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
-    for name in grid.columns:
-        drawn.add_column(Text(name), overflow="fold")
+    between = 2 if len(grid.columns) < WIDE else 1
+    drawn = Table(box=None, padding=(0, between, 0, 0), header_style="dim")
+    for k, name in enumerate(grid.columns):
+        # The first column names the row; it is cut where there is no room, the others go on below.
+        drawn.add_column(Text(name), overflow="fold" if k else "ellipsis", no_wrap=not k)
     for row in grid.rows:
         drawn.add_row(*map(Text, row))
     return Group(drawn, Text(grid.note, style="dim")) if grid.note else drawn

@@ -1,0 +1,283 @@
+"""Methods side by side: the same rows, the same time, a fresh process for each search and each fit."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import math
+import os
+import platform
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import asdict, dataclass, field, replace
+from multiprocessing import get_context
+from typing import Any, TypeVar
+
+import numpy as np
+import scipy.sparse as sp
+from threadpoolctl import threadpool_limits
+
+from gramian._budget import format_bytes
+from gramian._typing import Array, Rows
+from gramian.cli.training import CLASSIFICATION, trivial
+from gramian.comparison import CONTENDERS, Contender, Found, Measured, error_of, measure, search
+from gramian.comparison.contenders import Shape
+from gramian.exceptions import InputError
+from gramian.summary import Grid, Summary
+
+Result = TypeVar("Result")
+#: Who competes, by their names in ``CONTENDERS``.
+METHODS = ("gramian", "nystroem", "boosting")
+#: Part of the rows that is held out to judge the methods.
+HELD_OUT = 0.2
+#: Part of the time that the search gets; the rest is for the fit to all rows, which cannot be cut short.
+SEARCH_SHARE = 0.6
+#: A method is said to have gone over its time by more than this part of it.
+OVER = 1.1
+#: Packages whose versions are written beside the results.
+PACKAGES = ("gramian", "scikit-learn", "numpy", "scipy")
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What is the same for all."""
+
+    task: str
+    seconds: float  #: of each method, for search and fit
+    memory: str  #: budget of gramian; the others have none
+    seed: int
+    threads: int | None
+
+
+@dataclass(frozen=True)
+class Held:
+    """Rows to learn from, and rows to be judged on."""
+
+    X: Array
+    y: Array
+    X_test: Array
+    y_test: Array
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What became of a method; ``failure`` says why there are no numbers."""
+
+    method: str
+    size: Any = None
+    settings: dict[str, Any] = field(default_factory=dict)
+    error: float = math.nan  #: on the held-out rows: see ``error_of``
+    search_error: float = math.nan  #: of the search's best, on its own held-out rows
+    tried: int = 0
+    failed: int = 0
+    search_rows: int = 0
+    search_seconds: float = math.nan
+    fit_seconds: float = math.nan
+    predict_seconds: float = math.nan
+    peak_bytes: float = math.nan
+    model_bytes: int = 0
+    warnings: tuple[str, ...] = ()
+    failure: str | None = None
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of search and fit."""
+        return self.search_seconds + self.fit_seconds
+
+
+def checked(rules: Rules, X: Rows, y: Array) -> None:
+    """Raise for what none of the methods could do."""
+    if sp.issparse(X):
+        raise InputError(
+            "the rows are sparse, which HistGradientBoosting does not read. Store them as .csv, .parquet or "
+            "a dense .npz."
+        )
+    if rules.task == CLASSIFICATION and len(np.unique(y)) < 2:
+        raise InputError("the target has one class only. Pass rows of two classes or more.")
+
+
+def contender(name: str, rules: Rules) -> Contender:
+    """Return a contender that keeps to the rules: gramian's within the memory budget and the threads."""
+    known = CONTENDERS[name]
+    if name != "gramian":
+        return known
+
+    def build(settings: dict[str, Any], size: Any, shape: Shape) -> Any:
+        return known.build(settings, size, shape).set_params(memory_budget=rules.memory, n_jobs=rules.threads)
+
+    return replace(known, build=build)
+
+
+def searched(name: str, held: Held, rules: Rules) -> Found:
+    """Search a method's settings on rows to learn from."""
+    with threadpool_limits(rules.threads):
+        return search(
+            contender(name, rules),
+            held.X,
+            held.y,
+            rules.task,
+            seconds=SEARCH_SHARE * rules.seconds,
+            random_state=rules.seed,
+        )
+
+
+def fitted(name: str, settings: dict[str, Any], held: Held, rules: Rules) -> tuple[Measured, tuple[str, ...]]:
+    """Fit a method to all rows to learn from and judge it; return what it took, and what it warned of."""
+    shape = Shape.of(rules.task, held.X, held.y, rules.seed)
+    model = contender(name, rules).make(settings, shape)
+    with warnings.catch_warnings(record=True) as told, threadpool_limits(rules.threads):
+        warnings.simplefilter("always")
+        measured = measure(model, held.X, held.y, held.X_test, held.y_test, rules.task)
+    return measured, tuple(dict.fromkeys(str(warning.message) for warning in told))
+
+
+def in_fresh_process(work: Callable[..., Result], *arguments: Any) -> Result:
+    """Return ``work(*arguments)`` of a process of its own, whose memory holds nothing of other work."""
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        return pool.submit(work, *arguments).result()
+
+
+def contend(name: str, held: Held, rules: Rules) -> Entry:
+    """Search a method's settings, fit it to all rows with the best of them, and measure that.
+
+    Whatever stops one method is written into its entry: the others should still be shown.
+    """
+    entry = Entry(CONTENDERS[name].name, CONTENDERS[name].usual_size)
+    try:
+        found = in_fresh_process(searched, name, held, rules)
+        measured, told = in_fresh_process(fitted, name, found.settings, held, rules)
+    except BrokenProcessPool:
+        why = "its process was ended by the system, most likely for want of memory"
+        return replace(entry, failure=why)
+    except Exception as error:
+        return replace(entry, failure=f"{type(error).__name__}: {error}")
+    return replace(
+        entry,
+        settings=found.settings,
+        error=measured.error,
+        search_error=found.error,
+        tried=found.tried,
+        failed=found.failed,
+        search_rows=found.n_rows,
+        search_seconds=found.seconds,
+        fit_seconds=measured.fit_seconds,
+        predict_seconds=measured.predict_seconds,
+        peak_bytes=measured.peak_bytes,
+        model_bytes=measured.model_bytes,
+        warnings=told,
+    )
+
+
+def entries(held: Held, rules: Rules) -> Iterator[Entry]:
+    """Yield what became of each method, one after the other."""
+    for name in METHODS:
+        yield contend(name, held, rules)
+
+
+# ---- what is told ------------------------------------------------------------------------------
+
+
+def summary(found: Sequence[Entry], held: Held, rules: Rules) -> Summary:
+    """Return the table, the best first, with the settings and what there is to know about it."""
+    ranked = sorted(found, key=lambda one: math.inf if math.isnan(one.error) else one.error)
+    good = [entry for entry in ranked if entry.failure is None]
+    columns = ("method", "error", "in search", "search", "fit", "predict", "peak", "model")
+    chosen = tuple((entry.method, _tried(entry), _settings(entry)) for entry in good)
+    n, held_out, d = len(held.X), len(held.X_test), held.X.shape[1]
+    facts = (
+        ("rows", f"{n:,} to learn from, {held_out:,} held out, {d:,} features"),
+        ("error", _error_text(held, rules.task)),
+        ("time", f"{rules.seconds:g} s for search and fit of each; fit and predict are of all rows"),
+        ("peak", "growth of the process during the fit"),
+    )
+    return Summary(
+        "Comparison",
+        facts,
+        (
+            Grid("Results", columns, tuple(map(_row, good))),
+            Grid("Settings", ("method", "tried", "chosen"), chosen),
+        ),
+        tuple(_warnings(ranked, rules)),
+        f"Least error: {good[0].method}." if good else "",
+    )
+
+
+def record(found: Sequence[Entry], held: Held, rules: Rules, data: str) -> dict[str, Any]:
+    """Return everything as numbers and texts that JSON can hold."""
+    methods = [{name: _plain(value) for name, value in asdict(entry).items()} for entry in found]
+    return {
+        "data": data,
+        "rows": len(held.X),
+        "held_out": len(held.X_test),
+        "features": int(held.X.shape[1]),
+        **asdict(rules),
+        "error": _error_name(rules.task),
+        "trivial_error": _plain(trivial_error(held, rules.task)),
+        "versions": {name: importlib.metadata.version(name) for name in PACKAGES}
+        | {"python": platform.python_version()},
+        "machine": {"system": platform.platform(), "processor": platform.machine(), "cores": os.cpu_count()},
+        "written": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "methods": methods,
+    }
+
+
+def trivial_error(held: Held, task: str) -> float:
+    """Return the error of the training mean, or of the commonest class."""
+    return error_of(task, held.y_test, trivial(task, held.y, len(held.y_test)))
+
+
+def _error_name(task: str) -> str:
+    return "share of wrong classes" if task == CLASSIFICATION else "RMSE over the deviation of the target"
+
+
+def _error_text(held: Held, task: str) -> str:
+    simple = "the commonest class" if task == CLASSIFICATION else "the mean"
+    return f"{_error_name(task)} on the held-out rows ({simple}: {trivial_error(held, task):.4g})"
+
+
+def _row(entry: Entry) -> tuple[str, ...]:
+    return (
+        entry.method,
+        f"{entry.error:.4g}",
+        f"{entry.search_error:.4g}",
+        f"{entry.search_seconds:.3g} s",
+        f"{entry.fit_seconds:.3g} s",
+        f"{entry.predict_seconds:.3g} s",
+        "unknown" if math.isnan(entry.peak_bytes) else format_bytes(max(entry.peak_bytes, 0.0)),
+        format_bytes(entry.model_bytes),
+    )
+
+
+def _tried(entry: Entry) -> str:
+    return f"{entry.tried:,}" + (f" ({entry.failed} failed)" if entry.failed else "")
+
+
+def _settings(entry: Entry) -> str:
+    texts = [
+        f"{name} {value:.4g}" if isinstance(value, float) else f"{name} {value}"
+        for name, value in entry.settings.items()
+    ]
+    return ", ".join([*texts, f"size {entry.size}"]) if texts else f"the usual ones, size {entry.size}"
+
+
+def _warnings(found: Sequence[Entry], rules: Rules) -> Iterator[str]:
+    for entry in found:
+        if entry.failure is not None:
+            yield f"{entry.method} failed: {entry.failure}"
+            continue
+        if entry.seconds > OVER * rules.seconds:
+            yield (
+                f"{entry.method} took {entry.seconds:.3g} s of its {rules.seconds:g} s: a fit that has begun "
+                "is not cut short. Give all of them more --seconds."
+            )
+        yield from (f"{entry.method}: {text}" for text in entry.warnings)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _plain(each) for name, each in value.items()}
+    if isinstance(value, float | np.floating):
+        return float(value) if math.isfinite(value) else None
+    return value.item() if isinstance(value, np.generic) else value

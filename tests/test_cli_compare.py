@@ -1,0 +1,170 @@
+"""``gramian compare``: the same rows and time for all, what came out, and what is said of failures."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from click.testing import Result
+from sklearn.datasets import dump_svmlight_file
+from test_summary import told
+from typer.testing import CliRunner
+
+import gramian as gm
+from gramian.cli import contest
+from gramian.cli.app import app
+from gramian.comparison import Found, Measured
+from gramian.summary.terminal import renderable
+
+RNG = np.random.default_rng(0)
+X = RNG.standard_normal((150, 3))
+Y = np.sin(2 * X[:, 0]) + X[:, 1]
+FRAME = pd.DataFrame(X, columns=["a", "b", "c"]).assign(y=Y)
+TEXT = FRAME.assign(y=np.where(Y > 0, "[red]yes", "no"))
+RULES = contest.Rules("regression", 0.2, "200MB", 0, 1)
+HELD = contest.Held(X[:120], Y[:120], X[120:], Y[120:])
+
+
+def run(*arguments: Any) -> Result:
+    return CliRunner().invoke(app, [str(a) for a in arguments])
+
+
+def bad(*arguments: Any) -> str:
+    result = run(*arguments)
+    assert result.exit_code == 1, result.output
+    assert isinstance(result.exception, SystemExit)
+    return " ".join(result.stderr.split())
+
+
+@pytest.fixture
+def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spare the seconds that a process takes to begin."""
+    monkeypatch.setattr(contest, "in_fresh_process", lambda work, *arguments: work(*arguments))
+
+
+@pytest.mark.usefixtures("in_this_process")
+@pytest.mark.parametrize(("frame", "task"), [(FRAME, "regression"), (TEXT, "classification")])
+def test_every_method_is_in_table_and_file(frame: pd.DataFrame, task: str, tmp_path: Path) -> None:
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    options = ["--target", "y", "--seconds", "0.2", "--threads", "1", "--json", tmp_path / "out.json"]
+    result = run("compare", tmp_path / "t.csv", *options)
+    assert result.exit_code == 0, result.output
+    said = " ".join(result.stdout.split())
+    for text in (task, "120 to learn from, 30 held out", "Least error:", "peak", "gamma", "size auto"):
+        assert text in said
+    found = json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))
+    assert (found["rows"], found["held_out"], found["features"], found["task"]) == (120, 30, 3, task)
+    assert found["versions"]["gramian"] == gm.__version__
+    assert [entry["method"] for entry in found["methods"]] == [
+        "gramian",
+        "Nystroem + ridge",
+        "HistGradientBoosting",
+    ]
+    for entry in found["methods"]:
+        assert entry["method"] in said
+        assert entry["failure"] is None
+        assert entry["tried"] >= 1
+        assert 0 <= entry["error"] < found["trivial_error"]
+        assert min(entry["search_seconds"], entry["fit_seconds"], entry["predict_seconds"]) > 0
+        assert entry["model_bytes"] > 100
+
+
+def test_a_fresh_process_is_another_one() -> None:
+    assert contest.in_fresh_process(os.getpid) != os.getpid()
+
+
+@pytest.mark.usefixtures("in_this_process")
+def test_gramian_keeps_to_memory_and_threads() -> None:
+    shape = contest.Shape.of("regression", HELD.X, HELD.y)
+    model = contest.contender("gramian", RULES).make({"gamma": 0.3, "alpha": 0.1}, shape)
+    ridge = model.regressor[-1]
+    assert (ridge.memory_budget, ridge.n_jobs) == ("200MB", 1)
+    entry = contest.contend("gramian", HELD, replace(RULES, memory="1kB"))
+    assert entry.failure is not None
+    assert "at least" in entry.failure
+
+
+@pytest.mark.usefixtures("in_this_process")
+def test_the_search_gets_its_share_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[float] = []
+
+    def search(*_: Any, seconds: float, **__: Any) -> Found:
+        given.append(seconds)
+        return Found({"gamma": 0.3, "alpha": 0.1}, 0.5, 3, 1, 96, 2.0)
+
+    monkeypatch.setattr(contest, "search", search)
+    entry = contest.contend("nystroem", HELD, replace(RULES, seconds=10.0))
+    assert given == [contest.SEARCH_SHARE * 10.0]
+    assert (entry.tried, entry.failed, entry.search_error, entry.search_seconds) == (3, 1, 0.5, 2.0)
+    assert entry.seconds == 2.0 + entry.fit_seconds
+
+
+@pytest.mark.usefixtures("in_this_process")
+def test_what_a_fit_warns_of_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    def measure(*_: Any) -> Measured:
+        gm.KernelSVC(max_iter=1, gamma=0.3).fit(X, Y > 0)
+        return Measured(0.5, 1.0, 0.1, math.nan, 1000)
+
+    monkeypatch.setattr(contest, "measure", measure)
+    entry = contest.contend("boosting", HELD, RULES)
+    assert any("max_iter" in text for text in entry.warnings)
+    shown = told(renderable(contest.summary([entry], HELD, RULES)))
+    assert "Warning: HistGradientBoosting: the objective" in shown
+    assert "unknown" in shown  # the peak, where the system does not tell
+    assert "took" in shown  # more than its time
+    assert contest.record([entry], HELD, RULES, "t.csv")["methods"][0]["peak_bytes"] is None
+
+
+def test_a_method_that_fails_leaves_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    def work(call: Any, name: str, *arguments: Any) -> Any:
+        if name == "boosting":
+            raise BrokenProcessPool
+        if name == "nystroem":
+            raise ValueError("no [bold] rows")
+        return call(name, *arguments)
+
+    monkeypatch.setattr(contest, "in_fresh_process", work)
+    found = list(contest.entries(HELD, RULES))
+    summary = contest.summary(found, HELD, RULES)
+    assert [row[0] for row in summary.grids[0].rows] == ["gramian"]
+    assert "for want of memory" in summary.warnings[1]
+    assert "Nystroem + ridge failed: ValueError: no [bold] rows" in told(renderable(summary))
+    assert summary.note == "Least error: gramian."
+
+
+def test_where_all_fail_the_command_does(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def work(*_: Any) -> Any:
+        raise MemoryError
+
+    monkeypatch.setattr(contest, "in_fresh_process", work)
+    FRAME.to_csv(tmp_path / "t.csv", index=False)
+    assert "no method could be fitted" in bad("compare", tmp_path / "t.csv", "--target", "y")
+
+
+def test_the_best_comes_first() -> None:
+    entries = [
+        contest.Entry("b", error=0.2, fit_seconds=0.05, search_seconds=0.1),
+        contest.Entry("broken", failure="X"),
+        contest.Entry("a", error=0.1, fit_seconds=0.05, search_seconds=0.1),
+    ]
+    assert [row[0] for row in contest.summary(entries, HELD, RULES).grids[0].rows] == ["a", "b"]
+
+
+def test_slips_are_told_before_the_work(tmp_path: Path) -> None:
+    FRAME.to_csv(tmp_path / "t.csv", index=False)
+    here = ["compare", tmp_path / "t.csv"]
+    assert "Pass --target NAME" in bad(*here)
+    assert "'lots' is not a size" in bad(*here, "--target", "y", "--memory", "lots")
+    assert "the folder" in bad(*here, "--target", "y", "--json", tmp_path / "no" / "out.json")
+    FRAME.assign(y=1).to_csv(tmp_path / "one.csv", index=False)
+    assert "one class only" in bad("compare", tmp_path / "one.csv", "--target", "y")
+    dump_svmlight_file(X, Y, str(tmp_path / "t.svmlight"))
+    assert "the rows are sparse" in bad("compare", tmp_path / "t.svmlight")
