@@ -1,6 +1,8 @@
 """Bars where they are asked for, and phases in the log."""
 
 import logging
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -44,3 +46,23 @@ def test_phases_are_logged_with_seconds_and_bytes(caplog):
         assert record.seconds == model.plan_.used_seconds[record.phase] >= 0
         assert record.bytes == model.plan_.used_bytes[record.phase] > 0
         assert record.phase in record.getMessage()
+
+
+def test_a_notebook_without_widgets_is_warned_only_where_it_shows_a_bar():
+    code = """
+import sys, types, warnings
+sys.modules["ipywidgets"] = None
+sys.modules["ipykernel.zmqshell"] = types.ModuleType("ipykernel.zmqshell")
+sys.modules["IPython"] = types.SimpleNamespace(get_ipython=lambda: object())
+warnings.simplefilter("error")
+import numpy as np, gramian as gm
+X = np.random.default_rng(0).random((100, 2))
+gm.KernelRidge(gamma=3.0).fit(X, X[:, 0])
+warnings.simplefilter("default")
+with warnings.catch_warnings(record=True) as told:
+    gm.KernelRidge(gamma=3.0, verbose=1).fit(X, X[:, 0])
+print([str(warning.message)[:9] for warning in told])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "['IProgress']" in done.stdout

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
-from tqdm.auto import tqdm
 
 from gramian._typing import Array, Float64Array
 from gramian.approximation.newton_training import NewtonTraining, Settings
@@ -16,6 +15,7 @@ from gramian.approximation.plan import Plan
 from gramian.approximation.ridge_sums import Targets
 from gramian.data.source import RowSource
 from gramian.estimators.base import checked_weights, positive_number, whole_number
+from gramian.estimators.progress import shown_bar
 from gramian.estimators.streaming import StreamingRidge
 from gramian.estimators.targets import ClassTargets
 from gramian.solvers.losses import Loss, Proximal
@@ -77,7 +77,7 @@ class StreamingNewton(StreamingRidge):
     ) -> tuple[NewtonTraining, Minimum, np.random.Generator]:
         """Train and set what every fit sets; ``start`` are intercepts to begin with."""
         plan, kernel, engine, rng = self._planned(source, targets.shape[1], self.random_state)
-        with tqdm(unit="rows", desc="passes", disable=not self.verbose, leave=False) as bar:
+        with shown_bar(self.verbose, unit="rows", desc="passes") as bar:
             training = NewtonTraining(
                 source,
                 kernel,

@@ -1,4 +1,4 @@
-"""The bar of a pass: rows, phase and seconds left."""
+"""Bars of progress: rows, phase and seconds left."""
 
 from __future__ import annotations
 
@@ -6,17 +6,30 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from tqdm.auto import tqdm
+from tqdm.std import tqdm
+
+
+def shown_bar(verbose: Any, **options: Any) -> tqdm[Any]:
+    """Return a bar of tqdm, which is shown if ``verbose``, and gone when it is done.
+
+    As the place demands it is a widget in a notebook, and a line in a terminal (and in a log, where standard
+    error goes to a file). The choice is made when a bar is to be shown, and not when gramian is imported:
+    tqdm warns in notebooks that lack ipywidgets, which is of no use to those who asked for no bar.
+    """
+    if not verbose:
+        return tqdm(disable=True, **options)
+    from tqdm.auto import tqdm as fitting
+
+    return fitting(leave=False, **options)
 
 
 @contextmanager
 def rows_bar(n_rows: int, verbose: Any) -> Iterator[Callable[[int], object]]:
     """Give a function to call with each number of rows that are done; a bar shows them if ``verbose``.
 
-    Until the first rows it says that bases are being made. It is tqdm's, as the place demands: a widget in a
-    notebook, a line in a terminal (and in a log, where standard error goes to a file).
+    Until the first rows it says that bases are being made.
     """
-    with tqdm(total=n_rows, unit="rows", desc="bases", disable=not verbose, leave=False) as bar:
+    with shown_bar(verbose, total=n_rows, unit="rows", desc="bases") as bar:
 
         def done(rows: int) -> None:
             if not bar.n:

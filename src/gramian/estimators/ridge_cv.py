@@ -11,7 +11,6 @@ import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.model_selection import check_cv
 from sklearn.utils.validation import check_is_fitted
-from tqdm.auto import tqdm
 
 from gramian._budget import parse_bytes
 from gramian._random import as_generator
@@ -32,6 +31,7 @@ from gramian.estimators.kernel_search import (
     scaled,
     scaled_plan,
 )
+from gramian.estimators.progress import shown_bar
 from gramian.estimators.scoring import Scorer
 from gramian.estimators.streaming import StreamingRidge
 from gramian.estimators.targets import NumberTargets
@@ -184,7 +184,7 @@ class KernelRidgeCV(MultiOutputMixin, RegressorMixin, StreamingRidge):
             def planners(k: int, share: float) -> Planner:
                 return self._planner(self.kernel, kinds[k], alphas, share, seed)
 
-            with tqdm(unit="fits", desc="kernels", disable=not self.verbose, leave=False) as bar:
+            with shown_bar(self.verbose, unit="fits", desc="kernels") as bar:
                 tried = np.zeros(1) if gammas is None else gammas
                 best, table = halve(judge, planners, tried, sample, alphas, rng, bar.update)
                 refinement = None

@@ -12,7 +12,6 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator
-from tqdm.auto import tqdm
 
 from gramian._budget import parse_bytes
 from gramian._checkpoint import checkpoint_folder
@@ -34,7 +33,7 @@ from gramian.estimators.base import KernelEstimator, checked_weights, positive_n
 from gramian.estimators.exact import Exact
 from gramian.estimators.frozen import frozen_map
 from gramian.estimators.methods import METHODS
-from gramian.estimators.progress import rows_bar
+from gramian.estimators.progress import rows_bar, shown_bar
 from gramian.estimators.targets import Targets
 from gramian.exact.plan import exact_plan
 from gramian.exact.predictor import ExactPredictor
@@ -244,7 +243,7 @@ class StreamingRidge(KernelEstimator):
             settings = replace(settings, checkpoint=checkpoint_folder(Path(folder)) / "solve.npz")
         rows = source.rows(slice(0, n))
         began = time.perf_counter()
-        with tqdm(unit="steps", desc="exact", disable=not self.verbose, leave=False) as bar:
+        with shown_bar(self.verbose, unit="steps", desc="exact") as bar:
 
             def progress(state: Progress) -> None:
                 bar.set_postfix(residual=f"{state.residual:.1e}", refresh=False)
