@@ -23,7 +23,8 @@ PAGES = {
     "SECURITY": "security",
     "examples": "auto_examples/index",
 }
-PACKAGE = Path(__file__).parents[2] / "src" / "gramian"
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "src" / "gramian"
 
 
 @cache
@@ -45,7 +46,9 @@ def inner_names() -> frozenset[str]:
 def lead_to_pages(app: Any, tree: nodes.document) -> None:
     """Let Markdown's links to files of the root, and to the folder of examples, lead to their pages."""
     for node in tree.findall(pending_xref):
-        page = PAGES.get(str(node.get("reftarget")).replace("../", "").rstrip("/").removesuffix(".md"))
+        # Of a file that exists outside the pages MyST makes a whole path without its suffix.
+        target = str(node.get("reftarget")).removeprefix(f"{ROOT.as_posix()}/").replace("../", "")
+        page = PAGES.get(target.rstrip("/").removesuffix(".md"))
         if page is not None and node.get("reftype") == "myst":
             node.attributes |= {"refdomain": "doc", "reftarget": page, "reftargetid": None}
 
