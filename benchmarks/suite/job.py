@@ -11,7 +11,7 @@ import numpy as np
 
 from gramian.comparison import measure, search
 from gramian.comparison.contenders import Shape
-from suite.methods import METHODS
+from suite.methods import METHODS, load_library
 from suite.sets import load
 
 #: A fit that takes longer is not repeated.
@@ -33,6 +33,7 @@ class Job:
         """Return what the JSON line says about it."""
         # Warnings of peers (convergence, conditioning) are their users' to see; the error tells here.
         warnings.simplefilter("ignore")
+        load_library(self.method)
         contender, problem = METHODS[self.method], load(self.set)
         if self.settings is None:
             found = search(contender, problem.X, problem.y, problem.task, seconds=self.seconds)

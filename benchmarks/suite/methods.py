@@ -18,6 +18,7 @@ from suite.peers import (
     XRFMClassifier,
     XRFMRegressor,
     installed,
+    require,
 )
 
 
@@ -73,6 +74,12 @@ def available() -> list[str]:
     """Name the methods whose libraries are installed."""
     there = installed()
     return [name for name in METHODS if name not in NEEDS or there[NEEDS[name]]]
+
+
+def load_library(method: str) -> None:
+    """Import what a method needs, so that its first fit is not charged for that."""
+    if method in NEEDS:
+        require(NEEDS[method])
 
 
 def absent() -> dict[str, str]:
