@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from docutils import nodes
-from sphinx.addnodes import pending_xref
+from sphinx.addnodes import download_reference, pending_xref
 from sphinx.util.nodes import make_refnode
 
 #: Files of the repository's root that are pages of the site too, and link to each other there.
@@ -53,6 +53,17 @@ def lead_to_pages(app: Any, tree: nodes.document) -> None:
             node.attributes |= {"refdomain": "doc", "reftarget": page, "reftargetid": None}
 
 
+def lead_to_gallery(app: Any, tree: nodes.document) -> None:
+    """Let Markdown's links to examples with pictures lead to their pages, which offer the file too."""
+    for node in list(tree.findall(download_reference)):
+        path = Path(str(node.get("reftarget")))
+        if path.parent.name == "examples" and path.name.startswith("plot_"):
+            target = {"refdoc": node.get("refdoc"), "reftarget": f"/auto_examples/{path.stem}"}
+            link = pending_xref("", refdomain="std", reftype="doc", refexplicit=True, **target)
+            link += nodes.inline("", "", *node.children)
+            node.replace_self(link)
+
+
 def resolve(app: Any, env: Any, node: nodes.Element, content: nodes.Node) -> nodes.Node | None:
     """Return a link to the one object of that name, or the name as code, or None: not found."""
     if node.get("refdomain") != "py":
@@ -71,5 +82,6 @@ def resolve(app: Any, env: Any, node: nodes.Element, content: nodes.Node) -> nod
 def setup(app: Any) -> dict[str, bool]:
     """Answer where Sphinx finds nothing."""
     app.connect("doctree-read", lead_to_pages)
+    app.connect("doctree-read", lead_to_gallery)
     app.connect("missing-reference", resolve)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
