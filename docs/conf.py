@@ -46,6 +46,8 @@ myst_dmath_double_inline = True
 
 html_math_renderer = "mathml"
 
+# Beside a class its methods by their own names.
+toc_object_entries_show_parents = "hide"
 autosummary_generate = True
 autodoc_member_order = "bysource"
 # The signature says the types, as they are written; the text says what they mean.
