@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 GRAMIAN_DATA ?= $(wildcard $(abspath ../shared/data))
 export GRAMIAN_DATA
 
-.PHONY: test demo lint types layers pytest bench docs docs-check package test-minimum test-bare test-pythons clean format
+.PHONY: test demo lint types layers pytest bench bench-quick peers figures regressions docs docs-check package test-minimum test-bare test-pythons clean format
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -65,8 +65,16 @@ test-python%: $(STAMP)
 demo: $(STAMP)
 	$(BIN)/python -m gramian.demo
 
-# The figures of README and docs, each beside its peer, in one run.
-bench: $(STAMP)
+BENCH_STAMP := $(VENV)/.installed-bench
+
+$(BENCH_STAMP): $(STAMP) pyproject.toml constraints.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]'
+	touch $@
+
+# Every method on every set, then the figures of each page, each beside its peer: some hours. The data folder
+# is named by GRAMIAN_DATA; a run that was stopped goes on.
+bench: $(BENCH_STAMP)
+	$(BIN)/python benchmarks/side_by_side.py
 	$(BIN)/python benchmarks/tiles.py
 	$(BIN)/python benchmarks/paper_meka.py
 	$(BIN)/python benchmarks/paper_bbf.py
@@ -87,6 +95,22 @@ bench: $(STAMP)
 	$(BIN)/python benchmarks/fast_prediction.py
 	$(BIN)/python benchmarks/single_row.py
 	$(BIN)/python benchmarks/gp.py
+
+# The same comparison on small sets, in minutes, with or without a data folder.
+bench-quick: $(BENCH_STAMP)
+	$(BIN)/python benchmarks/side_by_side.py --quick
+
+# Libraries to compare with, as far as the package index has them.
+peers: $(BENCH_STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[peers]'
+
+# Tables and figures from the results that are there, without measuring.
+figures: $(BENCH_STAMP)
+	$(BIN)/python benchmarks/side_by_side.py --report docs
+
+# Seconds, memory and errors of the hot paths at this commit, to be compared with others by asv.
+regressions: $(BENCH_STAMP)
+	cd benchmarks/asv && $(CURDIR)/$(BIN)/asv machine --yes && $(CURDIR)/$(BIN)/asv run --python=same --show-stderr
 
 DOCS_STAMP := $(VENV)/.installed-docs
 
