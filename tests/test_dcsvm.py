@@ -57,6 +57,8 @@ class TestBox:
         if equality:
             assert abs(found.u.sum()) < 1e-9 * penalty
 
+    # Older SciPy steps out of the box by a rounding error and says so.
+    @pytest.mark.filterwarnings("ignore:Values in x were outside bounds:RuntimeWarning")
     @pytest.mark.parametrize("equality", [True, False])
     def test_scipy_finds_the_same_least(self, equality):
         rng = np.random.default_rng(1)
