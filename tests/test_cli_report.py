@@ -9,19 +9,24 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
-from click.testing import Result
+from html_page import Page
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from test_summary import Page
-from typer.testing import CliRunner
 
 import gramian as gm
+from gramian.data.files import Table
+
+for extra in ("typer", "pyarrow", "pandas", "matplotlib"):
+    pytest.importorskip(extra)
+
+import pandas as pd
+from click.testing import Result
+from typer.testing import CliRunner
+
 from gramian.cli.app import app
 from gramian.cli.judging import judge
 from gramian.cli.pictures import spectrum
-from gramian.data.files import Table
 
 RNG = np.random.default_rng(0)
 #: A name with markup, and one that matplotlib would take for mathematics.

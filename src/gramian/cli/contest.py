@@ -19,6 +19,7 @@ import numpy as np
 import scipy.sparse as sp
 from threadpoolctl import threadpool_limits
 
+from gramian import __version__
 from gramian._budget import format_bytes
 from gramian._typing import Array, Rows
 from gramian.cli.training import CLASSIFICATION, trivial
@@ -37,7 +38,7 @@ SEARCH_SHARE = 0.6
 #: A method is said to have gone over its time by more than this part of it.
 OVER = 1.1
 #: Packages whose versions are written beside the results.
-PACKAGES = ("gramian", "scikit-learn", "numpy", "scipy")
+PACKAGES = ("scikit-learn", "numpy", "scipy")
 
 
 @dataclass(frozen=True)
@@ -215,8 +216,11 @@ def record(found: Sequence[Entry], held: Held, rules: Rules, data: str) -> dict[
         **asdict(rules),
         "error": _error_name(rules.task),
         "trivial_error": _plain(trivial_error(held, rules.task)),
-        "versions": {name: importlib.metadata.version(name) for name in PACKAGES}
-        | {"python": platform.python_version()},
+        "versions": {
+            "gramian": __version__,
+            **{name: importlib.metadata.version(name) for name in PACKAGES},
+            "python": platform.python_version(),
+        },
         "machine": {"system": platform.platform(), "processor": platform.machine(), "cores": os.cpu_count()},
         "written": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "methods": methods,
