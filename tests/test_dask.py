@@ -158,6 +158,8 @@ class TestOnCollections:
         close(there.predict(X * [1, 9, 99]), alone.predict(X * [1, 9, 99]))
         close(there.predict(da.from_array(X, chunks=900)).compute(), alone.predict(X))
 
+    # Older Dask warns of the client that the other tests have open.
+    @pytest.mark.filterwarnings("ignore:Running on a single-machine scheduler:UserWarning")
     def test_without_a_client(self, rows, monkeypatch):
         """Dask's own scheduler, and a graph that holds the model."""
         X, Y, _ = rows

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from gramian import demo
-from gramian.comparison import PeakMemory
+from gramian.comparison import PeakMemory, peak_memory
 from gramian.demo import Result, _arguments, table
 from gramian.exceptions import GramianError, InputError, MissingPackageError
 
@@ -138,7 +138,7 @@ def test_arguments():
 def test_peak_memory_sees_what_was_freed():
     with PeakMemory() as memory:
         block = np.ones(8_000_000)
-        time.sleep(20 * demo.SAMPLING)
+        time.sleep(20 * peak_memory.SAMPLING)
         del block
     assert 50e6 < memory.growth < 120e6
 
@@ -148,14 +148,14 @@ def test_peak_memory_leaves_out_mapped_files(tmp_path):
     mapped = np.load(tmp_path / "big.npy", mmap_mode="r")
     with PeakMemory() as memory:
         assert int(mapped.sum(dtype=np.int64)) == 8_000_000
-    if demo._anonymous() is not None:
+    if peak_memory._anonymous() is not None:
         assert memory.growth < 4e6
 
 
 def test_peak_memory_without_proc(monkeypatch):
-    monkeypatch.setattr(demo, "_anonymous", lambda: None)
+    monkeypatch.setattr(peak_memory, "_anonymous", lambda: None)
     with PeakMemory() as memory:
         pass
     assert memory.growth >= 0 or np.isnan(memory.growth)
     monkeypatch.setitem(sys.modules, "resource", None)
-    assert np.isnan(demo._resident_peak())
+    assert np.isnan(peak_memory._resident_peak())

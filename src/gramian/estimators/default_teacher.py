@@ -40,7 +40,7 @@ def default_teacher(
     best, choice = -np.inf, (TEACHER_GAMMAS[1], TEACHER_ALPHAS[0])
     for gamma in TEACHER_GAMMAS:
         for alpha in TEACHER_ALPHAS:
-            if len(np.unique(targets[first], axis=0)) < 2:
+            if not np.any(targets[first] != targets[first[0]]):
                 break
             fitted = model(gamma, alpha).fit(rows[first], targets[first], sample_weight=weights[first])
             score = float(fitted.score(rows[second], targets[second], sample_weight=weights[second]))
