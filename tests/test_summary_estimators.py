@@ -13,6 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import gramian as gm
+from gramian import baselines
 from gramian.estimators import shown
 from gramian.estimators.methods import METHODS
 from gramian.estimators.summaries import block_sizes, model_bytes, rows_of, summary_of
@@ -86,6 +87,20 @@ def test_every_approximation_says_bytes_and_rank(kind):
     assert facts["rank"].startswith(f"{model.rank_:,} ")
     assert "of K's 115 kB" in facts["memory"] or "of K's 57.6 kB" in facts["memory"]
     assert "report(X)" in facts["error"]
+
+
+@pytest.mark.parametrize(
+    "model",
+    [baselines.AESVMClassifier(), baselines.LDKLClassifier(), baselines.NystromLinearClassifier()],
+    ids=lambda m: type(m).__name__,
+)
+def test_baselines_are_summarised_too(model):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.fit(X, LABELS)
+    summary = summary_of(model)
+    assert dict(summary.facts)["classes"] == "2: <b>yes</b>, no"
+    assert summary.warnings == ()
 
 
 def test_names_from_the_data_are_escaped():

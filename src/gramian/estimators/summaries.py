@@ -106,8 +106,10 @@ def _sizes(model: Any) -> Iterator[Fact]:
 def _own_sizes(model: Any) -> Iterator[Fact]:
     """Yield the sizes that only one kind of model has."""
     if "n_support_" in vars(model):
-        counts = ", ".join(f"{count:,}" for count in model.n_support_[:MOST_CLASSES])
-        yield "support vectors", short(f"{int(np.sum(model.n_support_)):,} (by class: {counts})")
+        counts = np.atleast_1d(model.n_support_)
+        each = ", ".join(f"{count:,}" for count in counts[:MOST_CLASSES])
+        by_class = f" (by class: {each})" if len(counts) > 1 else ""
+        yield "support vectors", short(f"{int(counts.sum()):,}{by_class}")
     shape = learned(model, "shape_")
     if shape is not None and hasattr(shape, "n_units"):
         yield (
