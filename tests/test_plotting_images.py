@@ -21,9 +21,9 @@ from PIL import Image
 from gramian import plotting
 
 IMAGES = Path(__file__).parent / "images"
-#: Root mean square over the pixels, of 255: above what few colours and other releases of matplotlib change (4,
-#: from 3.8 to 3.11, and 14 where cells of a matrix end a pixel earlier), and below what a picture loses with
-#: what is drawn in it (13 and more, and 64).
+#: Root mean square over the pixels, of 255: above what few colours and other releases of matplotlib change
+#: (4, from 3.8 to 3.11, and 14 where cells of a matrix end a pixel earlier), and below what a picture loses
+#: with what is drawn in it (13 and more, and 64).
 TOLERANCE = dict.fromkeys(("spectrum", "error_memory", "alpha_path", "frontier", "posterior"), 7.0)
 TOLERANCE["gram"] = 20.0
 COLOURS = 128
