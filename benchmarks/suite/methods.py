@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from gramian.comparison import CONTENDERS, REGRESSION, Contender
-from gramian.comparison.contenders import Settings, Shape, draw_kernel, log_uniform, usual_kernel
+from gramian.comparison.contenders import Settings, Shape, draws_of, log_uniform, usual_kernel
 from gramian.exceptions import InputError, did_you_mean
 from suite.peers import (
     PEERS,
@@ -21,10 +21,14 @@ from suite.peers import (
     require,
 )
 
+_EUCLIDEAN = draws_of("rbf", "exponential")
+_NAMES = {"rbf": "gaussian", "exponential": "laplacian"}
+
 
 def _falkon(settings: Settings, size: int, shape: Shape) -> Any:
     kind = FalkonRegressor if shape.task == REGRESSION else FalkonClassifier
-    return kind(n_centers=size, random_state=shape.seed, **settings)
+    named = settings | {"kernel": _NAMES[settings["kernel"]]}
+    return kind(n_centers=size, random_state=shape.seed, **named)
 
 
 def _usual_eigenpro(_: Shape) -> Settings:
@@ -32,10 +36,9 @@ def _usual_eigenpro(_: Shape) -> Settings:
 
 
 def _draw_eigenpro(rng: np.random.Generator, shape: Shape) -> Settings:
-    kernel = str(rng.choice(["laplacian", "gaussian"]))
-    gamma = draw_kernel(rng, shape)["gamma"]
-    # exp(-gamma·‖x − y‖) of the same reach.
-    return {"kernel": kernel, "gamma": gamma if kernel == "gaussian" else gamma**0.5}
+    drawn = _EUCLIDEAN(rng, shape)
+    # It calls exp(−gamma·‖x − y‖) Laplacian, and has no penalty.
+    return {"kernel": _NAMES[drawn["kernel"]], "gamma": drawn["gamma"]}
 
 
 def _eigenpro(settings: Settings, size: int, shape: Shape) -> Any:
@@ -63,7 +66,7 @@ def _xrfm(settings: Settings, size: int, shape: Shape) -> Any:
 
 
 METHODS: dict[str, Contender] = dict(CONTENDERS) | {
-    "falkon": Contender("Falkon", usual_kernel, draw_kernel, _falkon, (300, 1000, 3000), 1000),
+    "falkon": Contender("Falkon", usual_kernel, _EUCLIDEAN, _falkon, (300, 1000, 3000), 1000),
     "eigenpro": Contender("EigenPro", _usual_eigenpro, _draw_eigenpro, _eigenpro, (3, 10), 10),
     "xrfm": Contender("xRFM", _usual_xrfm, _draw_xrfm, _xrfm, (1000, 3000), 3000),
 }

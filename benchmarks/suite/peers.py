@@ -173,8 +173,17 @@ def _codes(y: Any) -> tuple[np.ndarray, np.ndarray]:
     return classes, code
 
 
+def _lengthscale(kernel: str, gamma: float | None, d: int) -> float:
+    """Return what Falkon and EigenPro call sigma and bandwidth."""
+    if kernel == "gaussian":
+        return (2.0 * (1.0 / d if gamma is None else gamma)) ** -0.5
+    if kernel == "laplacian":
+        return 1.0 / (d**-0.5 if gamma is None else gamma)
+    raise InputError(f"kernel is {kernel!r}; choose 'gaussian' or 'laplacian'.")
+
+
 class _Falkon(_Targets):
-    """Kernel ridge on ``n_centers`` random rows, kernel ``exp(-gamma |x - z|^2)``.
+    """Kernel ridge on ``n_centers`` random rows, kernel ``exp(-gamma |x - z|^2)``, or ``laplacian``.
 
     Falkon minimises the mean squared error plus ``penalty |f|^2``: ``penalty = alpha / n`` makes ``alpha``
     that of kernel ridge (``K + alpha I``), and ``sigma = (2 gamma)^-1/2``. ``gamma=None`` means ``1 / d``.
@@ -184,6 +193,7 @@ class _Falkon(_Targets):
 
     def __init__(
         self,
+        kernel: str = "gaussian",
         gamma: float | None = None,
         alpha: float = 1e-2,
         n_centers: int = 1000,
@@ -191,6 +201,7 @@ class _Falkon(_Targets):
         dtype: str = "float64",
         random_state: int = 0,
     ) -> None:
+        self.kernel = kernel
         self.gamma = gamma
         self.alpha = alpha
         self.n_centers = n_centers
@@ -205,12 +216,12 @@ class _Falkon(_Targets):
     def _fit_targets(self, X: np.ndarray, targets: np.ndarray) -> None:
         falkon = require("Falkon")
         n, d = X.shape
-        gamma, M = 1.0 / d if self.gamma is None else self.gamma, min(self.n_centers, n)
+        M, width = min(self.n_centers, n), _lengthscale(self.kernel, self.gamma, d)
         with torch_session(self.random_state) as torch:
             # Falkon 0.9.0 multiplies by a kept block that is square where its transpose is due.
             keep = {"store_kernel_d_threshold": 0, "never_store_kernel": n == M}
             options = falkon.FalkonOptions(use_cpu=True, keops_active="no", **keep)
-            kernel = falkon.kernels.GaussianKernel((2.0 * gamma) ** -0.5, opt=options)
+            kernel = getattr(falkon.kernels, f"{self.kernel.title()}Kernel")(width, opt=options)
             model = falkon.Falkon(
                 kernel, self.alpha / n, M, maxiter=self.maxiter, seed=self.random_state, options=options
             )
@@ -259,13 +270,6 @@ class _EigenPro(_Targets):
         self.memory_gb = memory_gb
         self.random_state = random_state
 
-    def _bandwidth(self, d: int) -> float:
-        if self.kernel == "gaussian":
-            return (2.0 * (1.0 / d if self.gamma is None else self.gamma)) ** -0.5
-        if self.kernel == "laplacian":
-            return 1.0 / (d**-0.5 if self.gamma is None else self.gamma)
-        raise InputError(f"kernel is {self.kernel!r}; choose 'gaussian' or 'laplacian'.")
-
     def _top_q(self, kernel: Any, rows: Any) -> int:
         """Count the usable eigenvalues on a few rows; EigenPro needs two, and three rows for each."""
         import torch
@@ -280,7 +284,7 @@ class _EigenPro(_Targets):
         if len(X) < LEAST_ROWS:
             raise InputError(f"X has {len(X)} rows; EigenPro needs {LEAST_ROWS} to take eigenvectors of.")
         kernels, models = map(importlib.import_module, ("eigenpro2.kernels", "eigenpro2.models"))
-        width = self._bandwidth(X.shape[1])  # refuses an unknown kernel
+        width = _lengthscale(self.kernel, self.gamma, X.shape[1])  # refuses an unknown kernel
         kernel = functools.partial(getattr(kernels, self.kernel), bandwidth=width)
         with torch_session(self.random_state) as torch:
             rows, labels = torch.tensor(X), torch.tensor(targets.astype(np.float32))
