@@ -63,7 +63,7 @@ def test_every_method_is_in_table_and_file(frame: pd.DataFrame, task: str, tmp_p
     result = run("compare", tmp_path / "t.csv", *options)
     assert result.exit_code == 0, result.output
     said = " ".join(result.stdout.split())
-    for text in (task, "120 to learn from, 30 held out", "Least error:", "peak", "gamma", "size auto"):
+    for text in (task, "120 to learn from, 30 held out", "Least error:", "peak", "gamma", "root rank auto"):
         assert text in said
     found = json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))
     assert (found["rows"], found["held_out"], found["features"], found["task"]) == (120, 30, 3, task)

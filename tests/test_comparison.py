@@ -51,7 +51,7 @@ def test_error_of_against_the_definition():
 
 
 def contender_of(build, *, draw=lambda rng, shape: {"shift": rng.normal()}):
-    return Contender("test", lambda shape: {"shift": 0.0}, draw, build, (1,), 1, (REGRESSION,))
+    return Contender("test", lambda shape: {"shift": 0.0}, draw, build, (1,), 1, "size", (REGRESSION,))
 
 
 class Shifted(LinearRegression):

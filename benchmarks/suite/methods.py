@@ -66,9 +66,9 @@ def _xrfm(settings: Settings, size: int, shape: Shape) -> Any:
 
 
 METHODS: dict[str, Contender] = dict(CONTENDERS) | {
-    "falkon": Contender("Falkon", usual_kernel, _EUCLIDEAN, _falkon, (300, 1000, 3000), 1000),
-    "eigenpro": Contender("EigenPro", _usual_eigenpro, _draw_eigenpro, _eigenpro, (3, 10), 10),
-    "xrfm": Contender("xRFM", _usual_xrfm, _draw_xrfm, _xrfm, (1000, 3000), 3000),
+    "falkon": Contender("Falkon", usual_kernel, _EUCLIDEAN, _falkon, (300, 1000, 3000), 1000, "centres"),
+    "eigenpro": Contender("EigenPro", _usual_eigenpro, _draw_eigenpro, _eigenpro, (3, 10), 10, "epochs"),
+    "xrfm": Contender("xRFM", _usual_xrfm, _draw_xrfm, _xrfm, (1000, 3000), 3000, "rows of a leaf"),
 }
 #: Method → the library that it needs.
 NEEDS = {"falkon": "Falkon", "eigenpro": "EigenPro", "xrfm": "xRFM"}

@@ -91,8 +91,9 @@ def _standings(lines: list[Line]) -> Iterator[str]:
     for one in standings(lines):
         costs = " | ".join(f"{value:.2g}" for value in one.costs.values())
         contender = METHODS[one.method]
+        size = f"{contender.size_name} {contender.usual_size}"
         yield (
-            f"| {contender.name} | {contender.usual_size} | {one.n_sets} | {one.failures} | {one.wins} | "
+            f"| {contender.name} | {size} | {one.n_sets} | {one.failures} | {one.wins} | "
             f"{one.rank:.1f} | {one.over_best:.2f} | {costs} |"
         )
 
@@ -149,8 +150,9 @@ def _set(name: str, lines: list[Line]) -> Iterator[str]:
         if line["set"] != name:
             continue
         micro = 1e6 * line["predict_seconds"] / line["n_test"]
+        contender = METHODS[line["method"]]
         yield (
-            f"| {METHODS[line['method']].name} | {line['size']} | {line['error']:.4f} | "
+            f"| {contender.name} | {contender.size_name} {line['size']} | {line['error']:.4f} | "
             f"{line['fit_seconds']:.2f} | {micro:.2f} | {format_bytes(line['peak_bytes'])} | "
             f"{format_bytes(line['model_bytes'])} |"
         )

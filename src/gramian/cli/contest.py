@@ -68,6 +68,7 @@ class Entry:
 
     method: str
     size: Any = None
+    size_name: str = "size"
     settings: dict[str, Any] = field(default_factory=dict)
     error: float = math.nan  #: on the held-out rows: see ``error_of``
     search_error: float = math.nan  #: of the search's best, on its own held-out rows
@@ -145,7 +146,8 @@ def contend(name: str, held: Held, rules: Rules) -> Entry:
 
     Whatever stops one method is written into its entry: the others should still be shown.
     """
-    entry = Entry(CONTENDERS[name].name, CONTENDERS[name].usual_size)
+    known = CONTENDERS[name]
+    entry = Entry(known.name, known.usual_size, known.size_name)
     try:
         found = in_fresh_process(searched, name, held, rules)
         measured, told = in_fresh_process(fitted, name, found.settings, held, rules)
@@ -263,7 +265,7 @@ def _settings(entry: Entry) -> str:
         f"{name} {value:.4g}" if isinstance(value, float) else f"{name} {value}"
         for name, value in entry.settings.items()
     ]
-    return ", ".join([*texts, f"size {entry.size}"]) if texts else f"the usual ones, size {entry.size}"
+    return ", ".join([*(texts or ["the usual ones"]), f"{entry.size_name} {entry.size}"])
 
 
 def _warnings(found: Sequence[Entry], rules: Rules) -> Iterator[str]:

@@ -66,6 +66,7 @@ class Contender:
     build : the unfitted model of some settings, a size and a shape, for scaled rows.
     sizes : from small to large, what trades accuracy for cost.
     usual_size : that of the search.
+    size_name : what a size counts.
     tasks : those that it can do.
     settings_of : name of the contender whose settings it uses; it is not searched itself.
     """
@@ -76,6 +77,7 @@ class Contender:
     build: Callable[[Settings, Any, Shape], Any]
     sizes: tuple[Any, ...]
     usual_size: Any
+    size_name: str
     tasks: tuple[str, ...] = (REGRESSION, CLASSIFICATION)
     settings_of: str | None = None
 
@@ -227,19 +229,43 @@ _PEERS = draws_of("rbf", "laplacian")
 
 #: By the name under which a command asks for them. Each is searched among the kernels that it has of these.
 CONTENDERS = {
-    "gramian": Contender("gramian", usual_kernel, _OURS, _gramian, (100, 300, "auto"), "auto"),
+    "gramian": Contender("gramian", usual_kernel, _OURS, _gramian, (100, 300, "auto"), "auto", "root rank"),
     "compressed": Contender(
-        "gramian, compressed", usual_kernel, _OURS, _compressed, ("30x",), "30x", settings_of="gramian"
+        "gramian, compressed",
+        usual_kernel,
+        _OURS,
+        _compressed,
+        ("30x",),
+        "30x",
+        "cost",
+        settings_of="gramian",
     ),
-    "nystroem": Contender("Nystroem + ridge", usual_kernel, _PEERS, _nystroem, (300, 1000, 3000), 1000),
+    "nystroem": Contender(
+        "Nystroem + ridge", usual_kernel, _PEERS, _nystroem, (300, 1000, 3000), 1000, "components"
+    ),
     "random_features": Contender(
-        "RBFSampler + ridge", _usual_gaussian, _draw_gaussian, _random_features, (300, 1000, 3000), 1000
+        "RBFSampler + ridge",
+        _usual_gaussian,
+        _draw_gaussian,
+        _random_features,
+        (300, 1000, 3000),
+        1000,
+        "components",
     ),
     "kernel_ridge": Contender(
-        "KernelRidge, some rows", usual_kernel, _PEERS, _dense, (1000, 3000, 10_000), 3000, (REGRESSION,)
+        "KernelRidge, some rows",
+        usual_kernel,
+        _PEERS,
+        _dense,
+        (1000, 3000, 10_000),
+        3000,
+        "rows",
+        (REGRESSION,),
     ),
-    "svm": Contender("SVC or SVR, some rows", _usual_svm, _draw_svm, _svm, (2000, 8000, 32_000), 8000),
+    "svm": Contender(
+        "SVC or SVR, some rows", _usual_svm, _draw_svm, _svm, (2000, 8000, 32_000), 8000, "rows"
+    ),
     "boosting": Contender(
-        "HistGradientBoosting", _usual_boosting, _draw_boosting, _boosting, (30, 100, 300), 100
+        "HistGradientBoosting", _usual_boosting, _draw_boosting, _boosting, (30, 100, 300), 100, "trees"
     ),
 }

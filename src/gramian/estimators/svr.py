@@ -27,8 +27,8 @@ LOSSES = ("epsilon_insensitive", "squared_epsilon_insensitive")
 class KernelSVR(MultiOutputMixin, RegressorMixin, StreamingNewton):
     r"""Support vector regression: minimise C Σ w_i ℓ(y_i − f(x_i) − b) + ½ ‖f‖², on a compressed kernel.
 
-    ℓ(r) is ``max(0, |r| − ε)`` or its square. Trained like :class:`KernelSVC`: the square by Newton steps, the
-    other by proximal losses of decreasing width to a relative duality gap of ``tol``. Several targets are
+    ℓ(r) is ``max(0, |r| − ε)`` or its square. Trained like :class:`KernelSVC`: the square by Newton steps,
+    the other by proximal losses of decreasing width to a relative duality gap of ``tol``. Several targets are
     problems of their own.
 
     Parameters
