@@ -225,7 +225,13 @@ class _Falkon(_Targets):
             model = falkon.Falkon(
                 kernel, self.alpha / n, M, maxiter=self.maxiter, seed=self.random_state, options=options
             )
-            model.fit(torch.tensor(X), torch.tensor(targets.astype(X.dtype)))
+            try:
+                model.fit(torch.tensor(X), torch.tensor(targets.astype(X.dtype)))
+            # Centres that coincide: its factor has no jitter beyond rounding.
+            except RuntimeError as failed:
+                if "potrf" not in str(failed):
+                    raise
+                raise np.linalg.LinAlgError(f"Falkon: {failed}") from failed
         _finite(model.alpha_.numpy(), "Falkon", "Raise alpha, or use dtype='float64'.")
         self.model_ = model
 

@@ -14,14 +14,14 @@ METHODS = {
 
 
 class Fit:
-    """30,000 rows."""
+    """15,000 rows."""
 
     params = tuple(METHODS)
     param_names = ("method",)
     timeout = 300
 
     def setup(self, method):
-        self.X = made(30_000)[0]
+        self.X = made(15_000)[0]
 
     def time_fit(self, method):
         METHODS[method]().fit(self.X)
