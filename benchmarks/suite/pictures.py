@@ -58,7 +58,8 @@ def frontier(name: str, lines: list[Line], folder: Path) -> Path:
 
 def overview(found: list[Standing], folder: Path) -> Path:
     """Draw all sets together: error over the lowest of the set against cost over gramian's."""
-    found = [one for one in found if one.over_best == one.over_best]
+    # Means over other sets can't be compared: only methods that do both tasks.
+    found = [one for one in found if one.over_best == one.over_best and len(METHODS[one.method].tasks) == 2]
     figure, axes = panels()
     for ax, cost in zip(axes, COSTS, strict=True):
         FrontierDisplay(

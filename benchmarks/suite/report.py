@@ -84,7 +84,9 @@ def _standings(lines: list[Line]) -> Iterator[str]:
     yield (
         'Each method at its usual size. "Wins": sets where no other has an error lower by more than '
         f'{EQUAL:.0%}. "Rank": mean. "Error x": over the lowest of the set. The other columns are over '
-        "gramian's, below 1 is better than gramian. All are geometric means.\n"
+        "gramian's, below 1 is better than gramian. All are geometric means, over the sets where the "
+        "method did not fail; those of a method with failures, or of one task alone, are over fewer and "
+        "easier sets. The peak is what the process grew by.\n"
     )
     yield "| method | size | sets | failed | wins | rank | error x | fit x | predict x | memory x | model x |"
     yield "|---" * 11 + "|"
@@ -106,7 +108,7 @@ def _errors(lines: list[Line]) -> Iterator[str]:
         methods = [name for name in methods_of(lines) if task in METHODS[name].tasks]
         if not sets:
             continue
-        yield f"{title}, usual sizes; the lowest in bold, with its equals.\n"
+        yield f"{title}, usual sizes; the lowest in bold, with its equals; – failed or was not run.\n"
         yield "| set | " + " | ".join(METHODS[name].name for name in methods) + " |"
         yield "|---" * (len(methods) + 1) + "|"
         for name in sets:
