@@ -103,7 +103,7 @@ def test_the_search_gets_its_share_of_the_time(monkeypatch: pytest.MonkeyPatch) 
 
     def search(*_: Any, seconds: float, **__: Any) -> Found:
         given.append(seconds)
-        return Found({"gamma": 0.3, "alpha": 0.1}, 0.5, 3, 1, 96, 2.0)
+        return Found({"kernel": "rbf", "gamma": 0.3, "alpha": 0.1}, 0.5, 3, 1, 96, 2.0)
 
     monkeypatch.setattr(contest, "search", search)
     entry = contest.contend("nystroem", HELD, replace(RULES, seconds=10.0))
