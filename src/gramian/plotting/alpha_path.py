@@ -66,8 +66,9 @@ class AlphaPathDisplay:
     >>> y = np.sin(6 * X[:, 0]) + 0.1 * np.random.default_rng(1).standard_normal(300)
     >>> model = gm.KernelRidgeCV(gammas=[0.1, 10, 1000], random_state=0).fit(X, y)
     >>> display = AlphaPathDisplay.from_estimator(model)
-    >>> display.alphas[display.chosen[0]] == model.alpha_, display.gammas[display.chosen[1]] == model.gamma_
-    (np.True_, np.True_)
+    >>> alpha, gamma = display.chosen
+    >>> bool(display.alphas[alpha] == model.alpha_), bool(display.gammas[gamma] == model.gamma_)
+    (True, True)
     """
 
     def __init__(
