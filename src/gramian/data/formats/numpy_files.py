@@ -96,11 +96,16 @@ class NpzStorage(ArrayStorage):
             return super().part(array, part, lane)
         known = self._streams.get(lane)
         if known is None or known[0] != array:
-            archive = zipfile.ZipFile(array.path)  # kept open: the next piece goes on from here
-            self._streams[lane] = known = (array, archive.open(array.member))
+            # The stream stays open, and the file with it: the next piece goes on from here.
+            with zipfile.ZipFile(array.path) as archive:
+                self._streams[lane] = known = (array, archive.open(array.member))
         stream, width = known[1], int(np.prod(array.shape[1:], dtype=np.int64)) * array.dtype.itemsize
-        stream.seek(array.start + part.start * width)
-        data = stream.read((part.stop - part.start) * width)
+        try:
+            stream.seek(array.start + part.start * width)
+            data = stream.read((part.stop - part.start) * width)
+        except BaseException:
+            self._streams.pop(lane)[1].close()
+            raise
         if len(data) < (part.stop - part.start) * width:
             raise EOFError(f"the array {array.member} ends early")
         return np.frombuffer(data, array.dtype).reshape(-1, *array.shape[1:]).copy()
