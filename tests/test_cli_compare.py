@@ -88,7 +88,7 @@ def test_a_fresh_process_is_another_one() -> None:
 
 @pytest.mark.usefixtures("in_this_process")
 def test_gramian_keeps_to_memory_and_threads() -> None:
-    shape = contest.Shape.of("regression", HELD.X, HELD.y)
+    shape = contest.Shape.of("regression", HELD.X)
     model = contest.contender("gramian", RULES).make({"gamma": 0.3, "alpha": 0.1}, shape)
     ridge = model.regressor[-1]
     assert (ridge.memory_budget, ridge.n_jobs) == ("200MB", 1)

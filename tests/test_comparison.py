@@ -34,7 +34,7 @@ CASES = [(name, task) for name, one in CONTENDERS.items() for task in one.tasks]
 @pytest.mark.parametrize(("name", "task"), CASES)
 def test_every_contender_learns(name, task):
     contender, y = CONTENDERS[name], Y[task]
-    shape = Shape.of(task, X[:200], y[:200])
+    shape = Shape.of(task, X[:200])
     rng = np.random.default_rng(1)
     size = contender.sizes[0]
     for settings in (contender.start(shape), contender.draw(rng, shape)):
@@ -112,7 +112,7 @@ def test_few_rows_are_judged_by_folds(monkeypatch):
 def test_one_candidate_is_tried_however_short_the_time():
     found = search(CONTENDERS["nystroem"], X, Y[REGRESSION], REGRESSION, seconds=1e-9)
     assert found.tried == 1
-    assert found.settings == CONTENDERS["nystroem"].start(Shape.of(REGRESSION, X, Y[REGRESSION]))
+    assert found.settings == CONTENDERS["nystroem"].start(Shape.of(REGRESSION, X))
 
 
 class Singular(Shifted):
@@ -162,7 +162,7 @@ def test_search_refuses(change, message):
 
 def test_shape_refuses_an_unknown_task():
     with pytest.raises(InputError, match="expected 'regression' or 'classification'"):
-        Shape.of("ranking", X, Y[REGRESSION])
+        Shape.of("ranking", X)
 
 
 def test_measure_and_model_bytes():

@@ -40,7 +40,7 @@ class Job:
             return asdict(found)
         measured = []
         for seed in range(self.runs):
-            shape = Shape.of(problem.task, problem.X, problem.y, seed)
+            shape = Shape.of(problem.task, problem.X, seed)
             model = contender.make(self.settings, shape, self.size)
             one = measure(model, problem.X, problem.y, problem.X_test, problem.y_test, problem.task)
             measured.append(one)

@@ -127,7 +127,7 @@ def searched(name: str, held: Held, rules: Rules) -> Found:
 
 def fitted(name: str, settings: dict[str, Any], held: Held, rules: Rules) -> tuple[Measured, tuple[str, ...]]:
     """Fit a method to all rows to learn from and judge it; return what it took, and what it warned of."""
-    shape = Shape.of(rules.task, held.X, held.y, rules.seed)
+    shape = Shape.of(rules.task, held.X, rules.seed)
     model = contender(name, rules).make(settings, shape)
     with warnings.catch_warnings(record=True) as told, threadpool_limits(rules.threads):
         warnings.simplefilter("always")

@@ -42,16 +42,14 @@ class Shape:
     task: str
     n_rows: int
     n_features: int
-    n_classes: int = 0
     seed: int = 0
 
     @staticmethod
-    def of(task: str, X: Array, y: Array, seed: int = 0) -> Shape:
+    def of(task: str, X: Array, seed: int = 0) -> Shape:
         """Return the shape of these rows."""
         if task not in (REGRESSION, CLASSIFICATION):
             raise InputError(f"task={task!r}; expected {REGRESSION!r} or {CLASSIFICATION!r}.")
-        classes = len(np.unique(y)) if task == CLASSIFICATION else 0
-        return Shape(task, X.shape[0], X.shape[1], classes, seed)
+        return Shape(task, X.shape[0], X.shape[1], seed)
 
 
 @dataclass(frozen=True)
@@ -145,15 +143,6 @@ def draws_of(*kernels: str) -> Callable[[np.random.Generator, Shape], Settings]:
     return draw
 
 
-def _usual_gaussian(shape: Shape) -> Settings:
-    return {name: value for name, value in usual_kernel(shape).items() if name != "kernel"}
-
-
-def _draw_gaussian(rng: np.random.Generator, shape: Shape) -> Settings:
-    gamma = log_uniform(rng, *GAMMAS) / shape.n_features
-    return {"gamma": gamma, "alpha": log_uniform(rng, *ALPHAS)}
-
-
 def _usual_svm(shape: Shape) -> Settings:
     return {"gamma": 1.0 / shape.n_features, "C": 1.0}
 
@@ -245,8 +234,8 @@ CONTENDERS = {
     ),
     "random_features": Contender(
         "RBFSampler + ridge",
-        _usual_gaussian,
-        _draw_gaussian,
+        usual_kernel,
+        draws_of("rbf"),
         _random_features,
         (300, 1000, 3000),
         1000,

@@ -98,7 +98,7 @@ def search(
     began = time.perf_counter()
     rounds = _rounds(X.shape[0], random_state)
     race = _Race(contender, X, np.asarray(y), task, size, random_state)
-    fresh = islice(contender.candidates(race.shape(X.shape[0]), random_state), MOST_CANDIDATES)
+    fresh = islice(contender.candidates(Shape.of(task, X, random_state), random_state), MOST_CANDIDATES)
     ranking = race.run(fresh, rounds[0], until=began + seconds / len(rounds))
     n_rows = len(rounds[0][0].train)
     if len(rounds) == 2 and np.isfinite(ranking[0].error) and time.perf_counter() - began < seconds:
@@ -146,10 +146,6 @@ class _Race:
     failed: int = 0
     last_failure: str = ""
 
-    def shape(self, n_rows: int) -> Shape:
-        classes = len(np.unique(self.y)) if self.task == CLASSIFICATION else 0
-        return Shape(self.task, n_rows, self.X.shape[1], classes, self.seed)
-
     def run(self, settings: Any, splits: list[_Split], *, until: float) -> list[_Judged]:
         """Fit candidates until the time is over, at least one; return them, the best first."""
         for split in splits:
@@ -175,8 +171,9 @@ class _Race:
                 warnings.simplefilter("ignore", ConvergenceWarning)
                 warnings.simplefilter("ignore", RuntimeWarning)
                 warnings.simplefilter("ignore", UserWarning)
-                model = self.contender.make(candidate, self.shape(len(split.train)), self.size)
-                model.fit(self.X[split.train], self.y[split.train])
+                X = self.X[split.train]
+                model = self.contender.make(candidate, Shape.of(self.task, X, self.seed), self.size)
+                model.fit(X, self.y[split.train])
                 error = error_of(self.task, self.y[split.judge], model.predict(self.X[split.judge]))
         except (GramianError, np.linalg.LinAlgError, FloatingPointError) as failure:
             self.last_failure = f"{type(failure).__name__}: {failure}"
