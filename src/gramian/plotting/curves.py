@@ -69,6 +69,19 @@ def records_of(results: Any, fields: Mapping[str, str]) -> dict[str, list[Any]]:
     return columns
 
 
+def flat_items(given: Mapping[Any, Any]) -> list[tuple[str, Any]]:
+    """Return (name, value) of a mapping whose values may be lists or tuples of several.
+
+    >>> flat_items({"a": [1, 2], "b": 3})
+    [('a', 1), ('a', 2), ('b', 3)]
+    """
+    return [
+        (str(name), one)
+        for name, several in given.items()
+        for one in (several if isinstance(several, list | tuple) else [several])
+    ]
+
+
 def members(names: Sequence[str]) -> dict[str, IntArray]:
     """Return the numbers of each method's points, methods in the order in which they come.
 

@@ -13,7 +13,7 @@ from gramian.estimators.approximation import Approximation
 from gramian.estimators.base import whole_number
 from gramian.exceptions import InputError
 from gramian.plotting.canvas import caption, colour_and_mark, name_axes, padded, panel, pyplot, tidy
-from gramian.plotting.curves import checked_points, draw_curves, members, records_of
+from gramian.plotting.curves import checked_points, draw_curves, flat_items, members, records_of
 from gramian.plotting.scales import scale_axis
 
 
@@ -199,11 +199,7 @@ class ErrorMemoryDisplay:
 def _named(approximations: Any) -> list[tuple[str, Approximation]]:
     """Return each approximation with its name, checked."""
     if isinstance(approximations, Mapping):
-        found = [
-            (str(name), one)
-            for name, given in approximations.items()
-            for one in (given if isinstance(given, list | tuple) else [given])
-        ]
+        found = flat_items(approximations)
     elif isinstance(approximations, Iterable):
         found = [(type(one).__name__, one) for one in approximations]
     else:

@@ -15,7 +15,7 @@ from gramian._typing import Array, IntArray
 from gramian.estimators.base import whole_number
 from gramian.exceptions import InputError
 from gramian.plotting.canvas import caption, name_axes, padded, panel, pyplot, tidy
-from gramian.plotting.curves import checked_points, draw_curves, pareto_front, records_of
+from gramian.plotting.curves import checked_points, draw_curves, flat_items, pareto_front, records_of
 from gramian.plotting.scales import checked_unit, scale_axis
 
 #: Fields of results files, with the names and units of their axes.
@@ -222,11 +222,7 @@ class FrontierDisplay:
         """
         pyplot(cls.__name__)
         n_repeats = whole_number("n_repeats", n_repeats, 1)
-        models = [
-            (str(name), model)
-            for name, given in _mapping("estimators", estimators).items()
-            for model in (given if isinstance(given, list | tuple) else [given])
-        ]
+        models = flat_items(_mapping("estimators", estimators))
         for name, model in models:
             if not hasattr(model, "predict"):
                 raise InputError(
