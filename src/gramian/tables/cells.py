@@ -1,0 +1,237 @@
+"""Cells of one column as numbers or codes, whatever they were stored as."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import numbers
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gramian._typing import Array, Float64Array, IntArray
+from gramian.exceptions import InputError
+
+#: Kinds of columns. EMPTY: nothing but missing values, of which no kind is known.
+NUMERIC, BOOLEAN, CATEGORY, DATE, DURATION, EMPTY = (
+    "numeric",
+    "boolean",
+    "category",
+    "date",
+    "duration",
+    "empty",
+)
+#: What the values of a kind are called in an error.
+NOUNS = {
+    NUMERIC: "numbers",
+    BOOLEAN: "booleans",
+    CATEGORY: "text",
+    DATE: "dates",
+    DURATION: "durations",
+    EMPTY: "missing values",
+}
+#: Types of the missing values of pandas, known by name so that pandas need not be there.
+_MISSING_TYPES = {"NAType", "NaTType"}
+_DAY = np.timedelta64(1, "D") / np.timedelta64(1, "us")
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Some cells of a column.
+
+    ``values`` are numbers, 0 and 1, or days (of a date since 1970), NaN where missing; of a category codes
+    into ``levels``, −1 where missing. ``holds`` says what a category's values were before they became text;
+    ``narrow`` whether float32 has the numbers exactly; ``example`` is one value, for an error.
+    """
+
+    kind: str
+    values: Array
+    levels: tuple[str, ...] = ()
+    holds: str = ""
+    narrow: bool = True
+    example: object = None
+
+
+def cells_of(raw: Array, column: str, *, as_category: bool = False) -> Cells:
+    """Return the cells of a one-dimensional array of numbers, booleans, dates, text or objects.
+
+    Booleans, numbers and text keep their kind; objects have that of their values, which must be one
+    (booleans among numbers are 0 and 1). With ``as_category`` values of any kind but dates become codes. A
+    column of two kinds, or of values that are none of these, is an ``InputError`` that names it.
+
+    >>> cells_of(np.array(["b", None, "a"], object), "shape").values
+    array([ 0, -1,  1])
+    >>> cells_of(np.array([3, None, 2.5], object), "size").values
+    array([3. , nan, 2.5])
+    """
+    kind = raw.dtype.kind
+    if kind in "iufb" and not as_category:
+        narrow = kind == "b" or raw.dtype.itemsize <= (4 if kind == "f" else 2)
+        values = raw.astype(np.float64)
+        return Cells(BOOLEAN if kind == "b" else NUMERIC, values, narrow=narrow, example=_first(raw))
+    if kind in "iufb":
+        present, codes = np.unique(raw, return_inverse=True)
+        return categories(codes.reshape(-1), present.tolist(), column)
+    if kind in "mM":
+        return _times(raw, DATE if kind == "M" else DURATION)
+    if kind in "OUT":
+        return _objects(raw.tolist(), column, as_category)
+    raise _refused(column, f"values of type {raw.dtype}", _first(raw))
+
+
+def categories(codes: IntArray, levels: Sequence[Any], column: str) -> Cells:
+    """Return cells of a category from codes into values of any kind; a negative code is missing."""
+    kinds = _kinds(levels, column)
+    kind = _one_kind(kinds, column)
+    if kind in (DATE, DURATION):
+        raise _refused(column, f"{NOUNS[kind]} as categories", kinds[kind])
+    texts = [None if is_missing(value) else _text(value) for value in levels]
+    known = list(dict.fromkeys(text for text in texts if text is not None))
+    place = {text: j for j, text in enumerate(known)}
+    # A last entry takes the code −1.
+    back = np.array([-1 if text is None else place[text] for text in texts] + [-1], np.intp)
+    return Cells(
+        CATEGORY if known else EMPTY,
+        back[np.asarray(codes, np.intp)],
+        tuple(known),
+        NOUNS[kind] if known else "",
+        example=kinds.get(kind),
+    )
+
+
+def is_missing(value: Any) -> bool:
+    """Return whether a value is None, NaN, or what pandas has for a missing value."""
+    if value is None or type(value).__name__ in _MISSING_TYPES:
+        return True
+    return bool(value != value) if isinstance(value, numbers.Number | np.generic) else False
+
+
+def mixed(column: str, first: str, one: object, second: str, other: object) -> InputError:
+    """Return the error about a column of two kinds, with one value of each."""
+    return InputError(
+        f"Column {column!r} mixes {NOUNS[first]} (such as {one!r}) and {NOUNS[second]} (such as {other!r}). "
+        "Give it one kind: convert the one into the other, or set what cannot be read to missing."
+    )
+
+
+def _first(raw: Array) -> object:
+    return raw[:1].tolist()[0] if len(raw) else None
+
+
+def _times(raw: Array, kind: str) -> Cells:
+    gone = np.isnat(raw)
+    counts = raw.astype("datetime64[us]" if kind == DATE else "timedelta64[us]").astype(np.int64)
+    values = np.where(gone, np.nan, counts / _DAY)
+    present = raw[~gone][:1]
+    return Cells(kind, values, narrow=False, example=str(present[0]) if len(present) else None)
+
+
+def _objects(values: list[Any], column: str, as_category: bool) -> Cells:
+    """Return cells of Python objects: what differs is looked at once, rows are looked up."""
+    try:
+        place = dict.fromkeys(values)
+    except TypeError:
+        wrong = next(v for v in values if type(v).__hash__ is None)
+        raise _refused(column, f"values of type {type(wrong).__name__}", wrong) from None
+    levels = list(place)
+    index = dict(zip(levels, range(len(levels))))
+    codes = np.fromiter(map(index.__getitem__, values), np.intp, len(values))
+    kinds = _kinds(levels, column)
+    kind = _one_kind(kinds, column)
+    if kind == EMPTY:
+        return Cells(EMPTY, np.full(len(values), np.nan))
+    if kind == CATEGORY or (as_category and kind in (NUMERIC, BOOLEAN)):
+        return categories(codes, levels, column)
+    numbers_of = _NUMBERS[kind]
+    known = np.array([np.nan if is_missing(v) else numbers_of(v) for v in levels], np.float64)
+    return Cells(kind, known[codes], narrow=kind == BOOLEAN, example=kinds[kind])
+
+
+def _kinds(levels: Sequence[Any], column: str) -> dict[str, Any]:
+    """Return the kinds of some values, with one value of each."""
+    found: dict[str, Any] = {}
+    kinds: dict[type[Any], str | None] = {}
+    for value in levels:
+        if is_missing(value):
+            continue
+        own = type(value)
+        if own not in kinds:
+            kinds[own] = _kind(own)
+        kind = kinds[own]
+        if kind is None:
+            raise _refused(column, f"values of type {own.__name__}", value)
+        found.setdefault(kind, value)
+    return found
+
+
+def _one_kind(kinds: dict[str, Any], column: str) -> str:
+    if set(kinds) == {NUMERIC, BOOLEAN}:
+        return NUMERIC
+    if len(kinds) > 1:
+        (first, one), (second, other), *_ = kinds.items()
+        raise mixed(column, first, one, second, other)
+    return next(iter(kinds), EMPTY)
+
+
+def _kind(own: type[Any]) -> str | None:
+    # NumPy's timedelta is a number to it, and Python's bool is one to Python: the order matters.
+    for types, kind in (
+        ((bool, np.bool_), BOOLEAN),
+        ((np.datetime64, datetime.date), DATE),
+        ((np.timedelta64, datetime.timedelta), DURATION),
+        ((numbers.Real, np.integer, np.floating, decimal.Decimal), NUMERIC),
+        ((str,), CATEGORY),
+    ):
+        if issubclass(own, types):
+            return kind
+    return None
+
+
+def _number(value: Any) -> float:
+    try:
+        return float(value)
+    except OverflowError:  # a whole number beyond float64, refused like an infinity
+        return float("inf") if value > 0 else float("-inf")
+
+
+def _text(value: Any) -> str:
+    """Return the name of a category: 3 and 3.0 are one."""
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, bool | np.bool_):
+        return str(bool(value))
+    number = _number(value)
+    return str(int(number)) if number.is_integer() else str(number)
+
+
+def _day(value: Any) -> float:
+    if isinstance(value, datetime.datetime) and value.tzinfo is not None:
+        value = value.astimezone(datetime.UTC).replace(tzinfo=None)
+    return float(np.datetime64(value, "us").astype(np.int64) / _DAY)
+
+
+def _days(value: Any) -> float:
+    return float(np.timedelta64(value, "us").astype(np.int64) / _DAY)
+
+
+#: How a value of a kind becomes a number.
+_NUMBERS: dict[str, Callable[[Any], float]] = {
+    NUMERIC: _number,
+    BOOLEAN: float,
+    DATE: _day,
+    DURATION: _days,
+}
+
+
+def _refused(column: str, what: str, value: object) -> InputError:
+    return InputError(
+        f"Column {column!r} holds {what} (such as {value!r}). Numbers, booleans, text, categories and dates "
+        "are expected: convert the column or drop it."
+    )
+
+
+def days(values: Float64Array) -> Array:
+    """Return days since 1970 as dates without a time of day, for parts of a date and for errors."""
+    return np.floor(values).astype(np.int64).astype("datetime64[D]")

@@ -1,0 +1,176 @@
+"""What was learned of one column, and the numbers that its cells become."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from gramian._typing import Array, Float64Array, IntArray
+from gramian.exceptions import InputError
+from gramian.tables.cells import BOOLEAN, CATEGORY, DATE, EMPTY, NOUNS, NUMERIC, Cells
+from gramian.tables.dates import WEEKDAY, WEEKDAYS, WIDTHS, part_values
+
+#: Kinds of features besides those of columns: whether a value is missing; sine and cosine of a cycle.
+MISSING, CYCLE = "missing", "cycle"
+#: Names of the places that several values share.
+INFREQUENT_VALUES, MISSING_VALUE = "(infrequent)", "(missing)"
+
+
+@dataclass(frozen=True)
+class Feature:
+    """Neighbouring encoded columns that one thing was made of.
+
+    ``kind`` is "numeric", "boolean", "category", "date", "duration", "missing", "cycle" or "weekday";
+    ``column`` names where it comes from; ``places`` are its encoded columns; ``categories`` what each place
+    of a one-hot group stands for; ``two_valued`` whether the training rows had two values of it.
+    """
+
+    name: str
+    kind: str
+    column: str
+    places: slice
+    categories: tuple[str, ...] = ()
+    two_valued: bool = False
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """A name for each encoded column."""
+        if self.kind == CYCLE:
+            return f"{self.name} (sin)", f"{self.name} (cos)"
+        return tuple(f"{self.name}={value}" for value in self.categories) or (self.name,)
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of the training rows. ``dropped`` says why it is not used; "" where it is.
+
+    ``centre`` is the lower median (of a date in days since 1970), ``missing`` whether a value was missing,
+    ``holds`` what the values of a category were (text, numbers, booleans), ``parts`` those of a date.
+    """
+
+    name: str
+    place: int
+    kind: str
+    dropped: str = ""
+    centre: float = 0.0
+    low: float = 0.0
+    high: float = 0.0
+    two_valued: bool = False
+    missing: bool = False
+    narrow: bool = True
+    categories: tuple[str, ...] = ()
+    infrequent: bool = False
+    holds: str = ""
+    parts: tuple[str, ...] = ()
+
+    @property
+    def varies(self) -> bool:
+        """Whether the value itself is a feature: it is not where only its absence varies."""
+        return self.kind not in (CATEGORY, EMPTY) and self.low < self.high
+
+    @property
+    def one_hot(self) -> tuple[str, ...]:
+        """What each place of a category's one-hot group stands for."""
+        shared = (INFREQUENT_VALUES,) * self.infrequent + (MISSING_VALUE,) * self.missing
+        return self.categories + shared
+
+    @property
+    def width(self) -> int:
+        """Encoded columns."""
+        if self.dropped:
+            return 0
+        if self.kind == CATEGORY:
+            return len(self.one_hot)
+        return self.varies + self.missing + sum(WIDTHS[part] for part in self.parts)
+
+    def features(self, start: int) -> list[Feature]:
+        """Return the features of this column, whose first place is ``start``."""
+        if self.dropped:
+            return []
+        if self.kind == CATEGORY:
+            places = slice(start, start + self.width)
+            return [Feature(self.name, CATEGORY, self.name, places, self.one_hot)]
+        found: list[Feature] = []
+        wanted: list[tuple[str, str, int, bool]] = []
+        if self.varies:
+            wanted.append((self.name, self.kind, 1, self.two_valued))
+        if self.missing:
+            wanted.append((f"{self.name} is missing", MISSING, 1, True))
+        for part in self.parts:
+            kind = WEEKDAY if part == WEEKDAY else CYCLE
+            wanted.append((f"{self.name}: {part}", kind, WIDTHS[part], False))
+        for name, kind, width, two in wanted:
+            days = WEEKDAYS if kind == WEEKDAY else ()
+            found.append(Feature(name, kind, self.name, slice(start, start + width), days, two))
+            start += width
+        return found
+
+    def encode(self, cells: Cells, out: Array) -> None:
+        """Write the encoded cells into ``out``, shape (n, width), which holds zeros."""
+        self._check(cells)
+        if self.kind == CATEGORY:
+            places = self._places(cells)
+            seen = np.flatnonzero(places >= 0)
+            out[seen, places[seen]] = 1.0
+            return
+        gone = np.isnan(cells.values) if cells.kind != EMPTY else np.ones(len(out), bool)
+        j = 0
+        if self.varies:
+            known = np.where(gone, self.centre, cells.values)
+            out[:, j] = known - self.centre if self.kind == DATE else known
+            j += 1
+        if self.missing:
+            out[:, j] = gone
+            j += 1
+        for part in self.parts:
+            when = np.where(gone, np.nan, cells.values)
+            out[:, j : j + WIDTHS[part]] = part_values(part, when)
+            j += WIDTHS[part]
+
+    def _places(self, cells: Cells) -> IntArray:
+        """Return the one-hot place of each cell, −1 for none."""
+        other = len(self.categories) if self.infrequent else -1
+        gone = len(self.categories) + self.infrequent if self.missing else other
+        table = np.array([self._index.get(level, other) for level in cells.levels] + [gone], np.intp)
+        if cells.kind == EMPTY:
+            return np.full(len(cells.values), gone, np.intp)
+        return table[cells.values]
+
+    @cached_property
+    def _index(self) -> dict[str, int]:
+        return {category: j for j, category in enumerate(self.categories)}
+
+    def _check(self, cells: Cells) -> None:
+        """Raise where cells are of another kind than the training rows' ones."""
+        found = cells.holds if cells.kind == CATEGORY else NOUNS[cells.kind]
+        trained = self.holds if self.kind == CATEGORY else NOUNS[self.kind]
+        if cells.kind == EMPTY or (found == trained and (cells.kind == CATEGORY) == (self.kind == CATEGORY)):
+            return
+        if self.kind == NUMERIC and cells.kind == BOOLEAN:
+            return
+        if self.kind == BOOLEAN and cells.kind == NUMERIC:
+            wrong = cells.values[~np.isnan(cells.values) & (cells.values != 0) & (cells.values != 1)]
+            if not len(wrong):
+                return
+            raise InputError(
+                f"Column {self.name!r} held booleans during fit and now holds the number {wrong[0]:g}. Pass "
+                "booleans, or 0 and 1."
+            )
+        raise InputError(
+            f"Column {self.name!r} held {trained} during fit and now holds {found} (such as "
+            f"{cells.example!r}). Pass values of the same kind; set what cannot be read to missing."
+        )
+
+
+def refuse_infinity(values: Float64Array, column: str, rows: slice | IntArray) -> None:
+    """Raise, with column and row, where a value is infinite; NaN is a missing value and passes."""
+    bad = np.isinf(values)
+    if bad.any():
+        k = int(bad.argmax())
+        row = rows.start + k if isinstance(rows, slice) else int(rows[k])
+        raise InputError(
+            f"Column {column!r} holds infinity in row {row} (from 0). Replace it by a number, or by NaN for "
+            "a missing value."
+        )

@@ -1,0 +1,326 @@
+"""A table as it is, as numbers: what each column is, learned from the training rows."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from gramian._tiles import row_slices
+from gramian._typing import Array, Float64Array, FloatArray, IntArray
+from gramian.exceptions import InputError, did_you_mean
+from gramian.tables.cells import BOOLEAN, CATEGORY, DATE, DURATION, EMPTY, NUMERIC
+from gramian.tables.column import CYCLE, Column, Feature, refuse_infinity
+from gramian.tables.dates import WEEKDAY
+from gramian.tables.reading import Block, Table, as_table
+from gramian.tables.tally import CONSTANT, NO_REPEATS, NO_VALUES, Tally
+
+#: Rows whose values are kept for medians, at most and at least; numbers kept in all.
+SAMPLE_ROWS, LEAST_SAMPLE, SAMPLE_NUMBERS = 20_000, 1_000, 1 << 22
+
+
+@dataclass(frozen=True)
+class TableColumns:
+    """What each column of a table is, and how its rows become numbers.
+
+    Made by :meth:`learn`. Numbers stay as they are, a missing one is the median, and where training rows had
+    missing values a column of 0 and 1 says so; booleans are 0 and 1; categories become one-hot groups; dates
+    days since the median, season, weekday and time of day. Constant columns, those without values and those
+    whose values do not repeat are not used.
+
+    >>> X = np.array([[1.0, "a"], [np.nan, "b"], [3.0, "a"], [5.0, "b"]], object)
+    >>> columns = TableColumns.learn(X)
+    >>> columns.feature_names
+    ('0', '0 is missing', '1=a', '1=b')
+    >>> columns.encode(X)
+    array([[1., 0., 1., 0.],
+           [3., 1., 0., 1.],
+           [3., 0., 1., 0.],
+           [5., 0., 0., 1.]])
+    """
+
+    columns: tuple[Column, ...]
+    named: bool  #: whether the training rows named their columns
+    n_rows: int
+    dtype: np.dtype[Any]
+
+    @classmethod
+    def learn(
+        cls, X: Any, *, categorical: Any = None, rng: np.random.Generator | None = None
+    ) -> TableColumns:
+        """Learn the columns of a table in one pass over its rows.
+
+        Parameters
+        ----------
+        X : a frame of pandas or polars, an Arrow table, an array of numbers, booleans, text, dates or
+            objects, CSR or a row source (numbers), or a list of rows; shape (n, d).
+        categorical : columns of numbers that are categories in fact: names or places of them, or a mask of
+            length d. Text, and the categorical types of pandas, polars and Arrow, are categories anyway.
+        rng : draws the rows whose medians are taken where there are more than 20,000; seeded by 0 by default.
+
+        Raises
+        ------
+        InputError : for a column that mixes numbers and text, an infinite value (with its row), values of no
+            known type, a table without rows, or one of which no column is left.
+
+        Time O(n d), memory a block of some megabytes, the sample (32 MB at most) and counts of categories.
+        """
+        table = as_table(X)
+        n, d = table.shape
+        if n == 0 or d == 0:
+            what = "rows" if n == 0 else "columns"
+            raise InputError(f"X has shape {(n, d)}: no {what}. Pass at least one row and one column.")
+        names = table.names or tuple(map(str, range(d)))
+        forced = _forced(categorical, names, table.names is not None)
+        size = int(np.clip(SAMPLE_NUMBERS // d, LEAST_SAMPLE, SAMPLE_ROWS))
+        rng = np.random.default_rng(0) if rng is None else rng
+        sample = np.arange(n) if n <= size else np.sort(rng.choice(n, size, replace=False))
+        tallies = [Tally(name, j) for j, name in enumerate(names)]
+        for where in row_slices(n, table.block_rows):
+            block = table.block(where)
+            first, last = np.searchsorted(sample, [where.start, where.stop])
+            local = sample[first:last] - where.start
+            for j, tally in enumerate(tallies):
+                tally.add(block.cells(j, tally.name, j in forced), where, local)
+        columns = tuple(tally.column() for tally in tallies)
+        _warn(columns, tallies)
+        if not any(column.width for column in columns):
+            raise InputError(
+                f"No column of X can be used: {_reasons(columns)}. Pass at least one column that varies and "
+                "whose values repeat or are numbers."
+            )
+        narrow = all(column.narrow and column.kind != DATE for column in columns if column.width)
+        return cls(columns, table.names is not None, n, np.dtype(np.float32 if narrow else np.float64))
+
+    # ---- what the encoded columns are ----------------------------------------------------------
+
+    @cached_property
+    def features(self) -> tuple[Feature, ...]:
+        """Features in the order of their places."""
+        found: list[Feature] = []
+        for column, start in zip(self.columns, self._starts):
+            found += column.features(start)
+        return tuple(found)
+
+    @property
+    def width(self) -> int:
+        """Encoded columns."""
+        return sum(column.width for column in self.columns)
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """A name for each encoded column."""
+        return tuple(name for feature in self.features for name in feature.names)
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """Names of the columns of the training rows; of an array their places as text."""
+        return tuple(column.name for column in self.columns)
+
+    @property
+    def groups(self) -> tuple[tuple[int, ...], ...]:
+        """Places of each one-hot group: categories and weekdays."""
+        hot = (feature for feature in self.features if feature.kind in (CATEGORY, WEEKDAY))
+        return tuple(tuple(range(f.places.start, f.places.stop)) for f in hot)
+
+    @property
+    def two_valued(self) -> IntArray:
+        """Places of two values: booleans, numbers of which training rows had two, and what is missing."""
+        return np.array([f.places.start for f in self.features if f.two_valued], np.intp)
+
+    @property
+    def numeric(self) -> IntArray:
+        """Places of numbers of more than two values; of dates and durations too."""
+        kinds = (NUMERIC, BOOLEAN, DATE, DURATION)
+        found = (f for f in self.features if f.kind in kinds and not f.two_valued)
+        return np.array([f.places.start for f in found], np.intp)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Columns that are not used, and why."""
+        texts = {
+            CONSTANT: "is constant",
+            NO_VALUES: "has no values",
+            NO_REPEATS: "has values that hardly repeat",
+        }
+        return tuple(
+            f"Column {column.name!r} {texts[column.dropped]} and is not used."
+            for column in self.columns
+            if column.dropped
+        )
+
+    @property
+    def ranges(self) -> tuple[Float64Array, Float64Array]:
+        """Least and greatest training value of each place; 0 and 1 (−1 and 1 of a cycle) besides numbers."""
+        low, high = np.zeros(self.width), np.ones(self.width)
+        low[[j for f in self.features if f.kind == CYCLE for j in range(self.width)[f.places]]] = -1.0
+        for column, start in zip(self.columns, self._starts):
+            if column.width and column.varies:
+                origin = column.centre if column.kind == DATE else 0.0
+                low[start], high[start] = column.low - origin, column.high - origin
+        return low, high
+
+    @cached_property
+    def _starts(self) -> tuple[int, ...]:
+        widths = [column.width for column in self.columns]
+        return tuple(int(start) for start in np.cumsum([0, *widths[:-1]]))
+
+    # ---- from rows to numbers ------------------------------------------------------------------
+
+    def encode(self, X: Any) -> FloatArray:
+        """Return rows as numbers, shape (n, width), float32 where that has all of them exactly.
+
+        A category that training rows had too rarely, or not at all, is "(infrequent)" where there is such a
+        place, else zero in all places of its group: as far from one category as from another. So is a
+        missing category where none was missing in training; a missing number is then the median.
+
+        Raises
+        ------
+        InputError : where a column lacks, is new, is of another kind than in training or holds an infinity.
+
+        Time O(n·width), memory the result and a block.
+        """
+        table = as_table(X)
+        order = self.order(table)
+        out = np.zeros((table.shape[0], self.width), self.dtype)
+        for where in row_slices(table.shape[0], table.block_rows):
+            self.encode_block(table.block(where), order, where, out[where])
+        return out
+
+    def encode_block(self, block: Block, order: Sequence[int], rows: slice | IntArray, out: Array) -> None:
+        """Write the encoded rows of a block into ``out``, which holds zeros.
+
+        ``order`` are the places of the columns in the block (−1: a column that is not used), ``rows`` the
+        numbers of the rows, for errors.
+        """
+        done: set[int] = set()
+        if block.matrix is not None:
+            done = self._encode_matrix(block.matrix, order, rows, out)
+        for column, start, place in zip(self.columns, self._starts, order):
+            if not column.width or column.place in done:
+                continue
+            cells = block.cells(place, column.name, column.kind == CATEGORY and column.holds != "text")
+            if cells.kind not in (CATEGORY, EMPTY):
+                refuse_infinity(cells.values, column.name, rows)
+            column.encode(cells, out[:, start : start + column.width])
+
+    def _encode_matrix(
+        self, matrix: Array, order: Sequence[int], rows: slice | IntArray, out: Array
+    ) -> set[int]:
+        """Write numbers that are one place each, all at once; return the places of their columns."""
+        plain = self._plain
+        if not plain or len(matrix) == 0:
+            return set()
+        if matrix.shape[1] == len(plain) == out.shape[1] and matrix.dtype.kind != "f":
+            out[:] = matrix
+            return set(plain)
+        values = matrix[:, [order[j] for j in plain]]
+        if values.dtype.kind == "f":
+            finite = np.isfinite(values).all(axis=0)
+            for k in np.flatnonzero(~finite):
+                refuse_infinity(values[:, k], self.columns[plain[k]].name, rows)
+                gone = np.isnan(values[:, k])
+                values[gone, k] = self.columns[plain[k]].centre
+        out[:, [self._starts[j] for j in plain]] = values
+        return set(plain)
+
+    @cached_property
+    def _plain(self) -> tuple[int, ...]:
+        """Places of numeric columns that become one column each."""
+        return tuple(c.place for c in self.columns if c.kind == NUMERIC and c.width == 1 and c.varies)
+
+    def order(self, table: Table) -> tuple[int, ...]:
+        """Return the place in a table of each column: by name where both name them, else by place.
+
+        A column that is not used may be absent: −1. Raises ``InputError`` where another one is, or where a
+        column is new; warns where one of the tables has names and the other has none.
+        """
+        names, d = table.names, len(self.columns)
+        if (names is None) == self.named:
+            have, had = ("no names", "names") if self.named else ("names", "no names")
+            warnings.warn(
+                f"The columns of X have {have}, but had {had} during fit: they are taken by their places.",
+                UserWarning,
+                stacklevel=4,
+            )
+        if names is None or not self.named:
+            if table.shape[1] != d:
+                raise InputError(
+                    f"X has {table.shape[1]} columns, but the training rows had {d}. Pass the same columns "
+                    "in the same order."
+                )
+            return tuple(range(d))
+        found = {name: j for j, name in enumerate(names)}
+        known = {column.name for column in self.columns}
+        lacking = [c.name for c in self.columns if c.width and c.name not in found]
+        if lacking:
+            hint = did_you_mean(lacking[0], names)
+            raise InputError(
+                f"X has no column {lacking[0]!r}, which the training rows had.{hint}"
+                f"{_others(lacking)} Pass all of them; values may be missing."
+            )
+        extra = [name for name in names if name not in known]
+        if extra:
+            raise InputError(
+                f"X has a column {extra[0]!r}, which the training rows had not.{_others(extra)} Drop it."
+            )
+        return tuple(found.get(column.name, -1) for column in self.columns)
+
+
+def _forced(categorical: Any, names: Sequence[str], named: bool) -> frozenset[int]:
+    """Return the places of the columns that are to be categories."""
+    if categorical is None:
+        return frozenset()
+    if isinstance(categorical, str):
+        raise InputError(f"categorical={categorical!r} is a text; give a list: [{categorical!r}].")
+    wanted = list(categorical)
+    if wanted and all(isinstance(value, bool | np.bool_) for value in wanted):
+        if len(wanted) != len(names):
+            raise InputError(f"categorical is a mask of length {len(wanted)}; X has {len(names)} columns.")
+        return frozenset(j for j, value in enumerate(wanted) if value)
+    places = {name: j for j, name in enumerate(names)} if named else {}
+    found = set()
+    for value in wanted:
+        if isinstance(value, str) and value in places:
+            found.add(places[value])
+        elif isinstance(value, int | np.integer) and str(value) in places:
+            found.add(places[str(value)])  # a frame that calls its columns by numbers
+        elif isinstance(value, int | np.integer) and -len(names) <= value < len(names):
+            found.add(int(value) % len(names))
+        else:
+            hint = did_you_mean(value, places) if places else " X has no names: give places."
+            raise InputError(f"categorical names {value!r}, which is no column of X.{hint}")
+    return frozenset(found)
+
+
+def _warn(columns: Sequence[Column], tallies: Sequence[Tally]) -> None:
+    empty = [column.name for column in columns if column.dropped == NO_VALUES]
+    single = [f"{c.name!r}{t.hint()}" for c, t in zip(columns, tallies) if c.dropped == NO_REPEATS]
+    if empty:
+        warnings.warn(
+            f"No values at all in column {', '.join(map(repr, empty[:10]))}{_others(empty, 10)}: not used.",
+            UserWarning,
+            stacklevel=3,
+        )
+    if single:
+        warnings.warn(
+            f"Values that hardly repeat, like those of an identifier, in column {', '.join(single[:10])}"
+            f"{_others(single, 10)}: not used.",
+            UserWarning,
+            stacklevel=3,
+        )
+
+
+def _others(names: Sequence[str], shown: int = 1) -> str:
+    rest = len(names) - shown
+    return f" ({rest} more like it.)" if rest > 0 else ""
+
+
+def _reasons(columns: Sequence[Column]) -> str:
+    texts = {CONSTANT: "constant", NO_VALUES: "without values", NO_REPEATS: "with values that hardly repeat"}
+    counts = {reason: sum(c.dropped == reason for c in columns) for reason in texts}
+    return ", ".join(f"{count} {texts[reason]}" for reason, count in counts.items() if count)

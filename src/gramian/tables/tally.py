@@ -1,0 +1,145 @@
+"""What a pass over the rows counts of one column, and the treatment that follows from it."""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+
+import numpy as np
+
+from gramian._typing import Float64Array, IntArray
+from gramian.data.arrow import is_number
+from gramian.tables.cells import BOOLEAN, CATEGORY, DATE, EMPTY, NUMERIC, Cells, mixed
+from gramian.tables.column import Column, refuse_infinity
+from gramian.tables.dates import parts_of
+
+#: Categories that get a place of their own, at most.
+MOST_CATEGORIES = 100
+#: Rows that a category must have for that: of a small table one in 20, but 2 to 5; of a large one in 10,000.
+SMALL_PART, LEAST_ROWS, MOST_LEAST_ROWS, LARGE_PART = 20, 2, 5, 10_000
+#: Different values of a column that are counted at a time.
+COUNTED = 1 << 16
+#: Why columns are not used.
+CONSTANT, NO_VALUES, NO_REPEATS = "constant", "no values", "no repeats"
+
+
+class Tally:
+    """Counts of one column, block by block.
+
+    Memory: the sampled values, and of a category at most 65,536 counts. Counts of a column with more
+    different values are too low by less than n/65,536 rows each (Misra and Gries 1982, merged as in Agarwal
+    et al. 2013): none that matters is lost.
+    """
+
+    def __init__(self, name: str, place: int) -> None:
+        self.name, self.place = name, place
+        self.kind, self.example, self.holds, self.narrow = EMPTY, None, "", True  # type: str, object, str, bool
+        self.n_rows = self.n_missing = 0
+        self.low, self.high = np.inf, -np.inf
+        self.few: set[float] | None = set()
+        self.counts: Counter[str] = Counter()
+        self.lost = 0
+        self.sampled: list[Float64Array] = []
+
+    def add(self, cells: Cells, rows: slice, sample: IntArray) -> None:
+        """Add the cells of some rows; ``sample`` are those among them, from 0, whose values are kept."""
+        self._settle_kind(cells)
+        self.n_rows += len(cells.values)
+        self.narrow = self.narrow and cells.narrow
+        if cells.kind == EMPTY:
+            self.n_missing += len(cells.values)
+        elif cells.kind == CATEGORY:
+            counts = np.bincount(cells.values + 1, minlength=len(cells.levels) + 1)
+            self.n_missing += int(counts[0])
+            self.counts.update({v: int(c) for v, c in zip(cells.levels, counts[1:]) if c})
+            self._prune()
+        else:
+            self._add_numbers(cells.values, rows, sample)
+
+    def column(self) -> Column:
+        """Return what the rows say of the column."""
+        if self.kind == CATEGORY:
+            return self._category()
+        missing = self.n_missing > 0
+        common = {"name": self.name, "place": self.place, "kind": self.kind, "missing": missing}
+        if self.kind == EMPTY or self.n_missing == self.n_rows:
+            return Column(**common, dropped=NO_VALUES)  # type: ignore[arg-type]
+        sample = np.sort(np.concatenate(self.sampled))
+        if not len(sample):  # missing in all rows of the sample, and not in all rows
+            sample = np.array([self.low])
+        parts = parts_of(sample) if self.kind == DATE else ()
+        return Column(
+            **common,  # type: ignore[arg-type]
+            dropped=CONSTANT if self.low == self.high and not missing else "",
+            centre=float(sample[(len(sample) - 1) // 2]),
+            low=float(self.low),
+            high=float(self.high),
+            two_valued=self.few is not None and len(self.few) == 2,
+            narrow=self.narrow,
+            parts=parts,
+        )
+
+    def hint(self) -> str:
+        """Return what the values of a text column look like, for the warning that it is not used."""
+        first = next(iter(self.counts), "")
+        if self.holds == "text" and is_number(first):
+            return " (it holds numbers as text: store them as numbers)"
+        try:
+            np.datetime64(first)
+        except ValueError:
+            return ""
+        return " (it holds dates as text: store them as dates)" if self.holds == "text" and first else ""
+
+    def _settle_kind(self, cells: Cells) -> None:
+        kinds = {self.kind, cells.kind}
+        if EMPTY not in kinds and len(kinds) > 1 and kinds != {BOOLEAN, NUMERIC}:
+            raise mixed(self.name, self.kind, self.example, cells.kind, cells.example)
+        if self.kind == EMPTY:
+            self.kind, self.example, self.holds = cells.kind, cells.example, cells.holds
+        elif kinds == {BOOLEAN, NUMERIC}:
+            self.kind = NUMERIC
+
+    def _add_numbers(self, values: Float64Array, rows: slice, sample: IntArray) -> None:
+        refuse_infinity(values, self.name, rows)
+        gone = np.isnan(values)
+        kept = values[sample]
+        self.sampled.append(kept[~np.isnan(kept)])
+        missing = int(np.count_nonzero(gone))
+        self.n_missing += missing
+        present = values[~gone] if missing else values
+        if not len(present):
+            return
+        low, high = float(present.min()), float(present.max())
+        self.low, self.high = min(self.low, low), max(self.high, high)
+        if self.few is not None:
+            two = bool(((present == low) | (present == high)).all())
+            self.few = self.few | {low, high} if two else None
+            if self.few is not None and len(self.few) > 2:
+                self.few = None
+
+    def _prune(self) -> None:
+        if len(self.counts) <= COUNTED:
+            return
+        cut = heapq.nlargest(COUNTED // 2 + 1, self.counts.values())[-1]
+        self.lost += cut
+        self.counts = Counter({value: count - cut for value, count in self.counts.items() if count > cut})
+
+    def _category(self) -> Column:
+        part = max(self.n_rows // LARGE_PART, min(MOST_LEAST_ROWS, self.n_rows // SMALL_PART))
+        least = max(LEAST_ROWS, part)
+        # The most frequent first; of those alike, by name, so that the order of the rows does not matter.
+        ranked = sorted(self.counts.items(), key=lambda item: (-item[1], item[0]))
+        kept = [value for value, count in ranked if count >= least][:MOST_CATEGORIES]
+        missing = self.n_missing > 0
+        infrequent = len(kept) < len(ranked) or self.lost > 0
+        constant = len(kept) + infrequent + missing < 2
+        return Column(
+            self.name,
+            self.place,
+            CATEGORY,
+            dropped=NO_REPEATS if not kept else CONSTANT if constant else "",
+            missing=missing,
+            categories=tuple(sorted(kept)),
+            infrequent=infrequent,
+            holds=self.holds,
+        )

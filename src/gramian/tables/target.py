@@ -1,0 +1,259 @@
+"""Targets of mean 0 and deviation 1, where they are skewed after a map that makes them less so."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+from scipy.special import ndtri
+
+from gramian._typing import Array, Float64Array
+from gramian.exceptions import InputError, did_you_mean
+from gramian.tables.empirical import distribution
+
+NONE, LOG, YEO_JOHNSON, QUANTILE, AUTO = "none", "log", "yeo-johnson", "quantile", "auto"
+HOWS = (AUTO, NONE, LOG, YEO_JOHNSON, QUANTILE)
+#: Targets of less skewness are left as they are; another map must at least halve the skewness.
+MOST_SKEWNESS, GAIN = 1.0, 0.5
+#: How far beyond the training targets a prediction may go under a map, in deviations of the mapped target.
+MARGIN = 0.5
+#: Values that the parameter of a map is learned from, at most.
+SAMPLE_VALUES = 20_000
+
+
+@dataclass(frozen=True)
+class OutputMap:
+    """The map of one output: g = (h(u) − mean)/scale with u = (y − origin)/unit, h by ``how``.
+
+    none: h(u) = u. log: ln u, with origin 0. yeo-johnson: ((1 + u)^λ − 1)/λ for u ≥ 0,
+    −((1 − u)^(2−λ) − 1)/(2 − λ) for u < 0, logarithms where the exponent is 0; 0 ≤ λ ≤ 2, where it has an
+    inverse everywhere. quantile: the normal score Φ⁻¹(F(u)), linear between at most 1,000 knots.
+    ``low`` and ``high`` are the least and the greatest training value under the map.
+    """
+
+    how: str
+    origin: float
+    unit: float
+    mean: float
+    scale: float  #: 0 where all training targets are one value
+    low: float
+    high: float
+    power: float = 1.0
+    knots: Float64Array | None = None
+    scores: Float64Array | None = None
+
+    def forward(self, y: Float64Array) -> Float64Array:
+        """Return mapped targets; 0 where training had one value."""
+        if self.scale == 0:
+            return np.zeros_like(y)
+        return (self._h(y / self.unit - self.origin / self.unit) - self.mean) / self.scale
+
+    def backward(self, z: Float64Array) -> Float64Array:
+        """Return targets from mapped ones, cut half a deviation beyond the training targets under a map."""
+        if self.scale == 0:
+            return np.full_like(z, self.origin)
+        if self.how != NONE:
+            z = np.clip(z, self.low - MARGIN, self.high + MARGIN)
+        h = z * self.scale + self.mean
+        return (self._inverse(h) + self.origin / self.unit) * self.unit
+
+    @property
+    def _quantiles(self) -> tuple[Float64Array, Float64Array]:
+        assert self.knots is not None
+        assert self.scores is not None
+        return self.knots, self.scores
+
+    def _h(self, u: Float64Array) -> Float64Array:
+        if self.how == LOG:
+            # Held-out targets may be lower than the training ones, and 0 has no logarithm.
+            return np.log(np.maximum(u, np.exp(self.low * self.scale + self.mean - MARGIN * self.scale)))
+        if self.how == YEO_JOHNSON:
+            return yeo_johnson(u, self.power)
+        if self.how == QUANTILE:
+            return np.interp(u, *self._quantiles)
+        return u
+
+    def _inverse(self, h: Float64Array) -> Float64Array:
+        if self.how == LOG:
+            return np.exp(h)
+        if self.how == YEO_JOHNSON:
+            return yeo_johnson_inverse(h, self.power)
+        if self.how == QUANTILE:
+            return np.interp(h, *self._quantiles[::-1])
+        return h
+
+
+@dataclass(frozen=True)
+class TargetTransform:
+    """Monotone maps of a target's outputs to mean 0 and deviation 1, and back.
+
+    ``auto`` leaves an output whose skewness is at most 1; a more skewed one it maps by the logarithm if
+    positive, else by Yeo and Johnson's power, if that at least halves the skewness. A mean under a map is no
+    mean of the target: after a logarithm predictions are nearer the median. Where squared errors of the
+    target itself count, compare with ``how="none"`` on held-out rows (:meth:`candidates`).
+
+    >>> y = np.array([1.0, 10.0, 100.0])
+    >>> transform = TargetTransform.learn(y, how="log")
+    >>> transform.forward(y).round(3)
+    array([-1.225,  0.   ,  1.225])
+    >>> transform.backward(np.array([0.0, 9.0])).round(2)
+    array([ 10., 256.])
+    """
+
+    outputs: tuple[OutputMap, ...]
+    many: bool  #: whether targets have shape (n, outputs)
+
+    @classmethod
+    def learn(cls, y: Any, how: str = AUTO) -> TargetTransform:
+        """Learn the maps of a target, shape (n,) or (n, outputs).
+
+        Raises ``InputError`` for values that are no finite numbers, with the row, for no rows, and for
+        ``how="log"`` where a value is not positive. Time O(n log n), memory O(n).
+        Source: Yeo and Johnson 2000, with λ of the largest likelihood.
+        """
+        if how not in HOWS:
+            raise InputError(
+                f"Target how={how!r} is unknown. Choose one of {', '.join(HOWS)}.{did_you_mean(how, HOWS)}"
+            )
+        y = checked_target(y)
+        columns = y.reshape(len(y), -1).T
+        return cls(tuple(_learned(np.ascontiguousarray(column), how) for column in columns), y.ndim == 2)
+
+    @classmethod
+    def candidates(cls, y: Any) -> tuple[str, ...]:
+        """Return the values of ``how`` worth comparing on held-out rows: "none", and what "auto" chooses.
+
+        >>> TargetTransform.candidates(np.exp(np.linspace(0.0, 9.0, 50)))
+        ('none', 'log')
+        """
+        return (NONE, *sorted({output.how for output in cls.learn(y).outputs} - {NONE}))
+
+    def forward(self, y: Any) -> Float64Array:
+        """Return mapped targets of the shape of ``y``."""
+        return self._each("forward", checked_target(y))
+
+    def backward(self, z: Array) -> Float64Array:
+        """Return targets from mapped ones, each output increasing; finite for finite ones.
+
+        Under a map a target is cut half a deviation beyond the training targets: a power or an exponential
+        would make a large error of a small one there.
+        """
+        return self._each("backward", np.asarray(z, np.float64))
+
+    def _each(self, way: str, values: Float64Array) -> Float64Array:
+        expected = (len(self.outputs),) if self.many else ()
+        if values.shape[1:] != expected:
+            raise InputError(f"The target has shape {values.shape}; expected {('n', *expected)}.")
+        table = values.reshape(len(values), -1)
+        out = np.empty_like(table)
+        for j, output in enumerate(self.outputs):
+            out[:, j] = getattr(output, way)(table[:, j])
+        return out.reshape(values.shape)
+
+
+def checked_target(y: Any) -> Float64Array:
+    """Return a target as float64, or raise with the first row that is no finite number."""
+    try:
+        found = np.asarray(y, np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"The target cannot be read as numbers ({error}). Pass one number for a row."
+        ) from None
+    if found.ndim not in (1, 2) or found.shape[0] == 0:
+        raise InputError(f"The target has shape {found.shape}; expected (n,) or (n, outputs), n at least 1.")
+    good = np.isfinite(found.reshape(len(found), -1)).all(axis=1)
+    if not good.all():
+        row = int(good.argmin())
+        raise InputError(
+            f"The target holds {np.ravel(found[row])} in row {row} (from 0). Drop rows without a target."
+        )
+    return found
+
+
+def yeo_johnson(u: Float64Array, power: float) -> Float64Array:
+    """Return Yeo and Johnson's map of u, 0 ≤ power ≤ 2."""
+    up, down = np.maximum(u, 0.0), np.maximum(-u, 0.0)
+    return _box(up, power) - _box(down, 2.0 - power)
+
+
+def yeo_johnson_inverse(h: Float64Array, power: float) -> Float64Array:
+    """Return u from Yeo and Johnson's map of it."""
+    up, down = np.maximum(h, 0.0), np.maximum(-h, 0.0)
+    return _unbox(up, power) - _unbox(down, 2.0 - power)
+
+
+def _box(u: Float64Array, power: float) -> Float64Array:
+    return np.expm1(power * np.log1p(u)) / power if power > 0 else np.log1p(u)
+
+
+def _unbox(h: Float64Array, power: float) -> Float64Array:
+    return np.expm1(np.log1p(power * h) / power) if power > 0 else np.expm1(h)
+
+
+def skewness(x: Float64Array) -> float:
+    """Return the third standardised moment, 0 of a constant."""
+    t, deviation = _centred(x)
+    return float(np.mean((t / deviation) ** 3)) if deviation > 0 else 0.0
+
+
+def _centred(x: Float64Array) -> tuple[Float64Array, float]:
+    t = x - np.mean(x)
+    return t, float(np.sqrt(np.mean(t**2)))
+
+
+def _learned(y: Float64Array, how: str) -> OutputMap:
+    """Return the map of one output."""
+    if how == LOG and y.min() <= 0:
+        row = int(y.argmin())
+        raise InputError(
+            f"how='log' needs positive targets; row {row} (from 0) holds {y[row]:g}. Choose 'yeo-johnson'."
+        )
+    if y.min() == y.max():
+        return OutputMap(NONE, float(y[0]), 1.0, 0.0, 0.0, 0.0, 0.0)
+    if how != AUTO:
+        return _mapped(y, how)
+    plain = _mapped(y, NONE)
+    before = abs(skewness(plain.forward(y)))
+    if before <= MOST_SKEWNESS:
+        return plain
+    other = _mapped(y, LOG if y.min() > 0 else YEO_JOHNSON)
+    return other if abs(skewness(other.forward(y))) <= GAIN * before else plain
+
+
+def _mapped(y: Float64Array, how: str) -> OutputMap:
+    # In units of the largest, so that no square overflows.
+    unit, origin, power = float(np.abs(y).max()), 0.0, 1.0
+    knots = scores = None
+    if how == YEO_JOHNSON:
+        first, middle, third = np.percentile(y / unit, [25.0, 50.0, 75.0])
+        spread = float(third - first) or float(np.std(y / unit)) or 1.0
+        origin, unit = float(middle) * unit, spread * unit
+        power = _best_power(y / unit - origin / unit)
+    elif how == QUANTILE:
+        knots, F = distribution(y / unit)
+        scores = ndtri(F)
+    draft = OutputMap(how, origin, unit, 0.0, 1.0, -np.inf, np.inf, power, knots, scores)
+    # Of the least value on, the logarithm's floor lets all training targets pass.
+    h = draft._h(y / unit - origin / unit)
+    mean = float(np.mean(h))
+    scale = float(np.sqrt(np.mean((h - mean) ** 2)))
+    if not scale > 0:  # differences below rounding
+        return OutputMap(NONE, float(np.median(y)), 1.0, 0.0, 0.0, 0.0, 0.0)
+    low, high = (float(h.min()) - mean) / scale, (float(h.max()) - mean) / scale
+    return OutputMap(how, origin, unit, mean, scale, low, high, power, knots, scores)
+
+
+def _best_power(u: Float64Array) -> float:
+    """Return λ in [0, 2] of the largest likelihood, −(1/2) ln var + (λ − 1)·mean(sign(u) ln(1 + |u|))."""
+    u = np.sort(u)[:: -(-len(u) // SAMPLE_VALUES)]
+    slope = float(np.mean(np.sign(u) * np.log1p(np.abs(u))))
+
+    def loss(power: float) -> float:
+        with np.errstate(over="ignore"):
+            variance = float(np.var(yeo_johnson(u, power)))
+        return 0.5 * np.log(max(variance, np.finfo(np.float64).tiny)) - (power - 1.0) * slope
+
+    found = minimize_scalar(loss, bounds=(0.0, 2.0), method="bounded", options={"xatol": 1e-3})
+    return float(found.x)
