@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -11,32 +10,11 @@ import numpy as np
 from gramian._typing import Array, Float64Array
 from gramian.exceptions import InputError
 from gramian.kernels.base import Kernel, Product, Scaled, Sum, lengthscale_array
-from gramian.kernels.families import (
-    Cauchy,
-    Exponential,
-    Gaussian,
-    Laplacian,
-    Linear,
-    Matern,
-    Polynomial,
-    RationalQuadratic,
-)
+from gramian.kernels.families import Laplacian
+from gramian.kernels.slopes import OF_PRODUCTS, OF_SQUARES, squared_distances
 
 #: Rows whose differences are held at a time, where a distance has no product.
 DIFFERENCE_ROWS = 64
-#: Kernels of r² = ‖(x − z)/ℓ‖², and dk/d(r²) from r².
-_OF_SQUARES: dict[type[Kernel], Callable[[Any, Float64Array], Float64Array]] = {
-    Gaussian: lambda k, t: -0.5 * np.exp(-0.5 * t),
-    Exponential: lambda k, t: _halved_exponential(np.sqrt(t)),
-    Matern: lambda k, t: _matern_slope(k.nu, np.sqrt(2.0 * k.nu * t)),
-    RationalQuadratic: lambda k, t: -0.5 * (1.0 + t / (2.0 * k.shape)) ** (-k.shape - 1.0),
-    Cauchy: lambda k, t: -((1.0 + t) ** -2.0),
-}
-#: Kernels of p = x·z/ℓ², and dk/dp from p.
-_OF_PRODUCTS: dict[type[Kernel], Callable[[Any, Float64Array], Float64Array]] = {
-    Linear: lambda k, p: np.ones_like(p),
-    Polynomial: lambda k, p: k.degree * (p + k.offset) ** (k.degree - 1),
-}
 
 
 def log_parameters(kernel: Kernel) -> Float64Array:
@@ -121,9 +99,9 @@ def contracted_diagonal(kernel: Kernel, X: Array, weights: Array) -> Float64Arra
         )
     lengthscale = _differentiable(kernel).lengthscale
     each = np.zeros(X.shape[1])
-    if type(kernel) in _OF_PRODUCTS:
+    if type(kernel) in OF_PRODUCTS:
         square = np.square(X / lengthscale_array(lengthscale, X.shape[1]))
-        each = -2.0 * (weights * _OF_PRODUCTS[type(kernel)](kernel, square.sum(axis=1))) @ square
+        each = -2.0 * (weights * OF_PRODUCTS[type(kernel)](kernel, square.sum(axis=1))) @ square
     return each if isinstance(lengthscale, tuple) else each.sum(keepdims=True)
 
 
@@ -131,17 +109,12 @@ def _by_feature(kernel: Kernel, X: Float64Array, Z: Float64Array, weights: Float
     """Return the gradient by each feature's log lengthscale, for points in units of them."""
     if isinstance(kernel, Laplacian):
         return _by_differences(X, Z, weights * _values(Laplacian(1.0), X, Z))
-    if type(kernel) in _OF_PRODUCTS:
-        slope = weights * _OF_PRODUCTS[type(kernel)](kernel, X @ Z.T)
+    if type(kernel) in OF_PRODUCTS:
+        slope = weights * OF_PRODUCTS[type(kernel)](kernel, X @ Z.T)
         return -2.0 * np.einsum("if,if->f", X, slope @ Z)
     center = Z.mean(axis=0) if len(Z) else np.zeros(Z.shape[1])
     X, Z = X - center, Z - center
-    square = X @ Z.T
-    square *= -2.0
-    square += np.einsum("if,if->i", X, X)[:, None]
-    square += np.einsum("jf,jf->j", Z, Z)
-    np.maximum(square, 0.0, out=square)
-    slope = weights * _OF_SQUARES[type(kernel)](kernel, square)
+    slope = weights * OF_SQUARES[type(kernel)](kernel, squared_distances(X, Z))
     down, along = slope.sum(axis=1), slope.sum(axis=0)
     return -2.0 * (down @ (X * X) + along @ (Z * Z) - 2.0 * np.einsum("if,if->f", X, slope @ Z))
 
@@ -184,25 +157,10 @@ def _next(rest: list[float], kernel: Kernel) -> float:
 
 
 def _differentiable(kernel: Kernel) -> Any:
-    if type(kernel) in _OF_SQUARES or type(kernel) in _OF_PRODUCTS or isinstance(kernel, Laplacian):
+    if type(kernel) in OF_SQUARES or type(kernel) in OF_PRODUCTS or isinstance(kernel, Laplacian):
         return kernel
     raise InputError(
         f"{kernel!r} has no gradient by its parameters here, so that they cannot be learned. Use a Gaussian, "
         "Exponential, Matern, RationalQuadratic, Cauchy, Laplacian, Linear or Polynomial kernel, their sums, "
         "products and multiples, or keep the parameters fixed."
     )
-
-
-def _halved_exponential(r: Float64Array) -> Float64Array:
-    """Return d exp(−r)/d(r²) = −exp(−r)/(2 r); 0 at r = 0, where every difference that it meets is 0."""
-    safe = np.where(r > 0, r, 1.0)
-    return np.where(r > 0, -0.5 * np.exp(-r) / safe, 0.0)
-
-
-def _matern_slope(nu: float, s: Float64Array) -> Float64Array:
-    """Return dk/d(r²) of a Matérn kernel from s = √(2ν) r."""
-    if nu == 0.5:
-        return _halved_exponential(s)
-    if nu == 1.5:
-        return -1.5 * np.exp(-s)
-    return -(5.0 / 6.0) * (1.0 + s) * np.exp(-s)

@@ -1,0 +1,177 @@
+"""Gradients of expansions Σ_j κ_j k(x, z_j) by x, in closed form for every family."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gramian._numerics import distance_error
+from gramian._tiles import row_slices
+from gramian._typing import Array, Float64Array, Rows
+from gramian.exceptions import InputError
+from gramian.kernels.base import Kernel, Product, Scaled, Sum, as_rows, lengthscale_array
+from gramian.kernels.columns import dense
+from gramian.kernels.families import Cosine, Laplacian
+from gramian.kernels.slopes import OF_PRODUCTS, OF_SQUARES, squared_distances
+
+#: Rows and points of one tile: its few blocks of float64 stay in a core's cache.
+TILE_ROWS, TILE_POINTS = 128, 1024
+#: Sides of the tiles of a distance that has no product: a block is made for each feature.
+SMALL_ROWS, SMALL_POINTS = 32, 512
+
+
+def has_input_gradient(kernel: Kernel) -> bool:
+    """Return whether :func:`input_gradient` knows a kernel: any family, sums, products, multiples."""
+    if isinstance(kernel, Scaled):
+        return has_input_gradient(kernel.kernel)
+    if isinstance(kernel, Sum | Product):
+        return has_input_gradient(kernel.left) and has_input_gradient(kernel.right)
+    return type(kernel) in OF_SQUARES or type(kernel) in OF_PRODUCTS or isinstance(kernel, Laplacian | Cosine)
+
+
+def input_gradient(kernel: Kernel, X: Rows, Z: Rows, coefficients: Array) -> Float64Array:
+    r"""Return the gradients of f_o(x) = Σ_j κ_jo k(x, z_j) at rows X, shape (n, d, outputs), in float64.
+
+    A kernel of r² = ‖(x − z)/ℓ‖² with S_ij = dk/d(r²) gives 2/ℓ_f² (x_if (Sκ_o)_i − (S (κ_o ∘ z_·f))_i): two
+    products for each output. The Laplacian gives −Σ_j κ_jo k_ij sign(x_if − z_jf)/ℓ_f, feature by feature. A
+    product of kernels is differentiated factor by factor. Where a kernel has a kink (r = 0, or x_f = z_f of
+    the Laplacian) the term counts as 0, the middle of the slopes on both sides; points of a kernel with an
+    infinite slope count as equal where rounding cannot tell r from 0.
+
+    Parameters
+    ----------
+    kernel : any family, and sums, products and positive multiples of them
+    X : (n, d) rows, dense or CSR; Z : (m, d) points
+    coefficients : κ, (m, outputs), or (m,) for one output
+
+    Returns
+    -------
+    (n, d, outputs)
+
+    Time O(n m d outputs) (the Laplacian: O(n m (d + outputs d))), memory that of the answer, of Z in float64
+    and of a tile, whatever n and m.
+
+    Raises
+    ------
+    InputError
+        For a function kernel or precomputed values, which have no formula in x, and for shapes that differ.
+
+    >>> import numpy as np, gramian as gm
+    >>> X, Z = np.array([[0.0, 1.0]]), np.array([[1.0, 1.0]])
+    >>> input_gradient(gm.Gaussian(2.0), X, Z, np.ones((1, 1)))[0, :, 0].round(4).tolist()
+    [0.2206, 0.0]
+    """
+    X, Z = as_rows(X, "X"), as_rows(Z, "Z")
+    kappa = np.asarray(coefficients, np.float64)
+    kappa = kappa[:, None] if kappa.ndim == 1 else kappa
+    if X.shape[1] != Z.shape[1] or kappa.ndim != 2 or len(kappa) != Z.shape[0]:
+        raise InputError(
+            f"X has shape {X.shape}, Z {Z.shape} and coefficients {np.shape(coefficients)}; expected (n, d), "
+            "(m, d) and (m, outputs). Pass one row of coefficients for each point of Z."
+        )
+    _check(kernel)
+    points = dense(Z, np.float64)
+    out = np.zeros((X.shape[0], points.shape[1], kappa.shape[1]))
+    for rows in row_slices(X.shape[0], TILE_ROWS):
+        part = dense(X[rows], np.float64)
+        for some in row_slices(len(points), TILE_POINTS):
+            out[rows] += _tile(kernel, part, points[some], kappa[some], None)
+    return out
+
+
+def _check(kernel: Kernel) -> None:
+    if has_input_gradient(kernel):
+        return
+    raise InputError(
+        f"{kernel!r} has no gradient by its rows here: it is not made of gramian's families. "
+        "Use a Gaussian, Laplacian, Exponential, Matern, RationalQuadratic, Cauchy, Linear, Polynomial or "
+        "Cosine kernel, their sums, products and multiples."
+    )
+
+
+def _tile(
+    kernel: Kernel, X: Float64Array, Z: Float64Array, kappa: Float64Array, weights: Float64Array | None
+) -> Float64Array:
+    """Return Σ_j w_ij κ_jo ∂k(x_i, z_j)/∂x_i, shape (rows, d, outputs); ``weights=None`` is 1."""
+    if isinstance(kernel, Scaled):
+        return kernel.factor * _tile(kernel.kernel, X, Z, kappa, weights)
+    if isinstance(kernel, Sum):
+        return _tile(kernel.left, X, Z, kappa, weights) + _tile(kernel.right, X, Z, kappa, weights)
+    if isinstance(kernel, Product):
+        beside_left = _weighted(_values(kernel.right, X, Z), weights)
+        beside_right = _weighted(_values(kernel.left, X, Z), weights)
+        left = _tile(kernel.left, X, Z, kappa, beside_left)
+        return left + _tile(kernel.right, X, Z, kappa, beside_right)
+    scale = lengthscale_array(kernel.lengthscale, X.shape[1])  # type: ignore[attr-defined]
+    if isinstance(kernel, Laplacian):
+        gradient = _by_signs(X, Z, kappa, _weighted(-_values(kernel, X, Z), weights))
+    elif type(kernel) in OF_SQUARES:
+        gradient = _of_squares(kernel, X / scale, Z / scale, kappa, weights)
+    elif type(kernel) in OF_PRODUCTS:
+        slope = OF_PRODUCTS[type(kernel)](kernel, (X / scale) @ (Z / scale).T)
+        gradient = _against(_weighted(slope, weights), Z / scale, kappa)
+    else:
+        gradient = _of_angles(X / scale, Z / scale, kappa, weights)
+    gradient /= scale[:, None]
+    return gradient
+
+
+def _values(kernel: Kernel, X: Float64Array, Z: Float64Array) -> Float64Array:
+    return np.asarray(kernel.against(Z, np.float64)(X), np.float64)
+
+
+def _weighted(block: Float64Array, weights: Float64Array | None) -> Float64Array:
+    return block if weights is None else block * weights
+
+
+def _against(slope: Float64Array, Z: Float64Array, kappa: Float64Array) -> Float64Array:
+    """Return Σ_j S_ij κ_jo z_jf, one product for each output."""
+    out = np.empty((len(slope), Z.shape[1], kappa.shape[1]))
+    for o in range(kappa.shape[1]):
+        out[:, :, o] = slope @ (kappa[:, o, None] * Z)
+    return out
+
+
+def _of_squares(
+    kernel: Kernel, X: Float64Array, Z: Float64Array, kappa: Float64Array, weights: Float64Array | None
+) -> Float64Array:
+    """Return 2 Σ_j S_ij κ_jo (x_if − z_jf) for points in units of the lengthscale."""
+    center = Z.mean(axis=0)
+    X, Z = X - center, Z - center
+    square = squared_distances(X, Z)
+    # Nearer than rounding can tell, points count as equal: a slope of 1/r would blow noise up.
+    norms = np.einsum("jf,jf->j", Z, Z)
+    square[square <= distance_error(norms, Z.shape[1], np.float64)] = 0.0
+    slope = _weighted(OF_SQUARES[type(kernel)](kernel, square), weights)
+    gradient = X[:, :, None] * (slope @ kappa)[:, None, :]
+    gradient -= _against(slope, Z, kappa)
+    gradient *= 2.0
+    return gradient
+
+
+def _by_signs(X: Float64Array, Z: Float64Array, kappa: Float64Array, values: Float64Array) -> Float64Array:
+    """Return Σ_j v_ij κ_jo sign(x_if − z_jf), in small tiles."""
+    out = np.zeros((len(X), X.shape[1], kappa.shape[1]))
+    for rows in row_slices(len(X), SMALL_ROWS):
+        for some in row_slices(len(Z), SMALL_POINTS):
+            block, weights = values[rows, some], kappa[some]
+            signs = np.empty_like(block)
+            for f in range(X.shape[1]):
+                np.subtract(X[rows, f, None], Z[some, f], out=signs)
+                np.sign(signs, out=signs)
+                signs *= block
+                out[rows, f] += signs @ weights
+    return out
+
+
+def _of_angles(
+    X: Float64Array, Z: Float64Array, kappa: Float64Array, weights: Float64Array | None
+) -> Float64Array:
+    """Return Σ_j w_ij κ_jo (ẑ_j − cos_ij x̂_i)/‖x_i‖; 0 for rows of zeros."""
+    sizes, others = np.linalg.norm(X, axis=1), np.linalg.norm(Z, axis=1)
+    inverse = np.divide(1.0, sizes, out=np.zeros_like(sizes), where=sizes > 0)
+    Z = Z * np.divide(1.0, others, out=np.zeros_like(others), where=others > 0)[:, None]
+    X = X * inverse[:, None]
+    cosines = _weighted(X @ Z.T, weights)
+    ones = np.ones_like(cosines) if weights is None else weights
+    gradient = _against(ones, Z, kappa) - X[:, :, None] * (cosines @ kappa)[:, None, :]
+    return gradient * inverse[:, None, None]

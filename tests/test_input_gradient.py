@@ -1,0 +1,157 @@
+"""Gradients of kernel expansions by their rows, against central differences of the kernel itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import gramian as gm
+from gramian.exceptions import InputError
+from gramian.kernels import Kernel
+from gramian.kernels.input_gradient import input_gradient
+from gramian.kernels.precomputed import Precomputed
+
+D = 4
+ELL = (0.7, 1.0, 2.0, 1.5)
+KERNELS: list[Kernel] = [
+    gm.Gaussian(1.3),
+    gm.Gaussian(ELL),
+    gm.Laplacian(2.0),
+    gm.Laplacian(ELL),
+    gm.Exponential(ELL),
+    gm.Matern(1.3, nu=0.5),
+    gm.Matern(ELL, nu=1.5),
+    gm.Matern(1.3, nu=2.5),
+    gm.RationalQuadratic(ELL, shape=0.7),
+    gm.Cauchy(1.3),
+    gm.Linear(ELL),
+    gm.Polynomial(ELL, degree=3, offset=0.5),
+    gm.Polynomial(2.0, degree=1),
+    gm.Cosine(ELL),
+    2.0 * gm.Gaussian(1.3) + gm.Linear(),
+    gm.Laplacian(2.0) * gm.Matern(ELL, nu=2.5),
+    0.5 * (gm.Cosine() + gm.Exponential(2.0)) * gm.Polynomial(3.0, degree=2) * gm.Cauchy(ELL),
+]
+kernels = pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+
+
+def differences(kernel: Kernel, X: np.ndarray, Z: np.ndarray, kappa: np.ndarray, h: float) -> np.ndarray:
+    """The obvious oracle: f on both sides of each row, feature by feature."""
+    out = np.empty((*X.shape, kappa.shape[1]))
+    for j in range(X.shape[1]):
+        step = np.zeros(X.shape[1])
+        step[j] = h
+        out[:, j] = (kernel(X + step, Z) - kernel(X - step, Z)) @ kappa / (2 * h)
+    return out
+
+
+@kernels
+def test_agrees_with_differences(kernel: Kernel) -> None:
+    rng = np.random.default_rng(0)
+    X, Z, kappa = rng.normal(1, 1, (9, D)), rng.normal(1, 1, (12, D)), rng.standard_normal((12, 3))
+    found = input_gradient(kernel, X, Z, kappa)
+    assert found.shape == (9, D, 3)
+    assert found.dtype == np.float64
+    np.testing.assert_allclose(found, differences(kernel, X, Z, kappa, 1e-6), atol=1e-6)
+
+
+@kernels
+def test_tiles_sparse_rows_and_one_output_agree(kernel: Kernel, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(1)
+    X, Z, kappa = rng.standard_normal((21, D)), rng.standard_normal((17, D)), rng.standard_normal(17)
+    X[X < 0.3] = 0
+    whole = input_gradient(kernel, X, Z, kappa)
+    assert whole.shape == (21, D, 1)
+    for name, value in (("TILE_ROWS", 4), ("TILE_POINTS", 5), ("SMALL_ROWS", 3), ("SMALL_POINTS", 2)):
+        monkeypatch.setattr(f"gramian.kernels.input_gradient.{name}", value)
+    np.testing.assert_allclose(input_gradient(kernel, X, Z, kappa[:, None]), whole, atol=1e-12)
+    np.testing.assert_allclose(
+        input_gradient(kernel, sp.csr_array(X), sp.csr_array(Z), kappa), whole, atol=1e-12
+    )
+
+
+@kernels
+def test_offset_float32_and_read_only_rows(kernel: Kernel) -> None:
+    rng = np.random.default_rng(2)
+    X, Z = rng.standard_normal((5, D)).astype("f4") + 1, rng.standard_normal((7, D)).astype("f4")
+    kappa = rng.standard_normal((7, 2)).astype("f4")
+    for array in (X, Z, kappa):
+        array.setflags(write=False)
+    wide = input_gradient(kernel, X.astype(float), Z.astype(float), kappa.astype(float))
+    np.testing.assert_array_equal(input_gradient(kernel, X, Z, kappa), wide)
+
+
+@pytest.mark.parametrize("kernel", [k for k in KERNELS if "Cosine" not in repr(k)], ids=repr)
+def test_at_the_points_themselves(kernel: Kernel) -> None:
+    """A kernel of a distance has the slope 0 at r = 0, even where the slope on either side is infinite."""
+    rng = np.random.default_rng(3)
+    Z = rng.standard_normal((1, D))
+    far = Z + 100.0 * np.ones(D)
+    stationary = not any(name in repr(kernel) for name in ("Linear", "Polynomial"))
+    found = input_gradient(kernel, np.vstack([Z, far]), np.vstack([Z, Z]), np.array([1.0, 0.5]))
+    assert np.isfinite(found).all()
+    if stationary:
+        np.testing.assert_array_equal(found[0], 0.0)
+
+
+def test_near_duplicates_far_from_the_origin_do_not_blow_up() -> None:
+    rng = np.random.default_rng(4)
+    Z = 1e4 + rng.standard_normal((30, D))
+    X = np.vstack([Z[:5] + 1e-9, Z[5:10] + 1e-13])
+    kappa = rng.standard_normal((30, 1))
+    for kernel in (gm.Exponential(1.0), gm.Laplacian(1.0), gm.Matern(1.0, nu=0.5)):
+        found = input_gradient(kernel, X, Z, kappa)
+        assert np.abs(found).max() <= np.abs(kappa).sum()
+
+
+def test_a_row_of_zeros_has_no_angle() -> None:
+    found = input_gradient(gm.Cosine(), np.zeros((1, 2)), np.array([[1.0, 2.0], [0.0, 0.0]]), np.ones(2))
+    np.testing.assert_array_equal(found, 0.0)
+
+
+@given(
+    kernel=st.sampled_from([gm.Gaussian(1.0), gm.Laplacian(ELL), gm.Matern(2.0, nu=1.5), gm.Linear(2.0)]),
+    factor=st.floats(0.1, 10),
+    seed=st.integers(0, 1000),
+)
+@settings(max_examples=40, deadline=None, derandomize=True)
+def test_linear_in_the_coefficients_and_even_under_reflection(
+    kernel: Kernel, factor: float, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    X, Z, kappa = rng.standard_normal((4, D)), rng.standard_normal((6, D)), rng.standard_normal((6, 2))
+    found = input_gradient(kernel, X, Z, kappa)
+    both = input_gradient(kernel, X, Z, kappa @ np.array([[factor], [1.0]]))
+    np.testing.assert_allclose(both[:, :, 0], found @ np.array([factor, 1.0]), atol=1e-10)
+    np.testing.assert_allclose(input_gradient(kernel, -X, -Z, kappa), -found, atol=1e-12)
+
+
+ROWS = np.ones((3, 2))
+ERRORS: list[tuple[Callable[[], object], str]] = [
+    (
+        lambda: input_gradient(gm.FunctionKernel(lambda X, Z: X @ Z.T), ROWS, ROWS, np.ones(3)),
+        "has no gradient by its rows here: it is not made of gramian's families. Use a Gaussian",
+    ),
+    (
+        lambda: input_gradient(gm.Gaussian() + Precomputed(), ROWS, ROWS, np.ones(3)),
+        "no gradient by its rows",
+    ),
+    (
+        lambda: input_gradient(gm.Gaussian(), ROWS, np.ones((3, 4)), np.ones(3)),
+        r"X has shape \(3, 2\), Z \(3, 4\) and coefficients \(3,\); expected \(n, d\)",
+    ),
+    (lambda: input_gradient(gm.Gaussian(), ROWS, ROWS, np.ones(4)), "one row of coefficients for each point"),
+    (lambda: input_gradient(gm.Gaussian((1, 2, 3)), ROWS, ROWS, np.ones(3)), "lengthscale has 3 values"),
+    (lambda: input_gradient(gm.Gaussian(), ROWS[0], ROWS, np.ones(3)), r"X has shape \(2,\)"),
+]
+
+
+@pytest.mark.parametrize(("call", "text"), ERRORS, ids=[text for _, text in ERRORS])
+def test_errors_say_what_to_do(call: Callable[[], object], text: str) -> None:
+    with pytest.raises(InputError, match=text):
+        call()
