@@ -37,7 +37,7 @@ def rise(x: Float64Array, knots: Float64Array, values: Float64Array, unit: float
 
     t = (distance to the last knot)/unit adds t/(1 + t)/2, so that far values stay apart and none runs away.
     """
-    # Products before differences: neither may overflow, and far values count as far enough.
+    # Far values are far enough at 1e15.
     with np.errstate(over="ignore"):
         over = np.minimum(np.maximum(x - knots[-1], 0.0) / unit, 1e15)
         under = np.minimum(np.maximum(knots[0] - x, 0.0) / unit, 1e15)

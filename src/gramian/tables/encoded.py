@@ -30,6 +30,9 @@ class EncodedRows:
         self._order = columns.order(self._table)
         if frame_kind(X) is None and isinstance(X, RowSource) and getattr(X, "target", None) is not None:
             self.target = X.target  # type: ignore[attr-defined]
+        identity = getattr(X, "identity", None)
+        if identity is not None:
+            self.identity = ("encoded", columns.feature_names, identity)
         #: The encoded block, and about as much of what it is made from.
         self.row_bytes = self.shape[1] * self.dtype.itemsize + 8 * self._table.shape[1]
 

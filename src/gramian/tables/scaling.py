@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from gramian._tiles import row_slices, tile_rows
-from gramian._typing import Array, Float64Array, FloatArray, IntArray
+from gramian._typing import Array, Float64Array, FloatArray, IntArray, Rows
 from gramian.data.source import RowSource, as_source, sample_rows
 from gramian.exceptions import InputError, did_you_mean
 from gramian.tables.columns import TableColumns
@@ -23,6 +25,8 @@ SAMPLE_ROWS = 20_000
 NORMAL_RANGE = 1.349
 #: Deviations that a robust column cannot pass, and beyond which others are cut so that squares stay finite.
 SOFT, HARD = 3.0, 1e9
+#: Numbers beyond count as this, so that differences are finite.
+LARGEST = 1e300
 #: "auto" standardises columns of less skewness and of no value further out (in deviations) than these.
 MOST_SKEWNESS, FURTHEST = 1.0, 6.0
 
@@ -40,7 +44,8 @@ class Scaling:
     A column of two values is √2·(x − mean)/(high − low), and one-hot groups stay 0 and 1, so that two
     different values are √2 apart: what two rows of a standardised column are on the mean square. Cycles stay
     as they are, of mean square distance √2 too. Maps increase strictly up to rounding (standard ones are cut
-    at 10⁹ deviations) and give finite numbers for any finite ones.
+    at 10⁹
+    deviations and all at 10³⁰⁰) and give finite numbers for any finite ones.
 
     >>> X = np.array([[0.0], [1.0], [2.0], [3.0], [1000.0]])
     >>> scaling = Scaling.learn(X, TableColumns.learn(X), how="robust")
@@ -81,17 +86,18 @@ class Scaling:
         rng = np.random.default_rng(0) if rng is None else rng
         # Column by column in memory: each is looked at on its own.
         sample = np.asfortranarray(sample_rows(source, SAMPLE_ROWS, rng)[0], np.float64)
-        low, high = columns.ranges
+        sample = np.clip(sample, -LARGEST, LARGEST)
+        low, high = (np.clip(ends, -LARGEST, LARGEST) for ends in columns.ranges)
         methods, shift, scale = [KEEP] * width, np.zeros(width), np.ones(width)
         for j in columns.two_valued:
             methods[j] = SWITCH
-            scale[j] = (high[j] - low[j]) / np.sqrt(2.0)
-            shift[j] = _mean(sample[:, j])
+            scale[j] = (high[j] - low[j]) / np.sqrt(2.0) or 1.0
+            shift[j] = np.mean(sample[:, j])
         tables = []
         for j in columns.numeric:
             x = sample[:, j]
             methods[j] = _choice(x) if how == AUTO else how
-            shift[j], scale[j] = _mean(x), _deviation(x, low[j], high[j])
+            shift[j], scale[j] = np.mean(x), _deviation(x, low[j], high[j])
             if methods[j] == ROBUST:
                 first, shift[j], third = np.percentile(x, [25.0, 50.0, 75.0])
                 # Where half of the values are one, the range is none.
@@ -103,22 +109,32 @@ class Scaling:
                 tables.append(np.stack([knots, (values - centre) / deviation]))
         return cls(tuple(methods), shift, scale, tuple(tables))
 
-    def apply(self, block: Array) -> FloatArray:
+    @property
+    def n_columns(self) -> int:
+        """Columns of the scaled rows, as many as were encoded."""
+        return len(self.scale)
+
+    @property
+    def identity(self) -> tuple[Any, ...]:
+        """What tells these maps from others of the same rows."""
+        return "table scaling", *self.methods
+
+    def apply(self, block: Rows) -> FloatArray:
         """Return scaled rows, float32 of float32, else float64; time O(n·width)."""
+        if sp.issparse(block):
+            raise InputError("Rows are sparse; encoded rows are dense. Pass EncodedRows of the table.")
         if block.ndim != 2 or block.shape[1] != len(self.scale):
             raise InputError(
                 f"Rows have shape {block.shape}; expected (n, {len(self.scale)}), the encoded columns."
             )
         out = np.empty(block.shape, np.float32 if block.dtype == np.float32 else np.float64)
         soft, stepped = self._places(ROBUST), self._places(QUANTILE)
-        # Cut first: a difference may overflow, and squares must not.
-        with np.errstate(over="ignore"):
-            low, high = self.shift - HARD * self.scale, self.shift + HARD * self.scale
         for where in row_slices(len(block), tile_rows(block.shape[1], 8)):
-            rows = np.asarray(block[where], np.float64)
-            t = np.clip(rows, low, high)
-            t -= self.shift
-            t /= self.scale
+            rows = np.clip(np.asarray(block[where], np.float64), -LARGEST, LARGEST)
+            t = rows - self.shift
+            with np.errstate(over="ignore"):
+                t /= self.scale
+            np.clip(t, -HARD, HARD, out=t)
             if len(soft):
                 t[:, soft] /= np.sqrt(1.0 + (t[:, soft] / SOFT) ** 2)
             for j, table in zip(stepped, self.tables):
@@ -132,17 +148,13 @@ class Scaling:
 
 def _choice(x: Float64Array) -> str:
     """Return what "auto" does with a column."""
-    deviation = float(np.std(x / (np.abs(x).max() or 1.0))) * (np.abs(x).max() or 1.0)
+    largest = float(np.abs(x).max()) or 1.0
+    deviation = float(np.std(x / largest)) * largest
     if not deviation > 0:
         return STANDARD
-    t = (x - _mean(x)) / deviation
+    t = (x - np.mean(x)) / deviation
     calm = abs(float(np.mean(t**3))) <= MOST_SKEWNESS and float(np.abs(t).max()) <= FURTHEST
     return STANDARD if calm else QUANTILE
-
-
-def _mean(x: Float64Array) -> float:
-    # Halves: a sum of numbers near the largest float is no number.
-    return float(np.mean(x / len(x)) * len(x)) if len(x) else 0.0
 
 
 def _deviation(x: Float64Array, low: float, high: float) -> float:

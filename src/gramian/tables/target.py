@@ -20,21 +20,23 @@ MOST_SKEWNESS, GAIN = 1.0, 0.5
 #: How far beyond the training targets a prediction may go under a map, in deviations of the mapped target.
 MARGIN = 0.5
 #: Values that the parameter of a map is learned from, at most.
-SAMPLE_VALUES = 20_000
+SAMPLE_VALUES = 5_000
+#: Least unit of a power map, in units of the largest target: powers of the rest stay far from overflow.
+LEAST_UNIT = 1e-6
 
 
 @dataclass(frozen=True)
 class OutputMap:
-    """The map of one output: g = (h(u) − mean)/scale with u = (y − origin)/unit, h by ``how``.
+    """The map of one output: g = (h(u) − mean)/scale with u = y/unit, h by ``how``.
 
-    none: h(u) = u. log: ln u, with origin 0. yeo-johnson: ((1 + u)^λ − 1)/λ for u ≥ 0,
+    none: h(u) = u. log: ln u. yeo-johnson: ((1 + u)^λ − 1)/λ for u ≥ 0,
     −((1 − u)^(2−λ) − 1)/(2 − λ) for u < 0, logarithms where the exponent is 0; 0 ≤ λ ≤ 2, where it has an
     inverse everywhere. quantile: the normal score Φ⁻¹(F(u)), linear between at most 1,000 knots.
     ``low`` and ``high`` are the least and the greatest training value under the map.
     """
 
     how: str
-    origin: float
+    origin: float  #: of one value that value, else 0
     unit: float
     mean: float
     scale: float  #: 0 where all training targets are one value
@@ -48,7 +50,7 @@ class OutputMap:
         """Return mapped targets; 0 where training had one value."""
         if self.scale == 0:
             return np.zeros_like(y)
-        return (self._h(y / self.unit - self.origin / self.unit) - self.mean) / self.scale
+        return (self._h(y / self.unit) - self.mean) / self.scale
 
     def backward(self, z: Float64Array) -> Float64Array:
         """Return targets from mapped ones, cut half a deviation beyond the training targets under a map."""
@@ -57,7 +59,7 @@ class OutputMap:
         if self.how != NONE:
             z = np.clip(z, self.low - MARGIN, self.high + MARGIN)
         h = z * self.scale + self.mean
-        return (self._inverse(h) + self.origin / self.unit) * self.unit
+        return self._inverse(h) * self.unit
 
     @property
     def _quantiles(self) -> tuple[Float64Array, Float64Array]:
@@ -111,7 +113,8 @@ class TargetTransform:
 
         Raises ``InputError`` for values that are no finite numbers, with the row, for no rows, and for
         ``how="log"`` where a value is not positive. Time O(n log n), memory O(n).
-        Source: Yeo and Johnson 2000, with λ of the largest likelihood.
+        Source: Yeo and Johnson 2000; unit and λ are those of the largest
+        normal likelihood.
         """
         if how not in HOWS:
             raise InputError(
@@ -224,36 +227,44 @@ def _learned(y: Float64Array, how: str) -> OutputMap:
 
 def _mapped(y: Float64Array, how: str) -> OutputMap:
     # In units of the largest, so that no square overflows.
-    unit, origin, power = float(np.abs(y).max()), 0.0, 1.0
+    unit, power = float(np.abs(y).max()), 1.0
     knots = scores = None
     if how == YEO_JOHNSON:
-        first, middle, third = np.percentile(y / unit, [25.0, 50.0, 75.0])
-        spread = float(third - first) or float(np.std(y / unit)) or 1.0
-        origin, unit = float(middle) * unit, spread * unit
-        power = _best_power(y / unit - origin / unit)
+        share, power = _best_power(y / unit)
+        unit *= share
     elif how == QUANTILE:
         knots, F = distribution(y / unit)
         scores = ndtri(F)
-    draft = OutputMap(how, origin, unit, 0.0, 1.0, -np.inf, np.inf, power, knots, scores)
+    draft = OutputMap(how, 0.0, unit, 0.0, 1.0, -np.inf, np.inf, power, knots, scores)
     # Of the least value on, the logarithm's floor lets all training targets pass.
-    h = draft._h(y / unit - origin / unit)
+    h = draft._h(y / unit)
     mean = float(np.mean(h))
     scale = float(np.sqrt(np.mean((h - mean) ** 2)))
     if not scale > 0:  # differences below rounding
         return OutputMap(NONE, float(np.median(y)), 1.0, 0.0, 0.0, 0.0, 0.0)
     low, high = (float(h.min()) - mean) / scale, (float(h.max()) - mean) / scale
-    return OutputMap(how, origin, unit, mean, scale, low, high, power, knots, scores)
+    return OutputMap(how, 0.0, unit, mean, scale, low, high, power, knots, scores)
 
 
-def _best_power(u: Float64Array) -> float:
-    """Return λ in [0, 2] of the largest likelihood, −(1/2) ln var + (λ − 1)·mean(sign(u) ln(1 + |u|))."""
-    u = np.sort(u)[:: -(-len(u) // SAMPLE_VALUES)]
-    slope = float(np.mean(np.sign(u) * np.log1p(np.abs(u))))
+def _best_power(y: Float64Array) -> tuple[float, float]:
+    """Return the unit and λ in [0, 2] of the largest normal likelihood of targets.
 
-    def loss(power: float) -> float:
-        with np.errstate(over="ignore"):
+    With u = y/unit: −(1/2) ln var h(u) + (λ − 1)·mean(sign(u) ln(1 + |u|)) − ln unit. Units tried are
+    quantiles of |y|: of a small one the map is nearly a signed logarithm, of a large one nearly a line.
+    """
+    y = np.sort(y)[:: -(-len(y) // SAMPLE_VALUES)]
+    best = (np.inf, 1.0, 1.0)
+    units = np.quantile(np.abs(y[y != 0]), [0.05, 0.25, 0.5, 0.75, 1.0])
+    for unit in np.unique(np.maximum(units, LEAST_UNIT * np.abs(y).max())):
+        u = y / unit
+        slope = float(np.mean(np.sign(u) * np.log1p(np.abs(u))))
+
+        def loss(
+            power: float, u: Float64Array = u, rest: float = np.log(unit), slope: float = slope
+        ) -> float:
             variance = float(np.var(yeo_johnson(u, power)))
-        return 0.5 * np.log(max(variance, np.finfo(np.float64).tiny)) - (power - 1.0) * slope
+            return 0.5 * np.log(max(variance, np.finfo(np.float64).tiny)) - (power - 1.0) * slope + rest
 
-    found = minimize_scalar(loss, bounds=(0.0, 2.0), method="bounded", options={"xatol": 1e-3})
-    return float(found.x)
+        found = minimize_scalar(loss, bounds=(0.0, 2.0), method="bounded", options={"xatol": 1e-3})
+        best = min(best, (float(found.fun), float(unit), float(found.x)))
+    return best[1:]
