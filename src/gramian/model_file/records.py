@@ -38,6 +38,8 @@ from gramian.partition import BisectionPartition, CenterPartition
 from gramian.solvers.arrowhead import Forest
 from gramian.solvers.core import CoupledCore
 from gramian.solvers.path_factor import PathFactor
+from gramian.tables import Column, Scaling, TableColumns, TargetTransform
+from gramian.tables.target import OutputMap
 
 
 @dataclass(frozen=True)
@@ -226,18 +228,23 @@ RECIPES: dict[str, Recipe] = {
     for kind in (
         CenterPartition,
         CenterTree,
+        Column,
         ExactPredictor,
         FastPredictor,
         Forest,
         LeafReport,
         Learned,
+        OutputMap,
         PairwisePredictor,
         PathFactor,
         Posterior,
         Refinement,
         Scaler,
+        Scaling,
         Shape,
         Stage,
+        TableColumns,
+        TargetTransform,
         TreeRouter,
     )
 } | {
