@@ -18,6 +18,7 @@ from gramian.kernels.precomputed import Precomputed
 
 D = 4
 ELL = (0.7, 1.0, 2.0, 1.5)
+POWERS = ((2, 2), (2, 1.4), (2, 0.6), (1, 0.7), (1.5, 1.2), (0.9, 0.9))
 KERNELS: list[Kernel] = [
     gm.Gaussian(1.3),
     gm.Gaussian(ELL),
@@ -30,6 +31,8 @@ KERNELS: list[Kernel] = [
     gm.RationalQuadratic(ELL, shape=0.7),
     gm.Cauchy(1.3),
     gm.Linear(ELL),
+    *(gm.PoweredExponential(ELL, p=p, q=q) for p, q in POWERS),
+    gm.OnFeatures(gm.Gaussian((1.0, 2.0)), (2, 0)) * gm.OnFeatures(gm.Laplacian(2.0), (1,)),
     gm.Polynomial(ELL, degree=3, offset=0.5),
     gm.Polynomial(2.0, degree=1),
     gm.Cosine(ELL),

@@ -48,6 +48,7 @@ FORMULAS: dict[str, Callable[[float], np.ndarray]] = {
     ),
     "rational_quadratic": lambda g: 1 / (1 + g * euclidean(X, Z) ** 2),
     "cauchy": lambda g: 1 / (1 + g * euclidean(X, Z) ** 2),
+    "powered_exponential": lambda g: np.exp(-g * euclidean(X, Z)),
 }
 
 
@@ -77,6 +78,13 @@ def test_degree_and_coef0() -> None:
 def test_extreme_gamma_has_a_value(name: str, gamma: float) -> None:
     kernel = resolve_kernel(name, n_features=D, gamma=gamma)
     np.testing.assert_allclose(kernel(X), np.ones((9, 9)) if gamma < 1 else np.eye(9), atol=1e-5)
+
+
+def test_powers_come_from_kernel_params() -> None:
+    params = {"p": 1.0, "q": 0.5}
+    kernel = resolve_kernel("powered_exponential", n_features=D, gamma=0.3, kernel_params=params)
+    expected = np.exp(-0.3 * np.sqrt(pairwise.manhattan_distances(X, Z)))
+    np.testing.assert_allclose(kernel(X, Z), expected, rtol=1e-9)
 
 
 def test_a_kernel_passes_through() -> None:
@@ -118,6 +126,11 @@ ERRORS: list[tuple[dict[str, Any], str]] = [
     ),
     ({"kernel": "additive_chi2"}, "not positive semi-definite. Use 'laplacian'"),
     ({"kernel": "precomputed", "gamma": 0.5}, "whose values are computed already. Pass gamma=None"),
+    (
+        {"kernel": "powered_exponential", "kernel_params": {"r": 1.0}},
+        r"which takes p and q\. Pass for example kernel_params={'p': 1.0, 'q': 0.7}",
+    ),
+    ({"kernel": "powered_exponential", "kernel_params": {"q": 3.0}}, "0 < q <= p <= 2 alone"),
     ({"kernel": 3}, "kernel=3 has type int; expected a name such as 'rbf', a gramian Kernel, or a callable"),
     ({"kernel": None}, "kernel=None has type NoneType; expected a name"),
     ({"kernel": gm.Gaussian}, r"kernel=Gaussian is a class; expected an instance\. Pass kernel=Gaussian\(\)"),

@@ -16,6 +16,8 @@ from gramian.kernels.columns import is_thin
 
 D = 5
 PER_FEATURE = (0.5, 1.0, 2.0, 4.0, 3.0)
+#: (p, q) of the powered exponential: by products, by city blocks, by powers.
+POWERS = ((2.0, 2.0), (2.0, 1.0), (2.0, 0.4), (1.0, 1.0), (1.0, 0.6), (1.5, 1.5), (0.8, 0.5))
 Oracle = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
@@ -29,6 +31,10 @@ def r2(x: np.ndarray, z: np.ndarray, ell: object) -> np.ndarray:
 
 def r1(x: np.ndarray, z: np.ndarray, ell: object) -> np.ndarray:
     return np.abs(differences(x, z, ell)).sum(axis=2)
+
+
+def rp(x: np.ndarray, z: np.ndarray, ell: object, p: float) -> np.ndarray:
+    return (np.abs(differences(x, z, ell)) ** p).sum(axis=2) ** (1 / p)
 
 
 def dot(x: np.ndarray, z: np.ndarray, ell: object) -> np.ndarray:
@@ -62,11 +68,25 @@ def _markets() -> list[tuple[Kernel, Oracle]]:
             (gm.Cauchy(ell), lambda x, z, e=ell: 1 / (1 + r2(x, z, e))),
             (gm.Laplacian(ell), lambda x, z, e=ell: np.exp(-r1(x, z, e))),
             (gm.Linear(ell), lambda x, z, e=ell: dot(x, z, e)),
+            *(
+                (
+                    gm.PoweredExponential(ell, p=p, q=q),
+                    lambda x, z, e=ell, p=p, q=q: np.exp(-(rp(x, z, e, p) ** q)),
+                )
+                for p, q in POWERS
+            ),
             (gm.Polynomial(ell, degree=3, offset=0.5), lambda x, z, e=ell: (dot(x, z, e) + 0.5) ** 3),
             (gm.Polynomial(ell, degree=9, offset=2), lambda x, z, e=ell: (dot(x, z, e) + 2) ** 9),
             (gm.Cosine(ell), lambda x, z, e=ell: cosine(x, z, e)),
         ]
     table += [
+        (
+            gm.OnFeatures(gm.Gaussian(2.0), (0, 3)) * gm.OnFeatures(gm.Laplacian((1, 2, 4)), (4, 1, 2)),
+            lambda x, z: (
+                np.exp(-r2(x[:, [0, 3]], z[:, [0, 3]], 2.0) / 2)
+                * np.exp(-r1(x[:, [4, 1, 2]], z[:, [4, 1, 2]], (1, 2, 4)))
+            ),
+        ),
         (
             2.5 * gm.Gaussian(2.0) + gm.Linear(3.0),
             lambda x, z: 2.5 * np.exp(-r2(x, z, 2.0) / 2) + dot(x, z, 3.0),

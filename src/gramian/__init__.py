@@ -14,6 +14,7 @@ from gramian.estimators.fastfood import Fastfood
 from gramian.estimators.gp import GaussianProcessRegressor
 from gramian.estimators.kals import KALS
 from gramian.estimators.kernel_pca import KernelPCA
+from gramian.estimators.learned_metric import LearnedMetric
 from gramian.estimators.logistic import KernelLogisticRegression
 from gramian.estimators.low_rank_plus_blocks import LowRankPlusBlocks
 from gramian.estimators.meka import MEKA
@@ -54,9 +55,12 @@ from gramian.kernels import (
     Laplacian,
     Linear,
     Matern,
+    OnFeatures,
     Polynomial,
+    PoweredExponential,
     RationalQuadratic,
 )
+from gramian.metric.metric import Metric
 from gramian.model_file import load, save
 from gramian.operators.block import BlockOperator
 from gramian.operators.kernel import KernelOperator
@@ -99,15 +103,19 @@ __all__ = [
     "KernelSVC",
     "KernelSVR",
     "Laplacian",
+    "LearnedMetric",
     "Linear",
     "LowRankPlusBlocks",
     "Matern",
+    "Metric",
     "MissingPackageError",
     "ModelFileError",
     "MultiResolution",
     "NumericalWarning",
     "Nystrom",
+    "OnFeatures",
     "Polynomial",
+    "PoweredExponential",
     "RandomFourier",
     "RandomMaclaurin",
     "RationalQuadratic",

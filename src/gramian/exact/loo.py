@@ -22,6 +22,7 @@ from gramian._numerics import cholesky_lower, inverse_of_factor
 from gramian._typing import Array, Float64Array
 from gramian.kernels.base import Kernel, Product, Scaled, Sum
 from gramian.kernels.gradient import contracted, log_parameters, with_log_parameters
+from gramian.kernels.groups import OnFeatures
 from gramian.solvers.checks import positive_alpha
 from gramian.solvers.threads import blas_for
 
@@ -98,6 +99,8 @@ def per_feature(kernel: Kernel, n_features: int) -> Kernel:
         return Scaled(kernel.factor, per_feature(kernel.kernel, n_features))
     if isinstance(kernel, Sum | Product):
         return type(kernel)(per_feature(kernel.left, n_features), per_feature(kernel.right, n_features))
+    if isinstance(kernel, OnFeatures):
+        return OnFeatures(per_feature(kernel.kernel, len(kernel.features)), kernel.features)
     log_parameters(kernel)  # refuses a kernel that has none
     before = kernel.lengthscale  # type: ignore[attr-defined]
     if isinstance(before, tuple):

@@ -19,7 +19,8 @@ from gramian._typing import Float64Array, FloatArray, IntArray, Rows
 from gramian.exceptions import InputError, did_you_mean
 from gramian.kernels import Cauchy, Exponential, Gaussian, Kernel, Laplacian, Matern, RationalQuadratic
 from gramian.kernels.base import Scaled, lengthscale_array
-from gramian.kernels.columns import CityblockColumns, Columns, ElementMap
+from gramian.kernels.cityblock import CityblockColumns
+from gramian.kernels.columns import Columns, ElementMap
 from gramian.kernels.euclidean import EuclideanColumns
 
 #: How f_t is made.

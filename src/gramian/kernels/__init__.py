@@ -12,7 +12,9 @@ from gramian.kernels.families import (
     Polynomial,
     RationalQuadratic,
 )
+from gramian.kernels.groups import OnFeatures
 from gramian.kernels.lookup import KERNEL_NAMES, resolve_kernel
+from gramian.kernels.powered import PoweredExponential
 from gramian.kernels.spec import kernel_from_spec, kernel_to_spec
 
 __all__ = [
@@ -26,7 +28,9 @@ __all__ = [
     "Laplacian",
     "Linear",
     "Matern",
+    "OnFeatures",
     "Polynomial",
+    "PoweredExponential",
     "Product",
     "RationalQuadratic",
     "Scaled",

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.spatial.distance import cdist
 
 from gramian._tiles import row_slices, tile_rows
 from gramian._typing import Array, Float64Array, FloatArray, Rows
@@ -144,27 +143,6 @@ class DotColumns(Columns):
 def _norms_or_one(points: Rows, weights: FloatArray) -> Float64Array:
     norms = np.sqrt(squared_norms(points, weights))
     return np.where(norms > 0, norms, 1.0)
-
-
-class CityblockColumns(Columns):
-    """Columns of a kernel of ‖(x − z)/ℓ‖₁, by SciPy's distances (float64) per tile."""
-
-    def __init__(self, Z: Rows, dtype: Any, lengthscale: FloatArray, elementwise: ElementMap) -> None:
-        super().__init__(Z.shape[0], dtype)
-        self._elementwise = elementwise
-        self._inverse = 1.0 / lengthscale
-        self._points = np.array(dense(Z), np.float64)
-
-    def into(self, X: Rows, out: FloatArray) -> None:
-        for rows in row_slices(X.shape[0], tile_rows(max(self._points.shape), 8)):
-            part, tile = dense(X[rows], np.float64), out[rows]
-            with np.errstate(over="ignore"):  # an infinite distance, whose exponential is zero
-                # Units come after differences, so that data far from the origin keep their digits.
-                if self._inverse.size == 1:
-                    tile[...] = cdist(part, self._points, "cityblock") * self._inverse
-                else:
-                    tile[...] = cdist(part, self._points, "cityblock", w=self._inverse)
-            self._elementwise(tile)
 
 
 class PairColumns(Columns):

@@ -33,7 +33,8 @@ class EuclideanColumns(Columns):
     The product loses digits where the norms exceed the distance, by e = ``distance_error``. An
     entry of the kernel then errs by at most slope · e, slope = sup |dk/d(r²)|. In float32, columns
     where that exceeds 2e-5 are computed in float64 and rounded after. In float64, entries whose r²
-    is too small for e are recomputed from differences (near-duplicates, and gamma of 1e12).
+    is too small for e are recomputed from differences (near-duplicates, and gamma of 1e12). A kernel
+    with an infinite slope falls from 1 as r^``order`` near 0.
     """
 
     def __init__(
@@ -45,11 +46,12 @@ class EuclideanColumns(Columns):
         elementwise: ElementMap,
         *,
         slope: float,
+        order: float = 1.0,
     ) -> None:
         super().__init__(Z.shape[0], dtype)
         self._elementwise = elementwise
         self._frame = _Frame(np.sqrt(abs(factor)) / lengthscale, float(np.sign(factor)))
-        self._accuracy = _Accuracy(abs(factor), slope, self.dtype)
+        self._accuracy = _Accuracy(abs(factor), slope, order, self.dtype)
         self._row_size = max(Z.shape)
         self._Z: Rows = Z if is_thin(Z) else dense(Z)
         self._far = np.zeros(0, np.intp)
@@ -126,6 +128,7 @@ class _Accuracy:
 
     factor: float
     slope: float
+    order: float
     dtype: np.dtype[Any]
 
     def needs_float64(self, norms: Float64Array, n_features: int) -> Any:
@@ -137,13 +140,14 @@ class _Accuracy:
         """Squared distance (in units of the frame) below which differences are needed, per column.
 
         Each family has r²·|dk/d(r²)| < 1, so that an error e of r² changes k by at most e/r², and
-        by less than slope · e. With an infinite slope, dk/d(r²) ≤ 1/(2r) bounds the change by e/r.
+        by less than slope · e. With an infinite slope, |dk/d(r²)| ≤ (q/2) r^(q−2) for the order q < 2
+        bounds the change by e·r^(q−2).
         """
         error = distance_error(norms / self.factor, n_features, np.float64)
         tolerance = entry_tolerance(self.dtype)
         limit = error / tolerance
         if np.isinf(self.slope):
-            limit = np.minimum(limit, limit * limit)
+            limit = np.minimum(limit, limit ** (2.0 / (2.0 - self.order)))
         else:
             limit = np.where(self.slope * error > tolerance, limit, 0.0)
         return self.factor * limit

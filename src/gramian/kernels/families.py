@@ -12,7 +12,8 @@ from gramian._numerics import largest_exponent
 from gramian._typing import Float64Array, FloatArray, Rows
 from gramian.exceptions import InputError
 from gramian.kernels.base import Kernel, as_rows, lengthscale_array, positive, stored_lengthscale
-from gramian.kernels.columns import CityblockColumns, Columns, DotColumns, float_type, squared_norms
+from gramian.kernels.cityblock import CityblockColumns
+from gramian.kernels.columns import Columns, DotColumns, float_type, squared_norms
 from gramian.kernels.euclidean import EuclideanColumns
 
 #: Up to here repeated multiplication is faster than ``np.power``.

@@ -10,8 +10,8 @@ import numpy as np
 from gramian._typing import Array, Float64Array
 from gramian.exceptions import InputError
 from gramian.kernels.base import Kernel, Product, Scaled, Sum, lengthscale_array
-from gramian.kernels.families import Laplacian
-from gramian.kernels.slopes import OF_PRODUCTS, OF_SQUARES, squared_distances
+from gramian.kernels.groups import OnFeatures
+from gramian.kernels.slopes import OF_PRODUCTS, norm_power, of_squares, power_slope, squared_distances
 
 #: Rows whose differences are held at a time, where a distance has no product.
 DIFFERENCE_ROWS = 64
@@ -31,6 +31,8 @@ def log_parameters(kernel: Kernel) -> Float64Array:
         return np.concatenate([[np.log(kernel.factor)], log_parameters(kernel.kernel)])
     if isinstance(kernel, Sum | Product):
         return np.concatenate([log_parameters(kernel.left), log_parameters(kernel.right)])
+    if isinstance(kernel, OnFeatures):
+        return log_parameters(kernel.kernel)
     return np.log(np.atleast_1d(np.asarray(_differentiable(kernel).lengthscale, np.float64)))
 
 
@@ -55,7 +57,7 @@ def contracted(kernel: Kernel, X: Array, Z: Array, weights: Array) -> Float64Arr
     r"""Return Σ_ij w_ij ∂k(x_i, z_j)/∂θ_p for each log parameter θ_p: what a chain rule needs of a kernel.
 
     X : (n, d); Z : (m, d); weights : (n, m). In float64; time O(n m d) by products of matrices (by
-    differences for :class:`Laplacian`), memory O(n m).
+    differences where p ≠ 2 in ‖x − z‖_p), memory O(n m).
 
     With S = w ∘ dk/d(r²), lengthscale f has −2/ℓ_f² Σ_ij S_ij (x_if − z_jf)², which is two sums over rows
     and one product.
@@ -72,6 +74,8 @@ def contracted(kernel: Kernel, X: Array, Z: Array, weights: Array) -> Float64Arr
         left = contracted(kernel.left, X, Z, weights * _values(kernel.right, X, Z))
         right = contracted(kernel.right, X, Z, weights * _values(kernel.left, X, Z))
         return np.concatenate([left, right])
+    if isinstance(kernel, OnFeatures):
+        return contracted(kernel.kernel, kernel.part(X), kernel.part(Z), weights)
     scale = lengthscale_array(_differentiable(kernel).lengthscale, X.shape[1])
     each = _by_feature(kernel, X / scale, Z / scale, weights)
     return each if isinstance(kernel.lengthscale, tuple) else each.sum(keepdims=True)  # type: ignore[attr-defined]
@@ -97,6 +101,8 @@ def contracted_diagonal(kernel: Kernel, X: Array, weights: Array) -> Float64Arra
         return np.concatenate(
             [left, contracted_diagonal(kernel.right, X, weights * _diagonal(kernel.left, X))]
         )
+    if isinstance(kernel, OnFeatures):
+        return contracted_diagonal(kernel.kernel, kernel.part(X), weights)
     lengthscale = _differentiable(kernel).lengthscale
     each = np.zeros(X.shape[1])
     if type(kernel) in OF_PRODUCTS:
@@ -107,24 +113,28 @@ def contracted_diagonal(kernel: Kernel, X: Array, weights: Array) -> Float64Arra
 
 def _by_feature(kernel: Kernel, X: Float64Array, Z: Float64Array, weights: Float64Array) -> Float64Array:
     """Return the gradient by each feature's log lengthscale, for points in units of them."""
-    if isinstance(kernel, Laplacian):
-        return _by_differences(X, Z, weights * _values(Laplacian(1.0), X, Z))
+    power = norm_power(kernel)
+    if power is not None:
+        return _by_differences(X, Z, weights * power_slope(kernel, X, Z), power)
     if type(kernel) in OF_PRODUCTS:
         slope = weights * OF_PRODUCTS[type(kernel)](kernel, X @ Z.T)
         return -2.0 * np.einsum("if,if->f", X, slope @ Z)
     center = Z.mean(axis=0) if len(Z) else np.zeros(Z.shape[1])
     X, Z = X - center, Z - center
-    slope = weights * OF_SQUARES[type(kernel)](kernel, squared_distances(X, Z))
+    rule = of_squares(kernel)
+    assert rule is not None  # _differentiable has seen to it
+    slope = weights * rule(kernel, squared_distances(X, Z))
     down, along = slope.sum(axis=1), slope.sum(axis=0)
     return -2.0 * (down @ (X * X) + along @ (Z * Z) - 2.0 * np.einsum("if,if->f", X, slope @ Z))
 
 
-def _by_differences(X: Float64Array, Z: Float64Array, weighted: Float64Array) -> Float64Array:
-    """Return Σ_ij v_ij |x_if − z_jf| for each feature."""
+def _by_differences(X: Float64Array, Z: Float64Array, weighted: Float64Array, p: float) -> Float64Array:
+    """Return Σ_ij v_ij |x_if − z_jf|^p for each feature."""
     out = np.zeros(X.shape[1])
     for start in range(0, len(X), DIFFERENCE_ROWS):
         part = slice(start, start + DIFFERENCE_ROWS)
-        out += np.einsum("ij,ijf->f", weighted[part], np.abs(X[part, None] - Z[None]))
+        sizes = np.abs(X[part, None] - Z[None])
+        out += np.einsum("ij,ijf->f", weighted[part], sizes if p == 1.0 else sizes**p)
     return out
 
 
@@ -144,6 +154,8 @@ def _filled(kernel: Kernel, rest: list[float]) -> Kernel:
     if isinstance(kernel, Sum | Product):
         left = _filled(kernel.left, rest)
         return type(kernel)(left, _filled(kernel.right, rest))
+    if isinstance(kernel, OnFeatures):
+        return OnFeatures(_filled(kernel.kernel, rest), kernel.features)
     before = _differentiable(kernel).lengthscale
     if isinstance(before, tuple):
         return replace(kernel, lengthscale=tuple(_next(rest, kernel) for _ in before))  # type: ignore[type-var]
@@ -157,10 +169,10 @@ def _next(rest: list[float], kernel: Kernel) -> float:
 
 
 def _differentiable(kernel: Kernel) -> Any:
-    if type(kernel) in OF_SQUARES or type(kernel) in OF_PRODUCTS or isinstance(kernel, Laplacian):
+    if of_squares(kernel) is not None or norm_power(kernel) is not None or type(kernel) in OF_PRODUCTS:
         return kernel
     raise InputError(
         f"{kernel!r} has no gradient by its parameters here, so that they cannot be learned. Use a Gaussian, "
-        "Exponential, Matern, RationalQuadratic, Cauchy, Laplacian, Linear or Polynomial kernel, their sums, "
-        "products and multiples, or keep the parameters fixed."
+        "Exponential, PoweredExponential, Matern, RationalQuadratic, Cauchy, Laplacian, Linear or Polynomial "
+        "kernel, their sums, products and multiples, or keep the parameters fixed."
     )

@@ -10,8 +10,16 @@ from gramian._typing import Array, Float64Array, Rows
 from gramian.exceptions import InputError
 from gramian.kernels.base import Kernel, Product, Scaled, Sum, as_rows, lengthscale_array
 from gramian.kernels.columns import dense
-from gramian.kernels.families import Cosine, Laplacian
-from gramian.kernels.slopes import OF_PRODUCTS, OF_SQUARES, squared_distances
+from gramian.kernels.families import Cosine
+from gramian.kernels.groups import OnFeatures
+from gramian.kernels.slopes import (
+    OF_PRODUCTS,
+    Slope,
+    norm_power,
+    of_squares,
+    power_slope,
+    squared_distances,
+)
 
 #: Rows and points of one tile: its few blocks of float64 stay in a core's cache.
 TILE_ROWS, TILE_POINTS = 128, 1024
@@ -21,19 +29,21 @@ SMALL_ROWS, SMALL_POINTS = 32, 512
 
 def has_input_gradient(kernel: Kernel) -> bool:
     """Return whether :func:`input_gradient` knows a kernel: any family, sums, products, multiples."""
-    if isinstance(kernel, Scaled):
+    if isinstance(kernel, Scaled | OnFeatures):
         return has_input_gradient(kernel.kernel)
     if isinstance(kernel, Sum | Product):
         return has_input_gradient(kernel.left) and has_input_gradient(kernel.right)
-    return type(kernel) in OF_SQUARES or type(kernel) in OF_PRODUCTS or isinstance(kernel, Laplacian | Cosine)
+    distance = of_squares(kernel) is not None or norm_power(kernel) is not None
+    return distance or type(kernel) in OF_PRODUCTS or isinstance(kernel, Cosine)
 
 
 def input_gradient(kernel: Kernel, X: Rows, Z: Rows, coefficients: Array) -> Float64Array:
     r"""Return the gradients of f_o(x) = Σ_j κ_jo k(x, z_j) at rows X, shape (n, d, outputs), in float64.
 
     A kernel of r² = ‖(x − z)/ℓ‖² with S_ij = dk/d(r²) gives 2/ℓ_f² (x_if (Sκ_o)_i − (S (κ_o ∘ z_·f))_i): two
-    products for each output. The Laplacian gives −Σ_j κ_jo k_ij sign(x_if − z_jf)/ℓ_f, feature by feature. A
-    product of kernels is differentiated factor by factor. Where a kernel has a kink (r = 0, or x_f = z_f of
+    products for each output. The Laplacian gives −Σ_j κ_jo k_ij sign(x_if − z_jf)/ℓ_f, feature by feature;
+    so does a kernel of any other ‖x − z‖_p, with a power of |x_f − z_f|. A product of kernels is
+    differentiated factor by factor. Where a kernel has a kink (r = 0, or x_f = z_f of
     the Laplacian) the term counts as 0, the middle of the slopes on both sides; points of a kernel with an
     infinite slope count as equal where rounding cannot tell r from 0.
 
@@ -47,8 +57,8 @@ def input_gradient(kernel: Kernel, X: Rows, Z: Rows, coefficients: Array) -> Flo
     -------
     (n, d, outputs)
 
-    Time O(n m d outputs) (the Laplacian: O(n m (d + outputs d))), memory that of the answer, of Z in float64
-    and of a tile, whatever n and m.
+    Time O(n m d outputs) by products of matrices (p ≠ 2: feature by feature, a tenth as fast), memory that of
+    the answer, of Z in float64 and of a tile, whatever n and m.
 
     Raises
     ------
@@ -83,8 +93,8 @@ def _check(kernel: Kernel) -> None:
         return
     raise InputError(
         f"{kernel!r} has no gradient by its rows here: it is not made of gramian's families. "
-        "Use a Gaussian, Laplacian, Exponential, Matern, RationalQuadratic, Cauchy, Linear, Polynomial or "
-        "Cosine kernel, their sums, products and multiples."
+        "Use a Gaussian, Laplacian, Exponential, PoweredExponential, Matern, RationalQuadratic, Cauchy, "
+        "Linear, Polynomial or Cosine kernel, their sums, products and multiples."
     )
 
 
@@ -101,16 +111,21 @@ def _tile(
         beside_right = _weighted(_values(kernel.left, X, Z), weights)
         left = _tile(kernel.left, X, Z, kappa, beside_left)
         return left + _tile(kernel.right, X, Z, kappa, beside_right)
+    if isinstance(kernel, OnFeatures):
+        whole = np.zeros((*X.shape, kappa.shape[1]))
+        whole[:, kernel.features] = _tile(kernel.kernel, kernel.part(X), kernel.part(Z), kappa, weights)
+        return whole
     scale = lengthscale_array(kernel.lengthscale, X.shape[1])  # type: ignore[attr-defined]
-    if isinstance(kernel, Laplacian):
-        gradient = _by_signs(X, Z, kappa, _weighted(-_values(kernel, X, Z), weights))
-    elif type(kernel) in OF_SQUARES:
-        gradient = _of_squares(kernel, X / scale, Z / scale, kappa, weights)
+    X, Z = X / scale, Z / scale
+    power, slope = norm_power(kernel), of_squares(kernel)
+    if power is not None:
+        gradient = _by_features(X, Z, kappa, _weighted(-power_slope(kernel, X, Z), weights), power)
+    elif slope is not None:
+        gradient = _of_squares(kernel, slope, X, Z, kappa, weights)
     elif type(kernel) in OF_PRODUCTS:
-        slope = OF_PRODUCTS[type(kernel)](kernel, (X / scale) @ (Z / scale).T)
-        gradient = _against(_weighted(slope, weights), Z / scale, kappa)
+        gradient = _against(_weighted(OF_PRODUCTS[type(kernel)](kernel, X @ Z.T), weights), Z, kappa)
     else:
-        gradient = _of_angles(X / scale, Z / scale, kappa, weights)
+        gradient = _of_angles(X, Z, kappa, weights)
     gradient /= scale[:, None]
     return gradient
 
@@ -132,7 +147,12 @@ def _against(slope: Float64Array, Z: Float64Array, kappa: Float64Array) -> Float
 
 
 def _of_squares(
-    kernel: Kernel, X: Float64Array, Z: Float64Array, kappa: Float64Array, weights: Float64Array | None
+    kernel: Kernel,
+    slope_of: Slope,
+    X: Float64Array,
+    Z: Float64Array,
+    kappa: Float64Array,
+    weights: Float64Array | None,
 ) -> Float64Array:
     """Return 2 Σ_j S_ij κ_jo (x_if − z_jf) for points in units of the lengthscale."""
     center = Z.mean(axis=0)
@@ -141,23 +161,30 @@ def _of_squares(
     # Nearer than rounding can tell, points count as equal: a slope of 1/r would blow noise up.
     norms = np.einsum("jf,jf->j", Z, Z)
     square[square <= distance_error(norms, Z.shape[1], np.float64)] = 0.0
-    slope = _weighted(OF_SQUARES[type(kernel)](kernel, square), weights)
+    slope = _weighted(slope_of(kernel, square), weights)
     gradient = X[:, :, None] * (slope @ kappa)[:, None, :]
     gradient -= _against(slope, Z, kappa)
     gradient *= 2.0
     return gradient
 
 
-def _by_signs(X: Float64Array, Z: Float64Array, kappa: Float64Array, values: Float64Array) -> Float64Array:
-    """Return Σ_j v_ij κ_jo sign(x_if − z_jf), in small tiles."""
+def _by_features(
+    X: Float64Array, Z: Float64Array, kappa: Float64Array, values: Float64Array, p: float
+) -> Float64Array:
+    """Return Σ_j v_ij κ_jo |x_if − z_jf|^(p − 1) sign(x_if − z_jf), in small tiles."""
     out = np.zeros((len(X), X.shape[1], kappa.shape[1]))
     for rows in row_slices(len(X), SMALL_ROWS):
         for some in row_slices(len(Z), SMALL_POINTS):
             block, weights = values[rows, some], kappa[some]
-            signs = np.empty_like(block)
+            steps = np.empty_like(block)
             for f in range(X.shape[1]):
-                np.subtract(X[rows, f, None], Z[some, f], out=signs)
-                np.sign(signs, out=signs)
+                np.subtract(X[rows, f, None], Z[some, f], out=steps)
+                signs = np.sign(steps)
+                if p != 1.0:
+                    # At a kink of p < 1 the slopes on both sides are infinite, and cancel.
+                    np.abs(steps, out=steps)
+                    np.power(steps, p - 1.0, out=steps, where=steps > 0)
+                    signs *= steps
                 signs *= block
                 out[rows, f] += signs @ weights
     return out

@@ -20,6 +20,7 @@ from gramian.kernels.families import (
     Polynomial,
     RationalQuadratic,
 )
+from gramian.kernels.powered import PoweredExponential
 from gramian.kernels.precomputed import Precomputed
 
 #: From gamma to the kernel, for the names in which gamma alone decides.
@@ -37,12 +38,14 @@ _BY_GAMMA: dict[str, Callable[[float], Kernel]] = {
     "cosine": lambda gamma: Cosine(),
 }
 _POLYNOMIAL = ("poly", "polynomial")
+#: Takes p and q from ``kernel_params``.
+_POWERED = "powered_exponential"
 
 #: The name under which values are passed instead of rows.
 PRECOMPUTED = "precomputed"
 
 #: Every name of a formula that :func:`resolve_kernel` takes.
-KERNEL_NAMES = (*_BY_GAMMA, *_POLYNOMIAL)
+KERNEL_NAMES = (*_BY_GAMMA, *_POLYNOMIAL, _POWERED)
 
 _REFUSED = {
     "sigmoid": "tanh(gamma x·z + coef0) is not positive semi-definite, so that no approximation here "
@@ -67,8 +70,9 @@ def resolve_kernel(
     A name stands for a formula in ``gamma``, as in ``sklearn.metrics.pairwise``: "rbf" (or
     "gaussian") exp(−γ‖x−z‖₂²); "laplacian" exp(−γ‖x−z‖₁); "exponential" (or "matern12")
     exp(−γ‖x−z‖₂); "matern32", "matern52" with lengthscale 1/γ; "rational_quadratic" 1/(1 + γ‖x−z‖²)
-    and "cauchy" the same; "poly" (or "polynomial") (γ x·z + coef0)^degree; "linear" x·z and "cosine",
-    which have no gamma and ignore it. "precomputed" is no formula: values come in place of rows.
+    and "cauchy" the same; "powered_exponential" exp(−γ‖x−z‖_p^q); "poly" (or "polynomial")
+    (γ x·z + coef0)^degree; "linear" x·z and "cosine", which have no gamma and ignore it. "precomputed" is no
+    formula: values come in place of rows.
 
     Parameters
     ----------
@@ -76,7 +80,7 @@ def resolve_kernel(
     n_features : columns of the data; ``gamma=None`` means 1/n_features
     gamma : positive number; must be None for a :class:`Kernel` or a callable, which carry their own
     degree, coef0 : of "poly" only
-    kernel_params : keyword arguments of a callable, bound in a copy
+    kernel_params : keyword arguments of a callable, bound in a copy; p and q of "powered_exponential"
 
     Returns
     -------
@@ -92,7 +96,9 @@ def resolve_kernel(
     """
     if gamma is not None:
         _check_gamma(gamma)
-    if kernel_params is not None and (isinstance(kernel, Kernel | str) or not callable(kernel)):
+    powered = isinstance(kernel, str) and kernel == _POWERED
+    own = isinstance(kernel, Kernel | str) or not callable(kernel)
+    if kernel_params is not None and own and not powered:
         raise InputError(
             f"kernel_params={kernel_params!r} was given with kernel={kernel!r}, but it holds arguments of a "
             "callable kernel. Pass kernel_params=None."
@@ -112,6 +118,8 @@ def resolve_kernel(
             )
         return Precomputed()
     if isinstance(kernel, str):
+        if powered:
+            return _powered(1.0 / n_features if gamma is None else float(gamma), kernel_params)
         return _by_name(kernel, n_features, gamma, degree, coef0)
     if isinstance(kernel, type) and issubclass(kernel, Kernel):
         raise InputError(
@@ -149,6 +157,17 @@ def _by_name(name: str, n_features: int, gamma: float | None, degree: int, coef0
             "not positive semi-definite."
         )
     return Polynomial(value**-0.5, degree=degree, offset=float(coef0))
+
+
+def _powered(gamma: float, params: Mapping[str, Any] | None) -> Kernel:
+    given = {} if params is None else params
+    if not isinstance(given, Mapping) or not set(given) <= {"p", "q"}:
+        raise InputError(
+            f"kernel_params={params!r} was given with kernel='powered_exponential', which takes p and "
+            "q. Pass for example kernel_params={'p': 1.0, 'q': 0.7}."
+        )
+    unit = PoweredExponential(**given)
+    return PoweredExponential(gamma ** (-1.0 / unit.q), unit.p, unit.q)
 
 
 def _check_gamma(gamma: object) -> None:

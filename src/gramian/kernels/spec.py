@@ -20,6 +20,8 @@ from gramian.kernels.families import (
     Polynomial,
     RationalQuadratic,
 )
+from gramian.kernels.groups import OnFeatures
+from gramian.kernels.powered import PoweredExponential
 
 _CLASSES: dict[str, type[Any]] = {
     kind.__name__: kind
@@ -31,7 +33,9 @@ _CLASSES: dict[str, type[Any]] = {
         Laplacian,
         Linear,
         Matern,
+        OnFeatures,
         Polynomial,
+        PoweredExponential,
         Product,
         RationalQuadratic,
         Scaled,

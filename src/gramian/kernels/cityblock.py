@@ -1,0 +1,148 @@
+"""Columns of kernels of a city-block distance: differences, or a product where values are few."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.spatial.distance import cdist
+
+from gramian._numerics import entry_tolerance, unit_roundoff
+from gramian._tiles import row_slices, tile_rows
+from gramian._typing import Float64Array, FloatArray, IntArray, Rows
+from gramian.kernels.columns import Columns, ElementMap, dense
+
+#: A feature of at most so many values among the points goes by a product (see ``benchmarks/cityblock.py``).
+FEW_VALUES = 5
+#: Fewer points than this are not looked through for such features.
+LEAST_POINTS = 32
+#: Rows of Z at which most features with more values are told.
+FIRST_LOOK = 64
+
+
+class CityblockColumns(Columns):
+    r"""Columns of a kernel of ‖(x − z)/ℓ‖₁ in float64 tiles, rounded to the tile's dtype at the end.
+
+    A feature that takes few values v_0, v_1, … among the points (one-hot columns, booleans, small counts) has
+    |x − z| = |x − v_0| + Σ_l [z = v_l] (|x − v_l| − |x − v_0|) for any x: a number of the row and a product
+    with zeros and ones, at a seventh of the cost for two values. The others go by SciPy's distances.
+
+    exact : no products: for kernels whose slope at r = 0 is infinite, to which rounding of r near 0 matters.
+
+    Products round r by u·Σ_f (max_f − min_f)/ℓ_f over their features; where that could show in an entry, they
+    are not used.
+    """
+
+    def __init__(
+        self,
+        Z: Rows,
+        dtype: Any,
+        lengthscale: FloatArray,
+        elementwise: ElementMap,
+        *,
+        exact: bool = False,
+    ) -> None:
+        super().__init__(Z.shape[0], dtype)
+        self._elementwise = elementwise
+        points = np.array(dense(Z), np.float64)
+        inverse = np.broadcast_to(1.0 / lengthscale, (points.shape[1],)).astype(np.float64)
+        self._few = None if exact else _few_values(points, inverse)
+        several = np.setdiff1d(np.arange(points.shape[1]), [] if self._few is None else self._few.features)
+        self._several = several if len(several) < points.shape[1] else None
+        self._points = points if self._several is None else np.ascontiguousarray(points[:, several])
+        # One number for all features costs less than a weight for each.
+        self._inverse = 1.0 / lengthscale if lengthscale.size == 1 else inverse[several]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays that the evaluator holds."""
+        return super().nbytes + (0 if self._few is None else self._few.nbytes)
+
+    def into(self, X: Rows, out: FloatArray) -> None:
+        width = max(X.shape[1], self.n_columns)
+        for rows in row_slices(X.shape[0], tile_rows(width, 8)):
+            tile = out[rows]
+            with np.errstate(over="ignore"):  # an infinite distance, whose exponential is zero
+                tile[...] = self._distances(dense(X[rows], np.float64))
+            self._elementwise(tile)
+
+    def _distances(self, X: Float64Array) -> Float64Array:
+        if self._few is None:
+            return self._by_differences(X)
+        found = self._few.distances(X)
+        if self._points.shape[1]:
+            found += self._by_differences(X[:, self._several])
+        return found
+
+    def _by_differences(self, X: Float64Array) -> Float64Array:
+        # Units come after differences, so that data far from the origin keep their digits.
+        if self._inverse.size == 1:
+            found = cdist(X, self._points, "cityblock")
+            found *= self._inverse
+            return found
+        return cdist(X, self._points, "cityblock", w=self._inverse)
+
+
+@dataclass(frozen=True, slots=True)
+class _FewValues:
+    """The features that take few values among the points.
+
+    features : (f,) their numbers; common, inverse : (f,) their commonest value v_0, and 1/ℓ
+    which, level : (t,) for each further value its place in ``features`` and the value
+    indicator : (t, m), whether a point has it
+    """
+
+    features: IntArray
+    common: Float64Array
+    inverse: Float64Array
+    which: IntArray
+    level: Float64Array
+    indicator: Float64Array
+
+    @property
+    def nbytes(self) -> int:
+        return sum(getattr(self, name).nbytes for name in self.__slots__)
+
+    def distances(self, X: Float64Array) -> Float64Array:
+        """Return the city-block distance along these features, never negative, shape (n, m)."""
+        part = X[:, self.features]
+        base = np.abs(part - self.common) * self.inverse
+        steps = np.abs(part[:, self.which] - self.level) * self.inverse[self.which]
+        steps -= base[:, self.which]
+        found = steps @ self.indicator
+        found += base.sum(axis=1)[:, None]
+        return np.maximum(found, 0.0, out=found)
+
+
+def _few_values(points: Float64Array, inverse: Float64Array) -> _FewValues | None:
+    """Find the features with few values, if a product may stand for them."""
+    if len(points) < LEAST_POINTS:
+        return None
+    features: list[int] = []
+    common, which, level, indicator, width = [], [], [], [], 0.0
+    for f in range(points.shape[1]):
+        if len(np.unique(points[:FIRST_LOOK, f])) > FEW_VALUES:
+            continue
+        values, codes, counts = np.unique(points[:, f], return_inverse=True, return_counts=True)
+        if len(values) > FEW_VALUES:
+            continue
+        width += float(values[-1] - values[0]) * float(inverse[f])
+        most = int(counts.argmax())
+        for number in range(len(values)):
+            if number != most:
+                which.append(len(features))
+                level.append(values[number])
+                indicator.append(codes.ravel() == number)
+        features.append(f)
+        common.append(values[most])
+    if not features or not width <= entry_tolerance(np.float64) / (32.0 * unit_roundoff(np.float64)):
+        return None
+    return _FewValues(
+        np.array(features, np.intp),
+        np.array(common),
+        inverse[features],
+        np.array(which, np.intp),
+        np.array(level, np.float64),
+        np.array(indicator, np.float64).reshape(len(which), len(points)),
+    )

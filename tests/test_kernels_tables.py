@@ -1,0 +1,214 @@
+"""Kernels for tables: powers of norms, groups of features, and distances along features of few values."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.spatial.distance import cdist
+
+import gramian as gm
+from gramian.exact.loo import per_feature
+from gramian.exceptions import InputError
+from gramian.kernels import kernel_from_spec, kernel_to_spec
+from gramian.kernels.precomputed import Precomputed
+
+POWERS = [(2.0, 2.0), (2.0, 1.9), (2.0, 1.0), (2.0, 0.3), (1.0, 1.0), (1.0, 0.5), (1.4, 1.1), (0.7, 0.7)]
+powers = pytest.mark.parametrize(("p", "q"), POWERS)
+FLOAT32, FLOAT64 = 2e-5, 1e-7
+
+
+def oracle(X: np.ndarray, Z: np.ndarray, ell: float, p: float, q: float) -> np.ndarray:
+    """Differences first, then the units: nothing is lost that the data hold."""
+    differences = np.abs(np.asarray(X, float)[:, None] - np.asarray(Z, float)[None]) / ell
+    return np.exp(-((differences**p).sum(axis=2) ** (q / p)))
+
+
+@powers
+def test_positive_semi_definite_over_its_range(p: float, q: float) -> None:
+    rng = np.random.default_rng(0)
+    for X in (rng.standard_normal((80, 6)), np.vstack([np.eye(20), -np.eye(20)])):
+        for ell in (0.5, 3.0):
+            values = np.linalg.eigvalsh(gm.PoweredExponential(ell, p=p, q=q)(X))
+            assert values.min() > -1e-10 * values.max()
+
+
+def test_outside_the_range_it_would_not_be() -> None:
+    """The corners of a cube show it: what the constructor refuses has a negative eigenvalue."""
+    X = np.array(list(np.ndindex(*(2,) * 6)), float)
+    values = np.linalg.eigvalsh(oracle(X, X, 4.0, 1.0, 2.0))
+    assert values.min() < -1e-3
+    with pytest.raises(InputError, match="positive semi-definite for 0 < q <= p <= 2 alone"):
+        gm.PoweredExponential(p=1.0, q=2.0)
+
+
+def test_the_named_families_are_cases() -> None:
+    rng = np.random.default_rng(1)
+    X, Z = rng.standard_normal((20, 3)), rng.standard_normal((9, 3))
+    for kernel, same in (
+        (gm.PoweredExponential(2.0, p=2, q=2), gm.Gaussian(2**0.5)),
+        (gm.PoweredExponential(2.0), gm.Exponential(2.0)),
+        (gm.PoweredExponential((1.0, 2.0, 3.0), p=1, q=1), gm.Laplacian((1.0, 2.0, 3.0))),
+    ):
+        np.testing.assert_allclose(kernel(X, Z), same(X, Z), atol=1e-12)
+
+
+@given(
+    power=st.sampled_from(POWERS),
+    d=st.sampled_from([2, 5, 40]),
+    ell=st.sampled_from([1e-3, 0.1, 1.0, 1e3]),
+    spread=st.sampled_from([0.0, 1.0, 15.0, 1e4]),
+    offset=st.sampled_from([0.0, 1e3]),
+    seed=st.integers(0, 2**16),
+)
+@settings(max_examples=120, deadline=None, derandomize=True)
+def test_any_scale_and_offset(
+    power: tuple[float, float], d: int, ell: float, spread: float, offset: float, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    Z = offset + ell * spread * rng.standard_normal((24, d)) / np.sqrt(d)
+    steps = rng.standard_normal((24, d)) / np.sqrt(d) * 10.0 ** rng.uniform(-6, 0.7, (24, 1))
+    X = np.vstack([Z + ell * steps, Z[:3]])
+    p, q = power
+    kernel = gm.PoweredExponential(ell, p=p, q=q)
+    truth = oracle(X, Z, ell, p, q)
+    np.testing.assert_allclose(kernel(X, Z), truth, atol=FLOAT64)
+    np.testing.assert_allclose(kernel(X, Z, dtype=np.float32), truth, atol=FLOAT32)
+    x, z = X.astype(np.float32), Z.astype(np.float32)
+    np.testing.assert_allclose(kernel(x, z), oracle(x, z, ell, p, q), atol=FLOAT32)
+
+
+def table(n: int, rng: np.random.Generator) -> np.ndarray:
+    """Numbers, a constant, booleans, one-hot categories, counts: what an encoded table looks like."""
+    return np.column_stack(
+        [
+            rng.standard_normal((n, 2)),
+            np.full(n, 3.5),
+            rng.integers(0, 2, n) * 0.7 - 0.1,
+            np.eye(4)[rng.integers(0, 4, n)] * np.array([1.0, 2.0, 0.3, 0.5]),
+            rng.integers(0, 5, n),
+            rng.integers(0, 9, n),
+        ]
+    )
+
+
+@pytest.mark.parametrize("ell", [1.5, tuple(np.linspace(0.5, 3.0, 10))])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_features_of_few_values_give_the_same_distances(ell: object, dtype: type) -> None:
+    rng = np.random.default_rng(0)
+    Z, X = table(200, rng).astype(dtype), table(90, rng).astype(dtype)
+    X[::3] = rng.standard_normal((30, 10)).astype(dtype)  # values that no point has
+    X[:5] = Z[:5]
+    truth = np.exp(-cdist(X / np.asarray(ell), Z / np.asarray(ell), "cityblock"))
+    kernel = gm.Laplacian(ell)  # type: ignore[arg-type]
+    block = kernel(X, Z)
+    np.testing.assert_allclose(block, truth, atol=1e-12 if dtype is np.float64 else 1e-6)
+    assert block.max() <= 1.0
+    columns = kernel.against(Z)
+    np.testing.assert_array_equal(columns._few.features, np.arange(2, 9))  # type: ignore[attr-defined]
+    np.testing.assert_array_equal(kernel(sp.csr_array(X), sp.csr_array(Z)), block)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(columns))(X), columns(X))
+    assert columns.nbytes >= 200 * 3 * 8
+
+
+def test_only_features_of_few_values() -> None:
+    rng = np.random.default_rng(0)
+    Z, X = rng.integers(0, 3, (100, 4)), rng.integers(0, 4, (30, 4))
+    truth = np.exp(-cdist(X, Z, "cityblock"))
+    np.testing.assert_allclose(gm.Laplacian()(X, Z), truth, atol=1e-12)
+
+
+@pytest.mark.parametrize("width", [1e6, 1e8, 1e100])
+def test_wide_features_keep_their_digits(width: float) -> None:
+    """A product of widths would round distances near 0; they are then taken by differences."""
+    rng = np.random.default_rng(0)
+    Z = np.column_stack([width * rng.integers(0, 2, 100), rng.standard_normal(100)])
+    X = Z + np.array([0.0, 1e-3])
+    np.testing.assert_allclose(gm.Laplacian()(X, Z), np.exp(-cdist(X, Z, "cityblock")), atol=1e-8)
+
+
+def test_a_sharp_peak_is_exact_at_equal_rows() -> None:
+    Z = table(100, np.random.default_rng(0))
+    kernel = gm.PoweredExponential(0.1, p=1.0, q=0.2)
+    np.testing.assert_array_equal(np.diag(kernel(Z, Z.copy())), 1.0)
+
+
+def test_groups_of_features() -> None:
+    rng = np.random.default_rng(0)
+    X, Z = rng.standard_normal((20, 5)), rng.standard_normal((7, 5))
+    group = gm.OnFeatures(gm.Matern((1.0, 2.0)), [3, 0])
+    assert group == gm.OnFeatures(gm.Matern((1.0, 2.0)), np.array([3, 0]))
+    assert group.features == (3, 0)
+    np.testing.assert_array_equal(group(X, Z), gm.Matern((1.0, 2.0))(X[:, [3, 0]], Z[:, [3, 0]]))
+    np.testing.assert_array_equal(group.diagonal(X), 1.0)
+    linear = gm.OnFeatures(gm.Linear(), range(2))
+    np.testing.assert_allclose(linear.diagonal(X), (X[:, :2] ** 2).sum(axis=1))
+    np.testing.assert_allclose((group + linear)(sp.csr_array(X), sp.csr_array(Z)), (group + linear)(X, Z))
+    assert group(X.astype("f4"), Z.astype("f4")).dtype == np.float32
+    widened = per_feature(2.0 * gm.OnFeatures(gm.Gaussian(2.0), (0, 4)), 5)
+    assert widened == 2.0 * gm.OnFeatures(gm.Gaussian((2.0, 2.0)), (0, 4))
+
+
+KERNELS = [
+    gm.PoweredExponential((1.0, 2.0, 3.0), p=1.0, q=0.5),
+    2.0 * gm.OnFeatures(gm.PoweredExponential(2.0, p=2.0, q=1.5), (0, 2)) + gm.OnFeatures(gm.Linear(), (1,)),
+]
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+def test_models_are_fitted_learned_and_saved(kernel: gm.Kernel, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.random((150, 3))
+    y = np.sin(5 * X[:, 0]) + X[:, 1]
+    assert kernel_from_spec(kernel_to_spec(kernel)) == kernel
+    model = gm.KernelRidge(alpha=1e-3, kernel=kernel, random_state=0).fit(X, y)
+    assert model.score(X, y) > 0.9
+    gm.save(model, tmp_path / "model.gramian")
+    loaded = gm.load(tmp_path / "model.gramian")
+    assert loaded.kernel_ == kernel
+    np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
+    as_given = gm.GaussianProcessRegressor(kernel=kernel, optimizer=None, random_state=0).fit(X, y)
+    learned = gm.GaussianProcessRegressor(kernel=kernel, random_state=0).fit(X, y)
+    assert learned.log_marginal_likelihood_value_ > as_given.log_marginal_likelihood_value_ + 1.0
+
+
+ROWS = np.ones((4, 2))
+ERRORS: list[tuple[Callable[[], object], str]] = [
+    (
+        lambda: gm.PoweredExponential(p=2.5, q=1.0),
+        r"p=2.5 and q=1.0 are out of range: .* for 0 < q <= p <= 2",
+    ),
+    (lambda: gm.PoweredExponential(p=0.5, q=1.0), "p=0.5 and q=1.0 are out of range"),
+    (lambda: gm.PoweredExponential(p=0), "p=0 is out of range; give a positive, finite number"),
+    (lambda: gm.PoweredExponential(q="a"), "q='a' has type str"),
+    (lambda: gm.PoweredExponential(-1.0), "lengthscale=-1.0 is out of range"),
+    (lambda: gm.OnFeatures(gm.Gaussian(), ()), r"features=\(\) must name columns by whole numbers from 0"),
+    (lambda: gm.OnFeatures(gm.Gaussian(), (1, 1)), "each once, at least one"),
+    (lambda: gm.OnFeatures(gm.Gaussian(), (-1,)), r"features=\(-1,\) must name columns"),
+    (lambda: gm.OnFeatures(gm.Gaussian(), (True,)), "must name columns"),
+    (lambda: gm.OnFeatures(gm.Gaussian(), (0.5,)), "must name columns"),
+    (lambda: gm.OnFeatures(gm.Gaussian(), "ab"), "features='ab' must name columns"),
+    (lambda: gm.OnFeatures(gm.Gaussian(), 3), "features=3 must name columns"),
+    (lambda: gm.OnFeatures("rbf", (0,)), "kernel='rbf' is no kernel of rows"),
+    (lambda: gm.OnFeatures(Precomputed(), (0,)), "is no kernel of rows. Give one such as"),
+    (
+        lambda: gm.OnFeatures(gm.Gaussian(), (0, 2))(ROWS),
+        "names column 2, but the rows have 2 features, numbered from 0",
+    ),
+    (
+        lambda: gm.OnFeatures(gm.Gaussian((1.0, 2.0)), (0,))(ROWS),
+        "lengthscale has 2 values, but the rows have 1",
+    ),
+]
+
+
+@pytest.mark.parametrize(("call", "text"), ERRORS, ids=[text for _, text in ERRORS])
+def test_errors_say_what_to_do(call: Callable[[], object], text: str) -> None:
+    with pytest.raises(InputError, match=text):
+        call()
