@@ -87,6 +87,10 @@ def categories(codes: IntArray, levels: Sequence[Any], column: str) -> Cells:
     kind = _one_kind(kinds, column)
     if kind in (DATE, DURATION):
         raise _refused(column, f"{NOUNS[kind]} as categories", kinds[kind])
+    if kind == NUMERIC and any(not is_missing(v) and abs(_number(v)) == float("inf") for v in levels):
+        raise InputError(
+            f"Column {column!r} holds infinity. Replace it by a number, or by NaN for a missing value."
+        )
     texts = [None if is_missing(value) else _text(value) for value in levels]
     known = list(dict.fromkeys(text for text in texts if text is not None))
     place = {text: j for j, text in enumerate(known)}
@@ -103,6 +107,8 @@ def categories(codes: IntArray, levels: Sequence[Any], column: str) -> Cells:
 
 def is_missing(value: Any) -> bool:
     """Return whether a value is None, NaN, or what pandas has for a missing value."""
+    if type(value) is str:
+        return False
     if value is None or type(value).__name__ in _MISSING_TYPES:
         return True
     return bool(value != value) if isinstance(value, numbers.Number | np.generic) else False
@@ -151,6 +157,8 @@ def _objects(values: list[Any], column: str, as_category: bool) -> Cells:
 
 def _kinds(levels: Sequence[Any], column: str) -> dict[str, Any]:
     """Return the kinds of some values, with one value of each."""
+    if levels and set(map(type, levels)) == {str}:  # by far the most frequent kind of many levels
+        return {CATEGORY: levels[0]}
     found: dict[str, Any] = {}
     kinds: dict[type[Any], str | None] = {}
     for value in levels:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 from collections import Counter
 
 import numpy as np
@@ -17,7 +16,7 @@ from gramian.tables.dates import parts_of
 MOST_CATEGORIES = 100
 #: Rows that a category must have for that: of a small table one in 20, but 2 to 5; of a large one in 10,000.
 SMALL_PART, LEAST_ROWS, MOST_LEAST_ROWS, LARGE_PART = 20, 2, 5, 10_000
-#: Different values of a column that are counted at a time.
+#: Different values of a column whose counts are kept when there are twice as many.
 COUNTED = 1 << 16
 #: Why columns are not used.
 CONSTANT, NO_VALUES, NO_REPEATS = "constant", "no values", "no repeats"
@@ -26,9 +25,9 @@ CONSTANT, NO_VALUES, NO_REPEATS = "constant", "no values", "no repeats"
 class Tally:
     """Counts of one column, block by block.
 
-    Memory: the sampled values, and of a category at most 65,536 counts. Counts of a column with more
-    different values are too low by less than n/65,536 rows each (Misra and Gries 1982, merged as in Agarwal
-    et al. 2013): none that matters is lost.
+    Memory: the sampled values, and of a category at most 131,072 counts and those of a block. Counts of a
+    column with more different values are too low by less than n/65,536 rows each (Misra and Gries 1982,
+    merged as in Agarwal et al. 2013): none that matters is lost.
     """
 
     def __init__(self, name: str, place: int) -> None:
@@ -118,9 +117,11 @@ class Tally:
                 self.few = None
 
     def _prune(self) -> None:
-        if len(self.counts) <= COUNTED:
+        if len(self.counts) <= 2 * COUNTED:
             return
-        cut = heapq.nlargest(COUNTED // 2 + 1, self.counts.values())[-1]
+        counts = np.fromiter(self.counts.values(), np.int64, len(self.counts))
+        # The first of those that are to go: at most COUNTED are larger.
+        cut = int(np.partition(counts, -COUNTED - 1)[-COUNTED - 1])
         self.lost += cut
         self.counts = Counter({value: count - cut for value, count in self.counts.items() if count > cut})
 
