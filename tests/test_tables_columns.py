@@ -14,6 +14,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import gramian as gm
 from gramian.data.source import ArraySource, RowSource
 from gramian.exceptions import InputError
 from gramian.tables import EncodedRows, TableColumns
@@ -610,12 +611,20 @@ def test_pickles_and_order_of_rows():
     assert TableColumns.learn(X.iloc[::-1]) == columns
 
 
-def test_a_source_keeps_its_target():
-    X = np.arange(6.0).reshape(3, 2)
-    source = ArraySource(X)
-    source.target = np.zeros(3)
+def test_rows_of_files_keep_their_target_and_name(tmp_path):
+    X, y = np.arange(400.0).reshape(200, 2), np.arange(200.0)
+    np.save(tmp_path / "X.npy", X)
+    np.save(tmp_path / "y.npy", y)
+    source = gm.open_data(tmp_path / "X.npy", target=tmp_path / "y.npy")
     rows = EncodedRows(TableColumns.learn(source), source)
-    assert rows.target is source.target
+    np.testing.assert_array_equal(rows.rows(slice(50, 90)), X[50:90])
+    np.testing.assert_array_equal(np.asarray(rows.target[:]), y)
+    assert rows.reads_ahead
+    assert rows.read_bytes == source.read_bytes
+    assert rows.identity == ("encoded", ("0", "1"), source.identity)
+    model = gm.KernelRidge(1e-3, gamma=1e-4, random_state=0).fit(rows)
+    assert model.score(rows, y) > 0.9
+    assert not hasattr(EncodedRows(rows.columns, X), "target")
 
 
 def test_a_million_rows_are_read_by_blocks():

@@ -28,13 +28,17 @@ class EncodedRows:
     def __init__(self, columns: TableColumns, X: Any) -> None:
         self.columns, self._table = columns, as_table(X)
         self._order = columns.order(self._table)
-        if frame_kind(X) is None and isinstance(X, RowSource) and getattr(X, "target", None) is not None:
-            self.target = X.target  # type: ignore[attr-defined]
-        identity = getattr(X, "identity", None)
-        if identity is not None:
-            self.identity = ("encoded", columns.feature_names, identity)
         #: The encoded block, and about as much of what it is made from.
         self.row_bytes = self.shape[1] * self.dtype.itemsize + 8 * self._table.shape[1]
+        if frame_kind(X) is not None or not isinstance(X, RowSource):
+            return
+        self.row_bytes += getattr(X, "row_bytes", 0)
+        for name in ("reads_ahead", "read_bytes", "target"):
+            if getattr(X, name, None) is not None:
+                setattr(self, name, getattr(X, name))
+        identity = getattr(X, "identity", None)
+        if identity is not None:  # a frame has none: its rows are looked at
+            self.identity = ("encoded", columns.feature_names, identity)
 
     @property
     def shape(self) -> tuple[int, int]:
