@@ -557,7 +557,16 @@ def test_infinity_is_no_category():
 
 def test_dates_as_categories_are_refused():
     with pytest.raises(InputError, match="Column 'x' holds dates as categories"):
-        TableColumns.learn(one(pd.Categorical(pd.date_range("2020", periods=4))))
+        TableColumns.learn(one(pd.Categorical([datetime.date(2020, 1, 1), datetime.date(2020, 1, 2)])))
+
+
+def test_bins_months_and_days_that_are_categories_go_by_their_names():
+    bins = pd.cut(np.tile([1.0, 5.0, 9.0], 10), [0, 4, 10])
+    columns, Z = encoded(bins)
+    assert columns.feature_names == ("x=(0, 4]", "x=(4, 10]", "beside")
+    np.testing.assert_array_equal(Z[:3, :2], [[1, 0], [0, 1], [0, 1]])
+    months = pd.Categorical(pd.PeriodIndex(["2020-01", "2020-02"] * 10, freq="M"))
+    assert encoded(months)[0].columns[0].categories == ("2020-01", "2020-02")
 
 
 # ---- rows as a source ---------------------------------------------------------------------------

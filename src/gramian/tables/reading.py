@@ -20,6 +20,9 @@ from gramian.tables.cells import BOOLEAN, EMPTY, NUMERIC, Cells, categories, cel
 #: Numbers of a block: a few megabytes, so that what is made of it on the way stays small.
 BLOCK_NUMBERS, LEAST_ROWS, MOST_ROWS = 1 << 20, 64, 1 << 14
 
+#: Types of pandas whose values, where they are categories, go by their names: bins, months, days.
+NAMED = ("interval", "period", "datetime", "timedelta")
+
 
 class Block(ABC):
     """Some rows of a table."""
@@ -160,6 +163,8 @@ class PandasBlock(Block):
         kind = series.dtype
         if str(kind) == "category":
             levels = series.cat.categories.to_numpy(dtype=object).tolist()
+            if str(series.cat.categories.dtype).startswith(NAMED):
+                levels = list(map(str, levels))
             return categories(series.cat.codes.to_numpy(), levels, column)
         if isinstance(kind, np.dtype) or as_category:
             raw = series.to_numpy() if isinstance(kind, np.dtype) else series.to_numpy(object, na_value=None)
