@@ -8,6 +8,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.ensemble import RandomForestRegressor
+from sklearn.exceptions import NotFittedError
 
 import gramian as gm
 from gramian.engine import Engine
@@ -219,7 +221,119 @@ def test_memory_does_not_grow_with_the_rows() -> None:
         assert second < 1.3 * first
 
 
+Fit = Callable[[np.ndarray, np.ndarray], object]
+LABELS = ("low", "high", "middle")
+MODELS: dict[str, tuple[Fit, str]] = {
+    "ridge": (lambda X, y: gm.KernelRidge(1e-2, gamma=2.0, random_state=0).fit(X, y), "predict"),
+    "standardized": (
+        lambda X, y: gm.KernelRidge(1e-2, gamma=0.2, standardize=True, random_state=0).fit(
+            X * [1, 3, 0.1, 9], y
+        ),
+        "predict",
+    ),
+    "intercept": (
+        lambda X, y: gm.KernelRidge(1e-2, kernel="laplacian", fit_intercept=True, random_state=0).fit(X, y),
+        "predict",
+    ),
+    "cv": (lambda X, y: gm.KernelRidgeCV((1e-2,), gamma=2.0, random_state=0).fit(X, y), "predict"),
+    "ridge classifier": (
+        lambda X, y: gm.KernelRidgeClassifier(1e-2, gamma=2.0, random_state=0).fit(X, labels(y)),
+        "decision_function",
+    ),
+    "logistic": (
+        lambda X, y: gm.KernelLogisticRegression(gamma=2.0, random_state=0).fit(X, labels(y)),
+        "decision_function",
+    ),
+    "svc": (lambda X, y: gm.KernelSVC(gamma=2.0, random_state=0).fit(X, labels(y)), "decision_function"),
+    "svr": (
+        lambda X, y: gm.KernelSVR(gamma=2.0, loss="squared_epsilon_insensitive", random_state=0).fit(X, y),
+        "predict",
+    ),
+    "process": (
+        lambda X, y: gm.GaussianProcessRegressor(optimizer=None, random_state=0).fit(X, y * [1.0, 50.0]),
+        "predict",
+    ),
+    "dcsvc": (
+        lambda X, y: gm.DCSVC(gamma=2.0, leaf_size=100, decision_function_shape="ovo", random_state=0).fit(
+            X, labels(y)
+        ),
+        "decision_function",
+    ),
+    "metric": (
+        lambda X, y: gm.KernelRidge(
+            1e-2, gamma=2.0, metric=gm.Metric(scales=[1.0, 2.0, 0.5, 0.1]), random_state=0
+        ).fit(X, y),
+        "predict",
+    ),
+    "directions": (
+        lambda X, y: gm.KernelRidge(
+            1e-2,
+            gamma=2.0,
+            standardize=True,
+            metric=gm.Metric(matrix=np.random.default_rng(0).standard_normal((D, 3))),
+            random_state=0,
+        ).fit(X, y),
+        "predict",
+    ),
+}
+
+
+def labels(y: np.ndarray) -> np.ndarray:
+    return np.asarray(LABELS)[np.digitize(y[:, 0], [0.3, 1.0])]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_every_model_by_the_features_as_they_came(name: str) -> None:
+    X, y = data()
+    fit, method = MODELS[name]
+    model, rows = fit(X, y), X * [1, 3, 0.1, 9] if name == "standardized" else X
+    rows = rows[:50] + 1e-3
+    M = gm.average_gradient_outer_product(model, rows)
+    truth = slopes(getattr(model, method), rows, 1e-6)
+    np.testing.assert_allclose(M, dense_product(truth), rtol=1e-4, atol=1e-5 * np.abs(M).max())
+    diagonal = gm.average_gradient_outer_product(model, rows, form="diagonal")
+    np.testing.assert_allclose(diagonal, M.diagonal(), rtol=1e-10)
+    factor = gm.average_gradient_outer_product(model, rows, rank=D)
+    np.testing.assert_allclose(factor @ factor.T, M, atol=1e-8 * np.abs(M).max())
+
+
+@pytest.mark.parametrize(
+    "fit",
+    [
+        lambda X, y: gm.DCPredRegressor(alpha=1e-3, gamma=2.0, n_leaves=2, random_state=0).fit(X, y),
+        lambda X, y: gm.FastKernelRegressor(n_levels=0, n_units=12, n_directions=3, random_state=0).fit(X, y),
+        lambda X, y: gm.KernelRidge(1e-2, gamma=2.0, approximation="randomfourier", random_state=0).fit(X, y),
+        lambda X, y: RandomForestRegressor(20, random_state=0).fit(X, y),
+    ],
+    ids=["dcpred", "fast", "explicit", "forest"],
+)
+def test_other_models_by_differences(fit: Fit) -> None:
+    """Wide steps smooth what has kinks: the feature that nothing depends on stays last by far."""
+    X, y = data(400)
+    found = gm.average_gradient_outer_product(fit(X, y), X, form="diagonal", n_rows=200, random_state=0)
+    assert found.argmin() == 3
+    assert found[3] < 0.3 * found[:3].min()
+    assert 2.0 < found[0] < 40.0  # of sin(5 x), 12 in the mean
+
+
+def test_rows_are_drawn_from_those_with_a_weight() -> None:
+    X, y = data()
+    model = gm.KernelRidge(1e-2, gamma=2.0, random_state=0).fit(X, y)
+    weights = np.zeros(len(X))
+    weights[:40] = np.arange(40)
+    M = gm.average_gradient_outer_product(model, X, sample_weight=weights)
+    np.testing.assert_allclose(M, dense_product(slopes(model.predict, X[:40]), weights[:40]), rtol=1e-5)
+    drawn = [gm.average_gradient_outer_product(model, X, n_rows=30, random_state=s) for s in (0, 0, 1)]
+    np.testing.assert_array_equal(drawn[0], drawn[1])
+    assert np.abs(drawn[0] - drawn[2]).max() > 1e-3
+    frame = pytest.importorskip("pandas").DataFrame(X, columns=list("abcd"))
+    named = gm.KernelRidge(1e-2, gamma=2.0, random_state=0).fit(frame, y)
+    found = gm.average_gradient_outer_product(named, frame)
+    np.testing.assert_allclose(found, gm.average_gradient_outer_product(model, X), rtol=1e-10)
+
+
 ROWS = np.random.default_rng(0).random((5, 3))
+AGOP = gm.average_gradient_outer_product
 ERRORS: list[tuple[Callable[[], object], str]] = [
     (lambda: outer_product(np.sum, ROWS, form="diag"), "form='diag' is unknown. Choose 'full' or 'diagonal'"),
     (lambda: outer_product(np.sum, ROWS[:0]), "rows has no row; the average needs at least one"),
@@ -246,6 +360,14 @@ ERRORS: list[tuple[Callable[[], object], str]] = [
     ),
     (lambda: outer_product(lambda rows: rows[:, 0], ROWS, rank=4), "rank=4 must be a whole number from 1 to"),
     (
+        lambda: AGOP(gm.KernelRidge(kernel="precomputed").fit(np.eye(5), np.arange(5.0)), np.eye(5)),
+        "kernel='precomputed' has no features along which values could change",
+    ),
+    (lambda: AGOP(gm.Nystrom(rank=2).fit(ROWS), ROWS), "Nystrom maps rows to features and predicts nothing"),
+    (lambda: AGOP("model", ROWS), "model has type str, which has neither predict of numbers nor"),
+    (lambda: AGOP(np.sum, ROWS, n_rows=0), "n_rows=0 must be a whole number of at least 1"),
+    (lambda: AGOP(np.sum, ROWS, sample_weight=np.ones(4)), r"sample_weight has shape \(4,\)"),
+    (
         lambda: outer_product(ridge(gm.Gaussian(), "nystrom")[0].predictor_, ROWS),
         "kernel=None was given with a Predictor, which holds no kernel. Pass the one that it was",
     ),
@@ -256,3 +378,8 @@ ERRORS: list[tuple[Callable[[], object], str]] = [
 def test_errors_say_what_to_do(call: Callable[[], object], text: str) -> None:
     with pytest.raises(InputError, match=text):
         call()
+
+
+def test_a_model_that_is_not_fitted_says_so() -> None:
+    with pytest.raises(NotFittedError, match="not fitted yet"):
+        gm.average_gradient_outer_product(gm.KernelRidge(), ROWS)

@@ -20,6 +20,7 @@ from gramian.estimators.low_rank_plus_blocks import LowRankPlusBlocks
 from gramian.estimators.meka import MEKA
 from gramian.estimators.multiresolution import MultiResolution
 from gramian.estimators.nystrom import Nystrom
+from gramian.estimators.outer_product import average_gradient_outer_product
 from gramian.estimators.random_fourier import RandomFourier
 from gramian.estimators.random_maclaurin import RandomMaclaurin
 from gramian.estimators.ridge import KernelRidge, KernelRidgeClassifier
@@ -121,6 +122,7 @@ __all__ = [
     "RationalQuadratic",
     "TensorSketch",
     "TruncatedEigen",
+    "average_gradient_outer_product",
     "compress",
     "effective_dimension",
     "export",

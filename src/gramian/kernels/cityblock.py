@@ -26,7 +26,7 @@ class CityblockColumns(Columns):
 
     A feature that takes few values v_0, v_1, … among the points (one-hot columns, booleans, small counts) has
     |x − z| = |x − v_0| + Σ_l [z = v_l] (|x − v_l| − |x − v_0|) for any x: a number of the row and a product
-    with zeros and ones, at a seventh of the cost for two values. The others go by SciPy's distances.
+    with zeros and ones, at a third of the cost for two values. The others go by SciPy's distances.
 
     exact : no products: for kernels whose slope at r = 0 is infinite, to which rounding of r near 0 matters.
 

@@ -48,7 +48,7 @@ def outer_product(
     ----------
     predictor : a predictor of the library (in closed form), or a function from rows (n, d) to values
         (n,) or (n, outputs) (by finite differences, as are explicit feature maps and function kernels)
-    rows : (n, d), dense or CSR, in the units that the predictor takes
+    rows : (n, d), dense or CSR
     kernel : of a :class:`~gramian.approximation.predictor.Predictor`, which holds none
     form : "full" for M, "diagonal" for its diagonal
     weights : (n,), none negative; one each by default
@@ -57,7 +57,10 @@ def outer_product(
         :func:`~gramian.metric.differences.by_switching` says, so that of a category's block of M
         (e_c − e_c')ᵀ M (e_c − e_c') = mean (f(x with c) − f(x with c'))² for columns of 0 and 1
     levels : low and high value of each column, two arrays (d,); by default least and largest in ``rows``
-    steps : (d,), of finite differences; by default a tenth of each column's deviation, 0 for constant ones
+    steps : (d,), of finite differences, in the units that the predictor takes; by default a tenth of each
+        column's deviation, 0 for constant ones
+    metric : T, if the predictor takes rows under a metric: M is then that of x ↦ f(T(x)), by the features as
+        they were
     metric : under which the predictor takes rows: M is that of x ↦ f(T(x)), in the units of ``rows``, whose
         columns are switched (``steps`` are of mapped columns)
     rank : if given, F (d, rank) with F Fᵀ ≈ M instead, its leading directions scaled, of which M is never
@@ -79,7 +82,7 @@ def outer_product(
         For precomputed kernels, weights that are negative or all zero, columns that are no features, and
         shapes that differ.
 
-    Source: Radhakrishnan et al. 2024 (recursive feature machines), equation 2.
+    Source: Radhakrishnan et al. 2024 (recursive feature machines).
 
     >>> M = outer_product(lambda x: 3.0 * x[:, 0] - x[:, 1], np.random.default_rng(0).random((20, 2)))
     >>> M.round(6).tolist()
