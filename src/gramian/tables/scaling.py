@@ -28,7 +28,7 @@ SOFT, HARD = 3.0, 1e9
 #: Numbers beyond count as this, so that differences are finite.
 LARGEST = 1e300
 #: "auto" standardises columns of less skewness and of no value further out (in deviations) than these.
-MOST_SKEWNESS, FURTHEST = 1.0, 6.0
+MOST_SKEWNESS, FURTHEST = 2.0, 8.0
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Scaling:
     t/√(1 + (t/3)²), which outliers cannot pull beyond ±3. ``quantile``: the empirical distribution function,
     linear between at most 1,000 knots (values alike share their middle rank), then mean 0 and deviation 1;
     values beyond the training rows' go on by at most half a deviation. ``auto``, column by column: standard
-    where the skewness is at most 1 and no value is further than 6 deviations out, else quantile.
+    where the skewness is at most 2 and no value is further than 8 deviations out, else quantile.
 
     A column of two values is √2·(x − mean)/(high − low), and one-hot groups stay 0 and 1, so that two
     different values are √2 apart: what two rows of a standardised column are on the mean square. Cycles stay
