@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
 
 from gramian._tiles import row_slices
-from gramian._typing import Float64Array, IntArray, Rows
-from gramian.data.distributed import Partitioned, Result
+from gramian._typing import Float64Array, Rows
+from gramian.data.distributed import Partitioned
+from gramian.data.mapped import mapped_type
 from gramian.data.source import RowSource, row_blocks
 from gramian.exceptions import InputError
 
@@ -67,6 +67,13 @@ class Scaler:
 
     mean: Float64Array
     scale: Float64Array
+    #: The rows that it was learned from tell it from others.
+    identity: ClassVar[tuple[Any, ...]] = ("scaled",)
+
+    @property
+    def n_columns(self) -> int:
+        """Columns of the rows, which stay as many."""
+        return len(self.mean)
 
     @classmethod
     def of(cls, moments: Moments) -> Scaler:
@@ -78,7 +85,7 @@ class Scaler:
 
     def apply(self, rows: Rows) -> Rows:
         """Return scaled rows: float32 of float32 and of integers of up to 16 bits, else float64."""
-        dtype = scaled_type(rows.dtype)
+        dtype = mapped_type(rows.dtype)
         if sp.issparse(rows):
             if self.mean.any():
                 raise InputError(
@@ -92,77 +99,8 @@ class Scaler:
         return out.astype(dtype, copy=False)
 
 
-def scaled_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Return the type of scaled rows."""
-    narrow = dtype == np.float32 or (dtype.kind in "iub" and dtype.itemsize <= 2)
-    return np.dtype(np.float32 if narrow else np.float64)
-
-
 def moments(source: RowSource) -> Moments:
     """Return the moments of all rows of a source in one pass, made where they lie. Time O(n d)."""
     if isinstance(source, Partitioned):
         return source.reduce(Moments.of, Moments.joined)
     return Moments.joined([Moments.of(rows) for _, rows in row_blocks(source, BLOCK)])
-
-
-class ScaledRows:
-    """The rows of ``source``, each block scaled as it is read; nothing is stored."""
-
-    def __init__(self, source: RowSource, scaler: Scaler) -> None:
-        self.source, self.scaler = source, scaler
-        for name in ("reads_ahead", "read_bytes", "feature_names", "target"):
-            if hasattr(source, name):
-                setattr(self, name, getattr(source, name))
-        identity = getattr(source, "identity", None)
-        if identity is not None:  # a frame has none: its rows are looked at
-            self.identity = ("scaled", identity)
-        held = 2 * source.shape[1] * (source.dtype.itemsize + self.dtype.itemsize)
-        # The scaled block, and the float64 that it is made from.
-        self.row_bytes = getattr(source, "row_bytes", 0) + held + 8 * source.shape[1]
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Rows and features."""
-        return self.source.shape
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """Type of the scaled numbers."""
-        return scaled_type(self.source.dtype)
-
-    def rows(self, where: slice) -> Rows:
-        """Return consecutive rows as a new array."""
-        return self.scaler.apply(self.source.rows(where))
-
-    def take(self, indices: IntArray) -> Rows:
-        """Return the rows with these indices, in this order, as a new array."""
-        return self.scaler.apply(self.source.take(indices))
-
-
-class ScaledParts(ScaledRows, Partitioned):
-    """Scaled rows of a source in parts elsewhere, scaled there."""
-
-    source: Any
-
-    def map(self, work: Callable[..., Result], *beside: Any) -> Iterator[Result]:
-        """Yield ``work(part, *values beside it)`` in the order of the parts."""
-        return self.source.map(partial(_scaled_work, self.scaler, work), *beside)
-
-    def rounds(
-        self,
-        work: Callable[..., Result],
-        combine: Callable[[Sequence[Result]], Result],
-        *beside: Any,
-        start: int = 0,
-    ) -> Iterator[tuple[int, Result]]:
-        """Yield (rows, result) over consecutive rows from ``start`` on."""
-        return self.source.rounds(partial(_scaled_work, self.scaler, work), combine, *beside, start=start)
-
-
-def _scaled_work(scaler: Scaler, work: Callable[..., Result], rows: Rows, *beside: Any) -> Result:
-    return work(scaler.apply(rows), *beside)
-
-
-def scaled(source: RowSource, scaler: Scaler) -> RowSource:
-    """Return the scaled rows of a source."""
-    return (ScaledParts if isinstance(source, Partitioned) else ScaledRows)(source, scaler)

@@ -14,9 +14,10 @@ from gramian._budget import parse_bytes
 from gramian._random import as_generator
 from gramian._typing import Float64Array
 from gramian.approximation.plan import Plan
-from gramian.data.source import RowSource, as_source, sample_rows
+from gramian.data.source import RowSource
 from gramian.engine import Engine
-from gramian.estimators.base import KernelEstimator, positive_number, required_target, whole_number
+from gramian.estimators.base import positive_number, required_target, whole_number
+from gramian.estimators.gp_rounds import GaussianProcessRounds
 from gramian.estimators.gp_sizes import sized
 from gramian.estimators.gp_start import checked_optimizer, log_bounds, start_kernel
 from gramian.estimators.streaming import PREDICT_ROWS
@@ -29,7 +30,7 @@ from gramian.kernels import Kernel
 from gramian.landmarks import LEVERAGED, PIVOTED
 
 
-class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, KernelEstimator):
+class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcessRounds):
     r"""Gaussian process regression whose memory and time do not grow with n².
 
     y = f(x) + ε, f ~ GP(0, k), ε ~ N(0, noise). The prior covariance is K̃ + D: the multi-resolution
@@ -50,6 +51,9 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, KernelEstimator
     gamma, degree, coef0, kernel_params
         Of a named kernel. ``gamma=None`` starts learning at a lengthscale of the root of the features' summed
         variances; where nothing is learned it is 1/n_features.
+    metric : None, "diagonal", "full", LearnedMetric or Metric, default=None
+        As for :class:`KernelRidge`: what ``ard`` finds by the likelihood, by gradients. Rounds learn kernel
+        and noise from 1,000 rows, beginning with those of the round before; the last fit learns anew.
     ard : bool, default=False
         One lengthscale for each feature (named kernels; they start at √d times each feature's deviation).
     noise : float, default=0.1
@@ -91,7 +95,7 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, KernelEstimator
         Iterations of L-BFGS in all runs, at least 1.
     learning_ : Learned or None
         Evaluations, whether it converged, what ended at a bound, rows learned from.
-    posterior_, plan_, rank_ : as named.
+    posterior_, plan_, rank_ : as named; metric_, metric_rounds_, feature_importances_ : of KernelRidge.
 
     Time: a pass O(n (m d + m r + path²)), twice that for each step of learning on ``learning_rows``; memory
     as ``plan_`` says, of predictions independent of n. The rows are referred to (not copied) for
@@ -122,6 +126,7 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, KernelEstimator
         degree: int = 3,
         coef0: float = 1.0,
         kernel_params: dict[str, Any] | None = None,
+        metric: Any = None,
         ard: bool = False,
         noise: float = 0.1,
         learn_noise: bool = True,
@@ -141,6 +146,7 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, KernelEstimator
         self.degree = degree
         self.coef0 = coef0
         self.kernel_params = kernel_params
+        self.metric = metric
         self.ard = ard
         self.noise = noise
         self.learn_noise = learn_noise
@@ -162,12 +168,14 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, KernelEstimator
             source = self._rows(X, reset=True)
             targets = NumberTargets(y, source.shape[0])
             self._flat = targets.flat
-            return self._train(source, self._normalised(targets[slice(0, None)]))
+            known = self._normalised(targets[slice(0, None)])
+            normalised = NumberTargets(known.ravel() if self._flat else known, len(known))
+            return self._train(self._under_metric(source, normalised, None), known)
 
     def plan(self, X: Any, y: Any = None) -> Plan:
         """Predict sizes, bytes and seconds of one pass, without fitting (``y`` gives the outputs)."""
         with self._all_or_nothing(keep=False):
-            source = self._rows(X, reset=True)
+            source = self._planned_metric(self._rows(X, reset=True))
             outputs = 1 if y is None else NumberTargets(y, source.shape[0]).shape[1]
             rng = as_generator(deepcopy(self.random_state))
             return self._sized(source, outputs, self._start(source, rng), rng)
@@ -184,7 +192,7 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, KernelEstimator
         check_is_fitted(self, "posterior_")
         if return_std and return_cov:
             raise InputError("return_std and return_cov are both true. Ask for one of them at a time.")
-        source = self._rows(X, reset=False)
+        source = self._mapped(self._rows(X, reset=False))
         mean = self._scaled(self._mean(source))
         noise = self.noise_ if include_noise else 0.0
         if return_cov:
@@ -208,7 +216,7 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, KernelEstimator
         """
         check_is_fitted(self, "posterior_")
         draws = whole_number("n_samples", n_samples, 1)
-        source = self._rows(X, reset=False)
+        source = self._mapped(self._rows(X, reset=False))
         rng = as_generator(random_state)
         found = self.posterior_.draws(_all_rows(source), self._mean(source), draws, rng, self._engine())
         found = found * self._y_std[:, None] + self._y_mean[:, None]
@@ -228,7 +236,7 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, KernelEstimator
         paths = self.posterior_.paths(draws, as_generator(random_state))
 
         def evaluate(X: Any) -> Float64Array:
-            source = self._rows(X, reset=False)
+            source = self._mapped(self._rows(X, reset=False))
             out = np.empty((source.shape[0], paths.n_outputs, paths.n_draws))
             for where, values in paths.blocks(source, chunk_rows=PREDICT_ROWS, engine=self._engine()):
                 out[where] = values * self._y_std[:, None] + self._y_mean[:, None]
@@ -361,22 +369,6 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, KernelEstimator
         rounding = 10.0 * np.finfo(np.float64).eps * np.abs(self._y_mean)
         self._y_std = np.where(spread > rounding, spread, 1.0)
         return (targets - self._y_mean) / self._y_std
-
-    def _count(self, n_rows: int) -> int:
-        """Return how many rows are learned from."""
-        if self.learning_rows is None:
-            return n_rows
-        return min(n_rows, whole_number("learning_rows", self.learning_rows, 2))
-
-    def _drawn(
-        self, source: RowSource, targets: Float64Array, rng: np.random.Generator
-    ) -> tuple[RowSource, Float64Array]:
-        """Return the rows that are learned from: these, or some of them."""
-        count = self._count(source.shape[0])
-        if count == source.shape[0]:
-            return source, targets
-        rows, numbers = sample_rows(source, count, rng)
-        return as_source(rows), targets[numbers]
 
     # ---- answers --------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from gramian._typing import Float64Array
 from gramian.estimators.newton import NewtonClassifier
-from gramian.solvers.losses import Logistic, Softmax
+from gramian.solvers.losses import Logistic, Loss, Softmax
 
 
 class KernelLogisticRegression(NewtonClassifier):
@@ -28,6 +28,8 @@ class KernelLogisticRegression(NewtonClassifier):
     kernel, gamma, degree, coef0, kernel_params, approximation, memory_budget, tile_dtype
     random_state, n_jobs
         As for :class:`KernelRidge`. What the budget leaves over holds the rows' features between passes.
+    metric : None, "diagonal", "full", LearnedMetric or Metric, default=None
+        As for :class:`KernelRidge`.
     fit_intercept : bool, default=True
         Whether to add b, which is not penalised.
     class_weight : None, "balanced" or dict from class to weight
@@ -41,6 +43,7 @@ class KernelLogisticRegression(NewtonClassifier):
     Attributes
     ----------
     classes_, intercept_ (outputs,), kernel_, rank_, n_features_in_ : as named
+    metric_, metric_rounds_, feature_importances_ : as for :class:`KernelRidge`
     n_iter_ : passes over the rows
     solution_ : Solution
         Status, passes, and as ``residual`` the relative gap that was left.
@@ -76,6 +79,7 @@ class KernelLogisticRegression(NewtonClassifier):
         degree: int = 3,
         coef0: float = 1.0,
         kernel_params: dict[str, Any] | None = None,
+        metric: Any = None,
         approximation: Any = "auto",
         fit_intercept: bool = True,
         class_weight: Any = None,
@@ -93,6 +97,7 @@ class KernelLogisticRegression(NewtonClassifier):
         self.degree = degree
         self.coef0 = coef0
         self.kernel_params = kernel_params
+        self.metric = metric
         self.approximation = approximation
         self.fit_intercept = fit_intercept
         self.class_weight = class_weight
@@ -108,8 +113,11 @@ class KernelLogisticRegression(NewtonClassifier):
         """Fit to rows X (n, d) and class labels y (n,)."""
         with self._all_or_nothing():
             source = self._fit_rows(X, y)
-            self._fit_classes(source, y, sample_weight, Softmax(), Logistic())
+            self._fit_classes(source, y, sample_weight)
             return self
+
+    def _loss_of(self, n_classes: int) -> Loss:
+        return Logistic() if n_classes == 2 else Softmax()
 
     def predict_proba(self, X: Any) -> Float64Array:
         """Return the probability of each class, shape (n, classes)."""

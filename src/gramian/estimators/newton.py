@@ -6,16 +6,19 @@ from copy import deepcopy
 from typing import Any
 
 import numpy as np
-from sklearn.base import ClassifierMixin
+from sklearn.base import ClassifierMixin, is_classifier
 from sklearn.utils.validation import check_is_fitted
 
+from gramian._budget import parse_bytes
 from gramian._typing import Array, Float64Array
 from gramian.approximation.newton_training import NewtonTraining, Settings
 from gramian.approximation.plan import Plan
 from gramian.approximation.ridge_sums import Targets
 from gramian.data.source import RowSource
 from gramian.estimators.base import checked_weights, positive_number, whole_number
+from gramian.estimators.metric_param import QUICK_BYTES
 from gramian.estimators.progress import shown_bar
+from gramian.estimators.ridge import KernelRidge, KernelRidgeClassifier
 from gramian.estimators.streaming import StreamingRidge
 from gramian.estimators.targets import ClassTargets
 from gramian.solvers.losses import Loss, Proximal
@@ -26,6 +29,18 @@ from gramian.solvers.solution import Solution, Status
 #: An objective under this part of its size at f = 0 counts as that much: without a penalty on the
 #: intercept a single class has none that is least.
 FLOOR = 1e-4
+#: What a ridge model that compares metrics has from the estimator.
+RIDGE_PARAMETERS = (
+    "kernel",
+    "gamma",
+    "degree",
+    "coef0",
+    "kernel_params",
+    "fit_intercept",
+    "memory_budget",
+    "tile_dtype",
+    "n_jobs",
+)
 
 
 class Signs:
@@ -55,6 +70,14 @@ class StreamingNewton(StreamingRidge):
 
     def _penalty(self) -> float:
         return 1.0 / (self._bend * positive_number("C", self.C))
+
+    def _copy(self, before: Any, quick: bool) -> Any:
+        if not quick or parse_bytes(self.memory_budget) < QUICK_BYTES:
+            return super()._copy(before, quick)
+        # A ridge model tells good metrics from bad ones as well, and takes a solve instead of passes.
+        kind = KernelRidgeClassifier if is_classifier(self) else KernelRidge
+        shared = {name: getattr(self, name) for name in RIDGE_PARAMETERS}
+        return kind(self._penalty(), approximation="exact", **shared)
 
     def _settings(self, loss: Loss, mass: float, scale: float = 1.0) -> Settings:
         return Settings(
@@ -109,19 +132,43 @@ class NewtonClassifier(ClassifierMixin, StreamingNewton):
     """Base of the classifiers: labels in, decisions and classes out."""
 
     class_weight: Any
+    _bounded = False
 
     def _fit_classes(
-        self, source: RowSource, y: Any, sample_weight: Any, loss: Loss, loss_of_two: Loss
+        self, source: RowSource, y: Any, sample_weight: Any
     ) -> tuple[NewtonTraining, Minimum, Signs, Array | None, Settings, np.random.Generator]:
         labels = ClassTargets(y, source.shape[0])
-        self.classes_ = labels.classes
         weights = checked_weights(labels.weights(self.class_weight, sample_weight), source.shape[0])
+        return self._fit_labels(self._under_metric(source, labels, weights), labels, weights)
+
+    def _fit_labels(
+        self,
+        source: RowSource,
+        labels: ClassTargets,
+        weights: Array | None,
+        start: Float64Array | None = None,
+    ) -> tuple[NewtonTraining, Minimum, Signs, Array | None, Settings, np.random.Generator]:
+        self.classes_ = labels.classes
         codes = labels.codes(slice(None)).astype(np.min_scalar_type(-len(self.classes_)))
         signs = Signs(codes, len(self.classes_))
         mass = float(source.shape[0] if weights is None else weights.sum())
-        settings = self._settings(loss_of_two if len(self.classes_) == 2 else loss, mass)
-        training, found, rng = self._minimise(source, signs, weights, settings)
+        settings = self._settings(self._loss_of(len(self.classes_)), mass)
+        training, found, rng = self._minimise(source, signs, weights, settings, start)
         return training, found, signs, weights, settings, rng
+
+    def _loss_of(self, n_classes: int) -> Loss:
+        """Return the loss that is minimised for this many classes."""
+        raise AssertionError("each classifier has its loss")
+
+    def _fit_part(self, source: RowSource, targets: Any, weights: Any, before: Any = None) -> None:
+        # Losses that are minimised output by output begin nearer, at the minimum for half the rows.
+        coupled = not self._loss_of(len(targets.classes)).separable
+        start = before.intercept_ if coupled and before is not None else None
+        self._fit_labels(source, targets, weights, start)
+
+    def _losses(self, targets: Float64Array, values: Float64Array) -> Float64Array:
+        """Return what each row adds to the objective."""
+        return self._loss_of(len(self.classes_)).value(targets, values).sum(axis=1)
 
     def decision_function(self, X: Any) -> Float64Array:
         """Return the value per class, shape (n, classes), or (n,) for two classes."""
@@ -144,6 +191,6 @@ class NewtonClassifier(ClassifierMixin, StreamingNewton):
     def plan(self, X: Any, y: Any = None) -> Plan:
         """Predict sizes, bytes and seconds of bases and a pass, without fitting (``y``: the classes)."""
         with self._all_or_nothing(keep=False):
-            source = self._rows(X, reset=True)
+            source = self._scaled(self._rows(X, reset=True), learn=True, sampled=True)
             outputs = 1 if y is None else ClassTargets(y, source.shape[0]).shape[1]
             return self._planned(source, outputs, deepcopy(self.random_state))[0]

@@ -22,6 +22,7 @@ from gramian.data.source import RowSource
 from gramian.engine import Engine
 from gramian.estimators.base import checked_weights, own_target, required_target
 from gramian.estimators.frozen import frozen_map
+from gramian.estimators.metric_param import QUICK_BYTES
 from gramian.estimators.progress import rows_bar
 from gramian.estimators.streaming import StreamingRidge
 from gramian.estimators.targets import ClassTargets, NumberTargets, Targets
@@ -111,6 +112,12 @@ class PartialRidge(StreamingRidge):
 
     def _check_mergeable(self, other: Any) -> None:
         """Raise where the targets of two models mean different things."""
+
+    def _copy(self, before: Any, quick: bool) -> Any:
+        made = super()._copy(before, quick)
+        if quick and parse_bytes(self.memory_budget) >= QUICK_BYTES:
+            made.approximation = "exact"
+        return made
 
     def _streamed(self) -> Stream:
         """Return the stream so far; raise where there is none."""
@@ -249,7 +256,8 @@ class PartialRegressor(PartialRidge):
     ) -> Self:
         """Add rows X (n, d) with targets y (n,) or (n, outputs) to those of earlier calls.
 
-        The first call chooses sizes and landmarks from its rows (precision as for a million rows), so let it
+        The first call chooses sizes, landmarks and a learned metric from its rows (precision as for a million
+        rows), so let it
         have some thousands that are like the others, or give the landmarks:
         ``approximation=FrozenEstimator(a)``. Later calls add their rows' sums. Over the same landmarks the
         model is that of one fit to all rows; the intercept too. A call that fails, or is broken off, adds
@@ -286,6 +294,8 @@ class PartialRegressor(PartialRidge):
             if not self._begun:
                 self._flat = targets.flat
             weights = checked_weights(sample_weight, source.shape[0])
+            if not self._begun:
+                source = self._under_metric(source, targets, weights)
             return self._take(source, targets, weights, grow_landmarks)
 
 
@@ -330,6 +340,8 @@ class PartialClassifier(PartialRidge):
             self.classes_ = self._named(classes)
             targets = ClassTargets(y, source.shape[0], self.classes_)
             weights = targets.weights(self.class_weight, sample_weight)
+            if not self._begun:
+                source = self._under_metric(source, targets, weights)
             return self._take(source, targets, weights, grow_landmarks)
 
     def _named(self, classes: Any) -> Array:

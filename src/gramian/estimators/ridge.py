@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from gramian._typing import Array, Float64Array
 from gramian.approximation.plan import Plan
 from gramian.data.distributed import is_elsewhere
-from gramian.estimators.base import own_target
+from gramian.estimators.base import checked_weights, own_target
 from gramian.estimators.partial import PartialClassifier, PartialRegressor
 from gramian.estimators.targets import ClassTargets, NumberTargets
 
@@ -41,6 +41,11 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, PartialRegressor):
     standardize : bool, default=False
         Whether columns get mean 0 and deviation 1 (sparse ones keep their zeros) as they are read, in
         predictions too; costs a pass over the rows. ``partial_fit`` scales by its first call's rows.
+    metric : None, "diagonal", "full", LearnedMetric or Metric, default=None
+        The distance that the kernel takes. "diagonal" learns a scale for each feature, "full" a matrix that
+        mixes them, by rounds of fit and gradients on at most 10,000 of the rows, judged on others
+        (:class:`gramian.LearnedMetric`); a :class:`gramian.Metric` is taken as it is. Columns should be of
+        like scale (``standardize=True``). ``partial_fit`` learns from its first call's rows.
     memory_budget : int or str, default="1GB"
         Bound on working memory beyond the caller's arrays, while fitting.
     checkpoint : path or None, default=None
@@ -69,6 +74,11 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, PartialRegressor):
         Of a model trained by ``partial_fit``: rows so far, leaf blocks.
     scaler_ : Scaler
         With ``standardize``: mean and deviation of each column.
+    metric_, feature_importances_ : Metric, ndarray (d,)
+        With ``metric``: the metric, and each feature's share in it.
+    metric_rounds_ : tuple of Round
+        With a learned one: held-out error, power and seconds of each round, and why one was undone; empty
+        under 60 rows, from which nothing is learned.
     kernel_, rank_, intercept_, n_features_in_ : as named.
 
     Time O(n (m d + m r + r²)) and the solve; memory as ``plan_`` says, independent of n. Raises
@@ -99,6 +109,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, PartialRegressor):
         approximation: Any = "auto",
         fit_intercept: bool = False,
         standardize: bool = False,
+        metric: Any = None,
         memory_budget: int | str = "1GB",
         checkpoint: Any = None,
         tile_dtype: str = "auto",
@@ -116,6 +127,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, PartialRegressor):
         self.approximation = approximation
         self.fit_intercept = fit_intercept
         self.standardize = standardize
+        self.metric = metric
         self.memory_budget = memory_budget
         self.checkpoint = checkpoint
         self.tile_dtype = tile_dtype
@@ -132,7 +144,8 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, PartialRegressor):
             source = self._fit_rows(X, y)
             targets = NumberTargets(y, source.shape[0])
             self._flat = targets.flat
-            return self._train(source, targets, sample_weight)
+            weights = checked_weights(sample_weight, source.shape[0])
+            return self._train(self._under_metric(source, targets, weights), targets, weights)
 
     def predict(self, X: Any) -> Float64Array:
         """Return f(x) per row, shape (n,) or (n, outputs). Time O(n (route + m d))."""
@@ -182,6 +195,7 @@ class KernelRidgeClassifier(ClassifierMixin, PartialClassifier):
         fit_intercept: bool = True,
         class_weight: Any = None,
         standardize: bool = False,
+        metric: Any = None,
         memory_budget: int | str = "1GB",
         checkpoint: Any = None,
         tile_dtype: str = "auto",
@@ -200,6 +214,7 @@ class KernelRidgeClassifier(ClassifierMixin, PartialClassifier):
         self.fit_intercept = fit_intercept
         self.class_weight = class_weight
         self.standardize = standardize
+        self.metric = metric
         self.memory_budget = memory_budget
         self.checkpoint = checkpoint
         self.tile_dtype = tile_dtype
@@ -217,7 +232,7 @@ class KernelRidgeClassifier(ClassifierMixin, PartialClassifier):
             targets = ClassTargets(y, source.shape[0])
             self.classes_ = targets.classes
             weights = targets.weights(self.class_weight, sample_weight)
-            return self._train(source, targets, weights)
+            return self._train(self._under_metric(source, targets, weights), targets, weights)
 
     def decision_function(self, X: Any) -> Float64Array:
         """Return the value per class, shape (n, classes), or (n,) for two classes."""

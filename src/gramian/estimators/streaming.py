@@ -24,15 +24,17 @@ from gramian.approximation.plan import AS_ASKED, EXACT, GIVEN, Plan, make_plan
 from gramian.approximation.predictor import Predictor
 from gramian.approximation.training import train_ridge
 from gramian.data.distributed import Cluster, Partitioned, cluster_of
-from gramian.data.scaled import Scaler, moments, scaled
+from gramian.data.mapped import mapped
+from gramian.data.scaled import Scaler, moments
 from gramian.data.source import ArraySource, RowSource
 from gramian.data.taken import TakenRows
 from gramian.engine import Engine
 from gramian.estimators.approximation import Approximation
-from gramian.estimators.base import KernelEstimator, checked_weights, positive_number, required_target
+from gramian.estimators.base import checked_weights, positive_number, required_target
 from gramian.estimators.exact import Exact
 from gramian.estimators.frozen import frozen_map
 from gramian.estimators.methods import METHODS
+from gramian.estimators.metric_param import MetricEstimator
 from gramian.estimators.progress import rows_bar, shown_bar
 from gramian.estimators.targets import Targets
 from gramian.exact.plan import exact_plan
@@ -52,7 +54,7 @@ SCALED_ROWS = 10_000
 STREAM_ROWS = 1_000_000
 
 
-class StreamingRidge(KernelEstimator):
+class StreamingRidge(MetricEstimator):
     """Base of the estimators that are trained by streaming sums."""
 
     alpha: float
@@ -82,10 +84,12 @@ class StreamingRidge(KernelEstimator):
     def _scaled(self, source: RowSource, *, learn: bool, sampled: bool = False) -> RowSource:
         """Return the rows scaled, where that was asked for; ``learn`` takes mean and deviation from them.
 
-        ``sampled``: from some of them, which is enough for a plan.
+        ``sampled``: from some of them, which is enough for a plan. Rows that are not learned from come under
+        the metric of the fit too; those of a fit have none yet.
         """
         if learn:
             self.__dict__.pop("scaler_", None)  # of an earlier fit
+            self._forget_metric()
             if not getattr(self, "standardize", False):
                 return source
             if self._precomputed:
@@ -101,14 +105,18 @@ class StreamingRidge(KernelEstimator):
             numbers = np.unique(np.linspace(0, source.shape[0] - 1, SCALED_ROWS).astype(np.intp))
             self.scaler_ = Scaler.of(moments(TakenRows(source, numbers) if sampled else source))
         found: Scaler | None = self.__dict__.get("scaler_")
-        return source if found is None else scaled(source, found)
+        source = source if found is None else mapped(source, found)
+        if learn:
+            return self._planned_metric(source) if sampled else source
+        return self._mapped(source)
 
     def _lazily(self, X: Any, method: str, shape: tuple[int, ...], dtype: Any) -> Any:
         """Return a method's values for a collection as one of the same package, nothing computed."""
         cluster = self._cluster(X)
         assert cluster is not None
         self._check_width(cluster.header(X), reset=False)
-        names = ("predictor_", "kernel_", "intercept_", "classes_", "_flat", "n_features_in_", "scaler_")
+        of_all = ("predictor_", "kernel_", "intercept_", "classes_", "_flat", "n_features_in_")
+        names = (*of_all, "scaler_", "metric_")
         model = type(self)(**{**self.get_params(deep=False), "approximation": "auto", "random_state": None})
         model.__dict__.update(engine=None, n_jobs=1, checkpoint=None, verbose=0)
         model.__dict__.update((name, getattr(self, name)) for name in names if hasattr(self, name))
@@ -303,6 +311,16 @@ class StreamingRidge(KernelEstimator):
         self.plan_ = fit.plan
         self.rank_ = fit.rank
         return self
+
+    def _fit_part(self, source: RowSource, targets: Any, weights: Any, before: Any = None) -> None:
+        self._train(source, targets, weights)
+
+    def _values_of(self, source: RowSource) -> Float64Array:
+        return np.concatenate([values for _, values in self._decision_blocks(source)])
+
+    @property
+    def _differentiated(self) -> tuple[Any, Kernel]:
+        return self.predictor_, self.kernel_
 
     def _decision_blocks(self, source: RowSource) -> Iterator[tuple[slice, Float64Array]]:
         cluster = self._cluster(source)

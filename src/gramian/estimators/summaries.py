@@ -14,6 +14,7 @@ from gramian.approximation.features import FeatureMap
 from gramian.approximation.predictor import Predictor
 from gramian.approximation.report import report_sizes
 from gramian.dcsvm.predictor import PairwisePredictor
+from gramian.estimators.summary_metric import metric_facts, metric_grids
 from gramian.exact.predictor import ExactPredictor
 from gramian.solvers.solution import Solution, Status
 from gramian.summary import Grid, Summary, short, spread_grid
@@ -37,8 +38,9 @@ def summary_of(model: Any) -> Summary:
 
     Time O(blocks + parameters); the rows are not needed, so that the model may come from a file.
     """
-    facts = [*_data(model), *_kernel(model), *_sizes(model), *_quality(model), *_solver(model), *_time(model)]
-    grids = [*_blocks(model), *_phases(model), _parameters(model), _learned(model)]
+    facts = [*_data(model), *_kernel(model), *metric_facts(model), *_sizes(model)]
+    facts += [*_quality(model), *_solver(model), *_time(model)]
+    grids = [*metric_grids(model), *_blocks(model), *_phases(model), _parameters(model), _learned(model)]
     return Summary(type(model).__name__, tuple(facts), tuple(grids), tuple(_warnings(model)))
 
 

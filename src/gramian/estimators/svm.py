@@ -50,6 +50,8 @@ class KernelSVC(NewtonClassifier):
     random_state, n_jobs
         As for :class:`KernelRidge`. What the budget leaves over holds the rows' features between passes
         and Gram matrices of several classes at a time.
+    metric : None, "diagonal", "full", LearnedMetric or Metric, default=None
+        As for :class:`KernelRidge`.
     fit_intercept : bool, default=True
         Whether to add b, which is not penalised.
     class_weight : None, "balanced" or dict from class to weight
@@ -68,6 +70,7 @@ class KernelSVC(NewtonClassifier):
     Attributes
     ----------
     classes_, intercept_ (outputs,), kernel_, rank_, n_features_in_ : as named
+    metric_, metric_rounds_, feature_importances_ : as for :class:`KernelRidge`
     n_iter_ : passes over all rows
     solution_ : Solution
         Status, passes, and as ``residual`` the relative gap that was left.
@@ -108,6 +111,7 @@ class KernelSVC(NewtonClassifier):
         degree: int = 3,
         coef0: float = 1.0,
         kernel_params: dict[str, Any] | None = None,
+        metric: Any = None,
         approximation: Any = "auto",
         fit_intercept: bool = True,
         class_weight: Any = None,
@@ -128,6 +132,7 @@ class KernelSVC(NewtonClassifier):
         self.degree = degree
         self.coef0 = coef0
         self.kernel_params = kernel_params
+        self.metric = metric
         self.approximation = approximation
         self.fit_intercept = fit_intercept
         self.class_weight = class_weight
@@ -145,15 +150,16 @@ class KernelSVC(NewtonClassifier):
         """Fit to rows X (n, d) and class labels y (n,)."""
         with self._all_or_nothing():
             source = self._fit_rows(X, y)
-            loss = LOSSES[one_of("loss", self.loss, tuple(LOSSES))]
+            self._loss_of(2)  # a loss that is unknown is told first
             folds = whole_number("calibration_folds", self.calibration_folds, 2)
-            training, found, signs, weights, settings, rng = self._fit_classes(
-                source, y, sample_weight, loss, loss
-            )
+            training, found, signs, weights, settings, rng = self._fit_classes(source, y, sample_weight)
             self.__dict__.pop("calibration_", None)
             if self.probability:
                 self.calibration_ = _calibration(training, found, signs, weights, settings, folds, rng)
             return self
+
+    def _loss_of(self, n_classes: int) -> Loss:
+        return LOSSES[one_of("loss", self.loss, tuple(LOSSES))]
 
     @available_if(_calibrated)
     def predict_proba(self, X: Any) -> Float64Array:

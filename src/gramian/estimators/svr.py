@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from gramian._tiles import row_slices
 from gramian._typing import Array, Float64Array
 from gramian.approximation.plan import Plan
+from gramian.data.source import RowSource
 from gramian.estimators.approximation import one_of
 from gramian.estimators.base import checked_weights
 from gramian.estimators.newton import StreamingNewton
@@ -42,6 +43,8 @@ class KernelSVR(MultiOutputMixin, RegressorMixin, StreamingNewton):
     kernel, gamma, degree, coef0, kernel_params, approximation, memory_budget, tile_dtype
     random_state, n_jobs
         As for :class:`KernelRidge`; what the budget leaves over holds the rows' features between passes.
+    metric : None, "diagonal", "full", LearnedMetric or Metric, default=None
+        As for :class:`KernelRidge`; rounds are judged by the squared error.
     fit_intercept : bool, default=True
         Whether to add b, which is not penalised.
     tol, max_iter, verbose
@@ -51,6 +54,7 @@ class KernelSVR(MultiOutputMixin, RegressorMixin, StreamingNewton):
     ----------
     intercept_ (outputs,), kernel_, rank_, n_iter_, solution_, plan_, n_features_in_ : as for
         :class:`KernelSVC`.
+    metric_, metric_rounds_, feature_importances_ : as for :class:`KernelRidge`
 
     Time, errors and warnings as for :class:`KernelSVC`.
 
@@ -78,6 +82,7 @@ class KernelSVR(MultiOutputMixin, RegressorMixin, StreamingNewton):
         degree: int = 3,
         coef0: float = 1.0,
         kernel_params: dict[str, Any] | None = None,
+        metric: Any = None,
         approximation: Any = "auto",
         fit_intercept: bool = True,
         tol: float = 1e-6,
@@ -96,6 +101,7 @@ class KernelSVR(MultiOutputMixin, RegressorMixin, StreamingNewton):
         self.degree = degree
         self.coef0 = coef0
         self.kernel_params = kernel_params
+        self.metric = metric
         self.approximation = approximation
         self.fit_intercept = fit_intercept
         self.tol = tol
@@ -113,14 +119,19 @@ class KernelSVR(MultiOutputMixin, RegressorMixin, StreamingNewton):
             targets = NumberTargets(y, source.shape[0])
             self._flat = targets.flat
             weights = checked_weights(sample_weight, source.shape[0])
-            mean = targets.mean(weights)
-            spread = _spread(targets, weights, mean)
-            loss = self._loss(spread)
-            mass = float(source.shape[0] if weights is None else weights.sum())
-            size = spread if isinstance(loss, EpsilonInsensitive) else spread**2
-            settings = self._settings(loss, mass * size, spread)
-            self._minimise(source, targets, weights, settings, mean if self.fit_intercept else None)
+            self._loss(1.0)  # what is wrong with it is told first
+            self._fit_part(self._under_metric(source, targets, weights), targets, weights)
             return self
+
+    def _fit_part(self, source: RowSource, targets: Any, weights: Any, before: Any = None) -> None:
+        mean = targets.mean(weights)
+        spread = _spread(targets, weights, mean)
+        loss = self._loss(spread)
+        mass = float(source.shape[0] if weights is None else weights.sum())
+        size = spread if isinstance(loss, EpsilonInsensitive) else spread**2
+        settings = self._settings(loss, mass * size, spread)
+        start = mean if before is None else before.intercept_
+        self._minimise(source, targets, weights, settings, start if self.fit_intercept else None)
 
     def _loss(self, spread: float) -> Loss:
         epsilon = self.epsilon
@@ -141,7 +152,7 @@ class KernelSVR(MultiOutputMixin, RegressorMixin, StreamingNewton):
     def plan(self, X: Any, y: Any = None) -> Plan:
         """Predict sizes, bytes and seconds of bases and a pass, without fitting (``y``: the outputs)."""
         with self._all_or_nothing(keep=False):
-            source = self._rows(X, reset=True)
+            source = self._scaled(self._rows(X, reset=True), learn=True, sampled=True)
             outputs = 1 if y is None else NumberTargets(y, source.shape[0]).shape[1]
             return self._planned(source, outputs, deepcopy(self.random_state))[0]
 

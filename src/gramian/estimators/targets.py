@@ -6,7 +6,7 @@ import numbers
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -38,6 +38,14 @@ class Targets:
     def values(self) -> Array | StoredColumn:
         """The values as they were given."""
         return self._y
+
+    def part(self, numbers: IntArray | None) -> Self:
+        """Return the targets of these rows (None: all), read into memory, with no shift of their own."""
+        found = copy(self)
+        found._y = self._y[slice(0, self.shape[0]) if numbers is None else numbers]
+        found.shape = (len(found._y), self.shape[1])
+        found.shift = 0.0
+        return found
 
     def encoder(self) -> Callable[[Array], Float64Array]:
         """Return a function from values of any rows to their numbers, which can be sent elsewhere."""
@@ -119,6 +127,14 @@ class TakenTargets(NumberTargets):
         self._y, self._taken, self.flat = targets._y, numbers, targets.flat
         self._unchecked = targets._unchecked
         self.shape = (len(numbers), targets.shape[1])
+
+    def part(self, numbers: IntArray | None) -> Self:
+        """Return the targets of these rows (None: all), as rows of the same values."""
+        found = copy(self)
+        found._taken = self._taken if numbers is None else self._taken[numbers]
+        found.shape = (len(found._taken), self.shape[1])
+        found.shift = 0.0
+        return found
 
     def _block(self, where: slice) -> Float64Array:
         return self.encode(self._y[self._taken[where]])

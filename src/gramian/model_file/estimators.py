@@ -81,6 +81,8 @@ _LEARNED = (
     "n_rows_seen_",
     "n_blocks_",
     "scaler_",
+    "metric_",
+    "metric_rounds_",
 )
 #: What the names of an inverse transform's arrays begin with.
 INVERSE = "inverse_"

@@ -30,6 +30,7 @@ from gramian.gp.learning import Learned
 from gramian.gp.posterior import Posterior
 from gramian.kernels import Kernel
 from gramian.kernels.columns import Columns
+from gramian.metric.learning import Round
 from gramian.model_file.arrays import check_tree
 from gramian.model_file.container import CURE, PLAIN_KINDS
 from gramian.model_file.maps import map_from_arrays, map_to_arrays
@@ -239,6 +240,7 @@ RECIPES: dict[str, Recipe] = {
         PathFactor,
         Posterior,
         Refinement,
+        Round,
         Scaler,
         Scaling,
         Shape,

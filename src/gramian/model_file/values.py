@@ -17,14 +17,18 @@ from gramian.approximation.given import sizes_of
 from gramian.approximation.plan import Plan
 from gramian.estimators.approximation import Approximation
 from gramian.estimators.exact import Exact
+from gramian.estimators.learned_metric import LearnedMetric
 from gramian.estimators.methods import BUILDERS, METHODS
 from gramian.exceptions import InputError, ModelFileError
 from gramian.kernels import Kernel
 from gramian.kernels.spec import kernel_from_spec, kernel_to_spec
+from gramian.metric.metric import Metric
 from gramian.model_file.container import CURE, PLAIN_KINDS
 
 Made = TypeVar("Made")
-_APPROXIMATIONS: dict[str, type[BaseEstimator]] = {kind.__name__: kind for kind in (*METHODS.values(), Exact)}
+_APPROXIMATIONS: dict[str, type[BaseEstimator]] = {
+    kind.__name__: kind for kind in (*METHODS.values(), Exact, LearnedMetric)
+}
 #: Parameters that may be any object, of which a fitted model needs nothing more.
 LEFT_OUT = ("teacher", "checkpoint", "engine")
 _BUILDERS: dict[str, type[Builder]] = {kind.__name__: kind for kind in BUILDERS}
@@ -58,7 +62,9 @@ class Values:
             return {"kernel": kernel_to_spec(value)}
         if isinstance(value, FrozenEstimator):
             value = value.estimator  # the model has its landmarks; a new fit would choose others
-        if isinstance(value, Approximation | Exact):
+        if isinstance(value, Metric):
+            return {"metric": self._fields(value)}
+        if isinstance(value, Approximation | Exact | LearnedMetric):
             return {"approximation": type(value).__name__, "params": self.write_params(value)}
         raise InputError(
             f"{where}={value!r} has type {type(value).__name__}, which a model file cannot hold. Set it to "
@@ -79,6 +85,8 @@ class Values:
             return self.arrays[stored["array"]]
         if "kernel" in stored:
             return kernel_from_spec(stored["kernel"])
+        if "metric" in stored:
+            return Metric(**{name: self.read(each) for name, each in stored["metric"].items()})
         if "approximation" in stored:
             kind = _known(stored["approximation"], _APPROXIMATIONS)
             return self.read_params(kind, stored["params"])

@@ -1,0 +1,105 @@
+"""Rows of a source under a map of the features, mapped as they are read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any, Protocol
+
+import numpy as np
+
+from gramian._typing import IntArray, Rows
+from gramian.data.distributed import Partitioned, Result
+from gramian.data.source import RowSource
+
+
+class RowMap(Protocol):
+    """x ↦ T(x), row by row: a value that can be sent to where rows lie."""
+
+    @property
+    def n_columns(self) -> int:
+        """Features of the mapped rows."""
+
+    @property
+    def identity(self) -> tuple[Any, ...]:
+        """What tells this map from others that the same source may have."""
+
+    def apply(self, rows: Rows) -> Rows:
+        """Return mapped rows as a new array of :func:`mapped_type`."""
+
+
+def mapped_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return the type of mapped rows: float32 of float32 and integers of up to 16 bits, else float64."""
+    narrow = dtype == np.float32 or (dtype.kind in "iub" and dtype.itemsize <= 2)
+    return np.dtype(np.float32 if narrow else np.float64)
+
+
+class MappedRows:
+    """The rows of ``source``, each block mapped as it is read; nothing is stored."""
+
+    def __init__(self, source: RowSource, row_map: RowMap) -> None:
+        self.source, self.row_map = source, row_map
+        for name in ("reads_ahead", "read_bytes", "feature_names", "target"):
+            if hasattr(source, name):
+                setattr(self, name, getattr(source, name))
+        identity = getattr(source, "identity", None)
+        if identity is not None:  # a frame has none: its rows are looked at
+            self.identity = (*row_map.identity, identity)
+        width, out = source.shape[1], row_map.n_columns
+        held = 2 * (width * source.dtype.itemsize + out * self.dtype.itemsize)
+        # The mapped block, and the float64 that it is made from.
+        self.row_bytes = getattr(source, "row_bytes", 0) + held + 8 * max(width, out)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and mapped features."""
+        return self.source.shape[0], self.row_map.n_columns
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of the mapped numbers."""
+        return mapped_type(self.source.dtype)
+
+    def rows(self, where: slice) -> Rows:
+        """Return consecutive rows as a new array."""
+        return self.row_map.apply(self.source.rows(where))
+
+    def take(self, indices: IntArray) -> Rows:
+        """Return the rows with these indices, in this order, as a new array."""
+        return self.row_map.apply(self.source.take(indices))
+
+
+class MappedParts(MappedRows, Partitioned):
+    """Mapped rows of a source in parts elsewhere, mapped there."""
+
+    source: Any
+
+    def map(self, work: Callable[..., Result], *beside: Any) -> Iterator[Result]:
+        """Yield ``work(part, *values beside it)`` in the order of the parts."""
+        return self.source.map(partial(_mapped_work, self.row_map, work), *beside)
+
+    def rounds(
+        self,
+        work: Callable[..., Result],
+        combine: Callable[[Sequence[Result]], Result],
+        *beside: Any,
+        start: int = 0,
+    ) -> Iterator[tuple[int, Result]]:
+        """Yield (rows, result) over consecutive rows from ``start`` on."""
+        return self.source.rounds(partial(_mapped_work, self.row_map, work), combine, *beside, start=start)
+
+
+def _mapped_work(row_map: RowMap, work: Callable[..., Result], rows: Rows, *beside: Any) -> Result:
+    return work(row_map.apply(rows), *beside)
+
+
+def mapped(source: RowSource, row_map: RowMap) -> RowSource:
+    """Return the rows of a source under a map; maps compose: ``mapped(mapped(source, a), b)``.
+
+    >>> from gramian.data.scaled import Scaler
+    >>> from gramian.data.source import ArraySource
+    >>> rows = mapped(ArraySource(np.array([[1.0], [3.0]])), Scaler(np.array([2.0]), np.array([0.5])))
+    >>> rows.rows(slice(0, 2)).tolist()
+    [[-2.0], [2.0]]
+    """
+    return (MappedParts if isinstance(source, Partitioned) else MappedRows)(source, row_map)
