@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -254,3 +255,19 @@ def test_what_does_not_go_with_a_metric():
     assert error.value.least_bytes == 8 * 6 * 600**2
     with pytest.raises(AttributeError, match="has no metric_"):
         _ = gm.KernelLogisticRegression().feature_importances_
+
+
+@pytest.mark.parametrize("form", ["diagonal", "full"])
+def test_rounds_stay_within_the_budget(form):
+    rows = np.random.default_rng(0).standard_normal((20_000, 50))
+    y = np.sin(rows[:, 0])
+    metric = gm.LearnedMetric(form, rounds=1, powers=(1.0,), bandwidth=False)
+    model = gm.KernelRidge(0.1, metric=metric, memory_budget="40MB", random_state=0)
+    tracemalloc.start()
+    try:
+        model.fit(rows, y)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 40e6
+    assert model.metric_rounds_[1].error < model.metric_rounds_[0].error

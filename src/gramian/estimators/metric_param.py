@@ -222,6 +222,8 @@ class _Copies:
     def __call__(self, before: Any, quick: bool) -> MetricEstimator:
         made = self.estimator._copy(before, quick)
         made.random_state = self.seed
+        # The rows that are held for the rounds take their part of the budget.
+        made.memory_budget = parse_bytes(self.estimator.memory_budget) * (SAMPLE_PART - 1) // SAMPLE_PART
         made.n_features_in_ = self.estimator.n_features_in_
         return made
 
