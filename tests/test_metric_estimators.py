@@ -71,6 +71,17 @@ def test_every_estimator_finds_the_features(model, tmp_path):
     assert gm.load(tmp_path / "model.gramian").metric.powers == (1.0,)
 
 
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+def test_support_vectors_are_judged_by_their_loss(loss):
+    model = gm.KernelSVC(10.0, loss=loss, metric=QUICK, random_state=0).fit(X, LABELS > 0)
+    order = np.random.default_rng(0).choice(400, 400, replace=False)
+    plain = gm.KernelSVC(10.0, loss=loss, random_state=0).fit(X[order[80:]], LABELS[order[80:]] > 0)
+    signs = np.where(LABELS[order[:80]] > 0, 1.0, -1.0)
+    hinge = np.maximum(1.0 - signs * plain.decision_function(X[order[:80]]), 0.0)
+    expected = np.mean(hinge if loss == "hinge" else hinge**2)
+    assert model.metric_rounds_[0].error == pytest.approx(expected, rel=1e-2)
+
+
 @parametrize_with_checks(
     [
         gm.KernelRidge(metric="diagonal"),

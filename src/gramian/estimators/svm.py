@@ -161,6 +161,11 @@ class KernelSVC(NewtonClassifier):
     def _loss_of(self, n_classes: int) -> Loss:
         return LOSSES[one_of("loss", self.loss, tuple(LOSSES))]
 
+    def _losses(self, targets: Float64Array, values: Float64Array) -> Float64Array:
+        # The hinge itself: what is minimised are its parabolas.
+        hinge = np.maximum(1.0 - targets * values, 0.0)
+        return np.asarray((hinge if self.loss == "hinge" else hinge**2).sum(axis=1))
+
     @available_if(_calibrated)
     def predict_proba(self, X: Any) -> Float64Array:
         """Return the calibrated probability of each class, shape (n, classes)."""

@@ -249,7 +249,7 @@ def _opened(model: Any, X: Any, rng: np.random.Generator) -> tuple[RowSource, Ke
         return source, features.kernel, features
     if isinstance(model, GaussianProcessRegressor):
         check_is_fitted(model, "posterior_")
-        return model._rows(X, reset=False), model.kernel_, model.posterior_.features
+        return model._mapped(model._rows(X, reset=False)), model.kernel_, model.posterior_.features
     if not isinstance(model, RIDGES):
         raise InputError(
             f"model has type {type(model).__name__}; expected a fitted approximation, ridge model or "
