@@ -27,6 +27,7 @@ from gramian.estimators.ridge import KernelRidge, KernelRidgeClassifier
 from gramian.estimators.ridge_cv import KernelRidgeCV
 from gramian.estimators.svm import KernelSVC
 from gramian.estimators.svr import KernelSVR
+from gramian.estimators.tabular import TabularClassifier, TabularRegressor
 from gramian.estimators.tensor_sketch import TensorSketch
 from gramian.estimators.truncated_eigen import TruncatedEigen
 from gramian.exact.spectral import (
@@ -120,6 +121,8 @@ __all__ = [
     "RandomFourier",
     "RandomMaclaurin",
     "RationalQuadratic",
+    "TabularClassifier",
+    "TabularRegressor",
     "TensorSketch",
     "TruncatedEigen",
     "average_gradient_outer_product",

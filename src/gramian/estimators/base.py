@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
@@ -62,21 +62,9 @@ class KernelEstimator(ShownEstimator):
         """Whether X is a matrix of kernel values instead of rows."""
         return isinstance(self.kernel, str) and self.kernel == PRECOMPUTED
 
-    @contextmanager
-    def _all_or_nothing(self, *, keep: bool = True) -> Iterator[None]:
-        """Put every attribute back if the body fails, or in any case where ``keep`` is false.
-
-        Fits only ever rebind attributes, so that the names and references are all there is to restore.
-        """
-        before = dict(self.__dict__)
-        done = False
-        try:
-            yield
-            done = keep
-        finally:
-            if not done:
-                self.__dict__.clear()
-                self.__dict__.update(before)
+    def _all_or_nothing(self, *, keep: bool = True) -> AbstractContextManager[None]:
+        """Put every attribute back if the body fails, or in any case where ``keep`` is false."""
+        return all_or_nothing(self, keep=keep)
 
     def _resolved_kernel(self, n_features: int) -> Kernel:
         return resolve_kernel(
@@ -225,6 +213,23 @@ class KernelEstimator(ShownEstimator):
         diagonal = float(np.mean(kernel.diagonal(first)))
         n = source.shape[0] if n_rows is None else n_rows
         return choose_dtype(self.tile_dtype, n, alpha, diagonal, unit_roundoff(np.float32))
+
+
+@contextmanager
+def all_or_nothing(estimator: BaseEstimator, *, keep: bool = True) -> Iterator[None]:
+    """Put every attribute of an estimator back if the body fails, or in any case where ``keep`` is false.
+
+    Fits only ever rebind attributes, so that the names and references are all there is to restore.
+    """
+    before = dict(estimator.__dict__)
+    done = False
+    try:
+        yield
+        done = keep
+    finally:
+        if not done:
+            estimator.__dict__.clear()
+            estimator.__dict__.update(before)
 
 
 def is_source(X: Any) -> bool:

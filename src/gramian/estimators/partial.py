@@ -232,6 +232,18 @@ class PartialRidge(StreamingRidge):
         self.kernel_, self.rank_, self.plan_ = stream.features.kernel, stream.features.rank, stream.plan
         return self
 
+    def _with_penalty(self, alpha: float) -> Self:
+        """Give the rows so far another alpha; the coefficients are found anew from the same sums."""
+        self.alpha = alpha
+        return self._keep(self._stream)
+
+    def _closed(self) -> Self:
+        """Solve and drop the sums: what is left is as of one ``fit``."""
+        self._solve()
+        for name in STREAMED:
+            self.__dict__.pop(name, None)
+        return self
+
     def _solve(self) -> None:
         found = self._stream.solved(self._alpha, self._stream_engine(self._stream))
         self.intercept_, self.solution_ = found.intercept, found.solution

@@ -1,0 +1,52 @@
+"""A target as the search sees it: mapped and centred, and what judges the residuals of a fit to it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gramian._typing import Float64Array
+from gramian.tables.small_problem import Loss
+from gramian.tables.target import TargetTransform
+
+
+@dataclass(frozen=True)
+class Aim:
+    """A target under one map.
+
+    values : (m, outputs), mapped; transform : back to the target's own units, of which errors are measured,
+    or None where the mapped ones are it (classes); own : (m, outputs), the target in its units.
+    """
+
+    values: Float64Array
+    own: Float64Array
+    transform: TargetTransform | None = None
+
+    def centred(self, fit: slice, weights: Float64Array | None) -> tuple[Float64Array, Float64Array]:
+        """Return all values less the mean of those that fit, and that mean (outputs,)."""
+        mean = np.average(self.values[fit], axis=0, weights=None if weights is None else weights[fit])
+        return self.values - mean, mean
+
+    def loss(self, judges: slice, weights: Float64Array | None) -> Loss:
+        """Return the weighted mean squared error of the judges, all outputs, in units of their variance."""
+        own, mapped = self.own[judges], self.values[judges]
+        w = np.ones(len(own)) if weights is None else weights[judges]
+        centre = np.average(own, axis=0, weights=w)
+        # Each output counts alike, those that the judges have one value of not at all.
+        spread = np.average((own - centre) ** 2, axis=0, weights=w)
+        if self.transform is None:  # classes: what matters is their share
+            spread = np.full_like(spread, spread.mean())
+        share = np.divide(1.0, spread, out=np.zeros_like(spread), where=spread > 0) / max(len(spread), 1)
+
+        def of(residuals: Float64Array) -> float:
+            if self.transform is None:
+                errors = residuals
+            else:
+                guess = mapped - residuals
+                errors = own - self.transform.backward(guess if self.transform.many else guess[:, 0]).reshape(
+                    own.shape
+                )
+            return float(np.average(errors**2, axis=0, weights=w) @ share)
+
+        return of

@@ -1,0 +1,341 @@
+r"""Which scaling, kernel, metric, bandwidth and penalty a table wants: successive halving on exact models.
+
+Settings are compared by exact kernel ridge on nested random rows, few at first, on the same rows that none of
+them saw. In each round a setting climbs in bandwidth and penalty, takes the average gradient outer
+product of its best fit, and tries the metrics that follow from it; the better part of the settings goes on to
+more rows. Source: Jamieson and Talwalkar 2016 (successive halving); Radhakrishnan et al. 2024 (the metric).
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+import numpy as np
+
+from gramian.engine import Engine
+from gramian.metric.metric import Metric
+from gramian.metric.rule import metric_of
+from gramian.tables.small_problem import POWERS, SQUARES, Judged, Point, SmallProblem
+
+Task = TypeVar("Task")
+Result = TypeVar("Result")
+
+#: Rows that the first rounds fit; the last fits a ninth of all, within these bounds.
+FIRST_ROWS, SECOND_ROWS = 400, 1_000
+LAST_PART, LEAST_LAST, MOST_LAST = 9, 1_600, 4_000
+#: Rows that judge: a third of all, and at most so many; the same in each round.
+JUDGES_PART, MOST_JUDGES = 3, 2_000
+#: Settings that go on to the second round and to the last.
+SECOND_SETTINGS, LAST_SETTINGS = 4, 2
+#: First bandwidths, in units of the mean distance of two standardised rows, and first penalties.
+BANDWIDTHS = {
+    "laplacian": (0.1, 0.4, 1.5, 6.0),
+    "exponential": (0.3, 1.0, 4.0, 16.0),
+    "gaussian": (0.3, 0.7, 1.5, 4.0),
+}
+ALPHAS = (1e-3, 1e-2, 1e-1, 1.0)
+#: Factors of the next ones, and bounds of the penalty.
+NEAR_BANDWIDTHS, NEAR_ALPHAS = (0.5, 2.0), (1.0 / 3.0, 3.0)
+ALPHA_RANGE = (1e-6, 1e3)
+#: Powers of the outer product that a metric is made of.
+METRIC_POWERS = (1.0, 0.5)
+#: Features beyond which matrices (d, d) are not tried.
+MOST_FULL = 500
+#: Rounds of the metric on the same rows, at most.
+METRIC_ROUNDS = 2
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What is chosen by comparing all: the scaling and the target's map by name, and the kernel."""
+
+    scaling: str
+    target: str
+    kernel: str
+
+
+@dataclass(frozen=True)
+class Trial:
+    """How far a setting came: its held-out error in its last round.
+
+    ``metric`` is the form of the best metric (None: distances as they were), ``kept`` whether it was chosen.
+    """
+
+    setting: Setting
+    n_rows: int
+    error: float
+    bandwidth: float
+    alpha: float
+    metric: str | None
+    n_judged: int
+    kept: bool = False
+
+
+@dataclass(frozen=True)
+class Found:
+    """The best setting with its numbers.
+
+    ``best`` is None where time was over before one model was judged. ``n_judged`` counts factorisations,
+    ``finished`` says whether all rounds were made.
+    """
+
+    setting: Setting
+    best: Judged | None
+    trials: tuple[Trial, ...]
+    n_rows: int
+    n_judged: int
+    seconds: float
+    finished: bool
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a search may take: threads, bytes, and the time at which it has to end (infinite: none).
+
+    ``effort`` multiplies the rows of the last round.
+    """
+
+    engine: Engine
+    memory_bytes: int
+    until: float = math.inf
+    effort: float = 1.0
+
+
+def n_judges(n_rows: int) -> int:
+    """Return how many of the rows judge."""
+    return min(MOST_JUDGES, n_rows // JUDGES_PART)
+
+
+def round_sizes(n_rows: int, limits: Limits) -> tuple[int, ...]:
+    """Return the rows that each round fits, ascending; fewer where the memory does not hold Gram matrices.
+
+    >>> round_sizes(20_000, Limits(Engine(2), 10**9))
+    (400, 1000, 2222)
+    """
+    most = math.isqrt(limits.memory_bytes // (8 * SQUARES * limits.engine.n_threads))
+    last = int(np.clip(limits.effort * n_rows / LAST_PART, LEAST_LAST, limits.effort * MOST_LAST))
+    most = min(most, n_rows - n_judges(n_rows))
+    return tuple(sorted({max(1, min(size, most)) for size in (FIRST_ROWS, SECOND_ROWS, last)}))
+
+
+def search(
+    problem: Callable[[Setting, int], SmallProblem],
+    settings: Sequence[Setting],
+    sizes: Sequence[int],
+    limits: Limits,
+    *,
+    forms: Sequence[str] = ("diagonal", "full"),
+) -> Found:
+    """Return the best of some settings.
+
+    Parameters
+    ----------
+    problem : from a setting and a number of rows to fit to the exact problem; rows are nested.
+    settings : to compare, at least one.
+    sizes : rows that each round fits, ascending.
+    limits : of time and memory. No judgement is cut short, so that the last may run over.
+    forms : of metrics to try: "diagonal", "full" (with Euclidean kernels alone), or none.
+
+    Returns
+    -------
+    Found
+        Deterministic unless the time ends it.
+
+    Time O(m³) a judgement of m rows, some twenty a setting in each round; memory four m × m arrays a thread.
+    """
+    run = _Run(problem, limits, tuple(forms))
+    alive = [_State(setting) for setting in settings]
+    everyone = list(alive)
+    for number, size in enumerate(sizes):
+        run.round(alive, size, first=number == 0)
+        alive.sort(key=lambda state: state.error)
+        if run.over:
+            break
+        if number < len(sizes) - 1:
+            alive = alive[: SECOND_SETTINGS if number == 0 and len(sizes) > 2 else LAST_SETTINGS]
+    # Errors of few rows and of many do not compare: those that came furthest do.
+    ranked = sorted(everyone, key=lambda state: (-state.n_rows, state.error))
+    best = ranked[0]
+    judged = best.best if best.best is not None and np.isfinite(best.best.error) else None
+    trials = tuple(replace(state.trial(), kept=state is best) for state in ranked if state.best is not None)
+    return Found(
+        best.setting,
+        judged,
+        trials,
+        best.n_rows,
+        sum(state.n_judged for state in everyone),
+        time.perf_counter() - run.began,
+        not run.over,
+    )
+
+
+@dataclass
+class _State:
+    """A setting on its way."""
+
+    setting: Setting
+    plain: Point | None = None  #: the best without a metric
+    best: Judged | None = None  #: of the present rows
+    n_rows: int = 0
+    n_judged: int = 0
+
+    @property
+    def error(self) -> float:
+        return math.inf if self.best is None else self.best.error
+
+    @property
+    def point(self) -> Point:
+        assert self.best is not None
+        return self.best.point
+
+    def take(self, found: Iterable[Judged]) -> bool:
+        """Keep the best; return whether it is a new one."""
+        better = False
+        for judged in found:
+            self.n_judged += 1
+            if np.isfinite(judged.error) and judged.error < self.error:
+                self.best, better = judged, True
+        return better
+
+    def trial(self) -> Trial:
+        point = self.point
+        plain = self.plain is not None and point.metric == self.plain.metric
+        form = None if plain else "diagonal" if point.metric.matrix is None else "full"
+        return Trial(self.setting, self.n_rows, self.error, point.bandwidth, point.alpha, form, self.n_judged)
+
+
+@dataclass
+class _Run:
+    """One search: judgements on threads until the time is over."""
+
+    problem: Callable[[Setting, int], SmallProblem]
+    limits: Limits
+    forms: tuple[str, ...]
+    began: float = field(default_factory=time.perf_counter)
+    over: bool = False
+
+    def round(self, alive: list[_State], size: int, *, first: bool) -> None:
+        """Let each setting do its best on ``size`` rows."""
+        problems = {id(state): self.problem(state.setting, size) for state in alive}
+        starts: list[tuple[_State, Point, Sequence[float]]] = []
+        for state in alive:
+            if first:
+                starts += [(state, point, ALPHAS) for point in _first_points(state, problems[id(state)])]
+                continue
+            points = [state.point] + ([] if state.plain is None else [state.plain])
+            state.best = None  # of fewer rows
+            starts += [(state, point, (point.alpha,)) for point in dict.fromkeys(points)]
+        self._judge(starts, problems, size)
+        self._climb(alive, problems, size)
+        for state in alive:
+            if first and state.best is not None:
+                state.plain = state.point
+        moving = [state for state in alive if state.best is not None]
+        for _ in range(1 if first else METRIC_ROUNDS):
+            moving = self._metrics(moving, problems, size, wide=first)
+            moving = [state for state, better in zip(moving, self._climb(moving, problems, size)) if better]
+
+    def _metrics(
+        self, states: list[_State], problems: dict[int, SmallProblem], size: int, *, wide: bool
+    ) -> list[_State]:
+        """Try the metrics of the outer products of the best fits; return the settings that gained."""
+        todo = [state for state in states if _forms(self.forms, state.setting, problems[id(state)])]
+
+        def metrics(state: _State) -> list[Metric]:
+            forms = _forms(self.forms, state.setting, problems[id(state)])
+            return _metrics_of(problems[id(state)], state, forms)
+
+        tasks: list[tuple[_State, Point, Sequence[float]]] = []
+        for state, made in zip(todo, self._timed(metrics, todo)):
+            for metric in made or ():
+                at = replace(state.point, metric=metric)
+                near = (1.0, *NEAR_BANDWIDTHS) if wide else (1.0,)
+                tasks += [(state, replace(at, bandwidth=f * at.bandwidth), (at.alpha,)) for f in near]
+        gained = self._judge(tasks, problems, size)
+        return [state for state in todo if id(state) in gained]
+
+    def _climb(self, states: list[_State], problems: dict[int, SmallProblem], size: int) -> list[bool]:
+        """Try the neighbours of each best point; return whether one of them was better."""
+        tasks: list[tuple[_State, Point, Sequence[float]]] = []
+        for state in states:
+            if state.best is None:
+                continue
+            point = state.point
+            tasks += [
+                (state, replace(point, bandwidth=f * point.bandwidth), (point.alpha,))
+                for f in NEAR_BANDWIDTHS
+            ]
+            alphas = [float(np.clip(f * point.alpha, *ALPHA_RANGE)) for f in NEAR_ALPHAS]
+            tasks.append((state, point, alphas))
+        gained = self._judge(tasks, problems, size)
+        return [id(state) in gained for state in states]
+
+    def _judge(
+        self,
+        tasks: list[tuple[_State, Point, Sequence[float]]],
+        problems: dict[int, SmallProblem],
+        size: int,
+    ) -> set[int]:
+        """Judge points for some penalties each; return the settings that have a new best."""
+
+        def judge(task: tuple[_State, Point, Sequence[float]]) -> list[Judged]:
+            state, point, alphas = task
+            return problems[id(state)].judge(point, alphas)
+
+        gained = set()
+        for (state, _, _), found in zip(tasks, self._timed(judge, tasks)):
+            if found is not None:
+                state.n_rows = size
+                if state.take(found):
+                    gained.add(id(state))
+        return gained
+
+    def _timed(self, work: Callable[[Task], Result], tasks: Sequence[Task]) -> Iterable[Result | None]:
+        """Yield the results of tasks, None of those that the time did not reach."""
+
+        def one(task: Task) -> Result | None:
+            if time.perf_counter() >= self.limits.until:
+                self.over = True
+                return None
+            return work(task)
+
+        yield from self.limits.engine.map(one, tasks)
+
+
+def _first_points(state: _State, problem: SmallProblem) -> list[Point]:
+    """Return the points that a setting begins with, rows as they are."""
+    d = problem.rows.shape[1]
+    covariance = problem.rows.var(axis=0)
+    metric = Metric(scales=np.ones(d), spreads=np.sqrt(covariance))
+    p, _ = POWERS[state.setting.kernel]
+    # Two rows of deviation σ are √2 σ apart in the mean square, 2σ/√π in the mean.
+    total = float(
+        np.sqrt(2.0 * covariance.sum()) if p == 2.0 else 2.0 / np.sqrt(np.pi) * np.sqrt(covariance).sum()
+    )
+    unit = total or 1.0
+    return [Point(state.setting.kernel, metric, f * unit, 1.0) for f in BANDWIDTHS[state.setting.kernel]]
+
+
+def _forms(forms: tuple[str, ...], setting: Setting, problem: SmallProblem) -> tuple[str, ...]:
+    """Return the forms of metrics for a setting: a matrix mixes features, which a Laplacian keeps apart."""
+    d = problem.rows.shape[1]
+    euclidean = POWERS[setting.kernel][0] == 2.0
+    return tuple(form for form in forms if d > 1 and (form != "full" or (euclidean and d <= MOST_FULL)))
+
+
+def _metrics_of(problem: SmallProblem, state: _State, forms: tuple[str, ...]) -> list[Metric]:
+    """Return the metrics of each form and power that the best fit's gradients give."""
+    assert state.best is not None
+    M = problem.outer_product(state.best, "full" if "full" in forms else "diagonal")
+    if not np.isfinite(M).all() or not M.any():
+        return []  # a constant fit says nothing of features
+    found = []
+    for form in forms:
+        own = M if form == "full" or M.ndim == 1 else np.diagonal(M).copy()
+        covariance = problem.covariance if form == "full" else problem.rows.var(axis=0)
+        found += [metric_of(own, power, covariance) for power in METRIC_POWERS]
+    return found

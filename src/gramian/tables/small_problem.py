@@ -1,0 +1,119 @@
+r"""Exact kernel ridge on a few rows: what rows that it has not seen say of a metric, a kernel and a penalty.
+
+Leave-one-out would judge by every row, but not a metric: that is learned from all of them. So a part of the
+rows fits, and gives the gradients; the others judge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import scipy.linalg as la
+
+from gramian._typing import Float64Array
+from gramian.engine import Engine
+from gramian.exact.predictor import ExactPredictor
+from gramian.kernels.powered import PoweredExponential
+from gramian.metric.metric import Metric
+from gramian.metric.outer_product import outer_product
+
+#: Powers (p, q) of exp(−‖x − z‖_p^q / L^q) by the kernel's name.
+POWERS = {"laplacian": (1.0, 1.0), "exponential": (2.0, 1.0), "gaussian": (2.0, 2.0)}
+#: Rows at which gradients are taken, at most.
+GRADIENT_ROWS = 500
+#: Arrays of n_fit × n_fit numbers that a judgement holds at a time, counted high.
+SQUARES = 4
+
+#: From residuals (judges, outputs) of mapped targets to an error.
+Loss = Callable[[Float64Array], float]
+
+
+@dataclass(frozen=True)
+class Point:
+    """One setting of an exact model: the metric of the scaled rows, bandwidth L and penalty alpha."""
+
+    kernel: str
+    metric: Metric
+    bandwidth: float
+    alpha: float
+
+    def kernel_of(self) -> PoweredExponential:
+        """Return k on rows under the metric."""
+        p, q = POWERS[self.kernel]
+        return PoweredExponential(self.bandwidth, p=p, q=q)
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A setting with its error on the rows that judge, and the coefficients of the fit to the others."""
+
+    point: Point
+    error: float
+    coefficients: Float64Array  #: (n_fit, outputs)
+
+
+@dataclass(frozen=True)
+class SmallProblem:
+    """Some scaled rows with centred, mapped targets, in random order: the first fit, the others judge.
+
+    rows : (m, d); targets : (m, outputs); weights : (m,), all > 0, or None; n_fit : rows that fit;
+    loss : what judges residuals; switched : groups of columns whose values are switched in place of a
+    derivative; levels : low and high value of each column.
+    """
+
+    rows: Float64Array
+    targets: Float64Array
+    weights: Float64Array | None
+    n_fit: int
+    loss: Loss
+    switched: tuple[tuple[int, ...], ...]
+    levels: tuple[Float64Array, Float64Array]
+
+    def judge(self, point: Point, alphas: Sequence[float]) -> list[Judged]:
+        """Return the errors of a kernel for some penalties; infinite where K + alpha·I has no factor.
+
+        Time O(m² d + n_fit³/3 len(alphas)), memory three n_fit × n_fit arrays and one n_fit × judges.
+        """
+        mapped = np.asarray(point.metric.apply(self.rows), np.float64)
+        kernel, fit = point.kernel_of(), mapped[: self.n_fit]
+        gram = np.asarray(kernel(fit, dtype=np.float64, n_jobs=1), np.float64)
+        across = np.asarray(kernel(mapped[self.n_fit :], fit, dtype=np.float64, n_jobs=1), np.float64)
+        return [self._judged(replace(point, alpha=alpha), gram, across) for alpha in alphas]
+
+    def _judged(self, point: Point, gram: Float64Array, across: Float64Array) -> Judged:
+        system, y = gram.copy(), self.targets[: self.n_fit]
+        system.flat[:: self.n_fit + 1] += (
+            point.alpha if self.weights is None else point.alpha / self.weights[: self.n_fit]
+        )
+        try:
+            factor = la.cholesky(system, lower=True, overwrite_a=True, check_finite=False)
+        except la.LinAlgError:  # judged as what it is: of no use
+            return Judged(point, np.inf, np.zeros_like(y))
+        coefficients = la.cho_solve((factor, True), y, check_finite=False)
+        error = self.loss(self.targets[self.n_fit :] - across @ coefficients)
+        return Judged(point, error if np.isfinite(error) else np.inf, coefficients)
+
+    def outer_product(self, judged: Judged, form: str) -> Float64Array:
+        """Return the average gradient outer product of a fit, by the scaled features."""
+        point = judged.point
+        mapped = np.asarray(point.metric.apply(self.rows[: self.n_fit]), np.float64)
+        predictor = ExactPredictor(point.kernel_of(), mapped, judged.coefficients, np.dtype(np.float64))
+        some = slice(0, min(self.n_fit, GRADIENT_ROWS))
+        return outer_product(
+            predictor,
+            self.rows[some],
+            form=form,
+            weights=None if self.weights is None else self.weights[some],
+            switched=self.switched,
+            levels=self.levels,
+            metric=point.metric,
+            engine=Engine(1),
+        )
+
+    @property
+    def covariance(self) -> Float64Array:
+        """Covariance of the rows, (d, d)."""
+        centred = self.rows - self.rows.mean(axis=0)
+        return centred.T @ centred / len(centred)
