@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 GRAMIAN_DATA ?= $(wildcard $(abspath ../shared/data))
 export GRAMIAN_DATA
 
-.PHONY: test demo lint types layers pytest bench bench-quick peers figures regressions docs docs-check package test-minimum test-bare test-pythons clean format
+.PHONY: test demo lint types layers pytest bench bench-quick tables peers figures regressions docs docs-check package test-minimum test-bare test-pythons clean format
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -75,6 +75,7 @@ $(BENCH_STAMP): $(STAMP) pyproject.toml constraints.txt
 # is named by GRAMIAN_DATA; a run that was stopped goes on.
 bench: $(BENCH_STAMP)
 	$(BIN)/python benchmarks/side_by_side.py
+	$(BIN)/python benchmarks/tables.py
 	$(BIN)/python benchmarks/tiles.py
 	$(BIN)/python benchmarks/paper_meka.py
 	$(BIN)/python benchmarks/paper_bbf.py
@@ -99,6 +100,11 @@ bench: $(BENCH_STAMP)
 # The same comparison on small sets, in minutes, with or without a data folder.
 bench-quick: $(BENCH_STAMP)
 	$(BIN)/python benchmarks/side_by_side.py --quick
+	$(BIN)/python benchmarks/tables.py --quick
+
+# The estimators for tables beside gradient boosting, both with defaults, on every set of the data folder.
+tables: $(BENCH_STAMP)
+	$(BIN)/python benchmarks/tables.py
 
 # Libraries to compare with, as far as the package index has them.
 peers: $(BENCH_STAMP)
@@ -107,6 +113,7 @@ peers: $(BENCH_STAMP)
 # Tables and figures from the results that are there, without measuring.
 figures: $(BENCH_STAMP)
 	$(BIN)/python benchmarks/side_by_side.py --report docs
+	$(BIN)/python benchmarks/tables.py --report docs
 
 # Seconds, memory and errors of the hot paths at this commit, to be compared with others by asv.
 regressions: $(BENCH_STAMP)

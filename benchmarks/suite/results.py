@@ -13,15 +13,15 @@ Line = dict[str, Any]
 KEY = ("set", "method", "size", "search_seconds")
 
 
-def read(path: Path) -> list[Line]:
-    """Read the lines; of two of the same figure the later."""
+def read(path: Path, names: tuple[str, ...] = KEY) -> list[Line]:
+    """Read the lines; of two of the same figure, which ``names`` tell apart, the later."""
     if not path.exists():
         return []
     lines: dict[tuple[Any, ...], Line] = {}
     for number, text in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
         try:
             line = json.loads(text)
-            lines[key(line)] = line
+            lines[key(line, names)] = line
         except (json.JSONDecodeError, KeyError) as damage:
             raise InputError(
                 f"{path}, line {number} is not a result ({damage}). Delete that line; the run makes it again."
@@ -29,9 +29,9 @@ def read(path: Path) -> list[Line]:
     return list(lines.values())
 
 
-def key(line: Line) -> tuple[Any, ...]:
+def key(line: Line, names: tuple[str, ...] = KEY) -> tuple[Any, ...]:
     """Return what identifies a line."""
-    return tuple(line[name] for name in KEY)
+    return tuple(line[name] for name in names)
 
 
 def append(path: Path, line: Line) -> None:

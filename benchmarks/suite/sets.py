@@ -59,26 +59,39 @@ def names(*, quick: bool = False) -> list[str]:
     return [path.stem for path in found]
 
 
-def load(name: str) -> Problem:
-    """Load a set: the first ``n_train`` rows train where the set says so, else a random 80 %."""
-    n_train = None
+@dataclass(frozen=True)
+class Whole:
+    """All rows of a set as its file has them, and how many of the first are its training part, if it says."""
+
+    task: str
+    X: np.ndarray
+    y: np.ndarray
+    n_train: int | None = None
+
+
+def whole(name: str) -> Whole:
+    """Read a set."""
     if name in BUNDLED:
         X, y = BUNDLED[name](return_X_y=True)
-        task = REGRESSION if name == "diabetes" else CLASSIFICATION
-    elif folder() is None:
+        return Whole(REGRESSION if name == "diabetes" else CLASSIFICATION, X, y)
+    if folder() is None:
         raise InputError(
             f"set {name!r} is not bundled and {FOLDER_VARIABLE} names no folder with {name}.npz."
             f"{did_you_mean(name, BUNDLED)} Bundled: {', '.join(BUNDLED)}."
         )
-    else:
-        data = load_dataset(name)
-        X, y, n_train = data.X, data.y, data.n_train
-        task = REGRESSION if y.dtype.kind == "f" else CLASSIFICATION
-    X = np.ascontiguousarray(X, np.float32)
+    data = load_dataset(name)
+    task = REGRESSION if data.y.dtype.kind == "f" else CLASSIFICATION
+    return Whole(task, data.X, data.y, data.n_train)
+
+
+def load(name: str) -> Problem:
+    """Load a set: the first ``n_train`` rows train where the set says so, else a random 80 %."""
+    found = whole(name)
+    X, y, n_train = np.ascontiguousarray(found.X, np.float32), found.y, found.n_train
     if n_train is None:
         X, X_test, y, y_test = train_test_split(X, y, test_size=TEST_SHARE, random_state=0)
     else:
         # The order of a file is not random; the rows that a search takes first must be.
         order = np.random.default_rng(0).permutation(n_train)
         X, X_test, y, y_test = X[order], X[n_train:], y[order], y[n_train:]
-    return Problem(name, task, X, y, X_test, y_test)
+    return Problem(name, found.task, X, y, X_test, y_test)

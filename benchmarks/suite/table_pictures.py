@@ -1,0 +1,146 @@
+"""Figures of the tables: errors over boosting's, ranks, and fit times."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gramian.plotting.canvas import COLOURS, FAINT, INK, NOTE_SIZE, QUIET, caption, name_axes, tidy
+from gramian.plotting.scales import scale_axis
+from suite.pictures import save
+from suite.summary import ratio
+from suite.table_methods import BOOSTING, OURS, TABLE_METHODS, TUNED
+from suite.table_summary import MOST_TIMES, Place, Tables, duels, places
+
+#: Of gramian, tuned boosting and the others.
+COLOUR = {OURS: COLOURS[0], TUNED: COLOURS[1]}
+PALE = "#a8b0b8"
+#: Limits of a ratio of errors: what lies outside is drawn at the edge.
+EDGES = (0.4, 2.5)
+#: Up and down from a set's line to the mark of tuned boosting, so that both are seen.
+APART = 0.22
+
+
+def _pyplot() -> Any:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    return plt
+
+
+def errors_and_ranks(tables: Tables, folder: Path) -> Path:
+    """Draw each set's errors over those of boosting with defaults, and the mean ranks of all methods."""
+    names = sorted((duel for duel in duels(tables)), key=lambda duel: -duel.difference)
+    found = places(tables)
+    height = 1.6 + 0.24 * max(len(names), 2 * len(found))
+    plt = _pyplot()
+    widths = {"width_ratios": (2.2, 1.0)}
+    figure, (left, right) = plt.subplots(1, 2, figsize=(11, height), layout="constrained", gridspec_kw=widths)
+    _draw_errors(left, tables, [duel.set for duel in names])
+    _draw_ranks(right, found)
+    return save(figure, folder / "tables_errors.png")
+
+
+def _draw_errors(ax: Any, tables: Tables, names: list[str]) -> None:
+    tidy(ax)
+    ax.set_yticks(range(len(names)), names)
+    ax.set_ylim(-0.7, len(names) - 0.3)
+    ax.axvline(1.0, color=QUIET, linewidth=1.0)
+    drawn: list[float] = []
+    for method, mark, shift in ((OURS, "o", 0.0), (TUNED, "D", -APART)):
+        colour, labelled = COLOUR[method], False
+        for height, name in enumerate(names):
+            pairs = list(tables.pairs(name, method))
+            if not pairs:
+                continue
+            shares = [ratio(mine["error"], theirs["error"]) for mine, theirs in pairs]
+            level = height + shift
+            if method == OURS:
+                at = np.clip(shares, *EDGES)
+                ax.scatter(at, [level] * len(shares), s=12, color=colour, alpha=0.35, linewidths=0)
+                drawn += list(at)
+            mean = float(np.clip(np.mean(shares), *EDGES))
+            name_of = None if labelled else TABLE_METHODS[method].name
+            size = 38 if method == OURS else 16
+            drawn.append(mean)
+            ax.scatter([mean], [level], s=size, color=colour, marker=mark, label=name_of, zorder=3)
+            labelled = True
+    low, high = min([*drawn, 0.9]), max([*drawn, 1.1])
+    scale_axis(ax, "x", (low / 1.04, high * 1.04), log=True)
+    name_axes(ax, "error over that of HistGradientBoosting with defaults", "")
+    caption(
+        ax, "Error of each set", "left of 1: lower than boosting's; small dots: splits; at the edge: beyond"
+    )
+    if ax.get_legend_handles_labels()[1]:
+        ax.legend(loc="best", frameon=False, fontsize=NOTE_SIZE)
+
+
+def _draw_ranks(ax: Any, found: list[Place]) -> None:
+    tidy(ax)
+    levels = range(len(found))
+    ax.barh(
+        levels,
+        [place.rank for place in found],
+        height=0.6,
+        color=[COLOUR.get(place.method, PALE) for place in found],
+        zorder=2,
+    )
+    for level, place in zip(levels, found, strict=True):
+        ax.annotate(
+            f"{place.rank:.2f}",
+            (place.rank, level),
+            (4, 0),
+            textcoords="offset points",
+            va="center",
+            fontsize=NOTE_SIZE,
+            color=INK,
+        )
+    ax.set_yticks(levels, [TABLE_METHODS[place.method].name for place in found])
+    ax.set_ylim(len(found) - 0.4, -0.6)
+    ax.set_xlim(0.0, 1.15 * max(place.rank for place in found))
+    name_axes(ax, "mean rank", "")
+    caption(ax, "Rank", "1 is the lowest error of a set")
+
+
+def fit_times(tables: Tables, folder: Path) -> Path:
+    """Draw each method's fit time over that of boosting with defaults against the rows of the sets."""
+    plt = _pyplot()
+    figure, ax = plt.subplots(figsize=(8, 4.4), layout="constrained")
+    tidy(ax)
+    ax.axhline(1.0, color=QUIET, linewidth=1.0)
+    ax.axhline(MOST_TIMES, color=QUIET, linewidth=1.0, linestyle="--")
+    drawn: list[float] = [1.0, MOST_TIMES]
+    rows: list[float] = []
+    for place, method in enumerate(name for name in tables.methods if name != BOOSTING):
+        times = {name: tables.times(name, method) for name in tables.facts}
+        points = [
+            (facts["n_train"], times[name])
+            for name, facts in tables.facts.items()
+            if np.isfinite(times[name])
+        ]
+        if not points:
+            continue
+        x, y = zip(*points, strict=True)
+        colour = COLOUR.get(method, COLOURS[place % len(COLOURS)])
+        ax.scatter(
+            x,
+            y,
+            s=34 if method == OURS else 16,
+            color=colour,
+            label=TABLE_METHODS[method].name,
+            zorder=3 if method == OURS else 2,
+        )
+        drawn += y
+        rows += x
+    if rows:
+        scale_axis(ax, "x", (0.8 * min(rows), 1.25 * max(rows)), log=True)
+    scale_axis(ax, "y", (0.6 * min(drawn), 1.6 * max(drawn)), log=True)
+    name_axes(ax, "rows to learn from", "fit time over HistGradientBoosting's")
+    caption(ax, "Time to fit", f"medians of the splits; dashed: {MOST_TIMES:g} times boosting's")
+    ax.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False, fontsize=NOTE_SIZE)
+    ax.grid(True, which="major", color=FAINT)
+    return save(figure, folder / "tables_time.png")
