@@ -201,6 +201,7 @@ DRAWN = {
     "ErrorMemoryDisplay": plotting.ErrorMemoryDisplay(["a"], [1.0], [1.0]),
     "FrontierDisplay": plotting.FrontierDisplay(["a"], [1.0], [1.0], cost_name="", error_name=""),
     "GramDisplay": plotting.GramDisplay(np.eye(2), np.eye(2), np.zeros(2, int)),
+    "ImportanceDisplay": plotting.ImportanceDisplay([1.0]),
     "PosteriorDisplay": plotting.PosteriorDisplay([0, 1], [0, 1], [1, 1]),
     "SpectrumDisplay": plotting.SpectrumDisplay([1.0, 0.5]),
 }
@@ -209,6 +210,7 @@ MAKERS = {
     "ErrorMemoryDisplay": lambda d: d.from_approximations([], None),
     "FrontierDisplay": lambda d: d.from_estimators({}, None, None),
     "GramDisplay": lambda d: d.from_estimator(None, None),
+    "ImportanceDisplay": lambda d: d.from_estimator(None),
     "PosteriorDisplay": lambda d: d.from_estimator(None, None),
     "SpectrumDisplay": lambda d: d.from_estimator(None, None),
 }

@@ -24,7 +24,9 @@ IMAGES = Path(__file__).parent / "images"
 #: Root mean square over the pixels, of 255: above what few colours and other releases of matplotlib change
 #: (4, from 3.8 to 3.11, and 14 where cells of a matrix end a pixel earlier), and below what a picture loses
 #: with what is drawn in it (13 and more, and 64).
-TOLERANCE = dict.fromkeys(("spectrum", "error_memory", "alpha_path", "frontier", "posterior"), 7.0)
+TOLERANCE = dict.fromkeys(
+    ("spectrum", "error_memory", "alpha_path", "frontier", "posterior", "importance"), 7.0
+)
 TOLERANCE["gram"] = 20.0
 COLOURS = 128
 STYLE = {"savefig.dpi": 48, "figure.dpi": 100}
@@ -99,7 +101,13 @@ def posterior():
     )
 
 
-CASES = {make.__name__: make for make in (gram, spectrum, error_memory, alpha_path, frontier, posterior)}
+def importance():
+    shares = 0.7 ** np.arange(12.0)
+    return plotting.ImportanceDisplay(shares[::-1] / shares.sum(), n_features=9)
+
+
+MAKERS = (gram, spectrum, error_memory, alpha_path, frontier, posterior, importance)
+CASES = {make.__name__: make for make in MAKERS}
 
 
 def drawn(name):
@@ -140,7 +148,7 @@ def test_picture(name, tmp_path):
 def test_a_picture_without_its_artists_is_another(name, tmp_path):
     display = drawn(name)
     for ax in display.figure_.axes:
-        for artist in [*ax.lines, *ax.collections, *ax.images]:
+        for artist in [*ax.lines, *ax.collections, *ax.images, *ax.patches]:
             artist.set_visible(False)
     path = tmp_path / f"{name}.png"
     save(display, path)

@@ -12,6 +12,7 @@ from gramian.plotting.gram import TITLES as TITLES
 from gramian.plotting.gram import GramDisplay
 from gramian.plotting.gram import colour_range as colour_range
 from gramian.plotting.gram import error_texts as error_texts
+from gramian.plotting.importance import ImportanceDisplay
 from gramian.plotting.posterior import PosteriorDisplay
 from gramian.plotting.spectrum import SpectrumDisplay
 
@@ -20,6 +21,7 @@ __all__ = [
     "ErrorMemoryDisplay",
     "FrontierDisplay",
     "GramDisplay",
+    "ImportanceDisplay",
     "PosteriorDisplay",
     "SpectrumDisplay",
 ]

@@ -1,0 +1,184 @@
+"""Which features a model looks at: their shares in the distances of its kernel, as bars."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from gramian._typing import Float64Array, IntArray
+from gramian.estimators.base import whole_number
+from gramian.exceptions import InputError
+from gramian.plotting.canvas import COLOURS, INK, NOTE_SIZE, caption, name_axes, panel, pyplot, tidy
+from gramian.plotting.scales import scale_axis, text_of
+
+#: Inches of a bar, and of everything about the bars.
+BAR, FRAME = 0.27, 1.5
+#: Letters of a name; longer ones end in an ellipsis.
+LETTERS = 32
+#: Shares under this are written as that.
+LEAST = 1e-3
+
+
+class ImportanceDisplay:
+    """The features that count most in a learned metric, the first on top.
+
+    A bar is the share of a feature in the mean squared distance of two rows, as the model's kernel measures
+    it (``feature_importances_``). Where features go together, either may have the share of both.
+
+    Build it with :meth:`from_estimator`; the constructor stores what is drawn.
+
+    Parameters
+    ----------
+    importances : (d,) shares, finite and at least 0.
+    feature_names : (d,) names; "feature 0", … where left out.
+    n_features : int, default=20
+        Bars at most. The note under the title says what the others have together.
+    title : str
+
+    Attributes
+    ----------
+    importances : (d,) as given.
+    feature_names : list of str
+    order : (min(n_features, d),) numbers of the features that are drawn, the largest share first.
+    figure_, ax_ : set by :meth:`plot`; ``bars_`` the bars.
+
+    Examples
+    --------
+    >>> display = ImportanceDisplay([0.1, 0.6, 0.3], ["age", "income", "rooms"], n_features=2)
+    >>> [display.feature_names[j] for j in display.order]
+    ['income', 'rooms']
+    >>> len(display.plot().bars_)
+    2
+    """
+
+    def __init__(
+        self,
+        importances: Any,
+        feature_names: Any = None,
+        *,
+        n_features: int = 20,
+        title: str = "What the distances are made of",
+    ) -> None:
+        self.importances = _shares(importances)
+        self.feature_names = _names(feature_names, len(self.importances))
+        count = whole_number("n_features", n_features, 1)
+        # Stable, so that equal shares keep the order of the columns.
+        self.order: IntArray = np.argsort(-self.importances, kind="stable")[:count]
+        self.title = title
+
+    @classmethod
+    def from_estimator(
+        cls,
+        model: Any,
+        *,
+        feature_names: Any = None,
+        n_features: int = 20,
+        title: str = "What the distances are made of",
+        ax: Any = None,
+    ) -> Self:
+        """Draw the importances of a fitted model.
+
+        Parameters
+        ----------
+        model : fitted, with ``feature_importances_``: one for tables, or a kernel estimator that was fitted
+            with ``metric="diagonal"`` or ``"full"``.
+        feature_names : names of the columns; by default the model's ``feature_names_in_``, where it has some.
+        n_features, title : as for the constructor. ax : as for :meth:`plot`.
+
+        Errors: ``InputError`` for a model without importances or names that are not as many,
+        ``NotFittedError``, ``MissingPackageError`` without matplotlib.
+        """
+        pyplot(cls.__name__)
+        if not hasattr(model, "fit"):
+            raise InputError(
+                f"model has type {type(model).__name__}; expected a fitted estimator. Pass "
+                "gramian.TabularRegressor().fit(X, y), or its like."
+            )
+        check_is_fitted(model)
+        importances = getattr(model, "feature_importances_", None)
+        if importances is None:
+            raise InputError(
+                f"this {type(model).__name__} has no feature_importances_: it has learned no metric. Fit it "
+                "with metric='diagonal' or metric='full', or fit a TabularRegressor or TabularClassifier."
+            )
+        names = getattr(model, "feature_names_in_", None) if feature_names is None else feature_names
+        return cls(importances, names, n_features=n_features, title=title).plot(ax)
+
+    def plot(self, ax: Any = None) -> Self:
+        """Draw the bars.
+
+        ax : axes to draw on; None for a new figure.
+        """
+        shown = self.importances[self.order]
+        levels = np.arange(len(shown))
+        self.figure_, self.ax_ = panel(type(self).__name__, ax, (6.4, FRAME + BAR * len(shown)))
+        axes = self.ax_
+        tidy(axes)
+        self.bars_ = axes.barh(levels, shown, height=0.72, color=COLOURS[0], zorder=2)
+        for level, share in zip(levels, shown, strict=True):
+            axes.annotate(
+                _percent(float(share)),
+                (share, level),
+                (4.0, 0.0),
+                textcoords="offset points",
+                va="center",
+                fontsize=NOTE_SIZE,
+                color=INK,
+            )
+        axes.set_yticks(levels, [_short(self.feature_names[j]) for j in self.order])
+        axes.set_ylim(len(shown) - 0.4, -0.6)
+        axes.tick_params(axis="y", length=0)
+        axes.grid(False, axis="y")
+        # Room for the number at the longest bar; an empty axis where nothing counts.
+        scale_axis(axes, "x", (0.0, 1.15 * float(shown.max()) or 1.0), unit="%", log=False)
+        name_axes(axes, "Share of the mean squared distance", "")
+        caption(axes, self.title, self._note())
+        return self
+
+    def _note(self) -> str:
+        others = len(self.importances) - len(self.order)
+        if not others:
+            return f"{len(self.importances)} feature{'s' if len(self.importances) > 1 else ''}"
+        rest = max(0.0, float(self.importances.sum() - self.importances[self.order].sum()))
+        noun = "other" if others == 1 else "others together"
+        return f"{len(self.order)} of {len(self.importances)} features; the {noun} {_percent(rest)}"
+
+
+def _shares(given: Any) -> Float64Array:
+    try:
+        shares = np.array(given, np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"importances cannot be read as numbers ({error}). Pass one for each feature."
+        ) from None
+    if shares.ndim != 1 or not len(shares):
+        raise InputError(f"importances has shape {shares.shape}; expected (d,). Pass one for each feature.")
+    if not np.isfinite(shares).all() or (shares < 0).any():
+        raise InputError(
+            "importances holds a number that is negative, NaN or infinite; pass shares of at least 0."
+        )
+    return shares
+
+
+def _names(given: Any, count: int) -> list[str]:
+    if given is None:
+        return [f"feature {j}" for j in range(count)]
+    if isinstance(given, str):
+        raise InputError(f"feature_names={given!r} is one text; pass a list of {count} names.")
+    names = [str(name) for name in given]
+    if len(names) != count:
+        raise InputError(
+            f"feature_names has {len(names)} names, but there are {count} features. Pass one for each."
+        )
+    return names
+
+
+def _percent(share: float) -> str:
+    """Write a share; digits beyond a tenth of a per cent would be read as if they meant something."""
+    return "under 0.1 %" if 0.0 < share < LEAST else text_of(share, "%")
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= LETTERS else name[: LETTERS - 1] + "…"
