@@ -1,4 +1,4 @@
-"""Which features a model looks at: their shares in the distances of its kernel, as bars."""
+"""Which features a model looks at: their importances, as bars."""
 
 from __future__ import annotations
 
@@ -22,10 +22,12 @@ LEAST = 1e-3
 
 
 class ImportanceDisplay:
-    """The features that count most in a learned metric, the first on top.
+    """The features that count most for a model, the first on top.
 
-    A bar is the share of a feature in the mean squared distance of two rows, as the model's kernel measures
-    it (``feature_importances_``). Where features go together, either may have the share of both.
+    A bar is a feature's share in ``feature_importances_``. Of a kernel estimator with a learned metric: in
+    the mean squared distance of two rows, as the kernel measures it. Of a model for tables: in how much the
+    fit changes with the column, E (∂f/∂x_j)² var x_j. Where features go together, either may have the share
+    of both.
 
     Build it with :meth:`from_estimator`; the constructor stores what is drawn.
 
@@ -59,7 +61,7 @@ class ImportanceDisplay:
         feature_names: Any = None,
         *,
         n_features: int = 20,
-        title: str = "What the distances are made of",
+        title: str = "What the model looks at",
     ) -> None:
         self.importances = _shares(importances)
         self.feature_names = _names(feature_names, len(self.importances))
@@ -75,7 +77,7 @@ class ImportanceDisplay:
         *,
         feature_names: Any = None,
         n_features: int = 20,
-        title: str = "What the distances are made of",
+        title: str = "What the model looks at",
         ax: Any = None,
     ) -> Self:
         """Draw the importances of a fitted model.
@@ -133,7 +135,7 @@ class ImportanceDisplay:
         axes.grid(False, axis="y")
         # Room for the number at the longest bar; an empty axis where nothing counts.
         scale_axis(axes, "x", (0.0, 1.15 * float(shown.max()) or 1.0), unit="%", log=False)
-        name_axes(axes, "Share of the mean squared distance", "")
+        name_axes(axes, "Share of the importances", "")
         caption(axes, self.title, self._note())
         return self
 
