@@ -1,4 +1,4 @@
-"""The demo, small: the table it prints, the files it leaves, its memory meter."""
+"""The demo, small: the tables it prints, the files it leaves, its memory meter."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ import pytest
 
 from gramian import demo
 from gramian.comparison import PeakMemory, peak_memory
-from gramian.demo import Result, _arguments, table
+from gramian.demo import _arguments, digits, flats
+from gramian.demo.results import Result, in_own_process, table
 from gramian.exceptions import GramianError, InputError, MissingPackageError
 
 pytest.importorskip("matplotlib").use("Agg")
 
 LINE = re.compile(
-    r"^(?P<model>.+?)  +(?P<rows>[\d,]+)  +(?P<accuracy>[\d.]+)( +[\d.]+ s){2}  +(?P<peak>[\d.]+ \w?B)$"
+    r"^(?P<model>.+?)  +(?P<rows>[\d,]+)  +(?P<score>[\d.]+)( +[\d.]+ s){2}  +(?P<peak>[\d.]+ \w?B)$"
 )
 
 
@@ -35,10 +36,18 @@ def printed(tmp_path_factory):
 def test_table(printed):
     text, _ = printed
     rows = [match.groupdict() for match in map(LINE.match, text.splitlines()) if match]
-    assert [row["model"].split()[0] for row in rows] == ["gramian", "Nystroem(1000)", "SVC"]
-    ours, nystroem, svc = (float(row["accuracy"]) for row in rows)
+    of_table, of_digits = rows[:3], rows[3:]
+    assert [row["model"].split()[0] for row in of_digits] == ["gramian", "Nystroem(1000)", "SVC"]
+    ours, nystroem, svc = (float(row["score"]) for row in of_digits)
     assert min(ours, nystroem, svc) > 0.9
     assert ours > nystroem - 0.01
+    assert [row["model"].split()[0] for row in of_table] == [
+        "gramian",
+        "HistGradientBoostingRegressor",
+        "Nystroem(1000)",
+    ]
+    ours, boosting, nystroem = (float(row["score"]) for row in of_table)
+    assert flats.NOISE < ours < min(boosting, nystroem)
     assert {row["rows"] for row in rows} == {"3,200"}
     assert all(float(row["peak"].split()[0]) > 0 for row in rows)
 
@@ -46,6 +55,9 @@ def test_table(printed):
 def test_steps_are_told(printed):
     text, out = printed
     for words in (
+        "Making 4,000 flats of 10 columns, words and gaps among them",
+        "800 held-out flats",
+        "it looks at",
         "3,200 to train on, 800 held out",
         "within 300MB",
         "Nystroem + RidgeClassifier on the same rows",
@@ -61,32 +73,33 @@ def test_files(printed):
     X, y = np.load(out / "train.npy", mmap_mode="r"), np.load(out / "train_labels.npy")
     assert (X.shape, X.dtype, y.shape) == ((3200, 64), np.uint8, (3200,))
     assert np.load(out / "test.npy", mmap_mode="r").shape == (800, 64)
+    assert (out / "flats.csv").read_text(encoding="utf-8").count("\n") == 4001
     assert (out / "gram.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_no_original_on_both_sides(tmp_path, monkeypatch):
     used = []
-    real = demo.make_digits
+    real = digits.make_digits
 
     def watched(path, n_rows, *, originals, random_state):
-        digits = real(path, n_rows, originals=originals, random_state=random_state)
-        assert set(digits.source) <= set(originals)
+        made = real(path, n_rows, originals=originals, random_state=random_state)
+        assert set(made.source) <= set(originals)
         used.append(set(originals))
-        return digits
+        return made
 
-    monkeypatch.setattr(demo, "make_digits", watched)
-    demo.make_rows(tmp_path, 1000)
+    monkeypatch.setattr(digits, "make_digits", watched)
+    digits.make_rows(tmp_path, 1000)
     train, test = used
     assert not train & test
     assert train | test == set(range(1797))
 
 
 def test_a_small_budget_lowers_the_sizes(tmp_path):
-    demo.make_rows(tmp_path, 3000)
-    roomy = demo.work("gramian", "300MB", tmp_path)
-    tight = demo.work("gramian", "15MB", tmp_path)
+    digits.make_rows(tmp_path, 3000)
+    roomy = demo.work("gramian", 3000, "300MB", tmp_path)
+    tight = demo.work("gramian", 3000, "15MB", tmp_path)
     assert roomy.note != tight.note
-    assert min(roomy.accuracy, tight.accuracy) > 0.85
+    assert min(roomy.score, tight.score) > 0.85
 
 
 def test_errors(tmp_path, capfd):
@@ -96,9 +109,9 @@ def test_errors(tmp_path, capfd):
         demo.main(1000, "much", tmp_path)
     assert demo.run(["--rows", "10", "--out", str(tmp_path)]) == 2
     assert "error: rows=10 is too few" in capfd.readouterr().err
-    demo.make_rows(tmp_path, 2500)
+    digits.make_rows(tmp_path, 2500)
     with pytest.raises(GramianError, match=r"worker 'gramian' ended with exit status 2"):
-        demo._in_own_process("gramian", "1MB", tmp_path)
+        in_own_process("gramian", 2500, "1MB", tmp_path)
     assert "memory_budget=1 MB is too small" in capfd.readouterr().err
 
 
@@ -106,9 +119,9 @@ def test_without_matplotlib_the_table_still_comes(tmp_path, monkeypatch, capsys)
     def missing(out):
         raise MissingPackageError("Run: pip install 'gramian[plot]'")
 
-    monkeypatch.setattr(demo, "draw", missing)
+    monkeypatch.setattr(digits, "draw", missing)
     monkeypatch.setattr(
-        demo, "_in_own_process", lambda name, memory, out: Result(name, 1, 0.5, 1.0, 2.0, 3e6, "a note")
+        demo, "in_own_process", lambda name, rows, memory, out: Result(name, 1, 0.5, 1.0, 2.0, 3e6, "a note")
     )
     demo.main(500, out=tmp_path)
     text = capsys.readouterr().out
@@ -121,9 +134,12 @@ def test_table_is_aligned_and_admits_what_it_does_not_know():
     lines = table(
         [
             Result("a", 1000, 0.98765, 1.25, 0.05, 2.5e8),
-            Result("longer", 5, 1.0, 100.0, 20.0, float("nan")),
-        ]
+            Result("longer", 5, 15.0, 100.0, 20.0, float("nan")),
+        ],
+        "error",
     ).splitlines()
+    assert lines[0].split()[:3] == ["model", "rows", "error"]
+    assert lines[3].split()[:3] == ["longer", "5", "15.00"]
     assert len({len(line) for line in lines}) == 1
     assert lines[2].split() == ["a", "1,000", "0.9877", "1.2", "s", "0.1", "s", "250", "MB"]
     assert lines[3].endswith("unknown")
@@ -159,3 +175,28 @@ def test_peak_memory_without_proc(monkeypatch):
     assert memory.growth >= 0 or np.isnan(memory.growth)
     monkeypatch.setitem(sys.modules, "resource", None)
     assert np.isnan(peak_memory._resident_peak())
+
+
+def test_prices_are_what_the_table_says():
+    X, y = flats.make_flats(3000)
+    again, prices = flats.make_flats(3000)
+    assert X.tolist() == again.tolist()
+    np.testing.assert_array_equal(y, prices)
+    gaps = np.equal(X, None).mean(axis=0)
+    np.testing.assert_allclose(gaps[[1, 7]], 0.1, atol=0.03)
+    assert gaps.sum() == gaps[1] + gaps[7]
+    lift, floor = X[:, 8].astype(bool), X[:, 2].astype(float)
+    slope = [np.polyfit(floor[side], y[side], 1)[0] for side in (lift, ~lift)]
+    assert slope[0] > 2 > -2 > slope[1]
+    assert abs(np.corrcoef(X[:, 5].astype(float), y)[0, 1]) < 0.05
+
+
+def test_the_file_of_flats_is_what_the_workers_learn(tmp_path):
+    frames = pytest.importorskip("pyarrow.csv")
+    flats.write_csv(tmp_path / "flats.csv", 600)
+    read = frames.read_csv(tmp_path / "flats.csv")
+    assert read.schema.names == [*flats.COLUMNS, "price"]
+    data = flats.Flats.made(600)
+    assert (len(data.y), len(data.y_test)) == (480, 120)
+    np.testing.assert_array_equal(read["price"].to_numpy()[:480], data.y)
+    assert read["town"].to_pylist()[480:] == data.X_test[:, 6].tolist()

@@ -1,0 +1,127 @@
+"""The table of the demo: flats of numbers, words, yes or no and gaps, whose true prices are known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from sklearn.compose import make_column_transformer
+from sklearn.ensemble import HistGradientBoostingRegressor
+from sklearn.impute import SimpleImputer
+from sklearn.kernel_approximation import Nystroem
+from sklearn.linear_model import RidgeCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, OrdinalEncoder, StandardScaler
+
+from gramian._typing import Array, Float64Array
+from gramian.demo.results import Result, measured
+from gramian.estimators.tabular import TabularRegressor
+
+#: Flats to make at most, and the share of them that is held out.
+MOST_ROWS, HELD_OUT = 10_000, 0.2
+#: Deviation of what no model can know of a price.
+NOISE = 12.0
+COLUMNS = ("area", "age", "floor", "centre", "noise", "tax", "town", "heating", "lift", "agent")
+#: Places of the words and of yes or no; the others are numbers, some of them absent.
+WORDS, NUMBERS = (6, 7, 8, 9), (0, 1, 2, 3, 4, 5)
+TOWNS = ("Bath", "Derby", "Dover", "Exeter", "Hull", "Leeds", "Luton", "Poole", "Truro", "Wells", "York")
+HEATINGS, AGENTS = ("gas", "district", "pump"), tuple(f"agent {k}" for k in range(30))
+COMPONENTS = 1000
+
+
+@dataclass(frozen=True)
+class Flats:
+    """Rows of objects, as a file of words and numbers gives them, and prices."""
+
+    X: Array
+    y: Float64Array
+    X_test: Array
+    y_test: Float64Array
+
+    @staticmethod
+    def made(rows: int) -> Flats:
+        """Return so many flats at most, always the same."""
+        n = min(rows, MOST_ROWS)
+        X, y = make_flats(n)
+        n_train = n - round(HELD_OUT * n)
+        return Flats(X[:n_train], y[:n_train], X[n_train:], y[n_train:])
+
+
+def make_flats(n: int, seed: int = 0) -> tuple[Array, Float64Array]:
+    """Return n flats, (n, 10) objects with None where nothing is known, and their prices.
+
+    The price per area falls with the distance to the centre, by town; houses of fifty years are worth less
+    than new and old ones; upper floors are worth more where there is a lift. The noise outside, the tax and
+    the agent say nothing. A tenth of the ages and of the heatings is not known.
+    """
+    rng = np.random.default_rng(seed)
+    area, age = rng.lognormal(4.3, 0.4, n), rng.uniform(0, 120, n)
+    floor, centre = rng.integers(0, 9, n), rng.gamma(2.0, 3.0, n)
+    lift, town, heating = rng.random(n) < 0.5, rng.integers(0, len(TOWNS), n), rng.integers(0, 3, n)
+    level, reach = 1.4 + 1.2 * rng.random(len(TOWNS)), 4.0 + 10.0 * rng.random(len(TOWNS))
+    price = level[town] * area * np.exp(-centre / reach[town]) + 35.0 * np.cos(age / 19.0)
+    price += np.where(lift, 5.0, -4.0) * floor + 20.0 * (heating == 2) + NOISE * rng.standard_normal(n)
+    X = np.empty((n, len(COLUMNS)), object)
+    X[:, 0], X[:, 1], X[:, 2], X[:, 3] = area.round(1), age.round(1), floor, centre.round(2)
+    X[:, 4], X[:, 5] = rng.normal(55.0, 9.0, n).round(1), rng.lognormal(5.0, 1.0, n).round(2)
+    X[:, 6], X[:, 7] = np.asarray(TOWNS, object)[town], np.asarray(HEATINGS, object)[heating]
+    X[:, 8], X[:, 9] = lift.astype(object), np.asarray(AGENTS, object)[rng.integers(0, len(AGENTS), n)]
+    X[rng.random(n) < 0.1, 1] = None
+    X[rng.random(n) < 0.1, 7] = None
+    return X, price.round(1)
+
+
+def write_csv(path: Path, rows: int) -> None:
+    """Write the flats as a CSV file, which ``gramian fit`` takes as it is."""
+    X, y = make_flats(min(rows, MOST_ROWS))
+    cells = np.column_stack([X, y])
+    cells[cells == None] = ""  # noqa: E711 (by elements)
+    np.savetxt(path, cells, "%s", ",", header=",".join((*COLUMNS, "price")), comments="", encoding="utf-8")
+
+
+def _gramian(memory: str, data: Flats) -> Result:
+    model = TabularRegressor(memory_budget=memory, random_state=0)
+    result = measured("gramian TabularRegressor", model, data, _rmse)
+    shares = model.feature_importances_
+    first = ", ".join(f"{COLUMNS[j]} {shares[j]:.0%}" for j in np.argsort(-shares)[:6])
+    found = model.search_
+    note = f"the best of {found.n_judged} small models: {found.setting.kernel} kernel; it looks at {first}"
+    return replace(result, note=note)
+
+
+def _boosting(memory: str, data: Flats) -> Result:
+    words = OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=np.nan)
+    model = make_pipeline(
+        make_column_transformer((words, list(WORDS)), (FunctionTransformer(_floats), list(NUMBERS))),
+        HistGradientBoostingRegressor(categorical_features=list(range(len(WORDS))), random_state=0),
+    )
+    return measured("HistGradientBoostingRegressor", model, data, _rmse)
+
+
+def _nystroem(memory: str, data: Flats) -> Result:
+    numbers = make_pipeline(FunctionTransformer(_floats), SimpleImputer(strategy="median"), StandardScaler())
+    words = OneHotEncoder(handle_unknown="ignore", sparse_output=False)
+    components = min(COMPONENTS, len(data.y))
+    model = make_pipeline(
+        make_column_transformer((words, list(WORDS)), (numbers, list(NUMBERS))),
+        Nystroem(n_components=components, gamma=1.0 / len(COLUMNS), random_state=0),
+        RidgeCV(np.logspace(-3, 3, 7)),
+    )
+    return measured(f"Nystroem({components}) + RidgeCV", model, data, _rmse)
+
+
+WORKERS: dict[str, Callable[[str, Flats], Result]] = {
+    "table": _gramian,
+    "table boosting": _boosting,
+    "table nystroem": _nystroem,
+}
+
+
+def _floats(X: Array) -> Float64Array:
+    return X.astype(np.float64)  # None becomes NaN
+
+
+def _rmse(predicted: Array, y: Array) -> float:
+    return float(np.sqrt(np.mean((predicted - y) ** 2)))

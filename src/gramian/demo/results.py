@@ -1,0 +1,101 @@
+"""What the demo measures of a model, in a process of its own, and the table of it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from gramian._budget import format_bytes
+from gramian._typing import Array
+from gramian.comparison.peak_memory import PeakMemory
+from gramian.exceptions import GramianError
+
+
+class Split(Protocol):
+    """Rows to train on, and rows to be judged by."""
+
+    @property
+    def X(self) -> Array: ...
+    @property
+    def y(self) -> Array: ...
+    @property
+    def X_test(self) -> Array: ...
+    @property
+    def y_test(self) -> Array: ...
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a worker reports: one line of the table."""
+
+    model: str
+    rows: int  #: rows it was trained on
+    score: float
+    fit_seconds: float
+    predict_seconds: float
+    peak_bytes: float  #: growth of the process over its size after the imports
+    note: str = ""
+
+
+def measured(label: str, model: Any, data: Split, score: Callable[[Array, Array], float]) -> Result:
+    """Fit a model, predict, and return what that took; ``score`` compares predictions with targets."""
+    with PeakMemory() as memory:
+        start = time.perf_counter()
+        model.fit(data.X, data.y)
+        fitted = time.perf_counter()
+        predicted = model.predict(data.X_test)
+        done = time.perf_counter()
+    return Result(
+        label, len(data.y), score(predicted, data.y_test), fitted - start, done - fitted, memory.growth
+    )
+
+
+def in_own_process(name: str, rows: int, memory: str, out: Path) -> Result:
+    """Return what a worker of the demo measures in a process of its own, so that its peak is its own."""
+    options = ["--worker", name, "--rows", str(rows), "--memory", memory, "--out", str(out)]
+    done = subprocess.run(
+        [sys.executable, "-m", "gramian.demo", *options], stdout=subprocess.PIPE, text=True, check=False
+    )
+    if done.returncode:
+        raise GramianError(
+            f"The demo's worker {name!r} ended with exit status {done.returncode}; its own message is above. "
+            "A negative status is a signal: -9 usually means that memory ran out; try fewer --rows."
+        )
+    return Result(**json.loads(done.stdout.splitlines()[-1]))
+
+
+def table(results: list[Result], score: str) -> str:
+    """Return the results as aligned text; ``score`` is the name of what is compared."""
+    head = ("model", "rows", score, "fit", "predict", "peak memory")
+    lines = [
+        (
+            r.model,
+            f"{r.rows:,}",
+            f"{r.score:.4f}" if r.score <= 1 else f"{r.score:.2f}",
+            f"{r.fit_seconds:.1f} s",
+            f"{r.predict_seconds:.1f} s",
+            format_bytes(r.peak_bytes) if r.peak_bytes == r.peak_bytes else "unknown",
+        )
+        for r in results
+    ]
+    widths = [max(len(cell) for cell in column) for column in zip(head, *lines, strict=True)]
+
+    def aligned(cells: tuple[str, ...]) -> str:
+        first, *others = cells
+        numbers = (cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True))
+        return "  ".join([first.ljust(widths[0]), *numbers])
+
+    rule = "  ".join("-" * width for width in widths)
+    return "\n".join([aligned(head), rule, *map(aligned, lines)])
+
+
+def say(text: str) -> None:
+    """Print a step."""
+    # Flushed, so that the steps are seen as they happen also through a pipe.
+    print(text, flush=True)
