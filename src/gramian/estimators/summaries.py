@@ -15,6 +15,7 @@ from gramian.approximation.predictor import Predictor
 from gramian.approximation.report import report_sizes
 from gramian.dcsvm.predictor import PairwisePredictor
 from gramian.estimators.summary_metric import metric_facts, metric_grids
+from gramian.estimators.summary_tabular import is_tabular, tabular_facts, tabular_grids
 from gramian.exact.predictor import ExactPredictor
 from gramian.solvers.solution import Solution, Status
 from gramian.summary import Grid, Summary, short, spread_grid
@@ -38,10 +39,21 @@ def summary_of(model: Any) -> Summary:
 
     Time O(blocks + parameters); the rows are not needed, so that the model may come from a file.
     """
+    if is_tabular(model):
+        return _tabular_summary(model)
     facts = [*_data(model), *_kernel(model), *metric_facts(model), *_sizes(model)]
     facts += [*_quality(model), *_solver(model), *_time(model)]
     grids = [*metric_grids(model), *_blocks(model), *_phases(model), _parameters(model), _learned(model)]
     return Summary(type(model).__name__, tuple(facts), tuple(grids), tuple(_warnings(model)))
+
+
+def _tabular_summary(model: Any) -> Summary:
+    """Return columns and choices of a model of tables, and sizes and evidence of the model behind them."""
+    inner = model.model_
+    facts = [*tabular_facts(model), *_classes(model), *_kernel(inner), *_sizes(inner), *_quality(inner)]
+    facts += [*_solver(inner), *_time(inner)]
+    grids = [*tabular_grids(model), *_phases(inner), _parameters(model), _learned(model)]
+    return Summary(type(model).__name__, tuple(facts), tuple(grids), tuple(_warnings(inner)))
 
 
 def learned(model: Any, name: str, default: Any = None) -> Any:
@@ -68,6 +80,10 @@ def _data(model: Any) -> Iterator[Fact]:
     n = rows_of(model)
     rows = "" if n is None else f"{n:,} rows × "
     yield "trained on", f"{rows}{model.n_features_in_:,} features"
+    yield from _classes(model)
+
+
+def _classes(model: Any) -> Iterator[Fact]:
     classes = learned(model, "classes_")
     if classes is not None:
         names = ", ".join(str(label) for label in classes[:MOST_CLASSES])

@@ -5,36 +5,44 @@ from __future__ import annotations
 import math
 import time
 import warnings
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from gramian._budget import parse_bytes
-from gramian._random import as_generator, seed_for_sklearn
-from gramian._typing import Array, Float64Array, FloatArray, IntArray
+from gramian._random import seed_for_sklearn
+from gramian._typing import Array, Float64Array, IntArray
 from gramian.approximation.plan import Plan
 from gramian.data.mapped import mapped
 from gramian.data.source import ArraySource, RowSource
 from gramian.engine import Engine
 from gramian.estimators.approximation import one_of
-from gramian.estimators.base import positive_number
+from gramian.estimators.base import checked_weights, positive_number
+from gramian.estimators.progress import shown_bar
 from gramian.estimators.ridge import KernelRidge, KernelRidgeClassifier
-from gramian.estimators.shown import ShownEstimator
 from gramian.estimators.tabular_fit import LastFit, last_fit
+from gramian.estimators.tabular_input import checked_table, weighted_rows
+from gramian.estimators.tabular_serving import TableServer
 from gramian.exceptions import AccuracyWarning, InputError
 from gramian.metric.metric import Metric
 from gramian.metric.outer_product import FORMS
 from gramian.tables import EncodedRows, Scaling, TableColumns
 from gramian.tables.aim import Aim
+from gramian.tables.reading import as_table
 from gramian.tables.scaling import AUTO, HOWS, QUANTILE, STANDARD
 from gramian.tables.search import Found, Limits, Setting, n_judges, round_sizes, search
 from gramian.tables.small_problem import POWERS, Point, SmallProblem
 
 #: Parts of the time limit and of the memory budget that are the search's.
 SEARCH_TIME, SEARCH_MEMORY = 0.5, 2
+#: Part of the memory budget for the sampled rows, of which there are this many at least.
+ROWS_MEMORY, LEAST_SAMPLE = 4, 300
+#: Fewer rows than this are not compared by: usual settings are taken.
+FEWEST = 6
 #: Scaled rows are kept in memory where they take this part of the budget at most; else made as they are read.
 KEPT_PART = 8
 #: Scalings to compare, where none is given; those that do the same count once.
@@ -69,8 +77,8 @@ class Learned:
         )
 
 
-class TabularModel(ShownEstimator):
-    """Base of the estimators that take a table as it is."""
+class TabularModel(TableServer):
+    """Base of the estimators that learn from a table as it is."""
 
     kernel: Any
     metric: Any
@@ -82,18 +90,7 @@ class TabularModel(ShownEstimator):
     n_jobs: int | None
     verbose: int
 
-    columns_: TableColumns
-    scaling_: Scaling
-    model_: Any
     search_: Found
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        tags.input_tags.sparse = True
-        tags.input_tags.categorical = True
-        tags.input_tags.string = True
-        return tags
 
     # ---- what the two kinds differ in ---------------------------------------------------------------
 
@@ -105,24 +102,35 @@ class TabularModel(ShownEstimator):
 
     # ---- fitting --------------------------------------------------------------------------------------
 
-    def _learn_table(self, X: Any, y: Any) -> tuple[EncodedRows, np.random.Generator, float]:
-        """Learn the columns; return the encoded rows, a generator and the time at which to end."""
+    def _clock(self) -> float:
+        """Check the parameters; return the time at which to end."""
         began = time.perf_counter()
         one_of("scaling", self.scaling, HOWS)
         self._kernels()
         self._forms()
-        until = math.inf
-        if self.time_limit is not None:
-            until = began + positive_number("time_limit", self.time_limit)
         parse_bytes(self.memory_budget)
-        rng = as_generator(self.random_state)
+        if self.time_limit is None:
+            return math.inf
+        return began + positive_number("time_limit", self.time_limit)
+
+    def _counted(self, X: Any, sample_weight: Any) -> tuple[Any, int, Array | None, IntArray | None]:
+        """Return the rows that count, how many there were, weights (all above 0) and their numbers."""
+        X = checked_table(self, X, reset=True)
+        n = as_table(X).shape[0]
+        weights = checked_weights(sample_weight, n)
+        X, numbers = weighted_rows(X, weights)
+        if numbers is None or weights is None:
+            return X, n, weights, None
+        return checked_table(self, X, reset=True), n, weights[numbers], numbers
+
+    def _learn_columns(self, X: Any, rng: np.random.Generator) -> EncodedRows:
+        """Learn the columns; return the encoded rows."""
         self.columns_ = TableColumns.learn(X, categorical=self.categorical, rng=rng)
         self.n_features_in_ = len(self.columns_.columns)
         self.__dict__.pop("feature_names_in_", None)  # of an earlier table
         if self.columns_.named:
             self.feature_names_in_ = np.asarray(self.columns_.column_names, object)
-        rows = EncodedRows(self.columns_, X)
-        return rows, rng, until
+        return EncodedRows(self.columns_, X)
 
     def _learn_model(
         self,
@@ -143,17 +151,40 @@ class TabularModel(ShownEstimator):
             {name: np.asarray(scaling.apply(encoded), np.float64) for name, scaling in scalings.items()},
             aims,
             None if weights is None else np.asarray(weights[sample], np.float64),
-            (*self.columns_.groups, *((int(j),) for j in self.columns_.two_valued)),
-            n_judges(len(sample)),
+            self._groups,
+            n_judges(len(sample)) if len(sample) >= FEWEST else 0,
         )
         settings = [Setting(s, a, k) for a in aims for s in scalings for k in self._kernels()]
         limits = self._limits(until)
         sizes = self._sizes(len(sample), limits)
-        found = search(learned.problem, settings, sizes, limits, forms=self._forms())
+        if learned.n_judges:
+            with self._shown_search(learned, len(settings)) as problem:
+                found = search(problem, settings, sizes, limits, forms=self._forms())
+        else:
+            found = Found(settings[0], None, (), 0, 0, 0.0, True)
         self.scaling_ = scalings[found.setting.scaling]
-        self.search_ = found
         self._set_importances(learned, found)
+        best = found.best
+        # What is kept of the search has no number for each row.
+        kept = None if best is None else replace(best, coefficients=best.coefficients[:0])
+        self.search_ = replace(found, best=kept)
         return found
+
+    @contextmanager
+    def _shown_search(
+        self, learned: Learned, n_settings: int
+    ) -> Iterator[Callable[[Setting, int], SmallProblem]]:
+        """Give what makes the problems of the search; a bar counts them if ``verbose``."""
+        with shown_bar(self.verbose, total=n_settings, unit="settings", desc="search") as bar:
+
+            def problem(setting: Setting, n_fit: int) -> SmallProblem:
+                bar.set_description(f"search on {n_fit:,} rows")
+                if bar.total is not None and bar.n >= bar.total:
+                    bar.total += 1  # of later rounds, whose settings are not known before
+                bar.update(1)
+                return learned.problem(setting, n_fit)
+
+            yield problem
 
     def _limits(self, until: float) -> Limits:
         now = time.perf_counter()
@@ -168,7 +199,11 @@ class TabularModel(ShownEstimator):
         counted = np.arange(n) if weights is None else np.flatnonzero(weights > 0)
         limits = self._limits(math.inf)
         size = n_judges(len(counted)) + round_sizes(len(counted), limits)[-1]
-        return rng.choice(counted, min(size, len(counted)), replace=False)
+        # Each setting has its copy of the rows, and each scaling.
+        copies = len(SCALINGS) * (1 + 2 * len(self._kernels()))
+        most = parse_bytes(self.memory_budget) // (ROWS_MEMORY * 8 * self.columns_.width * copies)
+        size = min(len(counted), max(LEAST_SAMPLE, min(size, most)))
+        return rng.choice(counted, size, replace=False)
 
     def _set_importances(self, learned: Learned, found: Found) -> None:
         """Set each column's share of how much the best fit changes: E (∂f/∂x_j)² var x_j, added by column."""
@@ -203,6 +238,8 @@ class TabularModel(ShownEstimator):
             weights,
             point,
             self._last_loss,
+            form=self._round_form(point),
+            switched=self._groups,
             rng=rng,
             until=until,
             memory_budget=self.memory_budget,
@@ -210,8 +247,17 @@ class TabularModel(ShownEstimator):
             n_jobs=self.n_jobs,
             verbose=self.verbose,
         )
-        self.model_ = fit.model
-        if fit.cheapest or found.best is None or not found.finished:
+        self.model_, self.metric_rounds_ = fit.model, fit.rounds
+        # Names are those of the table's columns, and not of the encoded ones.
+        self.model_.__dict__.pop("feature_names_in_", None)
+        if source.shape[0] < FEWEST:
+            warnings.warn(
+                f"{source.shape[0]} rows are too few to compare settings by, so that usual ones were taken. "
+                f"Pass {FEWEST} rows or more.",
+                AccuracyWarning,
+                stacklevel=4,
+            )
+        elif fit.cheapest or found.best is None or not found.finished:
             what = (
                 "no setting was compared"
                 if found.best is None
@@ -219,8 +265,8 @@ class TabularModel(ShownEstimator):
             )
             size = "the smallest model was fitted" if fit.cheapest else "then the model was fitted"
             warnings.warn(
-                f"time_limit={self.time_limit} s was too short for the whole search: {what}, {size}. Raise it, "
-                "or leave it out.",
+                f"time_limit={self.time_limit} s was too short for the whole search: {what}, {size}. Raise "
+                "it, or leave it out.",
                 AccuracyWarning,
                 stacklevel=4,
             )
@@ -244,6 +290,17 @@ class TabularModel(ShownEstimator):
         for start in range(0, n, step):
             kept[start : start + step] = np.asarray(source.rows(slice(start, min(n, start + step))))
         return ArraySource(kept)
+
+    @property
+    def _groups(self) -> tuple[tuple[int, ...], ...]:
+        """Encoded columns whose values are switched in place of a derivative."""
+        return (*self.columns_.groups, *((int(j),) for j in self.columns_.two_valued))
+
+    def _round_form(self, point: Point) -> str | None:
+        """Return the form of the metric that the last fit goes on with; None where none is to be learned."""
+        if not self._forms():
+            return None
+        return "full" if point.metric.matrix is not None else "diagonal"
 
     # ---- parameters -------------------------------------------------------------------------------------
 
@@ -283,12 +340,6 @@ class TabularModel(ShownEstimator):
         plan: Plan = self.model_.plan_
         return plan
 
-    def transform_rows(self, X: Any) -> FloatArray:
-        """Return rows as ``model_`` takes them: encoded and scaled, shape (n, encoded columns)."""
-        check_is_fitted(self, "model_")
-        return np.asarray(self.scaling_.apply(self.columns_.encode(X)))
-
     def _values(self, X: Any) -> Float64Array:
-        """Return the model's values, shape (n, outputs), by blocks of rows."""
-        check_is_fitted(self, "model_")
-        return np.asarray(self.model_._decision(mapped(EncodedRows(self.columns_, X), self.scaling_)))
+        source = self._encoded(X)
+        return np.asarray(self.model_._decision(source))

@@ -31,6 +31,11 @@ class Aim:
     def loss(self, judges: slice, weights: Float64Array | None) -> Loss:
         """Return the weighted mean squared error of the judges, all outputs, in units of their variance."""
         own, mapped = self.own[judges], self.values[judges]
+        unit = np.ones(own.shape[1])
+        if self.transform is not None and len(own):  # in units of the largest, so that no square overflows
+            largest = np.abs(own).max(axis=0)
+            unit = np.where(largest > 0, largest, 1.0)
+            own = own / unit
         w = np.ones(len(own)) if weights is None else weights[judges]
         centre = np.average(own, axis=0, weights=w)
         # Each output counts alike, those that the judges have one value of not at all.
@@ -44,9 +49,8 @@ class Aim:
                 errors = residuals
             else:
                 guess = mapped - residuals
-                errors = own - self.transform.backward(guess if self.transform.many else guess[:, 0]).reshape(
-                    own.shape
-                )
+                back = self.transform.backward(guess if self.transform.many else guess[:, 0])
+                errors = own - back.reshape(own.shape) / unit
             return float(np.average(errors**2, axis=0, weights=w) @ share)
 
         return of

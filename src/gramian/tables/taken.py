@@ -1,0 +1,24 @@
+"""Some rows of a table as a table of their own, read as they are asked for."""
+
+from __future__ import annotations
+
+from gramian._typing import IntArray
+from gramian.tables.reading import Block, Table
+
+
+class TakenTable(Table):
+    """The rows of ``table`` with these numbers, in this order; nothing is copied until it is read.
+
+    >>> from gramian.tables.reading import as_table
+    >>> taken = TakenTable(as_table([["a"], ["b"], ["c"]]), np.array([2, 0]))
+    >>> taken.shape, taken.block(slice(0, 1)).cells(0, "0", False).levels
+    ((2, 1), ('c',))
+    """
+
+    def __init__(self, table: Table, numbers: IntArray) -> None:
+        self.shape, self.names = (len(numbers), table.shape[1]), table.names
+        self._table, self._numbers = table, numbers
+
+    def block(self, where: slice | IntArray) -> Block:
+        """Return some rows."""
+        return self._table.block(self._numbers[where])

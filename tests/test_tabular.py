@@ -1,0 +1,447 @@
+"""TabularRegressor and TabularClassifier: what they learn, say and promise, on tables with a known answer."""
+
+from __future__ import annotations
+
+import pickle
+import time
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.metrics import log_loss
+
+import gramian as gm
+from gramian.engine import Engine
+from gramian.estimators import tabular_base, tabular_fit
+from gramian.estimators.calibration import calibration_of, log_probabilities
+from gramian.exceptions import AccuracyWarning, InputError
+from gramian.metric.metric import Metric
+from gramian.tables.aim import Aim
+from gramian.tables.search import Limits, round_sizes
+from gramian.tables.small_problem import POWERS, Point, SmallProblem
+from gramian.tables.target import TargetTransform
+
+#: Settings that are quick to compare.
+QUICK: dict[str, Any] = {
+    "kernel": "laplacian",
+    "metric": "diagonal",
+    "scaling": "standard",
+    "random_state": 0,
+}
+SMALL: dict[str, Any] = {"n_levels": 0, "n_units": 8, "n_directions": 2}
+
+
+def mixed_table(n: int, seed: int = 0) -> tuple[Any, Any]:
+    """A table of objects: a number with gaps, a category, a skewed number, a boolean; and its target."""
+    rng = np.random.default_rng(seed)
+    a, town = rng.random(n), rng.choice(["Bath", "Hull", "York"], n)
+    table = np.empty((n, 4), object)
+    table[:, 0], table[:, 1] = a, town
+    table[:, 2], table[:, 3] = np.exp(rng.standard_normal(n)), rng.random(n) < 0.5
+    table[::11, 0] = None
+    y = np.where([cell is None for cell in table[:, 0]], 1.0, np.sin(5 * a)) + (town == "Hull")
+    return table, y
+
+
+@pytest.fixture(scope="module")
+def fitted() -> tuple[Any, Any, Any]:
+    table, y = mixed_table(600)
+    return gm.TabularRegressor(**QUICK).fit(table, y), table, y
+
+
+@pytest.fixture(scope="module")
+def fitted_classes() -> tuple[Any, Any, Any]:
+    table, y = mixed_table(600)
+    labels = np.where(y > 1.5, "high", np.where(y < 0.7, "low", "middle"))
+    return gm.TabularClassifier(**QUICK).fit(table, labels), table, labels
+
+
+# ---- the search --------------------------------------------------------------------------------
+
+
+def trial_error(model: Any, kernel: str) -> float:
+    return min(trial.error for trial in model.search_.trials if trial.setting.kernel == kernel)
+
+
+def test_the_laplacian_wins_on_steps_along_columns() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.random((1500, 4))
+    y = np.floor(4 * X[:, 0]) + 2.0 * (X[:, 1] > 0.5)
+    model = gm.TabularRegressor(kernel=("laplacian", "gaussian"), scaling="standard", random_state=0).fit(
+        X, y
+    )
+    assert model.search_.setting.kernel == "laplacian"
+    assert trial_error(model, "laplacian") < trial_error(model, "gaussian")
+
+
+def test_the_gaussian_wins_on_a_smooth_function_of_rotated_columns() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((1500, 4))
+    y = np.sin(X.sum(axis=1)) + (X @ [1.0, -1.0, 1.0, -1.0]) ** 2 / 4
+    model = gm.TabularRegressor(kernel=("laplacian", "gaussian"), scaling="standard", random_state=0).fit(
+        X, y
+    )
+    assert model.search_.setting.kernel == "gaussian"
+    assert trial_error(model, "gaussian") < 0.1 * trial_error(model, "laplacian")
+    assert model.metric_.matrix is not None  # it mixes the columns
+
+
+@pytest.mark.parametrize("kernel", POWERS)
+def test_a_judgement_is_that_of_a_dense_solve(kernel: str) -> None:
+    rng = np.random.default_rng(1)
+    rows, y, w = rng.standard_normal((30, 3)), rng.standard_normal((30, 2)), rng.random(30) + 0.5
+    scales = np.array([1.0, 0.5, 2.0])
+    aim = Aim(y, y)
+    problem = SmallProblem(rows, y, w, 20, aim.loss(slice(20, 30), w), (), (rows.min(0), rows.max(0)))
+    point = Point(kernel, Metric(scales=scales, spreads=np.ones(3)), 1.7, 0.3)
+    judged = problem.judge(point, [0.3, 3.0])
+    p, q = POWERS[kernel]
+    distances = np.linalg.norm((rows[:, None] - rows[None]) * scales, ord=p, axis=2)
+    K = np.exp(-((distances / 1.7) ** q))
+    for each, alpha in zip(judged, (0.3, 3.0)):
+        coefficients = np.linalg.solve(K[:20, :20] + np.diag(alpha / w[:20]), y[:20])
+        wrong = y[20:] - K[20:, :20] @ coefficients
+        variance = np.average(
+            (y[20:] - np.average(y[20:], axis=0, weights=w[20:])) ** 2, axis=0, weights=w[20:]
+        )
+        expected = np.average(wrong**2, axis=0, weights=w[20:]).sum() / (2 * variance.mean())
+        assert each.error == pytest.approx(expected, rel=5e-3)
+        np.testing.assert_allclose(each.coefficients, coefficients, atol=1e-3)
+
+
+def test_the_loss_is_the_relative_squared_error_in_the_targets_own_units() -> None:
+    own = np.exp(np.linspace(0.0, 4.0, 40))[:, None]
+    transform = TargetTransform.learn(own[:, 0], "log")
+    mapped = transform.forward(own[:, 0])[:, None]
+    weights = np.linspace(1.0, 2.0, 40)
+    residuals = 0.1 * np.sin(np.arange(10.0))[:, None]
+    guess = transform.backward((mapped[:10] - residuals)[:, 0])
+    mean = np.average(own[:10, 0], weights=weights[:10])
+    variance = np.average((own[:10, 0] - mean) ** 2, weights=weights[:10])
+    expected = np.average((own[:10, 0] - guess) ** 2, weights=weights[:10]) / variance
+    assert Aim(mapped, own, transform).loss(slice(0, 10), weights)(residuals) == pytest.approx(expected)
+
+
+def test_threads_do_not_change_the_sizes_nor_the_result() -> None:
+    assert round_sizes(50_000, Limits(Engine(1), 10**8)) == round_sizes(50_000, Limits(Engine(16), 10**8))
+    table, y = mixed_table(300)
+    one, two = (gm.TabularRegressor(**QUICK, n_jobs=n).fit(table, y) for n in (1, 2))
+    np.testing.assert_allclose(one.predict(table), two.predict(table), rtol=1e-6, atol=1e-8)
+    assert one.search_.setting == two.search_.setting
+
+
+def test_the_search_is_deterministic() -> None:
+    table, y = mixed_table(300)
+    one, two = (gm.TabularRegressor(**QUICK).fit(table, y) for _ in range(2))
+    np.testing.assert_array_equal(one.predict(table), two.predict(table))
+    assert one.search_.trials == two.search_.trials
+
+
+def test_importances_find_two_of_ten_columns() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.random((800, 10))
+    model = gm.TabularRegressor(**QUICK).fit(X, np.sin(6 * X[:, 3]) + X[:, 7] ** 2)
+    shares = model.feature_importances_
+    assert set(np.argsort(-shares)[:2]) == {3, 7}
+    assert shares[[3, 7]].sum() > 0.95
+    assert shares.sum() == pytest.approx(1.0)
+
+
+# ---- the last fit ------------------------------------------------------------------------------
+
+
+def test_sums_of_a_part_and_the_rest_are_those_of_one_fit() -> None:
+    """The penalty is that which separate fits to the same part choose, and the end is the fit to all rows."""
+    rng = np.random.default_rng(0)
+    X = rng.random((3000, 3))
+    y = np.sin(6 * X[:, 0]) + 0.3 * rng.standard_normal(3000)
+    source = gm.data.source.ArraySource(X)
+    point = Point("gaussian", Metric(scales=np.ones(3), spreads=np.ones(3)), 0.5, 1.0)
+    asked: list[float] = []
+
+    def loss(values: Any, held: Any) -> float:
+        asked.append(float(np.mean((y[held] - values[:, 0]) ** 2)))
+        return asked[-1]
+
+    options = {"memory_budget": "1GB", "random_state": 0, "n_jobs": 1}
+    fit = tabular_fit.last_fit(
+        gm.KernelRidge,
+        source,
+        y,
+        None,
+        point,
+        loss,
+        form=None,
+        switched=(),
+        rng=np.random.default_rng(0),
+        until=np.inf,
+        **options,
+    )
+    assert len(fit.held) == 600
+    assert float(np.mean((y[fit.held] - fit.values[:, 0]) ** 2)) == min(asked)
+    # The same landmarks: those of the part's rows, with the sums of all.
+    rest = np.setdiff1d(np.arange(3000), fit.held)
+    again = gm.KernelRidge(
+        fit.alpha,
+        kernel=gm.Gaussian(0.5 / np.sqrt(2)),
+        metric=point.metric,
+        approximation=fit.model.approximation,
+        fit_intercept=True,
+        **options,
+    ).partial_fit(X[rest], y[rest])
+    np.testing.assert_allclose(again._decision(X[fit.held]), fit.values, atol=1e-5)
+    again.partial_fit(X[fit.held], y[fit.held])
+    np.testing.assert_allclose(again.predict(X[:50]), fit.model.predict(X[:50]), atol=1e-5)
+
+
+def test_many_rows_are_streamed_and_classes_of_one_row_stay_in_the_sums() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.random((3000, 3))
+    labels = (X[:, 0] > 0.5).astype(int)
+    labels[7] = 5
+    model = gm.TabularClassifier(**QUICK).fit(X, labels)
+    assert model.plan_.method == "multiresolution"
+    assert model.score(X, labels) > 0.95
+    assert model.predict_proba(X[:3]).shape == (3, 3)
+
+
+def test_weight_0_is_a_row_that_is_not_there() -> None:
+    table, y = mixed_table(400)
+    kept = np.arange(400) % 3 > 0
+    table[~kept, 1] = "nowhere"
+    weighted = gm.TabularRegressor(**QUICK).fit(table, y, kept.astype(float))
+    alone = gm.TabularRegressor(**QUICK).fit(table[kept], y[kept], np.ones(kept.sum()))
+    np.testing.assert_array_equal(weighted.predict(table), alone.predict(table))
+    labels = np.where(y > 1, "b", "a")
+    labels[~kept] = "c"
+    classes = gm.TabularClassifier(**QUICK).fit(table, labels, kept.astype(float))
+    assert classes.classes_.tolist() == ["a", "b"]
+
+
+def test_class_weights_shift_the_boundary() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((600, 2))
+    labels = (X[:, 0] + rng.standard_normal(600) > 1.2).astype(int)
+    plain = gm.TabularClassifier(**QUICK).fit(X, labels)
+    balanced = gm.TabularClassifier(**QUICK, class_weight="balanced").fit(X, labels)
+    assert balanced.predict(X).mean() > plain.predict(X).mean() + 0.1
+
+
+# ---- intervals and probabilities ---------------------------------------------------------------
+
+
+def test_intervals_cover_as_often_as_they_say() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.random((6000, 3))
+    y = np.exp(np.sin(5 * X[:, 0]) + 0.5 * rng.standard_normal(6000))
+    model = gm.TabularRegressor(**QUICK, target="log").fit(X[:2000], y[:2000])
+    for coverage in (0.5, 0.9):
+        ends = model.predict_interval(X[2000:], coverage)
+        inside = (ends[:, 0] <= y[2000:]) & (y[2000:] <= ends[:, 1])
+        # Of 400 held-out rows: the standard error of the coverage is 0.015 at 0.9 and 0.025 at 0.5.
+        assert abs(inside.mean() - coverage) < (0.03 if coverage == 0.9 else 0.075)
+        assert (ends[:, 0] <= model.predict(X[2000:])).all()
+
+
+def test_intervals_of_many_outputs() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.random((300, 2))
+    Y = np.stack([X[:, 0], 10 * X[:, 1]], axis=1)
+    model = gm.TabularRegressor(**QUICK).fit(X, Y)
+    ends = model.predict_interval(X[:5])
+    assert ends.shape == (5, 2, 2)
+    assert (ends[..., 0] <= model.predict(X[:5])).all()
+    assert model.predict(X[:5]).shape == (5, 2)
+
+
+def test_probabilities_are_those_of_the_held_out_rows() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((3000, 2))
+    p = 1.0 / (1.0 + np.exp(-2.0 * X[:, 0]))
+    labels = np.where(rng.random(3000) < p, "yes", "no")
+    model = gm.TabularClassifier(**QUICK).fit(X[:2000], labels[:2000])
+    found = model.predict_proba(X[2000:])
+    np.testing.assert_allclose(found.sum(axis=1), 1.0)
+    best = log_loss(labels[2000:], np.stack([1 - p, p], axis=1)[2000:], labels=model.classes_)
+    assert log_loss(labels[2000:], found, labels=model.classes_) < best + 0.03
+    np.testing.assert_allclose(np.exp(model.predict_log_proba(X[:9])), model.predict_proba(X[:9]))
+
+
+def test_a_temperature_is_the_likeliest_of_a_grid() -> None:
+    rng = np.random.default_rng(0)
+    values, codes = rng.standard_normal((500, 3)), rng.integers(0, 3, 500)
+    values[np.arange(500), codes] += 1.0
+    slope, offset = calibration_of(values, codes, None)
+    targets = np.full((500, 3), 1 / 503)
+    targets[np.arange(500), codes] = 501 / 503
+    grid = np.geomspace(0.1, 100.0, 2000)
+    losses = [-(targets * log_probabilities(values, (s, 0.0))).sum() for s in grid]
+    assert slope == pytest.approx(grid[np.argmin(losses)], rel=0.01)
+    assert offset == 0.0
+    assert calibration_of(np.zeros((0, 3)), np.zeros(0, np.intp), None) == (2.0, 0.0)
+
+
+# ---- fast models, files, shows -----------------------------------------------------------------
+
+
+def test_compressed_regressor_stands_for_its_model(fitted: Any, tmp_path: Any) -> None:
+    model, table, y = fitted
+    fast = model.compress(table, y, **SMALL)
+    assert fast.score(table, y) > 0.8
+    assert fast.fit(table) is fast
+    assert fast.cost_.nanoseconds > 0
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(fast)).predict(table), fast.predict(table))
+    gm.save(fast, tmp_path / "fast.gramian")
+    loaded = gm.load(tmp_path / "fast.gramian")
+    np.testing.assert_array_equal(loaded.predict(table), fast.predict(table))
+    assert fast.predict(table[:0:-1]).shape == (599,)
+    with pytest.raises(InputError, match="expecting 4 features"):
+        fast.predict(np.ones((3, 2)))
+
+
+def test_compressed_classifier_stands_for_its_model(fitted_classes: Any, tmp_path: Any) -> None:
+    model, table, labels = fitted_classes
+    fast = model.compress(table, **SMALL)
+    assert (fast.predict(table) == model.predict(table)).mean() > 0.8
+    assert np.abs(fast.predict_proba(table) - model.predict_proba(table)).mean() < 0.15
+    with pytest.raises(InputError, match="no row of class 'high'"):
+        model.compress(table[labels != "high"], labels[labels != "high"], **SMALL)
+    two = gm.TabularClassifier(**QUICK).fit(table, labels == "high")
+    fast = two.compress(table, labels == "high", **SMALL)
+    assert np.abs(fast.predict_proba(table) - two.predict_proba(table)).mean() < 0.15
+    assert fast.decision_function(table).shape == (600,)
+
+
+@pytest.mark.parametrize("kind", ["fitted", "fitted_classes"])
+def test_model_files_give_the_same_model(kind: str, request: Any, tmp_path: Any) -> None:
+    model, table, _ = request.getfixturevalue(kind)
+    gm.save(model, tmp_path / "m.gramian")
+    loaded = gm.load(tmp_path / "m.gramian")
+    np.testing.assert_array_equal(loaded.predict(table), model.predict(table))
+    assert loaded.search_.trials == model.search_.trials
+    assert vars(loaded).keys() == vars(model).keys()
+    assert str(loaded._shown()) == str(model._shown())
+    if kind == "fitted":
+        np.testing.assert_array_equal(loaded.predict_interval(table), model.predict_interval(table))
+    else:
+        np.testing.assert_array_equal(loaded.predict_proba(table), model.predict_proba(table))
+
+
+def test_a_fitted_model_holds_no_training_rows_beside_those_of_its_predictor() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.random((6000, 1))
+    model = gm.TabularRegressor(**QUICK, memory_budget="30MB").fit(X, X[:, 0])
+    assert len(pickle.dumps(model)) < len(pickle.dumps(model.model_)) + 50_000
+    assert model.search_.best.coefficients.shape[0] == 0
+
+
+def test_the_summary_says_what_was_chosen_and_left_out() -> None:
+    table, y = mixed_table(400)
+    table[:, 3] = 1.0
+    model = gm.TabularRegressor(**QUICK, target="none").fit(table, y)
+    text = str(model._shown())
+    for part in (
+        "400 rows × 4 columns",
+        "Column '3' is constant and is not used.",
+        "important columns",
+        "Laplacian(",
+        "squared error",
+        "90%: ± ",
+        "chosen",
+        "not used: constant",
+        "missing values",
+        "3 categories",
+        "standard",
+    ):
+        assert part in text, part
+    assert "important columns" in model._repr_html_inner()
+    with pytest.warns(AccuracyWarning, match="too few"):
+        few = gm.TabularRegressor(**QUICK).fit(table[:4], y[:4])
+    assert "nothing was compared" in str(few._shown())
+    assert "too few for a coverage of 90%" in str(few._shown())
+
+
+def test_transformed_rows_are_what_the_model_takes(fitted: Any) -> None:
+    model, table, _ = fitted
+    rows = model.transform_rows(table[:9])
+    assert rows.shape == (9, len(model.columns_.feature_names))
+    again = model.target_.backward(model.model_.predict(rows))
+    np.testing.assert_allclose(again, model.predict(table[:9]))
+
+
+def test_a_bar_is_shown_if_asked_for(capsys: Any) -> None:
+    table, y = mixed_table(100)
+    gm.TabularRegressor(**{**QUICK, "verbose": 1}).fit(table, y)
+    assert "search on" in capsys.readouterr().err
+    gm.TabularRegressor(**QUICK).fit(table, y)
+    assert "search" not in capsys.readouterr().err
+
+
+# ---- limits ------------------------------------------------------------------------------------
+
+
+def test_no_model_is_judged_after_the_deadline(monkeypatch: Any) -> None:
+    """A clock that ticks a second a look: the search ends after some looks, and not after all of them."""
+    ticks = iter(range(10**9))
+    monkeypatch.setattr(time, "perf_counter", lambda: float(next(ticks)))
+    table, y = mixed_table(300)
+    with pytest.warns(AccuracyWarning, match="too short for the whole search"):
+        model = gm.TabularRegressor(**QUICK, time_limit=20.0, n_jobs=1).fit(table, y)
+    assert 0 < model.search_.n_judged < 60
+    assert not model.search_.finished
+
+
+def test_the_least_time_gives_the_cheapest_model_and_says_so() -> None:
+    table, y = mixed_table(3000)
+    with pytest.warns(AccuracyWarning, match="no setting was compared, the smallest model was fitted"):
+        model = gm.TabularRegressor(**QUICK, time_limit=1e-6).fit(table, y)
+    assert model.plan_.builder.root_rank == 100
+    assert model.score(table, y) > 0.5
+    with pytest.warns(AccuracyWarning, match="no setting was compared"):
+        classes = gm.TabularClassifier(**QUICK, time_limit=1e-6).fit(table, y > 1)
+    assert classes.score(table, y > 1) > 0.7
+
+
+def test_a_small_budget_works_and_one_too_small_says_the_least() -> None:
+    import tracemalloc
+
+    rng = np.random.default_rng(0)
+    X = rng.random((20_000, 6))
+    y = np.sin(5 * X[:, 0]) + X[:, 1]
+    tracemalloc.start()
+    try:
+        model = gm.TabularRegressor(**QUICK, memory_budget="20MB").fit(X, y)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 20e6
+    assert model.score(X, y) > 0.95
+    with pytest.raises(gm.BudgetError, match="too small for the smallest model of 20,000 rows") as caught:
+        gm.TabularRegressor(**QUICK, memory_budget="1kB").fit(X, y)
+    least = caught.value.least_bytes
+    assert gm.TabularRegressor(**QUICK, memory_budget=int(1.2 * least)).fit(X, y).score(X, y) > 0.9
+    # Exact models of few rows give way to smaller ones.
+    small = gm.TabularRegressor(**QUICK, memory_budget="10MB").fit(X[:2000], y[:2000])
+    assert small.plan_.method == "multiresolution"
+
+
+def test_the_sample_of_the_search_fits_into_the_budget() -> None:
+    X = np.random.default_rng(0).random((3000, 40))
+    model = gm.TabularRegressor(**{**QUICK, "memory_budget": "20MB"})
+    model._learn_columns(X, np.random.default_rng(0))
+    sample = model._sample(3000, None, np.random.default_rng(0))
+    copies = len(tabular_base.SCALINGS) * 3
+    assert 8 * 40 * copies * len(sample) <= 20e6 / tabular_base.ROWS_MEMORY
+
+
+def test_other_columns_at_prediction_are_taken_by_name() -> None:
+    pd = pytest.importorskip("pandas")
+    table, y = mixed_table(200)
+    frame = pd.DataFrame({"a": table[:, 0].astype(float), "town": table[:, 1], "b": table[:, 3].astype(bool)})
+    model = gm.TabularRegressor(**QUICK).fit(frame, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        np.testing.assert_array_equal(model.predict(frame[["b", "town", "a"]]), model.predict(frame))
+        unseen = frame.iloc[:3].assign(town="Leeds")
+        assert np.isfinite(model.predict(unseen)).all()

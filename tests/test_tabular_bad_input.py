@@ -1,0 +1,268 @@
+"""Tables that are not as they should be: each has a defined answer, or an error that names the column."""
+
+from __future__ import annotations
+
+import datetime
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gramian as gm
+from gramian.exceptions import AccuracyWarning, InputError
+
+QUICK: dict[str, Any] = {
+    "kernel": "laplacian",
+    "metric": "diagonal",
+    "scaling": "standard",
+    "random_state": 0,
+}
+RNG = np.random.default_rng(0)
+N = 60
+GOOD = RNG.random(N)
+
+
+def table_with(cells: Any) -> Any:
+    """A table of a good column and another one."""
+    table = np.empty((N, 2), object)
+    table[:, 0] = GOOD
+    table[:, 1] = cells
+    return table
+
+
+def regressor(**parameters: Any) -> Any:
+    return gm.TabularRegressor(**{**QUICK, **parameters})
+
+
+def classifier(**parameters: Any) -> Any:
+    return gm.TabularClassifier(**{**QUICK, **parameters})
+
+
+# ---- columns -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("cells", "note"),
+    [
+        ([None] * N, "Column '1' has no values and is not used."),
+        ([3.5] * N, "Column '1' is constant and is not used."),
+        ([f"id{i}" for i in range(N)], "Column '1' has values that hardly repeat and is not used."),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:No values at all", "ignore:Values that hardly repeat")
+def test_a_column_without_a_meaning_is_left_out_and_named(cells: Any, note: str) -> None:
+    model = regressor().fit(table_with(cells), GOOD)
+    assert model.columns_.notes == (note,)
+    assert model.feature_importances_.tolist() == [1.0, 0.0]
+    assert model.score(table_with(cells), GOOD) > 0.98
+
+
+@pytest.mark.parametrize("make", [regressor, classifier])
+def test_a_table_without_any_meaning(make: Any) -> None:
+    with pytest.raises(InputError, match="No column of X can be used: 2 constant"):
+        make().fit(np.ones((N, 2)), np.arange(N) % 2)
+
+
+def test_mixed_types_name_the_column() -> None:
+    with pytest.raises(InputError, match=r"Column '1' mixes numbers \(such as 1.0\) and text"):
+        regressor().fit(table_with([1.0, "a"] * (N // 2)), GOOD)
+
+
+@pytest.mark.parametrize("make", [regressor, classifier])
+def test_infinity_names_the_column_and_the_row(make: Any) -> None:
+    X = np.stack([GOOD, GOOD], axis=1)
+    X[7, 1] = np.inf
+    with pytest.raises(InputError, match="Column '1' holds infinity in row 7"):
+        make().fit(X, np.arange(N) % 2)
+    model = make().fit(np.delete(X, 7, axis=0), np.delete(np.arange(N) % 2, 7))
+    with pytest.raises(InputError, match="Column '1' holds infinity in row 7"):
+        model.predict(X)
+
+
+def test_dates_are_numbers_seasons_and_days() -> None:
+    days = [datetime.datetime(2023, 1, 1) + datetime.timedelta(days=9 * i) for i in range(N)]
+    y = np.array([float(day.month in (6, 7, 8)) for day in days])
+    model = regressor(scaling="auto").fit(table_with(days), y)
+    assert model.feature_importances_[1] > 0.8
+    assert model.score(table_with(days), y) > 0.8
+
+
+def test_values_that_training_rows_had_not() -> None:
+    model = regressor().fit(table_with(["a", "b", "c"] * (N // 3)), GOOD)
+    new = table_with(["never seen"] * N)
+    new[0, 0] = None
+    new[1, 1] = None
+    assert np.isfinite(model.predict(new)).all()
+    with pytest.raises(InputError, match="Column '0' held numbers during fit and now holds text"):
+        model.predict(table_with(["a"] * N)[:, ::-1])
+
+
+def test_the_width_of_new_rows() -> None:
+    model = regressor().fit(table_with(["a", "b"] * (N // 2)), GOOD)
+    with pytest.raises(InputError, match="X has 1 features, but TabularRegressor is expecting 2 features"):
+        model.predict(GOOD[:, None])
+    with pytest.raises(InputError, match="Reshape your data"):
+        model.predict(GOOD)
+    with pytest.raises(InputError, match="0 sample"):
+        model.predict(table_with(["a"] * N)[:0])
+
+
+@pytest.mark.parametrize(
+    ("X", "match"),
+    [
+        (np.ones((5, 0)), r"0 feature\(s\)"),
+        (np.ones((0, 2)), r"0 sample\(s\)"),
+        (np.ones(5), "Reshape your data"),
+        (np.ones((5, 2), complex), "Complex data not supported"),
+        ("table.csv", "expected a table"),
+        (None, "expected a table"),
+        ([[1.0, 2.0], [3.0]], "lists of one length"),
+    ],
+)
+def test_what_is_no_table(X: Any, match: str) -> None:
+    with pytest.raises(InputError, match=match):
+        regressor().fit(X, np.ones(5))
+
+
+def test_dask_collections_are_refused_with_the_cure() -> None:
+    array = pytest.importorskip("dask.array")
+    with pytest.raises(InputError, match="compute"):
+        regressor().fit(array.ones((6, 2)), np.ones(6))
+
+
+# ---- few rows ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("make", [regressor, classifier])
+@pytest.mark.parametrize("n", [1, 2, 3, 5, 6, 10])
+def test_few_rows(make: Any, n: int) -> None:
+    X = RNG.random((n, 3))
+    y = np.arange(n) % 2
+    if n == 1:
+        with pytest.raises(InputError, match=r"1 sample\(s\).*minimum of 2"):
+            make().fit(X, y)
+        return
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model = make().fit(X, y)
+    assert [w.category for w in caught] == ([AccuracyWarning] if n < 6 else [])
+    assert np.isfinite(model.predict(X)).all()
+    if hasattr(model, "predict_proba"):
+        np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1.0)
+
+
+def test_fewer_rows_than_columns() -> None:
+    X = RNG.random((20, 200))
+    assert np.isfinite(regressor().fit(X, X[:, 0]).predict(X)).all()
+
+
+def test_rows_that_repeat() -> None:
+    X = np.repeat(RNG.random((5, 2)), 12, axis=0)
+    assert regressor().fit(X, X[:, 0]).score(X, X[:, 0]) > 0.99
+
+
+# ---- targets -----------------------------------------------------------------------------------
+
+
+def test_a_target_of_one_value_is_that_value() -> None:
+    X = RNG.random((N, 2))
+    model = regressor().fit(X, np.full(N, 3.5))
+    assert (model.predict(X) == 3.5).all()
+    assert (model.predict_interval(X) == 3.5).all()
+    assert model.feature_importances_.sum() == pytest.approx(1.0)
+
+
+def test_a_target_of_one_class() -> None:
+    with pytest.raises(InputError, match="one class"):
+        classifier().fit(RNG.random((N, 2)), ["only"] * N)
+    with pytest.raises(InputError, match="one class"):
+        classifier().fit(RNG.random((4, 2)), ["a", "a", "b", "b"], [1.0, 1.0, 0.0, 0.0])
+
+
+@pytest.mark.parametrize(
+    ("make", "y", "match"),
+    [
+        (regressor, np.r_[np.nan, GOOD[1:]], "NaN"),
+        (regressor, np.r_[np.inf, GOOD[1:]], "infinity"),
+        (regressor, ["a", "b"] * (N // 2), "cannot be read as numbers"),
+        (regressor, GOOD[1:], "60 rows, but y has 59"),
+        (regressor, None, "requires y to be passed"),
+        (classifier, GOOD, "Unknown label type"),
+        (classifier, np.r_[np.nan, np.ones(N - 1)], "NaN"),
+        (classifier, None, "requires y to be passed"),
+    ],
+)
+def test_targets_that_cannot_be_learned(make: Any, y: Any, match: str) -> None:
+    with pytest.raises(ValueError, match=match):
+        make().fit(RNG.random((N, 2)), y)
+
+
+def test_targets_of_extreme_size() -> None:
+    X = RNG.random((N, 2))
+    for size in (1e-200, 1e200):
+        model = regressor().fit(X, size * X[:, 0])
+        assert np.corrcoef(model.predict(X) / size, X[:, 0])[0, 1] > 0.99
+
+
+# ---- parameters --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("parameters", "match"),
+    [
+        ({"kernel": "lapacian"}, "kernel='lapacian' is unknown.*Did you mean 'laplacian'"),
+        ({"kernel": 3}, "kernel=3 must be 'auto', or names among"),
+        ({"kernel": ()}, "must be 'auto', or names among"),
+        ({"kernel": ("gaussian", "x")}, "kernel='x' is unknown"),
+        ({"metric": "ful"}, "metric='ful' is unknown"),
+        ({"scaling": "minmax"}, "scaling='minmax' is unknown"),
+        ({"target": "sqrt"}, "target='sqrt' is unknown"),
+        ({"target": "log"}, "target='log' needs positive targets"),
+        ({"categorical": ["town"]}, "categorical names 'town'"),
+        ({"categorical": [True]}, "mask of length 1"),
+        ({"categorical": "town"}, "is a text; give a list"),
+        ({"time_limit": -1.0}, "time_limit=-1.0 must be a positive"),
+        ({"time_limit": 0}, "time_limit=0 must be a positive"),
+        ({"time_limit": np.inf}, "time_limit=inf must be a positive"),
+        ({"time_limit": "1s"}, "time_limit='1s' must be a positive"),
+        ({"memory_budget": "much"}, "memory_budget='much' is not a size"),
+        ({"n_jobs": 0}, "n_jobs=0 is not a number of threads"),
+        ({"random_state": "x"}, "random_state='x' cannot seed"),
+    ],
+)
+def test_parameters_that_cannot_be(parameters: dict[str, Any], match: str) -> None:
+    X = RNG.random((N, 2))
+    model = regressor(**parameters)
+    before = dict(vars(model))
+    with pytest.raises(InputError, match=match):
+        model.fit(X, X[:, 0] - 0.5)
+    assert vars(model) == before  # nothing half fitted
+
+
+def test_class_weights_that_cannot_be() -> None:
+    X = RNG.random((N, 2))
+    with pytest.raises(InputError, match="class_weight='balance' is unknown"):
+        classifier(class_weight="balance").fit(X, X[:, 0] > 0.5)
+
+
+@pytest.mark.parametrize("weights", [-np.ones(N), np.zeros(N), np.ones(N - 1), np.full(N, np.nan)])
+def test_weights_that_cannot_be(weights: Any) -> None:
+    with pytest.raises(InputError, match="sample_weight"):
+        regressor().fit(RNG.random((N, 2)), GOOD, weights)
+
+
+@pytest.mark.parametrize("coverage", [0.0, 1.0, -0.5, "0.9", True, np.nan])
+def test_coverage_that_cannot_be(coverage: Any) -> None:
+    X = RNG.random((N, 2))
+    with pytest.raises(InputError, match="must be a number between 0 and 1"):
+        regressor().fit(X, GOOD).predict_interval(X, coverage)
+
+
+def test_coverage_that_the_held_out_rows_are_too_few_for() -> None:
+    X = RNG.random((N, 2))
+    model = regressor().fit(X, GOOD)
+    assert len(model.residuals_) == 12
+    assert model.predict_interval(X, 12 / 13).shape == (N, 2)
+    with pytest.raises(InputError, match=r"coverage=0\.99 needs 99 held-out rows, but there were 12"):
+        model.predict_interval(X, 0.99)
