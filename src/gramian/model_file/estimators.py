@@ -35,6 +35,7 @@ from gramian.model_file.arrays import predictor_from_arrays, predictor_to_arrays
 from gramian.model_file.container import CURE, PLAIN_KINDS
 from gramian.model_file.maps import map_from_arrays, map_to_arrays
 from gramian.model_file.records import Records
+from gramian.model_file.tabular import TABULAR, read_tabular, tabular_state
 from gramian.solvers.solution import Solution, Status
 
 #: Estimators by what describes them; their names are those of the file.
@@ -63,9 +64,12 @@ RECORDED: dict[str, tuple[type[Any], str]] = {
     "FastKernelRegressor": (FastKernelRegressor, "predictor_"),
     "GaussianProcessRegressor": (GaussianProcessRegressor, "posterior_"),
 }
-FITTED_BY = {"streaming": "predictor_", "map": "features_", "transformer": "features_"} | {
-    name: attribute for name, (_, attribute) in RECORDED.items()
-}
+FITTED_BY = {
+    "streaming": "predictor_",
+    "map": "features_",
+    "transformer": "features_",
+    "tabular": "model_",
+} | {name: attribute for name, (_, attribute) in RECORDED.items()}
 #: What streaming estimators learn beside what all of them do, where they have it.
 _LEARNED = (
     "n_iter_",
@@ -94,7 +98,13 @@ _APART = ("_batch", "_training", "plan_", "n_features_in_", "feature_names_in_")
 def kind_of(model: Any) -> str | None:
     """Return by what a model is described; None for one that a file cannot hold."""
     name = type(model).__name__
-    for kind, known in (("streaming", STREAMING), ("map", MAPS), ("transformer", TRANSFORMERS)):
+    kinds: tuple[tuple[str, Mapping[str, type[Any]]], ...] = (
+        ("streaming", STREAMING),
+        ("map", MAPS),
+        ("transformer", TRANSFORMERS),
+        ("tabular", TABULAR),
+    )
+    for kind, known in kinds:
         if known.get(name) is type(model):
             return kind
     return name if name in RECORDED and RECORDED[name][0] is type(model) else None
@@ -102,8 +112,11 @@ def kind_of(model: Any) -> str | None:
 
 def estimator_header(model: Any, values: Records) -> dict[str, Any]:
     """Return class, parameters and state of a fitted estimator; arrays go to ``values``."""
-    write = {"streaming": _streaming_state, "map": _map_state, "transformer": _transformer_state}
-    state = write.get(str(kind_of(model)), _recorded_state)(model, values)
+    if type(model).__name__ in TABULAR:
+        state = tabular_state(model, values, estimator_header)
+    else:
+        write = {"streaming": _streaming_state, "map": _map_state, "transformer": _transformer_state}
+        state = write.get(str(kind_of(model)), _recorded_state)(model, values)
     own = {"n_features": model.n_features_in_, "feature_names": feature_names(model)}
     return {
         "class": type(model).__name__,
@@ -115,7 +128,8 @@ def estimator_header(model: Any, values: Records) -> dict[str, Any]:
 def estimator_from_header(header: Mapping[str, Any], values: Records) -> Any:
     """Return the fitted estimator that :func:`estimator_header` described."""
     name, state = header["class"], header["state"]
-    known = {**STREAMING, **MAPS, **TRANSFORMERS, **{n: kind for n, (kind, _) in RECORDED.items()}}
+    known = {**STREAMING, **MAPS, **TRANSFORMERS, **TABULAR}
+    known |= {name: kind for name, (kind, _) in RECORDED.items()}
     if name not in known:
         raise ModelFileError(
             f"the model is a {name!r}; expected one of {', '.join(known)}. The file may come from a newer "
@@ -130,6 +144,8 @@ def estimator_from_header(header: Mapping[str, Any], values: Records) -> Any:
         _read_map(model, state, values)
     elif name in TRANSFORMERS:
         _read_transformer(model, state, values)
+    elif name in TABULAR:
+        read_tabular(model, state, values, estimator_from_header)
     else:
         _read_recorded(model, state, values)
     return model

@@ -40,6 +40,8 @@ from gramian.solvers.arrowhead import Forest
 from gramian.solvers.core import CoupledCore
 from gramian.solvers.path_factor import PathFactor
 from gramian.tables import Column, Scaling, TableColumns, TargetTransform
+from gramian.tables.search import Found, Setting, Trial
+from gramian.tables.small_problem import Judged, Point
 from gramian.tables.target import OutputMap
 
 
@@ -233,21 +235,26 @@ RECIPES: dict[str, Recipe] = {
         ExactPredictor,
         FastPredictor,
         Forest,
+        Found,
+        Judged,
         LeafReport,
         Learned,
         OutputMap,
         PairwisePredictor,
         PathFactor,
+        Point,
         Posterior,
         Refinement,
         Round,
         Scaler,
         Scaling,
+        Setting,
         Shape,
         Stage,
         TableColumns,
         TargetTransform,
         TreeRouter,
+        Trial,
     )
 } | {
     "BisectionPartition": Recipe(_by_fields(BisectionPartition).parts, _bisection),

@@ -1,0 +1,69 @@
+"""Models of tables as descriptions and arrays: columns, scales, target, and the model behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from gramian.estimators.tabular import TabularClassifier, TabularRegressor
+from gramian.estimators.tabular_fast import FastTabularClassifier, FastTabularRegressor
+from gramian.exceptions import ModelFileError
+from gramian.model_file.container import CURE
+from gramian.model_file.records import Records
+
+TABULAR: dict[str, type[Any]] = {
+    kind.__name__: kind
+    for kind in (TabularRegressor, TabularClassifier, FastTabularRegressor, FastTabularClassifier)
+}
+#: What the names of the inner model's arrays begin with.
+INNER = "model_"
+#: Kept in another form.
+_APART = ("model_", "classes_", "n_features_in_", "feature_names_in_")
+
+
+def tabular_state(
+    model: Any, values: Records, header_of: Callable[[Any, Records], dict[str, Any]]
+) -> dict[str, Any]:
+    """Return what a model of tables has learned; ``header_of`` describes the model behind it."""
+    params = model.get_params(deep=False)
+    learned = {name: v for name, v in vars(model).items() if name not in params and name not in _APART}
+    inner = Records({})
+    state = {
+        "learned": {name: values.write(name, v) for name, v in learned.items()},
+        "model": header_of(model.model_, inner),
+    }
+    values.arrays.update({INNER + name: array for name, array in inner.arrays.items()})
+    return state
+
+
+def read_tabular(
+    model: Any, state: Mapping[str, Any], values: Records, model_of: Callable[[Any, Records], Any]
+) -> None:
+    """Set what :func:`tabular_state` took; the classes of a classifier are those of its inner model."""
+    params = model.get_params(deep=False)
+    for name, stored in state["learned"].items():
+        if name in params or not name.isidentifier() or hasattr(type(model), name):
+            raise ModelFileError(f"{name!r} is not something that a {type(model).__name__} learns. {CURE}")
+        setattr(model, name, values.read(stored))
+    own = {k.removeprefix(INNER): v for k, v in values.arrays.items() if k.startswith(INNER)}
+    model.model_ = model_of(state["model"], Records(own))
+    if hasattr(model.model_, "classes_"):
+        model.classes_ = model.model_.classes_
+    width = model.columns_.width
+    found = (len(model.columns_.columns), model.scaling_.n_columns, model.model_.n_features_in_)
+    if found != (model.n_features_in_, width, width):
+        raise ModelFileError(
+            f"columns, scales and model are of {found} columns; expected {model.n_features_in_}, {width} and "
+            f"{width}. {CURE}"
+        )
+    with np.errstate(all="ignore"):
+        answers = model.model_.predict(np.ones((1, width)))
+    if hasattr(model, "target_"):
+        outputs = answers.reshape(1, -1).shape[1]
+        if outputs != len(model.target_.outputs):
+            raise ModelFileError(
+                f"the model has {outputs} outputs, and the map of the target {len(model.target_.outputs)}. "
+                f"{CURE}"
+            )
