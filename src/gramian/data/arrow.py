@@ -58,17 +58,29 @@ def read_parquet(path: Path, target: str | None, columns: Sequence[str] | None) 
 
 def read_csv(path: Path, target: str | None, columns: Sequence[str] | None) -> Parts:
     """Read a CSV file whole (a column's type is known at its end only), then convert it by batches."""
-    pa = pyarrow_package()
-    # An empty cell of a text column is missing too, not a class named "".
-    options = pa.csv.ConvertOptions(strings_can_be_null=True)
-    with pa.input_stream(str(path), compression=compression(path)) as text:
-        table = pa.csv.read_csv(text, convert_options=options)
-    check_header(path, table.schema.names)
+    table = csv_table(path)
 
     def batches(names: list[str]) -> Iterable[Any]:
         return table.select(names).to_batches(max_chunksize=BATCH_ROWS)
 
     return _convert(path, table.schema, table.num_rows, batches, target, columns)
+
+
+def csv_table(path: Path, text: Iterable[str] = ()) -> Any:
+    """Return a CSV file as an Arrow table; the columns that ``text`` names are text, numbers in them too."""
+    pa = pyarrow_package()
+    # An empty cell of a text column is missing too, not a class named "".
+    options = pa.csv.ConvertOptions(strings_can_be_null=True, column_types=dict.fromkeys(text, pa.string()))
+    with pa.input_stream(str(path), compression=compression(path)) as stream:
+        table = pa.csv.read_csv(stream, convert_options=options)
+    check_header(path, table.schema.names)
+    return table
+
+
+def parquet_table(path: Path) -> Any:
+    """Return a Parquet file as an Arrow table."""
+    with pyarrow_package().parquet.ParquetFile(path) as file:
+        return file.read()
 
 
 def write_parquet(path: Path, arrays: Mapping[str, Array]) -> None:

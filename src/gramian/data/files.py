@@ -91,12 +91,12 @@ def read_table(
     """
     path = Path(path)
     kind = file_format(path)
-    _check_exists(path)
+    check_exists(path)
     if isinstance(columns, str):
         raise InputError(f"columns={columns!r} is one text. Pass a list of names: [{columns!r}].")
     if columns is not None and target in columns:
         raise InputError(f"The target {target!r} is also among columns. Take it out of the features.")
-    with _reading(path):
+    with reading(path):
         if kind == NPZ:
             table = _read_npz(path, target, columns)
         elif kind == SVMLIGHT:
@@ -111,9 +111,9 @@ def read_table(
 def read_arrays(path: str | os.PathLike[str], names: Iterable[str] | None = None) -> dict[str, Array]:
     """Read named arrays (all by default; absent ones are left out) of a ``.npz``, never pickles."""
     path = Path(path)
-    _check_exists(path)
+    check_exists(path)
     # Opened here, because numpy.load leaves a damaged file open.
-    with _reading(path), path.open("rb") as file:
+    with reading(path), path.open("rb") as file:
         archive = np.load(file, allow_pickle=False)
         if not isinstance(archive, np.lib.npyio.NpzFile):
             raise InputError(f"{path} is not a .npz archive. Write it with numpy.savez.")
@@ -150,7 +150,8 @@ def file_format(path: Path, formats: Mapping[str, str] = FORMATS) -> str:
     raise InputError(f"{path} has {got}, which names no format. Supported: {known}.")
 
 
-def _check_exists(path: Path) -> None:
+def check_exists(path: Path) -> None:
+    """Raise for a path that is no file, with names like it."""
     if path.is_file():
         return
     if path.is_dir():
@@ -160,7 +161,7 @@ def _check_exists(path: Path) -> None:
 
 
 @contextmanager
-def _reading(path: Path) -> Iterator[None]:
+def reading(path: Path) -> Iterator[None]:
     """Turn a parser's error into one that names the file, with the parser's own words in it."""
     try:
         yield
@@ -239,14 +240,19 @@ def _write_npz(path: Path, arrays: Mapping[str, Array]) -> None:
 
 
 def _check_table(path: Path, table: Table, n_features: int | None) -> None:
-    X, y, names = table.X, table.y, table.feature_names
-    n, d = X.shape
+    n, d = table.X.shape
     if n == 0:
         raise InputError(f"{path} has no rows. Pass a file with at least one row of data.")
     if d == 0:
         raise InputError(f"{path} has no feature columns besides the target. Pass at least one feature.")
     if n_features is not None and d != n_features:
         raise InputError(f"{path} has {d} features, but {n_features} were expected. Pass rows of that width.")
+    check_values(path, table)
+
+
+def check_values(path: Path, table: Table) -> None:
+    """Refuse missing and infinite values, by the names of their columns."""
+    X, y, names, n = table.X, table.y, table.feature_names, table.X.shape[0]
     for what, count in (("missing", np.isnan), ("infinite", np.isinf)):
         bad = _count(X, count)
         labels = [f"column {names[j]!r}" if names else f"column {j} of X" for j in np.flatnonzero(bad)]
