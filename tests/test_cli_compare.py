@@ -63,7 +63,7 @@ def test_every_method_is_in_table_and_file(frame: pd.DataFrame, task: str, tmp_p
     result = run("compare", tmp_path / "t.csv", *options)
     assert result.exit_code == 0, result.output
     said = " ".join(result.stdout.split())
-    for text in (task, "120 to learn from, 30 held out", "Least error:", "peak", "gamma", "root rank auto"):
+    for text in (task, "120 to learn from, 30 held out", "Least error:", "peak", "gamma", "root rank 120"):
         assert text in said
     found = json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))
     assert (found["rows"], found["held_out"], found["features"], found["task"]) == (120, 30, 3, task)
@@ -82,16 +82,47 @@ def test_every_method_is_in_table_and_file(frame: pd.DataFrame, task: str, tmp_p
         assert entry["model_bytes"] > 100
 
 
+@pytest.mark.usefixtures("in_this_process")
+def test_tables_of_words_and_gaps_are_compared_too(tmp_path: Path) -> None:
+    town = RNG.choice(["Bath", "Hull", "York"], 150)
+    gaps = FRAME.assign(a=FRAME.a.where(FRAME.index % 7 > 0), town=town, y=Y + 2 * (town == "Hull"))
+    gaps.to_parquet(tmp_path / "t.parquet", index=False)
+    options = ["--target", "y", "--seconds", "0.2", "--threads", "1", "--json", tmp_path / "out.json"]
+    result = run("compare", tmp_path / "t.parquet", *options)
+    assert result.exit_code == 0, result.output
+    found = json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))
+    assert found["features"] == 4
+    assert [entry["failure"] for entry in found["methods"]] == [None] * 3
+    assert all(entry["error"] < found["trivial_error"] for entry in found["methods"])
+
+
+def test_peers_get_columns_learned_from_their_own_rows() -> None:
+    tables = pytest.importorskip("pyarrow")
+    X = tables.table({"a": [1.0, None, 3.0, 5.0], "b": ["x", "y", "x", "y"]})
+    X_test = tables.table({"a": [None], "b": ["z"]})
+    encoded = contest.Held(X, np.zeros(4), X_test, np.zeros(1)).encoded()
+    np.testing.assert_array_equal(encoded.X, [[1, 0, 1, 0], [3, 1, 0, 1], [3, 0, 1, 0], [5, 0, 0, 1]])
+    np.testing.assert_array_equal(encoded.X_test, [[3, 1, 0, 0]])
+    assert HELD.encoded() is HELD
+
+
 def test_a_fresh_process_is_another_one() -> None:
     assert contest.in_fresh_process(os.getpid) != os.getpid()
 
 
 @pytest.mark.usefixtures("in_this_process")
-def test_gramian_keeps_to_memory_and_threads() -> None:
-    shape = contest.Shape.of("regression", HELD.X)
-    model = contest.contender("gramian", RULES).make({"gamma": 0.3, "alpha": 0.1}, shape)
-    ridge = model.regressor[-1]
-    assert (ridge.memory_budget, ridge.n_jobs) == ("200MB", 1)
+def test_gramian_keeps_to_memory_threads_and_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[dict[str, Any]] = []
+
+    def measure(model: Any, *_: Any) -> Measured:
+        made.append(model.get_params())
+        raise gm.InputError("enough")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(contest, "measure", measure)
+        assert contest.contend("gramian", HELD, RULES).failure == "InputError: enough"
+    (params,) = made
+    assert (params["memory_budget"], params["n_jobs"], params["time_limit"]) == ("200MB", 1, 0.2)
     entry = contest.contend("gramian", HELD, replace(RULES, memory="1kB"))
     assert entry.failure is not None
     assert "at least" in entry.failure

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
 from enum import StrEnum
 from json import dumps
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 import typer
@@ -16,15 +15,17 @@ from gramian import __version__
 from gramian._budget import format_bytes, parse_bytes
 from gramian._files import complete_file
 from gramian._typing import Array
-from gramian.cli import contest
+from gramian.cli import contest, table_plan, table_training, training
+from gramian.cli.answers import answers, check_answers, set_threads
 from gramian.cli.drawing import check_drawing
 from gramian.cli.judging import judge
 from gramian.cli.model_page import judged_facts, page, summary_of_file
+from gramian.cli.opening import rows_for, training_rows
+from gramian.cli.outcome import Clock, number
 from gramian.cli.pictures import pictures_of
 from gramian.cli.report import (
-    held_out_text,
-    number,
     on_terminal,
+    print_facts,
     print_outcome,
     print_scores,
     print_summary,
@@ -32,26 +33,11 @@ from gramian.cli.report import (
     say,
     watched,
 )
-from gramian.cli.training import (
-    CLASSIFICATION,
-    PLAN_ALPHA,
-    Choice,
-    Clock,
-    Settings,
-    as_float,
-    check,
-    estimator,
-    find_task,
-    fit_scaler,
-    predict_rows,
-    prepared_target,
-    scale_in_place,
-    scores,
-    split,
-    train,
-    usual_gamma,
-)
-from gramian.data.files import NPZ, SVMLIGHT, Table, file_format, read_arrays, read_table, write_predictions
+from gramian.cli.rows import taken
+from gramian.cli.settings import AUTO, Settings, checked
+from gramian.cli.task import CLASSIFICATION, find_task, prepared_target, scores, split_order
+from gramian.data.files import SVMLIGHT, Table, file_format, write_predictions
+from gramian.data.frame_files import Frame, holds_frame
 from gramian.exceptions import InputError
 from gramian.model_file import describe, load, save
 
@@ -65,6 +51,15 @@ app = typer.Typer(
 )
 
 
+class MetricForm(StrEnum):
+    """What the distance between rows may learn."""
+
+    AUTO = "auto"
+    NONE = "none"
+    DIAGONAL = "diagonal"
+    FULL = "full"
+
+
 class Task(StrEnum):
     """What the target is."""
 
@@ -75,12 +70,26 @@ class Task(StrEnum):
 
 Target = Annotated[str | None, typer.Option(help="Column to predict (CSV and Parquet need it).")]
 TaskOption = Annotated[Task, typer.Option(help="What to fit; auto looks at the target.")]
-Kernel = Annotated[str, typer.Option(help="rbf, laplacian, exponential, matern32, poly, …")]
-Gamma = Annotated[float | None, typer.Option(help="Kernel parameter; chosen by a search if left out.")]
-Alpha = Annotated[float | None, typer.Option(help="Ridge penalty; chosen by a search if left out.")]
-Approximation = Annotated[str, typer.Option(help="auto, exact, multiresolution or meka.")]
+PLAIN = "Means plain kernel ridge regression, of numbers alone."
+Kernel = Annotated[
+    str,
+    typer.Option(
+        help="Of tables: auto, laplacian, exponential or gaussian. Any other (rbf, matern32, poly, …) means "
+        "plain kernel ridge regression, of numbers alone."
+    ),
+]
+Metric = Annotated[MetricForm, typer.Option(help="Of tables: what the distance between rows may learn.")]
+Categorical = Annotated[
+    list[str] | None, typer.Option(help="Of tables: a column of numbers that are codes; may be repeated.")
+]
+TimeLimit = Annotated[float | None, typer.Option(help="Of tables: seconds for search and fits.")]
+Gamma = Annotated[float | None, typer.Option(help=f"Kernel parameter. {PLAIN}")]
+Alpha = Annotated[float | None, typer.Option(help=f"Ridge penalty. {PLAIN}")]
+Approximation = Annotated[str, typer.Option(help=f"exact, multiresolution, meka, …. {PLAIN}")]
 Memory = Annotated[str, typer.Option(help="Working memory beyond the table, such as 500MB.")]
-Standardize = Annotated[bool, typer.Option(help="Bring every feature to mean 0 and deviation 1.")]
+Standardize = Annotated[
+    bool, typer.Option(help=f"Bring every feature to mean 0 and deviation 1, or not. Not: {PLAIN.lower()}")
+]
 Seed = Annotated[int, typer.Option(min=0, help="Same seed, same model.")]
 Threads = Annotated[int | None, typer.Option(min=1, help="Threads; all cores if left out.")]
 Traceback = Annotated[bool, typer.Option("--traceback", help="Show where an error came from.")]
@@ -112,10 +121,13 @@ def fit(
     out: Annotated[Path, typer.Option(help="Model file to write; an existing one is replaced.")],
     target: Target = None,
     task: TaskOption = Task.AUTO,
-    kernel: Kernel = "rbf",
+    kernel: Kernel = AUTO,
+    metric: Metric = MetricForm.AUTO,
+    categorical: Categorical = None,
     gamma: Gamma = None,
     alpha: Alpha = None,
     approximation: Approximation = "auto",
+    time_limit: TimeLimit = None,
     memory: Memory = "1GB",
     standardize: Standardize = True,
     holdout: Annotated[float, typer.Option(min=0.0, max=0.9, help="Share held out for a score.")] = 0.2,
@@ -123,9 +135,13 @@ def fit(
     threads: Threads = None,
     traceback: Traceback = False,
 ) -> None:
-    """Train on a table, score on held-out rows, and save a model fitted on all rows."""
+    """Train on a table, score on held-out rows, and save a model fitted on all rows.
+
+    A CSV or Parquet file is taken as it is, with text, dates and gaps, and kernel, metric and scaling are
+    chosen by a search. Options of plain kernel ridge regression, and .npz and svmlight files, mean that.
+    """
     with reported(traceback):
-        settings = Settings(
+        asked = Settings(
             task,
             kernel,
             gamma,
@@ -137,14 +153,17 @@ def fit(
             seed,
             threads,
             on_terminal(),
+            metric.value,
+            tuple(categorical or ()),
+            time_limit,
         )
-        check(settings)
+        settings, tables = checked(asked, train_file)
         check_folder(out)
         clock = Clock()
-        table = _training_table(train_file, target)
+        rows = training_rows(train_file, target, as_frame=tables)
         clock.lap("read")
-        outcome = train(table, settings)
-        notes = {"task": outcome.task, "target": table.target or "", "held out": held_out_text(outcome)}
+        outcome = table_training.train(rows, settings) if tables else training.train(rows, settings)
+        notes = {"task": outcome.task, "target": rows.target or "", "held out": outcome.held_out_text}
         clock.lap("train")
         save(outcome.model, out, notes=notes)
         clock.lap("save")
@@ -163,6 +182,10 @@ def predict(
         Path, typer.Argument(help="Rows with the model's columns, in any order.", show_default=False)
     ],
     out: Annotated[Path, typer.Option(help=".csv, .csv.gz, .parquet or .npz; replaced if it exists.")],
+    coverage: Annotated[
+        float | None, typer.Option(help="Add low and high of intervals that hold this share, such as 0.9.")
+    ] = None,
+    probabilities: Annotated[bool, typer.Option("--probabilities", help="Add one for each class.")] = False,
     threads: Threads = None,
     traceback: Traceback = False,
 ) -> None:
@@ -172,13 +195,12 @@ def predict(
             write_predictions(out, {"prediction": np.empty(0)})  # says why, before the work and not after
         model, notes = load(model_file), describe(model_file)["notes"]
         first, last = (model[0], model[-1]) if isinstance(model, Pipeline) else (model, model)
-        last.n_jobs = threads
-        table = _rows_to_predict(rows_file, first, notes.get("target") or None)
-        with warnings.catch_warnings():
-            # The columns were picked by these very names.
-            warnings.filterwarnings("ignore", "X does not have valid feature names", UserWarning)
-            predicted = predict_rows(model, table.X)
-        write_predictions(out, {"prediction": predicted})
+        check_answers(model, coverage, probabilities)
+        set_threads(last, threads)
+        table = rows_for(rows_file, first, notes.get("target") or None)
+        columns = answers(model, table.X, coverage=coverage, probabilities=probabilities)
+        write_predictions(out, columns)
+        predicted = columns["prediction"]
         say(f"Wrote {len(predicted):,} predictions to {out}")
         if table.y is not None:
             _print_score(table, predicted, hasattr(last, "classes_"))
@@ -189,7 +211,8 @@ def plan(
     train_file: TrainFile,
     target: Target = None,
     task: TaskOption = Task.AUTO,
-    kernel: Kernel = "rbf",
+    kernel: Kernel = AUTO,
+    categorical: Categorical = None,
     gamma: Gamma = None,
     alpha: Alpha = None,
     approximation: Approximation = "auto",
@@ -201,23 +224,36 @@ def plan(
 ) -> None:
     """Print the sizes, bytes and seconds that a fit would take, without fitting."""
     with reported(traceback):
-        settings = Settings(
-            task, kernel, gamma, alpha, approximation, memory, standardize, 0.0, seed, threads, False
+        asked = Settings(
+            task,
+            kernel,
+            gamma,
+            alpha,
+            approximation,
+            memory,
+            standardize,
+            0.0,
+            seed,
+            threads,
+            False,
+            categorical=tuple(categorical or ()),
         )
-        check(settings)
-        table = _training_table(train_file, target)
-        assert table.y is not None
-        found, reason = find_task(table.y, task)
-        X, y = as_float(table.X), prepared_target(table.y, found)
-        if standardize:
-            X = scale_in_place(fit_scaler(X), X)
-        if gamma is None:
-            gamma = usual_gamma(kernel, X, np.random.default_rng(seed))
-        choice = Choice(gamma, PLAN_ALPHA if alpha is None else alpha)
-        made = estimator(found, settings, choice).plan(X, y)
-        say(f"{X.shape[0]:,} rows × {X.shape[1]:,} features, {found} ({reason})")
-        gammas = "" if choice.gamma is None else f"gamma {number(choice.gamma)}, "
-        say(f"{kernel}, {gammas}alpha {number(choice.alpha)} (fit searches for those that are not given)")
+        settings, tables = checked(asked, train_file)
+        rows = training_rows(train_file, target, as_frame=tables)
+        found, reason = find_task(rows.y, task)
+        what = "columns" if tables else "features"
+        say(f"{rows.X.shape[0]:,} rows × {rows.X.shape[1]:,} {what}, {found} ({reason})")
+        y = prepared_target(rows.y, found)
+        if tables:
+            facts, made = table_plan.facts(rows, y, found, settings)
+            print_facts(facts)
+        else:
+            choice, made = training.plan(rows.X, y, found, settings)
+            gammas = "" if choice.gamma is None else f"gamma {number(choice.gamma)}, "
+            say(
+                f"{settings.kernel}, {gammas}alpha {number(choice.alpha)} (fit searches for those that are "
+                "not given)"
+            )
         say(str(made))
 
 
@@ -242,10 +278,10 @@ def report(
             raise InputError("--target names a column of --data. Pass --data FILE too.")
         model, header = load(model_file), describe(model_file)
         first, last = (model[0], model[-1]) if isinstance(model, Pipeline) else (model, model)
-        last.n_jobs = threads
+        set_threads(last, threads)
         judged = None
         if data is not None:
-            table = _rows_to_predict(data, first, target or header["notes"].get("target") or None)
+            table = rows_for(data, first, target or header["notes"].get("target") or None)
             if target is not None and table.y is None:
                 raise InputError(f"{data} has no target column {target!r}, to judge the model by.")
             judged = judge(model, table, seed=seed)
@@ -275,14 +311,13 @@ def compare(
         parse_bytes(memory)
         if json is not None:
             check_folder(json)
-        table = _training_table(train_file, target)
-        assert table.y is not None
+        table = training_rows(train_file, target, as_frame=holds_frame(train_file))
         found, reason = find_task(table.y, task)
         rules = contest.Rules(found, seconds, memory, seed, threads)
         y = prepared_target(table.y, found)
         contest.checked(rules, table.X, y)
-        X, y, n_train = split(as_float(table.X), y, found, contest.HELD_OUT, seed)
-        held = contest.Held(np.asarray(X[:n_train]), y[:n_train], np.asarray(X[n_train:]), y[n_train:])
+        used, tested = split_order(y, found, contest.HELD_OUT, seed)
+        held = contest.Held(taken(table.X, used), y[used], taken(table.X, tested), y[tested])
         say(f"{found} ({reason}), {len(contest.METHODS)} methods with {seconds:g} s each")
         entries = list(watched(contest.entries(held, rules), contest.METHODS))
         print_summary(contest.summary(entries, held, rules))
@@ -317,39 +352,7 @@ def check_folder(path: Path) -> None:
         raise InputError(f"Cannot write {path}: the folder {path.parent} does not exist. Create it first.")
 
 
-def _training_table(path: Path, target: str | None) -> Table:
-    table = read_table(path, target=target)
-    if table.y is None:
-        names = f" (one of its columns: {', '.join(table.feature_names[:10])})" if table.feature_names else ""
-        raise InputError(f"{path} gives no target to learn. Pass --target NAME{names}.")
-    if table.y.ndim != 1:
-        raise InputError(f"{path}: the target has shape {table.y.shape}. Store one number a row, shape (n,).")
-    return table
-
-
-def _rows_to_predict(path: Path, first: Any, target: str | None) -> Table:
-    """Read the model's columns by name, or by position where the model or the file has no names."""
-    names = list(first.feature_names_in_) if hasattr(first, "feature_names_in_") else None
-    kind, width = file_format(path), int(first.n_features_in_)
-    if kind == SVMLIGHT:
-        return read_table(path, n_features=width)
-    if kind == NPZ and "feature_names" not in read_arrays(path, ["feature_names"]):
-        names = None
-    expected = width if names is None else None
-    if target is not None:
-        try:
-            return read_table(path, target=target, columns=names, n_features=expected)
-        except InputError as error:
-            # Rows to predict need no target, or have it for some rows only; other errors come again.
-            table = read_table(path, columns=names, n_features=expected)
-            absent = (f"has no target column {target!r}", f"has no array {target!r}")
-            if not any(text in str(error) for text in absent):
-                say(f"Not scored: {error}")
-            return table
-    return read_table(path, columns=names, n_features=expected)
-
-
-def _print_score(table: Table, predicted: Array, classes: bool) -> None:
+def _print_score(table: Table | Frame, predicted: Array, classes: bool) -> None:
     assert table.y is not None
     y = table.y
     text = predicted.dtype.kind in "OUS"

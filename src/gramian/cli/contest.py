@@ -22,15 +22,20 @@ from threadpoolctl import threadpool_limits
 from gramian import __version__
 from gramian._budget import format_bytes
 from gramian._typing import Array, Rows
-from gramian.cli.training import CLASSIFICATION, trivial
-from gramian.comparison import CONTENDERS, Contender, Found, Measured, error_of, measure, search
+from gramian.cli.table_training import choice
+from gramian.cli.task import CLASSIFICATION, trivial
+from gramian.comparison import CONTENDERS, Found, Measured, error_of, measure, search
 from gramian.comparison.contenders import Shape
+from gramian.estimators.tabular import TabularClassifier, TabularRegressor
 from gramian.exceptions import InputError
 from gramian.summary import Grid, Summary
+from gramian.tables import TableColumns
 
 Result = TypeVar("Result")
-#: Who competes, by their names in ``CONTENDERS``.
-METHODS = ("gramian", "nystroem", "boosting")
+#: The model for tables, which searches by itself.
+OURS = "gramian"
+#: Who competes; the others by their names in ``CONTENDERS``.
+METHODS = (OURS, "nystroem", "boosting")
 #: Part of the rows that is held out to judge the methods.
 HELD_OUT = 0.2
 #: Part of the time that the search gets; the rest is for the fit to all rows, which cannot be cut short.
@@ -54,12 +59,19 @@ class Rules:
 
 @dataclass(frozen=True)
 class Held:
-    """Rows to learn from, and rows to be judged on."""
+    """Rows to learn from, and rows to be judged on: arrays of numbers or Arrow tables."""
 
-    X: Array
+    X: Any
     y: Array
-    X_test: Array
+    X_test: Any
     y_test: Array
+
+    def encoded(self) -> Held:
+        """Return rows as numbers, by columns learned from the first: arrays stay as they are."""
+        if isinstance(self.X, np.ndarray):
+            return self
+        columns = TableColumns.learn(self.X)
+        return replace(self, X=columns.encode(self.X), X_test=columns.encode(self.X_test))
 
 
 @dataclass(frozen=True)
@@ -100,23 +112,29 @@ def checked(rules: Rules, X: Rows, y: Array) -> None:
         raise InputError("the target has one class only. Pass rows of two classes or more.")
 
 
-def contender(name: str, rules: Rules) -> Contender:
-    """Return a contender that keeps to the rules: gramian's within the memory budget and the threads."""
-    known = CONTENDERS[name]
-    if name != "gramian":
-        return known
-
-    def build(settings: dict[str, Any], size: Any, shape: Shape) -> Any:
-        return known.build(settings, size, shape).set_params(memory_budget=rules.memory, n_jobs=rules.threads)
-
-    return replace(known, build=build)
+def tabular(held: Held, rules: Rules) -> Entry:
+    """Return what became of the model for tables, whose search is within its fit."""
+    kind = TabularClassifier if rules.task == CLASSIFICATION else TabularRegressor
+    model = kind(
+        time_limit=rules.seconds,
+        memory_budget=rules.memory,
+        random_state=rules.seed,
+        n_jobs=rules.threads,
+    )
+    measured, told = measured_fit(model, held, rules)
+    found = model.search_
+    settings = choice(model) | {"alpha": float(model.model_.alpha)}
+    fit_seconds = max(0.0, measured.fit_seconds - found.seconds)
+    entry = Entry(OURS, model.plan_.root_rank, "root rank", settings, tried=found.n_judged)
+    entry = replace(entry, search_rows=found.n_rows, search_seconds=found.seconds)
+    return replace(_with(entry, measured, told), fit_seconds=fit_seconds)
 
 
 def searched(name: str, held: Held, rules: Rules) -> Found:
     """Search a method's settings on rows to learn from."""
     with threadpool_limits(rules.threads):
         return search(
-            contender(name, rules),
+            CONTENDERS[name],
             held.X,
             held.y,
             rules.task,
@@ -128,7 +146,11 @@ def searched(name: str, held: Held, rules: Rules) -> Found:
 def fitted(name: str, settings: dict[str, Any], held: Held, rules: Rules) -> tuple[Measured, tuple[str, ...]]:
     """Fit a method to all rows to learn from and judge it; return what it took, and what it warned of."""
     shape = Shape.of(rules.task, held.X, rules.seed)
-    model = contender(name, rules).make(settings, shape)
+    return measured_fit(CONTENDERS[name].make(settings, shape), held, rules)
+
+
+def measured_fit(model: Any, held: Held, rules: Rules) -> tuple[Measured, tuple[str, ...]]:
+    """Fit a model, judge it, and return what it took, and what it warned of."""
     with warnings.catch_warnings(record=True) as told, threadpool_limits(rules.threads):
         warnings.simplefilter("always")
         measured = measure(model, held.X, held.y, held.X_test, held.y_test, rules.task)
@@ -146,25 +168,38 @@ def contend(name: str, held: Held, rules: Rules) -> Entry:
 
     Whatever stops one method is written into its entry: the others should still be shown.
     """
-    known = CONTENDERS[name]
-    entry = Entry(known.name, known.usual_size, known.size_name)
+    entry = Entry(OURS)
+    if name != OURS:
+        known = CONTENDERS[name]
+        entry = Entry(known.name, known.usual_size, known.size_name)
     try:
-        found = in_fresh_process(searched, name, held, rules)
-        measured, told = in_fresh_process(fitted, name, found.settings, held, rules)
+        if name == OURS:
+            return in_fresh_process(tabular, held, rules)
+        numbers = held.encoded()
+        found = in_fresh_process(searched, name, numbers, rules)
+        measured, told = in_fresh_process(fitted, name, found.settings, numbers, rules)
     except BrokenProcessPool:
         why = "its process was ended by the system, most likely for want of memory"
         return replace(entry, failure=why)
     except Exception as error:
         return replace(entry, failure=f"{type(error).__name__}: {error}")
-    return replace(
+    entry = replace(
         entry,
         settings=found.settings,
-        error=measured.error,
         search_error=found.error,
         tried=found.tried,
         failed=found.failed,
         search_rows=found.n_rows,
         search_seconds=found.seconds,
+    )
+    return _with(entry, measured, told)
+
+
+def _with(entry: Entry, measured: Measured, told: tuple[str, ...]) -> Entry:
+    """Return the entry with what its fit took."""
+    return replace(
+        entry,
+        error=measured.error,
         fit_seconds=measured.fit_seconds,
         predict_seconds=measured.predict_seconds,
         peak_bytes=measured.peak_bytes,
@@ -188,9 +223,9 @@ def summary(found: Sequence[Entry], held: Held, rules: Rules) -> Summary:
     good = [entry for entry in ranked if entry.failure is None]
     columns = ("method", "error", "in search", "search", "fit", "predict", "peak", "model")
     chosen = tuple((entry.method, _tried(entry), _settings(entry)) for entry in good)
-    n, held_out, d = len(held.X), len(held.X_test), held.X.shape[1]
+    n, held_out, d = len(held.y), len(held.y_test), held.X.shape[1]
     facts = (
-        ("rows", f"{n:,} to learn from, {held_out:,} held out, {d:,} features"),
+        ("rows", f"{n:,} to learn from, {held_out:,} held out, {d:,} columns"),
         ("error", _error_text(held, rules.task)),
         ("time", f"{rules.seconds:g} s for search and fit of each; fit and predict are of all rows"),
         ("peak", "growth of the process during the fit"),
@@ -212,8 +247,8 @@ def record(found: Sequence[Entry], held: Held, rules: Rules, data: str) -> dict[
     methods = [{name: _plain(value) for name, value in asdict(entry).items()} for entry in found]
     return {
         "data": data,
-        "rows": len(held.X),
-        "held_out": len(held.X_test),
+        "rows": len(held.y),
+        "held_out": len(held.y_test),
         "features": int(held.X.shape[1]),
         **asdict(rules),
         "error": _error_name(rules.task),
@@ -247,7 +282,7 @@ def _row(entry: Entry) -> tuple[str, ...]:
     return (
         entry.method,
         f"{entry.error:.4g}",
-        f"{entry.search_error:.4g}",
+        "" if math.isnan(entry.search_error) else f"{entry.search_error:.4g}",
         f"{entry.search_seconds:.3g} s",
         f"{entry.fit_seconds:.3g} s",
         f"{entry.predict_seconds:.3g} s",

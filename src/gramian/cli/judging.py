@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
 from sklearn.pipeline import Pipeline
 
-from gramian._tiles import row_slices
 from gramian._typing import Array, Float64Array
 from gramian.approximation.quality import ErrorEstimate
-from gramian.cli.training import CLASSIFICATION, REGRESSION, as_float, scores, trivial
+from gramian.cli.answers import named_columns
+from gramian.cli.rows import as_float, by_steps
+from gramian.cli.task import CLASSIFICATION, REGRESSION, scores, trivial
 from gramian.data.files import Table
+from gramian.data.frame_files import Frame
 from gramian.estimators.approximation import Approximation
 from gramian.estimators.gp import GaussianProcessRegressor
+from gramian.estimators.tabular import TabularRegressor
 
-#: Rows of one step of prediction, as in training.
-_STEP = 65_536
+#: Levels of the intervals whose coverage is told.
+LEVELS = (0.5, 0.8, 0.9, 0.95)
 #: Rows that the error of an approximation is estimated from.
 ERROR_ROWS = 1000
 
@@ -41,11 +43,12 @@ class Judgement:
     predicted: Array | None = None
     probabilities: Float64Array | None = None  #: (n, classes)
     deviations: Float64Array | None = None  #: (n,) standard deviations of the predictions
+    coverage: dict[float, float] = field(default_factory=dict)  #: level of intervals to share in them
     frobenius: ErrorEstimate | None = None
     trace: ErrorEstimate | None = None
 
 
-def judge(model: Any, table: Table, *, seed: int = 0) -> Judgement:
+def judge(model: Any, table: Table | Frame, *, seed: int = 0) -> Judgement:
     """Predict every row of a table and score it; of a map take the features, and estimate its error.
 
     ``model`` is an estimator or a pipeline that ends with one. The seconds are of this run, scaling included.
@@ -53,7 +56,7 @@ def judge(model: Any, table: Table, *, seed: int = 0) -> Judgement:
     """
     last = model[-1] if isinstance(model, Pipeline) else model
     n = table.X.shape[0]
-    with _named_columns():
+    with named_columns():
         if not hasattr(last, "predict"):
             taken = _timed(model.transform, table)[1]
             if not isinstance(last, Approximation):
@@ -75,6 +78,9 @@ def judge(model: Any, table: Table, *, seed: int = 0) -> Judgement:
             probabilities = _timed(model.predict_proba, table)[0]
         if isinstance(last, GaussianProcessRegressor):
             deviations = _deviations(model, table)
+        coverage = {}
+        if isinstance(last, TabularRegressor) and predicted.ndim == 1:
+            coverage = dict(_coverage(last, table.X, table.y))
     y = _like(table.y, predicted) if classes else table.y
     return Judgement(
         n,
@@ -87,17 +93,17 @@ def judge(model: Any, table: Table, *, seed: int = 0) -> Judgement:
         predicted=predicted,
         probabilities=probabilities,
         deviations=deviations,
+        coverage=coverage,
     )
 
 
-def _timed(predict: Any, table: Table) -> tuple[Array, float]:
+def _timed(predict: Any, table: Table | Frame) -> tuple[Array, float]:
     """Return what ``predict`` gives for every row, step by step, and the seconds that it took."""
     began = time.perf_counter()
-    parts = [predict(as_float(table.X[rows])) for rows in row_slices(table.X.shape[0], _STEP)]
-    return np.concatenate([np.asarray(part) for part in parts]), time.perf_counter() - began
+    return by_steps(predict, table.X), time.perf_counter() - began
 
 
-def _deviations(model: Any, table: Table) -> Float64Array | None:
+def _deviations(model: Any, table: Table | Frame) -> Float64Array | None:
     """Return standard deviations of observations; None where there are several outputs."""
 
     def of(rows: Any) -> Any:
@@ -107,6 +113,15 @@ def _deviations(model: Any, table: Table) -> Float64Array | None:
 
     found = _timed(of, table)[0]
     return np.asarray(found, np.float64) if found.ndim == 1 else None
+
+
+def _coverage(model: TabularRegressor, X: Any, y: Array) -> Iterator[tuple[float, float]]:
+    """Yield levels of intervals, as far as held-out rows of the fit tell them, with the share of y within."""
+    count = len(model.residuals_)
+    for level in LEVELS:
+        if np.ceil(level * (count + 1)) <= count:
+            low, high = by_steps(partial(model.predict_interval, coverage=level), X).T
+            yield level, float(np.mean((low <= y) & (y <= high)))
 
 
 def _not_comparable(y: Array | None, predicted: Array) -> str:
@@ -127,11 +142,3 @@ def _like(y: Array, predicted: Array) -> Array:
         return y
     cast = y.astype(predicted.dtype)
     return cast if bool((cast == y).all()) else y
-
-
-@contextmanager
-def _named_columns() -> Iterator[None]:
-    """Silence scikit-learn's word on names: the columns were picked by these very names."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "X does not have valid feature names", UserWarning)
-        yield

@@ -62,6 +62,9 @@ def judged_facts(judged: Judgement) -> list[tuple[str, str]]:
     facts = [("rows", f"{judged.n_rows:,}")]
     for name, value in judged.scores.items():
         facts.append((name, f"{value:.4g} ({simple}: {judged.baseline[name]:.4g})"))
+    if judged.coverage:
+        told = (f"{level:.0%} hold {share:.1%}" for level, share in judged.coverage.items())
+        facts.append(("intervals", ", ".join(told)))
     if judged.frobenius is not None:
         error = judged.frobenius
         facts.append(

@@ -12,18 +12,22 @@ from gramian._numerics import rank_cutoff
 from gramian._random import as_generator
 from gramian._typing import Array, Float64Array
 from gramian.approximation.plan import Plan
-from gramian.cli.drawing import Picture, axes, drawn
+from gramian.cli.drawing import Picture, axes, cut, drawn
 from gramian.cli.judging import Judgement
 from gramian.cli.prediction_pictures import of_predictions
 from gramian.estimators.ridge_cv import KernelRidgeCV
 from gramian.estimators.summaries import block_sizes, feature_map
+from gramian.estimators.tabular_serving import TableServer
 from gramian.kernels.columns import dense
 from gramian.kernels.precomputed import Precomputed
 from gramian.plotting.alpha_path import AlphaPathDisplay
 from gramian.plotting.canvas import COLOURS, INK, NOTE_SIZE, name_axes, padded
+from gramian.plotting.importance import ImportanceDisplay
 from gramian.plotting.scales import scale_axis, text_of
 
 BLUE, ORANGE = COLOURS[0], COLOURS[1]
+#: Features of which the importance is drawn.
+MOST_IMPORTANT = 20
 #: Blocks that are drawn as a bar each.
 MOST_BARS = 80
 #: Order of a core or of the landmarks' Gram matrix whose eigenvalues are drawn, at most.
@@ -35,6 +39,9 @@ def pictures_of(model: Any, judged: Judgement | None, *, seed: int = 0) -> Itera
     last = model[-1] if isinstance(model, Pipeline) else model
     if judged is not None:
         yield from of_predictions(judged, last, seed)
+    yield from _of_importances(last)
+    if isinstance(last, TableServer):
+        last = last.model_  # what answers, behind columns and scales
     yield from _of_blocks(last)
     yield from _of_spectrum(last, seed)
     if isinstance(last, KernelRidgeCV) and len(np.asarray(last.cv_results_["alphas"])) > 1:
@@ -44,6 +51,15 @@ def pictures_of(model: Any, judged: Judgement | None, *, seed: int = 0) -> Itera
     plan = vars(last).get("plan_")
     if isinstance(plan, Plan):
         yield from _of_phases(plan)
+
+
+def _of_importances(model: Any) -> Iterator[Picture]:
+    if getattr(model, "feature_importances_", None) is None:
+        return
+    figure, ax = axes((6.4, 1.5 + 0.27 * min(MOST_IMPORTANT, len(model.feature_importances_))))
+    shown = ImportanceDisplay.from_estimator(model, n_features=MOST_IMPORTANT, title="", ax=ax)
+    first = shown.feature_names[shown.order[0]]
+    yield drawn(figure, "What the model looks at", f"Most of all at {cut(first)}. Shares add up to 1.")
 
 
 # ---- the model ---------------------------------------------------------------------------------

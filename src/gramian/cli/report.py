@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
@@ -15,7 +14,7 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 from gramian._budget import format_bytes
-from gramian.cli.training import Outcome
+from gramian.cli.outcome import Outcome, number
 from gramian.exceptions import GramianError
 from gramian.summary import Summary
 from gramian.summary.terminal import renderable
@@ -27,7 +26,7 @@ Step = TypeVar("Step")
 def reported(traceback: bool) -> Iterator[None]:
     """End with exit code 1 and one line for an error that the user can mend; warnings take a line too."""
     with warnings.catch_warnings():
-        warnings.showwarning = _warn
+        warnings.showwarning = _Once()
         try:
             yield
         # OSError: a folder that cannot be written to, a full disk.
@@ -38,15 +37,24 @@ def reported(traceback: bool) -> Iterator[None]:
             raise typer.Exit(1) from None
 
 
-def _warn(
-    message: Warning | str,
-    category: type[Warning],
-    filename: str,
-    lineno: int,
-    file: TextIO | None = None,
-    line: str | None = None,
-) -> None:
-    typer.echo(f"Warning: {message}", err=True)
+class _Once:
+    """Prints each warning once: a score and the last fit may warn of the same column."""
+
+    def __init__(self) -> None:
+        self._said: set[str] = set()
+
+    def __call__(
+        self,
+        message: Warning | str,
+        category: type[Warning],
+        filename: str,
+        lineno: int,
+        file: TextIO | None = None,
+        line: str | None = None,
+    ) -> None:
+        if str(message) not in self._said:
+            self._said.add(str(message))
+            typer.echo(f"Warning: {message}", err=True)
 
 
 def say(text: str) -> None:
@@ -59,49 +67,43 @@ def on_terminal() -> bool:
     return sys.stderr.isatty()
 
 
-def number(value: float) -> str:
-    """Write four figures."""
-    return "not defined" if math.isnan(value) else f"{value:.4g}"
+def print_facts(facts: Iterable[tuple[str, str]]) -> None:
+    """Print labels with what there is to say of each."""
+    grid = Grid(show_header=False, box=None, padding=(0, 2, 0, 0))
+    grid.add_column(no_wrap=True)
+    grid.add_column(overflow="fold")
+    for label, text in facts:
+        grid.add_row(label, text)
+    Console().print(grid, markup=False, highlight=False)
 
 
 def print_outcome(outcome: Outcome, out: Path) -> None:
     """Print what was trained, how good it is, and where time and memory went."""
-    plan, choice = outcome.fitted.plan_, outcome.choice
-    grid = Grid(show_header=False, box=None, padding=(0, 2, 0, 0))
-    grid.add_column(no_wrap=True)
-    grid.add_column(overflow="fold")
-
-    def row(label: str, text: str) -> None:
-        grid.add_row(label, text)
-
-    row("rows × features", f"{outcome.n_rows:,} × {outcome.n_features:,}")
-    row("task", f"{outcome.task} ({outcome.reason})")
-    gamma = "" if choice.gamma is None else f"gamma {choice.gamma:.4g}, "
-    row("kernel", f"{outcome.fitted.kernel}, {gamma}alpha {choice.alpha:.4g}")
-    if choice.tried:
-        row("", f"the best of {choice.tried} pairs on {choice.rows:,} rows ({number(choice.score)})")
-    row("method", f"{plan.method} ({plan.reason})")
-    row("blocks, rank", f"{len(outcome.fitted.predictor_.weights[-1])}, {outcome.fitted.rank_:,}")
+    facts = [
+        ("rows × columns", f"{outcome.n_rows:,} × {outcome.n_features:,}"),
+        ("task", f"{outcome.task} ({outcome.reason})"),
+        *outcome.facts,
+    ]
     if outcome.scores:
-        row("held out", f"{outcome.n_held:,} rows")
+        facts.append(("held out", f"{outcome.n_held:,} rows"))
         for name, value in outcome.scores.items():
             simple = "mean" if outcome.task == "regression" else "commonest class"
-            row(f"  {name}", f"{number(value)} ({simple}: {number(outcome.baseline[name])})")
-    row("memory", f"{format_bytes(plan.peak_bytes)} predicted peak, of {format_bytes(plan.memory_budget)}")
-    row("seconds", ", ".join(f"{phase} {took:.2f}" for phase, took in outcome.seconds.items()))
-    row("  of the fit", ", ".join(f"{phase} {took:.2f}" for phase, took in plan.used_seconds.items()))
-    row("model", f"{out} ({format_bytes(out.stat().st_size)})")
-    Console().print(grid, markup=False, highlight=False)
+            facts.append((f"  {name}", f"{number(value)} ({simple}: {number(outcome.baseline[name])})"))
+    plan = outcome.plan
+    if plan is not None:
+        peak, budget = format_bytes(plan.peak_bytes), format_bytes(plan.memory_budget)
+        facts.append(("memory", f"{peak} predicted peak, of {budget}"))
+    facts.append(("seconds", _seconds(outcome.seconds)))
+    if plan is not None and plan.used_seconds:
+        facts.append(("  of the fit", _seconds(plan.used_seconds)))
+    facts.append(("model", f"{out} ({format_bytes(out.stat().st_size)})"))
+    print_facts(facts)
     if outcome.scores:
         say("The saved model was fitted on all rows, the held-out ones too, after that score was taken.")
 
 
-def held_out_text(outcome: Outcome) -> str:
-    """Return the held-out scores as a note for the model file; empty where nothing was held out."""
-    if not outcome.scores:
-        return ""
-    texts = ", ".join(f"{name} {number(value)}" for name, value in outcome.scores.items())
-    return f"{texts} on {outcome.n_held:,} rows, before the fit to all rows"
+def _seconds(phases: dict[str, float]) -> str:
+    return ", ".join(f"{phase} {took:.2f}" for phase, took in phases.items())
 
 
 def watched(steps: Iterable[Step], names: Sequence[str]) -> Iterator[Step]:

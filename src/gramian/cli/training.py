@@ -1,35 +1,34 @@
-"""What ``gramian fit`` does with a table: task, scaling, choice of parameters, held-out score."""
+"""How ``gramian fit`` trains kernel ridge regression on numbers: scaling, gamma and alpha, score."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import scipy.linalg as la
 import scipy.sparse as sp
 from scipy.spatial.distance import pdist
-from sklearn.metrics import r2_score, root_mean_squared_error
-from sklearn.model_selection import train_test_split
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
 from gramian._budget import parse_bytes
 from gramian._tiles import row_slices
 from gramian._typing import Array, Float64Array, Rows
+from gramian.approximation.plan import Plan
+from gramian.approximation.predictor import Predictor
+from gramian.cli.outcome import Clock, Outcome, number
+from gramian.cli.rows import STEP, as_float, by_steps
+from gramian.cli.settings import Settings
+from gramian.cli.task import CLASSIFICATION, REGRESSION, find_task, prepared_target, score_of, split_order
 from gramian.data.files import Table
-from gramian.estimators.base import positive_number
 from gramian.estimators.ridge import KernelRidge, KernelRidgeClassifier
 from gramian.estimators.targets import ClassTargets, NumberTargets, Targets
 from gramian.exceptions import InputError
 from gramian.kernels.columns import dense
 from gramian.kernels.lookup import resolve_kernel
 
-REGRESSION, CLASSIFICATION = "regression", "classification"
-#: Whole numbers with at most this many distinct values are taken for classes.
-MOST_CLASSES = 20
 #: Rows of the search: a Gram matrix of 2,000² numbers takes 32 MB and a tenth of a second to factorise.
 SEARCH_TRAIN, SEARCH_TEST = 2_000, 1_000
 GAMMA_FACTORS, ALPHAS = (0.25, 1.0, 4.0, 16.0), (0.01, 0.1, 1.0)
@@ -39,54 +38,6 @@ PLAN_ALPHA = 0.1
 _NO_GAMMA = ("linear", "cosine")
 _SQUARED = ("rbf", "gaussian", "rational_quadratic", "cauchy")
 _POLYNOMIAL = ("poly", "polynomial")
-#: Rows of one step of scaling and prediction.
-_STEP = 65_536
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What the command line asks for."""
-
-    task: str
-    kernel: str
-    gamma: float | None
-    alpha: float | None
-    approximation: str
-    memory: str
-    standardize: bool
-    holdout: float
-    seed: int
-    threads: int | None
-    verbose: bool
-
-
-def find_task(y: Array, asked: str) -> tuple[str, str]:
-    """Return the task and the reason for it."""
-    if asked != "auto":
-        if asked == REGRESSION and y.dtype.kind not in "biuf":
-            raise InputError(
-                "the target holds text, which regression cannot predict. Pass --task classification."
-            )
-        return asked, "as asked"
-    if y.dtype.kind not in "iuf":
-        return CLASSIFICATION, "the target holds " + ("booleans" if y.dtype.kind == "b" else "text")
-    distinct = len(np.unique(y))
-    if distinct <= MOST_CLASSES and bool((y == np.rint(y)).all()):
-        return CLASSIFICATION, f"the target holds {distinct} distinct whole numbers"
-    return REGRESSION, f"the target holds numbers, {distinct:,} distinct ones"
-
-
-def prepared_target(y: Array, task: str) -> Array:
-    """Return the target as the estimator takes it: whole-numbered classes as integers."""
-    whole = task == CLASSIFICATION and y.dtype.kind == "f" and bool((y == np.rint(y)).all())
-    return y.astype(np.int64) if whole else y
-
-
-def as_float(X: Rows) -> Rows:
-    """Return rows as floats; float32 holds integers of up to 16 bits exactly in half the memory."""
-    if X.dtype.kind == "f":
-        return X
-    return X.astype(np.float32 if X.dtype.itemsize <= 2 else np.float64)
 
 
 def fit_scaler(X: Rows) -> StandardScaler:
@@ -98,32 +49,9 @@ def scale_in_place(scaler: StandardScaler, X: Rows) -> Rows:
     """Return scaled rows in the memory of X (a table that this program has read itself)."""
     if sp.issparse(X):
         return scaler.transform(X)
-    for rows in row_slices(X.shape[0], _STEP):
+    for rows in row_slices(X.shape[0], STEP):
         X[rows] = scaler.transform(X[rows])
     return X
-
-
-def predict_rows(model: Any, X: Rows) -> Array:
-    """Predict by steps, so that the scaled copy stays small."""
-    return np.concatenate([model.predict(as_float(X[rows])) for rows in row_slices(X.shape[0], _STEP)])
-
-
-def split(X: Rows, y: Array, task: str, share: float, seed: int) -> tuple[Rows, Array, int]:
-    """Return rows and targets in random order and how many come before the held-out ones.
-
-    Classes keep their shares where the held-out part has room for each of them.
-    """
-    n = X.shape[0]
-    if n < 10:
-        raise InputError(f"{n} rows are too few to hold some out. Pass --holdout 0.")
-    strata = None
-    if task == CLASSIFICATION:
-        counts = np.unique(y, return_counts=True)[1]
-        room = min(int(n * share), n - int(np.ceil(n * share)))
-        strata = y if counts.min() >= 2 and len(counts) <= room else None
-    train, test = train_test_split(np.arange(n), test_size=share, random_state=seed, stratify=strata)
-    order = np.concatenate([train, test])
-    return X[order], y[order], len(train)
 
 
 # ---- the search for gamma and alpha ------------------------------------------------------------
@@ -226,60 +154,7 @@ def _candidates(
                 yield gamma, alpha, classes[values.argmax(axis=1)]
 
 
-# ---- scores ------------------------------------------------------------------------------------
-
-
-def score_of(task: str, y: Array, predicted: Array) -> float:
-    """Return accuracy, or R² (0 is the mean of the held-out targets)."""
-    if task == CLASSIFICATION:
-        return float(np.mean(y == predicted))
-    return float(r2_score(y, predicted)) if len(y) > 1 else float("nan")
-
-
-def scores(task: str, y: Array, predicted: Array) -> dict[str, float]:
-    """Return the scores of the task by name."""
-    if task == CLASSIFICATION:
-        return {"accuracy": score_of(task, y, predicted)}
-    rmse = float(root_mean_squared_error(y, predicted))
-    return {"R²": score_of(task, y, predicted), "RMSE": rmse}
-
-
-def trivial(task: str, y: Array, count: int) -> Array:
-    """Return what a model without features predicts: the mean, or the commonest class."""
-    if task == REGRESSION:
-        return np.full(count, float(np.mean(y, dtype=np.float64)))
-    classes, counts = np.unique(y, return_counts=True)
-    return np.repeat(classes[[counts.argmax()]], count)
-
-
 # ---- the whole -------------------------------------------------------------------------------
-
-
-@dataclass
-class Outcome:
-    """A trained model and what there is to say about it."""
-
-    model: Any
-    fitted: Any
-    task: str
-    reason: str
-    choice: Choice
-    n_rows: int
-    n_features: int
-    n_held: int = 0
-    scores: dict[str, float] = field(default_factory=dict)
-    baseline: dict[str, float] = field(default_factory=dict)
-    seconds: dict[str, float] = field(default_factory=dict)
-
-
-def check(settings: Settings) -> None:
-    """Raise for a slip in the settings before a large file is read."""
-    parse_bytes(settings.memory)
-    resolve_kernel(settings.kernel, n_features=1, gamma=settings.gamma)
-    if settings.alpha is not None:
-        positive_number("alpha", settings.alpha)
-    if settings.approximation not in ("auto", "exact"):
-        KernelRidge(approximation=settings.approximation)._method()
 
 
 def estimator(task: str, settings: Settings, choice: Choice) -> KernelRidge | KernelRidgeClassifier:
@@ -310,7 +185,9 @@ def train(table: Table, settings: Settings) -> Outcome:
     X, y = as_float(table.X), prepared_target(table.y, task)
     n_train = X.shape[0]
     if settings.holdout > 0:
-        X, y, n_train = split(X, y, task, settings.holdout, settings.seed)
+        train, held = split_order(y, task, settings.holdout, settings.seed)
+        order, n_train = np.concatenate([train, held]), len(train)
+        X, y = X[order], y[order]
     scaler = None
     if settings.standardize:
         scaler = fit_scaler(X[:n_train])
@@ -320,16 +197,14 @@ def train(table: Table, settings: Settings) -> Outcome:
     clock.lap("search")
     model = estimator(task, settings, choice)
     n_rows, n_features = X.shape
-    outcome = Outcome(model, model, task, reason, choice, n_rows, n_features, seconds=clock.seconds)
-    if n_train < X.shape[0]:
+    outcome = Outcome(model, task, reason, n_rows, n_features, seconds=clock.seconds)
+    if n_train < n_rows:
         model.fit(X[:n_train], y[:n_train])
-        held = y[n_train:]
-        outcome.n_held = len(held)
-        outcome.scores = scores(task, held, predict_rows(model, X[n_train:]))
-        outcome.baseline = scores(task, held, trivial(task, y[:n_train], len(held)))
+        outcome.judge(y[n_train:], by_steps(model.predict, X[n_train:]), y[:n_train])
         clock.lap("held-out score")
     model.fit(X, y)
     clock.lap("fit on all rows")
+    outcome.facts, outcome.plan = _facts(model, choice), model.plan_
     first: Any = model if scaler is None else scaler
     if table.feature_names is not None:
         first.feature_names_in_ = np.asarray(table.feature_names, object)
@@ -338,14 +213,26 @@ def train(table: Table, settings: Settings) -> Outcome:
     return outcome
 
 
-class Clock:
-    """Seconds per phase."""
+def plan(rows: Rows, y: Array, task: str, settings: Settings) -> tuple[Choice, Plan]:
+    """Return the plan of a fit with the usual gamma and alpha where they are not given; rows are scaled."""
+    X, gamma = as_float(rows), settings.gamma
+    if settings.standardize:
+        X = scale_in_place(fit_scaler(X), X)
+    if gamma is None:
+        gamma = usual_gamma(settings.kernel, X, np.random.default_rng(settings.seed))
+    choice = Choice(gamma, PLAN_ALPHA if settings.alpha is None else settings.alpha)
+    return choice, estimator(task, settings, choice).plan(X, y)
 
-    def __init__(self) -> None:
-        self._last = time.perf_counter()
-        self.seconds: dict[str, float] = {}
 
-    def lap(self, phase: str) -> None:
-        """Book the time since the last lap on ``phase``."""
-        now = time.perf_counter()
-        self.seconds[phase], self._last = now - self._last, now
+def _facts(model: KernelRidge | KernelRidgeClassifier, choice: Choice) -> list[tuple[str, str]]:
+    gamma = "" if choice.gamma is None else f"gamma {choice.gamma:.4g}, "
+    facts = [("kernel", f"{model.kernel}, {gamma}alpha {choice.alpha:.4g}")]
+    if choice.tried:
+        facts.append(
+            ("", f"the best of {choice.tried} pairs on {choice.rows:,} rows ({number(choice.score)})")
+        )
+    facts.append(("method", f"{model.plan_.method} ({model.plan_.reason})"))
+    predictor = model.predictor_
+    if isinstance(predictor, Predictor):
+        facts.append(("blocks, rank", f"{len(predictor.weights[-1])}, {model.rank_:,}"))
+    return facts

@@ -1,0 +1,63 @@
+"""What ``gramian predict`` writes of each row: the prediction, an interval, probabilities."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from sklearn.pipeline import Pipeline
+
+from gramian._typing import Array
+from gramian.cli.rows import by_steps
+from gramian.estimators.tabular_serving import TableServer
+from gramian.exceptions import InputError
+
+
+@contextmanager
+def named_columns() -> Iterator[None]:
+    """Silence words on names: the columns were picked by these very names, or the file has none."""
+    with warnings.catch_warnings():
+        for text in ("X does not have valid feature names", "The columns of X have"):
+            warnings.filterwarnings("ignore", text, UserWarning)
+        yield
+
+
+def set_threads(model: Any, threads: int | None) -> None:
+    """Let a loaded estimator use so many threads; a model for tables answers by the one within it."""
+    model.n_jobs = threads
+    if isinstance(model, TableServer):
+        model.model_.n_jobs = threads
+
+
+def check_answers(model: Any, coverage: float | None, probabilities: bool) -> None:
+    """Raise, before rows are read, for what a model cannot say."""
+    last = model[-1] if isinstance(model, Pipeline) else model
+    name = type(last).__name__
+    if coverage is not None and not hasattr(last, "predict_interval"):
+        raise InputError(
+            f"--coverage asks for intervals, which {name} does not give. TabularRegressor does: fit "
+            "to numbers without options of plain kernel ridge regression."
+        )
+    if coverage is not None and not 0 < coverage < 1:
+        raise InputError(f"--coverage {coverage:g} must be a number between 0 and 1, such as 0.9.")
+    if probabilities and not hasattr(last, "predict_proba"):
+        raise InputError(
+            f"--probabilities is of classifiers that have them, which {name} is not. TabularClassifier is: "
+            "fit to classes without options of plain kernel ridge regression."
+        )
+
+
+def answers(model: Any, X: Any, *, coverage: float | None, probabilities: bool) -> dict[str, Array]:
+    """Return named columns: prediction; low and high of an interval; a probability for each class."""
+    last = model[-1] if isinstance(model, Pipeline) else model
+    with named_columns():
+        columns = {"prediction": by_steps(model.predict, X)}
+        if coverage is not None:
+            ends = by_steps(lambda rows: model.predict_interval(rows, coverage), X)
+            columns |= {"low": ends[:, 0], "high": ends[:, 1]}
+        if probabilities:
+            found = by_steps(model.predict_proba, X)
+            columns |= {f"probability of {name}": found[:, j] for j, name in enumerate(last.classes_)}
+    return columns

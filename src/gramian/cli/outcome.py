@@ -1,0 +1,62 @@
+"""What a training came to: the model, its scores, and where the time went."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from gramian._typing import Array
+from gramian.approximation.plan import Plan
+from gramian.cli.task import scores, trivial
+
+
+@dataclass
+class Outcome:
+    """A trained model and what there is to say about it."""
+
+    model: Any
+    task: str
+    reason: str
+    n_rows: int
+    n_features: int
+    facts: list[tuple[str, str]] = field(default_factory=list)  #: what was chosen, as label and text
+    plan: Plan | None = None  #: of the last fit
+    n_held: int = 0
+    scores: dict[str, float] = field(default_factory=dict)
+    baseline: dict[str, float] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    def judge(self, y: Array, predicted: Array, y_train: Array) -> None:
+        """Keep the scores of held-out rows, beside those of a model without features."""
+        self.n_held = len(y)
+        self.scores = scores(self.task, y, predicted)
+        self.baseline = scores(self.task, y, trivial(self.task, y_train, len(y)))
+
+    @property
+    def held_out_text(self) -> str:
+        """The held-out scores as a note for the model file; empty where nothing was held out."""
+        if not self.scores:
+            return ""
+        texts = ", ".join(f"{name} {number(value)}" for name, value in self.scores.items())
+        return f"{texts} on {self.n_held:,} rows, before the fit to all rows"
+
+
+def number(value: float) -> str:
+    """Write four figures."""
+    return "not defined" if np.isnan(value) else f"{value:.4g}"
+
+
+class Clock:
+    """Seconds per phase."""
+
+    def __init__(self) -> None:
+        self._last = time.perf_counter()
+        self.seconds: dict[str, float] = {}
+
+    def lap(self, phase: str) -> None:
+        """Book the time since the last lap on ``phase``."""
+        now = time.perf_counter()
+        self.seconds[phase], self._last = now - self._last, now

@@ -1,0 +1,67 @@
+"""What ``gramian plan`` says of the model for tables: its columns, its search, the plan of its last fit."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gramian._budget import parse_bytes
+from gramian._typing import Array
+from gramian.approximation.plan import Plan
+from gramian.cli.settings import AUTO, TABLE_KERNELS, Settings
+from gramian.cli.table_training import columns_facts
+from gramian.cli.task import REGRESSION
+from gramian.data.frame_files import Frame
+from gramian.data.mapped import mapped
+from gramian.engine import Engine
+from gramian.estimators.exact import Exact
+from gramian.estimators.ridge import KernelRidge, KernelRidgeClassifier
+from gramian.estimators.tabular_base import SEARCH_MEMORY
+from gramian.estimators.tabular_fit import EXACT_ROWS, SIZES, kernel_of, of_sizes
+from gramian.exceptions import BudgetError
+from gramian.metric.metric import Metric
+from gramian.tables import EncodedRows, Scaling, TableColumns
+from gramian.tables.search import Limits, n_judges, round_sizes
+from gramian.tables.small_problem import Point
+
+
+def facts(frame: Frame, y: Array, task: str, settings: Settings) -> tuple[list[tuple[str, str]], Plan]:
+    """Return what the columns become and what is searched, and the plan of the last fit.
+
+    The kernel is the first that the search would compare, with one bandwidth for all features.
+
+    Raises
+    ------
+    BudgetError : where the memory holds no model.
+    """
+    rng = np.random.default_rng(settings.seed)
+    columns = TableColumns.learn(frame.X, categorical=list(settings.categorical) or None, rng=rng)
+    rows = EncodedRows(columns, frame.X)
+    source = mapped(rows, Scaling.learn(rows, columns, rng=rng))
+    n, d = source.shape
+    kernel = TABLE_KERNELS[0] if settings.kernel == AUTO else settings.kernel
+    point = Point(kernel, Metric(scales=np.ones(d)), float(d), 0.1)
+    limits = Limits(Engine(settings.threads), parse_bytes(settings.memory) // SEARCH_MEMORY)
+    sizes = ", ".join(f"{size:,}" for size in round_sizes(n, limits))
+    found = [
+        *columns_facts(columns),
+        ("search", f"rounds of {sizes} rows, judged on {n_judges(n):,} others"),
+    ]
+    kind = KernelRidge if task == REGRESSION else KernelRidgeClassifier
+    options = [of_sizes(size, n) for size in SIZES] if n > EXACT_ROWS else [Exact(solver="cholesky")]
+    for k, approximation in enumerate(options, 1):
+        model = kind(
+            point.alpha,
+            kernel=kernel_of(point),
+            metric=point.metric,
+            approximation=approximation,
+            fit_intercept=True,
+            memory_budget=settings.memory,
+            random_state=settings.seed,
+            n_jobs=settings.threads,
+        )
+        try:
+            return found, model.plan(source, y)
+        except BudgetError:
+            if k == len(options):
+                raise
+    raise AssertionError("there is one option at least")

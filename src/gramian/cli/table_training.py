@@ -1,0 +1,118 @@
+"""How ``gramian fit`` trains the model for tables: held-out score, then all rows with what was chosen."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from typing import Any
+
+import numpy as np
+
+from gramian.cli.outcome import Clock, Outcome
+from gramian.cli.rows import taken
+from gramian.cli.settings import Settings
+from gramian.cli.task import REGRESSION, find_task, prepared_target, split_order
+from gramian.data.frame_files import Frame
+from gramian.estimators.tabular import TabularClassifier, TabularRegressor
+from gramian.tables import TableColumns
+
+#: Part of the time limit that the fit for the held-out score gets; the last fit gets what is left then.
+SCORE_TIME = 0.5
+#: The last fit is given so many seconds at least: one that is over makes the cheapest model.
+LEAST_SECONDS = 1e-3
+#: Columns that are named as important, or as not used.
+MOST_NAMED = 5
+
+
+def estimator(task: str, settings: Settings) -> TabularRegressor | TabularClassifier:
+    """Return the unfitted model of the task."""
+    kind = TabularRegressor if task == REGRESSION else TabularClassifier
+    return kind(
+        kernel=settings.kernel,
+        metric=None if settings.metric == "none" else settings.metric,
+        categorical=list(settings.categorical) or None,
+        time_limit=settings.time_limit,
+        memory_budget=settings.memory,
+        random_state=settings.seed,
+        n_jobs=settings.threads,
+        verbose=int(settings.verbose),
+    )
+
+
+def train(frame: Frame, settings: Settings) -> Outcome:
+    """Fit to the rows that are not held out and score the others, then fit to all rows.
+
+    The second fit keeps the kernel, metric, scaling and map of the target that the first has chosen, and
+    searches for bandwidth and penalty among these alone.
+    """
+    assert frame.y is not None
+    clock, began = Clock(), time.perf_counter()
+    task, reason = find_task(frame.y, settings.task)
+    y = prepared_target(frame.y, task)
+    model = estimator(task, settings)
+    n_rows, n_features = frame.X.shape
+    outcome = Outcome(model, task, reason, n_rows, n_features, seconds=clock.seconds)
+    if settings.holdout > 0:
+        used, held = map(np.sort, split_order(y, task, settings.holdout, settings.seed))
+        if settings.time_limit is not None:
+            model.set_params(time_limit=SCORE_TIME * settings.time_limit)
+        model.fit(taken(frame.X, used), y[used])
+        outcome.judge(y[held], model.predict(taken(frame.X, held)), y[used])
+        searched = search_text(model)
+        model.set_params(**choice(model))
+        if settings.time_limit is not None:
+            left = settings.time_limit - (time.perf_counter() - began)
+            model.set_params(time_limit=max(LEAST_SECONDS, left))
+        clock.lap("search and held-out score")
+    model.fit(frame.X, y)
+    clock.lap("fit on all rows")
+    if settings.holdout == 0:
+        searched = search_text(model)
+    # What was asked for stays: a later fit of the loaded model searches again.
+    model.set_params(**estimator(task, settings).get_params())
+    outcome.facts, outcome.plan = _facts(model, searched), model.plan_
+    return outcome
+
+
+def choice(model: Any) -> dict[str, Any]:
+    """Return what the search of a fitted model chose among kernels, metrics, scalings and target maps.
+
+    As parameters; nothing where the time did not suffice to compare.
+    """
+    kept = next((trial for trial in model.search_.trials if trial.kept), None)
+    if kept is None:
+        return {}
+    chosen = {"kernel": kept.setting.kernel, "metric": kept.metric, "scaling": kept.setting.scaling}
+    return chosen | ({"target": kept.setting.target} if isinstance(model, TabularRegressor) else {})
+
+
+def search_text(model: Any) -> str:
+    """Return how far the search of a fitted model went."""
+    found = model.search_
+    return f"{found.n_judged:,} models on up to {found.n_rows:,} rows, {found.seconds:.1f} s"
+
+
+def columns_facts(columns: TableColumns) -> list[tuple[str, str]]:
+    """Return how many columns of each kind there are, and which are not used."""
+    kinds = Counter(column.kind for column in columns.columns if not column.dropped)
+    counted = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())
+    facts = [("columns", f"{counted}; {columns.width:,} features of them")]
+    notes = columns.notes
+    facts += [("", note) for note in notes[:MOST_NAMED]]
+    if len(notes) > MOST_NAMED:
+        facts.append(("", f"{len(notes) - MOST_NAMED:,} more columns are not used."))
+    return facts
+
+
+def _facts(model: Any, searched: str) -> list[tuple[str, str]]:
+    setting, kept = model.search_.setting, choice(model)
+    parts = [f"{setting.kernel} kernel", f"{kept.get('metric') or 'no'} metric", f"{setting.scaling} scaling"]
+    if isinstance(model, TabularRegressor):
+        parts.append(f"target {'as it is' if setting.target == 'none' else f'by {setting.target}'}")
+    facts = [*columns_facts(model.columns_), ("search", searched), ("chosen", ", ".join(parts))]
+    names, shares = model.columns_.column_names, model.feature_importances_
+    first = np.argsort(-shares, kind="stable")[:MOST_NAMED]
+    facts.append(("importance", ", ".join(f"{names[j]} {shares[j]:.0%}" for j in first)))
+    plan = model.plan_
+    facts.append(("method", f"{plan.method} ({plan.reason})"))
+    return facts

@@ -1,0 +1,76 @@
+"""What the target asks for: regression or classification, held-out rows of it, and scores."""
+
+from __future__ import annotations
+
+import numpy as np
+from sklearn.metrics import r2_score, root_mean_squared_error
+from sklearn.model_selection import train_test_split
+
+from gramian._typing import Array, IntArray
+from gramian.exceptions import InputError
+
+REGRESSION, CLASSIFICATION = "regression", "classification"
+#: Whole numbers with at most this many distinct values are taken for classes.
+MOST_CLASSES = 20
+
+
+def find_task(y: Array, asked: str) -> tuple[str, str]:
+    """Return the task and the reason for it."""
+    if asked != "auto":
+        if asked == REGRESSION and y.dtype.kind not in "biuf":
+            raise InputError(
+                "the target holds text, which regression cannot predict. Pass --task classification."
+            )
+        return asked, "as asked"
+    if y.dtype.kind not in "iuf":
+        return CLASSIFICATION, "the target holds " + ("booleans" if y.dtype.kind == "b" else "text")
+    distinct = len(np.unique(y))
+    if distinct <= MOST_CLASSES and bool((y == np.rint(y)).all()):
+        return CLASSIFICATION, f"the target holds {distinct} distinct whole numbers"
+    return REGRESSION, f"the target holds numbers, {distinct:,} distinct ones"
+
+
+def prepared_target(y: Array, task: str) -> Array:
+    """Return the target as the estimator takes it: whole-numbered classes as integers."""
+    whole = task == CLASSIFICATION and y.dtype.kind == "f" and bool((y == np.rint(y)).all())
+    return y.astype(np.int64) if whole else y
+
+
+def split_order(y: Array, task: str, share: float, seed: int) -> tuple[IntArray, IntArray]:
+    """Return the numbers of the rows to train on and of those held out, each in random order.
+
+    Classes keep their shares where the held-out part has room for each of them.
+    """
+    n = len(y)
+    if n < 10:
+        raise InputError(f"{n} rows are too few to hold some out. Pass --holdout 0.")
+    strata = None
+    if task == CLASSIFICATION:
+        counts = np.unique(y, return_counts=True)[1]
+        room = min(int(n * share), n - int(np.ceil(n * share)))
+        strata = y if counts.min() >= 2 and len(counts) <= room else None
+    train, test = train_test_split(np.arange(n), test_size=share, random_state=seed, stratify=strata)
+    return train, test
+
+
+def score_of(task: str, y: Array, predicted: Array) -> float:
+    """Return accuracy, or R² (0 is the mean of the held-out targets)."""
+    if task == CLASSIFICATION:
+        return float(np.mean(y == predicted))
+    return float(r2_score(y, predicted)) if len(y) > 1 else float("nan")
+
+
+def scores(task: str, y: Array, predicted: Array) -> dict[str, float]:
+    """Return the scores of the task by name."""
+    if task == CLASSIFICATION:
+        return {"accuracy": score_of(task, y, predicted)}
+    rmse = float(root_mean_squared_error(y, predicted))
+    return {"R²": score_of(task, y, predicted), "RMSE": rmse}
+
+
+def trivial(task: str, y: Array, count: int) -> Array:
+    """Return what a model without features predicts: the mean, or the commonest class."""
+    if task == REGRESSION:
+        return np.full(count, float(np.mean(y, dtype=np.float64)))
+    classes, counts = np.unique(y, return_counts=True)
+    return np.repeat(classes[[counts.argmax()]], count)

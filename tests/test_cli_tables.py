@@ -1,0 +1,319 @@
+"""The command line on tables as they are: words, dates, gaps; which model is meant; errors by column."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gramian as gm
+from gramian.model_file import describe
+
+for extra in ("typer", "pyarrow", "pandas"):
+    pytest.importorskip(extra)
+
+import pandas as pd
+from click.testing import Result
+from typer.testing import CliRunner
+
+from gramian.cli import settings, table_training
+from gramian.cli.app import app
+from gramian.cli.settings import Settings, for_tables
+
+RNG = np.random.default_rng(0)
+N = 300
+TOWN = RNG.choice(["Bath", "Hull", "York"], N)
+FRAME = pd.DataFrame(
+    {
+        "size": np.exp(RNG.standard_normal(N)),
+        "town": TOWN,
+        "lift": RNG.random(N) < 0.5,
+        "built": pd.Timestamp("2000-01-01") + pd.to_timedelta(RNG.integers(0, 9000, N), unit="D"),
+        "code": RNG.choice([11, 22, 33], N),
+        "same": 1,
+    }
+)
+PRICE = np.log(FRAME["size"]) + 2 * (TOWN == "Hull") + FRAME.lift + 0.1 * RNG.standard_normal(N)
+FRAME.loc[::11, "size"] = np.nan
+FRAME.loc[::13, "town"] = None
+REGRESSION = FRAME.assign(price=PRICE)
+CLASSES = FRAME.assign(kind=np.where(PRICE > 1, "dear", "cheap"))
+#: The cheapest search that is one.
+QUICK = ["--kernel", "laplacian", "--metric", "none", "--threads", "1"]
+
+
+def run(*arguments: Any) -> Result:
+    return CliRunner().invoke(app, [str(a) for a in arguments])
+
+
+def good(*arguments: Any) -> str:
+    result = run(*arguments)
+    assert result.exit_code == 0, result.output + str(result.exception)
+    return " ".join(result.stdout.split())
+
+
+def bad(*arguments: Any) -> str:
+    result = run(*arguments)
+    assert result.exit_code == 1, result.output
+    assert isinstance(result.exception, SystemExit)  # no traceback
+    return " ".join(result.stderr.split())
+
+
+def write(frame: pd.DataFrame, path: Path) -> Path:
+    if path.suffix == ".parquet":
+        frame.to_parquet(path, index=False)
+    else:
+        frame.to_csv(path, index=False)
+    return path
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A regression of REGRESSION."""
+    folder = tmp_path_factory.mktemp("model")
+    table = write(REGRESSION, folder / "t.csv")
+    good("fit", table, "--target", "price", *QUICK, "--out", folder / "m.gramian")
+    return folder / "m.gramian"
+
+
+# ---- fit, predict, report ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_regression_of_a_table_as_it_is(suffix: str, tmp_path: Path) -> None:
+    table = write(REGRESSION, tmp_path / f"t{suffix}")
+    said = good("fit", table, "--target", "price", *QUICK, "--out", tmp_path / "m.gramian")
+    for text in (
+        "300 × 6",
+        "2 numeric, 1 category, 1 boolean, 1 date",
+        "Column 'same' is constant and is not used.",
+        "laplacian kernel, no metric",
+        "importance",
+        "60 rows",
+    ):
+        assert text in said
+    assert float(re.search(r"R² ([\d.]+)", said)[1]) > 0.6
+    loaded = gm.load(tmp_path / "m.gramian")
+    assert type(loaded) is gm.TabularRegressor
+    # What was asked for, and not what the first fit chose for the second.
+    assert (loaded.kernel, loaded.metric, loaded.scaling, loaded.target) == (
+        "laplacian",
+        None,
+        "auto",
+        "auto",
+    )
+    notes = describe(tmp_path / "m.gramian")["notes"]
+    assert (notes["task"], notes["target"]) == ("regression", "price")
+    assert "on 60 rows" in notes["held out"]
+
+
+def test_the_default_is_the_search_over_all(tmp_path: Path) -> None:
+    table = write(CLASSES, tmp_path / "t.csv")
+    said = good("fit", table, "--target", "kind", "--out", tmp_path / "m.gramian")
+    assert "classification (the target holds text)" in said
+    loaded = gm.load(tmp_path / "m.gramian")
+    assert type(loaded) is gm.TabularClassifier
+    assert (loaded.kernel, loaded.metric) == ("auto", "auto")
+    said = good("predict", tmp_path / "m.gramian", table, "--out", tmp_path / "p.csv", "--probabilities")
+    assert "accuracy 0.9" in said
+    found = pd.read_csv(tmp_path / "p.csv")
+    assert list(found) == ["prediction", "probability of cheap", "probability of dear"]
+    np.testing.assert_allclose(found.iloc[:, 1] + found.iloc[:, 2], 1.0)
+    assert ((found["probability of dear"] > 0.5) == (found.prediction == "dear")).mean() > 0.95
+
+
+def test_without_held_out_rows_it_is_the_library_s_own_fit(tmp_path: Path) -> None:
+    table = write(REGRESSION, tmp_path / "t.parquet")
+    options = [*QUICK, "--holdout", "0", "--seed", "3", "--categorical", "code"]
+    said = good("fit", table, "--target", "price", *options, "--out", tmp_path / "m.gramian")
+    assert "held out" not in said
+    assert "2 category" in said
+    own = gm.TabularRegressor(kernel="laplacian", metric=None, categorical=["code"], random_state=3, n_jobs=1)
+    own.fit(FRAME, PRICE)
+    np.testing.assert_allclose(gm.load(tmp_path / "m.gramian").predict(FRAME), own.predict(FRAME), rtol=1e-8)
+
+
+def test_rows_to_predict_may_be_otherwise(model: Path, tmp_path: Path) -> None:
+    loaded = gm.load(model)
+    rows = FRAME[:40].assign(town=FRAME.town[:40].replace("York", "Leeds"))
+    other = rows[["built", "town", "code", "lift", "size"]].assign(more="text", price="unknown")
+    said = good("predict", model, write(other, tmp_path / "r.csv"), "--out", tmp_path / "p.csv")
+    assert "Wrote 40 predictions" in said
+    assert "Not scored: the target in the file is constant, or of another type" in said
+    found = pd.read_csv(tmp_path / "p.csv")["prediction"]
+    np.testing.assert_allclose(found, loaded.predict(rows), rtol=1e-9)
+
+
+def test_a_category_that_looks_like_a_number_is_text(tmp_path: Path) -> None:
+    codes = np.where(FRAME.code == 11, "A1", FRAME.code.astype(str))
+    table = write(FRAME.assign(code=codes, price=PRICE), tmp_path / "t.csv")
+    good("fit", table, "--target", "price", *QUICK, "--holdout", "0", "--out", tmp_path / "m.gramian")
+    rows = FRAME.assign(code=22)
+    good("predict", tmp_path / "m.gramian", write(rows, tmp_path / "r.csv"), "--out", tmp_path / "p.csv")
+    expected = gm.load(tmp_path / "m.gramian").predict(FRAME.assign(code="22"))
+    np.testing.assert_allclose(pd.read_csv(tmp_path / "p.csv")["prediction"], expected, rtol=1e-9)
+
+
+def test_intervals_are_columns(model: Path, tmp_path: Path) -> None:
+    table = write(REGRESSION, tmp_path / "t.csv")
+    good("predict", model, table, "--out", tmp_path / "p.npz", "--coverage", "0.8")
+    found = np.load(tmp_path / "p.npz")
+    assert (found["low"] < found["prediction"]).all()
+    assert (found["prediction"] < found["high"]).all()
+    inside = (found["low"] <= PRICE) & (found["high"] >= PRICE)
+    assert inside.mean() > 0.7
+
+
+def test_the_report_judges_and_draws(model: Path, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    table = write(REGRESSION, tmp_path / "t.csv")
+    said = good("report", model, "--data", table, "--html", tmp_path / "r.html")
+    assert "TabularRegressor" in said
+    assert re.search(r"intervals 50% hold [\d.]+%, 80% hold [\d.]+%, 90% hold", said)
+    page = (tmp_path / "r.html").read_text(encoding="utf-8")
+    for text in ("What the model looks at", "Predicted against true", "Seconds per phase"):
+        assert text in page
+
+
+def test_plan_says_what_columns_become(tmp_path: Path) -> None:
+    said = good("plan", write(REGRESSION, tmp_path / "t.csv"), "--target", "price", "--memory", "200MB")
+    assert "300 rows × 6 columns, regression" in said
+    assert "2 numeric, 1 category, 1 boolean, 1 date; " in said
+    assert "search rounds of" in said
+    assert "exact" in said
+    assert "budget 200 MB, predicted peak" in said
+    many = pd.DataFrame({"a": RNG.random(6000), "b": RNG.random(6000) > 0.5}).assign(y=RNG.random(6000))
+    table = write(many, tmp_path / "many.parquet")
+    assert "multiresolution: root rank 1000, 6 blocks of rank 500" in good("plan", table, "--target", "y")
+    small = good("plan", table, "--target", "y", "--memory", "25MB")
+    assert "budget 25 MB" in small
+    assert "root rank 1000" not in small
+    assert "memory_budget=1 kB" in bad("plan", table, "--target", "y", "--memory", "1kB")
+
+
+# ---- time -------------------------------------------------------------------------------------------
+
+
+def test_a_time_limit_is_shared_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    limits: list[float] = []
+    real = gm.TabularRegressor.fit
+
+    def fit(self: gm.TabularRegressor, *arguments: Any) -> gm.TabularRegressor:
+        limits.append(self.time_limit)
+        return real(self.set_params(time_limit=None), *arguments)
+
+    monkeypatch.setattr(gm.TabularRegressor, "fit", fit)
+    table = write(REGRESSION, tmp_path / "t.csv")
+    arguments = ["fit", table, "--target", "price", *QUICK, "--out", tmp_path / "m.gramian"]
+    good(*arguments, "--time-limit", "100")
+    assert limits[0] == table_training.SCORE_TIME * 100
+    assert 50 < limits[1] < 100
+    assert gm.load(tmp_path / "m.gramian").time_limit == 100
+    good(*arguments, "--time-limit", "100", "--holdout", "0")
+    assert limits[2] == 100
+
+
+def test_too_little_time_is_told_once(tmp_path: Path) -> None:
+    table = write(REGRESSION, tmp_path / "t.csv")
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")
+        arguments = ["--target", "price", "--time-limit", "0.001", "--out", tmp_path / "m.gramian"]
+        result = run("fit", table, *arguments)
+    assert result.exit_code == 0, result.output
+    lines = result.stderr.splitlines()
+    assert any("too short" in line for line in lines)
+    assert len(set(lines)) == len(lines)
+    good("predict", tmp_path / "m.gramian", table, "--out", tmp_path / "p.csv")
+
+
+# ---- which model is meant ------------------------------------------------------------------------
+
+
+def asked(**changes: Any) -> Settings:
+    usual: dict[str, Any] = {
+        "task": "auto",
+        "kernel": "auto",
+        "gamma": None,
+        "alpha": None,
+        "approximation": "auto",
+        "memory": "1GB",
+        "standardize": True,
+        "holdout": 0.2,
+        "seed": 0,
+        "threads": None,
+        "verbose": False,
+    }
+    return Settings(**(usual | changes))
+
+
+def test_options_say_which_model_is_meant() -> None:
+    table = Path("t.csv")
+    for own in ({}, {"kernel": "laplacian"}, {"metric": "full"}, {"time_limit": 3.0}):
+        assert for_tables(asked(**own), table)
+    plain: tuple[dict[str, Any], ...] = (
+        {"kernel": "rbf"},
+        {"gamma": 0.1},
+        {"alpha": 0.1},
+        {"approximation": "meka"},
+        {"standardize": False},
+        {"kernel": "laplacian", "gamma": 0.1},
+    )
+    for options in plain:
+        assert not for_tables(asked(**options), table)
+    assert not for_tables(asked(), Path("t.npz"))
+    assert settings.checked(asked(), Path("t.svm"))[0].kernel == "rbf"
+    for own, said in (({"metric": "full"}, "--metric"), ({"time_limit": 1.0}, "--time-limit")):
+        with pytest.raises(gm.InputError, match=f"{said} is of the model for tables, but --gamma means"):
+            for_tables(asked(gamma=0.1, **own), table)
+    with pytest.raises(gm.InputError, match=r"--categorical is .* but a file of format npz means"):
+        for_tables(asked(categorical=("a",)), Path("t.npz"))
+
+
+# ---- errors ------------------------------------------------------------------------------------------
+
+
+def test_errors_of_fit_name_the_column(tmp_path: Path) -> None:
+    out = ("--target", "price", *QUICK, "--out", tmp_path / "m.gramian")
+    infinite = REGRESSION.assign(size=REGRESSION["size"].where(REGRESSION.index != 5, np.inf))
+    empty = pd.DataFrame({"a": [1] * 30, "price": RNG.random(30)})
+    cases: list[tuple[pd.DataFrame, tuple[Any, ...], str]] = [
+        (infinite, (), "'size'"),
+        (REGRESSION.assign(price=np.nan), (), "target column 'price' has 300 missing values"),
+        (REGRESSION.assign(price=FRAME.built), (), "target column 'price' holds dates or times"),
+        (empty, (), "No column of X can be used: 1 constant"),
+        (REGRESSION.assign(price="one"), (), "class"),
+        (REGRESSION[:5], (), "5 rows are too few to hold some out. Pass --holdout 0."),
+        (REGRESSION, ("--categorical", "kode"), "categorical names 'kode', which is no column of X"),
+        (REGRESSION, ("--time-limit", "-1"), "--time-limit=-1.0 must be"),
+        (REGRESSION, ("--memory", "lots"), "memory_budget='lots' is not a size"),
+    ]
+    for frame, options, said in cases:
+        error = bad("fit", write(frame, tmp_path / "t.parquet"), *out, *options)
+        assert "Error: " in error, said
+        assert said in error, error
+    assert not (tmp_path / "m.gramian").exists()
+
+
+def test_errors_of_predict_name_the_column(model: Path, tmp_path: Path) -> None:
+    out = ("--out", tmp_path / "p.csv")
+    rows = write(FRAME, tmp_path / "r.csv")
+    assert "has no feature column 'town'" in bad(
+        "predict", model, write(FRAME.drop(columns="town"), tmp_path / "n.csv"), *out
+    )
+    words = bad("predict", model, write(FRAME.assign(size="big"), tmp_path / "w.csv"), *out)
+    assert "'size'" in words
+    assert "--coverage 2 must be a number between 0 and 1" in bad(
+        "predict", model, rows, *out, "--coverage", "2"
+    )
+    assert "--probabilities is of classifiers that have them, which TabularRegressor is not" in bad(
+        "predict", model, rows, *out, "--probabilities"
+    )
+    plain = gm.KernelRidge().fit(FRAME[["code"]], PRICE)
+    gm.save(plain, tmp_path / "plain.gramian")
+    assert "--coverage asks for intervals, which KernelRidge does not give" in bad(
+        "predict", tmp_path / "plain.gramian", rows, *out, "--coverage", "0.9"
+    )
