@@ -17,6 +17,8 @@ from gramian.estimators import tabular_base, tabular_fit
 from gramian.estimators.calibration import calibration_of, log_probabilities
 from gramian.exceptions import AccuracyWarning, InputError
 from gramian.metric.metric import Metric
+from gramian.model_file.estimators import estimator_from_header, estimator_header
+from gramian.model_file.records import Records
 from gramian.tables.aim import Aim
 from gramian.tables.search import Limits, round_sizes
 from gramian.tables.small_problem import POWERS, Point, SmallProblem
@@ -326,6 +328,25 @@ def test_model_files_give_the_same_model(kind: str, request: Any, tmp_path: Any)
         np.testing.assert_array_equal(loaded.predict_interval(table), model.predict_interval(table))
     else:
         np.testing.assert_array_equal(loaded.predict_proba(table), model.predict_proba(table))
+
+
+@pytest.mark.parametrize(
+    ("edit", "match"),
+    [
+        (lambda state: state["learned"].update(predict=1), "'predict' is not something that a Tabular"),
+        (lambda state: state.update(n_features=3), r"table, scales and model have \(4, 7, 7\) columns; expected 3, 7 and 7"),
+        (
+            lambda state: state["learned"]["target_"]["parts"]["outputs"]["tuple"].clear(),
+            "the model has 1 outputs, and the map of the target 0",
+        ),
+    ],
+)
+def test_a_file_whose_parts_do_not_fit_is_refused(fitted: Any, edit: Any, match: str) -> None:
+    values = Records({})
+    header = estimator_header(fitted[0], values)
+    edit(header["state"])
+    with pytest.raises(gm.ModelFileError, match=match):
+        estimator_from_header(header, values)
 
 
 def test_a_fitted_model_holds_no_training_rows_beside_those_of_its_predictor() -> None:

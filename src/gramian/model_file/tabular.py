@@ -55,7 +55,7 @@ def read_tabular(
     found = (len(model.columns_.columns), model.scaling_.n_columns, model.model_.n_features_in_)
     if found != (model.n_features_in_, width, width):
         raise ModelFileError(
-            f"columns, scales and model are of {found} columns; expected {model.n_features_in_}, {width} and "
+            f"table, scales and model have {found} columns; expected {model.n_features_in_}, {width} and "
             f"{width}. {CURE}"
         )
     with np.errstate(all="ignore"):

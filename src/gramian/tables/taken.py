@@ -9,6 +9,7 @@ from gramian.tables.reading import Block, Table
 class TakenTable(Table):
     """The rows of ``table`` with these numbers, in this order; nothing is copied until it is read.
 
+    >>> import numpy as np
     >>> from gramian.tables.reading import as_table
     >>> taken = TakenTable(as_table([["a"], ["b"], ["c"]]), np.array([2, 0]))
     >>> taken.shape, taken.block(slice(0, 1)).cells(0, "0", False).levels
