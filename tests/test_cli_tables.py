@@ -23,6 +23,7 @@ from typer.testing import CliRunner
 from gramian.cli import settings, table_training
 from gramian.cli.app import app
 from gramian.cli.settings import Settings, for_tables
+from gramian.data.files import read_arrays
 
 RNG = np.random.default_rng(0)
 N = 300
@@ -91,7 +92,7 @@ def test_regression_of_a_table_as_it_is(suffix: str, tmp_path: Path) -> None:
         "300 × 6",
         "2 numeric, 1 category, 1 boolean, 1 date",
         "Column 'same' is constant and is not used.",
-        "laplacian kernel, no metric",
+        "laplacian kernel with no metric",
         "importance",
         "60 rows",
     ):
@@ -161,7 +162,7 @@ def test_a_category_that_looks_like_a_number_is_text(tmp_path: Path) -> None:
 def test_intervals_are_columns(model: Path, tmp_path: Path) -> None:
     table = write(REGRESSION, tmp_path / "t.csv")
     good("predict", model, table, "--out", tmp_path / "p.npz", "--coverage", "0.8")
-    found = np.load(tmp_path / "p.npz")
+    found = read_arrays(tmp_path / "p.npz")
     assert (found["low"] < found["prediction"]).all()
     assert (found["prediction"] < found["high"]).all()
     inside = (found["low"] <= PRICE) & (found["high"] >= PRICE)

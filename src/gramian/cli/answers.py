@@ -27,8 +27,15 @@ def named_columns() -> Iterator[None]:
 def set_threads(model: Any, threads: int | None) -> None:
     """Let a loaded estimator use so many threads; a model for tables answers by the one within it."""
     model.n_jobs = threads
-    if isinstance(model, TableServer):
-        model.model_.n_jobs = threads
+    for each in behind(model):
+        each.n_jobs = threads
+
+
+def behind(model: Any) -> list[Any]:
+    """Return the estimators behind columns and scales of a model for tables, the weightiest first."""
+    if not isinstance(model, TableServer):
+        return []
+    return list(getattr(model.model_, "members_", [model.model_]))
 
 
 def check_answers(model: Any, coverage: float | None, probabilities: bool) -> None:

@@ -12,12 +12,12 @@ from gramian._numerics import rank_cutoff
 from gramian._random import as_generator
 from gramian._typing import Array, Float64Array
 from gramian.approximation.plan import Plan
+from gramian.cli.answers import behind
 from gramian.cli.drawing import Picture, axes, cut, drawn
 from gramian.cli.judging import Judgement
 from gramian.cli.prediction_pictures import of_predictions
 from gramian.estimators.ridge_cv import KernelRidgeCV
 from gramian.estimators.summaries import block_sizes, feature_map
-from gramian.estimators.tabular_serving import TableServer
 from gramian.kernels.columns import dense
 from gramian.kernels.precomputed import Precomputed
 from gramian.plotting.alpha_path import AlphaPathDisplay
@@ -40,8 +40,7 @@ def pictures_of(model: Any, judged: Judgement | None, *, seed: int = 0) -> Itera
     if judged is not None:
         yield from of_predictions(judged, last, seed)
     yield from _of_importances(last)
-    if isinstance(last, TableServer):
-        last = last.model_  # what answers, behind columns and scales
+    last = next(iter(behind(last)), last)
     yield from _of_blocks(last)
     yield from _of_spectrum(last, seed)
     if isinstance(last, KernelRidgeCV) and len(np.asarray(last.cv_results_["alphas"])) > 1:

@@ -79,10 +79,14 @@ def choice(model: Any) -> dict[str, Any]:
 
     As parameters; nothing where the time did not suffice to compare.
     """
-    kept = next((trial for trial in model.search_.trials if trial.kept), None)
+    found = model.search_
+    kept = next((trial for trial in found.trials if trial.kept), None)
     if kept is None:
         return {}
     chosen = {"kernel": kept.setting.kernel, "metric": kept.metric, "scaling": kept.setting.scaling}
+    if found.other is not None:
+        # A mean of two, each of which has found its own metric.
+        chosen |= {"kernel": (kept.setting.kernel, found.other.point.kernel), "metric": model.metric}
     return chosen | ({"target": kept.setting.target} if isinstance(model, TabularRegressor) else {})
 
 
@@ -105,8 +109,12 @@ def columns_facts(columns: TableColumns) -> list[tuple[str, str]]:
 
 
 def _facts(model: Any, searched: str) -> list[tuple[str, str]]:
-    setting, kept = model.search_.setting, choice(model)
-    parts = [f"{setting.kernel} kernel", f"{kept.get('metric') or 'no'} metric", f"{setting.scaling} scaling"]
+    found, setting = model.search_, model.search_.setting
+    form = next((trial.metric for trial in found.trials if trial.kept), None) or "no"
+    parts = [f"{setting.kernel} kernel with {form} metric"]
+    if found.other is not None:
+        parts.append(f"averaged with {found.other.point.kernel} kernel")
+    parts.append(f"{setting.scaling} scaling")
     if isinstance(model, TabularRegressor):
         parts.append(f"target {'as it is' if setting.target == 'none' else f'by {setting.target}'}")
     facts = [*columns_facts(model.columns_), ("search", searched), ("chosen", ", ".join(parts))]
@@ -114,5 +122,6 @@ def _facts(model: Any, searched: str) -> list[tuple[str, str]]:
     first = np.argsort(-shares, kind="stable")[:MOST_NAMED]
     facts.append(("importance", ", ".join(f"{names[j]} {shares[j]:.0%}" for j in first)))
     plan = model.plan_
-    facts.append(("method", f"{plan.method} ({plan.reason})"))
+    sizes = f", root rank {plan.root_rank:,}, {plan.n_blocks:,} blocks of rank {plan.rank:,}"
+    facts.append(("method", plan.method + ("" if plan.method == "exact" else sizes)))
     return facts
