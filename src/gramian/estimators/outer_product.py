@@ -64,8 +64,8 @@ def average_gradient_outer_product(
     random_state : of the draw
 
     Cost O(n_rows m d outputs) for m landmarks on a row's path, and O(n_rows outputs d²) for the full form;
-    memory the answer and tiles. Raises ``InputError`` for a precomputed kernel, which has no features, and for
-    unusable input.
+    memory the answer and tiles. Raises ``InputError`` for a precomputed kernel, which has no features, and
+    for unusable input.
 
     Source: Radhakrishnan, Beaglehole, Pandit and Belkin 2024 (recursive feature machines).
 

@@ -164,10 +164,12 @@ class TabularModel(TableServer):
             found = Found(settings[0], None, (), 0, 0, 0.0, True)
         self.scaling_ = scalings[found.setting.scaling]
         self._set_importances(learned, found)
-        best = found.best
         # What is kept of the search has no number for each row.
-        kept = None if best is None else replace(best, coefficients=best.coefficients[:0])
-        self.search_ = replace(found, best=kept)
+        kept, other = (
+            None if judged is None else replace(judged, coefficients=judged.coefficients[:0])
+            for judged in (found.best, found.other)
+        )
+        self.search_ = replace(found, best=kept, other=other)
         return found
 
     @contextmanager
@@ -230,15 +232,15 @@ class TabularModel(TableServer):
     ) -> LastFit:
         """Fit the model of all rows; warn where time was short."""
         source = self._scaled_rows(rows)
-        point = found.best.point if found.best is not None else self._usual_point(source)
+        near = [judged.point for judged in (found.best, found.other) if judged is not None]
         fit = last_fit(
             self._kind,
             source,
             y,
             weights,
-            point,
+            near or [self._usual_point(source)],
             self._last_loss,
-            form=self._round_form(point),
+            learn=bool(self._forms()),
             switched=self._groups,
             rng=rng,
             until=until,
@@ -249,7 +251,8 @@ class TabularModel(TableServer):
         )
         self.model_, self.metric_rounds_ = fit.model, fit.rounds
         # Names are those of the table's columns, and not of the encoded ones.
-        self.model_.__dict__.pop("feature_names_in_", None)
+        for each in getattr(fit.model, "members_", [fit.model]):
+            each.__dict__.pop("feature_names_in_", None)
         if source.shape[0] < FEWEST:
             warnings.warn(
                 f"{source.shape[0]} rows are too few to compare settings by, so that usual ones were taken. "
@@ -295,12 +298,6 @@ class TabularModel(TableServer):
     def _groups(self) -> tuple[tuple[int, ...], ...]:
         """Encoded columns whose values are switched in place of a derivative."""
         return (*self.columns_.groups, *((int(j),) for j in self.columns_.two_valued))
-
-    def _round_form(self, point: Point) -> str | None:
-        """Return the form of the metric that the last fit goes on with; None where none is to be learned."""
-        if not self._forms():
-            return None
-        return "full" if point.metric.matrix is not None else "diagonal"
 
     # ---- parameters -------------------------------------------------------------------------------------
 

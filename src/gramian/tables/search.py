@@ -24,13 +24,17 @@ from gramian.tables.small_problem import POWERS, SQUARES, Judged, Point, SmallPr
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 
-#: Rows that the first rounds fit; the last fits a ninth of all, within these bounds.
-FIRST_ROWS, SECOND_ROWS = 400, 1_000
-LAST_PART, LEAST_LAST, MOST_LAST = 9, 1_600, 4_000
+#: Rows that the two rounds fit.
+ROUND_ROWS = (400, 1_000)
 #: Rows that judge: a third of all, and at most so many; the same in each round.
-JUDGES_PART, MOST_JUDGES = 3, 2_000
-#: Settings that go on to the second round and to the last.
-SECOND_SETTINGS, LAST_SETTINGS = 4, 2
+JUDGES_PART, MOST_JUDGES = 3, 1_500
+#: Settings of the best one's norm that go on to the last round, and by how much their error may exceed the
+#: least; of the other norm one with the best one's scaling and target, which may exceed it by more.
+LAST_SETTINGS, LAST_GAP, OTHER_GAP = 2, 1.15, 1.5
+#: Threads whose Gram matrices the memory has to hold.
+NOMINAL_THREADS = 2
+#: Settings whose first error exceeds the least by more get no metric.
+FIRST_GAP = 1.5
 #: First bandwidths, in units of the mean distance of two standardised rows, and first penalties.
 BANDWIDTHS = {
     "laplacian": (0.1, 0.4, 1.5, 6.0),
@@ -45,8 +49,6 @@ ALPHA_RANGE = (1e-6, 1e3)
 METRIC_POWERS = (1.0, 0.5)
 #: Features beyond which matrices (d, d) are not tried.
 MOST_FULL = 500
-#: Rounds of the metric on the same rows, at most.
-METRIC_ROUNDS = 2
 
 
 @dataclass(frozen=True)
@@ -79,8 +81,9 @@ class Trial:
 class Found:
     """The best setting with its numbers.
 
-    ``best`` is None where time was over before one model was judged. ``n_judged`` counts factorisations,
-    ``finished`` says whether all rounds were made.
+    ``best`` is None where time was over before one model was judged; ``other`` is the best of the other norm
+    with the same scaling and target on the same rows, where it came near. ``n_judged`` counts
+    factorisations, ``finished`` says whether all rounds were made.
     """
 
     setting: Setting
@@ -90,6 +93,7 @@ class Found:
     n_judged: int
     seconds: float
     finished: bool
+    other: Judged | None = None
 
 
 @dataclass(frozen=True)
@@ -114,12 +118,12 @@ def round_sizes(n_rows: int, limits: Limits) -> tuple[int, ...]:
     """Return the rows that each round fits, ascending; fewer where the memory does not hold Gram matrices.
 
     >>> round_sizes(20_000, Limits(Engine(2), 10**9))
-    (400, 1000, 2222)
+    (400, 1000)
     """
-    most = math.isqrt(limits.memory_bytes // (8 * SQUARES * limits.engine.n_threads))
-    last = int(np.clip(limits.effort * n_rows / LAST_PART, LEAST_LAST, limits.effort * MOST_LAST))
+    # Not by the number of threads, which must not change the result.
+    most = math.isqrt(limits.memory_bytes // (8 * SQUARES * NOMINAL_THREADS))
     most = min(most, n_rows - n_judges(n_rows))
-    return tuple(sorted({max(1, min(size, most)) for size in (FIRST_ROWS, SECOND_ROWS, last)}))
+    return tuple(sorted({max(1, min(size, most)) for size in ROUND_ROWS}))
 
 
 def search(
@@ -156,11 +160,13 @@ def search(
         if run.over:
             break
         if number < len(sizes) - 1:
-            alive = alive[: SECOND_SETTINGS if number == 0 and len(sizes) > 2 else LAST_SETTINGS]
+            alive = _going_on(alive)
     # Errors of few rows and of many do not compare: those that came furthest do.
     ranked = sorted(everyone, key=lambda state: (-state.n_rows, state.error))
     best = ranked[0]
     judged = best.best if best.best is not None and np.isfinite(best.best.error) else None
+    near = [state for state in _others(best, ranked) if state.n_rows == best.n_rows and judged is not None]
+    other = near[0].best if near else None
     trials = tuple(replace(state.trial(), kept=state is best) for state in ranked if state.best is not None)
     return Found(
         best.setting,
@@ -170,6 +176,7 @@ def search(
         sum(state.n_judged for state in everyone),
         time.perf_counter() - run.began,
         not run.over,
+        other,
     )
 
 
@@ -230,14 +237,14 @@ class _Run:
             state.best = None  # of fewer rows
             starts += [(state, point, (point.alpha,)) for point in dict.fromkeys(points)]
         self._judge(starts, problems, size)
-        self._climb(alive, problems, size)
-        for state in alive:
-            if first and state.best is not None:
+        least = min(state.error for state in alive)
+        moving = [state for state in alive if state.error <= FIRST_GAP * least and state.best is not None]
+        self._climb(moving, problems, size)
+        if first:
+            for state in moving:
                 state.plain = state.point
-        moving = [state for state in alive if state.best is not None]
-        for _ in range(1 if first else METRIC_ROUNDS):
-            moving = self._metrics(moving, problems, size, wide=first)
-            moving = [state for state, better in zip(moving, self._climb(moving, problems, size)) if better]
+        moving = self._metrics(moving, problems, size, wide=first)
+        self._climb(moving, problems, size)
 
     def _metrics(
         self, states: list[_State], problems: dict[int, SmallProblem], size: int, *, wide: bool
@@ -250,7 +257,7 @@ class _Run:
             return _metrics_of(problems[id(state)], state, forms)
 
         tasks: list[tuple[_State, Point, Sequence[float]]] = []
-        for state, made in zip(todo, self._timed(metrics, todo)):
+        for state, made in zip(todo, self._timed(metrics, todo, size)):
             for metric in made or ():
                 at = replace(state.point, metric=metric)
                 near = (1.0, *NEAR_BANDWIDTHS) if wide else (1.0,)
@@ -258,8 +265,8 @@ class _Run:
         gained = self._judge(tasks, problems, size)
         return [state for state in todo if id(state) in gained]
 
-    def _climb(self, states: list[_State], problems: dict[int, SmallProblem], size: int) -> list[bool]:
-        """Try the neighbours of each best point; return whether one of them was better."""
+    def _climb(self, states: list[_State], problems: dict[int, SmallProblem], size: int) -> None:
+        """Try the neighbours of each best point."""
         tasks: list[tuple[_State, Point, Sequence[float]]] = []
         for state in states:
             if state.best is None:
@@ -271,8 +278,7 @@ class _Run:
             ]
             alphas = [float(np.clip(f * point.alpha, *ALPHA_RANGE)) for f in NEAR_ALPHAS]
             tasks.append((state, point, alphas))
-        gained = self._judge(tasks, problems, size)
-        return [id(state) in gained for state in states]
+        self._judge(tasks, problems, size)
 
     def _judge(
         self,
@@ -287,15 +293,20 @@ class _Run:
             return problems[id(state)].judge(point, alphas)
 
         gained = set()
-        for (state, _, _), found in zip(tasks, self._timed(judge, tasks)):
+        for (state, _, _), found in zip(tasks, self._timed(judge, tasks, size)):
             if found is not None:
                 state.n_rows = size
                 if state.take(found):
                     gained.add(id(state))
         return gained
 
-    def _timed(self, work: Callable[[Task], Result], tasks: Sequence[Task]) -> Iterable[Result | None]:
-        """Yield the results of tasks, None of those that the time did not reach."""
+    def _timed(
+        self, work: Callable[[Task], Result], tasks: Sequence[Task], size: int
+    ) -> Iterable[Result | None]:
+        """Yield the results of tasks, None of those that the time did not reach.
+
+        On as many threads as the memory holds Gram matrices of ``size`` rows for.
+        """
 
         def one(task: Task) -> Result | None:
             if time.perf_counter() >= self.limits.until:
@@ -303,7 +314,37 @@ class _Run:
                 return None
             return work(task)
 
-        yield from self.limits.engine.map(one, tasks)
+        held = self.limits.memory_bytes // (8 * SQUARES * size**2)
+        yield from Engine(max(1, min(self.limits.engine.n_threads, held))).map(one, tasks)
+
+
+def _going_on(ranked: list[_State]) -> list[_State]:
+    """Return the settings of the last round: the best, those near it, and one of the other norm.
+
+    A Laplacian gains more by rows than kernels of a Euclidean distance do, and the mean of both is often
+    better than either, so that neither is dropped for what few rows say.
+    """
+    best = ranked[0]
+    kept = [
+        state for state in ranked if _norm(state) == _norm(best) and state.error <= LAST_GAP * best.error
+    ][:LAST_SETTINGS] or [best]
+    return kept + _others(best, ranked)[:1]
+
+
+def _others(best: _State, ranked: list[_State]) -> list[_State]:
+    """Return the settings of the other norm that share the best one's scaling and target, ranked."""
+    own = (best.setting.scaling, best.setting.target)
+    return [
+        state
+        for state in ranked
+        if _norm(state) != _norm(best)
+        and (state.setting.scaling, state.setting.target) == own
+        and state.error <= OTHER_GAP * best.error
+    ]
+
+
+def _norm(state: _State) -> float:
+    return POWERS[state.setting.kernel][0]
 
 
 def _first_points(state: _State, problem: SmallProblem) -> list[Point]:

@@ -1,0 +1,95 @@
+"""The rounds of a tabular model's metric: small models of many rows, judged by rows that they never see."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from gramian._typing import Float64Array, Rows
+from gramian.engine import Engine
+from gramian.metric.metric import Metric
+from gramian.metric.outer_product import outer_product
+
+#: Rows at which gradients are taken; evaluations by switching values at most, and rows at least then.
+GRADIENT_ROWS, EVALUATIONS, LEAST_ROWS = 2_000, 100_000, 200
+
+
+@dataclass(frozen=True)
+class Rounds:
+    """What :func:`gramian.metric.learning.learn_metric` learns from.
+
+    fit : from a metric to a fitted ridge model; judge : from a model to its held-out error; rows : those that
+    are fitted, in random order; form : of the metric; switched : groups of columns whose values are switched;
+    until : when no further model is worth its time.
+    """
+
+    fit_model: Callable[[Metric], Any]
+    judge: Callable[[Any], float]
+    rows: Rows
+    form: str
+    switched: tuple[tuple[int, ...], ...]
+    until: float
+
+    @cached_property
+    def covariance(self) -> Float64Array:
+        """Covariance of the rows, or its diagonal."""
+        rows = np.asarray(self.rows, np.float64)
+        if self.form == "diagonal":
+            return np.asarray(rows.var(axis=0))
+        rows = rows - rows.mean(axis=0)
+        return np.asarray(rows.T @ rows / len(rows))
+
+    def fit(self, metric: Metric, before: Any) -> _Fitted:
+        """Fit anew under a metric."""
+        model = self.fit_model(metric)
+        return _Fitted(self, model, self.judge(model))
+
+    def screen(self, metric: Metric, before: Any) -> float:
+        """Return the error of a fit."""
+        return self.judge(self.fit_model(metric))
+
+    @cached_property
+    def gradient_rows(self) -> Float64Array:
+        """Rows at which gradients are taken."""
+        switches = sum(max(2, len(group)) for group in self.switched)
+        count = GRADIENT_ROWS
+        if switches:
+            count = int(np.clip(EVALUATIONS // switches, LEAST_ROWS, GRADIENT_ROWS))
+        return np.asarray(self.rows[:count], np.float64)
+
+    @cached_property
+    def levels(self) -> tuple[Float64Array, Float64Array]:
+        """Low and high value of each column."""
+        rows = np.asarray(self.rows)
+        return rows.min(axis=0).astype(np.float64), rows.max(axis=0).astype(np.float64)
+
+
+@dataclass(frozen=True)
+class _Fitted:
+    rounds: Rounds
+    model: Any
+    error: float
+    fault: str = ""
+
+    def outer_product(self) -> Float64Array:
+        """Return the average gradient outer product; zeros, which end the rounds, where time is over."""
+        rounds = self.rounds
+        if time.perf_counter() > rounds.until:
+            d = rounds.gradient_rows.shape[1]
+            return np.zeros((d, d) if rounds.form == "full" else d)
+        kernel = getattr(self.model.predictor_, "kernel", self.model.kernel_)
+        return outer_product(
+            self.model.predictor_,
+            rounds.gradient_rows,
+            kernel=kernel,
+            form=rounds.form,
+            switched=rounds.switched,
+            levels=rounds.levels,
+            metric=self.model.metric_,
+            engine=Engine(self.model.n_jobs),
+        )
