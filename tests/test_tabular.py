@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import pickle
 import time
 import warnings
@@ -15,6 +16,8 @@ import gramian as gm
 from gramian.engine import Engine
 from gramian.estimators import tabular_base, tabular_fit
 from gramian.estimators.calibration import calibration_of, log_probabilities
+from gramian.estimators.ridge_mean import RidgeMean
+from gramian.estimators.summary_tabular import members_of
 from gramian.exceptions import AccuracyWarning, InputError
 from gramian.metric.metric import Metric
 from gramian.model_file.estimators import estimator_from_header, estimator_header
@@ -172,9 +175,9 @@ def test_sums_of_a_part_and_the_rest_are_those_of_one_fit() -> None:
         source,
         y,
         None,
-        point,
+        [point],
         loss,
-        form=None,
+        learn=False,
         switched=(),
         rng=np.random.default_rng(0),
         until=np.inf,
@@ -185,7 +188,7 @@ def test_sums_of_a_part_and_the_rest_are_those_of_one_fit() -> None:
     # The same landmarks: those of the part's rows, with the sums of all.
     rest = np.setdiff1d(np.arange(3000), fit.held)
     again = gm.KernelRidge(
-        fit.alpha,
+        fit.model.alpha,
         kernel=gm.Gaussian(0.5 / np.sqrt(2)),
         metric=point.metric,
         approximation=fit.model.approximation,
@@ -197,12 +200,31 @@ def test_sums_of_a_part_and_the_rest_are_those_of_one_fit() -> None:
     np.testing.assert_allclose(again.predict(X[:50]), fit.model.predict(X[:50]), atol=1e-5)
 
 
+def test_a_mean_of_two_kernels_is_served_kept_and_compressed(tmp_path: Any) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.random((400, 2))
+    y = np.sin(8 * X[:, 0]) + np.floor(3 * X[:, 1]) + 0.3 * rng.standard_normal(400)
+    model = gm.TabularRegressor(random_state=0).fit(X, y)
+    single = copy.deepcopy(model)
+    other = gm.KernelRidge(0.1, gamma=1.0).fit(model.transform_rows(X), model.target_.forward(y))
+    model.model_ = RidgeMean.of([other, members_of(single)[0][1]], [0.25, 0.75])
+    expected = 0.25 * model.target_.backward(other.predict(model.transform_rows(X)))
+    expected += 0.75 * model.target_.backward(members_of(single)[0][1].predict(model.transform_rows(X)))
+    np.testing.assert_allclose(model.predict(X), expected)  # the map of the target is a line
+    gm.save(model, tmp_path / "mean.gramian")
+    loaded = gm.load(tmp_path / "mean.gramian")
+    np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
+    assert loaded.model_.weights_.tolist() == [0.75, 0.25]
+    assert "0.75 of" in str(loaded._shown())
+    assert loaded.compress(X, **SMALL).score(X, y) > 0.3
+
+
 def test_many_rows_are_streamed_and_classes_of_one_row_stay_in_the_sums() -> None:
     rng = np.random.default_rng(0)
     X = rng.random((3000, 3))
     labels = (X[:, 0] > 0.5).astype(int)
     labels[7] = 5
-    model = gm.TabularClassifier(**QUICK).fit(X, labels)
+    model = gm.TabularClassifier(**QUICK, memory_budget="30MB").fit(X, labels)
     assert model.plan_.method == "multiresolution"
     assert model.score(X, labels) > 0.95
     assert model.predict_proba(X[:3]).shape == (3, 3)
@@ -334,7 +356,8 @@ def test_model_files_give_the_same_model(kind: str, request: Any, tmp_path: Any)
     ("edit", "match"),
     [
         (lambda state: state["learned"].update(predict=1), "'predict' is not something that a Tabular"),
-        (lambda state: state.update(n_features=3), r"table, scales and model have \(4, 7, 7\) columns; expected 3, 7 and 7"),
+        (lambda state: state.update(n_features=3), r"have \(4, 7, 7\) columns; expected 3, 7 and 7"),
+        (lambda state: state.update(weights=[0.4, 0.6]), "1 models have 2 weights"),
         (
             lambda state: state["learned"]["target_"]["parts"]["outputs"]["tuple"].clear(),
             "the model has 1 outputs, and the map of the target 0",

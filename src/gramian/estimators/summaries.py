@@ -15,7 +15,7 @@ from gramian.approximation.predictor import Predictor
 from gramian.approximation.report import report_sizes
 from gramian.dcsvm.predictor import PairwisePredictor
 from gramian.estimators.summary_metric import metric_facts, metric_grids
-from gramian.estimators.summary_tabular import is_tabular, tabular_facts, tabular_grids
+from gramian.estimators.summary_tabular import is_tabular, members_of, tabular_facts, tabular_grids
 from gramian.exact.predictor import ExactPredictor
 from gramian.solvers.solution import Solution, Status
 from gramian.summary import Grid, Summary, short, spread_grid
@@ -49,11 +49,16 @@ def summary_of(model: Any) -> Summary:
 
 def _tabular_summary(model: Any) -> Summary:
     """Return columns and choices of a model of tables, and sizes and evidence of the model behind them."""
-    inner = model.model_
-    facts = [*tabular_facts(model), *_classes(model), *_kernel(inner), *_sizes(inner), *_quality(inner)]
-    facts += [*_solver(inner), *_time(inner)]
-    grids = [*tabular_grids(model), *_phases(inner), _parameters(model), _learned(model)]
-    return Summary(type(model).__name__, tuple(facts), tuple(grids), tuple(_warnings(inner)))
+    facts, grids, said = [*tabular_facts(model), *_classes(model)], [*tabular_grids(model)], []
+    members = members_of(model)
+    for weight, inner in members:
+        if len(members) > 1:
+            facts.append(("share in the mean", f"{weight:.2f} of"))
+        facts += [*_kernel(inner), *_sizes(inner), *_quality(inner), *_solver(inner), *_time(inner)]
+        grids += [*_phases(inner)]
+        said += [*_warnings(inner)]
+    grids += [_parameters(model), _learned(model)]
+    return Summary(type(model).__name__, tuple(facts), tuple(grids), tuple(said))
 
 
 def learned(model: Any, name: str, default: Any = None) -> Any:

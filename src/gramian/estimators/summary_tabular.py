@@ -26,6 +26,14 @@ def is_tabular(model: Any) -> bool:
     return {"columns_", "model_"} <= vars(model).keys()
 
 
+def members_of(model: Any) -> list[tuple[float, Any]]:
+    """Return the models behind one of tables, with their shares in the mean that it takes of them."""
+    inner = vars(model.model_)
+    if "members_" not in inner:
+        return [(1.0, model.model_)]
+    return list(zip(inner["weights_"].tolist(), inner["members_"], strict=True))
+
+
 def tabular_facts(model: Any) -> Iterator[tuple[str, str]]:
     """Yield rows and columns, what was chosen, errors, the columns that count most, widths of intervals."""
     held = vars(model)
@@ -52,7 +60,7 @@ def _chosen(model: Any) -> Iterator[tuple[str, str]]:
         return
     setting = found.setting
     yield "scaling", setting.scaling
-    metric: Metric | None = vars(model.model_).get("metric_")
+    metric: Metric | None = vars(members_of(model)[0][1]).get("metric_")
     learned = bool(model._forms()) and found.best is not None
     form = "none" if metric is None or not learned else "diagonal" if metric.matrix is None else "full"
     rounds = held.get("metric_rounds_") or ()

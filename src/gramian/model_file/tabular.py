@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from gramian.estimators.ridge_mean import RidgeMean
 from gramian.estimators.tabular import TabularClassifier, TabularRegressor
 from gramian.estimators.tabular_fast import FastTabularClassifier, FastTabularRegressor
 from gramian.exceptions import ModelFileError
@@ -17,7 +18,7 @@ TABULAR: dict[str, type[Any]] = {
     kind.__name__: kind
     for kind in (TabularRegressor, TabularClassifier, FastTabularRegressor, FastTabularClassifier)
 }
-#: What the names of the inner model's arrays begin with.
+#: What the names of the arrays of the models behind a table begin with, before their number.
 INNER = "model_"
 #: Kept in another form.
 _APART = ("model_", "classes_", "n_features_in_", "feature_names_in_")
@@ -29,12 +30,15 @@ def tabular_state(
     """Return what a model of tables has learned; ``header_of`` describes the model behind it."""
     params = model.get_params(deep=False)
     learned = {name: v for name, v in vars(model).items() if name not in params and name not in _APART}
-    inner = Records({})
-    state = {
-        "learned": {name: values.write(name, v) for name, v in learned.items()},
-        "model": header_of(model.model_, inner),
-    }
-    values.arrays.update({INNER + name: array for name, array in inner.arrays.items()})
+    state: dict[str, Any] = {"learned": {name: values.write(name, v) for name, v in learned.items()}}
+    mean = isinstance(model.model_, RidgeMean)
+    if mean:
+        state["weights"] = model.model_.weights_.tolist()
+    state["models"] = []
+    for j, member in enumerate(model.model_.members_ if mean else [model.model_]):
+        inner = Records({})
+        state["models"].append(header_of(member, inner))
+        values.arrays.update({f"{INNER}{j}_{name}": array for name, array in inner.arrays.items()})
     return state
 
 
@@ -47,8 +51,15 @@ def read_tabular(
         if name in params or not name.isidentifier() or hasattr(type(model), name):
             raise ModelFileError(f"{name!r} is not something that a {type(model).__name__} learns. {CURE}")
         setattr(model, name, values.read(stored))
-    own = {k.removeprefix(INNER): v for k, v in values.arrays.items() if k.startswith(INNER)}
-    model.model_ = model_of(state["model"], Records(own))
+    members = []
+    for j, header in enumerate(state["models"]):
+        prefix = f"{INNER}{j}_"
+        own = {k.removeprefix(prefix): v for k, v in values.arrays.items() if k.startswith(prefix)}
+        members.append(model_of(header, Records(own)))
+    weights = state.get("weights")
+    if weights is not None and len(weights) != len(members):
+        raise ModelFileError(f"{len(members)} models have {len(weights)} weights. {CURE}")
+    model.model_ = members[0] if weights is None else RidgeMean.of(members, weights)
     if hasattr(model.model_, "classes_"):
         model.classes_ = model.model_.classes_
     width = model.columns_.width
