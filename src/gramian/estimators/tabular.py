@@ -38,8 +38,11 @@ class TabularRegressor(MultiOutputMixin, RegressorMixin, NumberAnswers, TabularM
     dates) and scales them, M is a metric learned from the gradients of fits, k one of
     exp(−‖·‖₁), exp(−‖·‖₂) and exp(−‖·‖₂²), g a map of a skewed target. T, g, k, M, L and the penalty are
     chosen by successive halving: exact models of few rows, judged by the same held-out rows, the better ones
-    again on more rows. The last model is fitted to all rows on multi-resolution operators, its penalty chosen
-    by a fifth of them (4,000 at most) that are held out of the sums and added when it is chosen.
+    again on more rows. The metric goes on to be learned by small models of up to 20,000 rows. The last model
+    is fitted to all rows, exactly up to 2,500 and on multi-resolution operators beyond, its penalty chosen
+    by a fifth of them (4,000 at most) that are held out of the sums and added when it is chosen. Where a
+    Laplacian and a Euclidean kernel come near each other it is their mean, with the share that those rows
+    like best.
 
     Parameters
     ----------
@@ -73,9 +76,12 @@ class TabularRegressor(MultiOutputMixin, RegressorMixin, NumberAnswers, TabularM
     scaling_, target_ : Scaling, TargetTransform
         The chosen scales of encoded columns, and map of the target.
     metric_ : Metric
-        M, over the encoded, scaled columns (``columns_.feature_names``).
-    model_ : KernelRidge
-        The last model, of encoded and scaled rows (:meth:`transform_rows`) and the mapped target.
+        M, over the encoded, scaled columns (``columns_.feature_names``); of a mean that of the larger share.
+    metric_rounds_ : tuple of Round
+        Held-out errors of the metric's last rounds, and why one was undone.
+    model_ : KernelRidge or RidgeMean
+        The last model, of encoded and scaled rows (:meth:`transform_rows`) and the mapped target; a mean has
+        ``members_`` and ``weights_``.
     search_ : Found
         The best setting, and in ``trials`` how far each one came, with rows, error and numbers.
     feature_importances_ : ndarray (columns of the table,)
@@ -199,10 +205,10 @@ class TabularRegressor(MultiOutputMixin, RegressorMixin, NumberAnswers, TabularM
         Split conformal: g⁻¹(g(f(x)) ± q), q the ⌈coverage·(m + 1)⌉-th smallest of the absolute residuals
         (``residuals_``) of m rows by the model of the others. For rows that are drawn as the training rows
         were, a target lies within with at least this probability; on the average over x, and not at each x:
-        the half-width is the same everywhere, in units of the mapped target. Metric and penalty were chosen
-        by the same rows, among a handful of values, and the model that answers has seen these rows too;
-        neither changes coverage much. Each output has its own q. Of more than 10,000 held-out rows every
-        k-th residual counts.
+        the half-width is the same everywhere, in units of the mapped target. Rounds of the
+        metric, penalty and shares in a mean were chosen by the same rows, among few, and the model that
+        answers has seen these rows too; neither changes coverage much. Each output has its
+        own q. Of more than 10,000 held-out rows every k-th residual counts.
 
         Raises ``InputError`` where coverage is not between 0 and 1, or m rows are too few for it: 9 allow
         0.9. Source: Papadopoulos et al. 2002; Lei et al. 2018.
@@ -253,14 +259,15 @@ class TabularClassifier(ClassifierMixin, ClassAnswers, TabularModel):
 
     Attributes
     ----------
+    model_ : KernelRidgeClassifier or RidgeMean
+        Exact up to 8,000 rows.
     classes_ : ndarray
         Labels in ascending order.
     calibration_ : (slope, offset)
         Of the log odds of two classes by decision value (Platt's), or the number that values of several
         classes are multiplied by before the softmax; from rows that were held out. (2.0, 0.0) without any.
-    model_ : KernelRidgeClassifier
-    columns_, scaling_, metric_, search_, feature_importances_, plan_, n_features_in_, feature_names_in_
-        As of the regressor.
+    columns_, scaling_, metric_, metric_rounds_, search_, feature_importances_, plan_
+        As of the regressor; ``n_features_in_`` and ``feature_names_in_`` too.
 
     Time, memory, errors, warnings and sources are those of the regressor, and a target of one class is an
     ``InputError``. Probabilities: Platt 1999; Guo, Pleiss, Sun and Weinberger 2017.
