@@ -193,6 +193,7 @@ def test_plan_says_what_columns_become(tmp_path: Path) -> None:
     small = good("plan", table, "--target", "y", "--memory", "25MB")
     assert "budget 25 MB" in small
     assert "root rank 1000" not in small
+    assert "exact: " in good("plan", table, "--target", "b")
     assert "memory_budget=1 kB" in bad("plan", table, "--target", "y", "--memory", "1kB")
 
 

@@ -14,9 +14,10 @@ from gramian.data.frame_files import Frame
 from gramian.data.mapped import mapped
 from gramian.engine import Engine
 from gramian.estimators.exact import Exact
+from gramian.estimators.multiresolution import MultiResolution
 from gramian.estimators.ridge import KernelRidge, KernelRidgeClassifier
 from gramian.estimators.tabular_base import SEARCH_MEMORY
-from gramian.estimators.tabular_fit import EXACT_ROWS, SIZES, kernel_of, of_sizes
+from gramian.estimators.tabular_fit import EXACT_CLASS_ROWS, EXACT_ROWS, SIZES, kernel_of, of_sizes
 from gramian.exceptions import BudgetError
 from gramian.metric.metric import Metric
 from gramian.tables import EncodedRows, Scaling, TableColumns
@@ -27,7 +28,8 @@ from gramian.tables.small_problem import Point
 def facts(frame: Frame, y: Array, task: str, settings: Settings) -> tuple[list[tuple[str, str]], Plan]:
     """Return what the columns become and what is searched, and the plan of the last fit.
 
-    The kernel is the first that the search would compare, with one bandwidth for all features.
+    The kernel is the first that the search would compare, with one bandwidth for all features. Where the search
+    ends with two kernels, the last fit is made for both.
 
     Raises
     ------
@@ -47,7 +49,9 @@ def facts(frame: Frame, y: Array, task: str, settings: Settings) -> tuple[list[t
         ("search", f"rounds of {sizes} rows, judged on {n_judges(n):,} others"),
     ]
     kind = KernelRidge if task == REGRESSION else KernelRidgeClassifier
-    options = [of_sizes(size, n) for size in SIZES] if n > EXACT_ROWS else [Exact(solver="cholesky")]
+    exact = n <= (EXACT_ROWS if task == REGRESSION else EXACT_CLASS_ROWS)
+    options: list[Exact | MultiResolution] = [Exact(solver="cholesky")] if exact else []
+    options += [of_sizes(size, n) for size in SIZES]
     for k, approximation in enumerate(options, 1):
         model = kind(
             point.alpha,
