@@ -28,8 +28,8 @@ from gramian.tables.small_problem import Point
 def facts(frame: Frame, y: Array, task: str, settings: Settings) -> tuple[list[tuple[str, str]], Plan]:
     """Return what the columns become and what is searched, and the plan of the last fit.
 
-    The kernel is the first that the search would compare, with one bandwidth for all features. Where the search
-    ends with two kernels, the last fit is made for both.
+    The kernel is the first that the search would compare, with one bandwidth for all features. Where the
+    search ends with two kernels, the last fit is made for both.
 
     Raises
     ------
