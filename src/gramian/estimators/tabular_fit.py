@@ -15,6 +15,7 @@ from gramian._budget import format_bytes, parse_bytes
 from gramian._typing import Array, Float64Array, IntArray
 from gramian.data.source import RowSource
 from gramian.data.taken import TakenRows
+from gramian.engine import Engine
 from gramian.estimators.exact import Exact
 from gramian.estimators.multiresolution import MultiResolution
 from gramian.estimators.ridge import KernelRidge, KernelRidgeClassifier
@@ -140,7 +141,15 @@ def last_fit(
     makers = [_Maker(kind, source, y, weights, point, options) for point in points]
     rounds: list[tuple[Round, ...]] = [() for _ in makers]
     if learn and len(held) and time.perf_counter() < until:
-        found = [_rounds(make, held, rest, loss, switched, rng, until) for make in makers]
+        # Models this small are learned faster side by side than on several threads each.
+        seeds, share = rng.spawn(len(makers)), parse_bytes(options["memory_budget"]) // len(makers)
+        single = [make.under(n_jobs=1, memory_budget=share) for make in makers]
+
+        def learned(j: int) -> tuple[_Maker, tuple[Round, ...]]:
+            make, rounds = _rounds(single[j], held, rest, loss, switched, seeds[j], until)
+            return make.under(**options), rounds
+
+        found = list(Engine(options["n_jobs"]).map(learned, range(len(makers))))
         makers, rounds = [each[0] for each in found], [each[1] for each in found]
         errors = [min((r.error for r in each), default=math.inf) for each in rounds]
         order = np.argsort(errors, kind="stable").tolist()
@@ -150,10 +159,18 @@ def last_fit(
         makers = makers[:1]
     exact = n <= (EXACT_ROWS if kind is KernelRidge else EXACT_CLASS_ROWS)
     exact = exact and makers[0].fits(Exact(solver="cholesky"), np.arange(n))
-    members = [
-        _exact(make, held, rest, loss) if exact else _streamed(make, held, rest, loss, until)
-        for make in makers
-    ]
+
+    def member(make: _Maker) -> _Member:
+        return _exact(make, held, rest, loss) if exact else _streamed(make, held, rest, loss, until)
+
+    # One alone has all threads; of two each has one, which suits the steps that are not shared out, where
+    # the memory holds both.
+    halves = [make.under(memory_budget=parse_bytes(options["memory_budget"]) // 2) for make in makers]
+    largest = Exact(solver="cholesky") if exact else of_sizes(SIZES[0], n)
+    if len(makers) > 1 and all(make.fits(largest, np.arange(n), streamed=not exact) for make in halves):
+        members = list(Engine(options["n_jobs"]).map(member, halves))
+    else:
+        members = [member(make) for make in makers]
     return replace(_averaged(members, held, loss), rounds=rounds[0])
 
 
@@ -254,11 +271,18 @@ class _Maker:
         classes = {} if self.kind is KernelRidge else {"classes": np.unique(self.y)}
         model.partial_fit(*self._some(numbers), **classes)
 
-    def fits(self, approximation: Any, numbers: IntArray) -> bool:
-        """Return whether the memory budget holds a fit to these rows."""
+    def under(self, **options: Any) -> _Maker:
+        """Return this with other options."""
+        return replace(self, options={**self.options, **options})
+
+    def fits(self, approximation: Any, numbers: IntArray, *, streamed: bool = False) -> bool:
+        """Return whether the memory budget holds a fit to these rows; ``streamed``: and its sums twice."""
         rows, y, _ = self._some(numbers)
+        maker = (
+            self.under(memory_budget=parse_bytes(self.options["memory_budget"]) // 2) if streamed else self
+        )
         try:
-            self.model(approximation).plan(rows, y)
+            maker.model(approximation).plan(rows, y)
         except BudgetError:
             return False
         return True

@@ -94,7 +94,7 @@ class SmallProblem:
             point.alpha if self.weights is None else point.alpha / self.weights[: self.n_fit]
         )
         try:
-            factor = la.cholesky(system, lower=True, overwrite_a=True, check_finite=False)
+            factor = np.linalg.cholesky(system)  # releases the interpreter's lock, as SciPy's does not
         except la.LinAlgError:  # judged as what it is: of no use
             return Judged(point, np.inf, np.zeros_like(y, np.float64))
         coefficients = np.asarray(la.cho_solve((factor, True), y, check_finite=False))
