@@ -67,7 +67,7 @@ class LastFit:
     """The model of all rows, and what the rows that were held out of a part of it say.
 
     ``values`` are the held rows' decision values (held, outputs) of the model without them, ``held`` their
-    numbers; ``rounds`` those of the first model's metric; ``cheapest`` whether the time sufficed for the
+    numbers; ``rounds`` those of the leading model's metric; ``cheapest`` whether the time sufficed for the
     smallest sizes alone.
     """
 
@@ -85,6 +85,7 @@ class _Member:
     model: Any
     values: Float64Array
     cheapest: bool = False
+    rounds: tuple[Round, ...] = ()
 
 
 def kernel_of(point: Point) -> Kernel:
@@ -156,7 +157,7 @@ def last_fit(
         order = [j for j in order if errors[j] <= NEAR * min(errors)] or order[:1]
         makers, rounds = [makers[j] for j in order], [rounds[j] for j in order]
     if not len(held) or time.perf_counter() > until:
-        makers = makers[:1]
+        makers, rounds = makers[:1], rounds[:1]
     exact = n <= (EXACT_ROWS if kind is KernelRidge else EXACT_CLASS_ROWS)
     exact = exact and makers[0].fits(Exact(solver="cholesky"), np.arange(n))
 
@@ -171,7 +172,10 @@ def last_fit(
         members = list(Engine(options["n_jobs"]).map(member, halves))
     else:
         members = [member(make) for make in makers]
-    return replace(_averaged(members, held, loss), rounds=rounds[0])
+    for each in members:
+        each.model.memory_budget = options["memory_budget"]
+    members = [replace(each, rounds=own) for each, own in zip(members, rounds, strict=True)]
+    return _averaged(members, held, loss)
 
 
 def _rounds(
@@ -223,10 +227,9 @@ def _rounds(
 
 def _averaged(members: list[_Member], held: IntArray, loss: HeldLoss) -> LastFit:
     """Return the mean of one model or two, with the share that the held rows like best."""
-    first = members[0]
-    if len(members) == 1:
-        return LastFit(first.model, held, first.values, (), first.cheapest)
-    second = members[1]
+    first, second = members[0], members[-1]
+    if first is second:
+        return LastFit(first.model, held, first.values, first.rounds, first.cheapest)
 
     def mean(share: float) -> Float64Array:
         return (1.0 - share) * first.values + share * second.values
@@ -235,11 +238,11 @@ def _averaged(members: list[_Member], held: IntArray, loss: HeldLoss) -> LastFit
     share = float(found.x)
     cheapest = first.cheapest or second.cheapest
     if share < LEAST_SHARE:
-        return LastFit(first.model, held, first.values, (), cheapest)
+        return LastFit(first.model, held, first.values, first.rounds, cheapest)
     if share > 1.0 - LEAST_SHARE:
-        return LastFit(second.model, held, second.values, (), cheapest)
+        return LastFit(second.model, held, second.values, second.rounds, cheapest)
     model = RidgeMean.of([first.model, second.model], [1.0 - share, share])
-    return LastFit(model, held, mean(share), (), cheapest)
+    return LastFit(model, held, mean(share), (first if share <= 0.5 else second).rounds, cheapest)
 
 
 @dataclass(frozen=True)
