@@ -14,9 +14,10 @@ from gramian._typing import Float64Array, Rows
 from gramian.engine import Engine
 from gramian.metric.metric import Metric
 from gramian.metric.outer_product import outer_product
+from gramian.tables.small_problem import gradient_rows
 
-#: Rows at which gradients are taken; evaluations by switching values at most, and rows at least then.
-GRADIENT_ROWS, EVALUATIONS, LEAST_ROWS = 2_000, 100_000, 200
+#: Rows at which gradients are taken, at most.
+GRADIENT_ROWS = 2_000
 
 
 @dataclass(frozen=True)
@@ -56,10 +57,7 @@ class Rounds:
     @cached_property
     def gradient_rows(self) -> Float64Array:
         """Rows at which gradients are taken."""
-        switches = sum(max(2, len(group)) for group in self.switched)
-        count = GRADIENT_ROWS
-        if switches:
-            count = int(np.clip(EVALUATIONS // switches, LEAST_ROWS, GRADIENT_ROWS))
+        count = gradient_rows(self.switched, GRADIENT_ROWS)
         return np.asarray(self.rows[:count], np.float64)
 
     @cached_property
