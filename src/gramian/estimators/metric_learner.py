@@ -14,13 +14,12 @@ from gramian.data.source import ArraySource, RowSource
 from gramian.engine import Engine
 from gramian.estimators.targets import Targets
 from gramian.kernels import Kernel
+from gramian.metric.differences import gradient_rows
 from gramian.metric.metric import Metric
 from gramian.metric.outer_product import outer_product
 
 #: Rows that judge at most; rows and judges of a small fit, by which candidates are compared.
 MOST_HELD_OUT, SCREEN_ROWS, SCREEN_HELD_OUT = 4_000, 1_500, 2_000
-#: Evaluations by switching values at most, and rows at which gradients are taken at least.
-EVALUATIONS, LEAST_GRADIENTS = 100_000, 200
 #: Held-out predictions may leave the targets' range by this many times its width.
 BEYOND = 3.0
 
@@ -121,11 +120,7 @@ class EstimatorLearner:
 
     def gradients(self, trial: Trial, metric: Metric) -> Float64Array:
         """Return the average gradient outer product of x ↦ f(T(x)) at rows of the training part."""
-        count = self.gradient_rows
-        values = sum(2 if len(group) == 1 else len(group) for group in self._groups)
-        if values:
-            count = min(count, max(LEAST_GRADIENTS, EVALUATIONS // values))
-        part = self.train.first(count)
+        part = self.train.first(gradient_rows(self._groups, self.gradient_rows))
         predictor, kernel = trial._differentiated
         return outer_product(
             predictor,

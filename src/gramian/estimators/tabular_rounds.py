@@ -12,9 +12,9 @@ import numpy as np
 
 from gramian._typing import Float64Array, Rows
 from gramian.engine import Engine
+from gramian.metric.differences import gradient_rows
 from gramian.metric.metric import Metric
 from gramian.metric.outer_product import outer_product
-from gramian.tables.small_problem import gradient_rows
 
 #: Rows at which gradients are taken, at most.
 GRADIENT_ROWS = 2_000

@@ -16,6 +16,18 @@ Group: TypeAlias = "Sequence[int] | IntArray"
 
 #: Step of a finite difference, in standard deviations of a feature: wide enough for functions with kinks.
 STEP = 0.1
+#: Evaluations by switching values, at most, and rows at which gradients are taken at least.
+EVALUATIONS, LEAST_GRADIENTS = 40_000, 100
+
+
+def gradient_rows(switched: Sequence[Group], most: int) -> int:
+    """Return at how many rows gradients are taken: fewer where many columns are switched.
+
+    >>> gradient_rows([(0,), (1, 2, 3)], 500), gradient_rows([(j,) for j in range(100)], 500)
+    (500, 200)
+    """
+    switches = sum(max(2, len(group)) for group in switched)
+    return most if not switches else int(np.clip(EVALUATIONS // switches, LEAST_GRADIENTS, most))
 
 
 def by_differences(

@@ -16,13 +16,12 @@ from gramian._typing import Float64Array, FloatArray
 from gramian.engine import Engine
 from gramian.exact.predictor import ExactPredictor
 from gramian.kernels.powered import PoweredExponential
+from gramian.metric.differences import gradient_rows
 from gramian.metric.metric import Metric
 from gramian.metric.outer_product import outer_product
 
 #: Powers (p, q) of exp(−‖x − z‖_p^q / L^q) by the kernel's name.
 POWERS = {"laplacian": (1.0, 1.0), "exponential": (2.0, 1.0), "gaussian": (2.0, 2.0)}
-#: Evaluations by switching values, at most, and rows at which gradients are taken at least.
-EVALUATIONS, LEAST_GRADIENTS = 40_000, 100
 #: Rows at which gradients are taken, at most.
 GRADIENT_ROWS = 500
 #: Arrays of n_fit × n_fit numbers that a judgement holds at a time, counted high.
@@ -33,16 +32,6 @@ SINGLE = 2e-5
 
 #: From residuals (judges, outputs) of mapped targets to an error.
 Loss = Callable[[Float64Array], float]
-
-
-def gradient_rows(switched: Sequence[Sequence[int]], most: int) -> int:
-    """Return at how many rows gradients are taken: fewer where many columns are switched.
-
-    >>> gradient_rows([(0,), (1, 2, 3)], 500), gradient_rows([(j,) for j in range(100)], 500)
-    (500, 200)
-    """
-    switches = sum(max(2, len(group)) for group in switched)
-    return most if not switches else int(np.clip(EVALUATIONS // switches, LEAST_GRADIENTS, most))
 
 
 @dataclass(frozen=True)
