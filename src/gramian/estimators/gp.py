@@ -95,7 +95,8 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcess
         Iterations of L-BFGS in all runs, at least 1.
     learning_ : Learned or None
         Evaluations, whether it converged, what ended at a bound, rows learned from.
-    posterior_, plan_, rank_ : as named; metric_, metric_rounds_, feature_importances_ : of KernelRidge.
+    posterior_, plan_, rank_ : as named
+    metric_, metric_rounds_, feature_importances_ : as for :class:`KernelRidge`
 
     Time: a pass O(n (m d + m r + path²)), twice that for each step of learning on ``learning_rows``; memory
     as ``plan_`` says, of predictions independent of n. The rows are referred to (not copied) for
