@@ -136,7 +136,9 @@ class FrameTable(Table):
         twice = next((name for name, times in Counter(self.names).items() if times > 1), None)
         if twice is not None:
             raise InputError(f"X names the column {twice!r} more than once. Give each column its own name.")
-        self.shape = int(frame.shape[0]), int(frame.shape[1])
+        # An old Arrow batch has no shape.
+        n_rows = frame.num_rows if self._kind == "Arrow" else frame.shape[0]
+        self.shape = int(n_rows), len(self.names)
 
     def block(self, where: slice | IntArray) -> Block:
         """Return some rows."""

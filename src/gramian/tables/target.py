@@ -21,6 +21,8 @@ MOST_SKEWNESS, GAIN = 1.0, 0.5
 MARGIN = 0.5
 #: Values that the parameter of a map is learned from, at most.
 SAMPLE_VALUES = 5_000
+#: Parts of the largest target that count as 0 in a quantile map.
+LEAST_KNOT = 1e-150
 #: Least unit of a power map, in units of the largest target: powers of the rest stay far from overflow.
 LEAST_UNIT = 1e-6
 
@@ -74,7 +76,7 @@ class OutputMap:
         if self.how == YEO_JOHNSON:
             return yeo_johnson(u, self.power)
         if self.how == QUANTILE:
-            return np.interp(u, *self._quantiles)
+            return np.interp(_flushed(u), *self._quantiles)
         return u
 
     def _inverse(self, h: Float64Array) -> Float64Array:
@@ -233,7 +235,7 @@ def _mapped(y: Float64Array, how: str) -> OutputMap:
         share, power = _best_power(y / unit)
         unit *= share
     elif how == QUANTILE:
-        knots, F = distribution(y / unit)
+        knots, F = distribution(_flushed(y / unit))
         scores = ndtri(F)
     draft = OutputMap(how, 0.0, unit, 0.0, 1.0, -np.inf, np.inf, power, knots, scores)
     # Of the least value on, the logarithm's floor lets all training targets pass.
@@ -244,6 +246,11 @@ def _mapped(y: Float64Array, how: str) -> OutputMap:
         return OutputMap(NONE, float(np.median(y)), 1.0, 0.0, 0.0, 0.0, 0.0)
     low, high = (float(h.min()) - mean) / scale, (float(h.max()) - mean) / scale
     return OutputMap(how, 0.0, unit, mean, scale, low, high, power, knots, scores)
+
+
+def _flushed(u: Float64Array) -> Float64Array:
+    """Return u with the least numbers at 0, so that slopes between knots are finite."""
+    return np.where(np.abs(u) < LEAST_KNOT, 0.0, u)
 
 
 def _best_power(y: Float64Array) -> tuple[float, float]:
