@@ -16,6 +16,7 @@ from suite.methods import METHODS
 from suite.results import Line, append, key, read
 from suite.sets import load
 
+ROOT = Path(__file__).resolve().parents[2]
 #: A search may exceed its seconds by one fit, and has to read the data.
 GRACE_SECONDS = 60.0
 
@@ -27,7 +28,9 @@ def _work(job: Job, answer: Connection, memory: float) -> None:
         answer.send(job.run())
     # The parent reports whatever a method raises, and goes on with the next.
     except Exception as error:
-        answer.send({"failure": f"{type(error).__name__}: {error}", "traceback": traceback.format_exc()})
+        # Where the folder lies on this machine is nobody's business.
+        where = traceback.format_exc().replace(f"{ROOT}/", "")
+        answer.send({"failure": f"{type(error).__name__}: {error}", "traceback": where})
 
 
 def in_fresh_process(job: Job, *, limit: float, memory: float) -> dict[str, Any]:
