@@ -156,7 +156,7 @@ class TabularModel(TableServer):
         )
         settings = [Setting(s, a, k) for a in aims for s in scalings for k in self._kernels()]
         limits = self._limits(until)
-        sizes = self._sizes(len(sample), limits)
+        sizes = round_sizes(len(sample), limits)
         if learned.n_judges:
             with self._shown_search(learned, len(settings)) as problem:
                 found = search(problem, settings, sizes, limits, forms=self._forms())
@@ -192,9 +192,6 @@ class TabularModel(TableServer):
         now = time.perf_counter()
         end = until if until == math.inf else now + SEARCH_TIME * (until - now)
         return Limits(Engine(self.n_jobs), parse_bytes(self.memory_budget) // SEARCH_MEMORY, end)
-
-    def _sizes(self, n: int, limits: Limits) -> tuple[int, ...]:
-        return round_sizes(n, limits)
 
     def _sample(self, n: int, weights: Array | None, rng: np.random.Generator) -> IntArray:
         """Return the rows of the search in random order, judges first."""

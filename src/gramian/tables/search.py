@@ -98,15 +98,11 @@ class Found:
 
 @dataclass(frozen=True)
 class Limits:
-    """What a search may take: threads, bytes, and the time at which it has to end (infinite: none).
-
-    ``effort`` multiplies the rows of the last round.
-    """
+    """What a search may take: threads, bytes, and the time at which it has to end (infinite: none)."""
 
     engine: Engine
     memory_bytes: int
     until: float = math.inf
-    effort: float = 1.0
 
 
 def n_judges(n_rows: int) -> int:
