@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg as la
 
+from gramian._lapack import cholesky, inverse_of_triangle, pivoted_cholesky
 from gramian._typing import Float64Array
 from gramian.exceptions import NumericalWarning
 
@@ -156,19 +157,17 @@ def _whiten_by_pivots(gram: Float64Array, cutoff: float, floor: float, definite:
             return None
         return Whitening(np.zeros((len(gram), 0)), np.zeros(0), abs(trace))
     # LAPACK stops at the first pivot at or under the tolerance.
-    factor, pivots, keep, _ = la.lapack.dpstrf(gram, tol=least, lower=1)
+    factor, order = pivoted_cholesky(gram, least)
+    keep = factor.shape[1]
     if not definite and keep < len(gram):
         # A semi-definite remainder is bounded by its diagonal, which is under the last pivot.
-        below = np.tril(factor)[keep:, :keep]
-        rest = pivots[keep:] - 1
+        below, rest = factor[keep:], order[keep:]
         if np.abs(gram[np.ix_(rest, rest)] - below @ below.T).max() > PIVOT_SLACK * least:
             return None
-    lower = factor[:keep, :keep]
-    inverse, _ = la.lapack.dtrtri(lower, lower=1)
     vectors = np.zeros((len(gram), keep))
-    vectors[pivots[:keep] - 1] = np.tril(inverse).T
-    explained = float(np.einsum("ij,ij->", *(2 * [np.tril(factor)[:, :keep]])))
-    return Whitening(vectors, lower.diagonal() ** 2, max(0.0, trace - explained))
+    vectors[order[:keep]] = inverse_of_triangle(factor[:keep]).T
+    explained = float(np.einsum("ij,ij->", factor, factor))
+    return Whitening(vectors, factor.diagonal() ** 2, max(0.0, trace - explained))
 
 
 def descending_eigh(matrix: Float64Array, count: int | None = None) -> tuple[Float64Array, Float64Array]:
@@ -180,7 +179,7 @@ def descending_eigh(matrix: Float64Array, count: int | None = None) -> tuple[Flo
     if m == 0:
         return np.zeros(0), np.zeros((0, 0))
     if count is None or 8 * count > m:
-        values, vectors = la.eigh(matrix, driver="evd", check_finite=False)
+        values, vectors = np.linalg.eigh(matrix)
         count = m if count is None else count
     else:
         values, vectors = la.eigh(
@@ -197,7 +196,7 @@ def cholesky_lower(matrix: Float64Array, what: str, *, warn: bool = True) -> tup
     matrix that stays indefinite raises ``LinAlgError``.
     """
     try:
-        return la.cholesky(matrix, lower=True, check_finite=False), 0.0
+        return cholesky(matrix), 0.0
     except la.LinAlgError:
         jitter = 16.0 * unit_roundoff(matrix.dtype) * float(np.abs(np.diag(matrix)).max())
     for attempt in range(7):
@@ -205,7 +204,7 @@ def cholesky_lower(matrix: Float64Array, what: str, *, warn: bool = True) -> tup
         shifted = matrix.copy()
         shifted.flat[:: matrix.shape[0] + 1] += jitter
         try:
-            factor = la.cholesky(shifted, lower=True, check_finite=False)
+            factor = cholesky(shifted, overwrite=True)
         except la.LinAlgError:
             continue
         if warn:
@@ -220,14 +219,6 @@ def cholesky_lower(matrix: Float64Array, what: str, *, warn: bool = True) -> tup
         f"{what} is indefinite: a jitter of {jitter:.3g} did not make it positive definite. "
         "Raise alpha or use tile_dtype='float64'."
     )
-
-
-def inverse_of_factor(lower: Float64Array) -> Float64Array:
-    """Return (L Lᵀ)⁻¹ as a full symmetric matrix, from a lower Cholesky factor, which is overwritten."""
-    half, _ = la.lapack.dpotri(lower, lower=1, overwrite_c=1)
-    inverse = np.tril(half)  # the other half of what LAPACK returns is not set
-    inverse += np.tril(half, -1).T
-    return inverse
 
 
 def gram_factor(gram: Float64Array) -> tuple[Float64Array, Float64Array]:

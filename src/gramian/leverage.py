@@ -6,6 +6,7 @@ import numpy as np
 import scipy.linalg as la
 from scipy.optimize import brentq
 
+from gramian._lapack import cholesky, solve_triangular
 from gramian._numerics import rank_cutoff, whiten
 from gramian._typing import Float64Array, IntArray, Rows
 from gramian.kernels.base import Kernel
@@ -130,7 +131,7 @@ def _explained(
         points = rows[kept]
         system = kernel(points, dtype=np.float64, n_jobs=n_jobs) + np.diag(ridge * weights)
         columns = kernel(points, rows[seen], dtype=np.float64, n_jobs=n_jobs)
-        half = la.solve_triangular(la.cholesky(system, lower=True), columns, lower=True, check_finite=False)
+        half = solve_triangular(cholesky(system, overwrite=True), columns)
         left -= np.einsum("ij,ij->j", half, half)
     least = rank_cutoff(np.float64) * diagonal[seen]
     return np.clip(left, least, None).clip(max=ridge) / ridge

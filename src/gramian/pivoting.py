@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.linalg as la
 
+from gramian._lapack import solve_triangular
 from gramian._numerics import pivot_floor, rank_cutoff, whiten
 from gramian._typing import Float64Array, IntArray, Rows
 from gramian.kernels.base import Kernel
@@ -102,7 +103,7 @@ def rpcholesky_factor(
         lower = lower[: len(new), : len(new)]
         columns = kernel(rows[new], rows, dtype=np.float64, n_jobs=n_jobs)
         columns -= factor[:done, new].T @ factor[:done]
-        factor[done : done + len(new)] = la.solve_triangular(lower, columns, lower=True, check_finite=False)
+        factor[done : done + len(new)] = solve_triangular(lower, columns)
         picked = np.concatenate([picked, new])
         diagonal -= np.einsum("ij,ij->j", *(2 * [factor[done : start + len(picked)]]))
         diagonal[picked] = 0.0

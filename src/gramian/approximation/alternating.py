@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-import scipy.linalg as la
 
+from gramian._lapack import cho_solve, cholesky
 from gramian._numerics import als_ridge
 from gramian._typing import Float64Array, IntArray, Rows
 from gramian.approximation.storage import exact_diagonal
@@ -79,10 +79,10 @@ def _tile(
     if len(drawn):
         right += own.T @ entries.kernel(entries.source.take(drawn), X, dtype=np.float64, n_jobs=1)
     factor = ridged_factor(gram + own.T @ own)
-    found = la.cho_solve(factor, right, check_finite=False).T
+    found = cho_solve(factor, right).T
     # Sherman and Morrison for the diagonal entry of rows that J lacks.
     mine = U[start:stop]
-    lift = la.cho_solve(factor, mine.T, check_finite=False).T
+    lift = cho_solve(factor, mine.T).T
     missing = exact_diagonal(entries.kernel, X) - np.einsum("ij,ij->i", found, mine)
     share = missing / (1.0 + np.einsum("ij,ij->i", lift, mine))
     rows = np.arange(start, stop)
@@ -90,8 +90,8 @@ def _tile(
     V[start:stop] = found + share[:, None] * lift
 
 
-def ridged_factor(gram: Float64Array) -> tuple[Float64Array, bool]:
-    """Return the Cholesky factor of U_JᵀU_J + μ I, for ``scipy.linalg.cho_solve``."""
+def ridged_factor(gram: Float64Array) -> Float64Array:
+    """Return the Cholesky factor of U_JᵀU_J + μ I."""
     system = gram.copy()
     system.flat[:: len(gram) + 1] += als_ridge(gram)
-    return la.cho_factor(system, lower=True, check_finite=False)
+    return cholesky(system, overwrite=True)

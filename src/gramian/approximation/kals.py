@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import scipy.linalg as la
 
+from gramian._lapack import cho_solve
 from gramian._random import children
 from gramian._typing import Array, Rows
 from gramian.approximation.alternating import Entries, half_step, ridged_factor
@@ -119,7 +119,7 @@ class KALSBuilder(Builder):
         J = np.sort(np.concatenate([entries.chosen, entries.columns(-1)]))
         points = as_float(source.take(J), dtype)
         gram = U[J].T @ U[J]
-        vectors = la.cho_solve(ridged_factor(gram), U[J].T, check_finite=False).T
+        vectors = cho_solve(ridged_factor(gram), U[J].T).T
         values = np.linalg.eigvalsh(gram)[::-1] * (n / len(J))
         return FeatureMap.lone(Basis.of_columns(points, vectors, kernel, dtype, values), partition, kernel)
 

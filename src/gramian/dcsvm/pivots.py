@@ -8,6 +8,7 @@ from itertools import pairwise
 import numpy as np
 import scipy.linalg as la
 
+from gramian._lapack import cho_solve, cholesky
 from gramian._numerics import unit_roundoff
 from gramian._tiles import row_slices
 from gramian._typing import Array, Float64Array, IntArray, Rows
@@ -195,7 +196,7 @@ class _Part:
             self.gram.entries += len(now) * (len(now) + 1) // 2
             if factor is None:
                 return False
-            right = la.cho_solve(factor, right, check_finite=False, overwrite_b=True)
+            right = cho_solve(factor, right)
         self.answers = right
         if not guards.size:
             self.image = np.zeros((len(self.index), 2))
@@ -225,7 +226,7 @@ def _bytes(parts: list[_Part], free: Array, guarded: Array) -> int:
     return 8 * (held + max(int((frees * frees).max(initial=0)), joint))
 
 
-def _factor(rows: Rows, kernel: Kernel, engine: Engine) -> tuple[Float64Array, bool] | None:
+def _factor(rows: Rows, kernel: Kernel, engine: Engine) -> Float64Array | None:
     """Return the Cholesky factor of K of these rows, in one square; None where K is not definite."""
     m = int(rows.shape[0])
     jitter = JITTER * unit_roundoff(np.float64) * m
@@ -233,14 +234,13 @@ def _factor(rows: Rows, kernel: Kernel, engine: Engine) -> tuple[Float64Array, b
         square = np.empty((m, m))
 
         def fill(part: slice, square: Float64Array = square) -> None:
-            # The lower half by rows is the upper half by columns, which LAPACK takes without a copy.
             square[part.start :, part] = kernel.against(rows[part], np.float64)(rows[part.start :])
 
         engine.run(fill, list(row_slices(m, COLUMNS)))
         diagonal = np.asarray(kernel.diagonal(rows), np.float64)
         square.flat[:: m + 1] = diagonal + jitter * float(diagonal.mean())
         try:
-            return la.cho_factor(square.T, lower=False, overwrite_a=True, check_finite=False)
+            return cholesky(square, overwrite=True)
         except la.LinAlgError:
             jitter *= 100.0
     return None

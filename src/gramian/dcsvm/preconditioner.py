@@ -8,6 +8,7 @@ from itertools import pairwise
 import numpy as np
 import scipy.linalg as la
 
+from gramian._lapack import cho_solve, cholesky
 from gramian._numerics import rank_cutoff, unit_roundoff, whiten
 from gramian._tiles import row_slices
 from gramian._typing import Array, Float64Array, IntArray, Rows
@@ -106,19 +107,17 @@ class TwoLevel:
         self.entries += sum(part.size**2 for part in parts)
         core = features.T @ inner
         core.flat[:: len(core) + 1] += 1.0
-        outer = la.cho_factor(core, lower=True, check_finite=False)
+        outer = cholesky(core, overwrite=True)
 
         def solve(v: Float64Array) -> Float64Array:
             x = np.empty_like(v)
             for factor, place in zip(factors, places):
-                x[place] = la.cho_solve(factor, v[place], check_finite=False)
-            return np.asarray(x - inner @ la.cho_solve(outer, features.T @ x, check_finite=False))
+                x[place] = cho_solve(factor, v[place])
+            return np.asarray(x - inner @ cho_solve(outer, features.T @ x))
 
         return solve
 
-    def _factor(
-        self, part: IntArray, diagonal: Float64Array | float
-    ) -> tuple[tuple[Float64Array, bool], Float64Array]:
+    def _factor(self, part: IntArray, diagonal: Float64Array | float) -> tuple[Float64Array, Float64Array]:
         """Return the Cholesky factor of D on these points, and D⁻¹ G."""
         own = self._features[part]
         block = np.asarray(self._kernel(self._points[part], dtype=np.float64, n_jobs=1)) - own @ own.T
@@ -128,8 +127,8 @@ class TwoLevel:
             shifted = block.copy()
             shifted.flat[:: len(block) + 1] += shift + diagonal
             try:
-                factor = la.cho_factor(shifted, lower=True, check_finite=False)
+                factor = cholesky(shifted, overwrite=True)
             except la.LinAlgError:
                 shift *= 10.0  # a kernel that is not positive semi-definite
                 continue
-            return factor, la.cho_solve(factor, own, check_finite=False)
+            return factor, cho_solve(factor, own)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.linalg as la
 
+from gramian._lapack import cho_solve, cholesky
 from gramian._numerics import unit_roundoff
 from gramian._typing import Array, Float64Array, IntArray
 from gramian.dcsvm.interior import InteriorPoint, Solve, interior_point
@@ -165,9 +166,9 @@ class _Box:
         if factor is None:
             return None
         if not self.equality:
-            u[index] = la.cho_solve(factor, right, check_finite=False)
+            u[index] = cho_solve(factor, right)
             return u, 0.0
-        both = la.cho_solve(factor, np.column_stack([right, np.ones(len(right))]), check_finite=False)
+        both = cho_solve(factor, np.column_stack([right, np.ones(len(right))]))
         offset = (float(both[:, 0].sum()) - rest) / float(both[:, 1].sum())
         u[index] = both[:, 0] - offset * both[:, 1]
         return u, offset
@@ -197,7 +198,7 @@ class _Dense:
         shifted = self.gram.copy()
         shifted.flat[:: len(shifted) + 1] += diagonal
         factor = _cholesky(shifted)
-        return None if factor is None else lambda v: la.cho_solve(factor, v, check_finite=False)
+        return None if factor is None else lambda v: cho_solve(factor, v)
 
 
 def into_box(x: Float64Array, lower: Float64Array, upper: Float64Array, total: float | None) -> Float64Array:
@@ -218,7 +219,7 @@ def into_box(x: Float64Array, lower: Float64Array, upper: Float64Array, total: f
     return y
 
 
-def _cholesky(matrix: Float64Array) -> tuple[Float64Array, bool] | None:
+def _cholesky(matrix: Float64Array) -> Float64Array | None:
     jitter = 0.0
     for _ in range(JITTER_TRIES):
         shifted = matrix
@@ -226,7 +227,7 @@ def _cholesky(matrix: Float64Array) -> tuple[Float64Array, bool] | None:
             shifted = matrix.copy()
             shifted.flat[:: len(matrix) + 1] += jitter
         try:
-            return la.cho_factor(shifted, lower=True, check_finite=False)
+            return cholesky(shifted)
         except la.LinAlgError:
             least = JITTER * unit_roundoff(np.float64) * float(np.trace(matrix))
             jitter = max(least, 100.0 * jitter)

@@ -18,7 +18,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.optimize import minimize
 
-from gramian._numerics import cholesky_lower, inverse_of_factor
+from gramian._lapack import inverse_of_factored
+from gramian._numerics import cholesky_lower
 from gramian._typing import Array, Float64Array
 from gramian.kernels.base import Kernel, Product, Scaled, Sum
 from gramian.kernels.gradient import contracted, log_parameters, with_log_parameters
@@ -72,7 +73,7 @@ def leave_one_out(
         system = 0.5 * (gram + gram.T)
         system.flat[:: len(X) + 1] += alpha / w
         lower, _ = cholesky_lower(system, "the kernel matrix K + alpha·I")
-        G = inverse_of_factor(lower)
+        G = inverse_of_factored(lower)
         if intercept:
             ones = G.sum(axis=0)
             G -= np.outer(ones, ones / ones.sum())

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
-import scipy.linalg as la
 
-from gramian._numerics import cholesky_lower, inverse_of_factor
+from gramian._lapack import cho_solve, inverse_of_factored, solve_triangular
+from gramian._numerics import cholesky_lower
 from gramian._typing import Float64Array, Rows
 from gramian.engine import Engine
 from gramian.kernels.base import Kernel
@@ -130,7 +130,7 @@ class RootAndBlocks:
         seen = np.sum(list(self._engine.map(first, self._groups)), axis=0)
         if not rank:
             return out
-        inner = la.cho_solve((self._core, True), seen, check_finite=False)
+        inner = cho_solve(self._core, seen)
 
         def second(group: range) -> None:
             for number in group:
@@ -154,10 +154,8 @@ class RootAndBlocks:
                     out[place] = out[place] / np.sqrt(inverse)[:, None] + spread / inverse[:, None]
                     continue
                 lower, _ = cholesky_lower(inverse, "the inverse of a block", warn=False)
-                spread = la.solve_triangular(lower, spread, lower=True, check_finite=False)
-                out[place] = la.solve_triangular(
-                    lower, out[place] + spread, lower=True, trans="T", check_finite=False
-                )
+                spread = solve_triangular(lower, spread)
+                out[place] = solve_triangular(lower, out[place] + spread, transposed=True)
 
         self._engine.run(work, self._groups)
         return out
@@ -171,7 +169,7 @@ class RootAndBlocks:
                 place, inverse = self._slices[number], self._inverses[number]
                 out[place] = inverse if self._whole else inverse.diagonal()
                 if len(self._h):
-                    half = la.solve_triangular(self._core, self._h[:, place], lower=True, check_finite=False)
+                    half = solve_triangular(self._core, self._h[:, place])
                     out[place] -= np.einsum("ij,ij->j", half, half)
 
         self._engine.run(work, self._groups)
@@ -187,7 +185,7 @@ def _inverse(
     block.flat[:: len(block) + 1] += shift
     lower, jitter = cholesky_lower(0.5 * (block + block.T), "a block of the preconditioner", warn=False)
     logdet = 2.0 * float(np.log(lower.diagonal()).sum())
-    return inverse_of_factor(lower), logdet, jitter
+    return inverse_of_factored(lower), logdet, jitter
 
 
 def _even(n: int) -> list[slice]:

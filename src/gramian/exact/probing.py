@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.linalg as la
 
+from gramian._lapack import inverse_of_triangle
 from gramian._numerics import cholesky_lower, unit_roundoff
 from gramian._typing import Float64Array, IntArray
 from gramian.approximation.training import float32_alpha
@@ -56,8 +56,7 @@ class Factored:
 
     def inverse_diagonal(self) -> Float64Array:
         """Return the diagonal of (K + D)⁻¹."""
-        inverse, _ = la.lapack.dtrtri(self.lower, lower=1)
-        inverse = np.tril(inverse)
+        inverse = inverse_of_triangle(self.lower)
         return np.asarray(np.einsum("ij,ij->j", inverse, inverse), np.float64)
 
 

@@ -7,8 +7,8 @@ import warnings
 from collections.abc import Callable, Iterator
 
 import numpy as np
-import scipy.linalg as la
 
+from gramian._lapack import cho_solve
 from gramian._numerics import cholesky_lower
 from gramian._typing import Float64Array, IntArray
 from gramian.exact.blocks import balanced_blocks
@@ -134,7 +134,7 @@ def _step(system: ExactSystem, b: Float64Array, z: Float64Array, rows: IntArray)
     system.evaluations += across.evaluations + square.size
     system.held = max(system.held, 2 * square.nbytes)
     lower, _ = cholesky_lower(square, "a block of K + alpha·I", warn=False)
-    return np.asarray(la.cho_solve((lower, True), gradient, check_finite=False))
+    return np.asarray(cho_solve(lower, gradient))
 
 
 def _residual(system: ExactSystem, b: Float64Array, w: Float64Array) -> float:

@@ -10,6 +10,7 @@ import numpy as np
 import scipy.linalg as la
 
 from gramian._budget import format_bytes
+from gramian._lapack import cho_solve, cholesky
 from gramian._numerics import cholesky_lower, ridge_tolerance
 from gramian._typing import Float64Array, IntArray, Rows
 from gramian.engine import Engine
@@ -90,16 +91,15 @@ class ExactSystem:
         square = self._square()
         self.held = max(self.held, square.nbytes)
         try:
-            # The upper half by rows is the lower half by columns, which LAPACK takes without a copy.
-            lower, jitter = la.cholesky(square.T, lower=True, overwrite_a=True, check_finite=False), 0.0
+            lower, jitter = cholesky(square, overwrite=True), 0.0
         except la.LinAlgError:
             lower, jitter = cholesky_lower(self._square(), "K + alpha·I")
-        value = la.cho_solve((lower, True), right, check_finite=False)
+        value = cho_solve(lower, right)
         left = right - self.accurate(value)
         residual = relative_residual(left, right)
         target = ridge_tolerance(np.float64)
         if not residual <= target:
-            value = value + la.cho_solve((lower, True), left, check_finite=False)
+            value = value + cho_solve(lower, left)
             residual = relative_residual(right - self.accurate(value), right)
         if not residual <= target:
             warnings.warn(

@@ -14,6 +14,7 @@ from typing import TypeAlias
 import numpy as np
 import scipy.linalg as la
 
+from gramian._lapack import cho_solve, cholesky
 from gramian._numerics import ridge_tolerance, unit_roundoff
 from gramian._typing import Float64Array
 
@@ -173,12 +174,12 @@ def _solve(hessian: Float64Array, right: Float64Array, costs: Float64Array) -> F
     if matrix[-1, -1] <= unit_roundoff(np.float64) * total:
         matrix[-1, -1] = ridge_tolerance(np.float64) * total
     try:
-        factor = la.cho_factor(matrix, lower=True, check_finite=False)
+        factor = cholesky(matrix)
     except la.LinAlgError:
         # Features that are constant up to rounding bend as the bias does.
         matrix[-1, -1] += ridge_tolerance(np.float64) * (matrix[-1, -1] + total)
-        factor = la.cho_factor(matrix, lower=True, check_finite=False)
-    return la.cho_solve(factor, right, check_finite=False)
+        factor = cholesky(matrix)
+    return cho_solve(factor, right)
 
 
 def _scores(tiles: Tiles, direction: Float64Array, n_rows: int) -> Float64Array:
@@ -255,7 +256,7 @@ def _dual(gram: Float64Array, y: Float64Array, costs: Float64Array, loss: Loss) 
         system = root[:, None] * gram[np.ix_(s, s)] * root
         system[np.diag_indices(len(s))] += 1.0
         right = np.column_stack([root * f[s] - g[s] / root, root])
-        solved = la.cho_solve(la.cho_factor(system, lower=True, check_finite=False), right)
+        solved = cho_solve(cholesky(system, overwrite=True), right)
         new_bias = (root @ solved[:, 0]) / (root @ solved[:, 1])
         new = np.zeros(n)
         new[s] = root * (solved[:, 0] - new_bias * solved[:, 1])

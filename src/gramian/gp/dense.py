@@ -10,9 +10,9 @@ Source: Rasmussen and Williams 2006, algorithm 2.1 and equation 5.9.
 from __future__ import annotations
 
 import numpy as np
-import scipy.linalg as la
 
-from gramian._numerics import cholesky_lower, inverse_of_factor
+from gramian._lapack import cho_solve, inverse_of_factored
+from gramian._numerics import cholesky_lower
 from gramian._typing import Float64Array, Rows
 from gramian.kernels.base import Kernel
 from gramian.kernels.columns import dense
@@ -38,10 +38,10 @@ def _likelihood(
     covariance = np.asarray(kernel(X, dtype=np.float64, n_jobs=1), np.float64)
     covariance.flat[:: n + 1] += noise
     lower, _ = cholesky_lower(covariance, "K + noise·I", warn=False)
-    a = np.asarray(la.cho_solve((lower, True), Y, check_finite=False), np.float64)
+    a = np.asarray(cho_solve(lower, Y), np.float64)
     logdet = 2.0 * float(np.log(np.diag(lower)).sum())
     value = -0.5 * (float(np.vdot(Y, a)) + outputs * (logdet + n * np.log(2.0 * np.pi)))
-    adjoint = 0.5 * (a @ a.T - outputs * inverse_of_factor(lower))
+    adjoint = 0.5 * (a @ a.T - outputs * inverse_of_factored(lower))
     slope = noise * float(np.trace(adjoint))
     if not by_kernel:
         return value, np.array([slope])

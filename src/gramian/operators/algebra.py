@@ -18,6 +18,7 @@ import numpy as np
 import scipy.linalg as la
 
 from gramian._budget import format_bytes
+from gramian._lapack import cho_solve, solve_triangular
 from gramian._numerics import cholesky_lower, gram_factor
 from gramian._typing import Float64Array, IntArray
 from gramian.engine import Engine
@@ -321,7 +322,7 @@ class WoodburyAlgebra(Algebra):
         out, (lower, _) = self._coupled.leverages(alpha), self._factored(alpha)
         for start in range(0, len(lower), COLUMNS):
             unit = np.eye(len(lower), min(COLUMNS, len(lower) - start), k=-start)
-            inner = la.solve_triangular(lower, unit, lower=True, trans="T", check_finite=False)
+            inner = solve_triangular(lower, unit, transposed=True)
             solved = self._coupled.solve(self._matmul(inner), alpha).value
             out += alpha * np.einsum("ij,ij->i", solved, solved)
         return out
@@ -329,7 +330,7 @@ class WoodburyAlgebra(Algebra):
     def _solve_once(self, y: Float64Array, alpha: float) -> tuple[Float64Array, Solution]:
         first = self._coupled.solve(y, alpha)
         lower, _ = self._factored(alpha)
-        inner = la.cho_solve((lower, True), self._adjoint(first.value), check_finite=False)
+        inner = cho_solve(lower, self._adjoint(first.value))
         return first.value - self._coupled.solve(self._matmul(inner), alpha).value, first
 
     def _shifted(self, a: Float64Array, alpha: float) -> Float64Array:

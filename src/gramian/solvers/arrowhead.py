@@ -17,8 +17,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.linalg as la
 
+from gramian._lapack import solve_triangular
 from gramian._numerics import cholesky_lower
 from gramian._typing import Float64Array
 from gramian.engine import Engine
@@ -298,8 +298,7 @@ def _eliminate_siblings(
             lower, jitter = cholesky_lower(shifted, "the system FᵀF + alpha·I")
             worst = max(worst, jitter)
             if width:
-                # (L⁻¹ E)ᵀ = Eᵀ L⁻ᵀ: from the right BLAS works in place on rows of the stack.
-                solved[:] = la.blas.dtrsm(1.0, lower, solved.T, side=1, lower=1, trans_a=1, overwrite_b=1).T
+                solve_triangular(lower, solved, overwrite=True)
         done.append(_Eliminated(lower, solved))
     # One matrix twice: NumPy calls BLAS syrk, at half the price of a product.
     return done, worst, stacked.T @ stacked if stacked.size else None
@@ -324,7 +323,7 @@ def _triangular(lower: Float64Array, right: Float64Array, *, transposed: bool = 
     """Return L⁻¹ b, or L⁻ᵀ b; also for a node without columns."""
     if not right.size:
         return right
-    return la.solve_triangular(lower, right, lower=True, trans="T" if transposed else "N", check_finite=False)
+    return solve_triangular(lower, right, transposed=transposed)
 
 
 def multiply(

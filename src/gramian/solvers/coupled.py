@@ -14,6 +14,7 @@ import numpy as np
 import scipy.linalg as la
 
 from gramian._budget import format_bytes
+from gramian._lapack import cho_solve
 from gramian._numerics import cholesky_lower, clip_negative, gram_factor, unit_roundoff
 from gramian._typing import Float64Array
 from gramian.engine import Engine
@@ -200,7 +201,7 @@ class CoupledSystem:
     def _solve_directly(self, b: Float64Array, alpha: float) -> Solution:
         if self.core.psd and self._eigh is None:
             lower, jitter = self._factor(alpha)
-            x = la.cho_solve((lower, True), b, check_finite=False)
+            x = cho_solve(lower, b)
             residual = b - self.multiply(x) - alpha * x
         else:
             values, vectors = self.eigh()

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.linalg as la
 
+from gramian._lapack import cho_solve
 from gramian._numerics import cholesky_lower, gram_factor, unit_roundoff
 from gramian._typing import Array, Float64Array
 from gramian.engine import Engine
@@ -123,7 +123,7 @@ def _factor_of_rows(rows: ActiveRows, alpha: float) -> Factor:
     rows = rows.precise()
 
     def once(right: Float64Array) -> Float64Array:
-        inner = la.cho_solve((lower, True), rows.times(right), check_finite=False)
+        inner = cho_solve(lower, rows.times(right))
         return np.asarray((right - rows.transposed(inner)) / alpha)
 
     def solve(right: Float64Array) -> tuple[Float64Array, Float64Array]:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
-import scipy.linalg as la
 
+from gramian._lapack import solve_triangular
 from gramian._typing import Float64Array
 from gramian.solvers.arrowhead import ArrowheadFactor, Forest, whiten_node
 
@@ -73,5 +73,4 @@ class PathFactor:
 
 def _solved(lower: Float64Array, right: Float64Array) -> Float64Array:
     """Return L⁻ᵀ b."""
-    solved = la.solve_triangular(lower, right, lower=True, trans="T", check_finite=False)
-    return np.asarray(solved, np.float64)
+    return np.asarray(solve_triangular(lower, right, transposed=True), np.float64)

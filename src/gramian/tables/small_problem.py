@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import scipy.linalg as la
 
+from gramian._lapack import cho_solve, cholesky
 from gramian._typing import Float64Array, FloatArray
 from gramian.engine import Engine
 from gramian.exact.predictor import ExactPredictor
@@ -95,10 +96,10 @@ class SmallProblem:
             point.alpha if self.weights is None else point.alpha / self.weights[: self.n_fit]
         )
         try:
-            factor = np.linalg.cholesky(system)  # releases the interpreter's lock, as SciPy's does not
+            factor = cholesky(system, overwrite=True)
         except la.LinAlgError:  # judged as what it is: of no use
             return Judged(point, np.inf, np.zeros_like(y, np.float64))
-        coefficients = np.asarray(la.cho_solve((factor, True), y, check_finite=False))
+        coefficients = cho_solve(factor, y)
         error = self.loss(self.targets[self.n_fit :] - across @ coefficients)
         return Judged(point, error if np.isfinite(error) else np.inf, coefficients.astype(np.float64))
 

@@ -1,0 +1,172 @@
+r"""Factors of dense matrices and solutions by them, without the interpreter's lock.
+
+SciPy's wrappers of LAPACK hold the lock while they compute, so that threads which factor a block each wait
+for one another. Here the same routines are called through ctypes, which lets it go, by the pointers that
+SciPy publishes for Cython. Triangular factors may be stored by columns or by rows, as whole arrays or as
+slices of one: what LAPACK takes for the upper triangle by columns is the lower one by rows.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from functools import cache
+from typing import Any, TypeVar
+
+import numpy as np
+import scipy.linalg as la
+import scipy.linalg.cython_blas
+import scipy.linalg.cython_lapack
+from numpy.typing import NDArray
+
+from gramian._typing import IntArray
+
+Real = TypeVar("Real", bound=np.floating[Any])
+
+_capsule_name = ctypes.pythonapi.PyCapsule_GetName
+_capsule_name.restype, _capsule_name.argtypes = ctypes.c_char_p, [ctypes.py_object]
+_capsule_pointer = ctypes.pythonapi.PyCapsule_GetPointer
+_capsule_pointer.restype, _capsule_pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+
+
+@cache
+def _routine(name: str) -> Callable[..., None]:
+    """Return a routine of BLAS or LAPACK; every argument is a pointer."""
+    module = scipy.linalg.cython_blas if name[1:] == "trsm" else scipy.linalg.cython_lapack
+    capsule = module.__pyx_capi__[name]
+    signature = _capsule_name(capsule)
+    count = signature.count(b"*")
+    kind = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * count)  # CFUNCTYPE releases the lock, PYFUNCTYPE not
+    return kind(_capsule_pointer(capsule, signature))
+
+
+def _call(name: str, dtype: np.dtype[Any], *arguments: Any) -> None:
+    """Call the routine of this precision; text, whole numbers and real ones go by reference."""
+    given: list[Any] = []
+    for value in arguments:
+        if isinstance(value, np.ndarray):
+            given.append(value.ctypes.data)
+        elif isinstance(value, str):
+            given.append(ctypes.byref(ctypes.c_char(value.encode())))
+        elif isinstance(value, float):
+            given.append(ctypes.byref((ctypes.c_double if dtype == np.float64 else ctypes.c_float)(value)))
+        elif isinstance(value, int):
+            given.append(ctypes.byref(ctypes.c_int(value)))
+        else:
+            given.append(ctypes.byref(value))
+    _routine(("d" if dtype == np.float64 else "s") + name)(*given)
+
+
+def _by_columns(array: NDArray[Real]) -> bool:
+    """Return whether LAPACK can take the array by columns."""
+    short, long = array.strides
+    return short == array.itemsize and long >= max(1, array.shape[0]) * array.itemsize
+
+
+def _as_columns(array: NDArray[Real]) -> tuple[NDArray[Real], int, bool]:
+    """Return the array or its transpose, whichever is by columns, their distance, and whether it is turned.
+
+    A copy by columns where neither is.
+    """
+    turned = not _by_columns(array) and _by_columns(array.T)
+    columns = array.T if turned else array if _by_columns(array) else np.array(array, order="F")
+    return columns, columns.strides[1] // columns.itemsize, turned
+
+
+#: Which triangle LAPACK finds a lower one in, by whether it is given by rows.
+_TRIANGLE = {False: "L", True: "U"}
+_STRIPE = 64
+_ABOVE = np.triu(np.ones((_STRIPE, _STRIPE), bool), 1)
+
+
+def cholesky(matrix: NDArray[Real], *, overwrite: bool = False) -> NDArray[Real]:
+    """Return the lower Cholesky factor L of A = L Lᵀ, with zeros above it.
+
+    Reads the lower triangle. Raises ``LinAlgError`` where A is not positive definite; ``overwrite`` then
+    leaves it half-changed. Time m³/3, memory A's, or none beside with ``overwrite``.
+    """
+    lower, apart, by_rows = _as_columns(matrix if overwrite else matrix.copy(order="K"))
+    info = ctypes.c_int(0)
+    _call("potrf", lower.dtype, _TRIANGLE[by_rows], len(lower), lower, apart, info)
+    if info.value > 0:
+        raise la.LinAlgError(f"The leading minor of order {info.value} is not positive definite.")
+    lower = lower.T if by_rows else lower
+    _clear_above(lower)
+    return lower
+
+
+def _clear_above(lower: NDArray[Any]) -> None:
+    """Set what is above the diagonal to 0, by stripes, without an index for every number."""
+    for start in range(0, len(lower), _STRIPE):
+        stripe = lower[start : start + _STRIPE]
+        rows = len(stripe)
+        stripe[:, start + rows :] = 0.0
+        np.copyto(stripe[:, start : start + rows], 0.0, where=_ABOVE[:rows, :rows])
+
+
+def cho_solve(lower: NDArray[Real], right: NDArray[Real]) -> NDArray[Real]:
+    """Return A⁻¹ b from the lower Cholesky factor of A; b is (m,) or (m, outputs)."""
+    return solve_triangular(lower, solve_triangular(lower, right), transposed=True, overwrite=True)
+
+
+def solve_triangular(
+    lower: NDArray[Real], right: NDArray[Real], *, transposed: bool = False, overwrite: bool = False
+) -> NDArray[Real]:
+    """Return L⁻¹ b, or L⁻ᵀ b; b is (m,) or (m, outputs), and keeps its order in memory.
+
+    ``overwrite`` writes the solution over b where it has the factor's dtype and is by rows or by columns.
+    """
+    dtype = np.result_type(lower, right)
+    triangle, apart, by_rows = _as_columns(np.asarray(lower, dtype))
+    found = np.asarray(right, dtype) if overwrite else right.astype(dtype, order="K")
+    columns, distance, turned = _as_columns(found.reshape(len(found), 1) if found.ndim == 1 else found)
+    if columns.size:
+        # L x = b is xᵀ Lᵀ = bᵀ, which is solved from the right where bᵀ is by columns.
+        other = transposed ^ by_rows ^ turned
+        _call(
+            "trsm",
+            dtype,
+            "R" if turned else "L",
+            _TRIANGLE[by_rows],
+            "T" if other else "N",
+            "N",
+            *columns.shape,
+            1.0,
+            triangle,
+            apart,
+            columns,
+            distance,
+        )
+    found = columns.T if turned else columns
+    return found[:, 0] if right.ndim == 1 else found
+
+
+def pivoted_cholesky(gram: NDArray[Real], least: float) -> tuple[NDArray[Real], IntArray]:
+    """Return L (m, rank) with zeros above, and the order of the pivots: A[order][:, order] ≈ L Lᵀ.
+
+    Stops at the first pivot at or under ``least``. Time m² rank, memory one matrix.
+    """
+    lower = np.array(gram, order="F")
+    m, info, rank = len(lower), ctypes.c_int(0), ctypes.c_int(0)
+    order, work = np.zeros(m, np.int32), np.empty(2 * m, lower.dtype)
+    _call("pstrf", lower.dtype, "L", m, lower, max(1, m), order, rank, float(least), work, info)
+    lower = lower[:, : rank.value]
+    _clear_above(lower[: rank.value])
+    return lower, order.astype(np.intp) - 1
+
+
+def inverse_of_triangle(lower: NDArray[Real]) -> NDArray[Real]:
+    """Return L⁻¹, lower and by columns. Time m³/3."""
+    inverse = np.array(lower, order="F")
+    info = ctypes.c_int(0)
+    _call("trtri", inverse.dtype, "L", "N", len(inverse), inverse, max(1, len(inverse)), info)
+    return inverse
+
+
+def inverse_of_factored(lower: NDArray[Real]) -> NDArray[Real]:
+    """Return (L Lᵀ)⁻¹ as a full matrix; the lower factor is overwritten where it is by rows or columns."""
+    columns, apart, by_rows = _as_columns(lower)
+    info = ctypes.c_int(0)
+    _call("potri", columns.dtype, _TRIANGLE[by_rows], len(columns), columns, apart, info)
+    half = np.tril(columns.T if by_rows else columns)  # LAPACK sets one half alone
+    return half + np.tril(half, -1).T
