@@ -189,10 +189,10 @@ def test_plan_says_what_columns_become(tmp_path: Path) -> None:
     assert "budget 200 MB, predicted peak" in said
     many = pd.DataFrame({"a": RNG.random(6000), "b": RNG.random(6000) > 0.5}).assign(y=RNG.random(6000))
     table = write(many, tmp_path / "many.parquet")
-    assert "multiresolution: root rank 1000, 6 blocks of rank 500" in good("plan", table, "--target", "y")
+    assert "multiresolution: root rank 400, 6 blocks of rank 500" in good("plan", table, "--target", "y")
     small = good("plan", table, "--target", "y", "--memory", "25MB")
     assert "budget 25 MB" in small
-    assert "root rank 1000" not in small
+    assert "root rank 400" not in small
     assert "exact: " in good("plan", table, "--target", "b")
     assert "memory_budget=1 kB" in bad("plan", table, "--target", "y", "--memory", "1kB")
 

@@ -17,7 +17,8 @@ from gramian.estimators.exact import Exact
 from gramian.estimators.multiresolution import MultiResolution
 from gramian.estimators.ridge import KernelRidge, KernelRidgeClassifier
 from gramian.estimators.tabular_base import SEARCH_MEMORY
-from gramian.estimators.tabular_fit import EXACT_CLASS_ROWS, EXACT_ROWS, SIZES, kernel_of, of_sizes
+from gramian.estimators.tabular_fit import EXACT_CLASS_ROWS, EXACT_ROWS
+from gramian.estimators.tabular_maker import Maker, of_sizes
 from gramian.exceptions import BudgetError
 from gramian.metric.metric import Metric
 from gramian.tables import EncodedRows, Scaling, TableColumns
@@ -49,20 +50,19 @@ def facts(frame: Frame, y: Array, task: str, settings: Settings) -> tuple[list[t
         ("search", f"rounds of {sizes} rows, judged on {n_judges(n):,} others"),
     ]
     kind = KernelRidge if task == REGRESSION else KernelRidgeClassifier
+    make = Maker(
+        kind,
+        source,
+        y,
+        None,
+        point,
+        {"memory_budget": settings.memory, "random_state": settings.seed, "n_jobs": settings.threads},
+    )
     exact = n <= (EXACT_ROWS if task == REGRESSION else EXACT_CLASS_ROWS)
     options: list[Exact | MultiResolution] = [Exact(solver="cholesky")] if exact else []
-    options += [of_sizes(size, n) for size in SIZES]
+    options += [of_sizes(size, n) for size in make.sizes]
     for k, approximation in enumerate(options, 1):
-        model = kind(
-            point.alpha,
-            kernel=kernel_of(point),
-            metric=point.metric,
-            approximation=approximation,
-            fit_intercept=True,
-            memory_budget=settings.memory,
-            random_state=settings.seed,
-            n_jobs=settings.threads,
-        )
+        model = make.model(approximation)
         try:
             return found, model.plan(source, y)
         except BudgetError:

@@ -14,17 +14,14 @@ from scipy.optimize import minimize_scalar
 from gramian._budget import format_bytes, parse_bytes
 from gramian._typing import Array, Float64Array, IntArray
 from gramian.data.source import RowSource
-from gramian.data.taken import TakenRows
 from gramian.engine import Engine
 from gramian.estimators.exact import Exact
-from gramian.estimators.multiresolution import MultiResolution
 from gramian.estimators.ridge import KernelRidge, KernelRidgeClassifier
 from gramian.estimators.ridge_mean import RidgeMean
+from gramian.estimators.tabular_maker import Maker, of_sizes
 from gramian.estimators.tabular_rounds import Rounds
 from gramian.exceptions import BudgetError
-from gramian.kernels import Exponential, Gaussian, Kernel, Laplacian
 from gramian.metric.learning import PROGRESS, Round, Settings, learn_metric
-from gramian.metric.metric import Metric
 from gramian.tables.small_problem import Point
 
 #: Up to so many rows of a regression and of a classification the last models are exact, and up to the first
@@ -33,8 +30,9 @@ from gramian.tables.small_problem import Point
 EXACT_ROWS, EXACT_CLASS_ROWS = 2_500, 8_000
 #: Part of the rows that judges, and such rows at most.
 HELD_PART, MOST_HELD = 0.2, 4_000
-#: Rounds of the metric at most, rows that they fit, and their sizes.
-ROUNDS, ROUND_ROWS, ROUND_SIZES = 5, 20_000, ((300, 100, 650), (100, 0, None))
+#: Rounds of the metric at most, rows that they fit in a regression and of classes, and their sizes.
+ROUNDS, ROUND_ROWS, ROUND_CLASS_ROWS = 5, 10_000, 20_000
+ROUND_SIZES = ((300, 100, 650), (100, 0, None))
 #: Bytes of memory for each number of those rows.
 ROUND_BYTES = 64
 #: Factors that the bandwidth is multiplied by after the rounds while that helps, and how often at most.
@@ -42,17 +40,6 @@ BANDWIDTH_FACTORS, BANDWIDTH_STEPS = (0.5, 2.0), 2
 #: Factors of the search's penalty: more rows want less. One step further is tried so often where an end is
 #: best.
 FACTORS, FURTHER = (1.0, 1.0 / 3.0), 3
-#: Sizes from large to small: root, rank of a block and rows of a block (None: a root alone).
-SIZES: tuple[tuple[int, int, int | None], ...] = (
-    (1000, 500, 1000),
-    (600, 380, 650),
-    (600, 200, 650),
-    (300, 100, 650),
-    (1000, 0, None),
-    (300, 0, None),
-    (100, 0, None),
-)
-
 #: From values (held, outputs) and the numbers of the held rows to an error.
 HeldLoss = Callable[[Float64Array, IntArray], float]
 
@@ -88,15 +75,6 @@ class _Member:
     rounds: tuple[Round, ...] = ()
 
 
-def kernel_of(point: Point) -> Kernel:
-    """Return the kernel of a point of the search by its usual name."""
-    if point.kernel == "laplacian":
-        return Laplacian(point.bandwidth)
-    if point.kernel == "exponential":
-        return Exponential(point.bandwidth)
-    return Gaussian(point.bandwidth / np.sqrt(2.0))  # exp(−r²/L²) = exp(−r²/(2 ℓ²))
-
-
 def last_fit(
     kind: type[KernelRidge] | type[KernelRidgeClassifier],
     source: RowSource,
@@ -127,9 +105,10 @@ def last_fit(
     until : when it should end, on the clock of ``time.perf_counter``.
     options : of the estimator.
 
-    The rounds fit small models (a root of 300, blocks of rank 100) to 20,000 rows at most. The sums of the
-    first part of the rows serve each penalty, and those of the rest are added to them, so that a model costs
-    one pass. Up to 2,500 rows all models are exact; of classes up to 8,000 rows the last ones.
+    The rounds fit small models (a root of 300, blocks of rank 100) to 10,000 rows at most, 20,000 of
+    classes. The sums of the first part of the rows serve each penalty, and those of the rest are added to
+    them, so that a model costs one pass. Up to 2,500 rows all models are exact; of classes up to 8,000 rows
+    the last ones.
     """
     n = source.shape[0]
     counted = np.arange(n) if weights is None else np.flatnonzero(weights > 0)
@@ -139,14 +118,14 @@ def last_fit(
         # A class of which every row is needed.
         held = held[np.isin(y[held], y[rest])]
         rest = np.setdiff1d(np.arange(n), held)
-    makers = [_Maker(kind, source, y, weights, point, options) for point in points]
+    makers = [Maker(kind, source, y, weights, point, options) for point in points]
     rounds: list[tuple[Round, ...]] = [() for _ in makers]
     if learn and len(held) and time.perf_counter() < until:
         # Models this small are learned faster side by side than on several threads each.
         seeds, share = rng.spawn(len(makers)), parse_bytes(options["memory_budget"]) // len(makers)
         single = [make.under(n_jobs=1, memory_budget=share) for make in makers]
 
-        def learned(j: int) -> tuple[_Maker, tuple[Round, ...]]:
+        def learned(j: int) -> tuple[Maker, tuple[Round, ...]]:
             make, rounds = _rounds(single[j], held, rest, loss, switched, seeds[j], until)
             return make.under(**options), rounds
 
@@ -161,13 +140,13 @@ def last_fit(
     exact = n <= (EXACT_ROWS if kind is KernelRidge else EXACT_CLASS_ROWS)
     exact = exact and makers[0].fits(Exact(solver="cholesky"), np.arange(n))
 
-    def member(make: _Maker) -> _Member:
+    def member(make: Maker) -> _Member:
         return _exact(make, held, rest, loss) if exact else _streamed(make, held, rest, loss, until)
 
     # One alone has all threads; of two each has one, which suits the steps that are not shared out, where
     # the memory holds both.
     halves = [make.under(memory_budget=parse_bytes(options["memory_budget"]) // 2) for make in makers]
-    largest = Exact(solver="cholesky") if exact else of_sizes(SIZES[0], n)
+    largest = Exact(solver="cholesky") if exact else of_sizes(makers[0].sizes[0], n)
     if len(makers) > 1 and all(make.fits(largest, np.arange(n), streamed=not exact) for make in halves):
         members = list(Engine(options["n_jobs"]).map(member, halves))
     else:
@@ -179,16 +158,17 @@ def last_fit(
 
 
 def _rounds(
-    make: _Maker,
+    make: Maker,
     held: IntArray,
     rest: IntArray,
     loss: HeldLoss,
     switched: tuple[tuple[int, ...], ...],
     rng: np.random.Generator,
     until: float,
-) -> tuple[_Maker, tuple[Round, ...]]:
+) -> tuple[Maker, tuple[Round, ...]]:
     """Return what makes models under the metric and bandwidth of some rounds, and these."""
-    most = min(ROUND_ROWS, parse_bytes(make.options["memory_budget"]) // (ROUND_BYTES * make.source.shape[1]))
+    most = ROUND_ROWS if make.kind is KernelRidge else ROUND_CLASS_ROWS
+    most = min(most, parse_bytes(make.options["memory_budget"]) // (ROUND_BYTES * make.source.shape[1]))
     drawn = rest if len(rest) <= most else np.sort(rng.choice(rest, most, replace=False))
     small = _round_sizes(make, drawn)
     if small is None:
@@ -208,7 +188,7 @@ def _rounds(
     make = replace(make, point=replace(make.point, metric=found.metric))
     least = min(each.error for each in found.rounds)
 
-    def judged(factor: float) -> tuple[float, _Maker]:
+    def judged(factor: float) -> tuple[float, Maker]:
         if time.perf_counter() > until:
             return math.inf, make
         other = replace(make, point=replace(make.point, bandwidth=factor * make.point.bandwidth))
@@ -245,59 +225,7 @@ def _averaged(members: list[_Member], held: IntArray, loss: HeldLoss) -> LastFit
     return LastFit(model, held, mean(share), (first if share <= 0.5 else second).rounds, cheapest)
 
 
-@dataclass(frozen=True)
-class _Maker:
-    """Makes models of a point on the rows of a table."""
-
-    kind: type[KernelRidge] | type[KernelRidgeClassifier]
-    source: RowSource
-    y: Array
-    weights: Array | None
-    point: Point
-    options: dict[str, Any]
-
-    def model(self, approximation: Any, metric: Metric | None = None) -> Any:
-        return self.kind(
-            self.point.alpha,
-            kernel=kernel_of(self.point),
-            metric=self.point.metric if metric is None else metric,
-            approximation=approximation,
-            fit_intercept=True,
-            **self.options,
-        )
-
-    def _some(self, numbers: IntArray) -> tuple[RowSource, Array, Array | None]:
-        weights = None if self.weights is None else self.weights[numbers]
-        return TakenRows(self.source, numbers), self.y[numbers], weights
-
-    def add(self, model: Any, numbers: IntArray) -> None:
-        classes = {} if self.kind is KernelRidge else {"classes": np.unique(self.y)}
-        model.partial_fit(*self._some(numbers), **classes)
-
-    def under(self, **options: Any) -> _Maker:
-        """Return this with other options."""
-        return replace(self, options={**self.options, **options})
-
-    def fits(self, approximation: Any, numbers: IntArray, *, streamed: bool = False) -> bool:
-        """Return whether the memory budget holds a fit to these rows; ``streamed``: and its sums twice."""
-        rows, y, _ = self._some(numbers)
-        maker = (
-            self.under(memory_budget=parse_bytes(self.options["memory_budget"]) // 2) if streamed else self
-        )
-        try:
-            maker.model(approximation).plan(rows, y)
-        except BudgetError:
-            return False
-        return True
-
-    def fit(self, model: Any, numbers: IntArray) -> Any:
-        return model.fit(*self._some(numbers))
-
-    def values(self, model: Any, numbers: IntArray) -> Float64Array:
-        return np.asarray(model._decision(TakenRows(self.source, numbers)))
-
-
-def _streamed(make: _Maker, held: IntArray, rest: IntArray, loss: HeldLoss, until: float) -> _Member:
+def _streamed(make: Maker, held: IntArray, rest: IntArray, loss: HeldLoss, until: float) -> _Member:
     """Return the model of all rows from the sums of a part, by which penalties are compared, and the rest."""
     model, cheapest = _sized(make, rest, until)
     alpha, values = make.point.alpha, np.zeros((0, 1))
@@ -313,7 +241,7 @@ def _streamed(make: _Maker, held: IntArray, rest: IntArray, loss: HeldLoss, unti
     return _Member(model._closed(), values, cheapest)
 
 
-def _exact(make: _Maker, held: IntArray, rest: IntArray, loss: HeldLoss) -> _Member:
+def _exact(make: Maker, held: IntArray, rest: IntArray, loss: HeldLoss) -> _Member:
     """Return the exact model of all rows, after one of a part of them for each penalty."""
     model = make.model(Exact(solver="cholesky"))
     alpha, values = make.point.alpha, np.zeros((0, 1))
@@ -351,7 +279,7 @@ def _best_penalty(
     return best, values
 
 
-def _sized(make: _Maker, rest: IntArray, until: float) -> tuple[Any, bool]:
+def _sized(make: Maker, rest: IntArray, until: float) -> tuple[Any, bool]:
     """Return a model of the largest sizes that memory and time allow, with the sums of the first part.
 
     The second is whether there was time for none, so that it has the least sizes.
@@ -359,40 +287,29 @@ def _sized(make: _Maker, rest: IntArray, until: float) -> tuple[Any, bool]:
     Time counts where there is a limit: by the plan's seconds, which know this machine only roughly.
     """
     n = make.source.shape[0]
-    error: BudgetError | None = None
-    for sizes in SIZES:
+    for sizes in make.sizes:
         model = make.model(of_sizes(sizes, n))
         try:
             plan = model.plan(make.source, make.y)
             cheapest = time.perf_counter() + sum(plan.seconds.values()) > until
-            if cheapest and sizes is not SIZES[-1]:
+            if cheapest and sizes is not make.sizes[-1]:
                 continue
             # A stream holds more than a fit, and says so before it begins.
             make.add(model, rest)
-        except BudgetError as problem:
-            error = problem
+        except BudgetError:
             continue
         return model, cheapest
-    assert error is not None
-    budget = format_bytes(parse_bytes(make.options["memory_budget"]))
+    least, budget = make.least_bytes(), parse_bytes(make.options["memory_budget"])
     raise BudgetError(
-        f"memory_budget={budget} is too small for the smallest model of {n:,} rows: at least "
-        f"{format_bytes(1.01 * error.least_bytes)} is needed. Raise it.",
-        error.least_bytes,
+        f"memory_budget={format_bytes(budget)} is too small for the smallest model of {n:,} rows: at least "
+        f"{format_bytes(1.01 * least)} is needed. Raise it.",
+        least,
     )
 
 
-def _round_sizes(make: _Maker, drawn: IntArray) -> Any:
+def _round_sizes(make: Maker, drawn: IntArray) -> Any:
     """Return the approximation of the rounds' models; None where the memory budget holds none."""
     if make.source.shape[0] <= EXACT_ROWS and make.fits(Exact(solver="cholesky"), drawn):
         return Exact(solver="cholesky")
     found = (of_sizes(sizes, len(drawn)) for sizes in ROUND_SIZES)
     return next((each for each in found if make.fits(each, drawn)), None)
-
-
-def of_sizes(sizes: tuple[int, int, int | None], n_rows: int) -> MultiResolution:
-    """Return the approximation of these sizes for so many rows."""
-    root, rank, block = sizes
-    if block is None:
-        return MultiResolution(root_rank=root, n_levels=1, oversampling=1.0)
-    return MultiResolution(root_rank=root, rank=rank, n_blocks=max(2, n_rows // block), oversampling=1.0)

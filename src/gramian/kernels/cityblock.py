@@ -10,7 +10,7 @@ from scipy.spatial.distance import cdist
 
 from gramian._numerics import entry_tolerance, unit_roundoff
 from gramian._tiles import row_slices, tile_rows
-from gramian._typing import Float64Array, FloatArray, IntArray, Rows
+from gramian._typing import Array, Float64Array, FloatArray, IntArray, Rows
 from gramian.kernels.columns import Columns, ElementMap, dense
 
 #: A feature of at most so many values among the points goes by a product (see ``benchmarks/cityblock.py``).
@@ -116,33 +116,36 @@ class _FewValues:
 
 
 def _few_values(points: Float64Array, inverse: Float64Array) -> _FewValues | None:
-    """Find the features with few values, if a product may stand for them."""
-    if len(points) < LEAST_POINTS:
+    """Find the features with few values, if a product may stand for them. Time O(m d log m)."""
+    m = len(points)
+    if m < LEAST_POINTS:
         return None
-    features: list[int] = []
-    common, which, level, indicator, width = [], [], [], [], 0.0
-    for f in range(points.shape[1]):
-        if len(np.unique(points[:FIRST_LOOK, f])) > FEW_VALUES:
-            continue
-        values, codes, counts = np.unique(points[:, f], return_inverse=True, return_counts=True)
-        if len(values) > FEW_VALUES:
-            continue
-        width += float(values[-1] - values[0]) * float(inverse[f])
-        most = int(counts.argmax())
-        for number in range(len(values)):
-            if number != most:
-                which.append(len(features))
-                level.append(values[number])
-                indicator.append(codes.ravel() == number)
-        features.append(f)
-        common.append(values[most])
-    if not features or not width <= entry_tolerance(np.float64) / (32.0 * unit_roundoff(np.float64)):
+    first = np.sort(points[:FIRST_LOOK].T, axis=1)
+    features = np.flatnonzero(_new_values(first).sum(axis=1) <= FEW_VALUES)
+    ordered = np.sort(points[:, features].T, axis=1)
+    few = _new_values(ordered).sum(axis=1) <= FEW_VALUES
+    features, ordered = features[few], ordered[few]
+    width = float((ordered[:, -1] - ordered[:, 0]) @ inverse[features])
+    if not features.size or not width <= entry_tolerance(np.float64) / (32.0 * unit_roundoff(np.float64)):
         return None
+    # Where each value begins, feature by feature, and how often it comes.
+    begins = np.flatnonzero(_new_values(ordered))
+    which, level = begins // m, ordered.ravel()[begins]
+    times = np.diff(begins, append=ordered.size)
+    by_times = np.lexsort((-times, which))
+    commonest = by_times[np.searchsorted(which, np.arange(len(features)))]
+    others = np.setdiff1d(np.arange(len(which)), commonest)
+    indicator = points[:, features[which[others]]] == level[others]
     return _FewValues(
-        np.array(features, np.intp),
-        np.array(common),
+        features,
+        level[commonest],
         inverse[features],
-        np.array(which, np.intp),
-        np.array(level, np.float64),
-        np.array(indicator, np.float64).reshape(len(which), len(points)),
+        which[others],
+        level[others],
+        np.ascontiguousarray(indicator.T, np.float64),
     )
+
+
+def _new_values(ordered: Float64Array) -> Array:
+    """Return where a new value begins in each sorted row."""
+    return np.concatenate([np.ones((len(ordered), 1), bool), ordered[:, 1:] != ordered[:, :-1]], axis=1)

@@ -31,17 +31,19 @@ JUDGES_PART, MOST_JUDGES = 3, 1_500
 #: Settings of the best one's norm that go on to the last round, and by how much their error may exceed the
 #: least; of the other norm one with the best one's scaling and target, which may exceed it by more.
 LAST_SETTINGS, LAST_GAP, OTHER_GAP = 2, 1.15, 1.5
+#: Scalings and kernels with which further maps of the target are tried.
+OTHER_TARGETS = 2
 #: Threads whose Gram matrices the memory has to hold.
 NOMINAL_THREADS = 2
 #: Settings whose first error exceeds the least by more get no metric.
-FIRST_GAP = 1.5
+FIRST_GAP = 1.2
 #: First bandwidths, in units of the mean distance of two standardised rows, and first penalties.
 BANDWIDTHS = {
     "laplacian": (0.1, 0.4, 1.5, 6.0),
     "exponential": (0.3, 1.0, 4.0, 16.0),
     "gaussian": (0.3, 0.7, 1.5, 4.0),
 }
-ALPHAS = (1e-3, 1e-2, 1e-1, 1.0)
+ALPHAS = (1e-2, 1e-1, 1.0)
 #: Factors of the next ones, and bounds of the penalty.
 NEAR_BANDWIDTHS, NEAR_ALPHAS = (0.5, 2.0), (1.0 / 3.0, 3.0)
 ALPHA_RANGE = (1e-6, 1e3)
@@ -148,11 +150,23 @@ def search(
     Time O(m³) a judgement of m rows, some twenty a setting in each round; memory four m × m arrays a thread.
     """
     run = _Run(problem, limits, tuple(forms))
-    alive = [_State(setting) for setting in settings]
+    alive = [_State(setting) for setting in settings if setting.target == settings[0].target]
     everyone = list(alive)
     for number, size in enumerate(sizes):
         run.round(alive, size, first=number == 0)
         alive.sort(key=lambda state: state.error)
+        if number == 0:
+            # Another map of the target is tried where the first one did best.
+            places = [(state.setting.scaling, state.setting.kernel) for state in alive[:OTHER_TARGETS]]
+            others = [
+                _State(setting)
+                for setting in settings
+                if setting.target != settings[0].target and (setting.scaling, setting.kernel) in places
+            ]
+            if others:
+                run.round(others, size, first=True)
+            everyone += others
+            alive = sorted([*alive, *others], key=lambda state: state.error)
         if run.over:
             break
         if number < len(sizes) - 1:
