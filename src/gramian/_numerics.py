@@ -54,6 +54,11 @@ def phase_limit(dtype: Any) -> float:
     return entry_tolerance(dtype) / unit_roundoff(dtype)
 
 
+def least_divisor() -> float:
+    """Return √ of the least normal float64, 1.5e-154: ordinary numbers over larger ones are finite."""
+    return float(np.sqrt(np.finfo(np.float64).tiny))
+
+
 def largest_exponent(dtype: Any) -> float:
     """Return a t with exp(−t) = 0 in ``dtype`` whose powers are finite: 207 and 1,489."""
     return -2.0 * float(np.log(np.finfo(dtype).smallest_subnormal))

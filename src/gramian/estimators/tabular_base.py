@@ -68,7 +68,7 @@ class Learned:
         weights = self.weights
         return SmallProblem(
             rows[chosen],
-            aim.centred(fit, weights)[0][chosen],
+            aim.centred(fit, weights)[chosen],
             None if weights is None else weights[chosen],
             n_fit,
             aim.loss(judges, weights),

@@ -23,10 +23,10 @@ class Aim:
     own: Float64Array
     transform: TargetTransform | None = None
 
-    def centred(self, fit: slice, weights: Float64Array | None) -> tuple[Float64Array, Float64Array]:
-        """Return all values less the mean of those that fit, and that mean (outputs,)."""
+    def centred(self, fit: slice, weights: Float64Array | None) -> Float64Array:
+        """Return all values less the mean of those that fit."""
         mean = np.average(self.values[fit], axis=0, weights=None if weights is None else weights[fit])
-        return self.values - mean, mean
+        return np.asarray(self.values - mean)
 
     def loss(self, judges: slice, weights: Float64Array | None) -> Loss:
         """Return the weighted mean squared error of the judges, all outputs, in units of their variance."""

@@ -9,6 +9,7 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 from scipy.special import ndtri
 
+from gramian._numerics import least_divisor
 from gramian._typing import Array, Float64Array
 from gramian.exceptions import InputError, did_you_mean
 from gramian.tables.empirical import distribution
@@ -21,8 +22,6 @@ MOST_SKEWNESS, GAIN = 1.0, 0.5
 MARGIN = 0.5
 #: Values that the parameter of a map is learned from, at most.
 SAMPLE_VALUES = 5_000
-#: Parts of the largest target that count as 0 in a quantile map.
-LEAST_KNOT = 1e-150
 #: Least unit of a power map, in units of the largest target: powers of the rest stay far from overflow.
 LEAST_UNIT = 1e-6
 
@@ -250,7 +249,7 @@ def _mapped(y: Float64Array, how: str) -> OutputMap:
 
 def _flushed(u: Float64Array) -> Float64Array:
     """Return u with the least numbers at 0, so that slopes between knots are finite."""
-    return np.where(np.abs(u) < LEAST_KNOT, 0.0, u)
+    return np.where(np.abs(u) < least_divisor(), 0.0, u)
 
 
 def _best_power(y: Float64Array) -> tuple[float, float]:
