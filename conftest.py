@@ -1,14 +1,18 @@
-"""Without an extra, a doctest or a page's snippet that needs it is skipped, and the reason names it.
+"""What every test has: entropy by its name, and a skip where a package is absent.
 
-Tests say what they need by ``pytest.importorskip``. Where every extra is installed, nothing here acts.
+Without an extra, a doctest or a page's snippet that needs it is skipped, and the reason names it. Tests say
+what they need by ``pytest.importorskip``.
 """
 
 from __future__ import annotations
 
 import doctest
+import zlib
 from collections.abc import Generator
 from importlib.util import find_spec
+from typing import Any
 
+import numpy as np
 import pytest
 
 EXTRAS = (
@@ -44,3 +48,17 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
         if isinstance(cause, ImportError) and any(name in str(cause) for name in ABSENT):
             pytest.skip(str(cause))
         raise
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
+    """Draw what ``random_state=None`` takes as entropy from the test's name: what passes does so again."""
+    fresh = np.random.default_rng
+    entropy = np.random.SeedSequence(zlib.crc32(item.nodeid.encode()))
+
+    def of_name(seed: Any = None) -> np.random.Generator:
+        return fresh(entropy.spawn(1)[0] if seed is None else seed)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(np.random, "default_rng", of_name)
+        return (yield)
