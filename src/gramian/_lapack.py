@@ -23,6 +23,9 @@ from gramian._typing import IntArray
 
 Real = TypeVar("Real", bound=np.floating[Any])
 
+#: LAPACK's letter and C's type of a precision, by NumPy's letter.
+_PRECISIONS = {"d": ("d", ctypes.c_double), "f": ("s", ctypes.c_float)}
+
 _capsule_name = ctypes.pythonapi.PyCapsule_GetName
 _capsule_name.restype, _capsule_name.argtypes = ctypes.c_char_p, [ctypes.py_object]
 _capsule_pointer = ctypes.pythonapi.PyCapsule_GetPointer
@@ -35,6 +38,11 @@ def _routine(name: str) -> Callable[..., None]:
     module = scipy.linalg.cython_blas if name[1:] == "trsm" else scipy.linalg.cython_lapack
     capsule = module.__pyx_capi__[name]
     signature = _capsule_name(capsule)
+    if b" int *" not in signature:
+        raise ImportError(
+            f"SciPy {scipy.__version__} publishes {name} with other integers than C's int: "
+            f"{signature.decode()}. Install a SciPy of LP64 integers, as its wheels are."
+        )
     count = signature.count(b"*")
     kind = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * count)  # CFUNCTYPE releases the lock, PYFUNCTYPE not
     return kind(_capsule_pointer(capsule, signature))
@@ -42,6 +50,7 @@ def _routine(name: str) -> Callable[..., None]:
 
 def _call(name: str, dtype: np.dtype[Any], *arguments: Any) -> None:
     """Call the routine of this precision; text, whole numbers and real ones go by reference."""
+    letter, real = _PRECISIONS[dtype.char]
     given: list[Any] = []
     for value in arguments:
         if isinstance(value, np.ndarray):
@@ -49,12 +58,12 @@ def _call(name: str, dtype: np.dtype[Any], *arguments: Any) -> None:
         elif isinstance(value, str):
             given.append(ctypes.byref(ctypes.c_char(value.encode())))
         elif isinstance(value, float):
-            given.append(ctypes.byref((ctypes.c_double if dtype == np.float64 else ctypes.c_float)(value)))
+            given.append(ctypes.byref(real(value)))
         elif isinstance(value, int):
             given.append(ctypes.byref(ctypes.c_int(value)))
         else:
             given.append(ctypes.byref(value))
-    _routine(("d" if dtype == np.float64 else "s") + name)(*given)
+    _routine(letter + name)(*given)
 
 
 def _by_columns(array: NDArray[Real]) -> bool:
