@@ -199,7 +199,7 @@ class ArrowheadFactor:
 
         def forward(node: int) -> Float64Array | None:
             done = self._nodes[node]
-            right[node] = _triangular(done.lower, right[node])
+            right[node] = solve_triangular(done.lower, right[node])
             return done.cross.T @ right[node] if done.cross.size else None
 
         def backward(node: int) -> None:
@@ -207,7 +207,7 @@ class ArrowheadFactor:
             if done.cross.size:
                 above = np.concatenate([right[a] for a in forest.path(node)])
                 right[node] -= done.cross @ above
-            right[node] = _triangular(done.lower, right[node], transposed=True)
+            right[node] = solve_triangular(done.lower, right[node], transposed=True)
 
         for level in reversed(forest.levels):
             nodes = range(level.start, level.stop)
@@ -239,7 +239,7 @@ def whiten_node(lower: Float64Array, cross: Float64Array, rows: Float64Array) ->
     """Write v_b = L_b⁻¹ f_b over a node's columns of the rows; take Y_bᵀ v_b from its ancestors' columns."""
     start = cross.shape[1]
     own = rows[:, start : start + len(lower)]
-    own[:] = _triangular(lower, own.T).T
+    own[:] = solve_triangular(lower, own.T).T
     if start:
         rows[:, :start] -= own @ cross
 
@@ -317,13 +317,6 @@ def _accumulate(forest: Forest, node: int, update: Float64Array, updates: dict[i
         else:
             updates[ancestor] = _Update(gram.copy(), cross.copy())
         start = stop
-
-
-def _triangular(lower: Float64Array, right: Float64Array, *, transposed: bool = False) -> Float64Array:
-    """Return L⁻¹ b, or L⁻ᵀ b; also for a node without columns."""
-    if not right.size:
-        return right
-    return solve_triangular(lower, right, transposed=transposed)
 
 
 def multiply(

@@ -51,7 +51,7 @@ class PathFactor:
         own = rows[:, start : start + rank]
         if start:
             own = own - rows[:, :start] @ self.cross[node].T
-        rows[:, start : start + rank] = _solved(self.lower[node], own.T).T
+        rows[:, start : start + rank] = solve_triangular(self.lower[node], own.T, transposed=True).T
 
     def drawn(self, normal: Float64Array) -> list[Float64Array]:
         """Return L⁻ᵀ z for z of shape (R, draws), one (r_b, draws) array per node: N(0, S⁻¹) for normal z.
@@ -67,10 +67,5 @@ class PathFactor:
             path = forest.path(node)
             if path and rank:
                 right = np.subtract(right, self.cross[node] @ np.concatenate([out[a] for a in path]))
-            out.append(_solved(self.lower[node], right) if rank else right)
+            out.append(solve_triangular(self.lower[node], right, transposed=True))
         return out
-
-
-def _solved(lower: Float64Array, right: Float64Array) -> Float64Array:
-    """Return L⁻ᵀ b."""
-    return np.asarray(solve_triangular(lower, right, transposed=True), np.float64)
