@@ -91,10 +91,10 @@ class Maker:
 
     def least_bytes(self) -> int:
         """Return what the smallest model of all rows takes, whatever precision its penalty asks for."""
-        rows, y, _ = self._some(np.arange(self.source.shape[0]))
-        model = self.under(memory_budget=1, tile_dtype="float64").model(of_sizes(self.sizes[-1], len(y)))
+        smallest = of_sizes(self.sizes[-1], self.source.shape[0])
+        model = self.under(memory_budget=1, tile_dtype="float64").model(smallest)
         try:
-            model._planned(rows, self._n_outputs, self.options["random_state"], stream=True)
+            model._planned(self.source, self._n_outputs, self.options["random_state"], stream=True)
         except BudgetError as error:
             return error.least_bytes
         raise AssertionError("no model fits into a byte")
