@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import resource
 import traceback
 from collections.abc import Iterator
 from multiprocessing.connection import Connection
+from multiprocessing.context import ForkServerContext
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ from suite.results import Line, append, key, read
 from suite.sets import load
 
 ROOT = Path(__file__).resolve().parents[2]
+BENCHMARKS = str(ROOT / "benchmarks")
 #: A search may exceed its seconds by one fit, and has to read the data.
 GRACE_SECONDS = 60.0
 
@@ -33,11 +36,20 @@ def _work(job: Job, answer: Connection, memory: float) -> None:
         answer.send({"failure": f"{type(error).__name__}: {error}", "traceback": where})
 
 
+def _server() -> ForkServerContext:
+    """Return what forks a process that has imported what every job needs and computed nothing."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["suite.job", "suite.table_job"])
+    # Python 3.11 starts the server without the path of this process, and passes over what it cannot import:
+    # every job would import it all again, for seconds.
+    paths = [BENCHMARKS, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+    os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(paths))
+    return context
+
+
 def in_fresh_process(job: Job, *, limit: float, memory: float) -> dict[str, Any]:
     """Run a job in a process of its own; ``failure`` says what went wrong, if anything."""
-    # The server has imported what every job needs and computed nothing; each job is a fork of that.
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["suite.job"])
+    context = _server()
     ours, theirs = context.Pipe(duplex=False)
     process = context.Process(target=_work, args=(job, theirs, memory))
     process.start()
