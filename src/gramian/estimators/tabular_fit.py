@@ -40,6 +40,8 @@ BANDWIDTH_FACTORS, BANDWIDTH_STEPS = (0.5, 2.0), 2
 #: Factors of the search's penalty: more rows want less. One step further is tried so often where an end is
 #: best.
 FACTORS, FURTHER = (1.0, 1.0 / 3.0), 3
+#: Mean squared error of ±1 under which no held row of MOST_HELD can be wrong: nothing is left to choose by.
+ENOUGH_OF_CLASSES = 1e-4
 #: From values (held, outputs) and the numbers of the held rows to an error.
 HeldLoss = Callable[[Float64Array, IntArray], float]
 
@@ -169,7 +171,7 @@ def _rounds(
     """Return what makes models under the metric and bandwidth of some rounds, and these."""
     most = ROUND_ROWS if make.kind is KernelRidge else ROUND_CLASS_ROWS
     most = min(most, parse_bytes(make.options["memory_budget"]) // (ROUND_BYTES * make.source.shape[1]))
-    drawn = rest if len(rest) <= most else np.sort(rng.choice(rest, most, replace=False))
+    drawn = rest if len(rest) <= most else _drawn(make, rest, most, rng)
     small = _round_sizes(make, drawn)
     if small is None:
         return make, ()
@@ -181,6 +183,7 @@ def _rounds(
         form,
         switched,
         until,
+        _enough(make),
     )
     settings = Settings(form=form, rounds=ROUNDS, powers=(1.0,), bandwidth=False)
     start = make.point.bandwidth
@@ -189,7 +192,7 @@ def _rounds(
     least = min(each.error for each in found.rounds)
 
     def judged(factor: float) -> tuple[float, Maker]:
-        if time.perf_counter() > until:
+        if time.perf_counter() > until or least <= _enough(make):
             return math.inf, make
         other = replace(make, point=replace(make.point, bandwidth=factor * make.point.bandwidth))
         return loss(other.values(other.fit(other.model(small), drawn), held), held), other
@@ -203,6 +206,20 @@ def _rounds(
         if make.point.bandwidth != start:
             break
     return make, found.rounds
+
+
+def _enough(make: Maker) -> float:
+    """Return the held-out error that needs no better one."""
+    return ENOUGH_OF_CLASSES if make.kind is KernelRidgeClassifier else 0.0
+
+
+def _drawn(make: Maker, rest: IntArray, most: int, rng: np.random.Generator) -> IntArray:
+    """Return so many of some rows at random, and the first of each class that none of them has."""
+    drawn = rng.choice(rest, most, replace=False)
+    if make.kind is KernelRidgeClassifier:
+        classes, first = np.unique(make.y[rest], return_index=True)
+        drawn = np.concatenate([drawn, rest[first[~np.isin(classes, make.y[drawn])]]])
+    return np.sort(drawn)
 
 
 def _averaged(members: list[_Member], held: IntArray, loss: HeldLoss) -> LastFit:
@@ -236,24 +253,27 @@ def _streamed(make: Maker, held: IntArray, rest: IntArray, loss: HeldLoss, until
             return loss(found, held), found
 
         over = cheapest or time.perf_counter() > until
-        alpha, values = _best_penalty(tried, alpha, (1.0,) if over else FACTORS, 0 if over else FURTHER)
+        alpha, values = _best_penalty(
+            tried, alpha, (1.0,) if over else FACTORS, 0 if over else FURTHER, _enough(make)
+        )
         make.add(model._with_penalty(alpha), held)
     return _Member(model._closed(), values, cheapest)
 
 
 def _exact(make: Maker, held: IntArray, rest: IntArray, loss: HeldLoss) -> _Member:
     """Return the exact model of all rows, after one of a part of them for each penalty."""
-    model = make.model(Exact(solver="cholesky"))
     alpha, values = make.point.alpha, np.zeros((0, 1))
     if len(held):
+        trials = make.trials(rest, held)
 
         def tried(alpha: float) -> tuple[float, Float64Array]:
-            model.alpha = alpha
-            found = make.values(make.fit(model, rest), held)
-            return loss(found, held), found
+            found = trials.values(alpha)
+            return (loss(found, held) if np.isfinite(found).all() else math.inf), found
 
         further = FURTHER if make.source.shape[0] <= EXACT_ROWS else 1
-        alpha, values = _best_penalty(tried, alpha, FACTORS, further)
+        alpha, values = _best_penalty(tried, alpha, FACTORS, further, _enough(make))
+        del trials
+    model = make.model(Exact(solver="cholesky"))
     model.alpha = alpha
     every = np.arange(make.source.shape[0])
     return _Member(make.fit(model, every), values)
@@ -264,8 +284,12 @@ def _best_penalty(
     start: float,
     factors: tuple[float, ...],
     further: int,
+    enough: float,
 ) -> tuple[float, Float64Array]:
-    """Return the best of some penalties with its values, going on where an end of them is best."""
+    """Return the best of some penalties with its values, going on where an end of them is best.
+
+    An error of ``enough`` ends it.
+    """
     errors: dict[float, float] = {}
     best, values = start, np.zeros((0, 1))
     todo = [factor * start for factor in factors]
@@ -274,6 +298,8 @@ def _best_penalty(
         errors[alpha], found = tried(alpha)
         if errors[alpha] <= min(errors.values()):
             best, values = alpha, found
+        if errors[alpha] <= enough:
+            break
         if not todo and len(errors) < len(factors) + further and best in (min(errors), max(errors)):
             todo = [best / 3.0 if best == min(errors) else best * 3.0]
     return best, values

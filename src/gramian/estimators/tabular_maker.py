@@ -10,8 +10,11 @@ import numpy as np
 from gramian._typing import Array, Float64Array, IntArray
 from gramian.data.source import RowSource
 from gramian.data.taken import TakenRows
+from gramian.engine import Engine
 from gramian.estimators.multiresolution import MultiResolution
 from gramian.estimators.ridge import KernelRidge, KernelRidgeClassifier
+from gramian.estimators.targets import ClassTargets, NumberTargets
+from gramian.exact.penalties import PenaltyTrials
 from gramian.exceptions import BudgetError
 from gramian.kernels import Exponential, Gaussian, Kernel, Laplacian
 from gramian.metric.metric import Metric
@@ -101,6 +104,22 @@ class Maker:
 
     def fit(self, model: Any, numbers: IntArray) -> Any:
         return model.fit(*self._some(numbers))
+
+    def trials(self, rest: IntArray, held: IntArray) -> PenaltyTrials:
+        """Return the exact models of some rows, as the estimator has them, judged by others."""
+        n, weights = self.source.shape[0], None if self.weights is None else self.weights[rest]
+        counted = rest if weights is None else rest[weights > 0]
+        weights = None if self.weights is None else self.weights[counted]
+        targets = (NumberTargets if self.kind is KernelRidge else ClassTargets)(self.y, n).part(counted)
+        rows = self.point.metric.apply(np.asarray(self.source.take(np.concatenate([counted, held]))))
+        return PenaltyTrials(
+            self.point.kernel_of(),
+            rows[: len(counted)],
+            rows[len(counted) :],
+            targets[slice(0, len(counted))],
+            weights,
+            Engine(self.options["n_jobs"]),
+        )
 
     def values(self, model: Any, numbers: IntArray) -> Float64Array:
         return np.asarray(model._decision(TakenRows(self.source, numbers)))

@@ -26,7 +26,7 @@ class Rounds:
 
     fit : from a metric to a fitted ridge model; judge : from a model to its held-out error; rows : those that
     are fitted, in random order; form : of the metric; switched : groups of columns whose values are switched;
-    until : when no further model is worth its time.
+    until : when no further model is worth its time; enough : the error after which none is needed.
     """
 
     fit_model: Callable[[Metric], Any]
@@ -35,6 +35,7 @@ class Rounds:
     form: str
     switched: tuple[tuple[int, ...], ...]
     until: float
+    enough: float
 
     @cached_property
     def covariance(self) -> Float64Array:
@@ -75,9 +76,9 @@ class _Fitted:
     fault: str = ""
 
     def outer_product(self) -> Float64Array:
-        """Return the average gradient outer product; zeros, which end the rounds, where time is over."""
+        """Return the average gradient outer product; zeros, which end the rounds, where no more are due."""
         rounds = self.rounds
-        if time.perf_counter() > rounds.until:
+        if time.perf_counter() > rounds.until or self.error <= rounds.enough:
             d = rounds.gradient_rows.shape[1]
             return np.zeros((d, d) if rounds.form == "full" else d)
         kernel = getattr(self.model.predictor_, "kernel", self.model.kernel_)

@@ -62,11 +62,16 @@ def train_exact(
     solution, stages = solve_exact(system, right, settings, rng=rng, progress=progress)
     value, offset = solution.value, np.zeros(targets.shape[1])
     if intercept:
-        ones = value[:, -1]
-        offset = value[:, :-1].sum(axis=0) / ones.sum()
-        value = value[:, :-1] - np.outer(ones, offset)
+        value, offset = without_ones(value)
     predictor = ExactPredictor(kernel, rows, value, _served(kernel, rows, value, targets, dtype))
     return ExactFit(predictor, offset, solution, stages)
+
+
+def without_ones(value: Float64Array) -> tuple[Float64Array, Float64Array]:
+    """Return a and b of Σ a_i = 0, (n, outputs) and (outputs,), from the solutions for y and, last, for 1."""
+    ones = value[:, -1]
+    offset = value[:, :-1].sum(axis=0) / ones.sum()
+    return value[:, :-1] - np.outer(ones, offset), offset
 
 
 def _served(
