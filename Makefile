@@ -113,6 +113,7 @@ peers: $(BENCH_STAMP)
 # Tables and figures from the results that are there, without measuring.
 figures: $(BENCH_STAMP)
 	$(BIN)/python benchmarks/side_by_side.py --report docs
+	$(BIN)/python benchmarks/tables.py --report docs
 
 # Seconds, memory and errors of the hot paths at this commit, to be compared with others by asv.
 regressions: $(BENCH_STAMP)

@@ -18,6 +18,7 @@ from gramian.estimators import tabular_base, tabular_fit
 from gramian.estimators.calibration import calibration_of, log_probabilities
 from gramian.estimators.ridge_mean import RidgeMean
 from gramian.estimators.summary_tabular import members_of
+from gramian.estimators.tabular_maker import Maker
 from gramian.exceptions import AccuracyWarning, InputError
 from gramian.metric.metric import Metric
 from gramian.model_file.estimators import estimator_from_header, estimator_header
@@ -228,6 +229,60 @@ def test_many_rows_are_streamed_and_classes_of_one_row_stay_in_the_sums() -> Non
     assert model.plan_.method == "multiresolution"
     assert model.score(X, labels) > 0.95
     assert model.predict_proba(X[:3]).shape == (3, 3)
+
+
+def test_rounds_of_few_rows_have_every_class(monkeypatch: Any) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.random((3000, 3))
+    labels = (X[:, 0] > 0.5).astype(int)
+    labels[rng.choice(3000, 8, replace=False)] = 5 + np.arange(8) // 2
+    monkeypatch.setattr(tabular_fit, "EXACT_CLASS_ROWS", 1000)
+    monkeypatch.setattr(tabular_fit, "ROUND_CLASS_ROWS", 500)
+    monkeypatch.setattr(tabular_fit, "EXACT_ROWS", 400)
+    drawn = []
+    draw = tabular_fit._drawn
+    monkeypatch.setattr(tabular_fit, "_drawn", lambda *given: drawn.append(draw(*given)) or drawn[-1])
+    model = gm.TabularClassifier(**QUICK).fit(X, labels)
+    assert len(model.metric_rounds_) > 0
+    assert all(500 <= len(each) <= 504 and len(set(labels[each])) == 6 for each in drawn)
+    assert model.score(X, labels) > 0.95
+
+
+def test_nothing_is_tried_beyond_classes_that_are_told_apart(monkeypatch: Any) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((3000, 2)) + 20.0 * rng.integers(0, 2, (3000, 1))
+    tried = []
+    best = tabular_fit._best_penalty
+
+    def counted(work: Any, *given: Any) -> Any:
+        return best(lambda alpha: tried.append(alpha) or work(alpha), *given)
+
+    monkeypatch.setattr(tabular_fit, "_best_penalty", counted)
+    model = gm.TabularClassifier(**QUICK).fit(X, X[:, 0] > 10.0)
+    assert len(model.metric_rounds_) == 1
+    assert len(tried) == 1
+    assert model.score(X, X[:, 0] > 10.0) == 1.0
+
+
+def test_many_rows_have_as_many_blocks_as_memory_holds() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.random((20_000, 4))
+    point = Point("laplacian", Metric(scales=np.ones(4)), 1.0, 0.1)
+    options = {"memory_budget": "40MB", "random_state": 0, "n_jobs": 1}
+    make = Maker(gm.KernelRidge, gm.data.ArraySource(X), X[:, 0], None, point, options)
+    # Small steps, so that little memory is left unused, down to the least.
+    least = []
+    for each in make.approximations:
+        with pytest.raises(gm.BudgetError) as caught:
+            make.under(memory_budget=1, tile_dtype="float64").model(each).plan(X, X[:, 0])
+        least.append(caught.value.least_bytes)
+    ratios = np.array(least[2:-1]) / np.array(least[1:-2])
+    assert (ratios > 0.7).all()
+    assert (ratios < 1.0).all()
+    assert [each.n_levels for each in make.approximations[-2:]] == [2, 1]
+    fits = [make.fits(each, np.arange(20_000), streamed=True) for each in make.approximations]
+    assert fits == sorted(fits)
+    assert make.approximations[fits.index(True)].n_blocks > 8
 
 
 def test_weight_0_is_a_row_that_is_not_there() -> None:

@@ -36,12 +36,12 @@ GRAMIAN_DATA=folder python benchmarks/tables.py
 python benchmarks/tables.py --quick
 ```
 
-{sets} sets, {splits} random splits of each into 80 % of the rows to learn from and 20 % to be judged on, the
-same for every method; classes are shared out alike. Columns are as the files have them: categories that a
-file has coded as numbers are numbers for every method. Each fit runs in a fresh process, with {threads}
-threads, {limit:g} s (a search's seconds come on top) and {memory} of address space. Error is the share of
-wrong classes, or the RMSE over the standard deviation of the test targets; ± is the standard error over the
-splits.{left_out}
+{sets} sets, {splits} random splits of each{fewer} into 80 % of the rows to learn from and 20 % to be
+judged on, the same for every method; classes are shared out alike. Columns are as the files have them:
+categories that a file has coded as numbers are numbers for every method. Each fit runs in a fresh process,
+with {threads} threads, {limit:g} s (a search's seconds come on top) and {memory} of address space. Error is
+the share of wrong classes, or the RMSE over the standard deviation of the test targets; ± is the standard
+error over the splits.{left_out}
 
 {methods}
 
@@ -97,9 +97,14 @@ def _head(lines: list[Line], tables: Tables) -> str:
         if busy
         else ""
     )
+    methods = tables.methods
+    counts = {name: max(len(tables.splits(name, each)) for each in methods) for name in tables.facts}
+    most = max(counts.values())
+    fewer = [f"{name} {count}" for name, count in counts.items() if count < most]
     return HEAD.format(
         sets=len(tables.facts),
-        splits=max(len(splits) for splits in tables.lines.values()),
+        splits=most,
+        fewer=f" (of {', '.join(fewer)})" if fewer else "",
         threads=machine["threads"],
         limit=machine["limit_seconds"],
         memory=format_bytes(machine["limit_bytes"]),

@@ -18,7 +18,7 @@ from gramian.estimators.multiresolution import MultiResolution
 from gramian.estimators.ridge import KernelRidge, KernelRidgeClassifier
 from gramian.estimators.tabular_base import SEARCH_MEMORY
 from gramian.estimators.tabular_fit import EXACT_CLASS_ROWS, EXACT_ROWS
-from gramian.estimators.tabular_maker import Maker, of_sizes
+from gramian.estimators.tabular_maker import Maker
 from gramian.exceptions import BudgetError
 from gramian.metric.metric import Metric
 from gramian.tables import EncodedRows, Scaling, TableColumns
@@ -60,7 +60,7 @@ def facts(frame: Frame, y: Array, task: str, settings: Settings) -> tuple[list[t
     )
     exact = n <= (EXACT_ROWS if task == REGRESSION else EXACT_CLASS_ROWS)
     options: list[Exact | MultiResolution] = [Exact(solver="cholesky")] if exact else []
-    options += [of_sizes(size, n) for size in make.sizes]
+    options += make.approximations
     for k, approximation in enumerate(options, 1):
         model = make.model(approximation)
         try:

@@ -148,7 +148,7 @@ def last_fit(
     # One alone has all threads; of two each has one, which suits the steps that are not shared out, where
     # the memory holds both.
     halves = [make.under(memory_budget=parse_bytes(options["memory_budget"]) // 2) for make in makers]
-    largest = Exact(solver="cholesky") if exact else of_sizes(makers[0].sizes[0], n)
+    largest = Exact(solver="cholesky") if exact else makers[0].approximations[0]
     if len(makers) > 1 and all(make.fits(largest, np.arange(n), streamed=not exact) for make in halves):
         members = list(Engine(options["n_jobs"]).map(member, halves))
     else:
@@ -312,19 +312,20 @@ def _sized(make: Maker, rest: IntArray, until: float) -> tuple[Any, bool]:
 
     Time counts where there is a limit: by the plan's seconds, which know this machine only roughly.
     """
-    n = make.source.shape[0]
-    for sizes in make.sizes:
-        model = make.model(of_sizes(sizes, n))
+    late = time.perf_counter() > until
+    for approximation in make.approximations[-1:] if late else make.approximations:
+        model = make.model(approximation)
         try:
             plan = model.plan(make.source, make.y)
             cheapest = time.perf_counter() + sum(plan.seconds.values()) > until
-            if cheapest and sizes is not make.sizes[-1]:
+            if cheapest and approximation is not make.approximations[-1]:
                 continue
             # A stream holds more than a fit, and says so before it begins.
             make.add(model, rest)
         except BudgetError:
             continue
         return model, cheapest
+    n = make.source.shape[0]
     least, budget = make.least_bytes(), parse_bytes(make.options["memory_budget"])
     raise BudgetError(
         f"memory_budget={format_bytes(budget)} is too small for the smallest model of {n:,} rows: at least "
