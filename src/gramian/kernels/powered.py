@@ -72,6 +72,12 @@ class PoweredExponential(_Stationary):
             return CityblockColumns(Z, work, scales, self._of_norms, exact=self.q < 1.0)
         return MinkowskiColumns(Z, work, scales, self._of_norms, self.p)
 
+    def of_distances(self, distances: FloatArray, out: FloatArray) -> None:
+        """Write k into ``out`` from :func:`powered_distances`, where ℓ is one number."""
+        power = 2.0 if self.p == 2.0 else 1.0
+        np.multiply(distances, float(self._scales(distances).item()) ** -power, out=out)
+        (self._of_squares if self.p == 2.0 else self._of_norms)(out)
+
     def _of_squares(self, t: FloatArray) -> None:
         if self.q == 1.0:
             np.sqrt(t, out=t)
@@ -85,6 +91,24 @@ class PoweredExponential(_Stationary):
             np.power(t, self.q, out=t)
         np.negative(t, out=t)
         np.exp(t, out=t)
+
+
+def powered_distances(X: Rows, Z: Rows, p: float, dtype: Any) -> FloatArray:
+    """Return ‖x − z‖_p of all pairs, squared where p = 2, shape (n, m): for kernels of many ℓ and q."""
+    columns: Columns
+    one = np.ones(1)
+    if p == 2.0:
+        # The slope of the sharpest kernel of them, which asks for the most digits near 0.
+        columns = EuclideanColumns(Z, dtype, one, 1.0, _as_they_are, slope=float("inf"))
+    elif p == 1.0:
+        columns = CityblockColumns(Z, dtype, one, _as_they_are)
+    else:
+        columns = MinkowskiColumns(Z, dtype, one, _as_they_are, p)
+    return columns(X)
+
+
+def _as_they_are(t: FloatArray) -> None:
+    """Leave distances."""
 
 
 class MinkowskiColumns(Columns):

@@ -12,6 +12,7 @@ import math
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 from typing import TypeVar
 
 import numpy as np
@@ -19,7 +20,7 @@ import numpy as np
 from gramian.engine import Engine
 from gramian.metric.metric import Metric
 from gramian.metric.rule import metric_of
-from gramian.tables.small_problem import POWERS, SQUARES, Judged, Point, SmallProblem
+from gramian.tables.small_problem import POWERS, Judged, Point, SmallProblem, Try, judge_bytes, most_fit
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -35,6 +36,8 @@ LAST_SETTINGS, LAST_GAP, OTHER_GAP = 2, 1.15, 1.5
 OTHER_TARGETS = 2
 #: Threads whose Gram matrices the memory has to hold.
 NOMINAL_THREADS = 2
+#: Tasks of a thread from which on points under one metric are one task.
+TASKS_A_THREAD = 2
 #: Settings whose first error exceeds the least by more get no metric.
 FIRST_GAP = 1.2
 #: First bandwidths, in units of the mean distance of two standardised rows, and first penalties.
@@ -119,8 +122,8 @@ def round_sizes(n_rows: int, limits: Limits) -> tuple[int, ...]:
     (400, 1000)
     """
     # Not by the number of threads, which must not change the result.
-    most = math.isqrt(limits.memory_bytes // (8 * SQUARES * NOMINAL_THREADS))
-    most = min(most, n_rows - n_judges(n_rows))
+    judges = n_judges(n_rows)
+    most = min(most_fit(limits.memory_bytes // NOMINAL_THREADS, judges), n_rows - judges)
     return tuple(sorted({max(1, min(size, most)) for size in ROUND_ROWS}))
 
 
@@ -147,7 +150,7 @@ def search(
     Found
         Deterministic unless the time ends it.
 
-    Time O(m³) a judgement of m rows, some twenty a setting in each round; memory four m × m arrays a thread.
+    Time O(m³) a judgement of m rows, some twenty a setting and round; memory :func:`judge_bytes` a thread.
     """
     run = _Run(problem, limits, tuple(forms))
     alive = [_State(setting) for setting in settings if setting.target == settings[0].target]
@@ -234,10 +237,12 @@ class _Run:
     forms: tuple[str, ...]
     began: float = field(default_factory=time.perf_counter)
     over: bool = False
+    _bytes: int = 0  #: of a judgement of the present round
 
     def round(self, alive: list[_State], size: int, *, first: bool) -> None:
         """Let each setting do its best on ``size`` rows."""
         problems = {id(state): self.problem(state.setting, size) for state in alive}
+        self._bytes = max(judge_bytes(each.n_fit, len(each.rows) - each.n_fit) for each in problems.values())
         starts: list[tuple[_State, Point, Sequence[float]]] = []
         for state in alive:
             if first:
@@ -267,7 +272,7 @@ class _Run:
             return _metrics_of(problems[id(state)], state, forms)
 
         tasks: list[tuple[_State, Point, Sequence[float]]] = []
-        for state, made in zip(todo, self._timed(metrics, todo, size)):
+        for state, made in zip(todo, self._timed(metrics, todo)):
             for metric in made or ():
                 at = replace(state.point, metric=metric)
                 near = (1.0, *NEAR_BANDWIDTHS) if wide else (1.0,)
@@ -298,24 +303,29 @@ class _Run:
     ) -> set[int]:
         """Judge points for some penalties each; return the settings that have a new best."""
 
-        def judge(task: tuple[_State, Point, Sequence[float]]) -> list[Judged]:
-            state, point, alphas = task
-            return problems[id(state)].judge(point, alphas)
+        def judge(task: tuple[_State, list[Try]]) -> list[Judged]:
+            state, tries = task
+            return problems[id(state)].judge(tries)
 
+        alone = [(state, [(point, alphas)]) for state, point, alphas in tasks]
+        together: list[tuple[_State, list[Try]]] = []
+        for _, same in groupby(alone, lambda task: (id(task[0]), id(task[1][0][0].metric))):
+            first, *others = same
+            together.append((first[0], first[1] + [each for _, tries in others for each in tries]))
+        many = len(together) >= TASKS_A_THREAD * self.limits.engine.n_threads
+        work = together if many else alone
         gained = set()
-        for (state, _, _), found in zip(tasks, self._timed(judge, tasks, size)):
+        for (state, _), found in zip(work, self._timed(judge, work)):
             if found is not None:
                 state.n_rows = size
                 if state.take(found):
                     gained.add(id(state))
         return gained
 
-    def _timed(
-        self, work: Callable[[Task], Result], tasks: Sequence[Task], size: int
-    ) -> Iterable[Result | None]:
+    def _timed(self, work: Callable[[Task], Result], tasks: Sequence[Task]) -> Iterable[Result | None]:
         """Yield the results of tasks, None of those that the time did not reach.
 
-        On as many threads as the memory holds Gram matrices of ``size`` rows for.
+        On as many threads as the memory holds judgements for.
         """
 
         def one(task: Task) -> Result | None:
@@ -324,7 +334,7 @@ class _Run:
                 return None
             return work(task)
 
-        held = self.limits.memory_bytes // (8 * SQUARES * size**2)
+        held = self.limits.memory_bytes // max(1, self._bytes)
         yield from Engine(max(1, min(self.limits.engine.n_threads, held))).map(one, tasks)
 
 

@@ -6,6 +6,7 @@ rows fits, and gives the gradients; the others judge.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -16,7 +17,7 @@ from gramian._lapack import cho_solve, cholesky
 from gramian._typing import Float64Array, FloatArray
 from gramian.engine import Engine
 from gramian.exact.predictor import ExactPredictor
-from gramian.kernels.powered import PoweredExponential
+from gramian.kernels.powered import PoweredExponential, powered_distances
 from gramian.metric.differences import gradient_rows
 from gramian.metric.metric import Metric
 from gramian.metric.outer_product import outer_product
@@ -25,8 +26,6 @@ from gramian.metric.outer_product import outer_product
 POWERS = {"laplacian": (1.0, 1.0), "exponential": (2.0, 1.0), "gaussian": (2.0, 2.0)}
 #: Rows at which gradients are taken, at most.
 GRADIENT_ROWS = 500
-#: Arrays of n_fit × n_fit numbers that a judgement holds at a time, counted high.
-SQUARES = 4
 
 #: Penalties of at least this part of the number of rows are compared in float32: a relative error of 0.3 %.
 SINGLE = 2e-5
@@ -59,6 +58,39 @@ class Judged:
     coefficients: Float64Array  #: (n_fit, outputs)
 
 
+#: A point with the penalties that are to be compared there in place of its own.
+Try = tuple[Point, Sequence[float]]
+
+
+class _Distances:
+    """Distances of the rows that fit among themselves and from the others, and kernels of them."""
+
+    def __init__(self, fit: Float64Array, others: Float64Array, p: float, single: bool) -> None:
+        self.single, dtype = single, np.dtype(np.float32 if single else np.float64)
+        self._near = powered_distances(fit, fit, p, dtype)
+        self._across = powered_distances(others, fit, p, dtype)
+        np.fill_diagonal(self._near, 0.0)
+        self._kernel = np.empty_like(self._near), np.empty_like(self._across)
+
+    def under(self, kernel: PoweredExponential) -> tuple[FloatArray, FloatArray]:
+        """Return k among the rows that fit and of the others, valid until the next call."""
+        for distances, out in zip((self._near, self._across), self._kernel, strict=True):
+            with np.errstate(over="ignore"):  # an infinite distance, whose exponential is zero
+                kernel.of_distances(distances, out)
+        return self._kernel
+
+
+def judge_bytes(n_fit: int, n_judges: int) -> int:
+    """Return the bytes of one judgement in float64: three squares, two n_judges × n_fit."""
+    return 8 * (3 * n_fit**2 + 2 * n_fit * n_judges)
+
+
+def most_fit(memory_bytes: int, n_judges: int) -> int:
+    """Return the most rows to fit that ``memory_bytes`` hold a judgement of."""
+    numbers = memory_bytes // 8
+    return int((math.sqrt(n_judges**2 + 3.0 * numbers) - n_judges) / 3.0)
+
+
 @dataclass(frozen=True)
 class SmallProblem:
     """Some scaled rows with centred, mapped targets, in random order: the first fit, the others judge.
@@ -76,19 +108,26 @@ class SmallProblem:
     switched: tuple[tuple[int, ...], ...]
     levels: tuple[Float64Array, Float64Array]
 
-    def judge(self, point: Point, alphas: Sequence[float]) -> list[Judged]:
-        """Return the errors of a kernel for some penalties; infinite where K + alpha·I has no factor.
+    def judge(self, tries: Sequence[Try]) -> list[Judged]:
+        """Return the errors of points under one metric and norm, for some penalties each, in their order.
 
-        Time O(m² d + n_fit³/3 len(alphas)), memory three n_fit × n_fit arrays and one n_fit × judges.
+        Infinite where K + alpha·I has no factor. Time O(m² d + n_fit³/3) for all penalties together, memory
+        :func:`judge_bytes`.
         """
-        # The largest eigenvalue of K is n_fit at most: float32 serves where it leaves digits to compare by.
-        single = min(alphas) >= SINGLE * self.n_fit
-        dtype = np.dtype(np.float32 if single else np.float64)
-        mapped = np.asarray(point.metric.apply(self.rows), np.float64)
-        kernel, fit = point.kernel_of(), mapped[: self.n_fit]
-        gram = kernel(fit, dtype=dtype, n_jobs=1)
-        across = kernel(mapped[self.n_fit :], fit, dtype=dtype, n_jobs=1)
-        return [self._judged(replace(point, alpha=alpha), gram, across) for alpha in alphas]
+        first = tries[0][0]
+        mapped = np.asarray(first.metric.apply(self.rows), np.float64)
+        fit, others = mapped[: self.n_fit], mapped[self.n_fit :]
+        distances: _Distances | None = None
+        found = []
+        for point, alphas in tries:
+            # The largest eigenvalue of K is n_fit at most: float32 serves where that leaves enough digits.
+            single = min(alphas) >= SINGLE * self.n_fit
+            if distances is None or distances.single != single:
+                distances = None  # before the next ones are made
+                distances = _Distances(fit, others, POWERS[point.kernel][0], single)
+            gram, across = distances.under(point.kernel_of())
+            found += [self._judged(replace(point, alpha=alpha), gram, across) for alpha in alphas]
+        return found
 
     def _judged(self, point: Point, gram: FloatArray, across: FloatArray) -> Judged:
         system, y = gram.copy(), self.targets[: self.n_fit].astype(gram.dtype)
