@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 import gramian as gm
-from gramian.approximation.auto import probe
+from gramian.approximation.auto import probe, probe_rows
 from gramian.data.source import as_source
 
 RNG = np.random.default_rng(0)
@@ -23,7 +23,8 @@ def sizes(X, gamma, **params):
 
 def probed(X, gamma):
     kernel = gm.Gaussian(lengthscale=1.0 / np.sqrt(2.0 * gamma))
-    return probe(as_source(X), kernel, np.random.default_rng(0), 10**9)
+    rows = probe_rows(as_source(X), np.random.default_rng(0), 10**9)
+    return probe(rows, kernel, X.shape[0])
 
 
 @pytest.mark.parametrize("gamma", [1e-3, 0.3, 3.0])

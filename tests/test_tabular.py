@@ -25,7 +25,7 @@ from gramian.model_file.estimators import estimator_from_header, estimator_heade
 from gramian.model_file.records import Records
 from gramian.tables.aim import Aim
 from gramian.tables.search import Limits, round_sizes
-from gramian.tables.small_problem import POWERS, Point, SmallProblem
+from gramian.tables.small_problem import POWERS, Point, SmallProblem, Workspace
 from gramian.tables.target import TargetTransform
 
 #: Settings that are quick to compare.
@@ -101,7 +101,7 @@ def test_a_judgement_is_that_of_a_dense_solve(kernel: str) -> None:
     aim = Aim(y, y)
     problem = SmallProblem(rows, y, w, 20, aim.loss(slice(20, 30), w), (), (rows.min(0), rows.max(0)))
     point = Point(kernel, Metric(scales=scales, spreads=np.ones(3)), 1.7, 0.3)
-    judged = problem.judge([(point, [0.3, 3.0])])
+    judged = problem.judge([(point, [0.3, 3.0])], Workspace())
     p, q = POWERS[kernel]
     distances = np.linalg.norm((rows[:, None] - rows[None]) * scales, ord=p, axis=2)
     K = np.exp(-((distances / 1.7) ** q))

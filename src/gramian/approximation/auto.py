@@ -10,7 +10,7 @@ import numpy as np
 import scipy.linalg as la
 
 from gramian._numerics import rank_cutoff, unit_roundoff
-from gramian._typing import Float64Array
+from gramian._typing import Float64Array, Rows
 from gramian.approximation.multiresolution import MultiResolutionBuilder
 from gramian.approximation.plan import Plan, Workload, make_plan
 from gramian.data.source import RowSource, sample_rows
@@ -75,18 +75,22 @@ class Probe:
         return smooth and cutoff * self.n_rows / len(self.eigenvalues) > alpha / 1000.0
 
 
-def probe(source: RowSource, kernel: Kernel, rng: np.random.Generator, memory_budget: int) -> Probe:
-    """Return the spectrum of the Gram matrix of at most 500 sampled rows, fewer in a small budget."""
+def probe_rows(source: RowSource, rng: np.random.Generator, memory_budget: int) -> Rows:
+    """Draw at most 500 rows for :func:`probe`, fewer in a small budget."""
     d = source.shape[1]
     # m rows take PROBE_BYTES·(m² + 2 m d).
     most = math.isqrt(d * d + memory_budget // PROBE_BYTES) - d
-    rows, _ = sample_rows(source, max(2, min(PROBE_ROWS, most)), rng)
+    return sample_rows(source, max(2, min(PROBE_ROWS, most)), rng)[0]
+
+
+def probe(rows: Rows, kernel: Kernel, n_rows: int) -> Probe:
+    """Return the spectrum of the Gram matrix of some of ``n_rows`` rows."""
     gram = np.asarray(kernel(rows, dtype=np.float64), np.float64)
     n_distinct, n_single = _different(gram)
     # In place, for this is the largest array of a small budget (the transpose is in LAPACK's order).
     values = la.eigvalsh(gram.T, overwrite_a=True, check_finite=False)[::-1]
     stored = isinstance(kernel, Precomputed)
-    return Probe(source.shape[0], np.maximum(values, 0.0), n_distinct, n_single, is_thin(rows), stored)
+    return Probe(n_rows, np.maximum(values, 0.0), n_distinct, n_single, is_thin(rows), stored)
 
 
 def _different(gram: Float64Array) -> tuple[int, int]:

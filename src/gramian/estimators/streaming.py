@@ -17,7 +17,7 @@ from gramian._budget import parse_bytes
 from gramian._checkpoint import checkpoint_folder
 from gramian._random import as_generator
 from gramian._typing import Float64Array, Rows
-from gramian.approximation.auto import auto_plan, probe
+from gramian.approximation.auto import auto_plan, probe, probe_rows
 from gramian.approximation.checkpoint import SumsCheckpoint
 from gramian.approximation.multiresolution import MultiResolutionBuilder
 from gramian.approximation.plan import AS_ASKED, EXACT, GIVEN, Plan, make_plan
@@ -155,10 +155,14 @@ class StreamingRidge(MetricEstimator):
         kernel = self._kernel_of(source)
         n = STREAM_ROWS if stream else source.shape[0]
         dtype = self._tiles(source, kernel, alpha, n)
-        found = probe(source, kernel, rng, budget)
-        if self.tile_dtype == "auto" and replace(found, n_rows=n).needs_float64(alpha):
+        # Drawn in any case: landmarks must not depend on whether the precision is asked for.
+        sample = probe_rows(source, rng, budget)
+        chosen = isinstance(self.approximation, str) and self.approximation == "auto"
+        open_dtype = self.tile_dtype == "auto" and dtype == np.float32
+        found = probe(sample, kernel, source.shape[0]) if chosen or open_dtype else None
+        if found is not None and open_dtype and replace(found, n_rows=n).needs_float64(alpha):
             dtype = np.dtype(np.float64)
-        if isinstance(self.approximation, str) and self.approximation == "auto":
+        if chosen and found is not None:
             plan = auto_plan(found, alpha, work, dtype=dtype, n_threads=threads, memory_budget=budget)
         else:
             exact = isinstance(self.approximation, str) and self.approximation == "exact"

@@ -129,7 +129,7 @@ def last_fit(
 
         def learned(j: int) -> tuple[Maker, tuple[Round, ...]]:
             make, rounds = _rounds(single[j], held, rest, loss, switched, seeds[j], until)
-            return make.under(**options), rounds
+            return replace(make, options=options), rounds
 
         found = list(Engine(options["n_jobs"]).map(learned, range(len(makers))))
         makers, rounds = [each[0] for each in found], [each[1] for each in found]
@@ -172,9 +172,10 @@ def _rounds(
     most = ROUND_ROWS if make.kind is KernelRidge else ROUND_CLASS_ROWS
     most = min(most, parse_bytes(make.options["memory_budget"]) // (ROUND_BYTES * make.source.shape[1]))
     drawn = rest if len(rest) <= most else _drawn(make, rest, most, rng)
-    small = _round_sizes(make, drawn)
-    if small is None:
+    found_sizes = _for_rounds(make, drawn)
+    if found_sizes is None:
         return make, ()
+    make, small = found_sizes
     form = "diagonal" if make.point.metric.matrix is None else "full"
     learner = Rounds(
         lambda metric: make.fit(make.model(small, metric), drawn),
@@ -334,9 +335,17 @@ def _sized(make: Maker, rest: IntArray, until: float) -> tuple[Any, bool]:
     )
 
 
-def _round_sizes(make: Maker, drawn: IntArray) -> Any:
-    """Return the approximation of the rounds' models; None where the memory budget holds none."""
-    if make.source.shape[0] <= EXACT_ROWS and make.fits(Exact(solver="cholesky"), drawn):
-        return Exact(solver="cholesky")
-    found = (of_sizes(sizes, len(drawn)) for sizes in ROUND_SIZES)
-    return next((each for each in found if make.fits(each, drawn)), None)
+def _for_rounds(make: Maker, drawn: IntArray) -> tuple[Maker, Any] | None:
+    """Return what makes the rounds' models and their approximation; None where memory holds none.
+
+    Their precision is chosen once: the probe of it would take a tenth of each fit.
+    """
+    exact = Exact(solver="cholesky")
+    if make.source.shape[0] <= EXACT_ROWS and make.fits(exact, drawn):
+        return make, exact
+    for sizes in ROUND_SIZES:
+        approximation = of_sizes(sizes, len(drawn))
+        plan = make.plan(approximation, drawn)
+        if plan is not None:
+            return make.under(tile_dtype=plan.dtype), approximation
+    return None

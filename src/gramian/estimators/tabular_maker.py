@@ -11,6 +11,7 @@ import numpy as np
 from gramian._typing import Array, Float64Array, IntArray
 from gramian.approximation.auto import shrink
 from gramian.approximation.multiresolution import MultiResolutionBuilder
+from gramian.approximation.plan import Plan
 from gramian.data.source import RowSource
 from gramian.data.taken import TakenRows
 from gramian.engine import Engine
@@ -65,18 +66,26 @@ class Maker:
         """Return this with other options."""
         return replace(self, options={**self.options, **options})
 
-    def fits(self, approximation: Any, numbers: IntArray, *, streamed: bool = False) -> bool:
-        """Return whether the memory budget holds a fit to these rows, ``streamed``: in more than one part."""
+    def plan(self, approximation: Any, numbers: IntArray, *, streamed: bool = False) -> Plan | None:
+        """Return the plan of a fit to these rows, ``streamed``: in more than one part.
+
+        None where the memory budget does not hold it.
+        """
         rows, y, _ = self._some(numbers)
         model = self.model(approximation)
         try:
             if streamed:
-                model._planned(rows, self._n_outputs, self.options["random_state"], stream=True)
+                plan, *_ = model._planned(rows, self._n_outputs, self.options["random_state"], stream=True)
             else:
-                model.plan(rows, y)
+                plan = model.plan(rows, y)
         except BudgetError:
-            return False
-        return True
+            return None
+        found: Plan = plan
+        return found
+
+    def fits(self, approximation: Any, numbers: IntArray, *, streamed: bool = False) -> bool:
+        """Return whether the memory budget holds a fit to these rows."""
+        return self.plan(approximation, numbers, streamed=streamed) is not None
 
     @cached_property
     def approximations(self) -> list[MultiResolution]:

@@ -93,10 +93,10 @@ class PoweredExponential(_Stationary):
         np.exp(t, out=t)
 
 
-def powered_distances(X: Rows, Z: Rows, p: float, dtype: Any) -> FloatArray:
-    """Return ‖x − z‖_p of all pairs, squared where p = 2, shape (n, m): for kernels of many ℓ and q."""
+def powered_distances(X: Rows, Z: Rows, p: float, out: FloatArray) -> None:
+    """Write ‖x − z‖_p of all pairs, squared where p = 2, into ``out`` (n, m): for kernels of many ℓ and q."""
     columns: Columns
-    one = np.ones(1)
+    one, dtype = np.ones(1), out.dtype
     if p == 2.0:
         # The slope of the sharpest kernel of them, which asks for the most digits near 0.
         columns = EuclideanColumns(Z, dtype, one, 1.0, _as_they_are, slope=float("inf"))
@@ -104,7 +104,7 @@ def powered_distances(X: Rows, Z: Rows, p: float, dtype: Any) -> FloatArray:
         columns = CityblockColumns(Z, dtype, one, _as_they_are)
     else:
         columns = MinkowskiColumns(Z, dtype, one, _as_they_are, p)
-    return columns(X)
+    columns.into(X, out)
 
 
 def _as_they_are(t: FloatArray) -> None:

@@ -20,7 +20,16 @@ import numpy as np
 from gramian.engine import Engine
 from gramian.metric.metric import Metric
 from gramian.metric.rule import metric_of
-from gramian.tables.small_problem import POWERS, Judged, Point, SmallProblem, Try, judge_bytes, most_fit
+from gramian.tables.small_problem import (
+    POWERS,
+    Judged,
+    Point,
+    SmallProblem,
+    Try,
+    Workspace,
+    judge_bytes,
+    most_fit,
+)
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -238,6 +247,7 @@ class _Run:
     began: float = field(default_factory=time.perf_counter)
     over: bool = False
     _bytes: int = 0  #: of a judgement of the present round
+    _spaces: list[Workspace] = field(default_factory=list)  #: that no thread has
 
     def round(self, alive: list[_State], size: int, *, first: bool) -> None:
         """Let each setting do its best on ``size`` rows."""
@@ -303,9 +313,15 @@ class _Run:
     ) -> set[int]:
         """Judge points for some penalties each; return the settings that have a new best."""
 
+        spaces = self._spaces
+
         def judge(task: tuple[_State, list[Try]]) -> list[Judged]:
             state, tries = task
-            return problems[id(state)].judge(tries)
+            space = spaces.pop() if spaces else Workspace()  # as many as there are threads
+            try:
+                return problems[id(state)].judge(tries, space)
+            finally:
+                spaces.append(space)
 
         alone = [(state, [(point, alphas)]) for state, point, alphas in tasks]
         together: list[tuple[_State, list[Try]]] = []

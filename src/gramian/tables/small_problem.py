@@ -9,9 +9,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import scipy.linalg as la
+from numpy.typing import NDArray
 
 from gramian._lapack import cho_solve, cholesky
 from gramian._typing import Float64Array, FloatArray
@@ -62,22 +64,41 @@ class Judged:
 Try = tuple[Point, Sequence[float]]
 
 
+class Workspace:
+    """Memory that judgements one after another write into: fresh pages would cost a quarter of their time."""
+
+    def __init__(self) -> None:
+        self._buffers: dict[str, NDArray[np.uint8]] = {}
+
+    def array(self, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> FloatArray:
+        """Return an array with any content, which the next call of this name overwrites."""
+        size = math.prod(shape) * dtype.itemsize
+        if name not in self._buffers or self._buffers[name].size < size:
+            self._buffers.pop(name, None)
+            self._buffers[name] = np.empty(size, np.uint8)
+        return self._buffers[name][:size].view(dtype).reshape(shape)
+
+
 class _Distances:
     """Distances of the rows that fit among themselves and from the others, and kernels of them."""
 
-    def __init__(self, fit: Float64Array, others: Float64Array, p: float, single: bool) -> None:
+    def __init__(
+        self, fit: Float64Array, others: Float64Array, p: float, single: bool, space: Workspace
+    ) -> None:
         self.single, dtype = single, np.dtype(np.float32 if single else np.float64)
-        self._near = powered_distances(fit, fit, p, dtype)
-        self._across = powered_distances(others, fit, p, dtype)
+        shapes = {"near": (len(fit), len(fit)), "across": (len(others), len(fit))}
+        self._near, self._across = (space.array(name, shape, dtype) for name, shape in shapes.items())
+        self._kernels = tuple(space.array(f"k {name}", shape, dtype) for name, shape in shapes.items())
+        powered_distances(fit, fit, p, self._near)
+        powered_distances(others, fit, p, self._across)
         np.fill_diagonal(self._near, 0.0)
-        self._kernel = np.empty_like(self._near), np.empty_like(self._across)
 
-    def under(self, kernel: PoweredExponential) -> tuple[FloatArray, FloatArray]:
+    def under(self, kernel: PoweredExponential) -> tuple[FloatArray, ...]:
         """Return k among the rows that fit and of the others, valid until the next call."""
-        for distances, out in zip((self._near, self._across), self._kernel, strict=True):
+        for distances, out in zip((self._near, self._across), self._kernels, strict=True):
             with np.errstate(over="ignore"):  # an infinite distance, whose exponential is zero
                 kernel.of_distances(distances, out)
-        return self._kernel
+        return self._kernels
 
 
 def judge_bytes(n_fit: int, n_judges: int) -> int:
@@ -108,11 +129,11 @@ class SmallProblem:
     switched: tuple[tuple[int, ...], ...]
     levels: tuple[Float64Array, Float64Array]
 
-    def judge(self, tries: Sequence[Try]) -> list[Judged]:
+    def judge(self, tries: Sequence[Try], space: Workspace) -> list[Judged]:
         """Return the errors of points under one metric and norm, for some penalties each, in their order.
 
-        Infinite where K + alpha·I has no factor. Time O(m² d + n_fit³/3) for all penalties together, memory
-        :func:`judge_bytes`.
+        ``space`` is no other thread's meanwhile. Errors are infinite where K + alpha·I has no factor. Time
+        O(m² d + n_fit³/3) for all penalties together, memory :func:`judge_bytes`.
         """
         first = tries[0][0]
         mapped = np.asarray(first.metric.apply(self.rows), np.float64)
@@ -123,14 +144,16 @@ class SmallProblem:
             # The largest eigenvalue of K is n_fit at most: float32 serves where that leaves enough digits.
             single = min(alphas) >= SINGLE * self.n_fit
             if distances is None or distances.single != single:
-                distances = None  # before the next ones are made
-                distances = _Distances(fit, others, POWERS[point.kernel][0], single)
+                distances = _Distances(fit, others, POWERS[point.kernel][0], single, space)
             gram, across = distances.under(point.kernel_of())
-            found += [self._judged(replace(point, alpha=alpha), gram, across) for alpha in alphas]
+            for alpha in alphas:
+                system = space.array("system", gram.shape, gram.dtype)
+                np.copyto(system, gram)
+                found.append(self._judged(replace(point, alpha=alpha), system, across))
         return found
 
-    def _judged(self, point: Point, gram: FloatArray, across: FloatArray) -> Judged:
-        system, y = gram.copy(), self.targets[: self.n_fit].astype(gram.dtype)
+    def _judged(self, point: Point, system: FloatArray, across: FloatArray) -> Judged:
+        y = self.targets[: self.n_fit].astype(system.dtype)
         system.flat[:: self.n_fit + 1] += (
             point.alpha if self.weights is None else point.alpha / self.weights[: self.n_fit]
         )
