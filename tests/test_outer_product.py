@@ -194,7 +194,7 @@ def test_a_column_that_never_changes_has_no_slope() -> None:
     levels = np.zeros(3), np.ones(3)
     M = outer_product(lambda rows: rows.sum(axis=1), X, switched=[(2,)], levels=levels)
     assert M[2, 2] == pytest.approx(1.0)
-    found = by_switching(lambda rows: rows[:, :1], X, (1, 2), X.min(axis=0), X.max(axis=0))
+    (found,) = by_switching(lambda rows: rows[:, :1], X, [(1, 2)], X.min(axis=0), X.max(axis=0))
     np.testing.assert_array_equal(found, 0.0)
 
 

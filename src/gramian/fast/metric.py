@@ -41,7 +41,7 @@ def gradient_outer_product(
     M = np.zeros((d, d))
     if not varying.size:
         return M
-    slopes = [by_switching(teacher, rows, np.array([j]), low, high) for j in switched]
+    slopes = list(by_switching(teacher, rows, [(int(j),) for j in switched], low, high))
     if plain.size:
         slopes.insert(0, by_differences(teacher, rows, plain, STEP * spread))
     G = np.concatenate(slopes, axis=1) * spread[varying, None]

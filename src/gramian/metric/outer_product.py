@@ -129,8 +129,10 @@ class _Slopes:
 
     def __call__(self, rows: Float64Array) -> Float64Array:
         out = self.gradients(rows)
-        for group in self.groups:
-            out[:, group] = by_switching(self.gradients.values, rows, group, self.low, self.high)
+        if self.groups:
+            slopes = by_switching(self.gradients.values, rows, self.groups, self.low, self.high)
+            for group, found in zip(self.groups, slopes, strict=True):
+                out[:, group] = found
         return out
 
 
