@@ -17,6 +17,21 @@ from gramian.exact.ridge import without_ones
 from gramian.kernels.base import Kernel
 
 
+def ridge_solution(
+    gram: FloatArray, alpha: float, weights: Float64Array | None, right: Float64Array
+) -> Float64Array | None:
+    """Return (K + alpha·W⁻¹)⁻¹ right by a Cholesky factor of K's precision, written over K.
+
+    None where there is none: the penalty is of no use.
+    """
+    gram.flat[:: len(gram) + 1] += alpha if weights is None else alpha / weights
+    try:
+        factor = cholesky(gram, overwrite=True)
+    except la.LinAlgError:
+        return None
+    return cho_solve(factor, right.astype(gram.dtype)).astype(np.float64)
+
+
 @dataclass
 class PenaltyTrials:
     """Values of other rows by the exact models of one kernel with an intercept.
@@ -26,7 +41,7 @@ class PenaltyTrials:
 
     What penalties are compared by needs few digits: where alpha allows, K and K(others, rows) are computed
     once, in float32, and a penalty costs n³/3 multiplications of that precision; under it they are computed
-    for each in float64. Memory 8 n² + 4 n m bytes.
+    for each in float64. Memory 8 (n² + n m) bytes.
     """
 
     kernel: Kernel
@@ -40,23 +55,19 @@ class PenaltyTrials:
     def values(self, alpha: float) -> Float64Array:
         """Return f(others) + b, (m, outputs); infinite where K + alpha·W⁻¹ has no Cholesky factor."""
         n = len(self.targets)
-        largest = float(np.mean(self.kernel.diagonal(self.rows)))
-        single = alpha >= float32_alpha(n, largest, unit_roundoff(np.float32))
+        diagonal = float(np.mean(self.kernel.diagonal(self.rows)))
+        single = alpha >= float32_alpha(n, diagonal, unit_roundoff(np.float32))
         if single and self._kept is None:
             self._kept = self._matrices(np.float32)
         elif not single:
             self._kept = None
         gram, across = self._kept if self._kept is not None else self._matrices(np.float64)
-        system = gram.copy() if self._kept is not None else gram
-        system.flat[:: n + 1] += alpha if self.weights is None else alpha / self.weights
-        try:
-            factor = cholesky(system, overwrite=True)
-        except la.LinAlgError:
-            return np.full((len(across), self.targets.shape[1]), np.inf)
         mean = np.average(self.targets, axis=0, weights=self.weights)
         right = np.column_stack([self.targets - mean, np.ones(n)])
-        solved = cho_solve(factor, right.astype(factor.dtype))
-        coefficients, offset = without_ones(solved.astype(np.float64))
+        solved = ridge_solution(gram.copy() if self._kept is not None else gram, alpha, self.weights, right)
+        if solved is None:
+            return np.full((len(across), self.targets.shape[1]), np.inf)
+        coefficients, offset = without_ones(solved)
         return np.asarray(across @ coefficients.astype(across.dtype) + (mean + offset), np.float64)
 
     def _matrices(self, dtype: Any) -> tuple[FloatArray, FloatArray]:

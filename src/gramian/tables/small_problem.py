@@ -12,12 +12,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import scipy.linalg as la
 from numpy.typing import NDArray
 
-from gramian._lapack import cho_solve, cholesky
 from gramian._typing import Float64Array, FloatArray
 from gramian.engine import Engine
+from gramian.exact.penalties import ridge_solution
 from gramian.exact.predictor import ExactPredictor
 from gramian.kernels.powered import PoweredExponential, powered_distances
 from gramian.metric.differences import gradient_rows
@@ -152,18 +151,14 @@ class SmallProblem:
                 found.append(self._judged(replace(point, alpha=alpha), system, across))
         return found
 
-    def _judged(self, point: Point, system: FloatArray, across: FloatArray) -> Judged:
-        y = self.targets[: self.n_fit].astype(system.dtype)
-        system.flat[:: self.n_fit + 1] += (
-            point.alpha if self.weights is None else point.alpha / self.weights[: self.n_fit]
-        )
-        try:
-            factor = cholesky(system, overwrite=True)
-        except la.LinAlgError:  # judged as what it is: of no use
-            return Judged(point, np.inf, np.zeros_like(y, np.float64))
-        coefficients = cho_solve(factor, y)
-        error = self.loss(self.targets[self.n_fit :] - across @ coefficients)
-        return Judged(point, error if np.isfinite(error) else np.inf, coefficients.astype(np.float64))
+    def _judged(self, point: Point, gram: FloatArray, across: FloatArray) -> Judged:
+        """Judge a point by K, which is overwritten, and k of the others."""
+        y, weights = self.targets[: self.n_fit], self.weights
+        found = ridge_solution(gram, point.alpha, None if weights is None else weights[: self.n_fit], y)
+        if found is None:
+            return Judged(point, np.inf, np.zeros_like(y))
+        error = self.loss(self.targets[self.n_fit :] - across @ found.astype(across.dtype))
+        return Judged(point, error if np.isfinite(error) else np.inf, found)
 
     def outer_product(self, judged: Judged, form: str) -> Float64Array:
         """Return the average gradient outer product of a fit, by the scaled features."""
