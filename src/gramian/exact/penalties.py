@@ -56,7 +56,8 @@ class PenaltyTrials:
         """Return f(others) + b, (m, outputs); infinite where K + alpha·W⁻¹ has no Cholesky factor."""
         n = len(self.targets)
         diagonal = float(np.mean(self.kernel.diagonal(self.rows)))
-        single = alpha >= float32_alpha(n, diagonal, unit_roundoff(np.float32))
+        least = alpha if self.weights is None else alpha / float(self.weights.max())
+        single = least >= float32_alpha(n, diagonal, unit_roundoff(np.float32))
         if single and self._kept is None:
             self._kept = self._matrices(np.float32)
         elif not single:
