@@ -326,8 +326,8 @@ class _Run:
         alone = [(state, [(point, alphas)]) for state, point, alphas in tasks]
         together: list[tuple[_State, list[Try]]] = []
         for _, same in groupby(alone, lambda task: (id(task[0]), id(task[1][0][0].metric))):
-            first, *others = same
-            together.append((first[0], first[1] + [each for _, tries in others for each in tries]))
+            those = list(same)
+            together.append((those[0][0], [each for _, tries in those for each in tries]))
         many = len(together) >= TASKS_A_THREAD * self.limits.engine.n_threads
         work = together if many else alone
         gained = set()

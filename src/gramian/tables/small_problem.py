@@ -132,7 +132,7 @@ class SmallProblem:
         """Return the errors of points under one metric and norm, for some penalties each, in their order.
 
         ``space`` is no other thread's meanwhile. Errors are infinite where K + alpha·I has no factor. Time
-        O(m² d + n_fit³/3) for all penalties together, memory :func:`judge_bytes`.
+        O(m² d) for all together and n_fit³/3 for each penalty, memory :func:`judge_bytes`.
         """
         first = tries[0][0]
         mapped = np.asarray(first.metric.apply(self.rows), np.float64)
