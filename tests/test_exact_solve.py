@@ -12,8 +12,8 @@ import gramian as gm
 from gramian.engine import Engine
 from gramian.exact.checkpoint import Checkpoint
 from gramian.exact.policy import Costs, Policy, Sizes, iterations_left
-from gramian.exact.solve import Settings, solve_exact
-from gramian.exact.system import ExactSystem
+from gramian.exact.solve import Settings, preconditioner_bytes, solve_exact
+from gramian.exact.system import KEPT_SHARE, ExactSystem, keeps_tiles
 from gramian.exceptions import AccuracyWarning, BudgetError, InputError
 from gramian.solvers.solution import Status
 
@@ -228,3 +228,55 @@ class TestSketch:
             found, stages = solve(system, y, time_limit=1e-3)
         assert stages[0].name == "askotch"
         assert found.residual < 1.0
+
+
+class TestKeptTiles:
+    @pytest.mark.parametrize("sizes", [Sizes(0, 0), Sizes(0, 300), Sizes(60, 300)])
+    def test_a_solve_computes_each_value_once(self, sizes):
+        """Beside those of the preconditioner, of the look at a few rows, and of true residuals."""
+        few, y, _ = problem(n=3000, shift=0.1, memory=50)
+        many, _, _ = problem(n=3000, shift=0.1, memory=90)
+        assert few.kept_bytes == 0 < many.kept_bytes
+        options = {"solver": "cg", "sizes": sizes, "tol": 1e-6, "max_iter": 3000}
+        computed, _ = solve(few, y, **options)
+        kept, _ = solve(many, y, **options)
+        np.testing.assert_array_equal(kept.value, computed.value)
+        assert kept.iterations == computed.iterations > 5
+        saved = computed.evaluations - kept.evaluations
+        assert saved >= 0.5 * 3000**2 * (kept.iterations - 1)
+        assert kept.bytes >= many.kept_bytes
+
+    def test_another_order_gives_up_the_tiles(self):
+        system, y, _ = problem(n=1500, memory=90)
+        system.fast(y)
+        assert system._operators["float64"].nbytes == system.kept_bytes > 0
+        other = system.ordered(np.arange(1500)[::-1])
+        assert not system._operators
+        np.testing.assert_allclose(other.fast(y[::-1])[::-1], system.fast(y), rtol=0, atol=1e-10)
+
+    def test_the_preconditioner_has_what_the_tiles_leave(self):
+        system, y, _ = problem(n=3000, memory=80)
+        kept = system.kept_bytes
+        assert kept > 0.5 * 80e6
+        assert preconditioner_bytes(system, y) < 0.75 * (80e6 - kept)
+
+    def test_the_share_is_what_the_docs_say(self):
+        assert keeps_tiles(18_800, "float32", 10**9)
+        assert not keeps_tiles(19_100, "float32", 10**9)
+        assert KEPT_SHARE == 0.75
+
+    def test_true_residuals_wait_for_all_columns(self, monkeypatch):
+        system, y, _ = problem(n=1500, shift=0.1, dtype="float32", memory=40)
+        right = np.column_stack([y, np.ones(1500), np.arange(1500.0)])
+        counted = []
+        whole = ExactSystem.accurate
+
+        def accurate(self, values):
+            counted.append(values.shape[1])
+            return whole(self, values)
+
+        monkeypatch.setattr(ExactSystem, "accurate", accurate)
+        found, _ = solve(system, right, solver="cg", sizes=Sizes(0, 0), tol=1e-2)
+        assert found.residual <= 1e-2
+        assert counted[0] == 3
+        assert counted[1:] in ([], [1], [2])  # those whose true residual was not yet small enough

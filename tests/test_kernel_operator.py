@@ -13,7 +13,7 @@ from scipy.sparse.linalg import cg
 
 import gramian as gm
 from gramian.exceptions import InputError
-from gramian.operators.kernel import COLUMNS, KernelOperator
+from gramian.operators.kernel import COLUMNS, KernelOperator, triangle_bytes
 
 KERNELS = [
     gm.Gaussian(0.7),
@@ -136,3 +136,28 @@ class TestWords:
     def test_bad_input(self, make, message):
         with pytest.raises(InputError, match=message):
             make()
+
+
+class TestKeptTiles:
+    @pytest.mark.parametrize("kernel", [gm.Gaussian(0.7), gm.Laplacian(0.5)], ids=repr)
+    @pytest.mark.parametrize("n", [1, COLUMNS, 2 * COLUMNS + 300, 12 * COLUMNS + 700])
+    @pytest.mark.parametrize("jobs", [1, 2])
+    def test_later_products_read_them(self, kernel, n, jobs):
+        X, V = rows(n, dtype=np.float32), np.random.default_rng(1).standard_normal((n, 2))
+        size = triangle_bytes(n, np.float32)
+        kept = KernelOperator(kernel, X, n_jobs=jobs, keep_bytes=size)
+        computed = KernelOperator(kernel, X, n_jobs=jobs, keep_bytes=size - 1)
+        assert kept.nbytes == computed.nbytes == 0
+        for k in (1, 2):
+            np.testing.assert_array_equal(kept @ V, computed @ V)
+            assert computed.evaluations == k * kept.evaluations
+            assert (kept.nbytes, computed.nbytes) == (size, 0)
+        assert 4 * kept.evaluations == size
+        np.testing.assert_array_equal(kept @ V[::-1], computed @ V[::-1])
+
+    def test_rectangles_are_not_kept(self):
+        K = KernelOperator(gm.Gaussian(0.5), rows(50), rows(40, seed=1), keep_bytes=1 << 30)
+        K @ np.ones(40)
+        assert K.nbytes == 0
+        K @ np.ones(40)
+        assert K.evaluations == 2 * 50 * 40

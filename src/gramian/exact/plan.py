@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from gramian.approximation.multiresolution import MultiResolutionBuilder
 from gramian.approximation.plan import EXACT, Plan, Workload
 from gramian.exact.policy import Costs
 from gramian.exact.solve import DIRECT_ROWS, Settings, iteration_bytes
+from gramian.exact.system import keeps_tiles
 from gramian.exceptions import BudgetError
 
 #: Iterations that a nominal solve takes: some tens with a preconditioner.
@@ -24,7 +26,8 @@ def exact_plan(work: Workload, settings: Settings, *, dtype: Any, n_threads: int
     an iteration.
     """
     n, item = work.n_rows, np.dtype(dtype).itemsize
-    costs = Costs(n, work.n_features, work.n_outputs, item)
+    once = Costs(n, work.n_features, work.n_outputs, item)
+    costs = replace(once, kept=keeps_tiles(n, dtype, memory_budget))
     vectors = iteration_bytes(n, work.n_features, work.n_outputs, work.itemsize, n_threads)
     square = 8 * n * n + 16 * n * work.n_outputs
     direct = settings.solver == "cholesky" or (
@@ -37,7 +40,7 @@ def exact_plan(work: Workload, settings: Settings, *, dtype: Any, n_threads: int
             f"least {format_bytes(1.01 * need)} is needed. Raise the budget, or use approximation='auto'.",
             need,
         )
-    seconds = costs.direct if direct else NOMINAL_ITERATIONS * costs.product
+    seconds = costs.direct if direct else once.product + NOMINAL_ITERATIONS * costs.product
     return Plan(
         method="exact",
         builder=MultiResolutionBuilder.root_only(n),

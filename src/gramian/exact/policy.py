@@ -52,11 +52,14 @@ class Costs:
     n_features: int
     n_outputs: int
     itemsize: int
+    kept: bool = False  #: whether a product reads tiles that are kept
 
     @property
     def product(self) -> float:
         """One product with K: half of its values, twice used."""
         slow = self.itemsize / 4.0
+        if self.kept:
+            return 0.5 * self.n**2 * slow * max(0.5 / READ_RATE, 8.0 * self.n_outputs / TILE_RATE)
         value = slow * (2.0 * (self.n_features + 2) / TILE_RATE + 1.0 / EXP_RATE)
         return 0.5 * self.n**2 * (value + 8.0 * slow * self.n_outputs / TILE_RATE)
 

@@ -14,15 +14,14 @@ from gramian._typing import Float64Array, IntArray
 from gramian.approximation.builder import Builder
 from gramian.approximation.plan import NOMINAL_THREADS
 from gramian.exact.blocks import balanced_blocks
+from gramian.exact.building import root_and_blocks
 from gramian.exact.checkpoint import Checkpoint
 from gramian.exact.compressed import Compressed
-from gramian.exact.policy import ENOUGH, LOOK_ROWS, STIFF, Costs, Policy, Sizes
+from gramian.exact.policy import LOOK_ROWS, STIFF, Costs, Policy, Sizes
 from gramian.exact.preconditioner import RootAndBlocks
 from gramian.exact.sketch import block_rows, sketch_and_project
 from gramian.exact.system import ExactSystem
-from gramian.exceptions import BudgetError
 from gramian.operators.kernel import working_bytes
-from gramian.pivoting import PivotedFactor, rpcholesky_factor
 from gramian.solvers.krylov import Progress, conjugate_gradient
 from gramian.solvers.minres import minimal_residual
 from gramian.solvers.solution import Solution, Status
@@ -31,10 +30,6 @@ from gramian.solvers.solution import Solution, Status
 DIRECT_ROWS = 2000
 #: Share of the memory that a preconditioner may have.
 PRECONDITIONER_SHARE = 0.75
-#: Share of the trace beyond which what a root leaves makes it useless: blocks alone are better then.
-USELESS_ROOT = 0.9
-#: Share of it under which the kernel is smooth for these rows: a larger root is better than blocks beside it.
-SMOOTH_ROOT = 0.05
 #: Products that conjugate gradients need to be worth beginning.
 LEAST_PRODUCTS = 10
 #: Sizes that stand for "as the policy says".
@@ -155,16 +150,25 @@ def _solved(
     return replace(found, evaluations=system.evaluations, bytes=system.held), stages
 
 
-def _costs(system: ExactSystem, right: Float64Array) -> Costs:
+def preconditioner_bytes(system: ExactSystem, right: Float64Array) -> int:
+    """Bytes that a preconditioner may have beside an iteration and the tiles that are kept."""
+    n, p = right.shape
+    # For a nominal number of threads: the sizes, and so the answer, must not depend on it.
+    vectors = iteration_bytes(n, int(system.rows.shape[1]), p, system.rows.dtype.itemsize, NOMINAL_THREADS)
+    return int(PRECONDITIONER_SHARE * (system.memory_bytes - vectors - system.kept_bytes))
+
+
+def costs_of(system: ExactSystem, right: Float64Array) -> Costs:
+    """Return the nominal costs of a solve."""
     item = np.dtype(system.dtype).itemsize
-    return Costs(len(system), int(system.rows.shape[1]), right.shape[1], item)
+    return Costs(len(system), int(system.rows.shape[1]), right.shape[1], item, system.kept_bytes > 0)
 
 
 def _too_dear(system: ExactSystem, right: Float64Array, settings: Settings) -> bool:
     """Tell whether the time limit is too short for the products of conjugate gradients."""
     if settings.time_limit is None or settings.sizes != CHOSEN or settings.builder is not None:
         return False
-    products = LEAST_PRODUCTS * _costs(system, right).product / system.engine.n_threads
+    products = LEAST_PRODUCTS * costs_of(system, right).product / system.engine.n_threads
     return products > settings.time_limit
 
 
@@ -182,12 +186,9 @@ class _Staged:
         self._system, self._right, self._settings = system, right, settings
         self._rng, self._progress = rng, progress
         self._deadline = None if settings.time_limit is None else time.monotonic() + settings.time_limit
-        n, p = right.shape
-        costs = self._costs = _costs(system, right)
+        costs = self._costs = costs_of(system, right)
         # For a nominal number of threads: the sizes, and so the answer, must not depend on it.
-        item = system.rows.dtype.itemsize
-        vectors = iteration_bytes(n, int(system.rows.shape[1]), p, item, NOMINAL_THREADS)
-        self._room = int(PRECONDITIONER_SHARE * (system.memory_bytes - vectors))
+        self._room = preconditioner_bytes(system, right)
         factor = settings.solver == "auto" and system.direct_fits
         self._policy = Policy(costs, self._room, factor, settings.tol)
         self._auto = settings.sizes == CHOSEN and settings.builder is None
@@ -252,10 +253,12 @@ class _Staged:
             preconditioner = Compressed(self._settings.builder, system, self._rng)
             name, rank = self._settings.builder.method, preconditioner.rank
         elif sizes.rank or sizes.block:
-            preconditioner, name = self._build(system, sizes, slices)
+            preconditioner, name = root_and_blocks(
+                system, sizes, slices, self._room, self._rng, costs=self._costs if self._auto else None
+            )
             rank = preconditioner.rank
         if preconditioner is not None:
-            self._held = max(self._held, preconditioner.nbytes)
+            self._held = max(self._held, preconditioner.nbytes + system.kept_bytes)
         built = time.perf_counter()
         residuals: list[float] = []
         verdict = "go on"
@@ -284,6 +287,7 @@ class _Staged:
         )
         if system is not self._system:
             self._evaluations += system.evaluations
+            self._held = max(self._held, system.held)
         self.stages.append(
             Stage(
                 name,
@@ -296,47 +300,3 @@ class _Staged:
             )
         )
         return found, order, verdict
-
-    def _build(self, system: ExactSystem, sizes: Sizes, slices: list[slice]) -> tuple[RootAndBlocks, str]:
-        """Build a preconditioner of these sizes, or what the root shows to be better at the same cost."""
-        n = len(system)
-        factor, name = np.zeros((0, n)), "jacobi"
-        if sizes.rank:
-            whole = float(np.asarray(system.kernel.diagonal(system.rows), np.float64).sum())
-            tol = ENOUGH * float(system.shift.min()) / whole if self._auto and whole > 0 else 0.0
-            pivoted, name = self._pivoted(system, sizes.rank, tol), "pitc" if slices else "nystrom"
-            factor = pivoted.factor
-            remainder = float(pivoted.diagonal.sum())
-            left = remainder / whole if whole > 0 else 0.0
-            if self._auto and left > USELESS_ROOT:
-                factor, name = np.zeros((0, n)), "jacobi"
-            elif self._auto and left < SMOOTH_ROOT:
-                slices, name = [], "nystrom"
-                rank = self._costs.root_affordable(self._costs.build(sizes), self._room)
-                more = rank - len(pivoted.picked)
-                enough = remainder <= ENOUGH * float(system.shift.min())
-                if more > 0 and len(pivoted.picked) == sizes.rank and not enough:
-                    factor = self._pivoted(system, more, tol, pivoted).factor
-        found = RootAndBlocks(system.kernel, system.rows, system.shift, factor, slices, system.engine)
-        self._evaluations += found.evaluations
-        if found.nbytes > self._room and not self._auto:
-            raise BudgetError(
-                f"the preconditioner of rank {sizes.rank} and blocks of {sizes.block} rows takes more than "
-                "its share of memory_budget. Lower rank or block, or raise the budget.",
-                found.nbytes,
-            )
-        return found, name
-
-    def _pivoted(
-        self, system: ExactSystem, rank: int, tol: float, after: PivotedFactor | None = None
-    ) -> PivotedFactor:
-        self._evaluations += len(system) * rank
-        return rpcholesky_factor(
-            system.kernel,
-            system.rows,
-            rank,
-            self._rng,
-            tol=tol,
-            after=after,
-            n_jobs=system.engine.n_jobs or -1,
-        )

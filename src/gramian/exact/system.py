@@ -16,8 +16,11 @@ from gramian._typing import Float64Array, IntArray, Rows
 from gramian.engine import Engine
 from gramian.exceptions import AccuracyWarning, BudgetError
 from gramian.kernels.base import Kernel
-from gramian.operators.kernel import KernelOperator
+from gramian.operators.kernel import KernelOperator, triangle_bytes
 from gramian.solvers.solution import Solution, Status, relative_residual
+
+#: Share of the memory that K's tiles may have to be kept from one product to the next.
+KEPT_SHARE = 0.75
 
 
 @dataclass(slots=True)
@@ -38,8 +41,18 @@ class ExactSystem:
     def __len__(self) -> int:
         return len(self.shift)
 
+    @property
+    def kept_bytes(self) -> int:
+        """Bytes of the tiles that fast products keep: of all of K's lower half, or none."""
+        kept = keeps_tiles(len(self), self.dtype, self.memory_bytes)
+        return triangle_bytes(len(self), self.dtype) if kept else 0
+
     def ordered(self, order: IntArray) -> ExactSystem:
-        """Return the system with its rows in another order; costs are counted from here."""
+        """Return the system with its rows in another order; costs are counted from here.
+
+        Tiles that were kept in this order are given up: memory holds one set of them.
+        """
+        self._operators.clear()
         return ExactSystem(
             self.kernel, self.rows[order], self.shift[order], self.dtype, self.memory_bytes, self.engine
         )
@@ -60,12 +73,17 @@ class ExactSystem:
     def _product(self, values: Float64Array, dtype: str) -> Float64Array:
         if dtype not in self._operators:
             self._operators[dtype] = KernelOperator(
-                self.kernel, self.rows, dtype=dtype, n_jobs=self.engine.n_jobs
+                self.kernel,
+                self.rows,
+                dtype=dtype,
+                n_jobs=self.engine.n_jobs,
+                keep_bytes=self.kept_bytes if dtype == np.dtype(self.dtype).name else 0,
             )
         matrix = self._operators[dtype]
         before = matrix.evaluations
         out = matrix @ values
         self.evaluations += matrix.evaluations - before
+        self.held = max(self.held, matrix.nbytes)
         out += (self.shift * values.T).T
         return out
 
@@ -115,3 +133,8 @@ class ExactSystem:
         square.flat[:: len(self) + 1] += self.shift
         self.evaluations += square.size
         return square
+
+
+def keeps_tiles(n_rows: int, dtype: Any, memory_bytes: int) -> bool:
+    """Tell whether fast products of so many rows keep K's tiles."""
+    return triangle_bytes(n_rows, dtype) <= KEPT_SHARE * memory_bytes

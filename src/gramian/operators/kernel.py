@@ -47,6 +47,9 @@ class KernelOperator(Operator):
         1e-8 in float64.
     n_jobs : int, optional
         Threads, as in :class:`gramian.engine.Engine`.
+    keep_bytes : int, default=0
+        Memory for tiles of the symmetric K. Where it holds those of the lower half (:func:`triangle_bytes`)
+        the first product keeps them, and the others read them; otherwise nothing is kept.
 
     Attributes
     ----------
@@ -54,7 +57,7 @@ class KernelOperator(Operator):
         Kernel values computed so far.
 
     Time O(n m (d + p)) for p columns of V, half of that (for the kernel) where symmetric. Memory: a tile, and
-    3·8192·p numbers a thread; nothing that grows with n m.
+    3·8192·p numbers a thread; nothing that grows with n m but for tiles that are kept.
 
     Examples
     --------
@@ -73,6 +76,7 @@ class KernelOperator(Operator):
         *,
         dtype: Any = None,
         n_jobs: int | None = None,
+        keep_bytes: int = 0,
     ) -> None:
         self.kernel = kernel
         self.rows = as_rows(rows, "rows")
@@ -89,6 +93,9 @@ class KernelOperator(Operator):
         self.n_jobs = n_jobs
         self._engine = Engine(n_jobs)
         self._kept: dict[int, Columns] = {}
+        # Runs of tiles, one below the other, by their first column and row; None where none are kept.
+        keep = columns is None and triangle_bytes(self.rows.shape[0], self.tile_dtype) <= keep_bytes
+        self._tiles_kept: dict[tuple[int, int], FloatArray] | None = {} if keep else None
         self.evaluations = 0
 
     @property
@@ -98,8 +105,8 @@ class KernelOperator(Operator):
 
     @property
     def nbytes(self) -> int:
-        """0: nothing is stored beside the caller's rows."""
-        return 0
+        """Those of the tiles that are kept; otherwise nothing is stored beside the caller's rows."""
+        return sum(run.nbytes for run in (self._tiles_kept or {}).values())
 
     @property
     def T(self) -> KernelOperator:
@@ -151,7 +158,7 @@ class KernelOperator(Operator):
         def task(where: slice) -> None:
             rows, sums = self.rows[where], out[where]
             for part in row_slices(short.shape[0], COLUMNS):
-                for place, tile in self._tiles(part, rows):
+                for place, tile in self._computed(part, rows):
                     sums[place] += _times(tile, short[part])
 
         self._engine.run(task, row_slices(self.shape[0], TASK_PARTS * COLUMNS))
@@ -188,39 +195,60 @@ class KernelOperator(Operator):
             first = rows.start
             if rows == cols:
                 first = part.stop
+                entries += self._is_new(part, start) * (part.stop - start) ** 2
                 into += self._own(part, short[part])
-                entries += (part.stop - start) ** 2
-            for place, tile in self._tiles(part, self.rows[first : rows.stop]):
+            if first == rows.stop:
+                continue
+            entries += self._is_new(part, first) * (part.stop - start) * (rows.stop - first)
+            for place, tile in self._tiles(part, slice(first, rows.stop)):
                 left = short[first + place.start : first + place.stop]
                 down[first - rows.start + place.start : first - rows.start + place.stop] += _times(
                     tile, short[part]
                 )
                 into += _transposed_times(tile, left)
-            entries += (part.stop - start) * (rows.stop - first)
         return down, along, entries
 
     def _own(self, part: slice, values: FloatArray) -> Float64Array:
         """Return K V on one part, with the exact diagonal."""
-        points = self.rows[part]
-        diagonal = self.kernel.diagonal(points)
+        diagonal = self.kernel.diagonal(self.rows[part])
         out = np.zeros(values.shape)
-        for place, tile in self._tiles(part, points):
+        for place, tile in self._tiles(part, part):
             np.fill_diagonal(tile[:, place], diagonal[place])
             out[place] = _times(tile, values)
         return out
 
-    def _tiles(self, part: slice, rows: Rows) -> Iterator[tuple[slice, FloatArray]]:
-        """Yield places of rows and the tiles k(rows[place], Z[part]), each in the same memory."""
+    def _is_new(self, part: slice, first: int) -> bool:
+        """Tell whether tiles of the columns of a part from a row on are still to be computed."""
+        return self._tiles_kept is None or (part.start, first) not in self._tiles_kept
+
+    def _tiles(self, part: slice, rows: slice) -> Iterator[tuple[slice, FloatArray]]:
+        """Yield places within some rows and the tiles k(X[rows][place], X[part]), kept or computed."""
+        if self._tiles_kept is None:
+            yield from self._computed(part, self.rows[rows])
+            return
+        run = self._tiles_kept.get((part.start, rows.start))
+        if run is None:
+            run = np.empty((rows.stop - rows.start, part.stop - part.start), self.tile_dtype)
+            yield from self._computed(part, self.rows[rows], run)
+            self._tiles_kept[part.start, rows.start] = run
+            return
+        for place in row_slices(run.shape[0], tile_rows(run.shape[1], run.itemsize)):
+            yield place, run[place]
+
+    def _computed(
+        self, part: slice, rows: Rows, into: FloatArray | None = None
+    ) -> Iterator[tuple[slice, FloatArray]]:
+        """Yield places of rows and the tiles k(rows[place], Z[part]), each in the same memory or its own."""
         evaluator = self._kept.get(part.start)
         if evaluator is None:
             evaluator = self.kernel.against(self._points[part], self.tile_dtype)
-            if _kept_bytes(*self._points.shape) <= KEPT_BYTES:
+            if into is None and _kept_bytes(*self._points.shape) <= KEPT_BYTES:
                 self._kept[part.start] = evaluator
         size = part.stop - part.start
         height = tile_rows(size, self.tile_dtype.itemsize)
-        memory = np.empty((min(height, rows.shape[0]), size), self.tile_dtype)
+        memory = np.empty((min(height, rows.shape[0]), size), self.tile_dtype) if into is None else into
         for place in row_slices(rows.shape[0], height):
-            tile = memory[: place.stop - place.start]
+            tile = memory[: place.stop - place.start] if into is None else memory[place]
             evaluator.into(rows[place], tile)
             yield place, tile
 
@@ -232,6 +260,13 @@ def working_bytes(n_columns: int, n_features: int, n_outputs: int, itemsize: int
     tile = tile_rows(part, itemsize) * (part + n_features + 2) * itemsize + 12 * part * (n_features + 2)
     flight = 2 * 8 * TASK_PARTS * COLUMNS * n_outputs
     return threads * (2 * tile + 3 * flight) + (kept if kept <= KEPT_BYTES else 0)
+
+
+def triangle_bytes(n_rows: int, dtype: Any) -> int:
+    """Bytes of the tiles of the lower half of K, those on the diagonal whole."""
+    whole, rest = divmod(int(n_rows), COLUMNS)
+    own = whole * COLUMNS**2 + rest**2
+    return (own + n_rows**2) // 2 * np.dtype(dtype).itemsize
 
 
 def _kept_bytes(n_columns: int, n_features: int) -> int:

@@ -59,8 +59,9 @@ def conjugate_gradient(
     directions that have become dependent being left out: p right-hand sides need fewer steps together than
     each alone, and one that is a multiple of another does no harm. A column ends when its *true* residual
     b − A x is at most tol·‖b‖: the recursive residual is replaced by the true one every 50 iterations,
-    wherever it claims convergence, and where ``multiply`` is rounded more than ``accurate`` as soon as that
-    rounding may be a quarter of it; directions are kept. So products in float32 reach what float64 can.
+    wherever it claims convergence (where ``multiply`` is rounded more than ``accurate``, once all columns
+    do), and with such rounding as soon as that may be a quarter of it; directions are kept. So products in
+    float32 reach what float64 can.
 
     Parameters
     ----------
@@ -203,6 +204,8 @@ class _Run:
         self._checked = iteration
         norms = np.linalg.norm(self._r, axis=0)
         claims = norms <= (CLAIM * self._tol if self._rounded else self._tol)
+        if self._rounded:
+            claims &= claims.all()  # true residuals are dear: one product for all columns
         due = claims | (iteration > 0 and iteration % CHECK_EVERY == 0)
         if self._rounded:
             first = self._rounding == 0.0 and (norms <= FIRST_LOOK).any()
