@@ -187,9 +187,11 @@ def test_plan_says_what_columns_become(tmp_path: Path) -> None:
     assert "search rounds of" in said
     assert "exact" in said
     assert "budget 200 MB, predicted peak" in said
-    many = pd.DataFrame({"a": RNG.random(6000), "b": RNG.random(6000) > 0.5}).assign(y=RNG.random(6000))
+    many = pd.DataFrame({"a": RNG.random(9000), "b": RNG.random(9000) > 0.5}).assign(y=RNG.random(9000))
     table = write(many, tmp_path / "many.parquet")
-    assert "multiresolution: root rank 400, 6 blocks of rank 500" in good("plan", table, "--target", "y")
+    assert "exact: " in good("plan", table, "--target", "y")
+    blocks = good("plan", table, "--target", "y", "--memory", "235MB")
+    assert "multiresolution: root rank 400, 9 blocks of rank 500" in blocks
     small = good("plan", table, "--target", "y", "--memory", "25MB")
     assert "budget 25 MB" in small
     assert "root rank 400" not in small

@@ -170,7 +170,7 @@ def test_sums_of_a_part_and_the_rest_are_those_of_one_fit() -> None:
         asked.append(float(np.mean((y[held] - values[:, 0]) ** 2)))
         return asked[-1]
 
-    options = {"memory_budget": "1GB", "random_state": 0, "n_jobs": 1}
+    options = {"memory_budget": "25MB", "random_state": 0, "n_jobs": 1}
     fit = tabular_fit.last_fit(
         gm.KernelRidge,
         source,
@@ -199,6 +199,98 @@ def test_sums_of_a_part_and_the_rest_are_those_of_one_fit() -> None:
     np.testing.assert_allclose(again._decision(X[fit.held]), fit.values, atol=1e-5)
     again.partial_fit(X[fit.held], y[fit.held])
     np.testing.assert_allclose(again.predict(X[:50]), fit.model.predict(X[:50]), atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", [gm.TabularRegressor, gm.TabularClassifier])
+def test_where_memory_keeps_the_matrix_the_last_model_is_exact(kind: Any) -> None:
+    import tracemalloc
+
+    rng = np.random.default_rng(0)
+    X = rng.random((4000, 3))
+    y = np.sin(9 * X[:, 0]) * np.cos(7 * X[:, 1]) + 0.1 * rng.standard_normal(4000)
+    target = y if kind is gm.TabularRegressor else np.digitize(y, [-0.4, 0.4])
+    tracemalloc.start()
+    try:
+        model = kind(**QUICK, memory_budget="60MB").fit(X, target)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 60e6
+    assert model.plan_.method == "exact"
+    _, inner = members_of(model)[0]
+    assert inner.solution_.status.value == "converged"
+    assert inner.solution_.residual <= 0.01
+    rows = model.transform_rows(X)
+    again = type(inner)(
+        **{
+            **inner.get_params(deep=False),
+            "approximation": gm.Exact(solver="cholesky"),
+            "memory_budget": "1GB",
+        }
+    )
+    again.fit(rows, model.target_.forward(y) if kind is gm.TabularRegressor else target)
+    found, truth = inner._decision(rows[:500]), again._decision(rows[:500])
+    assert np.sqrt(np.mean((found - truth) ** 2)) < 0.03 * truth.std()
+    blocks = kind(**QUICK, memory_budget="40MB").fit(X, target)
+    assert blocks.plan_.method == "multiresolution"
+    assert model.score(X, target) > blocks.score(X, target) - 0.01
+
+
+def maker(n: int, alpha: float, memory: str, weights: Any = None) -> Maker:
+    X = np.random.default_rng(0).random((n, 3))
+    point = Point("laplacian", Metric(scales=np.ones(3)), 1.0, alpha)
+    options = {"memory_budget": memory, "random_state": 0, "n_jobs": 1}
+    return Maker(gm.KernelRidge, gm.data.ArraySource(X), X[:, 0], weights, point, options)
+
+
+def test_tiles_of_an_exact_model_suit_its_penalty() -> None:
+    usual = maker(4000, 0.1, "60MB").exact()
+    assert usual is not None
+    assert (usual.options["tile_dtype"], usual.point.alpha) == ("float32", 0.1)
+    least = usual.least_float32
+    raised = maker(4000, least / 5, "60MB").exact()
+    assert raised is not None
+    assert (raised.options["tile_dtype"], raised.point.alpha) == ("float32", least)
+    assert maker(4000, least / 20, "60MB").exact() is None  # float64 needs twice as much
+    fine = maker(4000, least / 20, "120MB").exact()
+    assert fine is not None
+    assert (fine.options["tile_dtype"], fine.point.alpha) == ("float64", least / 20)
+    weighted = maker(4000, 0.1, "60MB", np.full(4000, 10.0))
+    assert weighted.least_float32 == 10 * least
+    few = maker(2000, 1e-9, "40MB").exact()
+    assert few is not None
+    assert few.exactly().solver == "cholesky"
+    assert maker(2000, 1e-9, "30MB").exact() is None
+
+
+def test_a_solve_is_finer_where_little_is_left_to_explain() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.random((3500, 2))
+    y = np.sin(3 * X[:, 0]) + X[:, 1]
+    errors = {}
+    for noise in (0.3, 0.0):
+        model = gm.TabularRegressor(**QUICK).fit(X, y + noise * rng.standard_normal(3500))
+        assert model.plan_.method == "exact"
+        _, inner = members_of(model)[0]
+        errors[noise] = inner.approximation.tol
+    assert errors[0.3] == tabular_fit.EXACT_TOL
+    assert errors[0.0] < 0.1 * tabular_fit.EXACT_TOL
+    assert np.sqrt(np.mean((model.predict(X) - y) ** 2)) < 0.01 * y.std()
+
+
+def test_beside_one_exact_model_the_second_is_of_blocks(monkeypatch: Any) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.random((3500, 2))
+    y = np.sin(8 * X[:, 0]) + np.floor(3 * X[:, 1]) + 0.3 * rng.standard_normal(3500)
+    kept = []
+    averaged = tabular_fit._averaged
+    monkeypatch.setattr(tabular_fit, "_averaged", lambda *given: kept.append(given[0]) or averaged(*given))
+    monkeypatch.setattr(tabular_fit, "NEAR", 10.0)
+    for memory, methods in (("50MB", ["exact", "multiresolution"]), ("100MB", ["exact", "exact"])):
+        kept.clear()
+        gm.TabularRegressor(**{**QUICK, "kernel": "auto"}, memory_budget=memory).fit(X, y)
+        assert [each.model.plan_.method for each in kept[0]] == methods
+        assert all(each.model.memory_budget == memory for each in kept[0])
 
 
 def test_a_mean_of_two_kernels_is_served_kept_and_compressed(tmp_path: Any) -> None:
@@ -236,9 +328,7 @@ def test_rounds_of_few_rows_have_every_class(monkeypatch: Any) -> None:
     X = rng.random((3000, 3))
     labels = (X[:, 0] > 0.5).astype(int)
     labels[rng.choice(3000, 8, replace=False)] = 5 + np.arange(8) // 2
-    monkeypatch.setattr(tabular_fit, "EXACT_CLASS_ROWS", 1000)
     monkeypatch.setattr(tabular_fit, "ROUND_CLASS_ROWS", 500)
-    monkeypatch.setattr(tabular_fit, "EXACT_ROWS", 400)
     drawn = []
     draw = tabular_fit._drawn
     monkeypatch.setattr(tabular_fit, "_drawn", lambda *given: drawn.append(draw(*given)) or drawn[-1])

@@ -17,7 +17,6 @@ from gramian.estimators.exact import Exact
 from gramian.estimators.multiresolution import MultiResolution
 from gramian.estimators.ridge import KernelRidge, KernelRidgeClassifier
 from gramian.estimators.tabular_base import SEARCH_MEMORY
-from gramian.estimators.tabular_fit import EXACT_CLASS_ROWS, EXACT_ROWS
 from gramian.estimators.tabular_maker import Maker
 from gramian.exceptions import BudgetError
 from gramian.metric.metric import Metric
@@ -58,8 +57,8 @@ def facts(frame: Frame, y: Array, task: str, settings: Settings) -> tuple[list[t
         point,
         {"memory_budget": settings.memory, "random_state": settings.seed, "n_jobs": settings.threads},
     )
-    exact = n <= (EXACT_ROWS if task == REGRESSION else EXACT_CLASS_ROWS)
-    options: list[Exact | MultiResolution] = [Exact(solver="cholesky")] if exact else []
+    whole = make.exact()
+    options: list[Exact | MultiResolution] = [] if whole is None else [whole.exactly()]
     options += make.approximations
     for k, approximation in enumerate(options, 1):
         model = make.model(approximation)

@@ -18,16 +18,13 @@ from gramian.engine import Engine
 from gramian.estimators.exact import Exact
 from gramian.estimators.ridge import KernelRidge, KernelRidgeClassifier
 from gramian.estimators.ridge_mean import RidgeMean
-from gramian.estimators.tabular_maker import Maker, of_sizes
+from gramian.estimators.tabular_maker import EXACT_ROWS, EXACT_TOL, TOL_OF_ERROR, Maker, of_sizes
 from gramian.estimators.tabular_rounds import Rounds
+from gramian.exact.penalties import IterativeTrials
 from gramian.exceptions import BudgetError
 from gramian.metric.learning import PROGRESS, Round, Settings, learn_metric
 from gramian.tables.small_problem import Point
 
-#: Up to so many rows of a regression and of a classification the last models are exact, and up to the first
-#: those of the rounds too. Classes meet where blocks do: of 6,000 rows of gestures the exact model errs in
-#: 0.26, one of blocks of rank 500 in 0.33; in regression the two are a few per cent apart.
-EXACT_ROWS, EXACT_CLASS_ROWS = 2_500, 8_000
 #: Part of the rows that judges, and such rows at most.
 HELD_PART, MOST_HELD = 0.2, 4_000
 #: Rounds of the metric at most, rows that they fit in a regression and of classes, and their sizes.
@@ -42,6 +39,8 @@ BANDWIDTH_FACTORS, BANDWIDTH_STEPS = (0.5, 2.0), 2
 FACTORS, FURTHER = (1.0, 1.0 / 3.0), 3
 #: Mean squared error of ±1 under which no held row of MOST_HELD can be wrong: nothing is left to choose by.
 ENOUGH_OF_CLASSES = 1e-4
+#: Least relative residual that the solve of an exact model is asked for.
+LEAST_TOL = 1e-6
 #: From values (held, outputs) and the numbers of the held rows to an error.
 HeldLoss = Callable[[Float64Array, IntArray], float]
 
@@ -109,8 +108,8 @@ def last_fit(
 
     The rounds fit small models (a root of 300, blocks of rank 100) to 10,000 rows at most, 20,000 of
     classes. The sums of the first part of the rows serve each penalty, and those of the rest are added to
-    them, so that a model costs one pass. Up to 2,500 rows all models are exact; of classes up to 8,000 rows
-    the last ones.
+    them, so that a model costs one pass. Where memory holds it (a Cholesky factor up to 2,500 rows, the tiles
+    of K's lower half beyond: 19,000 rows in 1 GB) the last models are exact, and up to 2,500 rows all are.
     """
     n = source.shape[0]
     counted = np.arange(n) if weights is None else np.flatnonzero(weights > 0)
@@ -139,23 +138,25 @@ def last_fit(
         makers, rounds = [makers[j] for j in order], [rounds[j] for j in order]
     if not len(held) or time.perf_counter() > until:
         makers, rounds = makers[:1], rounds[:1]
-    exact = n <= (EXACT_ROWS if kind is KernelRidge else EXACT_CLASS_ROWS)
-    exact = exact and makers[0].fits(Exact(solver="cholesky"), np.arange(n))
 
     def member(make: Maker) -> _Member:
-        return _exact(make, held, rest, loss) if exact else _streamed(make, held, rest, loss, until)
+        whole = _exact_in_time(make, until)
+        return _streamed(make, held, rest, loss, until) if whole is None else _exact(whole, held, rest, loss)
 
     # One alone has all threads; of two each has one, which suits the steps that are not shared out, where
-    # the memory holds both.
+    # the memory holds both. Where it holds one exact model, a second would take as long again: an approximate
+    # one gives more than half of what it would.
     halves = [make.under(memory_budget=parse_bytes(options["memory_budget"]) // 2) for make in makers]
-    largest = Exact(solver="cholesky") if exact else makers[0].approximations[0]
-    if len(makers) > 1 and all(make.fits(largest, np.arange(n), streamed=not exact) for make in halves):
+    if len(makers) > 1 and all(map(_as_large, halves, makers)):
         members = list(Engine(options["n_jobs"]).map(member, halves))
     else:
-        members = [member(make) for make in makers]
+        alone = _exact_in_time(makers[0], until) is not None
+        members = [member(makers[0])]
+        for make in makers[1:]:
+            members.append(_streamed(make, held, rest, loss, until) if alone else member(make))
     for each in members:
         each.model.memory_budget = options["memory_budget"]
-    members = [replace(each, rounds=own) for each, own in zip(members, rounds, strict=True)]
+    members = [replace(each, rounds=own) for each, own in zip(members, rounds, strict=False)]
     return _averaged(members, held, loss)
 
 
@@ -261,23 +262,57 @@ def _streamed(make: Maker, held: IntArray, rest: IntArray, loss: HeldLoss, until
     return _Member(model._closed(), values, cheapest)
 
 
+def _as_large(half: Maker, make: Maker) -> bool:
+    """Tell whether half of the memory holds a model as large as all of it does."""
+    if make.exact() is not None:
+        return half.exact() is not None
+    return half.fits(make.approximations[0], np.arange(make.source.shape[0]), streamed=True)
+
+
+def _exact_in_time(make: Maker, until: float) -> Maker | None:
+    """Return what makes the exact model; None where memory or time, by the plan's seconds, is too short."""
+    whole = make.exact()
+    if whole is None:
+        return None
+    n = whole.source.shape[0]
+    plan = whole.plan(whole.exactly(), np.arange(n))
+    late = plan is None or time.perf_counter() + sum(plan.seconds.values()) > until
+    return None if late and n > EXACT_ROWS else whole
+
+
 def _exact(make: Maker, held: IntArray, rest: IntArray, loss: HeldLoss) -> _Member:
     """Return the exact model of all rows, after one of a part of them for each penalty."""
-    alpha, values = make.point.alpha, np.zeros((0, 1))
+    alpha, values, tol = make.point.alpha, np.zeros((0, 1)), EXACT_TOL
+    direct = make.source.shape[0] <= EXACT_ROWS
     if len(held):
         trials = make.trials(rest, held)
 
         def tried(alpha: float) -> tuple[float, Float64Array]:
+            nonlocal tol
+            if not direct and make.options["tile_dtype"] == "float32" and alpha < make.least_float32:
+                return math.inf, np.zeros((0, 1))
             found = trials.values(alpha)
+            if isinstance(trials, IterativeTrials) and make.kind is KernelRidge:
+                # What the solve leaves must not show in the error.
+                finer = TOL_OF_ERROR * _relative_error(make.y[held], found)
+                if finer < trials.tol:
+                    tol = trials.tol = max(finer, LEAST_TOL)
+                    found = trials.values(alpha)
             return (loss(found, held) if np.isfinite(found).all() else math.inf), found
 
-        further = FURTHER if make.source.shape[0] <= EXACT_ROWS else 1
-        alpha, values = _best_penalty(tried, alpha, FACTORS, further, _enough(make))
+        alpha, values = _best_penalty(tried, alpha, FACTORS, FURTHER, _enough(make))
         del trials
-    model = make.model(Exact(solver="cholesky"))
+    model = make.model(make.exactly(tol))
     model.alpha = alpha
     every = np.arange(make.source.shape[0])
     return _Member(make.fit(model, every), values)
+
+
+def _relative_error(y: Array, values: Float64Array) -> float:
+    """Return ‖values − y‖/‖y − mean y‖ of numbers; 1 where y is constant."""
+    wanted = np.asarray(y, np.float64).reshape(values.shape)
+    size = float(np.linalg.norm(wanted - wanted.mean(axis=0)))
+    return float(np.linalg.norm(values - wanted)) / size if size > 0 else 1.0
 
 
 def _best_penalty(
