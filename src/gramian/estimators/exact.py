@@ -22,7 +22,8 @@ DEFAULT_RANK, DEFAULT_BLOCK = 500, 1000
 class Exact(BaseEstimator):
     r"""The exact kernel matrix, for ``KernelRidge(approximation=gm.Exact(...))``: how to solve with it.
 
-    (K + alpha·I) a = y is solved to ‖y − (K + alpha·I) a‖ ≤ tol ‖y‖, K computed by tiles and never stored.
+    (K + alpha·I) a = y is solved to ‖y − (K + alpha·I) a‖ ≤ tol ‖y‖, K computed by tiles, which are kept from
+    one product to the next where three quarters of ``memory_budget`` hold those of its lower half.
     ``approximation="exact"`` is ``gm.Exact()``.
 
     Parameters

@@ -39,8 +39,8 @@ class TabularRegressor(MultiOutputMixin, RegressorMixin, NumberAnswers, TabularM
     exp(−‖·‖₁), exp(−‖·‖₂) and exp(−‖·‖₂²), g a map of a skewed target. T, g, k, M, L and the penalty are
     chosen by successive halving: exact models of few rows, judged by the same held-out rows, the better ones
     again on more rows. The metric goes on to be learned by small models of up to 20,000 rows. The last model
-    is fitted to all rows, exactly up to 2,500 and on multi-resolution operators beyond, its penalty chosen
-    by a fifth of them (4,000 at most) that are held out of the sums and added when it is chosen. Where a
+    is fitted to all rows, exactly where memory holds half of K and on multi-resolution operators beyond, its
+    penalty chosen by a fifth of them (4,000 at most) that are held out and added when it is chosen. Where a
     Laplacian and a Euclidean kernel come near each other it is their mean, with the share that those rows
     like best.
 
@@ -260,7 +260,7 @@ class TabularClassifier(ClassifierMixin, ClassAnswers, TabularModel):
     Attributes
     ----------
     model_ : KernelRidgeClassifier or RidgeMean
-        Exact up to 8,000 rows.
+        Exact where memory holds half of K: 19,000 rows in 1 GB.
     classes_ : ndarray
         Labels in ascending order.
     calibration_ : (slope, offset)

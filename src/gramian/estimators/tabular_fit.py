@@ -294,9 +294,9 @@ def _exact(make: Maker, held: IntArray, rest: IntArray, loss: HeldLoss) -> _Memb
             found = trials.values(alpha)
             if isinstance(trials, IterativeTrials) and make.kind is KernelRidge:
                 # What the solve leaves must not show in the error.
-                finer = TOL_OF_ERROR * _relative_error(make.y[held], found)
+                finer = max(LEAST_TOL, TOL_OF_ERROR * _relative_error(make.y[held], found))
                 if finer < trials.tol:
-                    tol = trials.tol = max(finer, LEAST_TOL)
+                    tol = trials.tol = finer
                     found = trials.values(alpha)
             return (loss(found, held) if np.isfinite(found).all() else math.inf), found
 

@@ -30,6 +30,8 @@ TRIAL_TOL, TRIAL_STEPS = 1e-2, 100
 NEVER = 1e-30
 #: Directions whose products are kept for the next penalty.
 KEPT_DIRECTIONS = 128
+#: Eigenvalue of their matrix, over the largest, under which it is rounding of float32 products.
+DEPENDENT = 1e-6
 
 
 def ridge_solution(
@@ -99,8 +101,8 @@ class IterativeTrials:
     """As :class:`PenaltyTrials`, by conjugate gradients with one preconditioner for every penalty.
 
     kernel, rows, others, targets, weights, engine : as there; dtype : of the tiles; memory_bytes : bound on
-    tiles that are kept and preconditioner; rng : of the pivots and blocks; tol : of
-    the solves, which may be changed.
+    tiles that are kept and preconditioner; rng : of the pivots and blocks; tol : of the solves, which may be
+    changed.
 
     (K + alpha·W⁻¹) is solved to a relative residual of ``tol`` or as far as ``TRIAL_STEPS`` products
     come, from what earlier penalties' products tell. The preconditioner is that of the first penalty: a
@@ -188,5 +190,5 @@ class _Run:
     def _galerkin(self) -> Float64Array:
         directions, products = np.hstack(self._directions), np.hstack(self._products)
         square = directions.T @ (products + self._system.shift[:, None] * directions)
-        inner, *_ = la.lstsq(0.5 * (square + square.T), directions.T @ self._right, cond=1e-6)
+        inner, *_ = la.lstsq(0.5 * (square + square.T), directions.T @ self._right, cond=DEPENDENT)
         return np.asarray(directions @ inner)

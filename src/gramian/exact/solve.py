@@ -92,8 +92,9 @@ def solve_exact(
 
     With ``settings.checkpoint`` what is reached is kept in a file, from which the same problem goes on.
 
-    Residuals are recomputed in float64 and warned about where they miss the tolerance. Time n²/2 kernel
-    values and n² p multiplications a step; memory ``system.memory_bytes``.
+    Residuals are recomputed in float64 and warned about where they miss the tolerance. Time n² p
+    multiplications a step, and n²/2 kernel values in the first, or in each where memory does not keep them;
+    memory ``system.memory_bytes``.
     """
     if settings.checkpoint is None:
         return _solved(system, right, settings, rng, None, progress)
