@@ -24,7 +24,15 @@ DOCS = HERE.parent / "docs"
 
 #: Why boosting wins on a set, a line of Markdown by the set's name, for the page's list of those sets. What
 #: stands here must have been looked into; a set without a line is listed without a reason.
-WHY: dict[str, str] = {}
+WHY: dict[str, str] = {
+    "ctg": "Classes change at thresholds of single columns, which trees place exactly and a kernel smears: "
+    "boosting with 8 bins a column errs in 0.158 (means of the five splits). Its loss counts too: with "
+    "squared errors in place of the likelihood it errs in 0.124. Of its own errors three quarters are "
+    "gramian's as well.",
+    "german": "A difference of 4 in the 1,000 rows that were judged; its standard error is larger.",
+    "mnist": '56,000 rows of 784 columns leave little of 1 GB for blocks: with `memory_budget="10GB"` '
+    "gramian errs in 0.0248 on the same split, in 151 s.",
+}
 
 
 def arguments(given: list[str] | None) -> argparse.Namespace:
