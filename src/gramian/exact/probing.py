@@ -21,7 +21,7 @@ from gramian.solvers.krylov import conjugate_gradient
 
 #: Products with K that the preconditioner may cost: an estimate takes some tens of them.
 PRODUCTS = 10.0
-#: Share of the memory that the preconditioner may have.
+#: Share of the memory beside tiles that are kept that the preconditioner may have.
 ROOM = 0.5
 #: Share of the trace that a root leaves, above which it is left out, and under which blocks are.
 USELESS, ENOUGH = 0.9, 0.05
@@ -73,7 +73,8 @@ class Probed:
         """Build M at the price of about ten products: a root of pivots, exact blocks of what it leaves."""
         n = len(system)
         costs = Costs(n, int(system.rows.shape[1]), n_probes, np.dtype(system.dtype).itemsize)
-        sizes = costs.affordable(PRODUCTS * costs.product, int(ROOM * system.memory_bytes))
+        room = int(ROOM * (system.memory_bytes - system.kept_bytes))
+        sizes = costs.affordable(PRODUCTS * costs.product, room)
         factor, order, slices = np.zeros((0, n)), np.arange(n), []
         if sizes.block:
             blocks = balanced_blocks(system.rows, system.kernel, sizes.block, rng, system.engine)
