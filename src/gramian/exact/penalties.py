@@ -50,7 +50,29 @@ def ridge_solution(
 
 
 @dataclass
-class PenaltyTrials:
+class _Problem:
+    """What is fitted, and the rows that judge it."""
+
+    kernel: Kernel
+    rows: Rows
+    others: Rows
+    targets: Float64Array
+    weights: Float64Array | None
+    engine: Engine
+
+    @property
+    def mean(self) -> Float64Array:
+        """Mean of the targets, (outputs,)."""
+        return np.asarray(np.average(self.targets, axis=0, weights=self.weights))
+
+    @property
+    def right(self) -> Float64Array:
+        """Right-hand sides: the targets beside their mean and, last, ones."""
+        return np.column_stack([self.targets - self.mean, np.ones(len(self.targets))])
+
+
+@dataclass
+class PenaltyTrials(_Problem):
     """Values of other rows by the exact models of one kernel with an intercept.
 
     kernel : k; rows : (n, d), fitted; others : (m, d); targets : (n, outputs); weights : (n,),
@@ -61,12 +83,6 @@ class PenaltyTrials:
     for each in float64. Memory 8 (n² + n m) bytes.
     """
 
-    kernel: Kernel
-    rows: Rows
-    others: Rows
-    targets: Float64Array
-    weights: Float64Array | None
-    engine: Engine
     _kept: tuple[FloatArray, FloatArray] | None = field(default=None, repr=False)
 
     def values(self, alpha: float) -> Float64Array:
@@ -80,13 +96,12 @@ class PenaltyTrials:
         elif not single:
             self._kept = None
         gram, across = self._kept if self._kept is not None else self._matrices(np.float64)
-        mean = np.average(self.targets, axis=0, weights=self.weights)
-        right = np.column_stack([self.targets - mean, np.ones(n)])
-        solved = ridge_solution(gram.copy() if self._kept is not None else gram, alpha, self.weights, right)
+        gram = gram.copy() if self._kept is not None else gram
+        solved = ridge_solution(gram, alpha, self.weights, self.right)
         if solved is None:
             return np.full((len(across), self.targets.shape[1]), np.inf)
         coefficients, offset = without_ones(solved)
-        return np.asarray(across @ coefficients.astype(across.dtype) + (mean + offset), np.float64)
+        return np.asarray(across @ coefficients.astype(across.dtype) + (self.mean + offset), np.float64)
 
     def _matrices(self, dtype: Any) -> tuple[FloatArray, FloatArray]:
         n_jobs = self.engine.n_jobs
@@ -97,7 +112,7 @@ class PenaltyTrials:
 
 
 @dataclass
-class IterativeTrials:
+class IterativeTrials(_Problem):
     """As :class:`PenaltyTrials`, by conjugate gradients with one preconditioner for every penalty.
 
     kernel, rows, others, targets, weights, engine : as there; dtype : of the tiles; memory_bytes : bound on
@@ -110,12 +125,6 @@ class IterativeTrials:
     multiplications a step.
     """
 
-    kernel: Kernel
-    rows: Rows
-    others: Rows
-    targets: Float64Array
-    weights: Float64Array | None
-    engine: Engine
     dtype: Any
     memory_bytes: int
     rng: np.random.Generator
@@ -124,18 +133,15 @@ class IterativeTrials:
 
     def values(self, alpha: float) -> Float64Array:
         """Return f(others) + b, (m, outputs)."""
-        n = len(self.targets)
-        mean = np.average(self.targets, axis=0, weights=self.weights)
-        shift = np.full(n, alpha) if self.weights is None else alpha / self.weights
+        shift = np.full(len(self.targets), alpha) if self.weights is None else alpha / self.weights
         if self._run is None:
-            right = np.column_stack([self.targets - mean, np.ones(n)])
             system = ExactSystem(self.kernel, self.rows, shift, self.dtype, self.memory_bytes, self.engine)
-            self._run = _Run(system, right, self.rng)
+            self._run = _Run(system, self.right, self.rng)
         coefficients, offset = without_ones(self._run.solve(shift, self.tol))
         across = KernelOperator(
             self.kernel, self.others, self._run.rows, dtype=self.dtype, n_jobs=self.engine.n_jobs
         )
-        return np.asarray(across @ coefficients + (mean + offset), np.float64)
+        return np.asarray(across @ coefficients + (self.mean + offset), np.float64)
 
 
 class _Run:
