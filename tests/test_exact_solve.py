@@ -254,6 +254,14 @@ class TestKeptTiles:
         assert not system._operators
         np.testing.assert_allclose(other.fast(y[::-1])[::-1], system.fast(y), rtol=0, atol=1e-10)
 
+    def test_a_factor_has_the_memory_alone(self):
+        system, y, dense = problem(n=1500, memory=20)
+        system.fast(y)
+        assert system._operators["float64"].nbytes > 0
+        found = system.factorised(y)
+        assert sum(each.nbytes for each in system._operators.values()) == 0
+        np.testing.assert_allclose(found.value, la.solve(dense, y, assume_a="pos"), rtol=0, atol=1e-8)
+
     def test_the_preconditioner_has_what_the_tiles_leave(self):
         system, y, _ = problem(n=3000, memory=80)
         kept = system.kept_bytes

@@ -156,7 +156,7 @@ def last_fit(
             members.append(_streamed(make, held, rest, loss, until) if alone else member(make))
     for each in members:
         each.model.memory_budget = options["memory_budget"]
-    members = [replace(each, rounds=own) for each, own in zip(members, rounds, strict=False)]
+    members = [replace(each, rounds=own) for each, own in zip(members, rounds, strict=True)]
     return _averaged(members, held, loss)
 
 

@@ -188,7 +188,6 @@ class _Staged:
         self._rng, self._progress = rng, progress
         self._deadline = None if settings.time_limit is None else time.monotonic() + settings.time_limit
         costs = self._costs = costs_of(system, right)
-        # For a nominal number of threads: the sizes, and so the answer, must not depend on it.
         self._room = preconditioner_bytes(system, right)
         factor = settings.solver == "auto" and system.direct_fits
         self._policy = Policy(costs, self._room, factor, settings.tol)

@@ -58,28 +58,24 @@ class ExactSystem:
         )
 
     def fast(self, values: Float64Array) -> Float64Array:
-        """Return (K + D) V with tiles of the system's type."""
-        return self._product(values, np.dtype(self.dtype).name)
+        """Return (K + D) V with tiles of the system's type, which are kept where memory holds them."""
+        return self._product(values, np.dtype(self.dtype).name, self.dtype, self.kept_bytes)
 
     def accurate(self, values: Float64Array) -> Float64Array:
-        """Return (K + D) V with float64 tiles."""
-        return self._product(values, "float64")
+        """Return (K + D) V with float64 tiles, which are not kept."""
+        return self._product(values, "accurate", np.float64, 0)
 
     @property
     def rounded(self) -> bool:
         """Whether fast products are less accurate than accurate ones."""
         return bool(np.dtype(self.dtype) != np.float64)
 
-    def _product(self, values: Float64Array, dtype: str) -> Float64Array:
-        if dtype not in self._operators:
-            self._operators[dtype] = KernelOperator(
-                self.kernel,
-                self.rows,
-                dtype=dtype,
-                n_jobs=self.engine.n_jobs,
-                keep_bytes=self.kept_bytes if dtype == np.dtype(self.dtype).name else 0,
+    def _product(self, values: Float64Array, name: str, dtype: Any, keep_bytes: int) -> Float64Array:
+        if name not in self._operators:
+            self._operators[name] = KernelOperator(
+                self.kernel, self.rows, dtype=dtype, n_jobs=self.engine.n_jobs, keep_bytes=keep_bytes
             )
-        matrix = self._operators[dtype]
+        matrix = self._operators[name]
         before = matrix.evaluations
         out = matrix @ values
         self.evaluations += matrix.evaluations - before
@@ -106,6 +102,7 @@ class ExactSystem:
                 "solver='cg', which needs no square.",
                 self.square_bytes,
             )
+        self._operators.clear()  # memory may not hold both the factor and tiles that were kept
         square = self._square()
         self.held = max(self.held, square.nbytes)
         try:
