@@ -255,3 +255,9 @@ def test_make_lines_name_targets():
     targets |= set(re.findall(r"`make ([a-z-]+)`", everywhere))
     for target in targets:
         assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
+
+
+def test_first_page_sends_tables_to_the_estimators_for_tables():
+    lines = (DOCS / "index.md").read_text(encoding="utf-8").splitlines()
+    row = next(line for line in lines if line.startswith("|") and "categories" in line)
+    assert "`TabularRegressor`, `TabularClassifier`" in row
