@@ -141,7 +141,10 @@ def test_float32_keeps_to_the_tolerance(kernel: Kernel, oracle: Oracle, X: np.nd
     assert block.dtype == np.float32
     assert np.abs((block - oracle(x, z)) / scale_of(kernel, x, z)).max() < 2e-5
     assert kernel(X, Z, dtype="float32").dtype == np.float32
-    assert kernel.diagonal(x).dtype == np.float32
+    assert kernel.diagonal(x).dtype == np.float64
+    # The diagonal of a float64 block has float64's digits, whatever the dtype of the rows.
+    double = kernel(x, x, dtype=np.float64)
+    np.testing.assert_allclose(np.diag(double), np.diag(oracle(x.astype(float), x.astype(float))), rtol=1e-12)
     assert kernel(x, Z).dtype == np.float64
 
 

@@ -96,7 +96,7 @@ def bless(kernel: Kernel, rows: Rows, count: int, rng: np.random.Generator, *, n
     where n is large. Source: Rudi, Calandriello, Carratino and Rosasco 2018, Algorithm 2 (BLESS-R).
     """
     n = rows.shape[0]
-    diagonal = kernel.diagonal(rows).astype(np.float64)
+    diagonal = kernel.diagonal(rows)
     scale = float(diagonal.max())
     kept, weights = np.zeros(0, np.intp), np.zeros(0)
     ridge, dimension = scale, 0.0

@@ -75,7 +75,7 @@ def rpcholesky_factor(
     Epperly, Tropp and Webber 2025, Algorithm 2.1; Epperly, Tropp and Webber 2024, Algorithm 2.2.
     """
     n = rows.shape[0]
-    diagonal = kernel.diagonal(rows).astype(np.float64)
+    diagonal = kernel.diagonal(rows)
     floor, enough = pivot_floor(diagonal), 0.0 if tol_after else tol * diagonal.sum()
     # Columns are written and multiplied a block at a time: one block is contiguous in this order.
     before = np.zeros((0, n)) if after is None else after.factor
@@ -152,7 +152,7 @@ def pivoted_cholesky(
     Schneider 2012.
     """
     n = rows.shape[0]
-    diagonal = kernel.diagonal(rows).astype(np.float64)
+    diagonal = kernel.diagonal(rows)
     floor, enough = pivot_floor(diagonal), 0.0 if tol_after else tol * diagonal.sum()
     factor = np.empty((count, n))
     picked: list[int] = []

@@ -13,7 +13,6 @@ import numpy as np
 from gramian._lapack import cho_solve, cholesky
 from gramian._numerics import als_ridge
 from gramian._typing import Float64Array, IntArray, Rows
-from gramian.approximation.storage import exact_diagonal
 from gramian.data.source import RowSource
 from gramian.engine import Engine
 from gramian.kernels.base import Kernel
@@ -83,7 +82,7 @@ def _tile(
     # Sherman and Morrison for the diagonal entry of rows that J lacks.
     mine = U[start:stop]
     lift = cho_solve(factor, mine.T).T
-    missing = exact_diagonal(entries.kernel, X) - np.einsum("ij,ij->i", found, mine)
+    missing = entries.kernel.diagonal(X) - np.einsum("ij,ij->i", found, mine)
     share = missing / (1.0 + np.einsum("ij,ij->i", lift, mine))
     rows = np.arange(start, stop)
     share[np.isin(rows, drawn) | np.isin(rows, entries.chosen)] = 0.0

@@ -15,7 +15,6 @@ from gramian.approximation.features import FeatureMap
 from gramian.approximation.projection_core import block_row_grams, landmark_core
 from gramian.approximation.randomized_svd import randomized_eigh
 from gramian.approximation.rank_sharing import Size
-from gramian.approximation.storage import exact_diagonal
 from gramian.approximation.sums import accumulate
 from gramian.data.source import RowSource, row_blocks
 from gramian.engine import Engine
@@ -96,9 +95,7 @@ def leave_diagonal(features: FeatureMap, source: RowSource, *, chunk_rows: int) 
     n = source.shape[0]
     if n <= features.rank:
         return features
-    trace = sum(
-        float(exact_diagonal(features.kernel, rows).sum()) for _, rows in row_blocks(source, chunk_rows)
-    )
+    trace = sum(float(features.kernel.diagonal(rows).sum()) for _, rows in row_blocks(source, chunk_rows))
     values, vectors = descending_eigh(core.to_dense())
     left = max(0.0, trace - float(values.sum())) / (n - features.rank)
     shrunk = np.maximum(values - left, 0.0)

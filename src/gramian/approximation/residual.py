@@ -12,7 +12,7 @@ import numpy as np
 from gramian._typing import Array, Float64Array, FloatArray, IntArray, Rows
 from gramian.approximation.features import FeatureMap
 from gramian.approximation.grouping import Unit, units_by_leaf
-from gramian.approximation.storage import exact_diagonal, operator_of
+from gramian.approximation.storage import operator_of
 from gramian.approximation.sums import leaf_blocks
 from gramian.data.source import RowSource, as_source, row_blocks
 from gramian.engine import Engine
@@ -93,7 +93,7 @@ class Residual:
 
         def work(X: Rows, numbers: IntArray, unit: Unit) -> None:
             F = self.features.unit_features(X, unit).astype(np.float64)
-            left = exact_diagonal(self.features.kernel, X)
+            left = self.features.kernel.diagonal(X)
             kernel[numbers] = left
             for depth, segments in enumerate(unit.levels):
                 for segment in segments:

@@ -8,12 +8,11 @@ import numpy as np
 import scipy.sparse as sp
 
 from gramian._numerics import clip_negative
-from gramian._typing import Array, Float64Array, FloatArray, IntArray, Rows
+from gramian._typing import Array, Float64Array, FloatArray, IntArray
 from gramian.approximation.features import FeatureMap
 from gramian.approximation.sums import leaf_blocks
 from gramian.data.source import RowSource, row_blocks
 from gramian.engine import Engine
-from gramian.kernels.base import Kernel
 from gramian.operators.basis import BasisLevel
 from gramian.operators.block import BlockOperator
 from gramian.operators.diagonal import DiagonalPlus
@@ -66,13 +65,8 @@ def operator_of(
     operator = stored_operator(features, source, chunk_rows=chunk_rows, engine=engine)
     if not stored_diagonal:
         return operator
-    exact = [exact_diagonal(features.kernel, rows) for _, rows in row_blocks(source, chunk_rows)]
+    exact = [features.kernel.diagonal(rows) for _, rows in row_blocks(source, chunk_rows)]
     return DiagonalPlus.matching(operator, np.concatenate(exact))
-
-
-def exact_diagonal(kernel: Kernel, rows: Rows) -> Float64Array:
-    """Return k(x_i, x_i) in float64, whatever the dtype of the rows."""
-    return kernel.diagonal(rows.astype(np.float64, copy=False)).astype(np.float64)
 
 
 def _joined(parts: list[Any], empty: Array) -> Any:

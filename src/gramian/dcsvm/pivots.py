@@ -237,7 +237,7 @@ def _factor(rows: Rows, kernel: Kernel, engine: Engine) -> Float64Array | None:
             square[part.start :, part] = kernel.against(rows[part], np.float64)(rows[part.start :])
 
         engine.run(fill, list(row_slices(m, COLUMNS)))
-        diagonal = np.asarray(kernel.diagonal(rows), np.float64)
+        diagonal = kernel.diagonal(rows)
         square.flat[:: m + 1] = diagonal + jitter * float(diagonal.mean())
         try:
             return cholesky(square, overwrite=True)

@@ -56,7 +56,7 @@ class TwoLevel:
         white = whiten(0.5 * (gram + gram.T), len(chosen), rank_cutoff(np.float64))
         features = kernel(points, landmarks, dtype=np.float64, n_jobs=engine.n_jobs)
         self._features: Float64Array = np.asarray(features @ white.vectors, np.float64)
-        self.diagonal = np.asarray(kernel.diagonal(points), np.float64)
+        self.diagonal = kernel.diagonal(points)
         self._latest: tuple[Array, Solve] | None = None
         #: Kernel values that were computed.
         self.entries = len(chosen) * (m + len(chosen))

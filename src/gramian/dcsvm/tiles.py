@@ -36,7 +36,7 @@ class SymmetricTiles:
         wide = len(self._pairs) * SIDE * SIDE * 8 <= cache_bytes
         self.dtype = np.dtype(np.float64 if wide else np.float32)
         self._columns = [kernel.against(points[part], self.dtype) for part in self._slices]
-        largest = np.abs(np.asarray(kernel.diagonal(points), np.float64)).max(initial=0.0)
+        largest = np.abs(kernel.diagonal(points)).max(initial=0.0)
         self._least = unit_roundoff(self.dtype) * float(largest)
         self._room = max(0, cache_bytes)
         self._kept: dict[tuple[int, int], Any] = {}

@@ -96,7 +96,7 @@ def _squares(points: Rows, kernel: Kernel, row: int) -> Float64Array:
     """Return squared distances to one of the points, those of the kernel where it is precomputed."""
     one = points[[row]]
     if isinstance(kernel, Precomputed):
-        diagonal = np.asarray(kernel.diagonal(points), np.float64)
+        diagonal = kernel.diagonal(points)
         return (
             diagonal - 2.0 * np.asarray(kernel(points, one, dtype=np.float64, n_jobs=1))[:, 0] + diagonal[row]
         )

@@ -34,7 +34,7 @@ def root_and_blocks(
     n = len(system)
     factor, name = np.zeros((0, n)), "jacobi"
     if sizes.rank:
-        whole = float(np.asarray(system.kernel.diagonal(system.rows), np.float64).sum())
+        whole = float(system.kernel.diagonal(system.rows).sum())
         enough = ENOUGH * float(system.shift.min())
         tol = enough / whole if costs is not None and whole > 0 else 0.0
         pivoted, name = _pivoted(system, sizes.rank, tol, rng), "pitc" if slices else "nystrom"

@@ -83,7 +83,7 @@ class Probed:
             pivoted = rpcholesky_factor(
                 system.kernel, system.rows, sizes.rank, rng, n_jobs=system.engine.n_threads
             )
-            whole = float(np.asarray(system.kernel.diagonal(system.rows), np.float64).sum())
+            whole = float(system.kernel.diagonal(system.rows).sum())
             left = float(pivoted.diagonal.sum())
             if left <= USELESS * whole:
                 factor = pivoted.factor

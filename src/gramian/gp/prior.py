@@ -9,7 +9,6 @@ import numpy as np
 from gramian._typing import Float64Array, Rows
 from gramian.approximation.basis import Basis, BasisBuilder
 from gramian.approximation.features import FeatureMap
-from gramian.approximation.storage import exact_diagonal
 from gramian.engine import Engine
 from gramian.exceptions import InputError
 from gramian.kernels.base import Kernel
@@ -50,5 +49,5 @@ def with_kernel(features: FeatureMap, kernel: Kernel, engine: Engine) -> Feature
 
 def residual_diagonal(kernel: Kernel, X: Rows, F: Float64Array) -> Float64Array:
     """Return D = max(k(x, x) − ‖f(x)‖², 0): the variance that the features leave over."""
-    left = exact_diagonal(kernel, X) - np.einsum("ij,ij->i", F, F)
+    left = kernel.diagonal(X) - np.einsum("ij,ij->i", F, F)
     return np.maximum(left, 0.0)

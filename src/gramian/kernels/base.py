@@ -55,8 +55,8 @@ class Kernel(ABC):
         """Prepare the evaluator of k(·, Z); ``dtype`` is that of its tiles."""
 
     @abstractmethod
-    def diagonal(self, X: Rows) -> FloatArray:
-        """Return k(x_i, x_i) for each row, shape (n,). Time O(n d) at most."""
+    def diagonal(self, X: Rows) -> Float64Array:
+        """Return k(x_i, x_i) for each row in float64, shape (n,). Time O(n d) at most."""
 
     def __call__(
         self, X: Rows, Z: Rows | None = None, *, dtype: Any = None, n_jobs: int | None = None
@@ -138,7 +138,7 @@ class Sum(Kernel):
     def against(self, Z: Rows, dtype: Any = None) -> Columns:
         return PairColumns(self.left.against(Z, dtype), self.right.against(Z, dtype), np.add)
 
-    def diagonal(self, X: Rows) -> FloatArray:
+    def diagonal(self, X: Rows) -> Float64Array:
         return self.left.diagonal(X) + self.right.diagonal(X)
 
 
@@ -152,7 +152,7 @@ class Product(Kernel):
     def against(self, Z: Rows, dtype: Any = None) -> Columns:
         return PairColumns(self.left.against(Z, dtype), self.right.against(Z, dtype), np.multiply)
 
-    def diagonal(self, X: Rows) -> FloatArray:
+    def diagonal(self, X: Rows) -> Float64Array:
         return self.left.diagonal(X) * self.right.diagonal(X)
 
 
@@ -169,7 +169,7 @@ class Scaled(Kernel):
     def against(self, Z: Rows, dtype: Any = None) -> Columns:
         return ScaledColumns(self.kernel.against(Z, dtype), self.factor)
 
-    def diagonal(self, X: Rows) -> FloatArray:
+    def diagonal(self, X: Rows) -> Float64Array:
         return self.factor * self.kernel.diagonal(X)
 
 
@@ -194,7 +194,7 @@ class FunctionKernel(Kernel):
         work = float_type(Z) if dtype is None else dtype
         return CallableColumns(Z, work, self.function)
 
-    def diagonal(self, X: Rows) -> FloatArray:
+    def diagonal(self, X: Rows) -> Float64Array:
         # The signature gives blocks only: small square ones waste little and cost few calls.
         X = as_rows(X, "X")
         values = np.empty(X.shape[0])
@@ -202,7 +202,7 @@ class FunctionKernel(Kernel):
             part = X[rows]
             size = part.shape[0]
             values[rows] = check_block(self.function(part, part), size, size).diagonal()
-        return values.astype(float_type(X), copy=False)
+        return values
 
 
 def positive(name: str, value: object) -> float:

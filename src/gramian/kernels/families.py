@@ -34,9 +34,8 @@ class _Lengthscale(Kernel):
 class _Stationary(_Lengthscale):
     """k(x, x) = 1."""
 
-    def diagonal(self, X: Rows) -> FloatArray:
-        X = as_rows(X, "X")
-        return np.ones(X.shape[0], float_type(X))
+    def diagonal(self, X: Rows) -> Float64Array:
+        return np.ones(as_rows(X, "X").shape[0])
 
 
 class _Euclidean(_Stationary):
@@ -155,11 +154,11 @@ class _Dot(_Lengthscale):
         work = float_type(Z) if dtype is None else dtype
         return DotColumns(Z, work, self._scales(Z), self._map)
 
-    def diagonal(self, X: Rows) -> FloatArray:
+    def diagonal(self, X: Rows) -> Float64Array:
         X = as_rows(X, "X")
         values = squared_norms(X, self._scales(X) ** -2.0)
         self._map(values)
-        return values.astype(float_type(X), copy=False)
+        return values
 
 
 @dataclass(frozen=True)
@@ -206,9 +205,9 @@ class Cosine(_Lengthscale):
         work = float_type(Z) if dtype is None else dtype
         return DotColumns(Z, work, self._scales(Z), _leave, normalize=True)
 
-    def diagonal(self, X: Rows) -> FloatArray:
+    def diagonal(self, X: Rows) -> Float64Array:
         X = as_rows(X, "X")
-        return (squared_norms(X, self._scales(X) ** -2.0) > 0).astype(float_type(X))
+        return (squared_norms(X, self._scales(X) ** -2.0) > 0).astype(np.float64)
 
 
 def _exp_negative(t: FloatArray) -> None:

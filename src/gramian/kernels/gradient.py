@@ -143,7 +143,7 @@ def _values(kernel: Kernel, X: Float64Array, Z: Float64Array) -> Float64Array:
 
 
 def _diagonal(kernel: Kernel, X: Float64Array) -> Float64Array:
-    return np.asarray(kernel.diagonal(X), np.float64)
+    return kernel.diagonal(X)
 
 
 def _filled(kernel: Kernel, rest: list[float]) -> Kernel:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from gramian._tiles import row_slices, tile_rows
-from gramian._typing import Array, FloatArray, Rows
+from gramian._typing import Array, Float64Array, FloatArray, Rows
 from gramian.exceptions import InputError
 from gramian.kernels.base import Kernel, as_rows
 from gramian.kernels.columns import Columns
@@ -50,7 +50,7 @@ class OnFeatures(Kernel):
     def against(self, Z: Rows, dtype: Any = None) -> Columns:
         return GroupColumns(self.kernel.against(self.part(Z), dtype), self)
 
-    def diagonal(self, X: Rows) -> FloatArray:
+    def diagonal(self, X: Rows) -> Float64Array:
         return self.kernel.diagonal(self.part(as_rows(X, "X")))
 
     def part(self, X: Any) -> Any:

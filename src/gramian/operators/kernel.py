@@ -123,7 +123,7 @@ class KernelOperator(Operator):
         """Return k(x_i, x_i) of the symmetric K, shape (n,)."""
         if self.columns is not None:
             raise InputError("k(X, Z) between two sets of rows has no diagonal. Leave columns out.")
-        return np.asarray(self.kernel.diagonal(self.rows), np.float64)
+        return self.kernel.diagonal(self.rows)
 
     def __repr__(self) -> str:
         n, m = self.shape
