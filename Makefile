@@ -7,14 +7,18 @@ STAMP := $(VENV)/.installed
 GRAMIAN_DATA ?= $(wildcard $(abspath ../shared/data))
 export GRAMIAN_DATA
 
-.PHONY: test demo lint types layers pytest bench bench-quick tables peers figures regressions docs docs-check package test-minimum test-bare test-pythons clean format
+.PHONY: test test-all test-rest memory demo lint types layers pytest bench bench-quick tables peers figures regressions docs docs-check package test-minimum test-bare test-pythons clean format
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	touch $@
 
+# What a newcomer needs, in less than four minutes on two cores: every formula against its oracle, without data sets.
 test: lint types layers pytest
+
+# Everything that a release must pass but the promises and the jobs of the wheel: the rest of the tests after `make test`.
+test-all: test test-rest
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
@@ -26,18 +30,29 @@ types: $(STAMP)
 layers: $(STAMP)
 	$(BIN)/lint-imports
 
-# A process a core, each with one BLAS thread: products of several on busy cores are slow.
+# One process per core, each with one BLAS thread: several multithreaded products on busy cores are slow.
+QUICK := -m 'not slow and not data'
+REST := -m 'slow or data'
+PYTEST := OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --maxprocesses 8 --dist worksteal
+
 pytest: $(STAMP)
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --maxprocesses 8
+	$(PYTEST) $(QUICK)
+
+test-rest: $(STAMP)
+	$(PYTEST) $(REST) --durations=10
+
+# Memory and time of fits in fresh processes, one after the other.
+memory: $(STAMP)
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -m promise tests/promises
 
 # Sdist and wheel: built, looked into, installed without extras away from the source, tried and type-checked.
 package: $(STAMP)
 	$(BIN)/python tools/check_package.py build/package
 
-# The jobs below run the tests that need neither data nor patience, each in an environment of its own.
+# The jobs below run the quick tests, each in an environment of its own.
 INSTALL := -m pip install --quiet --quiet --disable-pip-version-check
 PLAIN := OPENBLAS_NUM_THREADS=1 GRAMIAN_DATA=
-SUITE := -m pytest -n auto --maxprocesses 8 -p no:cacheprovider -m 'not slow and not data'
+SUITE := -m pytest -n auto --maxprocesses 8 --dist worksteal -p no:cacheprovider $(QUICK)
 
 # The wheel with the core dependencies only, in the unpacked sdist: what needs an extra skips, and says why.
 test-bare: package

@@ -1,4 +1,4 @@
-"""What every test has: entropy by its name, and a skip where a package is absent.
+"""Shared behaviour of all tests: repeatable entropy, skips where a package is absent, a summary of the skips.
 
 Without an extra, a doctest or a page's snippet that needs it is skipped, and the reason names it. Tests say
 what they need by ``pytest.importorskip``.
@@ -8,12 +8,18 @@ from __future__ import annotations
 
 import doctest
 import zlib
+from collections import Counter
 from collections.abc import Generator
 from importlib.util import find_spec
 from typing import Any
 
+import hypothesis
 import numpy as np
 import pytest
+
+# The same examples in every run: a search for new ones is the task of `make adversary`.
+hypothesis.settings.register_profile("repeatable", derandomize=True, deadline=None)
+hypothesis.settings.load_profile("repeatable")
 
 EXTRAS = (
     "dask",
@@ -36,6 +42,42 @@ def pytest_configure(config: pytest.Config) -> None:
     """Skip the doctests of modules that import an absent package."""
     if ABSENT:
         config.option.doctest_ignore_import_errors = True
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark repeated configurations as slow, and leave out ``promise`` unless ``-m`` names it.
+
+    Of several configurations of an estimator under scikit-learn's checks, the quick suite takes the first of
+    each file. A test marked ``promise`` starts fresh processes and measures them.
+    """
+    first: dict[tuple[Any, type], Any] = {}
+    for item in items:
+        given = getattr(item, "callspec", None)
+        if given and {"estimator", "check"} <= given.params.keys():
+            estimator = given.params["estimator"]
+            if first.setdefault((item.path, type(estimator)), estimator) is not estimator:
+                item.add_marker("slow")
+    if "promise" not in config.option.markexpr:
+        left_out = [item for item in items if item.get_closest_marker("promise")]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if not item.get_closest_marker("promise")]
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print how many tests were skipped for each reason."""
+    reports = terminalreporter.stats.get("skipped", [])
+    if reports:
+        reasons = Counter(_reason(report) for report in reports)
+        terminalreporter.section(f"{len(reports)} skipped")
+        for reason, count in sorted(reasons.items(), key=lambda pair: (-pair[1], pair[0])):
+            terminalreporter.line(f"{count:5}  {reason}")
+
+
+def _reason(report: pytest.TestReport | pytest.CollectReport) -> str:
+    """Return the reason of a skip in one line."""
+    text = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+    return " ".join(text.removeprefix("Skipped: ").split())
 
 
 @pytest.hookimpl(wrapper=True)

@@ -71,6 +71,7 @@ def test_sampled_error_equals_the_dense_one_with_all_rows(case, rows):
     assert float(found) == pytest.approx(error(fitted, X), rel=1e-6)
 
 
+@pytest.mark.slow
 @EVERY
 def test_standard_error_covers_the_truth(case, rows):
     X, _ = rows
@@ -167,6 +168,7 @@ HARD = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::gramian.NumericalWarning")
 @EVERY
 @pytest.mark.parametrize("X", HARD.values(), ids=HARD.keys())

@@ -181,6 +181,7 @@ class Stuck:
         raise ValueError("no")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("how", "limit", "failure"),
     [

@@ -234,6 +234,7 @@ def test_a_job_measures_a_peer(method, name, no_folder):
     assert (found["classes_left_out"], found["chosen"]) == (0, None)
 
 
+@pytest.mark.slow
 def test_searched_boosting_is_that_of_the_settings_it_found(no_folder):
     problem = split_of("diabetes", 0).problem
     model = SearchedBoosting("regression", 0.5).fit(problem.X, problem.y)
@@ -250,6 +251,7 @@ def test_searched_boosting_is_that_of_the_settings_it_found(no_folder):
     assert built.max_iter == 7
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_where_it_stopped(in_this_process, tmp_path):
     out = tmp_path / "lines.jsonl"
     made = list(table_run.run_tables(["diabetes"], [OURS, TUNED, "forest"], out=out, **OPTIONS))

@@ -58,6 +58,7 @@ def test_near_the_ideal_factorization(gamma, n_blocks):
     assert error(fitted, K) < 1.1 * best
 
 
+@pytest.mark.slow
 def test_size_is_kept_and_used(rows):
     X, _ = rows
     for budget in (20_000, 60_000, "100kB"):
@@ -69,6 +70,7 @@ def test_size_is_kept_and_used(rows):
     assert 0.9 * 30 * 260 < numbers(plain) <= 30 * 260
 
 
+@pytest.mark.slow
 def test_smooth_kernels_get_one_block_and_rough_ones_more():
     rng = np.random.default_rng(0)
     X = np.concatenate([rng.normal(c, 0.3, (150, 2)) for c in rng.uniform(-9, 9, (12, 2))])
@@ -80,6 +82,7 @@ def test_smooth_kernels_get_one_block_and_rough_ones_more():
     assert rough.plan_.builder.trial_error == pytest.approx(error(rough, gram(X, X, 3.0)), rel=0.3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tol", [0.1, 0.01, 0.001])
 def test_tolerance_is_reached_without_waste(tol):
     X = np.random.default_rng(2).random((700, 3))
@@ -170,6 +173,7 @@ def test_sklearn_checks(estimator, check):
     check(estimator)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gamma", [20.0, 500.0])
 def test_a_stored_diagonal_beats_both_the_factors_and_the_diagonal_alone(gamma):
     X = np.random.default_rng(0).random((700, 4))

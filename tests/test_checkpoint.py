@@ -103,6 +103,7 @@ def run(folder, file, die_at, die_after):
     os._exit(0)
 
 
+@pytest.mark.slow
 def test_a_killed_fit_goes_on_to_the_same_bits(tmp_path):
     begin = time.perf_counter()
     expected = model(None).fit(*table())

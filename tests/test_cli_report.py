@@ -112,6 +112,7 @@ SHOWN = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_every_kind_of_model_has_a_page(name: str, tmp_path: Path) -> None:
     model, frame, target = MODELS[name]

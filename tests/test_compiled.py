@@ -73,6 +73,7 @@ def test_float16_is_computed_in_float32():
     assert flatten(made_up(Shape(1, 2, 2), 1).astype(np.dtype(np.float16))).dtype == np.float32
 
 
+@pytest.mark.slow
 @needs_numba
 @pytest.mark.parametrize("name", [name for name in MAKERS if name != "scaled"])
 def test_predict_one_is_predict(name):

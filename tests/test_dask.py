@@ -171,6 +171,7 @@ class TestOnCollections:
         with pytest.raises(gm.InputError, match="there is no Dask client"):
             model(engine=DaskEngine()).fit(X, Y)
 
+    @pytest.mark.slow
     def test_a_fit_that_is_taken_up_again(self, client, rows, tmp_path):
         X, Y, _ = rows
         dX, dy = da.from_array(X, chunks=250), da.from_array(Y[:, 0], chunks=250)
@@ -297,6 +298,7 @@ class TestBadInput:
         assert cluster_of(X, None) is None
 
 
+@pytest.mark.slow
 def test_a_worker_dies_in_mid_fit(client, rows, tmp_path):
     X, Y, _ = rows
     flag = str(tmp_path / "killed")
@@ -343,6 +345,7 @@ def processes(tmp_path_factory):
         process.wait()
 
 
+@pytest.mark.slow
 def test_fits_then_loses_its_worker_and_its_scheduler(processes, rows):
     X, Y, _ = rows
     scheduler, worker, found = processes

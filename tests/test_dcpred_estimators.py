@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from dcpred_models import KINDS, LABELS, NEW, TARGET, THREE, X, classifier, regressor
+from rounded_checks import FLOAT32, run_check
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -178,19 +179,13 @@ class TestBadInput:
             classifier().predict(X)
 
 
-ROUNDING = "a sum or product of other rows in float32 rounds otherwise, by more than 1e-7"
 DRAWN = "landmarks and pseudo-landmarks are drawn from the rows, and a repeated row may be drawn twice"
 
 
 def expected_failures(estimator):
-    failures = {}
-    if estimator.dtype == "float32":
-        names = ("check_methods_subset_invariance", "check_methods_sample_order_invariance")
-        failures |= dict.fromkeys(names, ROUNDING)
-    if estimator.pseudo is not None:
-        kinds = ("dense", "sparse")
-        failures |= {f"check_sample_weight_equivalence_on_{kind}_data": DRAWN for kind in kinds}
-    return failures
+    if estimator.pseudo is None:
+        return {}
+    return {f"check_sample_weight_equivalence_on_{kind}_data": DRAWN for kind in ("dense", "sparse")}
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
@@ -204,7 +199,10 @@ def expected_failures(estimator):
     expected_failed_checks=expected_failures,
 )
 def test_sklearn_check(estimator, check):
-    check(estimator)
+    if estimator.dtype == "float32":
+        run_check(estimator, check, FLOAT32)
+    else:
+        check(estimator)
 
 
 @pytest.mark.data

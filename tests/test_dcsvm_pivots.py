@@ -197,6 +197,7 @@ class TestWhole:
         second = DCSVC(**options).fit(X, y)
         np.testing.assert_allclose(first.decision_function(X), second.decision_function(X), atol=5e-4)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("kernel", [gm.Gaussian(0.25), gm.Gaussian(1.0)])
     @pytest.mark.parametrize("seed", [0, 1])
     def test_peak_is_within_the_budget(self, kernel, seed):

@@ -33,6 +33,7 @@ def printed(tmp_path_factory):
     return done.stdout, out / "new" / "folder"
 
 
+@pytest.mark.slow
 def test_table(printed):
     text, _ = printed
     rows = [match.groupdict() for match in map(LINE.match, text.splitlines()) if match]
@@ -102,6 +103,7 @@ def test_a_small_budget_lowers_the_sizes(tmp_path):
     assert min(roomy.score, tight.score) > 0.85
 
 
+@pytest.mark.slow
 def test_errors(tmp_path, capfd):
     with pytest.raises(InputError, match=r"rows=10 is too few: the demo needs at least 500"):
         demo.main(10, out=tmp_path)

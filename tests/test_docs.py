@@ -54,7 +54,18 @@ def blocks(page: Path, language: str) -> list[tuple[int, str]]:
     ]
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python")], ids=name_of)
+#: The pages that a newcomer reads first: their snippets run in the quick suite, the others in the whole one.
+FIRST_PAGES = {"README.md", "docs/getting-started.md", "docs/tables.md"}
+
+
+def with_snippets():
+    for page in PAGES:
+        if blocks(page, "python"):
+            marks = () if name_of(page) in FIRST_PAGES else pytest.mark.slow
+            yield pytest.param(page, marks=marks, id=name_of(page))
+
+
+@pytest.mark.parametrize("page", list(with_snippets()))
 def test_snippets_run(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     namespace = {"__name__": "__page__"}
@@ -63,6 +74,7 @@ def test_snippets_run(page, tmp_path, monkeypatch):
         exec(compile("\n" * lines + code, str(page), "exec"), namespace)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("script", EXAMPLES, ids=name_of)
 def test_examples_run(script, tmp_path, monkeypatch):
     pyplot = pytest.importorskip("matplotlib.pyplot", reason="the gallery draws: pip install 'gramian[plot]'")

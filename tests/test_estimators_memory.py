@@ -56,6 +56,7 @@ def test_the_peak_stays_within_budget_and_near_the_plan(data, approximation, bud
     assert plan.peak_bytes / 2.2 < peak < 1.05 * plan.peak_bytes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["root and blocks", "wide root", "meka, sampled core"])
 @pytest.mark.filterwarnings("ignore::gramian.NumericalWarning")
 def test_a_path_over_alpha_and_its_held_out_pass_stay_within_budget(data, name):
@@ -72,6 +73,7 @@ def test_a_path_over_alpha_and_its_held_out_pass_stay_within_budget(data, name):
     assert peak_of(model, X, y) <= model.plan_.memory_budget
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", ["rpcholesky", "leverage", "bless", "pivoted-qr", "kmeans"])
 @pytest.mark.parametrize("rank", [60, 150])
 def test_a_base_of_many_landmarks_is_planned_for_what_it_takes(data, rule, rank):

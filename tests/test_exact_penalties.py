@@ -84,6 +84,7 @@ def iterative(kernel: Any, X: Any, new: Any, Y: Any, weights: Any, dtype: str = 
     return IterativeTrials(kernel, X, new, Y, weights, Engine(2), dtype, 10**8, rng)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kernel", [gm.Laplacian(4.0), gm.Gaussian(1.5)])
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize(("dtype", "tolerance"), [("float64", 1e-5), ("float32", 1e-3)])

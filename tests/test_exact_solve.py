@@ -95,6 +95,7 @@ class TestEnds:
         with pytest.warns(AccuracyWarning, match="time limit"):
             solve(system, y, time_limit=1e-9, sizes=Sizes(0, 0))
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("solver", ["cg", "askotch"])
     def test_an_interrupt_goes_on_from_its_checkpoint(self, solver, tmp_path):
         path = tmp_path / "solve.npz"
@@ -153,6 +154,7 @@ class TestEnds:
 
 
 class TestPolicy:
+    @pytest.mark.slow
     def test_cg_is_never_left_for_a_factor(self):
         system, y, dense = problem(n=2500, lengthscale=0.15, shift=1e-6, memory="500")
         found, stages = solve(system, y, solver="cg", tol=1e-4)
@@ -231,6 +233,7 @@ class TestSketch:
 
 
 class TestKeptTiles:
+    @pytest.mark.slow
     @pytest.mark.parametrize("sizes", [Sizes(0, 0), Sizes(0, 300), Sizes(60, 300)])
     def test_a_solve_computes_each_value_once(self, sizes):
         """Beside those of the preconditioner, of the look at a few rows, and of true residuals."""

@@ -139,6 +139,7 @@ def test_copies_are_labelled_by_the_teacher(rows):
     assert errors[0] < 0.9 * errors[1]
 
 
+@pytest.mark.slow
 def test_many_classes_and_a_budget(rows):
     sums = rows[:, 0] + np.sin(2.0 * rows[:, 1])
     y = np.digitize(sums, [-1.0, 0.0, 1.0])
@@ -219,6 +220,7 @@ EXPECTED = {
 }
 
 
+@pytest.mark.slow
 @parametrize_with_checks(
     [
         gm.FastKernelClassifier(n_levels=0, n_units=3, n_directions=2, dtype="float64", random_state=0),

@@ -225,6 +225,7 @@ def test_auto_takes_fewer_blocks_where_the_budget_is_small():
         gm.GaussianProcessRegressor(memory_budget="1MB", n_jobs=1).fit(rows, target)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sizes", [{"root_rank": 100, "rank": 30, "n_blocks": 40}, {"n_levels": 1}])
 def test_learning_and_predicting_stay_within_the_plan(sizes):
     rows = RNG.random((8_000, 5))

@@ -139,6 +139,7 @@ class TestWords:
 
 
 class TestKeptTiles:
+    @pytest.mark.slow
     @pytest.mark.parametrize("kernel", [gm.Gaussian(0.7), gm.Laplacian(0.5)], ids=repr)
     @pytest.mark.parametrize("n", [1, COLUMNS, 2 * COLUMNS + 300, 12 * COLUMNS + 700])
     @pytest.mark.parametrize("jobs", [1, 2])

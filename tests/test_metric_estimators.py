@@ -82,6 +82,7 @@ def test_support_vectors_are_judged_by_their_loss(loss):
     assert model.metric_rounds_[0].error == pytest.approx(expected, rel=1e-2)
 
 
+@pytest.mark.slow
 @parametrize_with_checks(
     [
         gm.KernelRidge(metric="diagonal"),
@@ -268,6 +269,7 @@ def test_what_does_not_go_with_a_metric():
         _ = gm.KernelLogisticRegression().feature_importances_
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["diagonal", "full"])
 def test_rounds_stay_within_the_budget(form):
     rows = np.random.default_rng(0).standard_normal((20_000, 50))

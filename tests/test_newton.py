@@ -176,6 +176,7 @@ def training(X, budget=10**9, threads=2):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", [SquaredHinge(), Hinge(), Softmax()], ids=repr)
 def test_kept_features_and_groups_of_classes_change_nothing(data, loss):
     X, score, _ = data
@@ -273,6 +274,7 @@ def peak_of(model, X, y):
         tracemalloc.stop()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "model",
     [KernelSVC(max_iter=2), KernelSVC(loss="hinge", tol=0.3), KernelLogisticRegression(max_iter=4)],

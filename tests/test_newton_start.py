@@ -73,6 +73,7 @@ def test_the_minimum_is_that_from_f_0(monkeypatch, model, y, method):
     assert passes <= 1.3 * model.n_iter_
 
 
+@pytest.mark.slow
 def test_no_gram_matrix_of_all_rows_where_few_are_active(monkeypatch):
     """Counted, not timed: near the minimum the rows with curvature stand for their sums."""
     formed = []

@@ -48,6 +48,7 @@ def test_phases_are_logged_with_seconds_and_bytes(caplog):
         assert record.phase in record.getMessage()
 
 
+@pytest.mark.slow
 def test_a_notebook_without_widgets_is_warned_only_where_it_shows_a_bar():
     pytest.importorskip("tqdm", minversion="4.67", reason="older tqdm does not warn")
     code = """

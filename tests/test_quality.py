@@ -88,6 +88,7 @@ CASES = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.slow
 @CASES
 def test_interval_covers_the_frobenius_error_in_93_of_100_trials(method, rows, gamma):
     a, X, K, E = made(method, rows, gamma)

@@ -275,6 +275,7 @@ def test_error_falls_as_the_root_of_the_rank(rows):
         assert 2.5 < few / many < (64 if isinstance(a, TensorSketch) else 6.4), a
 
 
+@pytest.mark.slow
 def test_the_better_draws_are_better(rows):
     X = rows[0][:120]
     for kernel in (gm.Gaussian(1.0), gm.Matern(1.0, nu=2.5), gm.Exponential(1.0), gm.Laplacian(2.0)):

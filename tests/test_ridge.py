@@ -222,6 +222,7 @@ def test_a_missed_residual_warns_with_the_remedy(data, monkeypatch):
             ridge(approximation).fit(X, Y)
 
 
+@pytest.mark.slow
 def test_auto_draws_landmarks_of_thin_sparse_rows():
     X = sp.random(1800, 3000, density=0.004, format="csr", random_state=0)
     y = np.asarray(X[:, :40].sum(axis=1)).ravel()

@@ -201,6 +201,7 @@ def test_sums_of_a_part_and_the_rest_are_those_of_one_fit() -> None:
     np.testing.assert_allclose(again.predict(X[:50]), fit.model.predict(X[:50]), atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [gm.TabularRegressor, gm.TabularClassifier])
 def test_where_memory_keeps_the_matrix_the_last_model_is_exact(kind: Any) -> None:
     import tracemalloc
@@ -263,6 +264,7 @@ def test_tiles_of_an_exact_model_suit_its_penalty() -> None:
     assert maker(2000, 1e-9, "30MB").exact() is None
 
 
+@pytest.mark.slow
 def test_a_solve_is_finer_where_little_is_left_to_explain() -> None:
     rng = np.random.default_rng(0)
     X = rng.random((3500, 2))
@@ -278,6 +280,7 @@ def test_a_solve_is_finer_where_little_is_left_to_explain() -> None:
     assert np.sqrt(np.mean((model.predict(X) - y) ** 2)) < 0.01 * y.std()
 
 
+@pytest.mark.slow
 def test_beside_one_exact_model_the_second_is_of_blocks(monkeypatch: Any) -> None:
     rng = np.random.default_rng(0)
     X = rng.random((3500, 2))
@@ -592,6 +595,7 @@ def test_the_least_time_gives_the_cheapest_model_and_says_so() -> None:
     assert classes.score(table, y > 1) > 0.7
 
 
+@pytest.mark.slow
 def test_a_small_budget_works_and_one_too_small_says_the_least() -> None:
     import tracemalloc
 

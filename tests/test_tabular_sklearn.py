@@ -32,6 +32,7 @@ EXPECTED = {
 BOTH = [gm.TabularRegressor(**QUICK), gm.TabularClassifier(**QUICK)]
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 @parametrize_with_checks(BOTH, expected_failed_checks=lambda estimator: EXPECTED)
 def test_sklearn_check(estimator: Any, check: Any) -> None:

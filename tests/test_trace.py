@@ -183,6 +183,7 @@ def test_standard_errors_of_the_exact_kernel_are_honest():
     assert 0.3 < np.std(gaps) < 2.0
 
 
+@pytest.mark.slow
 def test_the_preconditioner_takes_the_variance():
     X = points(3000)
     K = gm.KernelOperator(gm.Gaussian(1.0), X, n_jobs=1)
