@@ -149,7 +149,7 @@ SIZED = {
 SINGLE = {
     "core": (gm.MEKA(core="projecton"), "core='projecton' is unknown.*Did you mean 'projection'"),
     "rank_rule": (gm.MEKA(rank_rule="equals"), "rank_rule='equals' is unknown.*Did you mean 'equal'"),
-    "epsilon": (gm.MEKA(epsilon=-1.0), "epsilon=-1.0 must be a positive, finite number"),
+    "epsilon": (gm.MEKA(epsilon=-1.0), "epsilon=-1.0 must be a finite number of at least 0"),
     "core rows": (gm.MEKA(core_oversampling=0), "core_oversampling=0 must be a positive"),
     "root": (gm.MultiResolution(root_rank=0), "root_rank=0 must be a whole number of at least 1"),
     "levels": (gm.MultiResolution(n_levels=0), "n_levels=0 must be a whole number of at least 1"),

@@ -10,10 +10,11 @@ from gramian.exceptions import InputError
 _PATTERN = re.compile(r"\s*([0-9]*\.?[0-9]+)\s*(?:([kmgt])(i?))?b?\s*", re.IGNORECASE)
 
 
-def parse_bytes(budget: str | float | int) -> int:
+def parse_bytes(budget: str | float | int, name: str = "memory_budget") -> int:
     """Return a number of bytes.
 
-    Accepts a positive number of bytes or a string such as ``"200MB"``, ``"1.5 GB"``, ``"64MiB"``.
+    Accepts a positive number of bytes or a string such as ``"200MB"``, ``"1.5 GB"``, ``"64MiB"``; ``name`` is
+    the parameter that an error names.
 
     >>> parse_bytes("200MB"), parse_bytes("1KiB"), parse_bytes(4096)
     (200000000, 1024, 4096)
@@ -22,7 +23,7 @@ def parse_bytes(budget: str | float | int) -> int:
         match = _PATTERN.fullmatch(budget)
         if match is None:
             raise InputError(
-                f"memory_budget={budget!r} is not a size. Give bytes as a number or a string "
+                f"{name}={budget!r} is not a size. Give bytes as a number or a string "
                 "such as '200MB', '1.5GB' or '64MiB'."
             )
         number, unit, binary = match.groups()
@@ -30,13 +31,13 @@ def parse_bytes(budget: str | float | int) -> int:
         size = float(number) * (1024 if binary else 1000) ** power
     elif isinstance(budget, bool) or not isinstance(budget, numbers.Real):
         raise InputError(
-            f"memory_budget={budget!r} has type {type(budget).__name__}. Give bytes as a number "
+            f"{name}={budget!r} has type {type(budget).__name__}. Give bytes as a number "
             "or a string such as '200MB'."
         )
     else:
         size = float(budget)
     if not 1 <= size < float("inf"):
-        raise InputError(f"memory_budget={budget!r} is not a positive, finite number of bytes (at least 1).")
+        raise InputError(f"{name}={budget!r} is not a positive, finite number of bytes (at least 1).")
     return int(size)
 
 

@@ -1,4 +1,4 @@
-"""Errors and warnings of the library, and the wording of "did you mean"."""
+"""Errors and warnings of the library, the wording of "did you mean", and values as errors quote them."""
 
 from __future__ import annotations
 
@@ -51,6 +51,24 @@ class CheckpointWarning(UserWarning):
 
 class AccuracyWarning(UserWarning):
     """A solver ended above its tolerance; the text gives residual, target and remedy."""
+
+
+#: Characters of a value that an error shows at most.
+QUOTED = 80
+
+
+def quoted(value: object) -> str:
+    """Return ``repr(value)``, cut to 80 characters: a cell of a table may hold megabytes of text.
+
+    >>> quoted("Rome"), len(quoted("x" * 1000))
+    ("'Rome'", 80)
+    """
+    return cut(repr(value))
+
+
+def cut(text: str) -> str:
+    """Return a text, cut to 80 characters."""
+    return text if len(text) <= QUOTED else text[: QUOTED - 1] + "…"
 
 
 def did_you_mean(word: object, choices: Iterable[str]) -> str:

@@ -234,7 +234,7 @@ class ReducedSetClassifier(BaselineClassifier):
     gamma : float, default 1/n_features
         Of the kernel exp(−γ‖x − z‖²).
     C, tol : of the exact SVM (libsvm).
-    n_starts, n_steps : of :func:`reduced_set`.
+    n_starts, n_steps : int, of :func:`reduced_set`.
     n_jobs : threads for the machines of many classes, and for predictions.
 
     Attributes

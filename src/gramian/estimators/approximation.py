@@ -25,7 +25,8 @@ from gramian.approximation.storage import dense_features, operator_of, stored_le
 from gramian.data.source import RowSource
 from gramian.engine import Engine
 from gramian.estimators.base import KernelEstimator, positive_number, whole_number
-from gramian.exceptions import InputError, did_you_mean
+from gramian.estimators.constraints import not_negative as not_negative
+from gramian.exceptions import InputError, did_you_mean, quoted
 from gramian.operators import BlockOperator, CrossOperator, DiagonalPlus
 
 
@@ -106,7 +107,7 @@ class Approximation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEst
             work,
             dtype=dtype,
             n_threads=engine.n_threads,
-            memory_budget=parse_bytes(getattr(self, self.working_budget)),
+            memory_budget=parse_bytes(getattr(self, self.working_budget), self.working_budget),
             budget_name=self.working_budget,
             training=False,
         )
@@ -216,7 +217,8 @@ def one_of(name: str, value: Any, choices: tuple[str, ...]) -> str:
     """Return the value; raise, with the nearest choice, where it is not among the choices."""
     if not isinstance(value, str) or value not in choices:
         raise InputError(
-            f"{name}={value!r} is unknown. Choose one of {', '.join(choices)}." + did_you_mean(value, choices)
+            f"{name}={quoted(value)} is unknown. Choose one of {', '.join(choices)}."
+            + did_you_mean(value, choices)
         )
     return value
 
@@ -227,19 +229,27 @@ def given_or_one_of(name: str, value: Any, choices: tuple[str, ...]) -> None:
         one_of(name, value, choices)
     elif not isinstance(value, np.ndarray | list | tuple):
         raise InputError(
-            f"{name}={value!r} has type {type(value).__name__}. Choose one of {', '.join(choices)}, or give "
-            "an array of points."
+            f"{name}={quoted(value)} has type {type(value).__name__}. Choose one of {', '.join(choices)}, or "
+            "give an array of points."
         )
+    elif not isinstance(value, np.ndarray) and not all(map(_numbers, value)):
+        raise InputError(
+            f"{name}={quoted(value)} is a list of values that are no points. Give an array (m, d), one "
+            f"point a row, or choose one of {', '.join(choices)}."
+        )
+
+
+def _numbers(point: Any) -> bool:
+    """Return whether a value can be read as several numbers."""
+    try:
+        return np.asarray(point, np.float64).ndim > 0
+    except (TypeError, ValueError):
+        return False
 
 
 def at_least_one(name: str, value: Any) -> float:
     """Return a number of at least 1."""
     number = positive_number(name, value)
     if number < 1.0:
-        raise InputError(f"{name}={value!r} must be at least 1: a basis needs a landmark per rank.")
+        raise InputError(f"{name}={quoted(value)} must be at least 1: a basis needs a landmark per rank.")
     return number
-
-
-def not_negative(name: str, value: Any) -> float:
-    """Return a finite number of at least 0."""
-    return 0.0 if value == 0 and not isinstance(value, bool) else positive_number(name, value)

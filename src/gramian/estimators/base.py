@@ -19,6 +19,9 @@ from gramian.approximation.training import choose_dtype
 from gramian.data.formats.frames import frame_kind
 from gramian.data.source import KEPT, RowSource, as_source
 from gramian.engine import Engine
+from gramian.estimators.constraints import check_parameters
+from gramian.estimators.constraints import positive_number as positive_number
+from gramian.estimators.constraints import whole_number as whole_number
 from gramian.estimators.shown import ShownEstimator
 from gramian.exceptions import InputError, did_you_mean
 from gramian.kernels import Kernel
@@ -63,7 +66,7 @@ class KernelEstimator(ShownEstimator):
         return isinstance(self.kernel, str) and self.kernel == PRECOMPUTED
 
     def _all_or_nothing(self, *, keep: bool = True) -> AbstractContextManager[None]:
-        """Put every attribute back if the body fails, or in any case where ``keep`` is false."""
+        """Check the parameters, and put every attribute back if the body fails (always, unless ``keep``)."""
         return all_or_nothing(self, keep=keep)
 
     def _resolved_kernel(self, n_features: int) -> Kernel:
@@ -217,10 +220,12 @@ class KernelEstimator(ShownEstimator):
 
 @contextmanager
 def all_or_nothing(estimator: BaseEstimator, *, keep: bool = True) -> Iterator[None]:
-    """Put every attribute of an estimator back if the body fails, or in any case where ``keep`` is false.
+    """Open a fit: check the parameters, and put every attribute back if the body fails.
 
-    Fits only ever rebind attributes, so that the names and references are all there is to restore.
+    ``keep=False`` puts them back in any case. Fits only ever rebind attributes, so that the names and
+    references are all there is to restore.
     """
+    check_parameters(estimator)
     before = dict(estimator.__dict__)
     done = False
     try:
@@ -247,20 +252,6 @@ def required_target(estimator: BaseEstimator, y: Any) -> None:
     """Raise, in scikit-learn's words, where there is no y."""
     if y is None:
         raise InputError(f"{type(estimator).__name__} requires y to be passed, but the target y is None.")
-
-
-def positive_number(name: str, value: Any) -> float:
-    """Return a positive finite float or raise with the parameter's name."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not 0 < float(value) < float("inf"):
-        raise InputError(f"{name}={value!r} must be a positive, finite number.")
-    return float(value)
-
-
-def whole_number(name: str, value: Any, least: int) -> int:
-    """Return an integer of at least ``least`` or raise with the parameter's name."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or int(value) < least:
-        raise InputError(f"{name}={value!r} must be a whole number of at least {least}.")
-    return int(value)
 
 
 def checked_weights(sample_weight: Any, n_rows: int) -> Array | None:

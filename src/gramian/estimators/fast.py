@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from gramian._typing import Array, Float64Array
 from gramian.engine import Engine
-from gramian.estimators.base import checked_weights, required_target
+from gramian.estimators.base import all_or_nothing, checked_weights, required_target
 from gramian.estimators.default_teacher import default_teacher
 from gramian.estimators.fast_base import FastKernelModel, unfitted
 from gramian.estimators.ridge import KernelRidge, KernelRidgeClassifier
@@ -100,12 +100,13 @@ class FastKernelClassifier(ClassifierMixin, FastKernelModel):
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to rows X (n, d) and class labels y (n,)."""
-        required_target(self, y)
-        rows = self._dense(X, reset=True)
-        targets = ClassTargets(y, len(rows))
-        self.classes_ = targets.classes
-        weights = targets.weights(self.class_weight, sample_weight)
-        return self._learn(rows, targets[slice(0, len(rows))], weights)
+        with all_or_nothing(self):
+            required_target(self, y)
+            rows = self._dense(X, reset=True)
+            targets = ClassTargets(y, len(rows))
+            self.classes_ = targets.classes
+            weights = targets.weights(self.class_weight, sample_weight)
+            return self._learn(rows, targets[slice(0, len(rows))], weights)
 
     def decision_function(self, X: Any) -> Float64Array:
         """Return the value per class, shape (n, classes), or (n,) for two classes."""
@@ -181,16 +182,17 @@ class FastKernelRegressor(MultiOutputMixin, RegressorMixin, FastKernelModel):
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to rows X (n, d) and targets y (n,) or (n, outputs)."""
-        required_target(self, y)
-        rows = self._dense(X, reset=True)
-        targets = NumberTargets(y, len(rows))
-        self._flat = targets.flat
-        values = targets[slice(0, len(rows))]
-        # Learned in units of the targets' spread: penalties of the units then mean the same for all.
-        self._center, spread = values.mean(axis=0), values.std(axis=0)
-        self._spread = np.where(spread > 0, spread, 1.0)
-        scaled = (values - self._center) / self._spread
-        return self._learn(rows, scaled, checked_weights(sample_weight, len(rows)))
+        with all_or_nothing(self):
+            required_target(self, y)
+            rows = self._dense(X, reset=True)
+            targets = NumberTargets(y, len(rows))
+            self._flat = targets.flat
+            values = targets[slice(0, len(rows))]
+            # Learned in units of the targets' spread: penalties of the units then mean the same for all.
+            self._center, spread = values.mean(axis=0), values.std(axis=0)
+            self._spread = np.where(spread > 0, spread, 1.0)
+            scaled = (values - self._center) / self._spread
+            return self._learn(rows, scaled, checked_weights(sample_weight, len(rows)))
 
     def predict(self, X: Any) -> Float64Array:
         """Return f(x) per row, shape (n,) or (n, outputs)."""

@@ -30,9 +30,14 @@ class MEKA(Approximation):
         With "precomputed" X is K(X, X), an array, memmap or CSR matrix that is read by the blocks that are
         needed, and for new rows K(X_new, X). Such a kernel has no points: landmarks are picked ("rpcholesky",
         "uniform"; given ones are row numbers, shape (m, 1)), and blocks want ``partition="kernel"``.
-    gamma, degree, coef0, kernel_params
-        Of a kernel given by its name, as in scikit-learn (``gamma=None`` is 1/n_features); ``kernel_params``
-        of a callable.
+    gamma : float, optional
+        Of a kernel given by its name, as in scikit-learn; None is 1/n_features.
+    degree : int
+        Of "poly".
+    coef0 : float
+        Of "poly", at least 0.
+    kernel_params : dict, optional
+        Arguments of a callable kernel; p and q of "powered_exponential".
     rank, n_blocks : int
         Rank of each block's basis (k in the paper), and number of k-means blocks (c).
     core : {"projection", "sampled", "recompressed"}
@@ -56,8 +61,10 @@ class MEKA(Approximation):
         Bound on working memory while the bases and the core are built.
     tile_dtype : {"auto", "float32", "float64"}
         Precision of kernel tiles; "auto" takes float64 up to 3,000 rows, else float32.
-    random_state, n_jobs
-        As in scikit-learn; ``n_jobs=None`` uses all cores. Results do not depend on ``n_jobs``.
+    random_state : int, Generator or RandomState, optional
+        Seed of all random choices, as in scikit-learn.
+    n_jobs : int, optional
+        Threads; None uses all cores, -1 too. Results do not depend on it.
 
     Attributes
     ----------

@@ -45,6 +45,8 @@ class Nystrom(Approximation):
     svd : {"exact", "randomized"}
         Eigenvectors of the m × m matrix by LAPACK, or by ``n_power`` products with ``n_extra`` random
         vectors more than the rank (Li, Kwok and Lu 2010, with q = 1 and p = 10).
+    n_power, n_extra : int
+        Of "randomized".
     tol : float
         "rpcholesky" and "cholesky" end at fewer landmarks where they leave this part of tr(K).
     warm_start : bool

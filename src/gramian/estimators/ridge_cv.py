@@ -35,7 +35,7 @@ from gramian.estimators.progress import shown_bar
 from gramian.estimators.scoring import Scorer
 from gramian.estimators.streaming import StreamingRidge
 from gramian.estimators.targets import NumberTargets
-from gramian.exceptions import InputError, did_you_mean
+from gramian.exceptions import InputError, did_you_mean, quoted
 from gramian.kernels import Kernel
 from gramian.kernels.gradient import log_parameters
 from gramian.kernels.lookup import KERNEL_NAMES
@@ -332,7 +332,12 @@ class KernelRidgeCV(MultiOutputMixin, RegressorMixin, StreamingRidge):
                 f"cv={self.cv!r} has type {type(self.cv).__name__}. Give None, 'gcv', an int of 2 or more, a "
                 "splitter with a method split, or an iterable of (training rows, held-out rows)."
             )
-        splits = list(check_cv(self.cv).split(np.empty((sample.n, 1)), np.asarray(y)))
+        given = self.cv if hasattr(self.cv, "split") else list(self.cv)
+        if isinstance(given, list) and not all(isinstance(pair, tuple | list) for pair in given):
+            raise InputError(
+                f"cv={quoted(given)} does not give pairs. Give an iterable of (training rows, held-out rows)."
+            )
+        splits = list(check_cv(given).split(np.empty((sample.n, 1)), np.asarray(y)))
         if not splits:
             raise InputError(f"cv={self.cv!r} gives no folds. Give at least one pair of rows.")
         return [(np.asarray(train, np.intp), np.asarray(test, np.intp)) for train, test in splits]

@@ -1,0 +1,216 @@
+"""One table of what each constructor parameter of the estimators may be, and the check that opens each fit.
+
+A parameter means the same in every class that has it, so the table is keyed by the parameter's name.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import math
+import numbers
+import os
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from gramian.exceptions import InputError, quoted
+
+Check = Callable[[str, Any], object]
+
+
+@dataclass(frozen=True)
+class Constraint:
+    """What a parameter may be.
+
+    kinds : the kinds of its values, as docstrings call them.
+    check : raises :class:`InputError` for a name and a value that is of none of these kinds, or out of range
+        in every class. None where the function that reads the parameter always does, and knows more: the
+        names that a class offers, the kernel that the value goes with.
+    none : whether None is a value also where it is not the default.
+    """
+
+    kinds: frozenset[str]
+    check: Check | None = None
+    none: bool = False
+
+
+def check_parameters(estimator: BaseEstimator) -> None:
+    """Raise for the first constructor parameter of an estimator that cannot be right, whatever the data.
+
+    Parameters that are estimators themselves (``approximation=gm.MEKA(...)``) are checked like it. Parameters
+    that the table does not know, of somebody's subclass, are left alone.
+    """
+    kind: Any = type(estimator)
+    defaults = _defaults(kind)
+    for name, value in estimator.get_params(deep=False).items():
+        constraint = CONSTRAINTS.get(name)
+        if constraint is None or constraint.check is None:
+            continue
+        if value is None and (constraint.none or defaults.get(name, ...) is None):
+            continue
+        constraint.check(name, value)
+
+
+@functools.cache
+def _defaults(kind: Any) -> dict[str, Any]:
+    """Return the default of each constructor parameter of a class."""
+    return {name: each.default for name, each in inspect.signature(kind).parameters.items()}
+
+
+# ---- checks ------------------------------------------------------------------------------------------
+
+
+def flag(name: str, value: Any) -> bool:
+    """Return True or False, or raise with the parameter's name."""
+    if not isinstance(value, bool | np.bool_):
+        raise InputError(f"{name}={quoted(value)} must be True or False.")
+    return bool(value)
+
+
+def real_number(name: str, value: Any) -> float:
+    """Return a finite float or raise with the parameter's name."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not math.isfinite(value):
+        raise InputError(f"{name}={quoted(value)} must be a finite number.")
+    return float(value)
+
+
+def positive_number(name: str, value: Any) -> float:
+    """Return a positive finite float or raise with the parameter's name."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not 0 < float(value) < float("inf"):
+        raise InputError(f"{name}={quoted(value)} must be a positive, finite number.")
+    return float(value)
+
+
+def not_negative(name: str, value: Any) -> float:
+    """Return a finite float of at least 0 or raise with the parameter's name."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not 0 <= float(value) < float("inf"):
+        raise InputError(f"{name}={quoted(value)} must be a finite number of at least 0.")
+    return float(value)
+
+
+def whole_number(name: str, value: Any, least: int) -> int:
+    """Return an integer of at least ``least`` or raise with the parameter's name."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or int(value) < least:
+        raise InputError(f"{name}={quoted(value)} must be a whole number of at least {least}.")
+    return int(value)
+
+
+def any_whole_number(name: str, value: Any) -> int:
+    """Return an integer or raise with the parameter's name."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+        raise InputError(f"{name}={quoted(value)} must be a whole number.")
+    return int(value)
+
+
+def verbosity(name: str, value: Any) -> int:
+    """Return an integer of at least 0, 1 for True, or raise with the parameter's name."""
+    return int(value) if isinstance(value, bool | np.bool_) else whole_number(name, value, 0)
+
+
+def path(name: str, value: Any) -> str:
+    """Return a path as text or raise with the parameter's name."""
+    if not isinstance(value, str | os.PathLike):
+        raise InputError(f"{name}={quoted(value)} is not a path. Give a text, a pathlib.Path, or None.")
+    return os.fspath(value)
+
+
+def several(name: str, value: Any) -> Iterable[Any]:
+    """Return what holds several values or raise with the parameter's name."""
+    if isinstance(value, str):
+        raise InputError(f"{name}={quoted(value)} is a text; give a list: [{quoted(value)}].")
+    if not isinstance(value, Iterable):
+        raise InputError(f"{name}={quoted(value)} must be a list, tuple or array.")
+    return value
+
+
+def nested(name: str, value: Any) -> None:
+    """Check the parameters of a value that is an estimator; any other value is left to who reads it."""
+    if isinstance(value, BaseEstimator) and not isinstance(value, type):
+        check_parameters(value)
+
+
+# ---- the table ---------------------------------------------------------------------------------------
+
+
+def _rows(names: str, kinds: str, check: Check | None = None, *, none: bool = False) -> dict[str, Constraint]:
+    constraint = Constraint(frozenset(kinds.split()), check, none)
+    return dict.fromkeys(names.split(), constraint)
+
+
+def _whole(least: int) -> Check:
+    return functools.partial(_of_at_least, least)
+
+
+def _of_at_least(least: int, name: str, value: Any) -> int:
+    return whole_number(name, value, least)
+
+
+CONSTRAINTS: dict[str, Constraint] = {
+    **_rows(
+        "alpha_per_target ard diagonal exact_low fit_intercept fit_inverse_transform learn_noise normalize_y "
+        "probability recompress sparse_output standardize store_cv_results warm_start",
+        "bool",
+        flag,
+    ),
+    **_rows("verbose", "int", verbosity),
+    # Sizes and counts. Classes that offer a narrower range say so themselves.
+    **_rows("learning_rows", "int", _whole(2), none=True),
+    **_rows("branching calibration_folds exact_rows leaf_size", "int", _whole(2)),
+    **_rows(
+        "P V batch_size block core_rows gradient_rows max_iter n_blocks n_components n_directions n_entries "
+        "n_epochs n_experts n_landmarks n_rounds n_starts rank root_rank rounds",
+        "int",
+        _whole(1),
+    ),
+    **_rows("depth n_extra n_iter n_power n_pseudo n_restarts_optimizer n_steps patience", "int", _whole(0)),
+    **_rows("n_levels n_units", "int", any_whole_number),
+    **_rows("rows", "int", _whole(60)),
+    **_rows("n_leaves", "int str"),
+    **_rows("early", "bool int"),
+    # Numbers.
+    **_rows(
+        "C alpha core_oversampling floor held_out lambda_theta lambda_theta_prime lambda_w noise sigma step "
+        "time_limit",
+        "float",
+        positive_number,
+    ),
+    **_rows("cutoff epsilon", "float", not_negative),
+    **_rows("coef0 oversampling tol", "float", real_number),
+    **_rows("degree", "int", real_number),
+    **_rows("gamma", "float"),
+    **_rows("n_jobs", "int"),
+    **_rows("random_state", "int Generator RandomState"),
+    **_rows("memory_budget working_memory", "int str"),
+    **_rows("cost", "str float"),
+    # Names, which each class checks against its own.
+    **_rows(
+        "columns core decision_function_shape draws dtype form learn loss partition rank_rule sampling "
+        "scaling solver svd target tile_dtype weights",
+        "str",
+    ),
+    **_rows("pseudo", "str", none=True),
+    **_rows("landmarks", "str array list"),
+    **_rows("powers", "str sequence"),
+    **_rows("bandwidth", "str bool"),
+    **_rows("refine", "str bool"),
+    **_rows("scoring", "str callable"),
+    **_rows("class_weight", "str dict"),
+    **_rows("optimizer", "str callable", none=True),
+    # What is made of several values.
+    **_rows("alphas bounds gammas switched", "sequence"),
+    **_rows("categorical", "list array", several),
+    **_rows("kernel_params", "dict"),
+    **_rows("cv", "str int splitter", none=True),
+    # Objects.
+    **_rows("kernel", "str tuple Kernel callable"),
+    **_rows("metric", "str LearnedMetric Metric", nested, none=True),
+    **_rows("approximation", "str approximation", nested),
+    **_rows("preconditioner", "str approximation", nested),
+    **_rows("teacher", "estimator callable"),
+    **_rows("checkpoint", "str path", path),
+    **_rows("engine", "DaskEngine"),
+}
