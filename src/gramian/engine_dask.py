@@ -109,17 +109,21 @@ class DaskEngine:
         as_rows = self.task(part_work.as_rows)
         return TaskRows(self, [as_rows(p, int(a)) for p, a in zip(parts, starts)], lengths, header)
 
-    def column(self, y: Any) -> Any:
-        """Return a Dask array, series or frame of values as a stored column; others as they are."""
+    def column(self, y: Any, *, flat: bool = True) -> Any:
+        """Return a Dask array, series or frame of values as a stored column; others as they are.
+
+        ``flat``: whether values of shape (n, 1) become (n,), as labels and weights are meant.
+        """
         if not dask.is_dask_collection(y):
             return y
         _check_kind("y", y)
         tail = tuple(int(k) for k in y.shape[1:])
         parts = _parts(y)
         lengths = self._lengths(y, parts)
-        as_target = self.task(part_work.as_target)
+        flat = flat and tail == (1,)
+        read = self.task(part_work.as_flat if flat else part_work.as_values)
         kind = part_work.as_values(y._meta).dtype
-        return TaskColumn(self, [as_target(p) for p in parts], lengths, () if tail == (1,) else tail, kind)
+        return TaskColumn(self, [read(p) for p in parts], lengths, () if flat else tail, kind)
 
     def header(self, X: Any) -> ArraySource:
         """Return the collection without its rows; raise where its columns are not numbers."""

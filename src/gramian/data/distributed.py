@@ -68,8 +68,8 @@ class Cluster(Protocol):
     def rows(self, X: Any) -> Any:
         """Return a collection as a row source; anything else as it is."""
 
-    def column(self, y: Any) -> Any:
-        """Return a collection as a stored column; anything else as it is."""
+    def column(self, y: Any, *, flat: bool = True) -> Any:
+        """Return a collection as a stored column, (n, 1) as (n,) if ``flat``; anything else as it is."""
 
     def header(self, X: Any) -> Any:
         """Return shape (rows 0) and ``feature_names`` of a collection, as a source has them."""

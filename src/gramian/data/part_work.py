@@ -58,16 +58,12 @@ def as_values(part: Any) -> Array:
         values = part.to_numpy(dtype=np.float64, na_value=np.nan)
     else:
         values = part.to_numpy()
-    values = np.asarray(values)
-    return (
-        values.ravel() if values.ndim == 2 and values.shape[1] == 1 and values.dtype.kind == "O" else values
-    )
+    return np.asarray(values)
 
 
-def as_target(part: Any) -> Array:
-    """Return a part of targets or weights as an array; of one column, without the axis of columns."""
-    values = as_values(part)
-    return values.ravel() if values.ndim == 2 and values.shape[1] == 1 else values
+def as_flat(part: Any) -> Array:
+    """Return a part of one column as an array of shape (rows,)."""
+    return as_values(part).ravel()
 
 
 def as_rows(part: Any, first: int | None) -> Array:

@@ -287,4 +287,4 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, StreamingRidg
             n_jobs=self.n_jobs,
         )
         rows = np.asarray(source.rows(slice(0, n)), np.float64)
-        return ridge.fit(scores, rows.ravel() if rows.shape[1] == 1 else rows)
+        return ridge.fit(scores, rows)

@@ -11,7 +11,7 @@ from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, is_classifier
 
 from gramian._budget import parse_bytes
 from gramian._checkpoint import checkpoint_folder
@@ -73,7 +73,8 @@ class StreamingRidge(MetricEstimator):
         cluster = self._cluster(X)
         if cluster is None:
             return X, y, sample_weight
-        return cluster.rows(X), cluster.column(y), cluster.column(sample_weight)
+        labels = is_classifier(self)
+        return cluster.rows(X), cluster.column(y, flat=labels), cluster.column(sample_weight)
 
     def _fit_rows(self, X: Any, y: Any) -> RowSource:
         required_target(self, y)

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from gramian._tiles import row_slices
 from gramian._typing import Array, Float64Array
@@ -113,10 +113,15 @@ class KernelSVR(MultiOutputMixin, RegressorMixin, StreamingNewton):
         self.verbose = verbose
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Fit to rows X (n, d) and targets y (n,) or (n, outputs)."""
+        """Fit to rows X (n, d) and targets y (n,) or (n, outputs).
+
+        y of shape (n, 1) is taken as (n,), with a ``DataConversionWarning``, as scikit-learn's ``SVR`` does.
+        """
         with self._all_or_nothing():
             source = self._fit_rows(X, y)
             targets = NumberTargets(y, source.shape[0])
+            if targets.shape[1] == 1 and not targets.flat:
+                targets = NumberTargets(column_or_1d(targets.values, warn=True), source.shape[0])
             self._flat = targets.flat
             weights = checked_weights(sample_weight, source.shape[0])
             self._loss(1.0)  # what is wrong with it is told first

@@ -83,14 +83,15 @@ class Targets:
 
 
 class NumberTargets(Targets):
-    """Real targets y of shape (n,) or (n, outputs); ``flat`` says which."""
+    """Real targets y of shape (n,) or (n, outputs); ``flat`` says which.
+
+    One column of shape (n, 1) is an output like others: predictions of it have shape (n, 1).
+    """
 
     def __init__(self, y: Any, n_rows: int) -> None:
         if sp.issparse(y):
             raise InputError("y is a sparse matrix; pass a dense array of shape (n,) or (n, outputs).")
         array = as_column(y)
-        if isinstance(array, np.ndarray) and array.ndim == 2 and array.shape[1] == 1:
-            array = column_or_1d(array, warn=True)
         _check_length(array, n_rows)
         if array.ndim > 2 or array.ndim < 1 or 0 in array.shape:
             raise InputError(f"y has shape {array.shape}; expected ({n_rows},) or ({n_rows}, outputs).")
