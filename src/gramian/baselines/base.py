@@ -8,13 +8,13 @@ from typing import Any, Protocol, Self
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from gramian._tiles import row_slices, tile_rows
 from gramian._typing import Array, Float64Array, FloatArray, Rows
 from gramian.data.source import RowSource
 from gramian.estimators.base import KernelEstimator, checked_weights, positive_number, required_target
+from gramian.estimators.kinds import Classifier, Regressor
 from gramian.estimators.targets import ClassTargets, NumberTargets, Targets
 from gramian.exceptions import InputError
 from gramian.kernels.columns import dense
@@ -110,7 +110,7 @@ class Baseline(KernelEstimator):
         return out
 
 
-class BaselineClassifier(ClassifierMixin, Baseline):
+class BaselineClassifier(Classifier, Baseline):
     """Base of the classifiers: one value for two classes, else one for each; the largest wins."""
 
     @abstractmethod
@@ -150,13 +150,8 @@ class BaselineClassifier(ClassifierMixin, Baseline):
         return self.classes_[values.argmax(axis=1)]
 
 
-class BaselineRegressor(RegressorMixin, Baseline):
+class BaselineRegressor(Regressor, Baseline):
     """Base of the regressors: targets of shape (n,) or (n, outputs)."""
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
-        return tags
 
     @abstractmethod
     def _train(self, rows: Counted) -> Model:

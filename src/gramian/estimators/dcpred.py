@@ -5,18 +5,18 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import ClassifierMixin, MultiOutputMixin, RegressorMixin
 
 from gramian._tiles import row_slices
 from gramian._typing import Array, Float64Array, IntArray
 from gramian.estimators.base import checked_weights, positive_number
 from gramian.estimators.dcpred_base import LOSSES, DCPredEstimator, one_of
+from gramian.estimators.kinds import Classifier, Regressor
 from gramian.estimators.streaming import PREDICT_ROWS
 from gramian.estimators.targets import ClassTargets, NumberTargets
 from gramian.exceptions import InputError
 
 
-class DCPredClassifier(ClassifierMixin, DCPredEstimator):
+class DCPredClassifier(Classifier, DCPredEstimator):
     r"""DC-Pred++: a tree of k-means, and in each leaf a kernel machine on few landmarks.
 
     A row goes to its leaf; there f(x) = c̄(x)ᵀβ + b, with c̄(x) the kernel values of ``n_landmarks`` points u_j
@@ -180,7 +180,7 @@ class DCPredClassifier(ClassifierMixin, DCPredEstimator):
         return out
 
 
-class DCPredRegressor(MultiOutputMixin, RegressorMixin, DCPredEstimator):
+class DCPredRegressor(Regressor, DCPredEstimator):
     r"""DC-Pred++ for regression: Σ_i w_i (y_i − f(x_i) − b)² + alpha ‖f‖² in each leaf of a tree of k-means.
 
     Parameters, attributes and cost as for :class:`DCPredClassifier`, with ``alpha`` for C = 1/(2 alpha): the

@@ -7,7 +7,6 @@ import warnings
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import ClassifierMixin
 from sklearn.svm import SVC
 from sklearn.utils.multiclass import _ovr_decision_function
 from sklearn.utils.validation import check_is_fitted
@@ -21,6 +20,7 @@ from gramian.dcsvm.one_vs_one import Settings, solve_pairs
 from gramian.dcsvm.predictor import class_pairs
 from gramian.estimators.approximation import one_of
 from gramian.estimators.base import KernelEstimator, positive_number, required_target, whole_number
+from gramian.estimators.kinds import Classifier
 from gramian.estimators.streaming import PREDICT_ROWS
 from gramian.estimators.targets import ClassTargets
 from gramian.exceptions import AccuracyWarning, BudgetError, InputError
@@ -40,7 +40,7 @@ def libsvm_leaf(square: Float64Array, y: Float64Array, most: Float64Array, tol: 
     return alpha
 
 
-class DCSVC(ClassifierMixin, KernelEstimator):
+class DCSVC(Classifier, KernelEstimator):
     r"""The exact kernel SVM (hinge loss), solved by divide and conquer.
 
     min ½ αᵀQα − Σα_i over 0 ≤ α_i ≤ C·w_i, yᵀα = 0, Q_ij = y_i y_j k(x_i, x_j): the dual of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import ClassifierMixin, MultiOutputMixin, RegressorMixin, clone
+from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from gramian._typing import Array, Float64Array
@@ -13,6 +13,7 @@ from gramian.engine import Engine
 from gramian.estimators.base import all_or_nothing, checked_weights, required_target
 from gramian.estimators.default_teacher import default_teacher
 from gramian.estimators.fast_base import FastKernelModel, unfitted
+from gramian.estimators.kinds import Classifier, Regressor
 from gramian.estimators.ridge import KernelRidge, KernelRidgeClassifier
 from gramian.estimators.targets import ClassTargets, NumberTargets
 from gramian.estimators.teachers import CLIP, class_teacher, number_teacher
@@ -20,7 +21,7 @@ from gramian.fast.flat import FlatPredictor, flatten
 from gramian.fast.metric import Teacher
 
 
-class FastKernelClassifier(ClassifierMixin, FastKernelModel):
+class FastKernelClassifier(Classifier, FastKernelModel):
     r"""A classifier for a cost that is asked for: f_k(x) = Σ_j a_lkj exp(−s_lj²‖z − c_lj‖²) + b_lkᵀ[z, 1].
 
     z = Pᵀ(x − o) has few directions, those in which the teacher varies (its average gradient outer product),
@@ -139,7 +140,7 @@ class FastKernelClassifier(ClassifierMixin, FastKernelModel):
         return float(np.average(self._answers(found) == self._answers(values), weights=weights))
 
 
-class FastKernelRegressor(MultiOutputMixin, RegressorMixin, FastKernelModel):
+class FastKernelRegressor(Regressor, FastKernelModel):
     """A regressor for a cost that is asked for: as :class:`FastKernelClassifier`, for numbers.
 
     Parameters and attributes are those of the classifier, without classes; the teacher's predictions are not

@@ -12,7 +12,7 @@ from gramian._random import as_generator
 from gramian._typing import Array, Float64Array
 from gramian.engine import Engine
 from gramian.estimators.approximation import one_of
-from gramian.estimators.base import whole_number
+from gramian.estimators.base import is_source, whole_number
 from gramian.estimators.shown import ShownEstimator
 from gramian.exceptions import InputError
 from gramian.fast.compiled import available, one_row, single_row
@@ -66,6 +66,9 @@ class FastKernelModel(ShownEstimator):
         )
 
     def _dense(self, X: Any, *, reset: bool) -> Float64Array:
+        """Return checked rows in memory; those of a row source are read."""
+        if is_source(X):
+            X = X.rows(slice(0, X.shape[0]))
         checked = validate_data(self, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32])
         return np.asarray(dense(checked))
 

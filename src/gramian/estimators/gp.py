@@ -7,7 +7,6 @@ from copy import deepcopy
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from gramian._budget import parse_bytes
@@ -20,6 +19,7 @@ from gramian.estimators.base import positive_number, required_target, whole_numb
 from gramian.estimators.gp_rounds import GaussianProcessRounds
 from gramian.estimators.gp_sizes import sized
 from gramian.estimators.gp_start import checked_optimizer, log_bounds, start_kernel
+from gramian.estimators.kinds import Regressor
 from gramian.estimators.streaming import PREDICT_ROWS
 from gramian.estimators.targets import NumberTargets
 from gramian.exceptions import InputError
@@ -30,7 +30,7 @@ from gramian.kernels import Kernel
 from gramian.landmarks import LEVERAGED, PIVOTED
 
 
-class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, GaussianProcessRounds):
+class GaussianProcessRegressor(Regressor, GaussianProcessRounds):
     r"""Gaussian process regression whose memory and time do not grow with n².
 
     y = f(x) + ε, f ~ GP(0, k), ε ~ N(0, noise). The prior covariance is K̃ + D: the multi-resolution

@@ -6,7 +6,7 @@ from copy import deepcopy
 from typing import Any
 
 import numpy as np
-from sklearn.base import ClassifierMixin, is_classifier
+from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from gramian._budget import parse_bytes
@@ -16,6 +16,7 @@ from gramian.approximation.plan import Plan
 from gramian.approximation.ridge_sums import Targets
 from gramian.data.source import RowSource
 from gramian.estimators.base import checked_weights, positive_number, whole_number
+from gramian.estimators.kinds import Classifier
 from gramian.estimators.metric_param import QUICK_BYTES
 from gramian.estimators.progress import shown_bar
 from gramian.estimators.ridge import KernelRidge, KernelRidgeClassifier
@@ -128,7 +129,7 @@ class StreamingNewton(StreamingRidge):
         return training, found, rng
 
 
-class NewtonClassifier(ClassifierMixin, StreamingNewton):
+class NewtonClassifier(Classifier, StreamingNewton):
     """Base of the classifiers: labels in, decisions and classes out."""
 
     class_weight: Any

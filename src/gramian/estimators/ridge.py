@@ -6,18 +6,18 @@ from copy import deepcopy
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import ClassifierMixin, MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from gramian._typing import Array, Float64Array
 from gramian.approximation.plan import Plan
 from gramian.data.distributed import is_elsewhere
 from gramian.estimators.base import checked_weights, own_target
+from gramian.estimators.kinds import Classifier, Regressor
 from gramian.estimators.partial import PartialClassifier, PartialRegressor
 from gramian.estimators.targets import ClassTargets, NumberTargets
 
 
-class KernelRidge(MultiOutputMixin, RegressorMixin, PartialRegressor):
+class KernelRidge(Regressor, PartialRegressor):
     r"""Kernel ridge regression: minimise Σ w_i (y_i − f(x_i))² + alpha ‖f‖², on a compressed kernel.
 
     f(x) = Σ over x's path of k(x, Z)ᵀ κ, trained by one pass of sums in tiles: the bases are never
@@ -165,7 +165,7 @@ class KernelRidge(MultiOutputMixin, RegressorMixin, PartialRegressor):
             return self._ridge_plan(source, outputs, deepcopy(self.random_state))
 
 
-class KernelRidgeClassifier(ClassifierMixin, PartialClassifier):
+class KernelRidgeClassifier(Classifier, PartialClassifier):
     """Kernel ridge regression on targets ±1, one column per class; the largest value wins.
 
     Parameters and attributes as for :class:`KernelRidge`, and ``classes_``. ``fit_intercept=True``

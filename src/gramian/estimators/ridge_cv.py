@@ -8,7 +8,6 @@ from copy import deepcopy
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.model_selection import check_cv
 from sklearn.utils.validation import check_is_fitted
 
@@ -31,6 +30,7 @@ from gramian.estimators.kernel_search import (
     scaled,
     scaled_plan,
 )
+from gramian.estimators.kinds import Regressor
 from gramian.estimators.progress import shown_bar
 from gramian.estimators.scoring import Scorer
 from gramian.estimators.streaming import StreamingRidge
@@ -46,7 +46,7 @@ REFINE = ("lengthscale", "lengthscales")
 _WITHOUT_GAMMA = ("linear", "cosine")
 
 
-class KernelRidgeCV(MultiOutputMixin, RegressorMixin, StreamingRidge):
+class KernelRidgeCV(Regressor, StreamingRidge):
     r"""Kernel ridge regression with alpha, gamma and lengthscales chosen by held-out errors.
 
     The sums of one pass serve every alpha, and one more pass gives every row's exact leave-one-out residual

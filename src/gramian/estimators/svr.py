@@ -7,7 +7,6 @@ from copy import deepcopy
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from gramian._tiles import row_slices
@@ -16,6 +15,7 @@ from gramian.approximation.plan import Plan
 from gramian.data.source import RowSource
 from gramian.estimators.approximation import one_of
 from gramian.estimators.base import checked_weights
+from gramian.estimators.kinds import Regressor
 from gramian.estimators.newton import StreamingNewton
 from gramian.estimators.streaming import PREDICT_ROWS
 from gramian.estimators.targets import NumberTargets
@@ -25,7 +25,7 @@ from gramian.solvers.losses import EpsilonInsensitive, Loss, SquaredEpsilonInsen
 LOSSES = ("epsilon_insensitive", "squared_epsilon_insensitive")
 
 
-class KernelSVR(MultiOutputMixin, RegressorMixin, StreamingNewton):
+class KernelSVR(Regressor, StreamingNewton):
     r"""Support vector regression: minimise C Σ w_i ℓ(y_i − f(x_i) − b) + ½ ‖f‖², on a compressed kernel.
 
     ℓ(r) is ``max(0, |r| − ε)`` or its square. Trained like :class:`KernelSVC`: the square by Newton steps,

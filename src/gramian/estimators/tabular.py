@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import ClassifierMixin, MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from gramian._random import as_generator
@@ -13,6 +12,7 @@ from gramian._typing import Float64Array, IntArray
 from gramian.estimators.approximation import one_of
 from gramian.estimators.base import all_or_nothing, own_target, required_target
 from gramian.estimators.calibration import calibration_of
+from gramian.estimators.kinds import Classifier, Regressor
 from gramian.estimators.ridge import KernelRidge, KernelRidgeClassifier
 from gramian.estimators.tabular_base import TabularModel
 from gramian.estimators.tabular_fast import (
@@ -31,7 +31,7 @@ from gramian.tables.target import AUTO, HOWS, LOG, TargetTransform
 RESIDUALS = 10_000
 
 
-class TabularRegressor(MultiOutputMixin, RegressorMixin, NumberAnswers, TabularModel):
+class TabularRegressor(Regressor, NumberAnswers, TabularModel):
     r"""Regression of a table as it is: kernel ridge under a learned metric, every choice made by search.
 
     f(x) = g⁻¹(Σ_j k(‖M T(x) − M z_j‖_p / L) κ_j + b). T encodes a row as numbers (missing values, categories,
@@ -244,7 +244,7 @@ class TabularRegressor(MultiOutputMixin, RegressorMixin, NumberAnswers, TabularM
         return compressed_regressor(self, X, y, cost, options)
 
 
-class TabularClassifier(ClassifierMixin, ClassAnswers, TabularModel):
+class TabularClassifier(Classifier, ClassAnswers, TabularModel):
     r"""Classification of a table as it is: kernel ridge under a learned metric, every choice made by search.
 
     As :class:`gramian.TabularRegressor`, with targets ±1: one column for two classes, else one for each; the

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import ClassifierMixin, MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from gramian._budget import parse_bytes
@@ -15,6 +14,7 @@ from gramian._typing import Array, Float64Array, IntArray
 from gramian.data.source import RowSource
 from gramian.estimators.calibration import calibration_of, log_probabilities, slope_of
 from gramian.estimators.compress import compress
+from gramian.estimators.kinds import Classifier, Regressor
 from gramian.estimators.tabular_serving import ClassAnswers, NumberAnswers, TableServer
 from gramian.estimators.targets import ClassTargets, NumberTargets
 from gramian.exceptions import InputError
@@ -64,7 +64,7 @@ class FastTable(TableServer):
         return np.asarray(answer(rows), np.float64).reshape(len(rows), -1)
 
 
-class FastTabularRegressor(MultiOutputMixin, RegressorMixin, NumberAnswers, FastTable):
+class FastTabularRegressor(Regressor, NumberAnswers, FastTable):
     """A fast regressor of tables: :meth:`gramian.TabularRegressor.compress` makes it.
 
     ``predict`` and ``score`` as of the model that it stands for; ``model_`` is a
@@ -72,7 +72,7 @@ class FastTabularRegressor(MultiOutputMixin, RegressorMixin, NumberAnswers, Fast
     """
 
 
-class FastTabularClassifier(ClassifierMixin, ClassAnswers, FastTable):
+class FastTabularClassifier(Classifier, ClassAnswers, FastTable):
     """A fast classifier of tables: :meth:`gramian.TabularClassifier.compress` makes it.
 
     ``predict``, ``decision_function``, ``predict_proba`` and ``score`` as of the model that it stands for;
