@@ -205,23 +205,37 @@ class TestEnds:
         assert found.status is Status.TIME
         assert (found.iterations, found.residual) == (0, 1.0)
 
-    def test_an_interrupt_leaves_what_was_reached(self):
+    def test_an_interrupt_is_raised_again(self):
         rng = np.random.default_rng(10)
         a = spectrum(rng, np.geomspace(1e-4, 1.0, 80))
         b, seen = rng.standard_normal((80, 2)), []
 
         def progress(state):
-            seen.append((state.iterations, state.residual))
+            seen.append(state)
             if state.iterations == 9:
                 raise KeyboardInterrupt
 
-        with pytest.warns(AccuracyWarning, match="after 9 iterations: interrupted by the user"):
-            found = run(a, b, progress=progress)
-        assert found.status is Status.INTERRUPTED
-        assert [number for number, _ in seen] == list(range(1, 10))
-        left = np.linalg.norm(b - a @ found.value, axis=0) / np.linalg.norm(b, axis=0)
-        assert found.residual == pytest.approx(left.max())
-        assert found.residual == pytest.approx(seen[-1][1], rel=1e-6)
+        with pytest.raises(KeyboardInterrupt):
+            run(a, b, progress=progress)
+        assert [state.iterations for state in seen] == list(range(1, 10))
+        left = np.linalg.norm(b - a @ seen[-1].value, axis=0) / np.linalg.norm(b, axis=0)
+        assert left.max() == pytest.approx(seen[-1].residual, rel=1e-6)
+
+    @pytest.mark.parametrize("size", [1e30, -1.0], ids=["overflow", "indefinite"])
+    def test_a_failure_of_rounded_products_alone_is_none(self, size):
+        rng = np.random.default_rng(11)
+        a = spectrum(rng, np.geomspace(1e-2, 1.0, 40))
+        # Adds what float32 would get wrong: infinity, or an eigenvalue of -1.
+        off = np.float64(np.inf) if size > 0 else -2.0
+        worst = np.linalg.eigh(a)[1][:, -1:]
+
+        def rounded(v):
+            return a @ v + off * worst * (worst.T @ v)
+
+        b = rng.standard_normal((40, 2))
+        found = conjugate_gradient(rounded, b, accurate=lambda v: a @ v, tol=1e-10, max_iterations=200)
+        assert found.status is Status.CONVERGED
+        np.testing.assert_allclose(found.value, la.solve(a, b), rtol=0, atol=1e-6)
 
     def test_numbers_that_are_not_finite(self):
         with pytest.warns(AccuracyWarning, match="not finite"):

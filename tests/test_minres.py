@@ -84,3 +84,22 @@ def test_limit_and_rounding_warn():
         assert run(a, b, tol=1e-17, limit=50_000).status is Status.STAGNATED
     with pytest.raises(InputError, match="tol=-1"):
         run(a, b, tol=-1)
+
+
+def test_a_step_that_leads_away_is_not_taken():
+    """Products that rounding ruins left x with 17 times the residual of x = 0."""
+    rng = np.random.default_rng(4)
+    a = np.eye(50) + 1e-3 * spectrum(rng, np.linspace(-1.0, 1.0, 50))
+    b = rng.standard_normal((50, 2))
+    calls = []
+
+    def multiply(v):
+        calls.append(1)
+        # True residuals are computed of all columns; the first products are wrong.
+        return a @ v if len(calls) > 6 else -3.0 * v + rng.standard_normal(v.shape)
+
+    with pytest.warns(AccuracyWarning):
+        found = minimal_residual(multiply, b, tol=1e-10, max_iterations=5)
+    assert found.residual <= 1.0
+    left = np.linalg.norm(b - a @ found.value, axis=0) / np.linalg.norm(b, axis=0)
+    assert left.max() == pytest.approx(found.residual)

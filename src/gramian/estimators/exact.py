@@ -48,8 +48,8 @@ class Exact(BaseEstimator):
     time_limit : float, default=None
         Seconds at most for the solve; what has been reached is kept, with a warning.
     checkpoint : str or path, default=None
-        A file that the coefficients are saved to every minute, and where the solve ends early (limit or
-        Ctrl-C). A fit to the same rows, targets and kernel goes on from it; one that converges removes it.
+        A file that the coefficients are saved to every minute, and when a limit or Ctrl-C ends the solve
+        early. A fit to the same rows, targets and kernel goes on from it; one that converges removes it.
 
     Examples
     --------

@@ -35,6 +35,7 @@ class Checkpoint:
         self.path, self._seconds = path, seconds
         self._fingerprint = fingerprint(system, right)
         self._saved = time.monotonic()
+        self._reached: Float64Array | None = None
 
     def start(self) -> Float64Array | None:
         """Return x of the file; None where there is no file."""
@@ -42,9 +43,17 @@ class Checkpoint:
         return None if stored is None else np.asarray(stored["value"], np.float64)
 
     def watch(self, state: Progress) -> None:
-        """Save the state where the last saving is some time ago."""
+        """Take note of the state, and save it where the last saving is some time ago."""
+        if not np.isfinite(state.value).all():
+            return
+        self._reached = state.value
         if time.monotonic() - self._saved >= self._seconds:
-            self.save(state.value)
+            self.keep()
+
+    def keep(self) -> None:
+        """Save the last state that was noted, if there is one."""
+        if self._reached is not None:
+            self.save(self._reached)
 
     def save(self, value: Float64Array) -> None:
         """Write x to the file."""

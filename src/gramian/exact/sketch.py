@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 
@@ -20,6 +21,8 @@ from gramian.solvers.solution import Solution, Status
 
 #: Passes over the rows between two looks at the true residual.
 LOOK_EVERY = 4
+#: Growth of the true residual over the least so far from which the iteration counts as diverging.
+DIVERGED = 10.0
 #: Rows of a block at least and at most.
 LEAST_BLOCK, MOST_BLOCK = 500, 8192
 
@@ -56,8 +59,10 @@ def sketch_and_project(
     A step has n b kernel values, a pass over all rows n²: what conjugate gradients take for two products.
     It makes progress from the first block on, and so gives an answer where time is too short for many
     products. Every four passes, and at the end, the true residual is computed (n²/2 values in float64).
+    The iterate with the least of them is returned. Where the residual has grown tenfold over it, rounding
+    makes the iteration diverge: it goes on from that iterate with float64 tiles, or ends if it had them.
 
-    Memory 8·(2 b² + 6 n p) bytes. Source: Rathore, Frangella, Yang, Dereziński and Udell 2025 (ASkotch, here
+    Memory 8·(2 b² + 7 n p) bytes. Source: Rathore, Frangella, Yang, Dereziński and Udell 2025 (ASkotch, here
     with the block's own matrix in place of its Nyström approximation); Gower and Richtárik 2015.
     """
     n, p = right.shape
@@ -65,7 +70,10 @@ def sketch_and_project(
     scale[~(scale > 0)] = 1.0
     b = right / scale
     w = np.zeros((n, p)) if start is None else start / scale
-    v, z = w.copy(), w.copy()
+    best, least = w, float(np.linalg.norm(b, axis=0).max(initial=0.0))
+    if start is not None:
+        least = _residual(system, b, w)
+    v, z, dtype = w.copy(), w.copy(), system.dtype
     blocks = balanced_blocks(system.rows, system.kernel, block, rng, system.engine)
     nearby = [np.sort(blocks.order[part]) for part in blocks.slices]
     ratio = n / min(block, n)
@@ -74,42 +82,42 @@ def sketch_and_project(
     gamma = 1.0 / float(np.sqrt(strength * ratio))
     eta = 1.0 / (1.0 + gamma * ratio)
     deadline = None if time_limit is None else time.monotonic() + time_limit
-    status, passes, steps, residual = Status.LIMIT, 0, 0, float("inf")
-    try:
-        while passes < max_passes and status is Status.LIMIT:
-            for rows in _blocks(n, block, nearby if passes % 2 else [], rng):
-                step = _step(system, b, z, rows)
-                moved = z.copy()
-                moved[rows] -= step
-                v = beta * v + (1.0 - beta) * z
-                v[rows] -= gamma * step
-                w = moved
-                z = eta * v + (1.0 - eta) * w
-                steps += 1
-                if deadline is not None and time.monotonic() >= deadline:
-                    status = Status.TIME
-                    break
-            passes += 1
-            if progress is not None and progress(Progress(w * scale, passes, residual)):
-                status = Status.PAUSED
-            if passes % LOOK_EVERY == 0 and status is Status.LIMIT:
-                residual = _residual(system, b, w)
-                if residual <= tol:
-                    status = Status.CONVERGED
-    except KeyboardInterrupt:
-        status = Status.INTERRUPTED
-    if status is not Status.CONVERGED:
+    status, passes, steps = Status.LIMIT, 0, 0
+    while passes < max_passes and status is Status.LIMIT:
+        for rows in _blocks(n, block, nearby if passes % 2 else [], rng):
+            step = _step(system, b, z, rows, dtype)
+            moved = z.copy()
+            moved[rows] -= step
+            v = beta * v + (1.0 - beta) * z
+            v[rows] -= gamma * step
+            w = moved
+            z = eta * v + (1.0 - eta) * w
+            steps += 1
+            if deadline is not None and time.monotonic() >= deadline:
+                status = Status.TIME
+                break
+        passes += 1
+        if progress is not None and progress(Progress(w * scale, passes, least)):
+            status = Status.PAUSED
+        if passes % LOOK_EVERY and passes < max_passes and status is Status.LIMIT:
+            continue
         residual = _residual(system, b, w)
-        if residual <= tol:
+        if residual < least:
+            best, least = w, residual
+        if least <= tol:
             status = Status.CONVERGED
-    if not residual <= tol and status is not Status.PAUSED:
+        elif status is Status.LIMIT and not residual <= DIVERGED * least:
+            if np.dtype(dtype) == np.float64:
+                status = Status.STAGNATED if np.isfinite(residual) else Status.NOT_FINITE
+            w, v, z, dtype = best, best.copy(), best.copy(), np.float64
+    if not least <= tol and status is not Status.PAUSED:
         warnings.warn(
-            f"Sketch-and-project ended with relative residual {residual:.2g}, above the target {tol:.2g}, "
+            f"Sketch-and-project ended with relative residual {least:.2g}, above the target {tol:.2g}, "
             f"after {steps} blocks ({passes} passes): {status.value}.",
             AccuracyWarning,
             stacklevel=2,
         )
-    return Solution(w * scale, status, steps, residual)
+    return Solution(best * scale, status, steps, least)
 
 
 def _blocks(n: int, block: int, given: list[IntArray], rng: np.random.Generator) -> Iterator[IntArray]:
@@ -122,12 +130,10 @@ def _blocks(n: int, block: int, given: list[IntArray], rng: np.random.Generator)
         yield np.sort(order[start : start + block])
 
 
-def _step(system: ExactSystem, b: Float64Array, z: Float64Array, rows: IntArray) -> Float64Array:
-    """Return (K_SS + D_SS)⁻¹ ((K + D)_{S,:} z − b_S)."""
+def _step(system: ExactSystem, b: Float64Array, z: Float64Array, rows: IntArray, dtype: Any) -> Float64Array:
+    """Return (K_SS + D_SS)⁻¹ ((K + D)_{S,:} z − b_S) by tiles of a type."""
     points, shift = system.rows[rows], system.shift[rows]
-    across = KernelOperator(
-        system.kernel, points, system.rows, dtype=system.dtype, n_jobs=system.engine.n_jobs
-    )
+    across = KernelOperator(system.kernel, points, system.rows, dtype=dtype, n_jobs=system.engine.n_jobs)
     gradient = across @ z + shift[:, None] * z[rows] - b[rows]
     square = np.asarray(system.kernel(points, dtype=np.float64, n_jobs=system.engine.n_jobs), np.float64)
     square.flat[:: len(square) + 1] += shift

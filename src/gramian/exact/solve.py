@@ -90,7 +90,8 @@ def solve_exact(
     ``time_limit`` is too short for ten products, it takes block sketch-and-project
     (:func:`sketch_and_project`).
 
-    With ``settings.checkpoint`` what is reached is kept in a file, from which the same problem goes on.
+    With ``settings.checkpoint`` what is reached is kept in a file, from which the same problem goes on; an
+    interrupt saves it first and is raised again.
 
     Residuals are recomputed in float64 and warned about where they miss the tolerance. Time n² p
     multiplications a step, and n²/2 kernel values in the first, or in each where memory does not keep them;
@@ -105,7 +106,11 @@ def solve_exact(
         if progress is not None:
             progress(state)
 
-    found, stages = _solved(system, right, settings, rng, checkpoint.start(), watched)
+    try:
+        found, stages = _solved(system, right, settings, rng, checkpoint.start(), watched)
+    except KeyboardInterrupt:
+        checkpoint.keep()
+        raise
     checkpoint.finish(found)
     return found, stages
 

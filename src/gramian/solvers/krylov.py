@@ -88,8 +88,7 @@ def conjugate_gradient(
     Returns
     -------
     Solution
-        ``status`` is that of the worst column; ``residual`` is recomputed at exit. A ``KeyboardInterrupt``
-        ends the iteration, with status ``INTERRUPTED`` and what has been reached.
+        ``status`` is that of the worst column; ``residual`` is recomputed at exit.
 
     Cost: one product and O(m p²) per iteration, memory 6 m p numbers. Source: O'Leary 1980; directions
     that break down left out as in Ji and Li 2017; residual replacement as in van der Vorst and Ye 2000. Fails
@@ -115,20 +114,17 @@ def conjugate_gradient(
         run.begin(np.asarray(start, np.float64).reshape(columns.shape)[:, live] / scale[live])
     deadline = None if time_limit is None else time.monotonic() + time_limit
     iterations = 0
-    try:
-        while run.live.size and not run.check(iterations):
-            if iterations >= max_iterations:
-                run.stop(Status.LIMIT)
-            elif deadline is not None and time.monotonic() >= deadline:
-                run.stop(Status.TIME)
-            elif run.step():
-                iterations += 1
-                if progress is not None:
-                    x[:, live] = run.x * scale[live]
-                    if progress(Progress(x.reshape(b.shape), iterations, run.claimed)):
-                        run.stop(Status.PAUSED)
-    except KeyboardInterrupt:
-        run.stop(Status.INTERRUPTED)
+    while run.live.size and not run.check(iterations):
+        if iterations >= max_iterations:
+            run.stop(Status.LIMIT)
+        elif deadline is not None and time.monotonic() >= deadline:
+            run.stop(Status.TIME)
+        elif run.step():
+            iterations += 1
+            if progress is not None:
+                x[:, live] = run.x * scale[live]
+                if progress(Progress(x.reshape(b.shape), iterations, run.claimed)):
+                    run.stop(Status.PAUSED)
     x[:, live] = run.x * scale[live]
     worst = next(s for s in GRAVEST_FIRST if s in run.status or s is Status.CONVERGED)
     if worst is Status.PAUSED:
@@ -236,11 +232,15 @@ class _Run:
         return not self.live.size
 
     def step(self) -> bool:
-        """Search one more block of directions; False where the matrix shows itself to be indefinite."""
+        """Search one more block of directions; return False if that was not possible.
+
+        Where products are rounded, and a direction of negative curvature or an overflow may be the rounding's
+        work, the iteration goes on with accurate products; it ends where those show the same.
+        """
         z = self._r if self._precondition is None else self._precondition(self._r)
         if self._directions is not None:
-            p, ap, lower = self._directions
-            z = z - p @ la.cho_solve((lower, True), ap.T @ z, check_finite=False)
+            p, ap, factor = self._directions
+            z = z - p @ la.cho_solve((factor, True), ap.T @ z, check_finite=False)
         if not np.isfinite(z).all():
             self.stop(Status.NOT_FINITE)
             return False
@@ -249,24 +249,34 @@ class _Run:
             self.stop(Status.STAGNATED)  # nothing of the residual is outside of what was searched
             return False
         ap = self._multiply(p)
-        square = p.T @ ap
-        square = 0.5 * (square + square.T)
-        if not np.isfinite(square).all():
-            self.stop(Status.NOT_FINITE)
-            return False
-        try:
-            lower = la.cholesky(square, lower=True, check_finite=False)
-        except la.LinAlgError:
-            self.stop(Status.INDEFINITE)
+        finite = bool(np.isfinite(ap).all())
+        lower = _factor(p.T @ ap) if finite else None
+        if lower is None:
+            if self._rounded:
+                self._precise()
+            else:
+                self.stop(Status.INDEFINITE if finite else Status.NOT_FINITE)
             return False
         gamma = la.cho_solve((lower, True), p.T @ self._r, check_finite=False)
         self._directions = p, ap, lower
         self._true[self.live] = np.nan
         self._r = self._r - ap @ gamma
         self._moved += np.linalg.norm(gamma, axis=0)
-        # In one assignment, so that an interrupt finds the old x or the new one.
-        self.x[:, self.live] = self.x[:, self.live] + p @ gamma
+        self.x[:, self.live] += p @ gamma
         return True
+
+    def _precise(self) -> None:
+        """Go on from x with accurate products and new directions."""
+        self._multiply, self._rounded, self._directions = self._accurate, False, None
+        self._r = self._b[:, self.live] - self._accurate(self.x[:, self.live])
+
+
+def _factor(square: Float64Array) -> Float64Array | None:
+    """Return the lower Cholesky factor of the symmetric part; None where that is not positive definite."""
+    try:
+        return np.asarray(la.cholesky(0.5 * (square + square.T), lower=True, check_finite=False))
+    except la.LinAlgError:
+        return None
 
 
 def _orthonormal(z: Float64Array) -> Float64Array:

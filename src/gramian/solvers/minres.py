@@ -52,17 +52,21 @@ def minimal_residual(
     while live.size and step < max_iterations:
         left = units[:, live] - multiply(x[:, live]) if step else units[:, live]
         moved, count = _lanczos(multiply, left, precondition, residual[live], tol, max_iterations - step)
-        x[:, live] += moved
         step += count
-        true = np.linalg.norm(units[:, live] - multiply(x[:, live]), axis=0)
-        residual[live] = true
+        there = x[:, live] + moved
+        true = np.linalg.norm(units[:, live] - multiply(there), axis=0)
+        # Rounding can lead away from the solution: the nearest x of all is kept.
+        nearer = true < residual[live]
+        x[:, live[nearer]], residual[live[nearer]] = there[:, nearer], true[nearer]
         # A restart that did not halve the residual: rounding is all that is left.
-        stuck = (true > tol) & (true > 0.5 * before[live])
+        done = true <= tol
+        stuck = ~done & ~(true <= 0.5 * before[live])
         before[live] = true
-        for column, done, end in zip(live, true <= tol, stuck, strict=True):
-            if done or end:
-                status[column] = Status.CONVERGED if done else Status.STAGNATED
-        live = live[~((true <= tol) | stuck)]
+        for column, size in zip(live[stuck], true[stuck], strict=True):
+            status[column] = Status.STAGNATED if np.isfinite(size) else Status.NOT_FINITE
+        for column in live[done]:
+            status[column] = Status.CONVERGED
+        live = live[~(done | stuck)]
     worst = next((s for s in GRAVEST_FIRST if s in status), Status.CONVERGED)
     largest = float(residual.max(initial=0.0))
     if not largest <= tol:

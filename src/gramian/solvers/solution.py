@@ -24,6 +24,7 @@ class Status(StrEnum):
         "solve by a factorisation"
     )
     TIME = "stopped at the time limit: raise time_limit or alpha, or go on from the checkpoint"
+    #: Found in older model files only: an interrupt now raises KeyboardInterrupt.
     INTERRUPTED = "interrupted by the user: go on from the checkpoint, or fit again"
     PAUSED = "paused by its caller: go on from the value"
     NOT_FINITE = (
