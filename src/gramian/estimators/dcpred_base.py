@@ -15,6 +15,7 @@ from gramian._typing import Array, Float64Array, FloatArray
 from gramian.data.source import RowSource
 from gramian.estimators.approximation import one_of
 from gramian.estimators.base import KernelEstimator, required_target, whole_number
+from gramian.estimators.finite import finite_values
 from gramian.estimators.streaming import PREDICT_ROWS
 from gramian.exceptions import AccuracyWarning, InputError
 from gramian.fast.center_tree import METHODS
@@ -151,4 +152,4 @@ class DCPredEstimator(KernelEstimator):
         out = np.empty((n, self.model_.n_outputs))
         for where, values in blocks:
             out[where] = values
-        return out
+        return finite_values(out, lambda at: self._rows(X, reset=False).take(at))

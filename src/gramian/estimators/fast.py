@@ -38,7 +38,7 @@ class FastKernelClassifier(Classifier, FastKernelModel):
     cost : str or number, default="20x"
         Budget of a row in a batch on one thread: "20x" (times a linear model X @ w), "100ns", or nanoseconds.
         Shapes are timed on this machine, and the best on held-out rows among those within it is taken; a
-        linear model where nothing is better.
+        linear model where nothing is better, which every budget of at least "1x" allows.
     n_levels, n_units, n_directions : int, optional
         Sizes instead of the budget: 2^n_levels leaves, units of each, directions r of z.
     learn : {"auto", "teacher", "labels"}
@@ -57,8 +57,8 @@ class FastKernelClassifier(Classifier, FastKernelModel):
 
     Time: the teacher's, 2d of its evaluations at up to 1,000 rows, and the fits of some ten shapes. Memory
     O(n (d + outputs)) and a leaf's O(rows · units · r). Raises ``InputError`` for unusable input or teachers,
-    ``BudgetError`` for a cost below a linear model's. The budget holds on the machine of the fit; with
-    ``cost`` two machines may choose different shapes.
+    ``BudgetError`` for nanoseconds below a linear model's, or less than "1x". The budget holds on the machine
+    of the fit; with ``cost`` two machines may choose different shapes.
 
     Source: DC-Pred++ (Hsieh, Si and Dhillon 2014) for local models on few landmarks; learned units are ours.
 

@@ -13,6 +13,7 @@ from gramian._typing import Array, Float64Array
 from gramian.engine import Engine
 from gramian.estimators.approximation import one_of
 from gramian.estimators.base import is_source, whole_number
+from gramian.estimators.finite import finite_values
 from gramian.estimators.shown import ShownEstimator
 from gramian.exceptions import InputError
 from gramian.fast.compiled import available, one_row, single_row
@@ -20,7 +21,7 @@ from gramian.fast.cost import Cost, measure, parse_cost, timed_batch
 from gramian.fast.distill import Lesson, Shape
 from gramian.fast.flat import FlatPredictor, flatten
 from gramian.fast.metric import Teacher, gradient_outer_product
-from gramian.fast.search import Trial, linear_cost, search
+from gramian.fast.search import Trial, linear_cost, linear_shape, search, shape_nanoseconds
 from gramian.kernels.columns import dense
 
 #: Held-out part of the rows, which are learned from in the end, and rows of it at most.
@@ -96,6 +97,9 @@ class FastKernelModel(ShownEstimator):
         some = {name: lesson.some(kept) for name, lesson in lessons.items()}
         if shape is None:
             limit = budget * linear_cost(d, values.shape[1]) if unit == "x" else budget
+            if unit == "x" and budget >= 1:
+                # A linear model is its own unit: whether it is allowed must not depend on a timing.
+                limit = max(limit, shape_nanoseconds(linear_shape(d, values.shape[1]), d, values.shape[1]))
             best = search(some, limit, trial)
         else:
             found = [trial.candidate(lesson, name, shape) for name, lesson in some.items()]
@@ -134,15 +138,17 @@ class FastKernelModel(ShownEstimator):
 
     def _values(self, X: Any) -> Float64Array:
         check_is_fitted(self, "predictor_")
-        found = self.predictor_(self._dense(X, reset=False), Engine(self.n_jobs))
-        return np.asarray(found, np.float64)
+        rows = self._dense(X, reset=False)
+        found = np.asarray(self.predictor_(rows, Engine(self.n_jobs)), np.float64)
+        return finite_values(found, rows.__getitem__)
 
     def predict_one(self, x: Any) -> Any:
         """Return the prediction of one row (d,), without the checks of :meth:`predict`.
 
         Where numba is installed (the extra ``jit``) by compiled loops in the type of the model: some
         microseconds, and the same values but for rounding. The first call in a process imports numba and
-        loads or compiles them, which takes a second or two. Elsewhere as a batch of one row.
+        loads or compiles them, which takes a second or two. Elsewhere as a batch of one row. A row whose
+        values overflow the type of the model, which :meth:`predict` refuses, gives NaN.
         """
         if not hasattr(self, "predictor_"):  # a tenth of what check_is_fitted takes
             check_is_fitted(self, "predictor_")

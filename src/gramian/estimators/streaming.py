@@ -16,7 +16,7 @@ from sklearn.base import BaseEstimator, is_classifier
 from gramian._budget import parse_bytes
 from gramian._checkpoint import checkpoint_folder
 from gramian._random import as_generator
-from gramian._typing import Float64Array, Rows
+from gramian._typing import Float64Array, IntArray, Rows
 from gramian.approximation.auto import auto_plan, probe, probe_rows
 from gramian.approximation.checkpoint import SumsCheckpoint
 from gramian.approximation.multiresolution import MultiResolutionBuilder
@@ -32,6 +32,7 @@ from gramian.engine import Engine
 from gramian.estimators.approximation import Approximation
 from gramian.estimators.base import checked_weights, positive_number, required_target
 from gramian.estimators.exact import Exact
+from gramian.estimators.finite import finite_values
 from gramian.estimators.frozen import frozen_map
 from gramian.estimators.methods import METHODS
 from gramian.estimators.metric_param import MetricEstimator
@@ -42,6 +43,7 @@ from gramian.exact.predictor import ExactPredictor
 from gramian.exact.ridge import train_exact
 from gramian.exceptions import InputError, did_you_mean
 from gramian.kernels import Kernel
+from gramian.kernels.precomputed import StoredRows
 from gramian.solvers.krylov import Progress
 
 #: Parameters of an approximation's instance that the estimator which it is given to decides.
@@ -350,7 +352,14 @@ class StreamingRidge(MetricEstimator):
         out = np.empty((source.shape[0], self.predictor_.n_outputs))
         for where, values in self._decision_blocks(source):
             out[where] = values
-        return out
+        return finite_values(out, lambda at: _values_at(source, at))
+
+
+def _values_at(source: RowSource, numbers: IntArray) -> Rows:
+    """Return some rows of a source; of precomputed ones the kernel values, not the row numbers."""
+    if isinstance(source, StoredRows):
+        return source.matrix.block(numbers, np.arange(source.matrix.shape[1]))
+    return source.take(numbers)
 
 
 def _decided(predictor: Predictor | ExactPredictor, rows: Rows) -> Float64Array:

@@ -183,7 +183,7 @@ class Maker:
         )
 
     def values(self, model: Any, numbers: IntArray) -> Float64Array:
-        return np.asarray(model._decision(TakenRows(self.source, numbers)))
+        return np.asarray(model._values_of(TakenRows(self.source, numbers)))
 
 
 def _kernel_of(point: Point) -> Kernel:

@@ -69,12 +69,17 @@ class FastPredictor:
         return sum(a.nbytes for a in kept) + (0 if self.projection is None else self.projection.nbytes)
 
     def __call__(self, X: Array, engine: Engine | None = None) -> FloatArray:
-        """Return f (n, outputs) for rows X (n, d). Memory a chunk a thread beside the answer."""
+        """Return f (n, outputs) for rows X (n, d); not finite where a row overflows the float type.
+
+        Memory: one chunk for each thread beside the answer.
+        """
         work = self._working()
         out = np.empty((len(X), self.n_outputs), work.dtype)
 
         def fill(rows: slice) -> None:
-            out[rows] = work._chunk(X[rows])
+            # Rows far beyond the training rows overflow to infinity or NaN, which the caller looks for.
+            with np.errstate(over="ignore", invalid="ignore"):
+                out[rows] = work._chunk(X[rows])
 
         (engine or Engine(1)).run(fill, _chunks(len(X)))
         return out

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -195,8 +196,8 @@ def search(lessons: dict[str, Lesson], nanoseconds: float, trial: Trial) -> Cand
     if least > nanoseconds:
         raise BudgetError(
             f"cost={nanoseconds:.3g} ns a row is below a linear model's, which takes {least:.3g} ns here for "
-            f"{d} features and {K} output(s). Raise cost to at least {least:.0f} ns.",
-            int(np.ceil(least)),
+            f"{d} features and {K} output(s). Raise cost to at least {math.ceil(least)} ns.",
+            math.ceil(least),
         )
     shapes = shapes_within(nanoseconds, len(first.rows), d, K, direction_counts(trial.M))
     trials = sorted(_trials(trial, first, name, shapes), key=lambda found: found.loss)

@@ -1,0 +1,82 @@
+"""Limits of fast models: few rows, budgets at a linear model's cost, and rows that overflow."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+import gramian as gm
+import gramian.estimators.fast_base as fast_base
+import gramian.fast.search as search_module
+from gramian.exceptions import BudgetError, InputError
+from gramian.fast.distill import Shape
+
+SIZES = {"n_levels": 1, "n_units": 4, "n_directions": 2, "random_state": 0}
+
+
+def timings(monkeypatch: pytest.MonkeyPatch, linear: float, shape: float) -> None:
+    """Let a product X @ w take ``linear`` nanoseconds, a linear predictor ``shape``, and others far more."""
+    monkeypatch.setattr(fast_base, "linear_cost", lambda d, K: linear)
+
+    def nanoseconds(one: Shape, d: int, K: int) -> float:
+        return shape if one.n_units == one.n_levels == 0 else np.inf
+
+    for module in (fast_base, search_module):
+        monkeypatch.setattr(module, "shape_nanoseconds", nanoseconds)
+
+
+@pytest.mark.parametrize("n", [3, 4, 7])
+def test_few_rows_are_fitted_whatever_the_timings_say(monkeypatch: pytest.MonkeyPatch, n: int) -> None:
+    X = np.random.default_rng(0).random((n, 2))
+    for linear, shape in ((0.25, 4.9), (0.25, 5.1), (0.25, 1e6)):
+        timings(monkeypatch, linear, shape)
+        assert np.isfinite(gm.FastKernelRegressor(random_state=0).fit(X, X.sum(axis=1)).predict(X)).all()
+        gm.FastKernelClassifier(cost="1x", random_state=0).fit(X, np.arange(n) % 2).predict(X)
+
+
+def test_a_cost_that_the_error_names_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    X = np.random.default_rng(0).random((60, 2))
+    timings(monkeypatch, 0.25, 7.45)
+    model = gm.FastKernelRegressor(cost="7ns", random_state=0)
+    with pytest.raises(BudgetError, match=r"takes 7\.45 ns here .* Raise cost to at least 8 ns") as caught:
+        model.fit(X, X.sum(axis=1))
+    named = re.search(r"at least (\d+) ns", str(caught.value))
+    assert named is not None
+    model.set_params(cost=f"{named[1]}ns").fit(X, X.sum(axis=1))
+    with pytest.raises(BudgetError, match="below a linear model's"):
+        model.set_params(cost="0.5x").fit(X, X.sum(axis=1))
+
+
+def overflowing() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    X = np.random.default_rng(0).random((200, 3))
+    far = X[:5].copy()
+    far[2, 1] = -1e300
+    return X, np.sin(5.0 * X[:, 0]), far
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("dtype", ["float32", "float16", "float64"])
+def test_a_row_that_overflows_is_named(dtype: str) -> None:
+    X, y, far = overflowing()
+    model = gm.FastKernelRegressor(dtype=dtype, **SIZES).fit(X, y)
+    with pytest.raises(InputError, match=r"the value -1e\+300 in row 2, feature 1: the prediction overflows"):
+        model.predict(far)
+    assert np.isfinite(model.predict(far[[0, 1, 3]])).all()
+    classes = gm.FastKernelClassifier(**SIZES).fit(X, y > 0)
+    for method in (classes.predict, classes.decision_function):
+        with pytest.raises(InputError, match="in row 2, feature 1"):
+            method(far)
+
+
+@pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")
+@pytest.mark.filterwarnings("ignore:invalid value encountered:RuntimeWarning")
+def test_kernels_that_grow_name_the_row_too_and_others_go_to_zero() -> None:
+    X, y, far = overflowing()
+    growing = gm.KernelRidge(kernel="poly", random_state=0).fit(X, y)
+    with pytest.raises(InputError, match="in row 2, feature 1"):
+        growing.predict(far)
+    bounded = gm.KernelRidge(random_state=0).fit(X, y)
+    assert np.isfinite(bounded.predict(far)).all()
+    assert bounded.predict(far)[2] == 0.0
