@@ -6,7 +6,7 @@ import datetime
 import decimal
 import numbers
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -34,7 +34,8 @@ NOUNS = {
 }
 #: Types of the missing values of pandas, known by name so that pandas need not be there.
 _MISSING_TYPES = {"NAType", "NaTType"}
-_DAY = np.timedelta64(1, "D") / np.timedelta64(1, "us")
+#: Microseconds of a day.
+DAY = np.timedelta64(1, "D") / np.timedelta64(1, "us")
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,8 @@ class Cells:
 
     ``values`` are numbers, 0 and 1, or days (of a date since 1970), NaN where missing; of a category codes
     into ``levels``, −1 where missing. ``holds`` says what a category's values were before they became text;
-    ``narrow`` whether float32 has the numbers exactly; ``example`` is one value, for an error.
+    ``narrow`` whether float32 has the numbers exactly; ``example`` is one value, for an error; ``undeclared``
+    whether a category is text that nobody declared to be one, so that it may be dates.
     """
 
     kind: str
@@ -52,6 +54,7 @@ class Cells:
     holds: str = ""
     narrow: bool = True
     example: object = None
+    undeclared: bool = False
 
 
 def cells_of(raw: Array, column: str, *, as_category: bool = False) -> Cells:
@@ -105,6 +108,15 @@ def categories(codes: IntArray, levels: Sequence[Any], column: str) -> Cells:
     )
 
 
+def without_kind(cells: Cells) -> Cells:
+    """Return cells of which all are missing as of no kind, others as they are."""
+    values = cells.values
+    if not len(values):
+        return cells
+    gone = (values < 0) if cells.kind == CATEGORY else np.isnan(values)
+    return Cells(EMPTY, np.full(len(values), np.nan)) if gone.all() else cells
+
+
 def is_missing(value: Any) -> bool:
     """Return whether a value is None, NaN, or what pandas has for a missing value."""
     if type(value) is str:
@@ -129,7 +141,7 @@ def _first(raw: Array) -> object:
 def _times(raw: Array, kind: str) -> Cells:
     gone = np.isnat(raw)
     counts = raw.astype("datetime64[us]" if kind == DATE else "timedelta64[us]").astype(np.int64)
-    values = np.where(gone, np.nan, counts / _DAY)
+    values = np.where(gone, np.nan, counts / DAY)
     present = raw[~gone][:1]
     return Cells(kind, values, narrow=False, example=str(present[0]) if len(present) else None)
 
@@ -149,7 +161,7 @@ def _objects(values: list[Any], column: str, as_category: bool) -> Cells:
     if kind == EMPTY:
         return Cells(EMPTY, np.full(len(values), np.nan))
     if kind == CATEGORY or (as_category and kind in (NUMERIC, BOOLEAN)):
-        return categories(codes, levels, column)
+        return replace(categories(codes, levels, column), undeclared=not as_category)
     numbers_of = _NUMBERS[kind]
     known = np.array([np.nan if is_missing(v) else numbers_of(v) for v in levels], np.float64)
     return Cells(kind, known[codes], narrow=kind == BOOLEAN, example=kinds[kind])
@@ -217,11 +229,11 @@ def _text(value: Any) -> str:
 def _day(value: Any) -> float:
     if isinstance(value, datetime.datetime) and value.tzinfo is not None:
         value = value.astimezone(datetime.UTC).replace(tzinfo=None)
-    return float(np.datetime64(value, "us").astype(np.int64) / _DAY)
+    return float(np.datetime64(value, "us").astype(np.int64) / DAY)
 
 
 def _days(value: Any) -> float:
-    return float(np.timedelta64(value, "us").astype(np.int64) / _DAY)
+    return float(np.timedelta64(value, "us").astype(np.int64) / DAY)
 
 
 #: How a value of a kind becomes a number.

@@ -15,7 +15,7 @@ from gramian.data.distributed import is_elsewhere
 from gramian.data.formats.frames import frame_kind
 from gramian.data.source import ArraySource, RowSource
 from gramian.exceptions import InputError
-from gramian.tables.cells import BOOLEAN, EMPTY, NUMERIC, Cells, categories, cells_of
+from gramian.tables.cells import BOOLEAN, EMPTY, NUMERIC, Cells, categories, cells_of, without_kind
 
 #: Numbers of a block: a few megabytes, so that what is made of it on the way stays small.
 BLOCK_NUMBERS, LEAST_ROWS, MOST_ROWS = 1 << 20, 64, 1 << 14
@@ -30,9 +30,17 @@ class Block(ABC):
     #: The rows as one matrix, where all columns are numbers of one type.
     matrix: Array | None = None
 
-    @abstractmethod
     def cells(self, place: int, column: str, as_category: bool) -> Cells:
-        """Return the cells of the column at a place of the table; its name is for errors."""
+        """Return the cells of the column at a place of the table; its name is for errors.
+
+        Cells that are all missing are of no kind, whatever type they are stored as: pandas makes floats of a
+        blank column of a file.
+        """
+        return without_kind(self._cells(place, column, as_category))
+
+    @abstractmethod
+    def _cells(self, place: int, column: str, as_category: bool) -> Cells:
+        """Return the cells as they are stored."""
 
 
 class Table(ABC):
@@ -95,7 +103,7 @@ class ArrayBlock(Block):
         self.rows = rows
         self.matrix = rows if rows.dtype.kind in "iufb" else None
 
-    def cells(self, place: int, column: str, as_category: bool) -> Cells:
+    def _cells(self, place: int, column: str, as_category: bool) -> Cells:
         """Return the cells of a column."""
         return cells_of(self.rows[:, place], column, as_category=as_category)
 
@@ -159,7 +167,7 @@ class PandasBlock(Block):
     def __init__(self, frame: Any) -> None:
         self._frame = frame
 
-    def cells(self, place: int, column: str, as_category: bool) -> Cells:
+    def _cells(self, place: int, column: str, as_category: bool) -> Cells:
         """Return the cells of a column, of NumPy's, pandas' or Arrow's types."""
         series = self._frame.iloc[:, place]
         kind = series.dtype
@@ -177,7 +185,7 @@ class PandasBlock(Block):
             return Cells(
                 BOOLEAN if kind.kind == "b" else NUMERIC, values, narrow=small, example=_seen(values)
             )
-        elif kind.kind in "mM":
+        elif kind.kind in "mM" and not str(kind).startswith(("date32", "date64")):
             raw = series.to_numpy("datetime64[us]" if kind.kind == "M" else "timedelta64[us]")
         else:
             raw = series.to_numpy(object, na_value=None)
@@ -190,12 +198,13 @@ class PolarsBlock(Block):
     def __init__(self, frame: Any) -> None:
         self._frame = frame
 
-    def cells(self, place: int, column: str, as_category: bool) -> Cells:
+    def _cells(self, place: int, column: str, as_category: bool) -> Cells:
         """Return the cells of a column."""
         series = self._frame.to_series(place)
         name = str(series.dtype)
         if name.startswith(("String", "Categorical", "Enum")):
-            return cells_of(_listed(series.to_list()), column, as_category=True)
+            declared = as_category or not name.startswith("String")
+            return cells_of(_listed(series.to_list()), column, as_category=declared)
         if series.dtype.is_temporal() or (series.dtype.is_numeric() and not series.dtype.is_decimal()):
             # Nulls come as NaN and NaT.
             return cells_of(series.to_numpy(), column, as_category=as_category)
@@ -208,7 +217,7 @@ class ArrowBlock(Block):
     def __init__(self, table: Any) -> None:
         self._table = table
 
-    def cells(self, place: int, column: str, as_category: bool) -> Cells:
+    def _cells(self, place: int, column: str, as_category: bool) -> Cells:
         """Return the cells of a column."""
         found = self._table.column(place)
         if hasattr(found, "combine_chunks"):
