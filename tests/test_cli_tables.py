@@ -159,6 +159,29 @@ def test_a_category_that_looks_like_a_number_is_text(tmp_path: Path) -> None:
     np.testing.assert_allclose(pd.read_csv(tmp_path / "p.csv")["prediction"], expected, rtol=1e-9)
 
 
+@pytest.mark.parametrize("form", ["%Y-%m-%d", "%d/%m/%Y"])
+def test_dates_in_files_are_those_that_pandas_reads_as_text(form: str, tmp_path: Path) -> None:
+    rows = FRAME.assign(built=FRAME.built.dt.strftime(form))
+    table = write(rows.assign(price=PRICE), tmp_path / "t.csv")
+    good("fit", table, "--target", "price", *QUICK, "--holdout", "0", "--out", tmp_path / "m.gramian")
+    loaded, text = gm.load(tmp_path / "m.gramian"), pd.read_csv(table).drop(columns="price")
+    assert not pd.api.types.is_datetime64_any_dtype(text["built"])
+    own = gm.TabularRegressor(kernel="laplacian", metric=None, random_state=0, n_jobs=1).fit(text, PRICE)
+    assert own.columns_.feature_names == loaded.columns_.feature_names
+    assert "built: season (sin)" in own.columns_.feature_names
+    np.testing.assert_allclose(loaded.predict(text), own.predict(text), rtol=1e-8)
+    # One unreadable cell makes text of the file's whole column; it is missing, and the others are dates.
+    rows["built"] = rows.built.astype(object)
+    expected = own.predict(rows.assign(built=rows.built.where(rows.index != 7, None)))
+    rows.loc[7, "built"] = "soon"
+    file = write(rows, tmp_path / "r.csv")
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")
+        told = run("predict", tmp_path / "m.gramian", file, "--out", tmp_path / "p.csv")
+    assert "'soon' and its like are taken as missing" in " ".join(told.stderr.split())
+    np.testing.assert_allclose(pd.read_csv(tmp_path / "p.csv")["prediction"], expected, rtol=1e-8)
+
+
 def test_intervals_are_columns(model: Path, tmp_path: Path) -> None:
     table = write(REGRESSION, tmp_path / "t.csv")
     good("predict", model, table, "--out", tmp_path / "p.npz", "--coverage", "0.8")

@@ -358,6 +358,116 @@ def test_dates_of_python_with_zones_and_before_1970_are_alike():
     np.testing.assert_allclose(encoded(waits)[1][:, 0], np.arange(5) / 24)
 
 
+# ---- dates that are stored as text ---------------------------------------------------------------
+
+MOMENTS = pd.Series(pd.date_range("2019-11-20 00:30:15", periods=70, freq="149h"))
+
+
+@pytest.mark.parametrize(
+    ("form", "order"),
+    [
+        ("%Y-%m-%d", "year first"),
+        ("%Y/%m/%d", "year first"),
+        ("%Y-%m-%dT%H:%M:%SZ", "year first"),
+        ("%Y-%m-%d %H:%M:%S UTC", "year first"),
+        ("%Y-%m-%d %H:%M:%S.%f", "year first"),
+        ("%d/%m/%Y", "day first"),
+        ("%d.%m.%Y %H:%M:%S", "day first"),
+        ("%d-%b-%Y", "day first"),
+        ("%d %B %Y", "day first"),
+        ("%m/%d/%Y", "month first"),
+        ("%m-%d-%Y %I:%M:%S %p", "month first"),
+        ("%b %d, %Y %H:%M:%S", "month first"),
+    ],
+)
+def test_dates_as_text_are_dates(form, order):
+    stored = MOMENTS if "S" in form else MOMENTS.dt.normalize()
+    text = MOMENTS.dt.strftime(form).astype(object)
+    stored, text = stored.where(stored.index != 3), text.where(text.index != 3, None)
+    expected, Z = encoded(stored)
+    columns, found = encoded(text)
+    assert (columns.columns[0].kind, columns.columns[0].order) == ("date", order)
+    assert columns.notes == (f"Column 'x' holds dates as text, {order}: read as dates.",)
+    assert columns.feature_names == expected.feature_names
+    np.testing.assert_array_equal(found, Z)
+    # Stored dates, text with the year first and the training rows' own order mean the same afterwards.
+    np.testing.assert_array_equal(columns.encode(one(stored)), Z)
+    np.testing.assert_array_equal(columns.encode(one(stored.astype(str).replace("NaT", None))), Z)
+    np.testing.assert_array_equal(expected.encode(one(stored.astype(str).replace("NaT", ""))), Z)
+
+
+def test_dates_as_text_from_any_container():
+    text = MOMENTS.dt.strftime("%d/%m/%Y").astype(object)
+    text[5] = None
+    expected = encoded(text)[1]
+    pa, pl = pytest.importorskip("pyarrow"), pytest.importorskip("polars")
+    frames = [
+        one(text.astype("string")),
+        one(text.astype(pd.ArrowDtype(pa.string()))),
+        pl.from_pandas(one(text)),
+        pa.Table.from_pandas(one(text)),
+        one(text).to_numpy(object),
+        one(text).to_numpy(object).tolist(),
+    ]
+    for X in frames:
+        columns = TableColumns.learn(X)
+        assert columns.columns[0].kind == "date"
+        np.testing.assert_array_equal(columns.encode(X), expected)
+
+
+def test_days_and_months_are_told_apart_by_the_whole_column():
+    # The first 20,000 rows could be either; one row of a later block decides.
+    text = ["01/02/2020", "03/04/2020"] * 10_000 + ["05/06/2021", "25/12/2020"] * 5
+    assert encoded(text)[0].columns[0].order == "day first"
+    columns, _ = encoded(text[:20_000])
+    assert columns.columns[0].kind == "category"
+    assert columns.notes == (
+        "Column 'x' is taken as text: its dates, such as '01/02/2020', may have the day or the month first. "
+        "Store dates as dates, and what is none as missing.",
+    )
+    # Neither order reads both.
+    assert encoded(["25/12/2020", "12/25/2020", "12/26/2020"] * 9)[0].columns[0].kind == "category"
+
+
+def test_text_that_is_not_all_dates_stays_text():
+    text = ["2020-01-05", "2020-02-06", "2020-02-07"] * 20 + ["unknown"] * 9
+    for values in (text, text[::-1]):
+        columns, _ = encoded(values)
+        assert columns.columns[0].kind == "category"
+        (note,) = columns.notes
+        assert "'2020-01-05' is a date with the year first, 'unknown' is none" in note
+    for values in (
+        ["10-2020", "11-2020"],
+        ["20200105", "20200106"],
+        ["v1.2", "v1.3"],
+        ["5/6/20", "7/8/20"],
+        ["", " "],
+    ):
+        columns, _ = encoded(values * 9)
+        assert (columns.columns[0].kind, columns.notes) == ("category", ())
+    days = ["2020-01-05", "2020-02-06", "2020-03-07"] * 9
+    assert encoded(days, categorical=["x"])[0].columns[0].kind == "category"
+    assert encoded(pd.Categorical(days))[0].columns[0].kind == "category"
+    assert encoded([*days, "", " "])[0].columns[0].missing  # a blank text is a missing date
+
+
+@pytest.mark.parametrize("form", [None, "%d/%m/%Y"])
+def test_new_text_that_is_no_date_is_missing(form):
+    columns, _ = encoded(MOMENTS if form is None else MOMENTS.dt.strftime(form))
+    new = MOMENTS[:3].dt.strftime(form or "%Y-%m-%d").astype(object)
+    expected = columns.encode(one(new.where(new.index != 1, None)))
+    new[1] = "soon" + "!" * 1000
+    with pytest.warns(
+        UserWarning, match=r"'x' held dates .* now holds text that is no date .*'soon!"
+    ) as caught:
+        found = columns.encode(one(new))
+    assert max(len(str(warning.message)) for warning in caught) < 250
+    np.testing.assert_array_equal(found, expected)
+    # A batch of one row has the same answer.
+    with pytest.warns(UserWarning, match="taken as missing"):
+        np.testing.assert_array_equal(columns.encode(one(new)[1:2])[:, :-1], found[1:2, :-1])
+
+
 # ---- columns that are not used ------------------------------------------------------------------
 
 
@@ -365,7 +475,7 @@ def test_identifiers_and_columns_without_values_are_dropped_with_a_warning():
     n = 30
     X = one([f"row {k}" for k in range(n)], "id").assign(
         price=[f"{k}.5" for k in range(n)],
-        day=[f"2020-01-{k + 1:02d}" for k in range(n)],
+        day=[f"0{k // 9 + 1}/0{k % 9 + 1}/2020" for k in range(n)],
         none=np.nan,
         same=1,
     )
@@ -376,10 +486,10 @@ def test_identifiers_and_columns_without_values_are_dropped_with_a_warning():
     (single,) = [text for text in texts if "hardly repeat" in text]
     assert "'id'" in single
     assert "'price' (it holds numbers as text" in single
-    assert "'day' (it holds dates as text" in single
+    assert "'day' (its dates, such as '01/01/2020', may have the day or the month first" in single
     assert columns.feature_names == ("beside",)
     assert "Column 'same' is constant and is not used." in columns.notes
-    assert len(columns.notes) == 5
+    assert len(columns.notes) == 6
     np.testing.assert_array_equal(columns.encode(X)[:, 0], np.arange(n))
 
 

@@ -20,7 +20,7 @@ from gramian.tables import TableColumns
 SCORE_TIME = 0.5
 #: The last fit is given so many seconds at least: one that is over makes the cheapest model.
 LEAST_SECONDS = 1e-3
-#: Columns that are named as important, or as not used.
+#: Columns that are named as important, and notes that are shown.
 MOST_NAMED = 5
 
 
@@ -97,14 +97,14 @@ def search_text(model: Any) -> str:
 
 
 def columns_facts(columns: TableColumns) -> list[tuple[str, str]]:
-    """Return how many columns of each kind there are, and which are not used."""
+    """Return how many columns of each kind there are, and what was noted of them."""
     kinds = Counter(column.kind for column in columns.columns if not column.dropped)
     counted = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())
     facts = [("columns", f"{counted}; {columns.width:,} features of them")]
     notes = columns.notes
     facts += [("", note) for note in notes[:MOST_NAMED]]
     if len(notes) > MOST_NAMED:
-        facts.append(("", f"{len(notes) - MOST_NAMED:,} more columns are not used."))
+        facts.append(("", f"{len(notes) - MOST_NAMED:,} more notes like these: see columns_.notes."))
     return facts
 
 

@@ -43,7 +43,7 @@ def tabular_facts(model: Any) -> Iterator[tuple[str, str]]:
     kinds = ", ".join(f"{count:,} {kind}" for kind, count in counts.most_common())
     yield "columns", f"{kinds}: {columns.width:,} numbers a row"
     if columns.notes:
-        yield "not used", short(" ".join(columns.notes))
+        yield "notes", short(" ".join(columns.notes))
     yield from _chosen(model)
     shares = held.get("feature_importances_")
     if shares is not None:

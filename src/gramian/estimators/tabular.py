@@ -72,7 +72,7 @@ class TabularRegressor(Regressor, NumberAnswers, TabularModel):
     Attributes
     ----------
     columns_ : TableColumns
-        What each column is, how it is encoded, and (``notes``) what is not used.
+        What each column is, how it is encoded, and (``notes``) what is not used, or read as dates.
     scaling_, target_ : Scaling, TargetTransform
         The chosen scales of encoded columns, and map of the target.
     metric_ : Metric

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -9,7 +10,9 @@ import numpy as np
 
 from gramian._typing import Array, Float64Array, IntArray
 from gramian.exceptions import InputError
+from gramian.summary import short
 from gramian.tables.cells import BOOLEAN, CATEGORY, DATE, EMPTY, NOUNS, NUMERIC, Cells
+from gramian.tables.date_text import MOST_QUOTED, YEAR_FIRST, days_of_text, is_blank
 from gramian.tables.dates import WEEKDAY, WEEKDAYS, WIDTHS, part_values
 
 #: Kinds of features besides those of columns: whether a value is missing; sine and cosine of a cycle.
@@ -47,7 +50,9 @@ class Column:
     """One column of the training rows. ``dropped`` says why it is not used; "" where it is.
 
     ``centre`` is the lower median (of a date in days since 1970), ``missing`` whether a value was missing,
-    ``holds`` what the values of a category were (text, numbers, booleans), ``parts`` those of a date.
+    ``holds`` what the values of a category were (text, numbers, booleans), ``parts`` those of a date;
+    ``order`` is that of year, month and day in dates that were text, "" for stored dates; ``undated`` says
+    why text that looks like dates is taken as text.
     """
 
     name: str
@@ -64,6 +69,8 @@ class Column:
     infrequent: bool = False
     holds: str = ""
     parts: tuple[str, ...] = ()
+    order: str = ""
+    undated: str = ""
 
     @property
     def varies(self) -> bool:
@@ -109,6 +116,8 @@ class Column:
 
     def encode(self, cells: Cells, out: Array) -> None:
         """Write the encoded cells into ``out``, shape (n, width), which holds zeros."""
+        if self.kind == DATE:
+            cells = self._dated(cells)
         self._check(cells)
         if self.kind == CATEGORY:
             places = self._places(cells)
@@ -128,6 +137,24 @@ class Column:
             when = np.where(gone, np.nan, cells.values)
             out[:, j : j + WIDTHS[part]] = part_values(part, when)
             j += WIDTHS[part]
+
+    def _dated(self, cells: Cells) -> Cells:
+        """Return cells of text as dates; text that is no date is missing, with a warning."""
+        if cells.kind != CATEGORY or cells.holds != NOUNS[CATEGORY]:
+            return cells
+        days = days_of_text(cells.levels, YEAR_FIRST)
+        if self.order not in ("", YEAR_FIRST):
+            days = np.where(np.isnan(days), days_of_text(cells.levels, self.order), days)
+        lost = [text for text, day in zip(cells.levels, days) if np.isnan(day) and not is_blank(text)]
+        if lost:
+            order = " or ".join(dict.fromkeys([self.order or YEAR_FIRST, YEAR_FIRST]))
+            warnings.warn(
+                f"Column {self.name!r} held dates during fit and now holds text that is no date ({order}): "
+                f"{short(repr(lost[0]), MOST_QUOTED)} and its like are taken as missing.",
+                UserWarning,
+                stacklevel=2,
+            )
+        return date_cells(cells, days)
 
     def _places(self, cells: Cells) -> IntArray:
         """Return the one-hot place of each cell, −1 for none."""
@@ -162,6 +189,12 @@ class Column:
             f"Column {self.name!r} held {trained} during fit and now holds {found} (such as "
             f"{cells.example!r}). Pass values of the same kind; set what cannot be read to missing."
         )
+
+
+def date_cells(cells: Cells, days: Float64Array) -> Cells:
+    """Return cells of text as dates, whose days are given for each level."""
+    # A last entry takes the code −1.
+    return Cells(DATE, np.append(days, np.nan)[cells.values], narrow=False, example=cells.example)
 
 
 def refuse_infinity(values: Float64Array, column: str, rows: slice | IntArray) -> None:

@@ -28,9 +28,9 @@ class TableColumns:
     """What each column of a table is, and how its rows become numbers.
 
     Made by :meth:`learn`. Numbers stay as they are, a missing one is the median, and where training rows had
-    missing values a column of 0 and 1 says so; booleans are 0 and 1; categories become one-hot groups; dates
-    days since the median, season, weekday and time of day. Constant columns, those without values and those
-    whose values do not repeat are not used.
+    missing values a column of 0 and 1 says so; booleans are 0 and 1; categories become one-hot groups; dates,
+    also where they are text, become days since the median, season, weekday and time of day. Constant columns,
+    those without values and those whose values do not repeat are not used.
 
     >>> X = np.array([[1.0, "a"], [np.nan, "b"], [3.0, "a"], [5.0, "b"]], object)
     >>> columns = TableColumns.learn(X)
@@ -59,7 +59,8 @@ class TableColumns:
         X : a frame of pandas or polars, an Arrow table, an array of numbers, booleans, text, dates or
             objects, CSR or a row source (numbers), or a list of rows; shape (n, d).
         categorical : columns of numbers that are categories in fact: names or places of them, or a mask of
-            length d. Text, and the categorical types of pandas, polars and Arrow, are categories anyway.
+            length d. The categorical types of pandas, polars and Arrow are categories anyway, and so is
+            text, unless all of it can be read as dates.
         rng : draws the rows whose medians are taken where there are more than 20,000; seeded by 0 by default.
 
         Raises
@@ -141,17 +142,24 @@ class TableColumns:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Columns that are not used, and why."""
+        """Columns that are not used, and why; text that is read as dates, or looks like it and is not."""
         texts = {
             CONSTANT: "is constant",
             NO_VALUES: "has no values",
             NO_REPEATS: "has values that hardly repeat",
         }
-        return tuple(
-            f"Column {column.name!r} {texts[column.dropped]} and is not used."
-            for column in self.columns
-            if column.dropped
-        )
+        found = []
+        for column in self.columns:
+            if column.undated:
+                found.append(
+                    f"Column {column.name!r} is taken as text: {column.undated}. Store dates as dates, and "
+                    "what is none as missing."
+                )
+            if column.dropped:
+                found.append(f"Column {column.name!r} {texts[column.dropped]} and is not used.")
+            elif column.order:
+                found.append(f"Column {column.name!r} holds dates as text, {column.order}: read as dates.")
+        return tuple(found)
 
     @property
     def ranges(self) -> tuple[Float64Array, Float64Array]:
@@ -299,7 +307,7 @@ def _forced(categorical: Any, names: Sequence[str], named: bool) -> frozenset[in
 
 def _warn(columns: Sequence[Column], tallies: Sequence[Tally]) -> None:
     empty = [column.name for column in columns if column.dropped == NO_VALUES]
-    single = [f"{c.name!r}{t.hint()}" for c, t in zip(columns, tallies) if c.dropped == NO_REPEATS]
+    single = [f"{c.name!r}{t.hint(c)}" for c, t in zip(columns, tallies) if c.dropped == NO_REPEATS]
     if empty:
         warnings.warn(
             f"No values at all in column {', '.join(map(repr, empty[:10]))}{_others(empty, 10)}: not used.",

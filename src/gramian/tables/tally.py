@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
+from dataclasses import replace
 
 import numpy as np
 
 from gramian._typing import Float64Array, IntArray
 from gramian.data.arrow import is_number
 from gramian.tables.cells import BOOLEAN, CATEGORY, DATE, EMPTY, NUMERIC, Cells, mixed
-from gramian.tables.column import Column, refuse_infinity
+from gramian.tables.column import Column, date_cells, refuse_infinity
+from gramian.tables.date_text import FORMATS, days_of_all, is_blank, why_no_dates
 from gramian.tables.dates import parts_of
 
 #: Categories that get a place of their own, at most.
@@ -18,6 +21,8 @@ MOST_CATEGORIES = 100
 SMALL_PART, LEAST_ROWS, MOST_LEAST_ROWS, LARGE_PART = 20, 2, 5, 10_000
 #: Different values of a column whose counts are kept when there are twice as many.
 COUNTED = 1 << 16
+#: The most frequent values that are looked at for dates among text.
+LOOKED_AT = 100
 #: Why columns are not used.
 CONSTANT, NO_VALUES, NO_REPEATS = "constant", "no values", "no repeats"
 
@@ -27,10 +32,11 @@ class Tally:
 
     Memory: the sampled values, and of a category at most 131,072 counts and those of a block. Counts of a
     column with more different values are too low by less than n/65,536 rows each (Misra and Gries 1982,
-    merged as in Agarwal et al. 2013): none that matters is lost.
+    merged as in Agarwal et al. 2013): none that matters is lost. Text is counted as dates too, once for each
+    order of year, month and day in which all of it so far can be read.
     """
 
-    def __init__(self, name: str, place: int) -> None:
+    def __init__(self, name: str, place: int, orders: Iterable[str] = FORMATS) -> None:
         self.name, self.place = name, place
         self.kind, self.example, self.holds, self.narrow = EMPTY, None, "", True  # type: str, object, str, bool
         self.n_rows = self.n_missing = 0
@@ -39,12 +45,15 @@ class Tally:
         self.counts: Counter[str] = Counter()
         self.lost = 0
         self.sampled: list[Float64Array] = []
+        self.dated = {order: Tally(name, place, ()) for order in orders}
+        self.undeclared = True
 
     def add(self, cells: Cells, rows: slice, sample: IntArray) -> None:
         """Add the cells of some rows; ``sample`` are those among them, from 0, whose values are kept."""
         self._settle_kind(cells)
         self.n_rows += len(cells.values)
         self.narrow = self.narrow and cells.narrow
+        self._add_dates(cells, rows, sample)
         if cells.kind == EMPTY:
             self.n_missing += len(cells.values)
         elif cells.kind == CATEGORY:
@@ -58,7 +67,7 @@ class Tally:
     def column(self) -> Column:
         """Return what the rows say of the column."""
         if self.kind == CATEGORY:
-            return self._category()
+            return self._dates() or self._category()
         missing = self.n_missing > 0
         common = {"name": self.name, "place": self.place, "kind": self.kind, "missing": missing}
         if self.kind == EMPTY or self.n_missing == self.n_rows:
@@ -78,16 +87,12 @@ class Tally:
             parts=parts,
         )
 
-    def hint(self) -> str:
+    def hint(self, column: Column) -> str:
         """Return what the values of a text column look like, for the warning that it is not used."""
         first = next(iter(self.counts), "")
         if self.holds == "text" and is_number(first):
             return " (it holds numbers as text: store them as numbers)"
-        try:
-            np.datetime64(first)
-        except ValueError:
-            return ""
-        return " (it holds dates as text: store them as dates)" if self.holds == "text" and first else ""
+        return f" ({column.undated}: store dates as dates)" if column.undated else ""
 
     def _settle_kind(self, cells: Cells) -> None:
         kinds = {self.kind, cells.kind}
@@ -97,6 +102,28 @@ class Tally:
             self.kind, self.example, self.holds = cells.kind, cells.example, cells.holds
         elif kinds == {BOOLEAN, NUMERIC}:
             self.kind = NUMERIC
+
+    def _add_dates(self, cells: Cells, rows: slice, sample: IntArray) -> None:
+        """Add text as dates in each order that reads it; drop the others."""
+        if cells.kind == EMPTY:
+            for tally in self.dated.values():
+                tally.add(cells, rows, sample)
+            return
+        if not cells.undeclared:
+            self.dated, self.undeclared = {}, False
+        for order, tally in list(self.dated.items()):
+            days = days_of_all(cells.levels, order)
+            if days is None:
+                del self.dated[order]
+            else:
+                tally.add(date_cells(cells, days), rows, sample)
+
+    def _dates(self) -> Column | None:
+        """Return the column as dates, None where no order reads all of it, or more than one does."""
+        if len(self.dated) != 1:
+            return None
+        ((order, tally),) = self.dated.items()
+        return replace(tally.column(), order=order)
 
     def _add_numbers(self, values: Float64Array, rows: slice, sample: IntArray) -> None:
         refuse_infinity(values, self.name, rows)
@@ -134,6 +161,8 @@ class Tally:
         missing = self.n_missing > 0
         infrequent = len(kept) < len(ranked) or self.lost > 0
         constant = len(kept) + infrequent + missing < 2
+        levels = [value for value, _ in ranked[:LOOKED_AT] if not is_blank(value)]
+        undated = why_no_dates(levels, bool(self.dated)) if levels and self.undeclared else ""
         return Column(
             self.name,
             self.place,
@@ -143,4 +172,5 @@ class Tally:
             categories=tuple(sorted(kept)),
             infrequent=infrequent,
             holds=self.holds,
+            undated=undated,
         )

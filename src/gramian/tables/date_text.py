@@ -1,0 +1,124 @@
+"""Dates stored as text: the order in which a column writes year, month and day, and the days it means."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from datetime import UTC, datetime, time
+from functools import lru_cache
+
+import numpy as np
+
+from gramian._typing import Float64Array
+from gramian.summary import short
+from gramian.tables.cells import DAY
+
+YEAR_FIRST, DAY_FIRST, MONTH_FIRST = "year first", "day first", "month first"
+#: Formats of a date in each order; a year has four digits, so that it cannot be taken for a day.
+FORMATS = {
+    YEAR_FIRST: ("%Y-%m-%d", "%Y/%m/%d", "%Y.%m.%d"),
+    DAY_FIRST: ("%d/%m/%Y", "%d.%m.%Y", "%d-%m-%Y", "%d %b %Y", "%d-%b-%Y", "%d %B %Y"),
+    MONTH_FIRST: ("%m/%d/%Y", "%m.%d.%Y", "%m-%d-%Y", "%b %d, %Y", "%B %d, %Y", "%b %d %Y"),
+}
+#: Formats of the time of day that may follow, besides the 24 hours of ISO 8601.
+TIMES = ("%I:%M %p", "%I:%M:%S %p", "%I:%M%p", "%I:%M:%S%p")
+_DATE_AND_TIME = re.compile(r"(.*?\d.*?)(?:(?:[Tt]|,?\s+)(\d\d?:\d\d.*))?")
+_YEAR = re.compile(r"(?<!\d)\d{4}(?!\d)")
+_EPOCH = datetime(1970, 1, 1)
+#: Letters of a cell that a message quotes, at most.
+MOST_QUOTED = 80
+
+
+def days_of_text(texts: Sequence[str], order: str) -> Float64Array:
+    """Return days since 1970, in UTC where a text names a zone; NaN where a text is blank or no date.
+
+    >>> days_of_text(["02/01/1970", "3 Jan 1970 12:00", "1970-01-02", ""], DAY_FIRST)
+    array([1. , 2.5, nan, nan])
+    """
+    return _days([_moment(text, order) for text in texts])
+
+
+def days_of_all(texts: Sequence[str], order: str) -> Float64Array | None:
+    """Return what :func:`days_of_text` does; None where a text is neither blank nor a date."""
+    found = []
+    for text in texts:
+        when = _moment(text, order)
+        if when is None and not is_blank(text):
+            return None
+        found.append(when)
+    return _days(found)
+
+
+def _days(found: Sequence[datetime | None]) -> Float64Array:
+    gone = np.array([when is None for when in found], bool)
+    micros = np.array([_EPOCH if when is None else when for when in found], "datetime64[us]")
+    return np.where(gone, np.nan, micros.astype(np.int64) / DAY)
+
+
+def _moment(text: str, order: str) -> datetime | None:
+    """Return the date and time of a text, None where it is no date in this order."""
+    text = text.strip()
+    if order == YEAR_FIRST and text[4:5] == text[7:8] == "-":
+        try:
+            when = datetime.fromisoformat(text.removesuffix(" UTC"))
+            return when if when.tzinfo is None else when.astimezone(UTC).replace(tzinfo=None)
+        except (ValueError, OverflowError):
+            pass  # such as one digit for the month or the hour
+    parts = _DATE_AND_TIME.fullmatch(text) if _YEAR.search(text) else None
+    if parts is None:
+        return None
+    date, clock = parts.groups()
+    day = _date(date, order)
+    if day is None or clock is None:
+        return day
+    at = _time(clock)
+    return None if at is None else datetime.combine(day, at)
+
+
+# Rows share dates and times of day: the last ones are kept.
+@lru_cache(maxsize=1 << 14)
+def _date(text: str, order: str) -> datetime | None:
+    return _first_format(text, FORMATS[order])
+
+
+@lru_cache(maxsize=1 << 17)
+def _time(text: str) -> time | None:
+    try:
+        return time.fromisoformat(text if text[2:3] == ":" else f"0{text}")
+    except ValueError:
+        found = _first_format(text, TIMES)
+        return None if found is None else found.time()
+
+
+def is_blank(text: str) -> bool:
+    """Return whether a text is empty or holds spaces alone: a missing value where dates are read."""
+    return not text or text.isspace()
+
+
+def why_no_dates(texts: Sequence[str], ambiguous: bool) -> str:
+    """Return why texts of which half or more look like dates are not read as dates; "" for other texts.
+
+    ``ambiguous``: all of them are dates with the day first, and with the month first too.
+    """
+    if ambiguous:
+        return f"its dates, such as {_quoted(texts[0])}, may have the day or the month first"
+    for order in FORMATS:
+        read = ~np.isnan(days_of_text(texts, order))
+        good = [text for text, date in zip(texts, read) if date]
+        bad = [text for text, date in zip(texts, read) if not date]
+        if bad and len(good) >= max(2, len(bad)):
+            return f"{_quoted(good[0])} is a date with the {order}, {_quoted(bad[0])} is none"
+    return ""
+
+
+def _quoted(text: str) -> str:
+    return short(repr(text), MOST_QUOTED)
+
+
+def _first_format(text: str, formats: Sequence[str]) -> datetime | None:
+    for each in formats:
+        try:
+            return datetime.strptime(text, each)
+        except ValueError:
+            continue
+    return None
