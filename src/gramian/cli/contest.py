@@ -26,6 +26,7 @@ from gramian.cli.table_training import choice
 from gramian.cli.task import CLASSIFICATION, trivial
 from gramian.comparison import CONTENDERS, Found, Measured, error_of, measure, search
 from gramian.comparison.contenders import Shape
+from gramian.comparison.quiet_threads import quiet_children
 from gramian.estimators.tabular import TabularClassifier, TabularRegressor
 from gramian.exceptions import InputError
 from gramian.summary import Grid, Summary
@@ -42,6 +43,8 @@ HELD_OUT = 0.2
 SEARCH_SHARE = 0.6
 #: A method is said to have gone over its time by more than this part of it.
 OVER = 1.1
+#: Methods are ranked by a verdict only where each of them tried at least this many settings.
+LEAST_TRIED = 10
 #: Packages whose versions are written beside the results.
 PACKAGES = ("scikit-learn", "numpy", "scipy")
 
@@ -159,7 +162,7 @@ def measured_fit(model: Any, held: Held, rules: Rules) -> tuple[Measured, tuple[
 
 def in_fresh_process(work: Callable[..., Result], *arguments: Any) -> Result:
     """Return ``work(*arguments)`` of a process of its own, whose memory holds nothing of other work."""
-    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+    with quiet_children(), ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
         return pool.submit(work, *arguments).result()
 
 
@@ -238,7 +241,7 @@ def summary(found: Sequence[Entry], held: Held, rules: Rules) -> Summary:
             Grid("Settings", ("method", "tried", "chosen"), chosen),
         ),
         tuple(_warnings(ranked, rules)),
-        f"Least error: {good[0].method}." if good else "",
+        _verdict(good),
     )
 
 
@@ -288,6 +291,19 @@ def _row(entry: Entry) -> tuple[str, ...]:
         f"{entry.predict_seconds:.3g} s",
         "unknown" if math.isnan(entry.peak_bytes) else format_bytes(max(entry.peak_bytes, 0.0)),
         format_bytes(entry.model_bytes),
+    )
+
+
+def _verdict(ranked: Sequence[Entry]) -> str:
+    """Return which method has the least error, or that the time was too short to tell."""
+    if not ranked:
+        return ""
+    if all(entry.tried >= LEAST_TRIED for entry in ranked):
+        return f"Least error: {ranked[0].method}."
+    counts = ", ".join(f"{entry.method} {entry.tried:,}" for entry in ranked)
+    return (
+        f"No verdict: the time was too short. Settings tried: {counts}. With fewer than {LEAST_TRIED} each, "
+        "a difference says little about the methods. Give all of them more --seconds."
     )
 
 

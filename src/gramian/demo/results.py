@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from gramian._budget import format_bytes
 from gramian._typing import Array
 from gramian.comparison.peak_memory import PeakMemory
+from gramian.comparison.quiet_threads import quiet_environment
 from gramian.exceptions import GramianError
 
 
@@ -57,10 +58,17 @@ def measured(label: str, model: Any, data: Split, score: Callable[[Array, Array]
 
 
 def in_own_process(name: str, rows: int, memory: str, out: Path) -> Result:
-    """Return what a worker of the demo measures in a process of its own, so that its peak is its own."""
+    """Return what a worker of the demo measures in a process of its own, so that its peak is its own.
+
+    Its OpenMP threads sleep while they wait, so that other work on the machine does not multiply its seconds.
+    """
     options = ["--worker", name, "--rows", str(rows), "--memory", memory, "--out", str(out)]
     done = subprocess.run(
-        [sys.executable, "-m", "gramian.demo", *options], stdout=subprocess.PIPE, text=True, check=False
+        [sys.executable, "-m", "gramian.demo", *options],
+        stdout=subprocess.PIPE,
+        text=True,
+        check=False,
+        env=quiet_environment(),
     )
     if done.returncode:
         raise GramianError(
