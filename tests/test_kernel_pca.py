@@ -254,3 +254,13 @@ def test_the_way_back_has_to_be_learned():
         refit = gm.KernelPCA(2, fit_inverse_transform=True).fit(X)
         refit.set_params(fit_inverse_transform=False).fit(X)
     assert not hasattr(refit, "inverse_")
+
+
+@pytest.mark.parametrize("n_rows", [50, 200])
+def test_equal_eigenvalues_are_found_all_the_same(n_rows):
+    """K = I: LAPACK returned no eigenvector of I − 11ᵀ/n, and scores were 0."""
+    X = np.random.default_rng(0).random((n_rows, 3))
+    found = gm.KernelPCA(2, gamma=1e9).fit(X)
+    np.testing.assert_allclose(found.eigenvalues_, [1.0, 1.0], rtol=1e-12)
+    scores = found.transform(X)
+    np.testing.assert_allclose(scores.T @ scores, np.eye(2), atol=1e-12)

@@ -9,6 +9,7 @@ import scipy.linalg as la
 from gramian._numerics import (
     cholesky_lower,
     clip_negative,
+    descending_eigh,
     distance_error,
     entry_tolerance,
     gram_factor,
@@ -123,3 +124,16 @@ class TestNumerics:
             values, clipped = clip_negative(np.array([-0.1, -0.2, 2.0]), "S")
         assert clipped == pytest.approx(0.3)
         assert clip_negative(np.zeros(0), "S")[1] == 0.0
+
+
+@pytest.mark.parametrize("m", [8, 50, 200, 400])
+@pytest.mark.parametrize("size", [0.0, 1.0, 3.0])
+def test_a_part_of_a_spectrum_is_as_long_as_asked(m, size):
+    """LAPACK may return fewer eigenpairs than asked where eigenvalues are equal."""
+    matrix = size * np.eye(m) - np.ones((m, m)) / m
+    for count in (1, 2, m // 8, m):
+        values, vectors = descending_eigh(matrix, count)
+        assert values.shape == (count,)
+        assert vectors.shape == (m, count)
+        np.testing.assert_allclose(vectors.T @ vectors, np.eye(count), atol=1e-12)
+        np.testing.assert_allclose(matrix @ vectors, vectors * values, atol=1e-12)

@@ -178,18 +178,19 @@ def _whiten_by_pivots(gram: Float64Array, cutoff: float, floor: float, definite:
 def descending_eigh(matrix: Float64Array, count: int | None = None) -> tuple[Float64Array, Float64Array]:
     """Return the ``count`` largest eigenvalues (None: all), descending, and their vectors as columns.
 
-    Time O(m³); two thirds of it, or less, where at most an eighth of them are wanted.
+    Time O(m³); two thirds of it, or less, where at most an eighth of them are wanted. LAPACK may find too
+    few of these where eigenvalues are equal (none of I − 11ᵀ/n at n = 50): then all are computed.
     """
     m = len(matrix)
     if m == 0:
         return np.zeros(0), np.zeros((0, 0))
-    if count is None or 8 * count > m:
-        values, vectors = np.linalg.eigh(matrix)
-        count = m if count is None else count
-    else:
+    count = m if count is None else count
+    if 8 * count <= m:
         values, vectors = la.eigh(
             matrix, driver="evr", subset_by_index=(m - count, m - 1), check_finite=False
         )
+    if 8 * count > m or len(values) < count:
+        values, vectors = np.linalg.eigh(matrix)
     return values[::-1][:count].copy(), vectors[:, ::-1][:, :count]
 
 
