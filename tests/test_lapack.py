@@ -25,6 +25,13 @@ ORDERS = {
 }
 
 
+EMPTY = {
+    "0 × 0": np.zeros((0, 0)),
+    "a slice": np.zeros((5, 5))[2:2, 2:2],
+    "a product": np.zeros((0, 3)) @ np.zeros((3, 0)),
+}
+
+
 def definite(m: int, dtype: type) -> np.ndarray:
     A = np.random.default_rng(m).standard_normal((m, 2 * m))
     return (A @ A.T / m + np.eye(m)).astype(dtype)
@@ -110,3 +117,16 @@ def test_inverses(m, order):
     lower = cholesky(A)
     close(inverse_of_triangle(ORDERS[order](lower)) @ lower, np.eye(m), np.float64)
     close(inverse_of_factored(ORDERS[order](lower).copy(order="K")) @ A, np.eye(m), np.float64)
+
+
+@pytest.mark.parametrize("empty", EMPTY.values(), ids=EMPTY)
+def test_empty_matrices_print_nothing(empty, capfd):
+    """LAPACK wrote "On entry to DPOTRF parameter number 4 had an illegal value" to the terminal."""
+    assert cholesky(empty).shape == (0, 0)
+    assert cholesky(empty.copy(), overwrite=True).shape == (0, 0)
+    assert cho_solve(empty, np.zeros((0, 2))).shape == (0, 2)
+    assert solve_triangular(empty, np.zeros(0)).shape == (0,)
+    assert inverse_of_triangle(empty).shape == (0, 0)
+    assert inverse_of_factored(empty.copy()).shape == (0, 0)
+    assert pivoted_cholesky(empty, 0.0)[0].shape == (0, 0)
+    assert capfd.readouterr() == ("", "")

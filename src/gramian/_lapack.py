@@ -79,7 +79,9 @@ def _as_columns(array: NDArray[Real]) -> tuple[NDArray[Real], int, bool]:
     """
     turned = not _by_columns(array) and _by_columns(array.T)
     columns = array.T if turned else array if _by_columns(array) else np.array(array, order="F")
-    return columns, columns.strides[1] // columns.itemsize, turned
+    # LAPACK refuses a distance of 0, which NumPy may give to arrays without entries.
+    apart = max(1, len(columns), columns.strides[1] // columns.itemsize)
+    return columns, apart, turned
 
 
 #: Which triangle LAPACK finds a lower one in, by whether it is given by rows.
