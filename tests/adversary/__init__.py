@@ -1,0 +1,1 @@
+"""The adversary: random configurations against dense references and laws, hostile inputs, damaged files."""

@@ -1,0 +1,350 @@
+"""Laws against dense references: ridge, held-out errors, Gaussian processes, components, compressed matrices."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+import gramian as gm
+from adversary import kernels, minima, references
+from adversary.cases import Case, put
+from adversary.trial import Broken, Trial
+from gramian._numerics import rank_cutoff, ridge_tolerance, unit_roundoff
+from gramian.estimators.approximation import Approximation
+
+KERNEL = ("kernel", "gamma", "degree", "coef0", "kernel_params")
+RIDGES = ("KernelRidge", "KernelRidgeClassifier", "KernelRidgeCV")
+#: Relative residual that iterations of an exact solve may leave: the default of ``Exact(tol=…)``.
+EXACT_TOL = 1e-6
+#: Bounds here are of first order, and sizes of errors are those of a model of rounding.
+SAFETY = 4.0
+
+
+def tiles_of(model: Any) -> np.dtype[Any]:
+    """Return the type of the tiles that a fitted model computes with."""
+    for name in ("predictor_", "features_"):
+        if hasattr(getattr(model, name, None), "dtype"):
+            return np.dtype(getattr(model, name).dtype)
+    return np.dtype(np.float32 if getattr(model, "tile_dtype", "auto") == "float32" else np.float64)
+
+
+def weights_of(case: Case) -> np.ndarray | None:
+    """Return what each row counts: its weight times that of its class; None where all count as one."""
+    w = case.w if case.estimator != "GaussianProcessRegressor" else None
+    if case.value("class_weight") is None:
+        return w
+    base = np.ones(case.n) if w is None else w
+    codes = np.unique(case.y, return_inverse=True)[1]
+    mass = np.bincount(codes, weights=base)
+    return np.asarray(base * (mass.sum() / (np.count_nonzero(mass) * np.where(mass > 0, mass, 1.0)))[codes])
+
+
+def targets_of(case: Case) -> np.ndarray:
+    """Return targets as float64 (n, outputs); of classes ±1 for one against the rest."""
+    if not case.n_classes:
+        return np.asarray(case.y, np.float64).reshape(case.n, -1)
+    classes, codes = np.unique(case.y, return_inverse=True)
+    if len(classes) == 2:
+        return np.asarray(2.0 * codes[:, None] - 1.0)
+    return np.where(codes[:, None] == np.arange(len(classes)), 1.0, -1.0)
+
+
+def rows_of(case: Case) -> tuple[np.ndarray, np.ndarray]:
+    """Return training and new rows in float64, standardised where the model does that."""
+    X, new = np.asarray(case.X, np.float64), np.asarray(case.new, np.float64)
+    if case.value("standardize", False):
+        mean = np.average(X, axis=0, weights=case.w)
+        spread = np.sqrt(np.average((X - mean) ** 2, axis=0, weights=case.w))
+        spread = np.where(spread > 10.0 * np.finfo(np.float64).eps * np.abs(mean), spread, 1.0)
+        X, new = (X - mean) / spread, (new - mean) / spread
+    return X, new
+
+
+@lru_cache(maxsize=4)
+def exact_matrices(case: Case) -> tuple[np.ndarray, np.ndarray]:
+    """Return K of the training rows and k(new, training)."""
+    X, new = rows_of(case)
+    return kernels.matrix(case, X, X), kernels.matrix(case, new, X)
+
+
+def frozen_matrices(trial: Trial, inner: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return K̃ of the training rows and K̃(new, training) of a fitted approximation."""
+    case = trial.case
+    with trial.listening():
+        return inner.operator_.to_dense(), inner.cross(put(case.new, "array")) @ np.eye(case.n)
+
+
+def matrix_error(trial: Trial, K: np.ndarray, exact: bool) -> float:
+    """Return how far an entry of the model's matrix may be from K: tiles, algebra, cutoff, warned amounts."""
+    case, dtype = trial.case, tiles_of(trial.model)
+    largest = float(np.abs(np.diag(K)).max(initial=0.0))
+    error = kernels.entry_error(case, rows_of(case)[0], dtype) * largest
+    error += 4.0 * unit_roundoff(np.float64) * float(np.abs(K).sum(axis=0).max(initial=0.0))
+    if not exact:
+        error += kernels.cutoff(case, K, dtype)
+    return error + trial.amounts.get("matrix", 0.0)
+
+
+def alpha_of(trial: Trial) -> float:
+    """Return the penalty of a ridge model, or the noise of a Gaussian process."""
+    case = trial.case
+    if case.estimator == "GaussianProcessRegressor":
+        return float(trial.model.noise_)
+    return float(getattr(trial.model, "alpha_", case.value("alpha", 1.0)))
+
+
+def model_slack(
+    trial: Trial, name: str, matrices: tuple[np.ndarray, np.ndarray] | None = None
+) -> np.ndarray:
+    """Return how far a ridge model's or Gaussian process's answers may be from the dense solution."""
+    case, model = trial.case, trial.model
+    K, cross = exact_matrices(case) if matrices is None else matrices
+    alpha, w = alpha_of(trial), weights_of(case)
+    exact = case.value("approximation", "auto") == "exact"
+    Y, factor = targets_of(case), np.ones(1)
+    if case.estimator == "GaussianProcessRegressor":
+        Y, _, factor = normalised(case, Y)
+    fit = references.ridge(K, Y, alpha, w, bool(case.value("fit_intercept", case.n_classes > 0)))
+    error = matrix_error(trial, K, exact)
+    counted = Y if w is None else Y * np.sqrt(w)[:, None]
+    solution = getattr(model, "solution_", None)
+    target = EXACT_TOL if exact else ridge_tolerance(tiles_of(model))
+    residual = max(trial.amounts.get("residual", 0.0), min(solution.residual, target) if solution else 0.0)
+    size = residual * np.linalg.norm(counted, axis=0).max(initial=0.0)
+    slack = fit.shift(cross, error, size if exact else 0.0)
+    if not exact:
+        # The residual is that of the features' system: FᵀF β = Fᵀy.
+        largest = float(np.linalg.eigvalsh(K)[-1]) * (1.0 if w is None else float(w.max()))
+        own = np.sqrt(np.abs(cross).max(axis=1) + np.diag(K).max())
+        slack = slack + size * np.sqrt(max(largest, 0.0)) / alpha * own[:, None]
+    values = fit.values(cross)
+    slack = (slack + 64.0 * unit_roundoff(np.float64) * (np.abs(values) + np.abs(Y).max())) * factor
+    slack = slack + 64.0 * unit_roundoff(np.float64) * np.abs(targets_of(case)).max()
+    if hopeless(case.n * error, alpha, w):
+        slack = np.full_like(slack, np.inf)
+    if name == "std":
+        pull = 1.0 + np.abs(cross @ fit.shifted).sum(axis=1)
+        variance = trial.answered["std"].reshape(len(pull), -1) ** 2
+        slack = np.minimum(np.sqrt(error) * pull[:, None] * factor, error * (pull**2)[:, None] * factor**2
+                           / np.maximum(np.sqrt(variance), 1e-300))
+    slack = SAFETY * slack
+    return np.asarray(slack.reshape(np.shape(trial.answered[name])) if name in trial.answered else slack)
+
+
+def hopeless(error: float, alpha: float, w: np.ndarray | None) -> bool:
+    """Return whether an error of K of this norm is not small beside alpha: nothing can be said then."""
+    return error * (1.0 if w is None else float(w.max())) > 0.1 * alpha
+
+
+def rounding(trial: Trial, values: np.ndarray) -> float:
+    """Return how far one model's answer for a row may move with the shapes of products alone."""
+    case, model = trial.case, trial.model
+    dtype = tiles_of(model)
+    X = np.vstack([rows_of(case)[0], rows_of(case)[1]])
+    error = kernels.entry_error(case, X, dtype) if not case.estimator.startswith("Fast") else 1e-4
+    if case.estimator.startswith(("Fast", "DCPred")):
+        # Float32 models round the rows themselves, which lie far from 0 beside their spread.
+        single = case.estimator.startswith("Fast") or case.dtype in ("float32", "uint8", "bool")
+        spread = float(np.ptp(X, axis=0).max()) or 1.0
+        far = 1.0 + float(np.abs(X).max()) / spread
+        return float((1e-4 * far if single else 1e-7) * (1.0 + np.abs(values).max(initial=0.0)))
+    if isinstance(model, Approximation):
+        # Features are tiles times V, whose columns are as long as 1/√(cutoff λ).
+        white = 1.0 / np.sqrt(rank_cutoff(dtype, residual=True))
+        return float(error * np.sqrt(case.n) * white * (np.abs(values).max(initial=0.0) + 1e-300))
+    predictor = getattr(model, "predictor_", None)
+    size = 0.0
+    if hasattr(predictor, "coefficients"):
+        size = float(np.abs(predictor.coefficients).sum(axis=0).max(initial=0.0))
+    elif hasattr(predictor, "weights"):
+        size = float(sum(max((np.abs(w).sum(axis=0).max(initial=0.0) for w in level), default=0.0)
+                         for level in predictor.weights))
+    elif case.estimator == "DCSVC":
+        size = float(np.abs(model.dual_coef_).sum())
+    elif hasattr(model, "posterior_"):
+        size = float(sum(max(np.abs(w).sum(axis=0).max(initial=0.0) for w in level)
+                         for level in model.posterior_.predictor.weights)) * float(model._y_std.max())
+    largest = float(np.abs(kernels.sizes(case, X)).max()) if not case.precomputed else 1.0
+    steep = max(1.0, float(np.abs(getattr(model, "calibration_", np.ones(1))).max()))
+    own = 64.0 * unit_roundoff(np.float64) * float(np.abs(values).max(initial=0.0))
+    return SAFETY * error * size * largest * steep + own
+
+
+# ---- ridge ------------------------------------------------------------------------------------------
+
+
+def _compare(trial: Trial, what: str, matrices: tuple[np.ndarray, np.ndarray], model: Any) -> None:
+    case = trial.case
+    name = "decision_function" if case.n_classes else "predict"
+    K, cross = matrices
+    intercept = bool(case.value("fit_intercept", case.n_classes > 0))
+    fit = references.ridge(K, targets_of(case), alpha_of(trial), weights_of(case), intercept)
+    want = fit.values(cross)
+    got = trial.answers(model, trial.new)[name].reshape(want.shape)
+    slack = model_slack(trial, name, matrices).reshape(want.shape)
+    trial.near(f"{name} ({what})", got, want, slack)
+
+
+def ridge_is_dense_ridge(trial: Trial) -> None:
+    """The model of K itself is the solution of (K + alpha I) a = y."""
+    case = trial.case
+    if case.precomputed:
+        _compare(trial, "precomputed", (trial.gram(case.X), trial.gram(case.new)), trial.model)
+        return
+    _compare(trial, "dense K", exact_matrices(case), trial.model)
+
+
+def ridge_on_a_map_is_dense_ridge(trial: Trial) -> None:
+    """The model on a fitted approximation is the solution with that very K̃."""
+    from adversary.laws import frozen
+
+    case = trial.case
+    shared = frozen(trial)
+    plain = {name: getattr(type(trial.model)(), name) for name in KERNEL}
+    model = trial.again(approximation=shared, **plain)
+    _compare(trial, "dense K̃", frozen_matrices(trial, shared.estimator), model)
+
+
+def ridge_is_linear_in_y(trial: Trial) -> None:
+    """Targets that are sums give predictions that are sums; the map does not look at y."""
+    case = trial.case
+    Y = targets_of(case)
+    pair = np.column_stack([Y[:, 0], 3.0 * Y[:, 0]])
+    got = trial.answers(trial.fit(case.model(), trial.rows, pair, case.w), trial.new)["predict"]
+    alone = trial.answers(trial.fit(case.model(), trial.rows, Y[:, 0], case.w), trial.new)["predict"].ravel()
+    K = trial.gram(case.X) if case.precomputed else exact_matrices(case)[0]
+    condition = float(np.abs(K).sum(axis=0).max()) / alpha_of(trial) * (1.0 if case.w is None else case.w.max())
+    if condition > 1e13:
+        trial.vacuous = True
+        return
+    size = rounding(trial, alone) * 8.0
+    size += (1e-6 + 1e-12 * condition) * (np.abs(alone).max() + np.abs(Y).max())
+    trial.near("predict of y beside 3 y", got[:, 0], alone, size)
+    trial.near("predict of 3 y", got[:, 1], 3.0 * alone, 3.0 * size)
+
+
+def held_out_errors_are_those_of_refits(trial: Trial) -> None:
+    """Leave-one-out scores are those of as many fits to the other rows."""
+    case, model = trial.case, trial.model
+    K, _ = exact_matrices(case)
+    Y, w = targets_of(case), weights_of(case)
+    intercept = bool(case.value("fit_intercept", False))
+    counts = np.ones(case.n) if w is None else w
+    alphas = np.atleast_1d(case.value("alphas", (1e-3, 1e-2, 0.1, 1.0, 10.0)))
+    some = np.random.default_rng(case.seed).permutation(case.n)[:4]
+    for number, alpha in enumerate(alphas):
+        fit = references.ridge(K, Y, alpha, w, intercept)
+        P = fit.shifted
+        if intercept:
+            P = P - np.outer(P.sum(axis=1), P.sum(axis=0)) / P.sum()
+        inside = counts > 0
+        scale = np.where(inside, np.diag(P), 1.0)
+        # A row that alone decides the intercept has no held-out error.
+        if (np.abs(scale) <= 1e-9 * np.abs(scale).max()).any():
+            continue
+        errors = np.where(inside[:, None], (P @ Y) / scale[:, None], Y - fit.values(K))
+        for i in some:
+            rest = np.arange(case.n) != i
+            if counts[rest].any():
+                other = references.ridge(K[np.ix_(rest, rest)], Y[rest], alpha,
+                                         None if w is None else w[rest], intercept)
+                want = Y[i] - other.values(K[i : i + 1, rest])[0]
+                assert np.allclose(errors[i], want, rtol=1e-5, atol=1e-6 * np.abs(Y).max()), "the references differ"
+        error = matrix_error(trial, K, exact=False)
+        reach = np.abs(P).sum(axis=1) / np.abs(scale)
+        slack = error * reach[:, None] * (np.abs(fit.a).sum(axis=0)
+                                          + np.abs(errors) * np.abs(P).sum(axis=1)[:, None])
+        if hopeless(case.n * error, alpha, w):
+            continue
+        floor = 1e3 * unit_roundoff(np.float64) * np.abs(Y).max() * (1.0 + reach[:, None])
+        slack = SAFETY * slack + 1e-9 * np.abs(errors) + floor
+        mean = counts @ errors**2 / counts.sum()
+        allowed = counts @ (2.0 * np.abs(errors) * slack + slack**2) / counts.sum()
+        got = -model.cv_results_["scores"][number, 0]
+        trial.near(f"the held-out error of alpha={alpha:g}", got, mean.mean(), allowed.mean() + 1e-12 * mean.mean())
+        if hasattr(model, "loo_residuals_") and alpha == model.alpha_:
+            trial.near("loo_residuals_", np.reshape(model.loo_residuals_, Y.shape), errors, slack)
+
+
+# ---- Gaussian processes -----------------------------------------------------------------------------
+
+
+def normalised(case: Case, Y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return targets as the process models them, their means and their scales."""
+    if not case.value("normalize_y", True):
+        return Y, np.zeros(Y.shape[1]), np.ones(Y.shape[1])
+    mean, spread = Y.mean(axis=0), Y.std(axis=0)
+    spread = np.where(spread > 10.0 * np.finfo(np.float64).eps * np.abs(mean), spread, 1.0)
+    return (Y - mean) / spread, mean, spread
+
+
+def posterior_is_the_textbooks(trial: Trial) -> None:
+    """Mean, deviation and likelihood are those of the exact process with the kernel that was learned."""
+    case, model = trial.case, trial.model
+    X, new = rows_of(case)
+    K, cross, own = (
+        kernels.of_instance(model.kernel_, A, B, case) for A, B in ((X, X), (new, X), (new, new))
+    )
+    Y, mean, spread = normalised(case, targets_of(case))
+    want = references.posterior(K, cross, own, Y, model.noise_)
+    error = matrix_error(trial, K, exact=False)
+    slack = model_slack(trial, "predict", (K, cross)).reshape(len(new), -1)
+    got = trial.answered
+    trial.near("the mean", got["predict"].reshape(slack.shape), want.mean * spread + mean, slack)
+    fit = references.ridge(K, Y, model.noise_)
+    pull = (1.0 + np.abs(cross @ fit.shifted).sum(axis=1)) ** 2
+    if hopeless(case.n * error, model.noise_, None):
+        pull = np.full(len(pull), np.inf)
+    variance = np.maximum(np.diag(want.covariance), 0.0)[:, None] * spread**2
+    trial.near("the variance", got["std"].reshape(variance.shape) ** 2, variance,
+               8.0 * error * pull[:, None] * spread**2)
+    allowed = error * (0.5 * (np.abs(fit.a).sum(axis=0) ** 2).sum() + Y.shape[1] * np.abs(fit.shifted).sum())
+    if hopeless(case.n * error, model.noise_, None):
+        return
+    trial.near("log p(y)", model.log_marginal_likelihood_value_, want.likelihood,
+               8.0 * allowed + 1e-10 * (abs(want.likelihood) + case.n))
+
+
+# ---- components -------------------------------------------------------------------------------------
+
+
+def components_are_those_of_the_dense_matrix(trial: Trial) -> None:
+    """Eigenvalues and scores are those of the centred K."""
+    case, model = trial.case, trial.model
+    K, _ = exact_matrices(case)
+    want = references.components(K)
+    got = np.asarray(model.eigenvalues_)
+    error = case.n * matrix_error(trial, K, exact=False) + 1e-8 * (want[0] if len(want) else 0.0)
+    size = min(len(got), case.n)
+    trial.near("eigenvalues_", got[:size], want[:size], error)
+    there = int(np.count_nonzero(want > 10.0 * error))
+    if len(got) < min(there, case.value("n_components") or case.n):
+        raise Broken(f"{len(got)} components were found; {there} are there")
+    scores = trial.answers(model, trial.rows)["transform"]
+    trial.near("the scores' products", scores.T @ scores, np.diag(got), 4.0 * error)
+
+
+LAWS: dict[str, Any] = {
+    "ridge is dense ridge": (
+        ridge_is_dense_ridge,
+        lambda case: case.estimator in RIDGES and (kernels.is_plainly_exact(case) or case.precomputed),
+    ),
+    "ridge on a map": (
+        ridge_on_a_map_is_dense_ridge,
+        lambda case: case.estimator in RIDGES[:2] and "gm." in case.options.get("approximation", "")
+        and "standardize" not in case.options,
+    ),
+    "linear in y": (ridge_is_linear_in_y, lambda case: case.estimator == "KernelRidge"),
+    "held-out errors": (
+        held_out_errors_are_those_of_refits,
+        lambda case: case.estimator == "KernelRidgeCV" and kernels.is_plainly_exact(case),
+    ),
+    "posterior": (posterior_is_the_textbooks, lambda case: case.estimator == "GaussianProcessRegressor"),
+    "components": (
+        components_are_those_of_the_dense_matrix,
+        lambda case: case.estimator == "KernelPCA" and kernels.is_plainly_exact(case),
+    ),
+    **minima.LAWS,
+}

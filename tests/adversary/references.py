@@ -1,0 +1,209 @@
+"""Dense solutions in float64, by textbook algebra and long optimisation: what the models are compared with."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.linalg as la
+from scipy.optimize import minimize
+from scipy.special import logsumexp
+from sklearn.svm import SVC, SVR
+
+from gramian._numerics import unit_roundoff
+
+
+@dataclass(frozen=True)
+class Dense:
+    """f(x) = k(x, X) a + b, and how far it moves for an error of the kernel values."""
+
+    a: np.ndarray  #: (n, outputs)
+    b: np.ndarray  #: (outputs,)
+    shifted: np.ndarray  #: √W (√W K √W + alpha I)⁻¹ √W, (n, n)
+
+    def values(self, cross: np.ndarray) -> np.ndarray:
+        """Return predictions for rows of kernel values, (m, outputs)."""
+        return np.asarray(cross @ self.a + self.b)
+
+    def shift(self, cross: np.ndarray, error: float, noise: float = 0.0) -> np.ndarray:
+        """Bound the change of the predictions, (m, outputs).
+
+        ``error`` bounds the entries of a change E of K (or jitter). To first order it moves f(x) by
+        (E_x − k_x B E) a with B the inverse: by at most error·‖a‖₁·(1 + ‖k_x B‖₁). ``noise`` is the norm of
+        a change of y, such as the residual of the linear system.
+        """
+        pull = cross @ self.shifted
+        size = np.abs(self.a).sum(axis=0)
+        moved = error * np.outer(1.0 + np.abs(pull).sum(axis=1), size)
+        return np.asarray(moved + noise * np.linalg.norm(pull, axis=1)[:, None])
+
+
+def ridge(
+    K: np.ndarray, Y: np.ndarray, alpha: float, w: np.ndarray | None = None, intercept: bool = False
+) -> Dense:
+    """Minimise Σ w (y − K a − b)² + alpha aᵀ K a by one symmetric eigendecomposition."""
+    root = np.ones(len(K)) if w is None else np.sqrt(w)
+    values, vectors = la.eigh(root[:, None] * K * root)
+    inverse = (vectors / (np.maximum(values, 0.0) + alpha)) @ vectors.T
+    shifted = root[:, None] * inverse * root
+    b = np.zeros(Y.shape[1])
+    if intercept:
+        b = shifted.sum(axis=0) @ Y / shifted.sum()
+    return Dense(shifted @ (Y - b), b, shifted)
+
+
+def held_out(
+    K: np.ndarray, Y: np.ndarray, alpha: float, w: np.ndarray | None, intercept: bool
+) -> np.ndarray:
+    """Return y − ŷ of each row by as many fits to the others, (n, outputs)."""
+    out = np.empty_like(Y)
+    for i in range(len(K)):
+        rest = np.arange(len(K)) != i
+        fit = ridge(K[np.ix_(rest, rest)], Y[rest], alpha, None if w is None else w[rest], intercept)
+        out[i] = Y[i] - fit.values(K[i : i + 1, rest])[0]
+    return out
+
+
+def root_of(K: np.ndarray) -> np.ndarray:
+    """Return F (n, r) with F Fᵀ = K up to rounding, whose directions of rounding are left out."""
+    values, vectors = la.eigh(K)
+    keep = values > 4.0 * len(K) * unit_roundoff(np.float64) * max(values[-1], 0.0)
+    return np.asarray(vectors[:, keep] * np.sqrt(values[keep]))
+
+
+def loss_values(name: str, y: np.ndarray, f: np.ndarray, epsilon: float = 0.0) -> np.ndarray:
+    """Return ℓ(y, f) row by row; y is ±1, a target, or class codes beside f (n, classes) for softmax."""
+    if name == "softmax":
+        return np.asarray(logsumexp(f, axis=1) - f[np.arange(len(y)), y])
+    if name == "hinge":
+        return np.maximum(1.0 - y * f, 0.0)
+    if name == "squared_hinge":
+        return np.maximum(1.0 - y * f, 0.0) ** 2
+    if name == "logistic":
+        return np.logaddexp(0.0, -y * f)
+    excess = np.maximum(np.abs(y - f) - epsilon, 0.0)
+    return excess if name == "epsilon_insensitive" else excess**2
+
+
+def _slopes(name: str, y: np.ndarray, f: np.ndarray, epsilon: float) -> np.ndarray:
+    if name == "squared_hinge":
+        return np.asarray(-2.0 * y * np.maximum(1.0 - y * f, 0.0))
+    if name == "logistic":
+        return np.asarray(-y / (1.0 + np.exp(np.clip(y * f, -700, 700))))
+    if name == "softmax":
+        p = np.exp(f - logsumexp(f, axis=1, keepdims=True))
+        p[np.arange(len(y)), y] -= 1.0
+        return np.asarray(p)
+    return np.asarray(-2.0 * np.sign(y - f) * np.maximum(np.abs(y - f) - epsilon, 0.0))
+
+
+def smooth_minimum(
+    name: str,
+    K: np.ndarray,
+    y: np.ndarray,
+    cost: np.ndarray,
+    intercept: bool,
+    *,
+    epsilon: float = 0.0,
+    outputs: int = 1,
+) -> float:
+    """Return the least Σ cost ℓ(y, f + b) + ½‖f‖² found by limited-memory BFGS from zero: an upper bound."""
+    F = root_of(K)
+    n, r = F.shape
+
+    def value(at: np.ndarray) -> tuple[float, np.ndarray]:
+        beta, b = at[: r * outputs].reshape(r, outputs), at[r * outputs :]
+        f = F @ beta + (b if intercept else 0.0)
+        shown = f if name == "softmax" else f[:, 0]
+        total = float(cost @ loss_values(name, y, shown, epsilon) + 0.5 * (beta**2).sum())
+        slopes = cost[:, None] * _slopes(name, y, shown, epsilon).reshape(n, outputs)
+        inner = F.T @ slopes + beta
+        return total, np.concatenate([inner.ravel(), slopes.sum(axis=0) if intercept else []])
+
+    start = np.zeros(r * outputs + outputs * intercept)
+    if intercept and name.endswith("insensitive"):
+        start[-1] = np.average(y, weights=cost)
+    found = minimize(value, start, jac=True, method="L-BFGS-B", options=LONG)
+    return float(min(found.fun, value(start)[0]))
+
+
+LONG = {"maxiter": 3000, "maxfun": 6000, "ftol": 1e-15, "gtol": 1e-11, "maxcor": 30}
+
+
+def hinge_bound(K: np.ndarray, y: np.ndarray, cost: np.ndarray, intercept: bool) -> float:
+    """Return the dual objective Σα − ½ αᵀQα of a feasible α: a lower bound of the hinge's minimum."""
+    counts = cost > 0
+    K, y, cost = K[np.ix_(counts, counts)], y[counts], cost[counts]
+    if intercept and len(np.unique(y)) < 2:
+        return 0.0
+    signed = y[:, None] * K * y
+    if not intercept:
+        found = minimize(
+            lambda a: (0.5 * a @ (signed @ a) - a.sum(), signed @ a - 1.0),
+            np.zeros(len(y)),
+            jac=True,
+            method="L-BFGS-B",
+            bounds=[(0.0, c) for c in cost],
+            options=LONG,
+        )
+        return -float(found.fun)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = SVC(C=1.0, kernel="precomputed", tol=1e-8, max_iter=500_000).fit(K, y, sample_weight=cost)
+    alpha = np.zeros(len(y))
+    alpha[model.support_] = np.abs(model.dual_coef_[0])
+    return float(alpha.sum() - 0.5 * alpha @ (signed @ alpha))
+
+
+def tube_bound(K: np.ndarray, y: np.ndarray, cost: np.ndarray, epsilon: float, intercept: bool) -> float:
+    """Return the dual objective yᵀβ − ε‖β‖₁ − ½ βᵀKβ of a feasible β: a lower bound for the ε-tube."""
+    counts = cost > 0
+    K, y, cost = K[np.ix_(counts, counts)], y[counts], cost[counts]
+    if intercept:
+        middle = np.average(y, weights=cost)  # the dual's terms are then of the size of the residuals
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model = SVR(C=1.0, epsilon=epsilon, kernel="precomputed", tol=1e-9, max_iter=500_000)
+            model.fit(K, y - middle, sample_weight=cost)
+        beta = np.zeros(len(y))
+        beta[model.support_] = model.dual_coef_[0]
+        return float((y - middle) @ beta - epsilon * np.abs(beta).sum() - 0.5 * beta @ (K @ beta))
+    n = len(y)
+
+    def value(at: np.ndarray) -> tuple[float, np.ndarray]:
+        beta = at[:n] - at[n:]
+        pulled = K @ beta
+        total = 0.5 * beta @ pulled - y @ beta + epsilon * at.sum()
+        return total, np.concatenate([pulled - y + epsilon, y - pulled + epsilon])
+
+    bounds = [(0.0, c) for c in cost] * 2
+    return -float(minimize(value, np.zeros(2 * n), jac=True, method="L-BFGS-B", bounds=bounds, options=LONG).fun)
+
+
+@dataclass(frozen=True)
+class Posterior:
+    """Mean and covariance at new rows, and log p(y)."""
+
+    mean: np.ndarray
+    covariance: np.ndarray
+    likelihood: float
+
+
+def posterior(
+    K: np.ndarray, cross: np.ndarray, new: np.ndarray, Y: np.ndarray, noise: float
+) -> Posterior:
+    """Return the exact Gaussian process's answers, Rasmussen and Williams 2006, algorithm 2.1."""
+    values, vectors = la.eigh(K)
+    values = np.maximum(values, 0.0) + noise
+    rotated, half = vectors.T @ Y, cross @ vectors
+    fit = -0.5 * float((rotated**2 / values[:, None]).sum())
+    size = 0.5 * Y.shape[1] * float(np.log(2.0 * np.pi * values).sum())
+    return Posterior(half @ (rotated / values[:, None]), new - (half / values) @ half.T, fit - size)
+
+
+def components(K: np.ndarray) -> np.ndarray:
+    """Return the eigenvalues of the centred matrix, descending, none under 0."""
+    n = len(K)
+    centre = np.eye(n) - 1.0 / n
+    return np.asarray(np.maximum(np.linalg.eigvalsh(centre @ K @ centre)[::-1], 0.0))
