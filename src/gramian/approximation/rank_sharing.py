@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from gramian._budget import format_bytes
 from gramian._typing import Float64Array, IntArray
-from gramian.exceptions import BudgetError, InputError
+from gramian.exceptions import BudgetError
 
 #: Numbers a row where nothing says how large a factorization may be.
 DEFAULT_RANK = 100
@@ -67,7 +68,7 @@ def asked_size(
     """Return the size that is asked for: bytes of a budget, or the numbers of a rank for n rows.
 
     ``rank`` with ``n_blocks`` stands for n·rank + (rank·n_blocks)² numbers, without it for n·rank; it is
-    100 where neither it nor a budget is given.
+    100 where neither it nor a budget is given. A rank above n is cut to n, with a warning where it was given.
     """
     if memory_budget is not None:
         # Row numbers of the blocks are kept beside the numbers.
@@ -79,7 +80,12 @@ def asked_size(
                 order + (n + 16) * itemsize,
             )
         return Size(float(memory_budget - order), itemsize, 8.0)
-    rank = DEFAULT_RANK if rank is None else rank
-    if rank > n:
-        raise InputError(f"rank={rank} is larger than n_samples = {n}. Give a rank of at most {n}.")
+    if rank is not None and rank > n:
+        warnings.warn(
+            f"rank={rank} is larger than n_samples = {n}: no matrix of {n} rows has a higher rank than {n}, "
+            f"which is used instead. Give a rank of at most {n}.",
+            UserWarning,
+            stacklevel=2,
+        )
+    rank = min(DEFAULT_RANK if rank is None else rank, n)
     return Size(float(n * rank)) if n_blocks is None else Size.of_equal_ranks(n, rank, n_blocks)
