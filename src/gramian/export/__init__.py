@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-from gramian._files import complete_file
+from gramian._files import as_path, complete_file
 from gramian.exceptions import InputError, did_you_mean
 from gramian.export.c_source import c_bytes
 from gramian.export.description import Description, describe
@@ -45,6 +44,7 @@ def export(model: Any, path: str | os.PathLike[str]) -> None:
     ``MissingPackageError`` for ONNX without the package onnx.
 
     >>> import tempfile, numpy as np, gramian as gm
+    >>> from pathlib import Path
     >>> X = np.random.default_rng(0).random((300, 2))
     >>> m = gm.FastKernelRegressor(n_levels=1, n_units=3, n_directions=2, random_state=0).fit(X, X[:, 0])
     >>> path = Path(tempfile.mkdtemp()) / "model.c"
@@ -52,7 +52,7 @@ def export(model: Any, path: str | os.PathLike[str]) -> None:
     >>> "void model_decision(const float *x, float *out)" in path.read_text()
     True
     """
-    path = Path(path)
+    path = as_path(path)
     target = TARGETS.get(path.suffix.lower())
     if target is None:
         raise InputError(

@@ -5,15 +5,13 @@ from __future__ import annotations
 import importlib.metadata
 import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
-import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
+from gramian._files import as_path
 from gramian._typing import Array
 from gramian.exceptions import InputError, ModelFileError
 from gramian.model_file.container import CURE, read_container, read_header, write_container
@@ -21,17 +19,14 @@ from gramian.model_file.estimators import (
     FITTED_BY,
     estimator_from_header,
     estimator_header,
-    feature_names,
     kind_of,
-    of_length,
-    set_feature_names,
 )
 from gramian.model_file.records import Records
+from gramian.model_file.steps import SCALERS, read_step, width_of, write_step
 
 FORMAT, VERSION = "gramian-model", 1
-#: Parameters and learned values of a StandardScaler.
+#: Parameters of a StandardScaler, of files with one such step.
 _SCALER_PARAMS = ("with_mean", "with_std")
-_SCALER_STATE = ("mean_", "scale_", "var_", "n_samples_seen_")
 
 
 def save(model: Any, path: str | os.PathLike[str], *, notes: Mapping[str, str] | None = None) -> None:
@@ -44,8 +39,11 @@ def save(model: Any, path: str | os.PathLike[str], *, notes: Mapping[str, str] |
     Parameters
     ----------
     model : a fitted estimator of :mod:`gramian` (of approximations, ``operator_``, of the size of the data,
-        is left out), or a scikit-learn ``Pipeline`` of a ``StandardScaler`` and one of these
-    path : file to write, by custom ``*.gramian``; an existing one is replaced
+        is left out), or a scikit-learn ``Pipeline`` that ends in one of these. The steps before it may be
+        ``StandardScaler``, ``MinMaxScaler``, ``RobustScaler``, ``OneHotEncoder`` and a
+        ``ColumnTransformer`` of them.
+    path : file to write, by custom ``*.gramian``. An existing one is replaced and keeps its mode and owner;
+        a symbolic link stays, and what it leads to is replaced.
     notes : texts to keep with the model, which :func:`describe` gives back
 
     Time, memory and disk O(landmarks · (features + blocks on its path · outputs)), independent of n.
@@ -59,10 +57,12 @@ def save(model: Any, path: str | os.PathLike[str], *, notes: Mapping[str, str] |
     NotFittedError
         For a model that is not fitted.
     InputError
-        For another kind of model (the baselines among them), a kernel that is a function (its code is not
-        data), or a folder that does not exist.
+        For another kind of model (the baselines among them), a step of a pipeline that is none of those
+        above, a kernel that is a function (its code is not data), a folder that does not exist, or a path
+        that is not one of a regular file.
 
     >>> import tempfile, numpy as np, gramian as gm
+    >>> from pathlib import Path
     >>> X = np.random.default_rng(0).random((200, 2))
     >>> model = gm.KernelRidge(gamma=5.0, random_state=0).fit(X, X[:, 0])
     >>> path = Path(tempfile.mkdtemp()) / "model.gramian"
@@ -70,7 +70,9 @@ def save(model: Any, path: str | os.PathLike[str], *, notes: Mapping[str, str] |
     >>> bool((gm.load(path).predict(X) == model.predict(X)).all())
     True
     """
-    scaler, estimator, names = _parts(model)
+    file = as_path(path)
+    steps = model.steps if isinstance(model, Pipeline) else [("", model)]
+    estimator = _estimator_of(model)
     check_is_fitted(estimator, FITTED_BY[str(kind_of(estimator))])
     kept = {} if notes is None else dict(notes)
     if not all(isinstance(text, str) for pair in kept.items() for text in pair):
@@ -84,10 +86,12 @@ def save(model: Any, path: str | os.PathLike[str], *, notes: Mapping[str, str] |
         "notes": kept,
         "estimator": estimator_header(estimator, values),
     }
-    if scaler is not None:
-        check_is_fitted(scaler)
-        header["pipeline"] = {"steps": names, "scaler": _scaler_header(scaler, values)}
-    write_container(Path(path), header, arrays)
+    if isinstance(model, Pipeline):
+        header["pipeline"] = {
+            "steps": [name for name, _ in steps],
+            "before": [write_step(f"the step {name!r}", step, values) for name, step in steps[:-1]],
+        }
+    write_container(file, header, arrays)
 
 
 def load(path: str | os.PathLike[str]) -> Any:
@@ -102,8 +106,10 @@ def load(path: str | os.PathLike[str]) -> Any:
     ModelFileError
         (a ``ValueError``) for a file that is missing, not a gramian model, cut short, changed, or from a
         newer version.
+    InputError
+        (a ``ValueError`` too) for a path that is None, empty or not a path.
     """
-    path = Path(path)
+    path = as_path(path)
     try:
         header, arrays = read_container(path, FORMAT, VERSION)
         return _model(header, Records(arrays))
@@ -122,8 +128,9 @@ def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
 
     Raises :class:`ModelFileError` as :func:`load` does; arrays are not read.
     """
+    path = as_path(path)
     try:
-        return read_header(Path(path), FORMAT, VERSION)
+        return read_header(path, FORMAT, VERSION)
     except ModelFileError as error:
         raise ModelFileError(f"{path} cannot be loaded: {error}") from None
 
@@ -138,20 +145,17 @@ def _library_version() -> str:
 # ---- what a model is ---------------------------------------------------------------------------
 
 
-def _parts(model: Any) -> tuple[StandardScaler | None, BaseEstimator, list[str]]:
-    """Return scaler (if any), estimator and the names of the steps."""
+def _estimator_of(model: Any) -> BaseEstimator:
+    """Return the estimator of gramian that a model is, or that a pipeline ends in."""
     steps = model.steps if isinstance(model, Pipeline) else [("", model)]
-    kinds = [type(step) for _, step in steps]
-    savable = kind_of(steps[-1][1]) is not None
-    if savable and (not kinds[:-1] or kinds[:-1] == [StandardScaler]):
-        scaler = steps[0][1] if len(steps) == 2 else None
-        if scaler is not None or not isinstance(model, Pipeline):
-            return scaler, steps[-1][1], [name for name, _ in steps]
-    got = " → ".join(kind.__name__ for kind in kinds)
+    estimator = steps[-1][1]
+    if kind_of(estimator) is not None:
+        return estimator
+    got = " → ".join(type(step).__name__ for _, step in steps)
     got = f"a Pipeline of {got}" if isinstance(model, Pipeline) else got
     raise InputError(
-        f"the model is {got}; expected an estimator of gramian, or a Pipeline of StandardScaler and one of "
-        "these. Save other models, the baselines among them, with pickle."
+        f"the model is {got}; expected an estimator of gramian, or a Pipeline that ends in one of these. "
+        "Save other models, the baselines among them, with pickle."
     )
 
 
@@ -160,27 +164,19 @@ def _model(header: Mapping[str, Any], values: Records) -> Any:
     stored = header.get("pipeline")
     if stored is None:
         return estimator
-    first, last = stored["steps"]
-    return Pipeline([(first, _scaler(stored["scaler"], values)), (last, estimator)])
+    before = [read_step(one, values) for one in _steps_of(stored)]
+    d = estimator.n_features_in_
+    if before and width_of(before[-1]) != d:
+        raise ModelFileError(f"the steps give {width_of(before[-1])} columns; the model takes {d}. {CURE}")
+    return Pipeline([*zip(stored["steps"], [*before, estimator], strict=True)])
 
 
-def _scaler_header(scaler: StandardScaler, values: Records) -> dict[str, Any]:
-    return {
-        "params": {name: bool(getattr(scaler, name)) for name in _SCALER_PARAMS},
-        "state": {name: values.write(name, getattr(scaler, name)) for name in _SCALER_STATE},
-        "n_features": scaler.n_features_in_,
-        "feature_names": feature_names(scaler),
-    }
-
-
-def _scaler(stored: Mapping[str, Any], values: Records) -> StandardScaler:
-    params, state = stored["params"], stored["state"]
-    scaler = StandardScaler(with_mean=params["with_mean"], with_std=params["with_std"])
-    scaler.n_features_in_ = int(stored["n_features"])
-    set_feature_names(scaler, stored["feature_names"])
-    for name in _SCALER_STATE:
-        value = values.read(state[name])
-        if isinstance(value, np.ndarray):
-            of_length(name, value, scaler.n_features_in_)
-        setattr(scaler, name, value)
-    return scaler
+def _steps_of(stored: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the steps before the estimator; the first files had one StandardScaler."""
+    if "scaler" not in stored:
+        return list(stored["before"])
+    scaler = stored["scaler"]
+    learned = {name: scaler["state"][name] for name in SCALERS["StandardScaler"][1]}
+    params = {name: scaler["params"][name] for name in _SCALER_PARAMS}
+    own = {"n_features": scaler["n_features"], "feature_names": scaler["feature_names"], "output": None}
+    return [{"class": "StandardScaler", "params": params, "learned": learned, **own}]

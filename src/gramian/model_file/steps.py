@@ -1,0 +1,226 @@
+"""Preprocessing steps of scikit-learn as descriptions and arrays, and back: scalers, one-hot, columns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.compose import ColumnTransformer
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import MinMaxScaler, OneHotEncoder, RobustScaler, StandardScaler
+from sklearn.utils.validation import check_is_fitted
+
+from gramian._typing import Array
+from gramian.exceptions import InputError, ModelFileError
+from gramian.model_file.estimators import feature_names, of_length, set_feature_names
+from gramian.model_file.records import Records
+
+#: Steps whose learned values are numbers or one array element per feature: class, learned attributes.
+SCALERS: dict[str, tuple[type[BaseEstimator], tuple[str, ...]]] = {
+    "StandardScaler": (StandardScaler, ("mean_", "scale_", "var_", "n_samples_seen_")),
+    "MinMaxScaler": (
+        MinMaxScaler,
+        ("min_", "scale_", "data_min_", "data_max_", "data_range_", "n_samples_seen_"),
+    ),
+    "RobustScaler": (RobustScaler, ("center_", "scale_")),
+}
+KNOWN = (*SCALERS, "OneHotEncoder", "ColumnTransformer", "Pipeline")
+#: Of an encoder, what its constructor took beside the categories.
+_ENCODER_PARAMS = ("drop", "sparse_output", "handle_unknown")
+
+
+def refusal(where: str, step: Any) -> InputError:
+    """Return the error about a step that a model file cannot hold."""
+    return InputError(
+        f"{where} is a {type(step).__name__}, which a model file cannot hold. It holds "
+        f"{', '.join(KNOWN)}, 'passthrough' and 'drop'. Save the model with pickle, or train on rows that "
+        "are already transformed."
+    )
+
+
+def write_step(where: str, step: Any, values: Records) -> dict[str, Any]:
+    """Return the description of a fitted step; ``where`` names it in the error for an unknown one."""
+    kind = type(step)
+    if kind is Pipeline:
+        inner = [[name, write_step(f"{where}, step {name!r}", one, values)] for name, one in step.steps]
+        return {"class": "Pipeline", "steps": inner}
+    if kind not in (OneHotEncoder, ColumnTransformer, *(known for known, _ in SCALERS.values())):
+        raise refusal(where, step)
+    check_is_fitted(step)
+    stored: dict[str, Any] = {
+        "class": kind.__name__,
+        "n_features": int(step.n_features_in_),
+        "feature_names": feature_names(step),
+        "output": getattr(step, "_sklearn_output_config", {}).get("transform"),
+    }
+    if kind is ColumnTransformer:
+        return stored | _columns_parts(where, step, values)
+    if kind is OneHotEncoder:
+        return stored | _encoder_parts(where, step, values)
+    params = {name: values.plain.write(name, value) for name, value in step.get_params(deep=False).items()}
+    learned = {name: values.write(name, getattr(step, name)) for name in SCALERS[kind.__name__][1]}
+    return stored | {"params": params, "learned": learned}
+
+
+def read_step(stored: Mapping[str, Any], values: Records) -> Any:
+    """Return the fitted step that :func:`write_step` described."""
+    name = stored["class"]
+    if name == "Pipeline":
+        return Pipeline([(step, read_step(one, values)) for step, one in stored["steps"]])
+    if name == "ColumnTransformer":
+        step = _columns(stored, values)
+    elif name == "OneHotEncoder":
+        step = _encoder(stored, values)
+    elif name in SCALERS:
+        step = _scaler(stored, values)
+    else:
+        raise ModelFileError(
+            f"the step {name!r} is not one of {', '.join(KNOWN)}. The file may come from a newer version: "
+            "upgrade gramian."
+        )
+    step.n_features_in_ = int(stored["n_features"])
+    set_feature_names(step, stored["feature_names"])
+    if stored["output"] is not None:
+        step.set_output(transform=str(stored["output"]))
+    return step
+
+
+def width_of(step: Any) -> int:
+    """Return the number of columns that a fitted step gives."""
+    if isinstance(step, Pipeline):
+        return width_of(step.steps[-1][1])
+    if isinstance(step, ColumnTransformer):
+        return max(part.stop for part in step.output_indices_.values())
+    if isinstance(step, OneHotEncoder):
+        dropped = 0 if step.drop_idx_ is None else sum(index is not None for index in step.drop_idx_)
+        return sum(map(len, step.categories_)) - dropped
+    return int(step.n_features_in_)
+
+
+# ---- scalers and encoders -----------------------------------------------------------------------
+
+
+def _scaler(stored: Mapping[str, Any], values: Records) -> Any:
+    kind, names = SCALERS[stored["class"]]
+    scaler = values.read_params(kind, stored["params"])
+    for name in names:
+        value = values.read(stored["learned"][name])
+        if isinstance(value, np.ndarray):
+            of_length(name, value, int(stored["n_features"]))
+        setattr(scaler, name, value)
+    return scaler
+
+
+def _encoder_parts(where: str, encoder: OneHotEncoder, values: Records) -> dict[str, Any]:
+    if encoder.min_frequency is not None or encoder.max_categories is not None:
+        raise InputError(
+            f"{where} groups infrequent categories (min_frequency or max_categories), which a model file "
+            "cannot hold. Leave both None, or save the model with pickle."
+        )
+    params = {name: getattr(encoder, name) for name in _ENCODER_PARAMS}
+    if params["drop"] is not None and not isinstance(params["drop"], str):
+        params["drop"] = np.asarray(params["drop"])
+    return {
+        "params": {name: values.write(f"{where}: {name}", value) for name, value in params.items()},
+        "dtype": np.dtype(encoder.dtype).name,
+        "categories": [values.write(f"{where}: categories", one) for one in encoder.categories_],
+    }
+
+
+def _encoder(stored: Mapping[str, Any], values: Records) -> OneHotEncoder:
+    categories: list[Array] = [values.read(one) for one in stored["categories"]]
+    params = {name: values.read(stored["params"][name]) for name in _ENCODER_PARAMS}
+    numeric = all(one.dtype.kind in "biuf" for one in categories)
+    first = np.empty((1, len(categories)), float if numeric else object)
+    first[0] = [one[0] for one in categories]
+    encoder = OneHotEncoder(
+        categories=[list(one) for one in categories], dtype=np.dtype(str(stored["dtype"])).type, **params
+    ).fit(first)
+    # Their dtypes are those of the columns that it was fitted on; one array of rows has one dtype.
+    encoder.categories_ = categories
+    return encoder.set_params(categories="auto")
+
+
+# ---- columns ------------------------------------------------------------------------------------
+
+
+class _Zeros(TransformerMixin, BaseEstimator):
+    """A stand-in for a fitted transformer: as many columns, all zero."""
+
+    def __init__(self, width: int) -> None:
+        self.width = width
+
+    def fit(self, X: Any, y: Any = None) -> _Zeros:
+        return self
+
+    def transform(self, X: Any) -> Array:
+        return np.zeros((len(X), self.width))
+
+
+def _columns_parts(where: str, step: ColumnTransformer, values: Records) -> dict[str, Any]:
+    given = {name: transformer for name, transformer, _ in step.transformers} | {"remainder": step.remainder}
+    # The remainder is listed where there are columns for it.
+    parts = []
+    for name, fitted, columns in step.transformers_:
+        indices = _indices(step, columns)
+        # 'passthrough' becomes a FunctionTransformer when it is fitted; without columns nothing is fitted.
+        plain = given[name] if isinstance(given[name], str) else None if indices else "drop"
+        one = plain or write_step(f"{where}, transformer {name!r}", fitted, values)
+        parts.append([name, one, indices])
+    return {
+        "transformers": parts,
+        "weights": values.plain.write("transformer_weights", step.transformer_weights),
+        "sparse_threshold": float(step.sparse_threshold),
+        "sparse_output": bool(step.sparse_output_),
+        "verbose_feature_names_out": bool(step.verbose_feature_names_out),
+    }
+
+
+def _indices(step: ColumnTransformer, columns: Any) -> list[int]:
+    """Return the positions of columns that were given by name, position, slice or mask."""
+    every = np.arange(step.n_features_in_)
+    chosen = [columns] if isinstance(columns, str) or np.isscalar(columns) else columns
+    names = list(getattr(step, "feature_names_in_", ()))
+    if isinstance(chosen, slice) and any(isinstance(end, str) for end in (chosen.start, chosen.stop)):
+        # A slice of names has both of its ends.
+        start = 0 if chosen.start is None else names.index(chosen.start)
+        stop = len(names) if chosen.stop is None else names.index(chosen.stop) + 1
+        chosen = slice(start, stop, chosen.step)
+    elif not isinstance(chosen, slice):
+        chosen = list(chosen)
+        if any(isinstance(one, str) for one in chosen):
+            return [names.index(one) for one in chosen]
+        chosen = np.asarray(chosen, bool if chosen and isinstance(chosen[0], bool | np.bool_) else int)
+    return [int(index) for index in every[chosen]]
+
+
+def _columns(stored: Mapping[str, Any], values: Records) -> ColumnTransformer:
+    fitted: dict[str, Any] = {}
+    given, remainder = [], "drop"
+    for name, one, indices in stored["transformers"]:
+        fitted[name] = one if isinstance(one, str) else read_step(one, values)
+        standing = one if isinstance(one, str) else _Zeros(width_of(fitted[name]))
+        if name == "remainder":
+            remainder = standing
+        else:
+            given.append((name, standing, [int(index) for index in indices]))
+    step = ColumnTransformer(
+        given,
+        remainder=remainder,
+        sparse_threshold=float(stored["sparse_threshold"]),
+        transformer_weights=values.read(stored["weights"]),
+        verbose_feature_names_out=bool(stored["verbose_feature_names_out"]),
+    )
+    # Fitted to stand-ins, so that scikit-learn sets up what transform needs; then they give way.
+    step.fit(np.zeros((2, int(stored["n_features"]))))
+    step.sparse_output_ = bool(stored["sparse_output"])
+    step.transformers_ = [
+        (name, one if isinstance(fitted[name], str) else fitted[name], columns)
+        for name, one, columns in step.transformers_
+    ]
+    step.transformers = [(name, fitted[name], columns) for name, _, columns in given]
+    if "remainder" in fitted:
+        step.remainder = fitted["remainder"]
+    return step
