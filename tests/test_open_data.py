@@ -10,6 +10,7 @@ import tracemalloc
 import numpy as np
 import pytest
 from sklearn.datasets import dump_svmlight_file
+from sklearn.metrics import r2_score
 
 import gramian as gm
 from gramian.data import RowSource, fingerprint
@@ -194,6 +195,56 @@ def test_a_fit_is_that_of_the_array(tmp_path, write, expected):
     same_model(model, expected)
     np.testing.assert_allclose(model.predict(source), expected.predict(F), rtol=0, atol=1e-12)
     assert not [t for t in threading.enumerate() if t.name.startswith("gramian-read")]
+
+
+@formats
+def test_like_keeps_the_target_where_the_new_rows_have_it(tmp_path, write):
+    data, options = write(tmp_path, X)
+    source = gm.open_data(data, **options)
+    key = {"key": options["key"]} if "key" in options else {}
+    # The targets of a .npy file lie in another file, which the new rows' path does not name.
+    expected = None if write in (npy, npy_parts) else Y
+    for like in (source, pickle.loads(pickle.dumps(source))):
+        again = gm.open_data(data, like=like, **key)
+        assert again.shape == (N, D)
+        if expected is None:
+            assert again.target is None
+        else:
+            np.testing.assert_array_equal(again.target[:], Y)
+            assert again.target.shape == gm.open_data(data, like=again, **key).target.shape
+
+
+def test_like_without_the_target_in_the_new_rows(tmp_path):
+    both = gm.open_data(table(X, y=Y, z=-Y), target=["y", "z"], columns=NAMES)
+    assert gm.open_data(table(X, y=Y, z=Y), like=both).target.shape == (N, 2)
+    assert gm.open_data(table(X, y=Y), like=both).target is None  # z is not there
+    one = gm.open_data(table(X, y=LABELS), target="y")
+    assert gm.open_data(table(X, z=Y), like=one).target is None
+    # An empty column is no target; one of the new rows' own is taken.
+    assert gm.open_data(table(X, y=pa.nulls(N)), like=one).target is None
+    assert gm.open_data(table(X, y=LABELS, z=Y), like=one, target="z").target.dtype == float
+    assert gm.open_data(table(X, y=Y), like=one, columns=[*NAMES[1:], "y"]).target is None
+    with h5py.File(tmp_path / "a.h5", "w") as first, h5py.File(tmp_path / "b.h5", "w") as other:
+        first["X"], first["y"], other["X"] = X, Y, X
+    known = gm.open_data(tmp_path / "a.h5", target="y")
+    assert gm.open_data(tmp_path / "b.h5", like=known).target is None
+    np.savez(tmp_path / "a.npz", X=X, label=Y)
+    np.savez(tmp_path / "b.npz", X=X)
+    known = gm.open_data(tmp_path / "a.npz", target="label")
+    assert gm.open_data(tmp_path / "b.npz", like=known).target is None
+    assert gm.open_data(tmp_path / "a.npz", like=known).target.name == "label"
+    with pytest.raises(gm.InputError, match="same width and types"):
+        gm.open_data([tmp_path / "a.npz", tmp_path / "b.npz"], like=known)
+
+
+def test_new_rows_are_scored_by_their_own_target(tmp_path):
+    data, options = parquet_folder(tmp_path, F)
+    source = gm.open_data(data, **options)
+    model = gm.KernelRidge(**SETTINGS).fit(source)
+    new = gm.open_data(table(F[:500], y=Y[:500]), like=source)
+    predicted = model.predict(source)[:500]
+    np.testing.assert_allclose(model.predict(new), predicted, rtol=0, atol=1e-9)
+    assert model.score(new, new.target) == pytest.approx(r2_score(Y[:500], predicted))
 
 
 @files

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 
 REFUSE, ONEHOT, DROP = "refuse", "onehot", "drop"
 
@@ -12,6 +13,8 @@ class Choice:
     """Options of ``open_data``, as the formats read them."""
 
     target: str | tuple[str, ...] | None = None
+    #: Target of an earlier source, which is taken where the new rows have it.
+    target_like: str | tuple[str, ...] | None = None
     columns: tuple[str, ...] | None = None
     categorical: str = REFUSE
     key: str | None = None
@@ -25,3 +28,9 @@ class Choice:
         if self.target is None:
             return ()
         return (self.target,) if isinstance(self.target, str) else self.target
+
+    def for_columns(self, names: Collection[str]) -> Choice:
+        """Return the choice for rows with these columns: with the earlier source's target if all have it."""
+        taken = replace(self, target=self.target_like)
+        known = self.target is None and all(name in names for name in taken.targets)
+        return taken if known else self

@@ -68,7 +68,9 @@ def open_data(
         warning does too.
     key : name of the array of rows in ``.npz``, HDF5 and Zarr; by default X.
     like : an open source whose columns, categories and width hold here too: pass the training rows' source
-        when opening rows to predict. A category that it lacks is refused by name as it is read.
+        when opening rows to predict. A category that it lacks is refused by name as it is read. Its target
+        holds too where the new rows have that column (or array) and it has values; for ``.npy`` pass
+        ``target=`` again.
 
     Returns
     -------
@@ -130,8 +132,11 @@ def _choice(
     if both is not None:
         raise InputError(f"The target {both!r} is also among columns. Take it out of the features.")
     learned = settings.get("categories")
+    before = like.storage.target_columns if like is not None else None
+    before_names = (before,) if isinstance(before, str) else before or ()
     return Choice(
         target=None if target is None else named[0] if one else named,
+        target_like=None if set(before_names) & set(chosen or ()) else before,
         columns=chosen,
         categorical=ONEHOT if learned else categorical,
         key=key,

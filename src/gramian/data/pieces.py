@@ -83,6 +83,8 @@ class Storage(ABC):
     dtype: np.dtype[Any]
     feature_names: tuple[str, ...] | None = None
     target: Target | None = None
+    #: Columns or array that the target is, for ``like``; None where it is not named.
+    target_columns: str | tuple[str, ...] | None = None
     #: Whether the rows of a piece and their targets come out of one parse.
     together = False
     #: Whether pieces are views of a mapped file, which take no memory and are not read until looked at.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -21,10 +21,27 @@ class ArrayStorage(Storage):
 
     #: Name of X in its file, and whether the file was asked for y.
     key = "X"
+    #: Name of y in its file; None: the format's default.
+    y_key: str | None = None
+    #: Name of the earlier source's y, which is taken where a file has it.
+    y_like: str | None = None
 
     @abstractmethod
     def arrays(self, number: int) -> AbstractContextManager[tuple[Any, Any]]:
         """Open the arrays X and y (None: no targets) of a file: shape, dtype, slices and maybe chunks."""
+
+    def name_arrays(self, choice: Choice) -> None:
+        """Settle the arrays' names; of targets there can be one array."""
+        if len(choice.targets) > 1:
+            raise InputError(f"target={list(choice.targets)}: a file has one array of targets. Name one.")
+        self.key = choice.key or "X"
+        self.y_key = choice.targets[0] if choice.target is not None else None
+        self.y_like = choice.target_like if isinstance(choice.target_like, str) else None
+
+    def y_name(self, has: Callable[[str], bool]) -> str | None:
+        """Return the name of y in a file; ``has`` says whether it has an array."""
+        like = self.y_like if self.y_key is None else None
+        return like if like is not None and has(like) else self.y_key
 
     def plan(self, choice: Choice) -> None:
         """Look at every file's arrays; all must agree in width, types and targets."""
@@ -50,7 +67,9 @@ class ArrayStorage(Storage):
                 pieces += cut(number, n, n if self.views and n else step)
         if self._target_facts is not None:
             dtype, outputs = self._target_facts
-            self.target = Target("y" if choice.target is None else ", ".join(choice.targets), dtype, outputs)
+            named = self.y_key or self.y_like
+            self.target_columns = named
+            self.target = Target(", ".join(choice.targets) or named or "y", dtype, outputs)
 
     def read(self, piece: Piece, *, rows: bool, target: bool) -> tuple[Array | None, Array | None]:
         """Return slices of the stored arrays."""

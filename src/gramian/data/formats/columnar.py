@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -45,7 +46,10 @@ class ColumnarStorage(Storage):
         """Settle which columns are features, their types and categories; call when pieces are known."""
         if not any(piece.n_rows for piece in self.pieces):
             raise no_rows(self.names)
-        self.choice = choice
+        lacking = [n for n in choice.targets if pyarrow_package().types.is_null(schema.field(n).type)]
+        if lacking and choice.target == choice.target_like:
+            choice = replace(choice, target=None)
+        self.choice, self.target_columns = choice, choice.target
         name = str(self.names[0])
         self.columns = select(name, schema, choice.target, choice.columns)
         if not self.columns:

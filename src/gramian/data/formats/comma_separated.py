@@ -37,7 +37,7 @@ class CSVStorage(ColumnarStorage):
                 used = self._find_pieces(number, choice, used)
         assert used is not None, "there is at least one file"
         schema = pyarrow_package().schema([(name, self._types[name]) for name in used])
-        self.plan(schema, choice)
+        self.plan(schema, self.choice)
 
     def _find_pieces(self, number: int, choice: Choice, used: list[str] | None) -> list[str]:
         """Parse a file block by block: its pieces, and what its columns' types are so far."""
@@ -51,6 +51,7 @@ class CSVStorage(ColumnarStorage):
                 if used is None:
                     pa = pyarrow_package()
                     stored = pa.schema([(column, pa.null()) for column in header])
+                    self.choice = choice = choice.for_columns(header)
                     used = [*select(name, stored, choice.target, choice.columns), *choice.targets]
                 else:
                     self._same_header(number, used, every=choice.columns is None)

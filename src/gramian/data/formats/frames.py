@@ -30,7 +30,7 @@ class FrameStorage(ColumnarStorage):
             )
         self._schema = schema = _schema(frame, self._kind)
         self.pieces = cut(0, int(frame.shape[0]), piece_rows(width(schema, schema.names)))
-        self.plan(schema.remove_metadata(), choice)
+        self.plan(schema.remove_metadata(), choice.for_columns(schema.names))
 
     def table(self, piece: Piece, names: Sequence[str], lane: str) -> Any:
         """Return columns of a slice."""

@@ -10,7 +10,7 @@ from typing import Any
 from gramian.data.choice import Choice
 from gramian.data.formats.arrays import ArrayStorage, lookup
 from gramian.data.stored_file import StoredFile
-from gramian.exceptions import InputError, MissingPackageError
+from gramian.exceptions import MissingPackageError
 
 
 def _h5py() -> Any:
@@ -33,10 +33,7 @@ class HDF5Storage(ArrayStorage):
         _h5py()
         self.names = [str(path) for path in paths]
         self.files = [StoredFile.at(path) for path in paths]
-        self.key = choice.key or "X"
-        if len(choice.targets) > 1:
-            raise InputError(f"target={list(choice.targets)}: name one dataset of targets.")
-        self._y = choice.targets[0] if choice.target is not None else None
+        self.name_arrays(choice)
         self.plan(choice)
 
     @contextmanager
@@ -45,7 +42,8 @@ class HDF5Storage(ArrayStorage):
         h5py = _h5py()
         with h5py.File(self.names[number], "r") as file:
             found: list[Any] = []
-            for key, role in ((self.key, "X"), (self._y, "y")):
+            y_name = self.y_name(lambda name: isinstance(file.get(name), h5py.Dataset))
+            for key, role in ((self.key, "X"), (y_name, "y")):
                 if key is not None and not isinstance(file.get(key), h5py.Dataset):
                     lookup(self.names[number], _datasets(file, h5py), key, role)
                 found.append(None if key is None else file[key])

@@ -66,12 +66,7 @@ class NpzStorage(ArrayStorage):
     def __init__(self, paths: Sequence[Path], choice: Choice) -> None:
         self.names = [str(path) for path in paths]
         self.files = [StoredFile.at(path) for path in paths]
-        self.key = choice.key or "X"
-        if len(choice.targets) > 1:
-            raise InputError(
-                f"target={list(choice.targets)}: a .npz file has one array of targets. Name one."
-            )
-        self._y = choice.targets[0] if choice.target is not None else None
+        self.name_arrays(choice)
         self._streams: dict[str, tuple[_Packed, IO[bytes]]] = {}
         self.plan(choice)
         with np.load(paths[0], allow_pickle=False) as archive:
@@ -85,9 +80,9 @@ class NpzStorage(ArrayStorage):
         with zipfile.ZipFile(name) as archive:
             stored = [member[:-4] for member in archive.namelist() if member.endswith(".npy")]
             lookup(name, stored, self.key, "X")
-            if self._y is not None:
-                lookup(name, stored, self._y, "y")
-            y = self._y or ("y" if "y" in stored else None)
+            if self.y_key is not None:
+                lookup(name, stored, self.y_key, "y")
+            y = self.y_name(stored.__contains__) or ("y" if "y" in stored else None)
             yield _member(name, archive, self.key), _member(name, archive, y) if y else None
 
     def part(self, array: Any, part: slice, lane: str) -> Array:

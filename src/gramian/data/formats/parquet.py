@@ -32,6 +32,7 @@ class ParquetStorage(ColumnarStorage):
             with _opened(str(path)) as file:
                 if schema is None:
                     schema = file.schema_arrow
+                    choice = choice.for_columns(schema.names)
                     used = [*select(str(path), schema, choice.target, choice.columns), *choice.targets]
                 elif choice.columns is None and set(file.schema_arrow.names) - set(schema.names):
                     same_columns(file.schema_arrow, schema, file.schema_arrow.names, str(path), self.names[0])

@@ -37,10 +37,7 @@ class ZarrStorage(ArrayStorage):
     def __init__(self, paths: Sequence[Path], choice: Choice) -> None:
         _zarr()
         self.names = [str(path) for path in paths]
-        self.key = choice.key or "X"
-        if len(choice.targets) > 1:
-            raise InputError(f"target={list(choice.targets)}: name one array of targets.")
-        self._y = choice.targets[0] if choice.target is not None else None
+        self.name_arrays(choice)
         self._found = [
             {file: StoredFile.at(file) for file in sorted(path.rglob("*")) if file.is_file()}
             for path in paths
@@ -54,15 +51,16 @@ class ZarrStorage(ArrayStorage):
         zarr = _zarr()
         root = zarr.open(self.names[number], mode="r")
         if isinstance(root, zarr.Array):
-            if self._y is not None:
+            if self.y_key is not None:
                 raise InputError(
-                    f"{self.names[number]} is one array, so it has no target {self._y!r}. Store X and the "
+                    f"{self.names[number]} is one array, so it has no target {self.y_key!r}. Store X and the "
                     "target as two arrays of a group."
                 )
             yield root, None
             return
         found: list[Any] = []
-        for key, role in ((self.key, "X"), (self._y, "y")):
+        y_name = self.y_name(lambda name: isinstance(root.get(name), zarr.Array))
+        for key, role in ((self.key, "X"), (y_name, "y")):
             if key is not None and not isinstance(root.get(key), zarr.Array):
                 lookup(self.names[number], [name for name, _ in root.arrays()], key, role)
             found.append(None if key is None else root[key])
