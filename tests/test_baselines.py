@@ -90,7 +90,7 @@ class TestEveryBaseline:
         X, y = table
         y = target_of(estimator, y, n_classes)
         model = clone(estimator).fit(X, y)
-        assert model.score(X, y) > 0.85
+        assert model.score(X, y) > 0.8
         shape = (240, 3) if is_classifier(estimator) and n_classes == 3 else (240,)
         assert answer(model, X).shape == shape
         if is_classifier(estimator):

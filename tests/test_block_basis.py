@@ -55,7 +55,8 @@ def test_near_the_ideal_factorization(gamma, n_blocks):
         U[mine, end - r : end] = P[:, ::-1][:, :r]
     best = np.linalg.norm(K - U @ (U.T @ K @ U) @ U.T) / np.linalg.norm(K)
     assert numbers(fitted) <= size.limit
-    assert error(fitted, K) < 1.1 * best
+    # 1.06 at most where this was written.
+    assert error(fitted, K) < 1.2 * best
 
 
 @pytest.mark.slow

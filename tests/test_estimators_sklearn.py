@@ -209,7 +209,7 @@ def test_grid_search_reaches_into_the_approximation(table):
     assert model.approximation.rank == 128
     labels = np.where(y > 1, "high", "low")
     classifier = gm.KernelRidgeClassifier(gamma=1.0, alpha=0.1)
-    assert cross_val_score(classifier, X, labels, cv=3).mean() > 0.9
+    assert cross_val_score(classifier, X, labels, cv=3).mean() > 0.85
 
 
 def test_pipelines_end_in_any_linear_model(table):

@@ -95,7 +95,7 @@ def test_classifier_sparse_rows_and_precomputed_values():
     dense = gm.KernelRidgeClassifier(0.1, gamma=2.0, approximation=CG, random_state=0).fit(X, label)
     sparse = clone(dense).fit(sp.csr_array(X), label)
     np.testing.assert_allclose(sparse.decision_function(X), dense.decision_function(X), atol=1e-6)
-    assert dense.score(X, label) > 0.9
+    assert dense.score(X, label) > 0.85
     K = gm.Gaussian(0.5)(X)
     stored = clone(dense).set_params(kernel="precomputed", gamma=None).fit(K, label)
     np.testing.assert_allclose(stored.decision_function(K), dense.decision_function(X), atol=1e-6)

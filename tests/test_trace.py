@@ -92,7 +92,8 @@ class TestQuadrature:
         found = lanczos_quadrature(
             A.__matmul__, lambda v: np.linalg.solve(A, v), probes, np.log, max_steps=50
         )
-        assert found.steps <= 5
+        # One step in exact arithmetic; rounding adds 3 to 5, by the processor. Without a preconditioner: 15.
+        assert found.steps <= 10
         assert abs(found.value()) < 1e-8
 
     def test_a_limit_warns_with_what_is_missing(self):
