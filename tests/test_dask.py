@@ -17,6 +17,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 import gramian as gm
+from gramian.approximation import training
 from gramian.data.distributed import cluster_of
 
 dask = pytest.importorskip("dask", reason="needs the extra 'dask'")
@@ -25,7 +26,7 @@ import dask.array as da
 import dask.bag as db
 import dask.dataframe as dd
 import pandas as pd
-from distributed import Client, LocalCluster
+from distributed import Client, Future, LocalCluster
 
 from gramian.engine_dask import DaskEngine
 
@@ -317,6 +318,83 @@ def test_a_worker_dies_in_mid_fit(client, rows, tmp_path):
     close(there.predict(X), model().fit(X, Y[:, 0]).predict(X))
     client.wait_for_workers(2, timeout=20)
     assert set(client.nthreads()) != before
+
+
+def test_progress_comes_with_each_part(client, rows, tmp_path):
+    flag = tmp_path / "told"
+
+    def count(total, part):
+        for _ in range(600):  # the last part waits for the news of another
+            if part[0, 0] != rows[0][-500, 0] or flag.exists():
+                return (total or 0) + len(part)
+            time.sleep(0.1)
+        raise Stopped
+
+    seen = []
+
+    def progress(number):
+        seen.append(number)
+        flag.touch()
+
+    source = DaskEngine(client).rows(da.from_array(rows[0], chunks=500))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("gramian.data.tasks.TASK_ROWS", 1)
+        assert [*source.rounds(count, sum, progress=progress)] == [(N, N)]
+    assert sum(seen) == N
+    assert len(seen) > 1
+
+
+def test_a_round_holds_one_total_for_each_thread(client, rows):
+    def append(total, part):
+        return [(total is None, len(part))] if total is None else [*total, (False, len(part))]
+
+    source = DaskEngine(client).rows(da.from_array(rows[0], chunks=500))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("gramian.data.tasks.TASK_ROWS", 1)
+        ((_, found),) = source.rounds(append, lambda totals: sum(totals, []))
+    assert [k for _, k in found] == [500] * 8
+    assert sum(begun for begun, _ in found) == 2
+
+
+def test_a_result_is_sent_once_however_long_that_takes(client, rows, monkeypatch):
+    """Asked for again every second, a large result never came, and its copies filled the worker's memory."""
+    asked = []
+    original = Future.result
+
+    def counted(self, timeout=None):
+        asked.append(timeout)
+        return original(self, timeout=timeout)
+
+    monkeypatch.setattr(Future, "result", counted)
+    future = client.submit(np.zeros, 100)
+    assert len(DaskEngine(client, timeout=45.0).waited(future)) == 100
+    assert asked == [45.0]
+
+
+@pytest.mark.parametrize("closes", ["cluster", "client", "workers"])
+def test_a_cluster_that_is_closed_during_a_fit(rows, closes, monkeypatch):
+    X, Y, _ = rows
+    with (
+        LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0") as cluster,
+        Client(cluster, set_as_default=False) as own,
+    ):
+        summed = training.sum_rows
+
+        def closing(*args, **given):
+            if closes == "workers":
+                cluster.scale(0)
+                while own.nthreads():
+                    time.sleep(0.05)
+            else:
+                (cluster if closes == "cluster" else own).close()
+            return summed(*args, **given)
+
+        monkeypatch.setattr(training, "sum_rows", closing)
+        fitted = model(engine=None if closes == "client" else DaskEngine(own, timeout=1.0))
+        with own.as_current(), pytest.raises(gm.ClusterError, match=r"cluster has gone .*fit again"):
+            fitted.fit(da.from_array(X, chunks=1000), Y)
+        with pytest.raises(NotFittedError):
+            check_is_fitted(fitted)
 
 
 @pytest.fixture

@@ -10,8 +10,10 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
+from uuid import uuid4
 
 import numpy as np
 import scipy.sparse as sp
@@ -20,7 +22,7 @@ from gramian._budget import parse_bytes
 from gramian._tiles import row_slices
 from gramian._typing import Array
 from gramian.data import part_work
-from gramian.data.distributed import LostDataError, Partitioned
+from gramian.data.distributed import LostDataError, Partitioned, Progress
 from gramian.data.sent import LEAST_ROWS, SentRows
 from gramian.data.source import ArraySource, RowSource
 from gramian.data.tasks import TaskColumn, TaskRows
@@ -107,7 +109,7 @@ class DaskEngine:
             raise InputError("X has no rows. Check how it was selected.")
         starts = np.cumsum([0, *lengths])
         as_rows = self.task(part_work.as_rows)
-        return TaskRows(self, [as_rows(p, int(a)) for p, a in zip(parts, starts)], lengths, header)
+        return TaskRows(self._bound, [as_rows(p, int(a)) for p, a in zip(parts, starts)], lengths, header)
 
     def column(self, y: Any, *, flat: bool = True) -> Any:
         """Return a Dask array, series or frame of values as a stored column; others as they are.
@@ -123,7 +125,7 @@ class DaskEngine:
         flat = flat and tail == (1,)
         read = self.task(part_work.as_flat if flat else part_work.as_values)
         kind = part_work.as_values(y._meta).dtype
-        return TaskColumn(self, [read(p) for p in parts], lengths, () if flat else tail, kind)
+        return TaskColumn(self._bound, [read(p) for p in parts], lengths, () if flat else tail, kind)
 
     def header(self, X: Any) -> ArraySource:
         """Return the collection without its rows; raise where its columns are not numbers."""
@@ -150,12 +152,14 @@ class DaskEngine:
         if self.current is None:
             raise InputError("there is no Dask client. Pass engine=DaskEngine(client) with a connected one.")
         if not self.shared_files or isinstance(source, ArraySource) or sp.issparse(source.rows(slice(0, 1))):
-            return SentRows(self, source)
+            return SentRows(self._bound, source)
         n, d = source.shape
         cuts = list(row_slices(n, self.part_rows(d * source.dtype.itemsize)))
         opened = delayed(source, pure=False, traverse=False)
         read = self.task(part_work.read)
-        rows = TaskRows(self, [read(opened, c) for c in cuts], [c.stop - c.start for c in cuts], source)
+        rows = TaskRows(
+            self._bound, [read(opened, c) for c in cuts], [c.stop - c.start for c in cuts], source
+        )
         rows.opened_there = True
         return rows
 
@@ -189,6 +193,11 @@ class DaskEngine:
             return None
 
     @property
+    def _bound(self) -> DaskEngine:
+        """The engine with the client of now, so that a fit whose client is closed does not go on elsewhere."""
+        return replace(self, client=self.current)
+
+    @property
     def n_threads(self) -> int:
         """Threads of all workers."""
         client = self.current
@@ -219,7 +228,44 @@ class DaskEngine:
         client = self.current
         if client is None:
             return delayed(value, pure=False, traverse=False)
-        return self._asked(lambda: client.scatter(value, broadcast=True, hash=False, timeout=self.timeout))
+        while True:
+            self._await_workers(client)
+            try:
+                return self._asked(
+                    lambda: client.scatter(value, broadcast=True, hash=False, timeout=self.timeout)
+                )
+            except ValueError as error:  # "Can not use replicate to delete data", to no worker
+                if self._asked(client.nthreads):
+                    raise ClusterError(
+                        f"workers left while they were sent what a fit needs ({error}). Fit again when the "
+                        "cluster is steady."
+                    ) from error
+
+    def _await_workers(self, client: Any) -> None:
+        """Wait for a worker, where there is none. Raises ``ClusterError`` after ``timeout``."""
+        seen = time.monotonic()
+        while not self._asked(client.nthreads):
+            if time.monotonic() - seen > self.timeout:
+                raise _gone(f"no worker for {self.timeout:g} s")
+            time.sleep(POLL)
+
+    @contextmanager
+    def telling(self, progress: Progress | None) -> Iterator[Progress | None]:
+        """Give a function that tasks call with numbers, which ``progress`` is then called with here.
+
+        None where there is no client. The numbers come as events of the scheduler, on a thread of the client.
+        """
+        client = self.current
+        if client is None or progress is None:
+            yield None
+            return
+        topic = f"gramian-{uuid4().hex}"
+        self._asked(lambda: client.subscribe_topic(topic, lambda event: progress(event[1])))
+        try:
+            yield _Tell(topic)
+        finally:
+            if client.status == "running":
+                self._asked(lambda: client.unsubscribe_topic(topic))
 
     def submitted(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Return the future of a call on a worker, with what it takes."""
@@ -242,7 +288,11 @@ class DaskEngine:
         client, seen = future.client, time.monotonic()
         while True:
             try:
-                return future.result(timeout=POLL)
+                if future.done():
+                    # Each call sends the result anew: one that is not waited for until it is here piles up.
+                    return future.result(timeout=self.timeout)
+                distributed.wait(future, timeout=POLL)
+                continue
             except FutureCancelledError as error:
                 if client.status != "running":
                     raise _gone("the connection to the scheduler is lost") from error
@@ -277,6 +327,16 @@ class DaskEngine:
             return [int(k) for k in known[0]]
         length = self.task(len)
         return [int(k) for k in self.results([length(p) for p in parts])]
+
+
+@dataclass(frozen=True)
+class _Tell:
+    """Tells a client, from within a task, a number: see :meth:`DaskEngine.telling`."""
+
+    topic: str
+
+    def __call__(self, number: int) -> None:
+        distributed.get_worker().log_event(self.topic, number)
 
 
 def engine() -> DaskEngine:

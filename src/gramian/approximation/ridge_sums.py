@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any, Protocol, Self, runtime_checkable
 
@@ -14,7 +13,7 @@ from gramian._tiles import row_slices
 from gramian._typing import Array, Float64Array, Rows
 from gramian.approximation.features import FeatureMap
 from gramian.approximation.sums import add_rows
-from gramian.data.distributed import Partitioned
+from gramian.data.distributed import Partitioned, Progress
 from gramian.data.source import RowSource, row_blocks
 from gramian.engine import Engine
 from gramian.solvers.arrowhead import NodeSums
@@ -98,12 +97,11 @@ class RidgeSums:
 
     @staticmethod
     def total(parts: Sequence[RidgeSums]) -> RidgeSums:
-        """Return the sums over the rows of all parts, in their order, as a new value."""
+        """Return the first part with all others added to it, in their order."""
         first, *rest = parts
-        out = deepcopy(first)
         for part in rest:
-            out.add(part)
-        return out
+            first.add(part)
+        return first
 
     def shifted(self, shift: Float64Array) -> RidgeSums:
         """Return the same sums about another constant; needs FᵀΩ1, so those of an intercept."""
@@ -141,9 +139,11 @@ class PartSums:
         """Return the bytes that a cluster counts for the value."""
         return self.features.nbytes
 
-    def __call__(self, rows: Rows, values: Array, weights: Array | None) -> RidgeSums:
-        """Return the sums over these rows. Memory: the sums and what a chunk takes."""
-        sums, engine = RidgeSums.zeros(self.features, self.shift, intercept=self.intercept), Engine(1)
+    def __call__(self, sums: RidgeSums | None, rows: Rows, values: Array, weights: Array | None) -> RidgeSums:
+        """Return the sums with these rows added, in place. Memory: the sums and what a chunk takes."""
+        engine = Engine(1)
+        if sums is None:
+            sums = RidgeSums.zeros(self.features, self.shift, intercept=self.intercept)
         for where in row_slices(rows.shape[0], self.chunk_rows):
             w = None if weights is None else weights[where]
             sums.add_rows(self.features, rows[where], self.encode(values[where]), w, engine)
@@ -160,16 +160,21 @@ def sum_rows(
     chunk_rows: int,
     engine: Engine,
     done: Callable[[int], object] | None = None,
+    progress: Progress | None = None,
 ) -> None:
     """Add the rows of a source to the sums, in place, from row ``sums.n_rows`` on, by chunks.
 
-    ``done`` is called after each chunk with its number of rows. The order of the additions depends on the
+    ``done`` is called with a number of rows whenever the sums have them, ``progress`` as soon as they are
+    summed up somewhere. The order of the additions depends on the
     rows and ``chunk_rows`` alone: a pass that is broken off and taken up again gives the same bits. Rows that
-    lie in parts elsewhere are summed there, some parts at a time (then the order depends on the parts too).
+    lie in parts elsewhere are summed there, some parts at a time (then the order depends on the parts and on
+    the number of threads, too).
     """
     if isinstance(source, Partitioned) and isinstance(targets, SentTargets):
         work = PartSums(features, targets.encoder(), sums.shift, sums.intercept, chunk_rows)
-        parts = source.rounds(work, RidgeSums.total, targets.values, weights, start=sums.n_rows)
+        parts = source.rounds(
+            work, RidgeSums.total, targets.values, weights, start=sums.n_rows, progress=progress
+        )
         for n_rows, part in parts:
             sums.add(part)
             if done is not None:
@@ -178,8 +183,9 @@ def sum_rows(
     for where, rows in row_blocks(source, chunk_rows, sums.n_rows):
         w = None if weights is None else weights[where]
         sums.add_rows(features, rows, targets[where], w, engine)
-        if done is not None:
-            done(rows.shape[0])
+        for told in (progress, done):
+            if told is not None:
+                told(rows.shape[0])
 
 
 def split_intercept(

@@ -75,7 +75,7 @@ class Stream:
             weights,
             chunk_rows=self.plan.chunk_rows,
             engine=engine,
-            done=progress,
+            progress=progress,
         )
         nodes = list(old.nodes)
         for node, new in fresh.met.items():

@@ -82,8 +82,6 @@ def train_ridge(
     def done(rows: int) -> None:
         if checkpoint is not None:
             checkpoint.passed(sums, rows, last=sums.n_rows == source.shape[0])
-        if progress is not None:
-            progress(rows)
 
     sum_rows(
         sums,
@@ -94,6 +92,7 @@ def train_ridge(
         chunk_rows=plan.chunk_rows,
         engine=engine,
         done=done,
+        progress=progress,
     )
     clock.lap("sums", features.nbytes + sums.nbytes)
     beta, offset, solution = solve_ridge(features, sums, alpha, engine)

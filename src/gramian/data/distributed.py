@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from importlib import import_module
 from typing import Any, Protocol, TypeVar
 
@@ -16,6 +17,8 @@ from gramian.data.source import RowSource
 from gramian.exceptions import InputError
 
 Result = TypeVar("Result")
+#: Called with each number of rows that are done.
+Progress = Callable[[int], object]
 
 #: Of each package whose collections are read: the module of gramian that does it, by its function ``engine``.
 READERS = {"dask": "gramian.engine_dask", "dask_expr": "gramian.engine_dask"}
@@ -47,19 +50,33 @@ class Partitioned(ABC):
         combine: Callable[[Sequence[Result]], Result],
         *beside: Any,
         start: int = 0,
+        progress: Progress | None = None,
     ) -> Iterator[tuple[int, Result]]:
         """Yield (rows, result) over consecutive rows from ``start`` on, some parts at a time.
 
-        A result is that of ``work`` on each of the parts, put together by ``combine``, which takes results in
-        the order of the parts and returns a new one.
+        ``work(total, part, *values beside it)`` returns the total of the part and those before it; ``total``
+        is None for the first of a row of parts. ``combine`` takes totals in the order of the parts. Both may
+        change the first value that they are given and return it: sums are large, and copies of them larger
+        than what they are made of. ``progress`` is called with each number of rows that are done.
         """
 
     def reduce(
         self, work: Callable[..., Result], combine: Callable[[Sequence[Result]], Result], *beside: Any
     ) -> Result:
         """Return what ``work`` returns for all parts, put together by ``combine``."""
-        results = [result for _, result in self.rounds(work, combine, *beside)]
+        results = [result for _, result in self.rounds(partial(_onto, work, combine), combine, *beside)]
         return results[0] if len(results) == 1 else combine(results)
+
+
+def _onto(
+    work: Callable[..., Result],
+    combine: Callable[[Sequence[Result]], Result],
+    total: Result | None,
+    *values: Any,
+) -> Result:
+    """Return what work makes of a part, combined with the total of the parts before it."""
+    found = work(*values)
+    return found if total is None else combine([total, found])
 
 
 class Cluster(Protocol):

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from gramian._typing import IntArray, Rows
-from gramian.data.distributed import Partitioned, Result
+from gramian.data.distributed import Partitioned, Progress, Result
 from gramian.data.source import RowSource
 
 
@@ -84,13 +84,21 @@ class MappedParts(MappedRows, Partitioned):
         combine: Callable[[Sequence[Result]], Result],
         *beside: Any,
         start: int = 0,
+        progress: Progress | None = None,
     ) -> Iterator[tuple[int, Result]]:
         """Yield (rows, result) over consecutive rows from ``start`` on."""
-        return self.source.rounds(partial(_mapped_work, self.row_map, work), combine, *beside, start=start)
+        onto = partial(_mapped_onto, self.row_map, work)
+        return self.source.rounds(onto, combine, *beside, start=start, progress=progress)
 
 
 def _mapped_work(row_map: RowMap, work: Callable[..., Result], rows: Rows, *beside: Any) -> Result:
     return work(row_map.apply(rows), *beside)
+
+
+def _mapped_onto(
+    row_map: RowMap, work: Callable[..., Result], total: Result | None, rows: Rows, *beside: Any
+) -> Result:
+    return work(total, row_map.apply(rows), *beside)
 
 
 def mapped(source: RowSource, row_map: RowMap) -> RowSource:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -94,6 +95,16 @@ def result(work: Callable[..., Result], *values: Sequence[Any]) -> Result:
     """Return what the work makes of parts that follow each other: rows first, then what lies beside them."""
     with blas_held():
         return work(*(None if v[0] is None else v[0] if len(v) == 1 else np.concatenate(v) for v in values))
+
+
+def onto(
+    work: Callable[..., Result], tell: Callable[[int], object] | None, total: Result | None, *values: Any
+) -> Result:
+    """Return the total with the work on parts that follow each other, and tell their number of rows."""
+    found = result(partial(work, total), *values)
+    if tell is not None:
+        tell(sum(len(part) for part in values[0]))
+    return found
 
 
 def predicted(rows: Any, work: Callable[[Any], Array], empty: Array) -> Array:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from gramian._tiles import row_slices
-from gramian.data.distributed import ATTEMPTS, LostDataError, Partitioned
+from gramian.data.distributed import ATTEMPTS, LostDataError, Partitioned, Progress
 from gramian.data.part_work import result as work_on
 from gramian.data.source import RowSource
 from gramian.exceptions import ClusterError
@@ -60,9 +61,13 @@ class SentRows(Partitioned):
         combine: Callable[[Sequence[Result]], Result],
         *beside: Any,
         start: int = 0,
+        progress: Progress | None = None,
     ) -> Iterator[tuple[int, Result]]:
         """Yield (rows, result) part by part."""
-        return self._each(work, beside, start)
+        for rows, result in self._each(partial(work, None), beside, start):
+            if progress is not None:
+                progress(rows)
+            yield rows, result
 
     def _each(
         self, work: Callable[..., Result], beside: Sequence[Any], start: int

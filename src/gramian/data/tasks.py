@@ -1,10 +1,12 @@
-"""Rows and values that tasks of another package compute, wherever it runs them: a tree of tasks adds up."""
+"""Rows and values that tasks of another package compute, wherever it runs them, and their sums."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from functools import cached_property
 from itertools import pairwise
+from threading import Lock
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -13,14 +15,14 @@ from gramian._tiles import row_slices
 from gramian._typing import Array, IntArray, Rows
 from gramian.data import part_work
 from gramian.data.column import StoredColumn
-from gramian.data.distributed import ATTEMPTS, LostDataError, Partitioned
+from gramian.data.distributed import ATTEMPTS, LostDataError, Partitioned, Progress
 from gramian.data.source import RowSource
 from gramian.exceptions import ClusterError
 
 Result = TypeVar("Result")
 
-#: Results that one task puts together.
-FAN_IN = 4
+#: Totals that one task adds up: all of them are in the memory of its worker.
+FAN_IN = 2
 #: Rows that a task sums at least, where partitions are smaller and there are enough of them.
 TASK_ROWS = 65_536
 #: Tasks per thread of a round, and rounds of a pass at most: after each its sums come to the client.
@@ -55,6 +57,9 @@ class Computer(Protocol):
     def results(self, tasks: Sequence[Any]) -> Iterator[Any]:
         """Yield the results of tasks in their order."""
 
+    def telling(self, progress: Progress | None) -> AbstractContextManager[Progress | None]:
+        """Give a function that tasks call with numbers, which ``progress`` is then called with here."""
+
 
 def _once_more(lost: int, error: LostDataError) -> int:
     """Return how often data were lost by now; raise where that is too often."""
@@ -64,6 +69,36 @@ def _once_more(lost: int, error: LostDataError) -> int:
             "logs, start more, and fit again."
         ) from error
     return lost + 1
+
+
+class _Shown:
+    """Progress of a round after another; rows of parts that are worked on again are not shown twice."""
+
+    def __init__(self, progress: Progress | None) -> None:
+        self._progress, self._lock = progress, Lock()
+        self._rows = self._told = self._most = 0
+
+    def begin(self, rows: int) -> None:
+        """Begin a round of this many rows, or begin it again."""
+        with self._lock:
+            self._rows, self._told = rows, 0
+
+    def told(self, rows: int) -> None:
+        """Show that this many more rows are done; called on any thread."""
+        with self._lock:
+            self._told += rows
+            self._show(min(self._told, self._rows))
+
+    def finish(self) -> None:
+        """Show all rows of the round."""
+        with self._lock:
+            self._show(self._rows)
+            self._rows = self._most = 0
+
+    def _show(self, rows: int) -> None:
+        if rows > self._most and self._progress is not None:
+            self._progress(rows - self._most)
+        self._most = max(self._most, rows)
 
 
 class TaskParts(Partitioned):
@@ -111,36 +146,55 @@ class TaskParts(Partitioned):
         combine: Callable[[Sequence[Result]], Result],
         *beside: Any,
         start: int = 0,
+        progress: Progress | None = None,
     ) -> Iterator[tuple[int, Result]]:
-        """Yield (rows, result) a share of the parts at a time, each a tree of tasks on the workers."""
+        """Yield (rows, result) a share of the parts at a time.
+
+        Each thread of the workers has one total, to which it adds part after part; at the end of a round the
+        totals are added up in a tree, and one comes here.
+        """
         own, threads = self._from(start), self.cluster.n_threads
         columns = [own._parts, *(self._beside(values, own) for values in beside)]
         # From the number of all rows, so that a pass that is taken up again goes on in the same rounds.
         least = min(TASK_ROWS, -(-self._starts[-1] // (ROUND_TASKS * threads)))
         size = max(ROUND_TASKS * threads, -(-len(part_work.grouped(self._lengths, least)) // ROUNDS))
         groups = part_work.grouped(own._lengths, least)
-        there = self.cluster.sent(work)
-        for some in row_slices(len(groups), size):
-            lost = 0
-            while True:
-                try:
-                    result = self._tree(groups[some], columns, there, combine)
-                    break
-                except LostDataError as error:
-                    lost = _once_more(lost, error)
-                    there = self.cluster.sent(work)
-            yield sum(own._lengths[i] for group in groups[some] for i in group), result
+        there, shown = self.cluster.sent(work), _Shown(progress)
+        with self.cluster.telling(shown.told) as tell:
+            for some in row_slices(len(groups), size):
+                lost, rows = 0, sum(own._lengths[i] for group in groups[some] for i in group)
+                while True:
+                    shown.begin(rows)
+                    try:
+                        result = self._total(groups[some], columns, there, combine, tell, threads)
+                        break
+                    except LostDataError as error:
+                        lost = _once_more(lost, error)
+                        there = self.cluster.sent(work)
+                shown.finish()
+                yield rows, result
 
-    def _tree(
+    def _total(
         self,
         groups: Sequence[range],
         columns: Sequence[Sequence[Any]],
         there: Any,
         combine: Callable[..., Any],
+        tell: Progress | None,
+        threads: int,
     ) -> Any:
-        """Return the work's results on these groups of parts, put together a few at a time."""
-        call, join = self.cluster.task(part_work.result), self.cluster.task(combine)
-        level = [call(there, *([values[i] for i in group] for values in columns)) for group in groups]
+        """Return the work's total over these groups of parts: a chain of tasks for each thread, then a tree.
+
+        Each task has the only reference to the total that it adds to. Where a worker dies with it, Dask
+        begins the chain again from its first part.
+        """
+        call, join = self.cluster.task(part_work.onto), self.cluster.task(combine)
+        level = []
+        for chain in row_slices(len(groups), -(-len(groups) // threads)):
+            total = None
+            for group in groups[chain]:
+                total = call(there, tell, total, *([values[i] for i in group] for values in columns))
+            level.append(total)
         while len(level) > 1:
             level = [join(level[few]) for few in row_slices(len(level), FAN_IN)]
         return next(self.cluster.results(level))
