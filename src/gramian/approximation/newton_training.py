@@ -13,6 +13,7 @@ from gramian._random import children
 from gramian._typing import Array, Float64Array
 from gramian.approximation.features import FeatureMap
 from gramian.approximation.grouping import UNIT_ROWS
+from gramian.approximation.newton_check import FLOAT32_GAP, PreciseCheck
 from gramian.approximation.newton_start import nested_samples, row_bytes, sample_sizes
 from gramian.approximation.newton_sums import LossPasses, Tiles
 from gramian.approximation.plan import NOMINAL_THREADS, Plan
@@ -113,9 +114,18 @@ class NewtonTraining:
         return CoupledCore((clipped + clipped.T) / 2, core.ranks, psd=True)
 
     def minimise(
-        self, targets: Targets, weights: Array | None, settings: Settings, start: Point | None = None
+        self,
+        targets: Targets,
+        weights: Array | None,
+        settings: Settings,
+        start: Point | None = None,
+        *,
+        checked: bool = True,
     ) -> Minimum:
-        """Minimise; warns where the tolerance was missed, with what is left and the remedy."""
+        """Minimise; warn if the tolerance was missed, with what is left and the remedy.
+
+        With ``checked`` the gap that is returned was computed in float64, whatever the type of the tiles.
+        """
         started = time.perf_counter()
         passes = LossPasses(self._tiles, targets, weights, self._progress)
         newton = self._newton(settings)
@@ -123,8 +133,17 @@ class NewtonTraining:
         if start is None:
             start, warm = self._near(passes, settings, newton)
         found = self._solve(passes, settings.loss, newton, start, warm=warm)
+        met = float(found.gap.max(initial=0.0)) <= newton.tol
+        allowed = newton.tol
+        if checked and np.dtype(self.plan.dtype) != np.float64:
+            check = PreciseCheck(self.features, self._core, self._spare)
+            gap = check.gap(passes, settings.loss, newton, found.point, self._group, settings.scale)
+            if gap is not None:
+                found, allowed = replace(found, gap=gap), max(newton.tol, FLOAT32_GAP)
+        self.reached = met and float(found.gap.max(initial=0.0)) <= allowed
+        if not self.reached:
+            _warn(found, allowed, newton.tol, settings.max_iterations)
         self.seconds["passes"] = time.perf_counter() - started
-        self.reached = _reached(found, newton.tol, settings.max_iterations)
         return found
 
     def decisions(self, targets: Targets, point: Point) -> Float64Array:
@@ -236,14 +255,16 @@ def _beside(features: FeatureMap, n_rows: int, k: int, anchored: bool) -> int:
     return points + units + n_rows * (8 + 8 * k * anchored)
 
 
-def _reached(found: Minimum, target: float, limit: int) -> bool:
-    """Return whether the tolerance was met, and warn where it was not."""
+def _warn(found: Minimum, allowed: float, target: float, limit: int) -> None:
+    """Warn of a missed tolerance; above ``allowed`` it was rounding that was in the way, where it may be."""
     worst = float(found.gap.max(initial=0.0))
-    if worst > target:
-        warnings.warn(
-            f"the objective ended a predicted {worst:.2g} of its value above its minimum, the target is "
-            f"{target:.2g} (max_iter={limit}, {found.iterations} passes). Raise max_iter or tol, or lower C.",
-            AccuracyWarning,
-            stacklevel=4,
+    text = (
+        f"the objective ended a predicted {worst:.2g} of its value above its minimum, the target is "
+        f"{target:.2g} (max_iter={limit}, {found.iterations} passes). Raise max_iter or tol, or lower C."
+    )
+    if allowed > target and not worst <= allowed:
+        text = (
+            f"in float64 the objective is {worst:.2g} of its value above its minimum: float32 tiles are too "
+            "coarse for these rows and this C. Pass tile_dtype='float64', or centre and scale the features."
         )
-    return worst <= target
+    warnings.warn(text, AccuracyWarning, stacklevel=4)

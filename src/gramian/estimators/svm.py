@@ -73,7 +73,7 @@ class KernelSVC(NewtonClassifier):
     metric_, metric_rounds_, feature_importances_ : as for :class:`KernelRidge`
     n_iter_ : passes over all rows
     solution_ : Solution
-        Status, passes, and as ``residual`` the relative gap that was left.
+        Status, passes, and as ``residual`` the relative gap that was left, computed in float64.
     plan_ : Plan
         Sizes, and the bytes and seconds of the bases and of a pass.
     calibration_ : ndarray (outputs, 2)
@@ -207,7 +207,8 @@ def _calibration(
         if not out.any() or not (whole[~out] > 0).any():
             held_out[out] = found.point.offset
             continue
-        left = training.minimise(signs, np.where(out, 0.0, whole), settings, found.point)
+        without = np.where(out, 0.0, whole)
+        left = training.minimise(signs, without, settings, found.point, checked=False)
         held_out[out] = training.decisions(signs, left.point)[out]
     positive = signs[slice(0, n)] > 0
     pairs = [platt_sigmoid(held_out[:, j], positive[:, j], whole) for j in range(signs.shape[1])]
