@@ -84,29 +84,102 @@ def test_exact_and_plans_scale_too():
     assert ridge(standardize=True).plan(X, y).rank == 20
 
 
-def test_sparse_rows_keep_their_zeros():
-    X = sp.random_array((500, 30), density=0.1, format="csr", rng=np.random.default_rng(0)) * 50.0
+def sparse_table(n=500, d=30):
+    return sp.random_array((n, d), density=0.1, format="csr", rng=np.random.default_rng(0)) * 50.0
+
+
+def test_sparse_rows_are_divided_by_the_deviation_and_keep_their_zeros():
+    X = sparse_table()
+    X.data[X.indices == 3] = 7.0
     y = np.asarray(X.sum(axis=1)).ravel()
     model = ridge(standardize=True, approximation="auto").fit(X, y)
-    other = StandardScaler(with_mean=False).fit(X)
     assert not model.scaler_.mean.any()
-    # About zero, not about the mean: what is stored keeps its share.
-    np.testing.assert_allclose(
-        model.scaler_.scale**2, other.var_ + np.asarray(X.mean(axis=0)) ** 2, rtol=1e-12
-    )
+    np.testing.assert_allclose(model.scaler_.scale, StandardScaler(with_mean=False).fit(X).scale_, rtol=1e-12)
     dense = ridge(standardize=True).fit(X.toarray(), y)
+    np.testing.assert_allclose(dense.scaler_.scale, model.scaler_.scale, rtol=1e-12)
     with pytest.raises(InputError, match=r"X is sparse.*Pass X\.toarray"):
         dense.predict(X)
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "laplacian"])
+def test_sparse_and_dense_rows_are_one_model_under_kernels_of_differences(kernel):
+    X = sparse_table()
+    y, w = np.asarray(X.sum(axis=1)).ravel(), np.random.default_rng(1).random(X.shape[0])
+    model = ridge(standardize=True, approximation="exact", kernel=kernel)
+    found = clone(model).fit(X, y, w).predict(X)
+    np.testing.assert_allclose(found, model.fit(X.toarray(), y, w).predict(X.toarray()), atol=1e-6 * y.max())
+
+
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
+@pytest.mark.parametrize("labels", [False, True])
+def test_the_scale_is_weighted(form, labels):
+    rng = np.random.default_rng(0)
+    X, w = rng.random((120, 3)) * [1.0, 50.0, 1e-3] + 5.0, rng.integers(0, 4, 120)
+    X[5:9], w[5:9] = 1000.0, 0
+    y = np.where(X[:, 0] > 5.5, "up", "down") if labels else X[:, 0] + X[:, 1]
+    kind = gm.KernelRidgeClassifier if labels else gm.KernelRidge
+    model = kind(0.1, gamma=0.3, standardize=True, approximation="exact")
+
+    def values(model):
+        return model.decision_function(form(X)) if labels else model.predict(form(X))
+
+    found = values(model.fit(form(X), y, sample_weight=w))
+    far = X.copy()
+    far[w == 0] *= -1000.0
+    np.testing.assert_array_equal(values(model.fit(form(far), y, sample_weight=w)), found)
+    repeated = np.repeat(np.arange(120), w)
+    np.testing.assert_allclose(values(model.fit(form(X[repeated]), y[repeated])), found, atol=1e-6)
+    np.testing.assert_allclose(
+        model.scaler_.scale, StandardScaler().fit(X, sample_weight=w).scale_, rtol=1e-12
+    )
+    streamed = ridge(standardize=True).partial_fit(form(X), w * 1.0, sample_weight=w)
+    assert streamed.score(form(X), w, sample_weight=w) is not None
+    np.testing.assert_allclose(streamed.scaler_.scale, model.scaler_.scale, rtol=1e-12)
+    if labels:
+        doubled = np.where(y == "up", 2, 1)
+        weighted = kind(standardize=True).fit(form(X), y, sample_weight=doubled)
+        np.testing.assert_array_equal(
+            kind(standardize=True, class_weight={"up": 2.0}).fit(form(X), y).scaler_.scale,
+            weighted.scaler_.scale,
+        )
+
+
+def test_rows_without_weight_have_no_part_in_the_plan():
+    X, y = table(2500)
+    w = np.ones(2500)
+    w[::3] = 0.0
+    far = X.copy()
+    far[::3] *= 1000.0
+    model = ridge(standardize=True, approximation="auto")
+    found = clone(model).fit(far, y, w).predict(X)
+    np.testing.assert_array_equal(found, model.fit(X, y, w).predict(X))
+
+
+def test_dask_rows_have_the_same_weighted_scale():
+    da = pytest.importorskip("dask.array")
+    X, y = table(400)
+    w = np.random.default_rng(0).random(400)
+    here = ridge(standardize=True).fit(X, y, w)
+    parts = [da.from_array(part, chunks=(90, *part.shape[1:])) for part in (X, y, w)]
+    there = ridge(standardize=True).fit(*parts)
+    np.testing.assert_allclose(there.scaler_.scale, here.scaler_.scale, rtol=1e-12)
+    np.testing.assert_allclose(there.scaler_.mean, here.scaler_.mean, rtol=1e-12)
 
 
 def test_moments_of_blocks_join_without_loss():
     rng = np.random.default_rng(0)
     X = 1e8 + rng.standard_normal((40_000, 2))
     found = moments(ArraySource(X))
-    np.testing.assert_allclose(np.sqrt(found.squares / found.count), X.std(axis=0), rtol=1e-8)
-    empty = Moments.joined([Moments(0, np.zeros(2), np.zeros(2)), found])
+    np.testing.assert_allclose(np.sqrt(found.squares / found.mass), X.std(axis=0), rtol=1e-8)
+    empty = Moments.joined([Moments(0.0, np.zeros(2), np.zeros(2)), found])
     np.testing.assert_array_equal(empty.mean, found.mean)
     assert Scaler.of(Moments.of(np.full((5, 1), 1e9 / 3))).scale.tolist() == [1.0]
+    constant, weights = np.full((40_000, 1), 1 / 3), rng.random(40_000)
+    for rows in (constant, sp.csr_array(constant), constant.astype(np.float32)):
+        assert Scaler.of(Moments.of(rows, weights)).scale.tolist() == [1.0]
+    # Squares of narrow whole numbers would not fit into their type.
+    whole = sp.csr_array(np.array([[100], [0], [-100]], np.int8))
+    assert Moments.of(whole).squares.tolist() == [20_000.0]
 
 
 def test_what_cannot_be_scaled():

@@ -10,14 +10,14 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
-from gramian._tiles import row_slices, tile_rows
+from gramian._tiles import row_slices
 from gramian._typing import Array, Float64Array, FloatArray, Rows
+from gramian.data.scaled import Moments, Scaler
 from gramian.data.source import RowSource
 from gramian.estimators.base import KernelEstimator, checked_weights, positive_number, required_target
 from gramian.estimators.kinds import Classifier, Regressor
 from gramian.estimators.targets import ClassTargets, NumberTargets, Targets
 from gramian.exceptions import InputError
-from gramian.kernels.columns import dense
 
 #: Rows of one task of a prediction: its outputs are a few hundred kilobytes.
 CHUNK_ROWS = 8192
@@ -187,17 +187,5 @@ def number_at_least(name: str, value: Any, least: float) -> float:
 
 def moments(rows: Rows, weights: Array | None) -> tuple[FloatArray, FloatArray]:
     """Return the weighted mean and deviation of each feature in float32; 1 where it does not vary."""
-    n, d = rows.shape
-    total, square, mass = np.zeros(d), np.zeros(d), 0.0
-    origin = np.asarray(dense(rows[:1]), np.float64)[0]
-    for where in row_slices(n, tile_rows(d, 8)):
-        part = np.asarray(dense(rows[where]), np.float64) - origin
-        w = np.ones(len(part)) if weights is None else weights[where]
-        total += w @ part
-        square += w @ (part * part)
-        mass += float(w.sum())
-    mean = total / mass
-    deviation = np.sqrt(np.maximum(square / mass - mean * mean, 0.0))
-    largest = np.abs(mean) + deviation
-    flat = deviation <= np.finfo(np.float32).eps * largest
-    return (mean + origin).astype(np.float32), np.where(flat, 1.0, deviation).astype(np.float32)
+    found = Moments.of(rows, weights)
+    return found.mean.astype(np.float32), Scaler.of(found).scale.astype(np.float32)

@@ -100,7 +100,9 @@ class StreamingNewton(StreamingRidge):
         start: Float64Array | None = None,
     ) -> tuple[NewtonTraining, Minimum, np.random.Generator]:
         """Train and set what every fit sets; ``start`` are intercepts to begin with."""
-        plan, kernel, engine, rng = self._planned(source, targets.shape[1], self.random_state)
+        plan, kernel, engine, rng = self._planned(
+            source, targets.shape[1], self.random_state, weights=weights
+        )
         with shown_bar(self.verbose, unit="rows", desc="passes") as bar:
             training = NewtonTraining(
                 source,

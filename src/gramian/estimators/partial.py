@@ -157,7 +157,7 @@ class PartialRidge(StreamingRidge):
         cluster = self._cluster(X)
         if cluster is not None:
             source = cluster.over(source)
-        return self._scaled(source, learn=not self._begun)
+        return self._scaled(source, learn=False) if self._begun else source
 
     def _take(self, source: RowSource, targets: Targets, weights: Array | None, grow: bool) -> Self:
         """Add rows to the stream, which they begin where there is none."""
@@ -179,7 +179,9 @@ class PartialRidge(StreamingRidge):
         """Return the stream of no rows, on the map that these rows are given, and its engine."""
         self.__dict__.pop("stages_", None)  # of an earlier fit to the exact system
         n_outputs = targets.shape[1]
-        plan, kernel, engine, rng = self._planned(source, n_outputs, self.random_state, stream=True)
+        plan, kernel, engine, rng = self._planned(
+            source, n_outputs, self.random_state, stream=True, weights=weights
+        )
         features = plan.build(source, kernel, rng=rng, engine=engine, weights=weights)
         intercept = bool(self.fit_intercept)
         shift = targets.centre(weights) if intercept else np.zeros(n_outputs)

@@ -39,8 +39,11 @@ class KernelRidge(Regressor, PartialRegressor):
     fit_intercept : bool, default=False
         Whether to add an intercept that is not penalised, as in scikit-learn's ``Ridge``.
     standardize : bool, default=False
-        Whether columns get mean 0 and deviation 1 (sparse ones keep their zeros) as they are read, in
-        predictions too; costs a pass over the rows. ``partial_fit`` scales by its first call's rows.
+        Whether columns get mean 0 and deviation 1 as they are read, in predictions too; costs a pass over
+        the rows. Mean and standard deviation are weighted by ``sample_weight`` (and ``class_weight``). Sparse
+        rows are divided by the same deviation and not centred: with kernels of differences x − z ("rbf",
+        "laplacian" and most others) the model is that of dense rows; with "linear", "poly" and "cosine" it
+        is another one. ``partial_fit`` scales by its first rows.
     metric : None, "diagonal", "full", LearnedMetric or Metric, default=None
         The distance that the kernel takes. "diagonal" learns a scale for each feature, "full" a matrix that
         mixes them, by rounds of fit and gradients on at most 10,000 of the rows, judged on others

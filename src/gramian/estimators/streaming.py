@@ -16,7 +16,7 @@ from sklearn.base import BaseEstimator, is_classifier
 from gramian._budget import parse_bytes
 from gramian._checkpoint import checkpoint_folder
 from gramian._random import as_generator
-from gramian._typing import Float64Array, IntArray, Rows
+from gramian._typing import Array, Float64Array, IntArray, Rows
 from gramian.approximation.auto import auto_plan, probe, probe_rows
 from gramian.approximation.checkpoint import SumsCheckpoint
 from gramian.approximation.multiresolution import MultiResolutionBuilder
@@ -82,9 +82,15 @@ class StreamingRidge(MetricEstimator):
         required_target(self, y)
         source = self._rows(X, reset=True)
         cluster = self._cluster(X)
-        return self._scaled(source if cluster is None else cluster.over(source), learn=True)
+        return source if cluster is None else cluster.over(source)
 
-    def _scaled(self, source: RowSource, *, learn: bool, sampled: bool = False) -> RowSource:
+    def _under_metric(self, source: RowSource, targets: Any, weights: Array | None) -> RowSource:
+        """Return the rows of a fit, scaled where that was asked for, under the metric learned from them."""
+        return super()._under_metric(self._scaled(source, learn=True, weights=weights), targets, weights)
+
+    def _scaled(
+        self, source: RowSource, *, learn: bool, sampled: bool = False, weights: Array | None = None
+    ) -> RowSource:
         """Return the rows scaled, where that was asked for; ``learn`` takes mean and deviation from them.
 
         ``sampled``: from some of them, which is enough for a plan. Rows that are not learned from come under
@@ -105,8 +111,11 @@ class StreamingRidge(MetricEstimator):
                     "standardize=True would scale the rows anew for landmarks that are fixed by "
                     "FrozenEstimator. Scale the rows first, for both."
                 )
-            numbers = np.unique(np.linspace(0, source.shape[0] - 1, SCALED_ROWS).astype(np.intp))
-            self.scaler_ = Scaler.of(moments(TakenRows(source, numbers) if sampled else source))
+            if sampled:
+                numbers = np.unique(np.linspace(0, source.shape[0] - 1, SCALED_ROWS).astype(np.intp))
+                self.scaler_ = Scaler.of(moments(TakenRows(source, numbers)))
+            else:
+                self.scaler_ = Scaler.of(moments(source, weights))
         found: Scaler | None = self.__dict__.get("scaler_")
         source = source if found is None else mapped(source, found)
         if learn:
@@ -130,11 +139,18 @@ class StreamingRidge(MetricEstimator):
         return positive_number("alpha", self.alpha)
 
     def _planned(
-        self, source: RowSource, n_outputs: int, random_state: Any, *, stream: bool = False
+        self,
+        source: RowSource,
+        n_outputs: int,
+        random_state: Any,
+        *,
+        stream: bool = False,
+        weights: Array | None = None,
     ) -> tuple[Plan, Kernel, Engine, np.random.Generator]:
         """Return plan, kernel, engine and the generator, which the probe has drawn from.
 
-        ``stream``: more rows will follow, so that precision is chosen as for :data:`STREAM_ROWS`.
+        ``stream``: more rows will follow, so that precision is chosen as for :data:`STREAM_ROWS`. Rows whose
+        weight is 0 are not looked at.
         """
         alpha = self._penalty()
         engine, rng = self._engine(), as_generator(random_state)
@@ -156,10 +172,14 @@ class StreamingRidge(MetricEstimator):
             plan = replace(plan, builder=frozen.builder)
             return plan, frozen.features.kernel, Engine(plan.n_threads), rng
         kernel = self._kernel_of(source)
+        if weights is not None and not (weights > 0).all():
+            counted: RowSource = TakenRows(source, np.flatnonzero(weights > 0))
+        else:
+            counted = source
         n = STREAM_ROWS if stream else source.shape[0]
-        dtype = self._tiles(source, kernel, alpha, n)
+        dtype = self._tiles(counted, kernel, alpha, n)
         # Drawn in any case: landmarks must not depend on whether the precision is asked for.
-        sample = probe_rows(source, rng, budget)
+        sample = probe_rows(counted, rng, budget)
         chosen = isinstance(self.approximation, str) and self.approximation == "auto"
         open_dtype = self.tile_dtype == "auto" and dtype == np.float32
         found = probe(sample, kernel, source.shape[0]) if chosen or open_dtype else None
@@ -295,7 +315,7 @@ class StreamingRidge(MetricEstimator):
         generator = as_generator(self.random_state)
         folder = getattr(self, "checkpoint", None)
         checkpoint = None if folder is None else SumsCheckpoint(Path(folder), generator)
-        plan, kernel, engine, rng = self._planned(source, targets.shape[1], generator)
+        plan, kernel, engine, rng = self._planned(source, targets.shape[1], generator, weights=weights)
         mean = targets.centre(weights) if self.fit_intercept else np.zeros(targets.shape[1])
         with rows_bar(n, self.verbose) as done:
             fit = train_ridge(
