@@ -1,0 +1,220 @@
+"""Run many random cases over processes, store what happened, and write the table of docs/reliability.md.
+
+    python tests/adversary/run.py --cases 10000 --seed 1 --jobs 2
+    python tests/adversary/run.py --report docs/reliability.md
+
+Failures are made smaller and written as scripts into build/adversary/. The exit status is 1 if there are any.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+import time
+from collections import Counter, defaultdict
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from datetime import date
+from importlib.metadata import version
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+# One BLAS thread a process, before NumPy is loaded here and in the workers.
+for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(name, "1")
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "tests"))
+
+from adversary.cases import Case, close_files, script
+from adversary.draw import draw
+from adversary.judge import LIMIT, Failure, Verdict, judged
+from adversary.laws import LAWS
+from adversary.shrink import shrink
+from tqdm import tqdm
+
+RESULT = ROOT / "benchmarks" / "results" / "reliability.json"
+SCRIPTS = ROOT / "build" / "adversary"
+#: Cases that a worker takes at a time, and failures that are made smaller at most.
+BATCH, SHRUNK = 25, 20
+MARKS = ("<!-- table: begin -->", "<!-- table: end -->")
+
+
+def batch(seed: int, numbers: range) -> list[Verdict]:
+    """Judge some cases in this process."""
+    try:
+        return [judged(seed, number) for number in numbers]
+    finally:
+        close_files()
+
+
+def crashed(seed: int, number: int) -> Verdict:
+    """Return the verdict of a case whose process died."""
+    case = draw(seed, number)
+    return Verdict(number, case, [Failure("no crash", case, "the process died", float("inf"))])
+
+
+def alone(seed: int, numbers: range) -> list[Verdict]:
+    """Judge the cases of a batch that died, each in a process of its own."""
+    found = []
+    for number in numbers:
+        with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+            try:
+                found += pool.submit(batch, seed, range(number, number + 1)).result()
+            except BrokenProcessPool:
+                found.append(crashed(seed, number))
+    return found
+
+
+def run(seed: int, cases: int, jobs: int) -> list[Verdict]:
+    """Judge cases over processes; a process that dies costs its case only."""
+    batches = [range(start, min(cases, start + BATCH)) for start in range(0, cases, BATCH)]
+    verdicts: list[Verdict] = []
+    with tqdm(total=cases, unit="case", smoothing=0.05) as bar:
+        while batches:
+            with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+                waiting = {pool.submit(batch, seed, numbers): numbers for numbers in batches}
+                batches, dead = [], []
+                for done in as_completed(waiting):
+                    try:
+                        found = done.result()
+                    except BrokenProcessPool:
+                        dead.append(waiting[done])
+                        continue
+                    verdicts += found
+                    bar.update(len(found))
+                    bar.set_postfix(failed=sum(bool(v.failures) for v in verdicts), refresh=False)
+            # The pool is gone with the one that died: the first of what is left is judged by itself.
+            for numbers in dead[:jobs]:
+                verdicts += alone(seed, numbers)
+                bar.update(len(numbers))
+            batches = dead[jobs:]
+    return sorted(verdicts, key=lambda verdict: verdict.number)
+
+
+def write_scripts(verdicts: list[Verdict], folder: Path, most: int = SHRUNK) -> list[dict[str, Any]]:
+    """Make failures smaller, a few of each law, and write each as a script; return them as records."""
+    folder.mkdir(parents=True, exist_ok=True)
+    records, seen = [], Counter[str]()
+    failures = [(verdict, failure) for verdict in verdicts for failure in verdict.failures]
+    for verdict, failure in failures:
+        case: Case = failure.case
+        seen[failure.law] += 1
+        if failure.law in LAWS and seen[failure.law] <= 3 and len(records) < most:
+            case = shrink(case, failure.law)
+        path = folder / f"case_{verdict.number}_{failure.law.replace(' ', '_')}.py"
+        law = failure.law if failure.law in LAWS else "fits"
+        path.write_text(script(case, law, failure.text), encoding="utf-8")
+        records.append(
+            {"number": verdict.number, "law": failure.law, "case": repr(case), "text": failure.text[:400]}
+        )
+    close_files()
+    return records
+
+
+def summary(verdicts: list[Verdict], seed: int, jobs: int, seconds: float) -> dict[str, Any]:
+    """Return what is stored of a run."""
+    estimators, laws = Counter(v.case.estimator for v in verdicts), Counter[str]()
+    broken, worst = Counter[str](), defaultdict[str, float](float)
+    failed = Counter(v.case.estimator for v in verdicts if v.failures)
+    for verdict in verdicts:
+        laws.update(verdict.worst)
+        broken.update(failure.law for failure in verdict.failures)
+        laws.update(failure.law for failure in verdict.failures if failure.law not in verdict.worst)
+        for law, excess in verdict.worst.items():
+            worst[law] = max(worst[law], excess)
+    commit = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    return {
+        "day": date.today().isoformat(),
+        "seed": seed,
+        "cases": len(verdicts),
+        "failed": sum(bool(v.failures) for v in verdicts),
+        "refused": sum(bool(v.refused) for v in verdicts),
+        "beyond float64": sum(v.vacuous for v in verdicts),
+        "seconds": round(seconds, 1),
+        "slowest": round(max(v.seconds for v in verdicts), 1),
+        "limit": LIMIT,
+        "jobs": jobs,
+        "by estimator": {k: [n, failed[k]] for k, n in sorted(estimators.items())},
+        "by law": {k: [n, broken[k], float(f"{worst[k]:.2g}")] for k, n in sorted(laws.items())},
+        "commit": commit.stdout.strip() or None,
+        "python": platform.python_version(),
+        "processor": processor(),
+        "versions": {name: version(name) for name in ("numpy", "scipy", "scikit-learn")},
+    }
+
+
+def processor() -> str:
+    """Name the processor as the system does."""
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.exists():
+        for line in cpuinfo.read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    return platform.machine()
+
+
+def table(result: dict[str, Any]) -> str:
+    """Return the result as Markdown."""
+    versions = ", ".join(f"{name} {number}" for name, number in result["versions"].items())
+    lines = [
+        f"{result['cases']:,} cases of seed {result['seed']} on {result['day']}, commit "
+        f"{result['commit']}: {result['failed']} failed, {result['refused']} were refused with a reason that "
+        f"is documented, in {result['beyond float64']} alpha was smaller than what float64 resolves of K. "
+        f"{result['seconds'] / 60:.0f} minutes on {result['jobs']} processes, "
+        f"{result['slowest']:.1f} s for the slowest case. {result['processor']}; Python {result['python']}; "
+        f"{versions}.",
+        "",
+        "| law | cases | failed | largest error / tolerance |",
+        "|---|---|---|---|",
+        *(f"| {k} | {n:,} | {bad} | {worst:.2g} |" for k, (n, bad, worst) in result["by law"].items()),
+        "",
+        "| estimator | cases | failed |",
+        "|---|---|---|",
+        *(f"| `{k}` | {n:,} | {bad} |" for k, (n, bad) in result["by estimator"].items()),
+    ]
+    return "\n".join(lines)
+
+
+def report(page: Path, result: dict[str, Any]) -> None:
+    """Write the table between the marks of a page."""
+    text = page.read_text(encoding="utf-8")
+    before, rest = text.split(MARKS[0])
+    after = rest.split(MARKS[1])[1]
+    page.write_text(f"{before}{MARKS[0]}\n\n{table(result)}\n\n{MARKS[1]}{after}", encoding="utf-8")
+
+
+def main() -> int:
+    """Run cases, or write the report of the run that is stored."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--cases", type=int, default=0, help="cases to draw and judge")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
+    parser.add_argument("--report", type=Path, help="page whose table is written from the stored result")
+    parser.add_argument("--result", type=Path, default=RESULT, help="JSON file of the result")
+    chosen = parser.parse_args()
+    failed = 0
+    if chosen.cases:
+        began = time.perf_counter()
+        verdicts = run(chosen.seed, chosen.cases, chosen.jobs)
+        found = summary(verdicts, chosen.seed, chosen.jobs, time.perf_counter() - began)
+        found["failures"] = write_scripts(verdicts, SCRIPTS)
+        failed = found["failed"]
+        chosen.result.parent.mkdir(parents=True, exist_ok=True)
+        chosen.result.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+        print(table(found))
+        for record in found["failures"]:
+            print(f"case {record['number']}, {record['law']}: {record['text'][:200]}")
+    if chosen.report:
+        report(chosen.report, json.loads(chosen.result.read_text(encoding="utf-8")))
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
