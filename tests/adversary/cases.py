@@ -208,7 +208,7 @@ def typed(X: np.ndarray, dtype: str) -> np.ndarray:
     if kind.kind == "f":
         return X.astype(kind)
     if kind.kind == "b":
-        return X > np.median(X, axis=0)
+        return np.median(X, axis=0) < X
     bounds = np.iinfo(kind)
     low, high = max(bounds.min, -(2**31)), min(bounds.max, 2**31 - 1)
     return np.clip(np.round(10.0 * X), low, high).astype(kind)

@@ -57,7 +57,7 @@ def _methods(rank: int, blocks: int, rng: np.random.Generator) -> dict[str, str]
         "TruncatedEigen": f"rank={rank}",
         "RandomFourier": f"rank={2 * rank}",
         "Fastfood": f"rank={2 * rank}",
-        "RandomMaclaurin": f"rank={2 * rank}",
+        "RandomMaclaurin": f"rank={2 * rank + 8}",
         "TensorSketch": f"rank={2 * rank}",
     }
 

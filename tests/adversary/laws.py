@@ -137,7 +137,9 @@ def parts_answer_as_the_whole(trial: Trial) -> None:
                 largest = float((whole[name] ** 2).max()) + float(trial.model._y_std.max()) ** 2
                 trial.near("variance of some rows", values**2, whole[name][part] ** 2, 1e-8 * largest)
             elif values.dtype.kind == "f" and not (name == "predict" and trial.case.n_classes):
-                trial.near(f"{name} of some rows", values, whole[name][part], dense.rounding(trial, whole[name]))
+                trial.near(
+                    f"{name} of some rows", values, whole[name][part], dense.rounding(trial, whole[name])
+                )
 
 
 def classes_are_those_of_the_values(trial: Trial) -> None:
@@ -225,7 +227,7 @@ def chunks_add_up(trial: Trial) -> None:
     def w(where: slice) -> dict[str, Any]:
         return {} if case.w is None else {"sample_weight": case.w[where]}
 
-    with trial.listening():
+    with trial.listening(), trial.refusable():
         whole.partial_fit(X, y, **classes, **w(slice(None)))
         cuts = [0, max(1, case.n // 3), max(1, case.n // 2), case.n]
         for start, stop in zip(cuts, cuts[1:]):
@@ -281,7 +283,10 @@ LAWS: dict[str, tuple[Check, Condition]] = {
     "nothing is written to": (nothing_is_written_to, _any),
     "failed fits": (failed_fits_change_nothing, lambda case: case.container not in ("csr", "csc")),
     "parts": (parts_answer_as_the_whole, _any),
-    "classes": (classes_are_those_of_the_values, lambda case: case.n_classes > 0 and case.estimator != "DCSVC"),
+    "classes": (
+        classes_are_those_of_the_values,
+        lambda case: case.n_classes > 0 and case.estimator != "DCSVC",
+    ),
     "containers": (
         containers_hold_the_same_rows,
         lambda case: (

@@ -16,7 +16,12 @@ from gramian.estimators.newton import FLOOR
 
 NEWTON = ("KernelSVC", "KernelSVR", "KernelLogisticRegression")
 #: Methods that are K itself when every row is a landmark.
-FULL = {"Nystrom": "rank", "MultiResolution": "root_rank", "LowRankPlusBlocks": "root_rank", "TruncatedEigen": "rank"}
+FULL = {
+    "Nystrom": "rank",
+    "MultiResolution": "root_rank",
+    "LowRankPlusBlocks": "root_rank",
+    "TruncatedEigen": "rank",
+}
 
 
 def _loss(case: Case) -> str:
@@ -46,7 +51,9 @@ def objective_is_the_minimum(trial: Trial) -> None:
         Y = dense.targets_of(case)
         problems = [(Y[:, j], f[:, j], model.solution_.value[:, j : j + 1], 1) for j in range(Y.shape[1])]
     error = dense.matrix_error(trial, K, exact=False)
-    relative = max(trial.amounts.get("gap", 0.0), float(model.tol), 4.0 * unit_roundoff(dense.tiles_of(model)))
+    relative = max(
+        trial.amounts.get("gap", 0.0), float(model.tol), 4.0 * unit_roundoff(dense.tiles_of(model))
+    )
     total = sum(_value(loss, y, values, beta, cost, epsilon) for y, values, beta, _ in problems)
     mass = float(cost.sum())
     for y, values, beta, outputs in problems:
@@ -65,7 +72,9 @@ def objective_is_the_minimum(trial: Trial) -> None:
         trial.near("the objective", max(got, want), want, allowed + 1e-9 * abs(want))
 
 
-def _value(loss: str, y: np.ndarray, f: np.ndarray, beta: np.ndarray, cost: np.ndarray, epsilon: float) -> float:
+def _value(
+    loss: str, y: np.ndarray, f: np.ndarray, beta: np.ndarray, cost: np.ndarray, epsilon: float
+) -> float:
     return float(cost @ references.loss_values(loss, y, f, epsilon) + 0.5 * (np.asarray(beta) ** 2).sum())
 
 
@@ -152,7 +161,9 @@ def errors_are_the_true_ones(trial: Trial) -> None:
     if total > 0 and norm > 0:
         trial.near("trace_error", float(trace), np.trace(K - M) / total, 4.0 * case.n * error / total)
         want = float(np.linalg.norm(K - M)) / norm
-        trial.near("relative_error of all rows", float(whole), want, 4.0 * case.n * error / norm + 1e-6 * want)
+        trial.near(
+            "relative_error of all rows", float(whole), want, 4.0 * case.n * error / norm + 1e-6 * want
+        )
 
 
 def full_rank_is_the_matrix_itself(trial: Trial) -> None:

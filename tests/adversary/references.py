@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy.linalg as la
 from scipy.optimize import minimize
 from scipy.special import logsumexp
-from sklearn.svm import SVC, SVR
+from sklearn.svm import SVC, SVR, LinearSVC, LinearSVR
 
 from gramian._numerics import unit_roundoff
 
@@ -53,9 +54,7 @@ def ridge(
     return Dense(shifted @ (Y - b), b, shifted)
 
 
-def held_out(
-    K: np.ndarray, Y: np.ndarray, alpha: float, w: np.ndarray | None, intercept: bool
-) -> np.ndarray:
+def held_out(K: np.ndarray, Y: np.ndarray, alpha: float, w: np.ndarray | None, intercept: bool) -> np.ndarray:
     """Return y − ŷ of each row by as many fits to the others, (n, outputs)."""
     out = np.empty_like(Y)
     for i in range(len(K)):
@@ -132,22 +131,14 @@ LONG = {"maxiter": 3000, "maxfun": 6000, "ftol": 1e-15, "gtol": 1e-11, "maxcor":
 
 
 def hinge_bound(K: np.ndarray, y: np.ndarray, cost: np.ndarray, intercept: bool) -> float:
-    """Return the dual objective Σα − ½ αᵀQα of a feasible α: a lower bound of the hinge's minimum."""
+    """Return the least hinge objective: with an intercept the dual's of a feasible α, a lower bound."""
     counts = cost > 0
     K, y, cost = K[np.ix_(counts, counts)], y[counts], cost[counts]
     if intercept and len(np.unique(y)) < 2:
         return 0.0
     signed = y[:, None] * K * y
     if not intercept:
-        found = minimize(
-            lambda a: (0.5 * a @ (signed @ a) - a.sum(), signed @ a - 1.0),
-            np.zeros(len(y)),
-            jac=True,
-            method="L-BFGS-B",
-            bounds=[(0.0, c) for c in cost],
-            options=LONG,
-        )
-        return -float(found.fun)
+        return _linear(LinearSVC(loss="hinge", **LINEAR), "hinge", root_of(K), y, cost, 0.0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model = SVC(C=1.0, kernel="precomputed", tol=1e-8, max_iter=500_000).fit(K, y, sample_weight=cost)
@@ -157,7 +148,7 @@ def hinge_bound(K: np.ndarray, y: np.ndarray, cost: np.ndarray, intercept: bool)
 
 
 def tube_bound(K: np.ndarray, y: np.ndarray, cost: np.ndarray, epsilon: float, intercept: bool) -> float:
-    """Return the dual objective yᵀβ − ε‖β‖₁ − ½ βᵀKβ of a feasible β: a lower bound for the ε-tube."""
+    """Return the least objective of the ε-tube: with an intercept the dual's of a feasible β, a lower bound."""
     counts = cost > 0
     K, y, cost = K[np.ix_(counts, counts)], y[counts], cost[counts]
     if intercept:
@@ -169,16 +160,24 @@ def tube_bound(K: np.ndarray, y: np.ndarray, cost: np.ndarray, epsilon: float, i
         beta = np.zeros(len(y))
         beta[model.support_] = model.dual_coef_[0]
         return float((y - middle) @ beta - epsilon * np.abs(beta).sum() - 0.5 * beta @ (K @ beta))
-    n = len(y)
+    model = LinearSVR(epsilon=epsilon, loss="epsilon_insensitive", **LINEAR)
+    return _linear(model, "epsilon_insensitive", root_of(K), y, cost, epsilon)
 
-    def value(at: np.ndarray) -> tuple[float, np.ndarray]:
-        beta = at[:n] - at[n:]
-        pulled = K @ beta
-        total = 0.5 * beta @ pulled - y @ beta + epsilon * at.sum()
-        return total, np.concatenate([pulled - y + epsilon, y - pulled + epsilon])
 
-    bounds = [(0.0, c) for c in cost] * 2
-    return -float(minimize(value, np.zeros(2 * n), jac=True, method="L-BFGS-B", bounds=bounds, options=LONG).fun)
+#: liblinear's coordinate descent in the dual, where there is no intercept and so no equality.
+LINEAR = {"C": 1.0, "fit_intercept": False, "dual": True, "tol": 1e-9, "max_iter": 20_000, "random_state": 0}
+
+
+def _linear(model: Any, loss: str, F: np.ndarray, y: np.ndarray, cost: np.ndarray, epsilon: float) -> float:
+    """Return the objective of a linear machine on features: an upper bound of the minimum."""
+    if not F.shape[1] or len(np.unique(y)) < 2:
+        beta = np.zeros(F.shape[1])
+    else:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            beta = np.ravel(model.fit(F, y, sample_weight=cost).coef_)
+    nothing = float(cost @ loss_values(loss, y, np.zeros(len(y)), epsilon))
+    return min(nothing, float(cost @ loss_values(loss, y, F @ beta, epsilon) + 0.5 * beta @ beta))
 
 
 @dataclass(frozen=True)
@@ -190,9 +189,7 @@ class Posterior:
     likelihood: float
 
 
-def posterior(
-    K: np.ndarray, cross: np.ndarray, new: np.ndarray, Y: np.ndarray, noise: float
-) -> Posterior:
+def posterior(K: np.ndarray, cross: np.ndarray, new: np.ndarray, Y: np.ndarray, noise: float) -> Posterior:
     """Return the exact Gaussian process's answers, Rasmussen and Williams 2006, algorithm 2.1."""
     values, vectors = la.eigh(K)
     values = np.maximum(values, 0.0) + noise

@@ -9,6 +9,7 @@ Failures are made smaller and written as scripts into build/adversary/. The exit
 from __future__ import annotations
 
 import argparse
+import faulthandler
 import json
 import os
 import platform
@@ -30,32 +31,43 @@ for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tests"))
 
+from tqdm import tqdm
+
 from adversary.cases import Case, close_files, script
 from adversary.draw import draw
 from adversary.judge import LIMIT, Failure, Verdict, judged
 from adversary.laws import LAWS
 from adversary.shrink import shrink
-from tqdm import tqdm
 
 RESULT = ROOT / "benchmarks" / "results" / "reliability.json"
 SCRIPTS = ROOT / "build" / "adversary"
 #: Cases that a worker takes at a time, and failures that are made smaller at most.
 BATCH, SHRUNK = 25, 20
+#: Limits of a case after which its process is ended.
+HARD = 3.0
 MARKS = ("<!-- table: begin -->", "<!-- table: end -->")
 
 
 def batch(seed: int, numbers: range) -> list[Verdict]:
     """Judge some cases in this process."""
-    try:
-        return [judged(seed, number) for number in numbers]
-    finally:
-        close_files()
+    found = []
+    for number in numbers:
+        # A compiled loop hears no signal: the process ends, and the case is found by itself.
+        faulthandler.dump_traceback_later(HARD * LIMIT, exit=True)
+        found.append(judged(seed, number))
+    faulthandler.cancel_dump_traceback_later()
+    close_files()
+    return found
 
 
 def crashed(seed: int, number: int) -> Verdict:
     """Return the verdict of a case whose process died."""
     case = draw(seed, number)
-    return Verdict(number, case, [Failure("no crash", case, "the process died", float("inf"))])
+    return Verdict(
+        number,
+        case,
+        [Failure("no crash", case, f"the process died, or was ended after {HARD * LIMIT:g} s", float("inf"))],
+    )
 
 
 def alone(seed: int, numbers: range) -> list[Verdict]:

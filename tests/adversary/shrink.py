@@ -7,10 +7,13 @@ from collections.abc import Iterator
 from dataclasses import fields, replace
 
 from adversary.cases import Case
+from adversary.judge import LIMIT, limited
 from adversary.laws import LAWS, check
 
 #: Simplest values of the fields that have one.
-PLAIN = {f.name: f.default for f in fields(Case) if f.name not in ("estimator", "parameters", "n", "d", "target")}
+PLAIN = {
+    f.name: f.default for f in fields(Case) if f.name not in ("estimator", "parameters", "n", "d", "target")
+}
 
 
 def failure(case: Case, law: str) -> str | None:
@@ -18,7 +21,8 @@ def failure(case: Case, law: str) -> str | None:
     try:
         if not LAWS[law][1](case):
             return None
-        check(case, law)
+        with limited(LIMIT):
+            check(case, law)
     except Exception as error:
         return type(error).__name__
     return None
@@ -26,7 +30,7 @@ def failure(case: Case, law: str) -> str | None:
 
 def smaller(case: Case) -> Iterator[Case]:
     """Yield cases that differ in one respect and are simpler, the boldest first."""
-    for n in (2, 5, case.n // 4, case.n // 2, 3 * case.n // 4, case.n - 1):
+    for n in (1, 2, 5, case.n // 4, case.n // 2, 3 * case.n // 4, case.n - 1):
         if 0 < n < case.n:
             yield replace(case, n=n)
     for d in (1, 2, case.d // 2, case.d - 1):

@@ -94,4 +94,4 @@ def test_shrinking_keeps_the_failure_and_drops_the_rest(monkeypatch):
     case = replace(case, parameters=(("kernel", "'cauchy'"), ("alpha", "100.0"), ("fit_intercept", "True")))
     small = shrink(case, "ridge is dense ridge")
     assert small.parameters == (("alpha", "100.0"),)
-    assert (small.n, small.d, small.rows, small.weights) == (2, 1, "plain", "none")
+    assert (small.n, small.d, small.rows, small.weights) == (1, 1, "plain", "none")

@@ -91,17 +91,20 @@ class Trial:
     def fit(self, model: Any, X: Any, y: Any = None, w: np.ndarray | None = None) -> Any:
         """Return the model, fitted; raise ``Refused`` for a refusal that is promised."""
         given = {} if w is None or not takes_weights(model) else {"sample_weight": w}
-        with self.listening():
-            try:
-                return model.fit(X, y, **given)
-            except gm.InputError as error:
-                if any(text in str(error) for text in REFUSALS):
-                    raise Refused(str(error)) from error
+        with self.listening(), self.refusable():
+            return model.fit(X, y, **given)
+
+    @contextmanager
+    def refusable(self) -> Iterator[None]:
+        """Turn a refusal that is promised into ``Refused``, and another one into a broken law."""
+        try:
+            yield
+        except (TypeError, ValueError, np.linalg.LinAlgError) as error:
+            if any(text in str(error) for text in REFUSALS):
+                raise Refused(str(error)) from error
+            if isinstance(error, gm.InputError):
                 raise Broken(f"refused: {error}") from error
-            except (TypeError, ValueError, np.linalg.LinAlgError) as error:
-                if any(text in str(error) for text in REFUSALS):
-                    raise Refused(str(error)) from error
-                raise
+            raise
 
     @cached_property
     def rows(self) -> Any:
