@@ -1,4 +1,4 @@
-"""Damaged model files: cut, with flipped bits, with members swapped. ``gm.load`` refuses or answers the same."""
+"""Damaged model files, cut, changed or mixed up: ``gm.load`` refuses them or answers the same."""
 
 from __future__ import annotations
 

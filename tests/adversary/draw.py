@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -97,8 +98,6 @@ def draw(seed: int, number: int) -> Case:
 
 
 def _changed(case: Case, **changes: Any) -> Case:
-    from dataclasses import replace
-
     return replace(case, **changes)
 
 

@@ -1,7 +1,7 @@
 """Hostile inputs × estimators: each with the kind of answer that it has to have.
 
-An input either works (finite answers of the right shape) or is refused: a ``ValueError`` or ``TypeError`` whose
-text is ours or scikit-learn's, never a bare message of NumPy, LAPACK or Python. What fails leaves the
+An input either works (finite answers of the right shape) or is refused: a ``ValueError`` or ``TypeError``
+whose text is ours or scikit-learn's, never a bare message of NumPy, LAPACK or Python. What fails leaves the
 estimator as it was, and a good fit works afterwards.
 """
 

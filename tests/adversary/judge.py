@@ -1,4 +1,4 @@
-"""All laws of one case with a limit of time: what happened, as a plain record that travels between processes."""
+"""All laws of one case with a limit of time, and what happened as a record that travels between processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Laws that hold for every estimator, whatever the configuration; those against dense references join them."""
+"""Laws that hold for every estimator, whatever the configuration, and the table of all laws by name."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import copy
 import pickle
 import tempfile
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -230,7 +231,7 @@ def chunks_add_up(trial: Trial) -> None:
     with trial.listening(), trial.refusable():
         whole.partial_fit(X, y, **classes, **w(slice(None)))
         cuts = [0, max(1, case.n // 3), max(1, case.n // 2), case.n]
-        for start, stop in zip(cuts, cuts[1:]):
+        for start, stop in pairwise(cuts):
             if start < stop and (case.w is None or case.w[start:stop].any()):
                 parts.partial_fit(X[start:stop], y[start:stop], **classes, **w(slice(start, stop)))
     name = "decision_function" if case.n_classes else "predict"

@@ -33,7 +33,7 @@ def _loss(case: Case) -> str:
 
 
 def objective_is_the_minimum(trial: Trial) -> None:
-    """C Σ w ℓ(y, f) + ½‖f‖² of the values that the model answers with is the least one, to what it reports."""
+    """C Σ w ℓ(y, f) + ½‖f‖² of the values that the model answers with is the least, to what it reports."""
     from adversary import dense
 
     case, model = trial.case, trial.model

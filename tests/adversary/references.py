@@ -1,4 +1,4 @@
-"""Dense solutions in float64, by textbook algebra and long optimisation: what the models are compared with."""
+"""Dense solutions in float64, by textbook algebra and long optimisation."""
 
 from __future__ import annotations
 
@@ -43,15 +43,22 @@ class Dense:
 def ridge(
     K: np.ndarray, Y: np.ndarray, alpha: float, w: np.ndarray | None = None, intercept: bool = False
 ) -> Dense:
-    """Minimise Σ w (y − K a − b)² + alpha aᵀ K a by one symmetric eigendecomposition."""
+    """Minimise Σ w (y − K a − b)² + alpha aᵀ K a by an eigendecomposition, refined."""
     root = np.ones(len(K)) if w is None else np.sqrt(w)
     values, vectors = la.eigh(root[:, None] * K * root)
     inverse = (vectors / (np.maximum(values, 0.0) + alpha)) @ vectors.T
     shifted = root[:, None] * inverse * root
-    b = np.zeros(Y.shape[1])
-    if intercept:
-        b = shifted.sum(axis=0) @ Y / shifted.sum()
-    return Dense(shifted @ (Y - b), b, shifted)
+    counts = root > 0
+    matrix = K[np.ix_(counts, counts)].astype(np.longdouble)
+    matrix[np.diag_indices_from(matrix)] += alpha / np.longdouble(root[counts]) ** 2
+    a, b = np.zeros_like(Y, np.float64), np.zeros(Y.shape[1])
+    inner = shifted[np.ix_(counts, counts)]
+    for _ in range(3):  # refinement: residuals in extended precision
+        left = np.asarray(Y[counts] - matrix @ a[counts] - b, np.float64)
+        step = (inner.sum(axis=0) @ left + a.sum(axis=0)) / inner.sum() if intercept else np.zeros_like(b)
+        a[counts] += inner @ (left - step)
+        b = b + step
+    return Dense(a, b, shifted)
 
 
 def held_out(K: np.ndarray, Y: np.ndarray, alpha: float, w: np.ndarray | None, intercept: bool) -> np.ndarray:
@@ -148,7 +155,7 @@ def hinge_bound(K: np.ndarray, y: np.ndarray, cost: np.ndarray, intercept: bool)
 
 
 def tube_bound(K: np.ndarray, y: np.ndarray, cost: np.ndarray, epsilon: float, intercept: bool) -> float:
-    """Return the least objective of the ε-tube: with an intercept the dual's of a feasible β, a lower bound."""
+    """Return the least objective of the ε-tube: with an intercept a feasible dual's, a lower bound."""
     counts = cost > 0
     K, y, cost = K[np.ix_(counts, counts)], y[counts], cost[counts]
     if intercept:

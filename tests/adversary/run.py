@@ -33,11 +33,11 @@ sys.path.insert(0, str(ROOT / "tests"))
 
 from tqdm import tqdm
 
-from adversary.cases import Case, close_files, script
+from adversary.cases import close_files, script
 from adversary.draw import draw
 from adversary.judge import LIMIT, Failure, Verdict, judged
 from adversary.laws import LAWS
-from adversary.shrink import shrink
+from adversary.shrink import shrink, why
 
 RESULT = ROOT / "benchmarks" / "results" / "reliability.json"
 SCRIPTS = ROOT / "build" / "adversary"
@@ -114,16 +114,15 @@ def write_scripts(verdicts: list[Verdict], folder: Path, most: int = SHRUNK) -> 
     records, seen = [], Counter[str]()
     failures = [(verdict, failure) for verdict in verdicts for failure in verdict.failures]
     for verdict, failure in failures:
-        case: Case = failure.case
+        case, text = failure.case, failure.text
         seen[failure.law] += 1
         if failure.law in LAWS and seen[failure.law] <= 3 and len(records) < most:
             case = shrink(case, failure.law)
+            text = why(case, failure.law) or text
         path = folder / f"case_{verdict.number}_{failure.law.replace(' ', '_')}.py"
         law = failure.law if failure.law in LAWS else "fits"
-        path.write_text(script(case, law, failure.text), encoding="utf-8")
-        records.append(
-            {"number": verdict.number, "law": failure.law, "case": repr(case), "text": failure.text[:400]}
-        )
+        path.write_text(script(case, law, text), encoding="utf-8")
+        records.append({"number": verdict.number, "law": failure.law, "case": repr(case), "text": text[:400]})
     close_files()
     return records
 

@@ -1,4 +1,4 @@
-"""Make a failing case smaller: fewer rows and columns, plain data, default parameters, while one law fails."""
+"""Make a failing case smaller: fewer rows and columns, plain data, default parameters."""
 
 from __future__ import annotations
 
@@ -16,16 +16,22 @@ PLAIN = {
 }
 
 
-def failure(case: Case, law: str) -> str | None:
-    """Return the kind of failure, the error's class, or None where the law holds or does not apply."""
+def why(case: Case, law: str) -> str | None:
+    """Return the failure's class and text, or None where the law holds or does not apply."""
     try:
         if not LAWS[law][1](case):
             return None
         with limited(LIMIT):
             check(case, law)
     except Exception as error:
-        return type(error).__name__
+        return f"{type(error).__name__}: {error}"
     return None
+
+
+def failure(case: Case, law: str) -> str | None:
+    """Return the kind of failure: the error's class."""
+    text = why(case, law)
+    return None if text is None else text.split(":")[0]
 
 
 def smaller(case: Case) -> Iterator[Case]:

@@ -1,4 +1,4 @@
-"""Hostile inputs, wrong parameters and damaged files: a part of each table here, all of them in the slow tests."""
+"""Hostile inputs, wrong parameters and damaged files: a part of the tables in quick tests, all in slow ones."""
 
 from __future__ import annotations
 
