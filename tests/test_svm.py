@@ -112,6 +112,7 @@ def test_calibrated_probabilities(table, cuts):
     assert p.shape == (300, len(cuts) + 1)
     np.testing.assert_allclose(p.sum(axis=1), 1.0)
     np.testing.assert_allclose(model.predict_log_proba(X[600:]), np.log(p))
+    np.testing.assert_array_equal(model.predict(X[600:]), model.classes_[p.argmax(axis=1)])
     for j in range(p.shape[1]):
         # Where it says 30 %, 30 % are.
         for low, high in ((0.0, 0.3), (0.3, 0.7), (0.7, 1.0)):

@@ -440,6 +440,31 @@ def test_probabilities_are_those_of_the_held_out_rows() -> None:
     np.testing.assert_allclose(np.exp(model.predict_log_proba(X[:9])), model.predict_proba(X[:9]))
 
 
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_the_predicted_class_is_the_likeliest(n_classes: int) -> None:
+    rng = np.random.default_rng(n_classes)
+    X = rng.standard_normal((900, 2))
+    # Rare and noisy classes, of which an offset of the log odds would move the boundary.
+    codes = (X[:, 0] + rng.standard_normal(900) > 1.3).astype(int) + (n_classes == 3) * (X[:, 1] > 1.0)
+    labels = np.array(["a", "b", "c"])[codes]
+    model = gm.TabularClassifier(**QUICK).fit(X[:300], labels[:300])
+    for found in (model, model.compress(X[:300], labels[:300], **SMALL)):
+        likeliest = found.classes_[found.predict_proba(X).argmax(axis=1)]
+        np.testing.assert_array_equal(found.predict(X), likeliest)
+        values = found.decision_function(X)
+        largest = (values > 0).astype(int) if n_classes == 2 else values.argmax(axis=1)
+        np.testing.assert_array_equal(found.predict(X), found.classes_[largest])
+
+
+def test_of_classes_alike_the_first_is_predicted() -> None:
+    X = np.array([[0.0], [0.0], [1.0], [1.0]])
+    with pytest.warns(AccuracyWarning):
+        model = gm.TabularClassifier(**QUICK).fit(X, ["b", "a", "a", "b"])
+    p = model.predict_proba(X)
+    np.testing.assert_allclose(p, 0.5)
+    np.testing.assert_array_equal(model.predict(X), model.classes_[p.argmax(axis=1)])
+
+
 def test_a_temperature_is_the_likeliest_of_a_grid() -> None:
     rng = np.random.default_rng(0)
     values, codes = rng.standard_normal((500, 3)), rng.integers(0, 3, 500)

@@ -10,7 +10,7 @@ from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from gramian._budget import parse_bytes
-from gramian._typing import Array, Float64Array
+from gramian._typing import Array, Float64Array, IntArray
 from gramian.approximation.newton_training import NewtonTraining, Settings
 from gramian.approximation.plan import Plan
 from gramian.approximation.ridge_sums import Targets
@@ -180,16 +180,19 @@ class NewtonClassifier(Classifier, StreamingNewton):
         return out.ravel() if len(self.classes_) == 2 else out
 
     def predict(self, X: Any) -> Array:
-        """Return the class of each row: that of the largest decision value."""
+        """Return the likeliest class of each row; of several the first in ``classes_``."""
         check_is_fitted(self, "predictor_")
         source = self._rows(X, reset=False)
         out = np.empty(source.shape[0], self.classes_.dtype)
         for where, values in self._decision_blocks(source):
-            if len(self.classes_) == 2:
-                out[where] = self.classes_[(values[:, 0] > 0).astype(np.intp)]
-            else:
-                out[where] = self.classes_[values.argmax(axis=1)]
+            out[where] = self.classes_[self._likeliest(values)]
         return out
+
+    def _likeliest(self, values: Float64Array) -> IntArray:
+        """Return the number of the likeliest class for decision values, shape (rows, outputs)."""
+        if len(self.classes_) == 2:
+            return (values[:, 0] > 0).astype(np.intp)
+        return np.asarray(values.argmax(axis=1))
 
     def plan(self, X: Any, y: Any = None) -> Plan:
         """Predict sizes, bytes and seconds of bases and a pass, without fitting (``y``: the classes)."""

@@ -9,7 +9,7 @@ from scipy.special import expit
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from gramian._typing import Array, Float64Array
+from gramian._typing import Array, Float64Array, IntArray
 from gramian.approximation.newton_training import NewtonTraining, Settings
 from gramian.estimators.approximation import one_of
 from gramian.estimators.base import whole_number
@@ -58,7 +58,7 @@ class KernelSVC(NewtonClassifier):
     probability : bool, default=False
         Whether to calibrate: Platt's sigmoid for each class, on decision values of rows that were left out
         (weight 0) of ``calibration_folds`` further minimisations on the same bases, each from the first
-        one's minimum. Classes are then normalised; ``predict`` stays with the decision values.
+        one's minimum. Classes are then normalised, and ``predict`` gives the likeliest.
     calibration_folds : int, default=5
     tol : float, default=1e-6
         Relative accuracy of the objective (predicted by Newton's decrement, or the duality gap) to stop at.
@@ -170,7 +170,16 @@ class KernelSVC(NewtonClassifier):
     def predict_proba(self, X: Any) -> Float64Array:
         """Return the calibrated probability of each class, shape (n, classes)."""
         check_is_fitted(self, "calibration_")
-        p = expit(self.calibration_[:, 0] * self._decision(X) + self.calibration_[:, 1])
+        return self._probabilities(self._decision(X))
+
+    def _likeliest(self, values: Float64Array) -> IntArray:
+        # One rule for classes and probabilities: those of a decision value differ from class to class.
+        if hasattr(self, "calibration_"):
+            return np.asarray(self._probabilities(values).argmax(axis=1))
+        return super()._likeliest(values)
+
+    def _probabilities(self, values: Float64Array) -> Float64Array:
+        p = expit(self.calibration_[:, 0] * values + self.calibration_[:, 1])
         if len(self.classes_) == 2:
             return np.hstack([1.0 - p, p])
         # Where every class is ruled out, none is likelier than the others.

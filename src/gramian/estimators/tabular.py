@@ -264,13 +264,13 @@ class TabularClassifier(Classifier, ClassAnswers, TabularModel):
     classes_ : ndarray
         Labels in ascending order.
     calibration_ : (slope, offset)
-        Of the log odds of two classes by decision value (Platt's), or the number that values of several
-        classes are multiplied by before the softmax; from rows that were held out. (2.0, 0.0) without any.
+        The number that decision values are multiplied by before the sigmoid or softmax, from rows that were
+        held out (2.0 without any), and 0: the likeliest class is that of the largest value.
     columns_, scaling_, metric_, metric_rounds_, search_, feature_importances_, plan_
         As of the regressor; ``n_features_in_`` and ``feature_names_in_`` too.
 
     Time, memory, errors, warnings and sources are those of the regressor, and a target of one class is an
-    ``InputError``. Probabilities: Platt 1999; Guo, Pleiss, Sun and Weinberger 2017.
+    ``InputError``. Probabilities: Guo, Pleiss, Sun and Weinberger 2017.
 
     Examples
     --------

@@ -12,7 +12,7 @@ from gramian._random import as_generator, seed_for_sklearn
 from gramian._tiles import row_slices
 from gramian._typing import Array, Float64Array, IntArray
 from gramian.data.source import RowSource
-from gramian.estimators.calibration import calibration_of, log_probabilities, slope_of
+from gramian.estimators.calibration import log_probabilities, slope_of
 from gramian.estimators.compress import compress
 from gramian.estimators.kinds import Classifier, Regressor
 from gramian.estimators.tabular_serving import ClassAnswers, NumberAnswers, TableServer
@@ -135,11 +135,7 @@ def _answers(model: Any, values: Float64Array) -> Array:
 def _calibration(fast: Float64Array, model: Any, values: Float64Array) -> tuple[float, float]:
     """Return the calibration with which the fast values give the model's probabilities most nearly."""
     wanted = np.exp(log_probabilities(values, model.calibration_))
-    if fast.shape[1] > 1:
-        return slope_of(fast, wanted, np.ones(len(fast))), 0.0
-    # Each row counts as two, of either class, with its probability.
-    codes = np.repeat([0, 1], len(fast))
-    return calibration_of(np.concatenate([fast, fast]), codes, wanted.T.ravel())
+    return slope_of(fast, wanted, np.ones(len(fast))), 0.0
 
 
 def _lesson(model: Any, X: Any) -> tuple[RowSource, IntArray, int]:

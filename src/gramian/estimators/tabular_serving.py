@@ -79,18 +79,14 @@ class ClassAnswers(TableServer):
         return values[:, 0] if len(self.classes_) == 2 else values
 
     def predict(self, X: Any) -> Array:
-        """Return the class of each row: that of the largest value."""
-        values = self._values(X)
-        two = len(self.classes_) == 2
-        best = (values[:, 0] > 0).astype(np.intp) if two else values.argmax(axis=1)
-        return np.asarray(self.classes_[best])
+        """Return the likeliest class of each row; of several the first in ``classes_``."""
+        return np.asarray(self.classes_[self.predict_proba(X).argmax(axis=1)])
 
     def predict_proba(self, X: Any) -> Float64Array:
         """Return the probability of each class, shape (n, classes); rows sum to 1.
 
-        Of two classes a sigmoid of the decision value, of more the softmax of the values times one number,
-        both learned on rows that were held out of the model that gave their values. A probability above
-        one half may so belong to another class than :meth:`predict` gives, which goes by the sign.
+        Of two classes a sigmoid, of more the softmax of the decision values times one number, which is
+        learned on rows that were held out of the model that gave their values.
         """
         return np.exp(self.predict_log_proba(X))
 
