@@ -44,6 +44,7 @@ from gramian.exceptions import (
     InputError,
     MissingPackageError,
     ModelFileError,
+    NumericalError,
     NumericalWarning,
 )
 from gramian.export import export
@@ -113,6 +114,7 @@ __all__ = [
     "MissingPackageError",
     "ModelFileError",
     "MultiResolution",
+    "NumericalError",
     "NumericalWarning",
     "Nystrom",
     "OnFeatures",

@@ -11,7 +11,7 @@ import scipy.linalg as la
 
 from gramian._lapack import cholesky, inverse_of_triangle, pivoted_cholesky
 from gramian._typing import Float64Array
-from gramian.exceptions import NumericalWarning
+from gramian.exceptions import NumericalError, NumericalWarning
 
 
 def unit_roundoff(dtype: Any) -> float:
@@ -199,7 +199,7 @@ def cholesky_lower(matrix: Float64Array, what: str, *, warn: bool = True) -> tup
 
     The jitter starts at 16·u·(largest diagonal entry) and grows tenfold up to six times; any jitter
     warns with its amount (a preconditioner's, which changes no answer, with ``warn=False`` does not), and a
-    matrix that stays indefinite raises ``LinAlgError``.
+    matrix that stays indefinite raises ``NumericalError``, which is a ``LinAlgError``.
     """
     try:
         return cholesky(matrix), 0.0
@@ -221,7 +221,7 @@ def cholesky_lower(matrix: Float64Array, what: str, *, warn: bool = True) -> tup
                 stacklevel=3,
             )
         return factor, jitter
-    raise la.LinAlgError(
+    raise NumericalError(
         f"{what} is indefinite: a jitter of {jitter:.3g} did not make it positive definite. "
         "Raise alpha or use tile_dtype='float64'."
     )

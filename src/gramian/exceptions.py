@@ -5,6 +5,8 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+import numpy as np
+
 
 class GramianError(Exception):
     """Base class of every error that gramian raises on purpose."""
@@ -27,6 +29,10 @@ class BudgetError(InputError):
     def __reduce__(self) -> tuple[type[BudgetError], tuple[str, int]]:
         # A worker process sends its error to the parent by pickle, which knows only ``args``.
         return type(self), (str(self), self.least_bytes)
+
+
+class NumericalError(GramianError, np.linalg.LinAlgError):
+    """Rounding or overflow leaves no answer: an indefinite matrix, numbers that are not finite."""
 
 
 class ModelFileError(GramianError, ValueError):

@@ -23,7 +23,7 @@ from gramian.estimators.constraints import check_parameters
 from gramian.estimators.constraints import positive_number as positive_number
 from gramian.estimators.constraints import whole_number as whole_number
 from gramian.estimators.shown import ShownEstimator
-from gramian.exceptions import InputError, did_you_mean
+from gramian.exceptions import InputError, NumericalError, did_you_mean
 from gramian.kernels import Kernel
 from gramian.kernels.lookup import PRECOMPUTED, resolve_kernel
 from gramian.kernels.precomputed import Precomputed, StoredMatrix, StoredRows, check_kernel_matrix
@@ -213,9 +213,21 @@ class KernelEstimator(ShownEstimator):
                 + did_you_mean(self.tile_dtype, TILE_DTYPES)
             )
         first = source.rows(slice(0, min(1024, source.shape[0])))
-        diagonal = float(np.mean(kernel.diagonal(first)))
+        with np.errstate(over="ignore", invalid="ignore"):
+            diagonal = kernel.diagonal(first)
         n = source.shape[0] if n_rows is None else n_rows
-        return choose_dtype(self.tile_dtype, n, alpha, diagonal, unit_roundoff(np.float32))
+        mean = float(np.mean(diagonal))
+        dtype = choose_dtype(self.tile_dtype, n, alpha, mean, unit_roundoff(np.float32))
+        largest = float(np.abs(diagonal).max())  # no |k(x, z)| is larger
+        if self.tile_dtype == "auto" and largest > float(np.finfo(dtype).max):
+            dtype = np.dtype(np.float64)
+        if not largest <= float(np.finfo(dtype).max):
+            raise InputError(
+                f"k(x, x) of {kernel!r} is {largest:.3g} on some of the rows, beyond the "
+                f"range of {dtype}. Scale the features (standardize=True, or a StandardScaler)"
+                + (", or pass tile_dtype='float64'." if dtype == np.float32 else ".")
+            )
+        return dtype
 
 
 @contextmanager
@@ -223,18 +235,53 @@ def all_or_nothing(estimator: BaseEstimator, *, keep: bool = True) -> Iterator[N
     """Open a fit: check the parameters, and put every attribute back if the body fails.
 
     ``keep=False`` puts them back in any case. Fits only ever rebind attributes, so that the names and
-    references are all there is to restore.
+    references are all there is to restore. A new model whose coefficients are not finite counts as a failure
+    (:func:`check_finite`).
     """
     check_parameters(estimator)
     before = dict(estimator.__dict__)
     done = False
     try:
         yield
+        if keep:
+            for name in ("predictor_", "posterior_", "intercept_", "_y_std"):
+                model = estimator.__dict__.get(name)
+                if model is not before.get(name):
+                    check_finite(model, type(estimator).__name__)
         done = keep
+    except np.linalg.LinAlgError as error:
+        if isinstance(error, NumericalError):
+            raise
+        raise NumericalError(
+            f"{type(estimator).__name__} could not factor a matrix ({error}): numbers overflowed, or are too "
+            "far apart in size. Scale the features and targets, raise alpha (lower C), or pass "
+            "tile_dtype='float64'."
+        ) from error
     finally:
         if not done:
             estimator.__dict__.clear()
             estimator.__dict__.update(before)
+
+
+#: Names of what a model learns by solving systems, in predictors of every kind.
+LEARNED = ("coefficients", "weights", "offsets", "predictor")
+
+
+def check_finite(model: Any, name: str) -> None:
+    """Raise where a predictor has coefficients that are not finite; ``name`` is the estimator's."""
+    if isinstance(model, np.ndarray):
+        if model.dtype.kind == "f" and not np.isfinite(model).all():
+            raise NumericalError(
+                f"{name} ended with coefficients that are not finite: sums or kernel values overflowed, or "
+                "a solve diverged. Scale the features and targets, raise alpha (lower C), or pass "
+                "tile_dtype='float64'."
+            )
+    elif isinstance(model, tuple | list):
+        for part in model:
+            check_finite(part, name)
+    else:
+        for part in LEARNED:
+            check_finite(getattr(model, part, ()), name)
 
 
 def is_source(X: Any) -> bool:
