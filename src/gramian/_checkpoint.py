@@ -55,9 +55,23 @@ def read_state(path: Path, identity: str | None = None) -> dict[str, Array] | No
 
 def checkpoint_folder(folder: Path) -> Path:
     """Return the folder, made where it is missing; raise where that cannot be."""
-    if folder.exists() and not folder.is_dir():
+    if folder.is_file():
         raise InputError(f"checkpoint={str(folder)!r} is a file. Pass the path of a folder.")
-    if not folder.parent.is_dir():
-        raise InputError(f"checkpoint={str(folder)!r}: the folder {folder.parent} does not exist.")
-    folder.mkdir(exist_ok=True)
+    check_parent(folder)
+    try:
+        folder.mkdir(exist_ok=True)
+    except (OSError, ValueError) as error:
+        raise InputError(
+            f"checkpoint={str(folder)!r}: this folder cannot be made ({error}). Pass one in a folder that "
+            "you may write to."
+        ) from None
     return folder
+
+
+def check_parent(path: Path) -> None:
+    """Raise where the folder of a checkpoint's path is missing, or a part of the path is a file."""
+    barrier = next((part for part in path.parents if part.exists() and not part.is_dir()), None)
+    if barrier is not None:
+        raise InputError(f"checkpoint={str(path)!r}: {barrier} is a file, not a folder. Pass another path.")
+    if not path.parent.is_dir():
+        raise InputError(f"checkpoint={str(path)!r}: the folder {path.parent} does not exist. Create it.")

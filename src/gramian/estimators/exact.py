@@ -7,6 +7,7 @@ from pathlib import Path
 
 from sklearn.base import BaseEstimator
 
+from gramian._checkpoint import check_parent
 from gramian.estimators.approximation import Approximation, one_of
 from gramian.estimators.base import positive_number, whole_number
 from gramian.exact.policy import Sizes
@@ -110,8 +111,9 @@ class Exact(BaseEstimator):
                 f"checkpoint={self.checkpoint!r} is not a path. Give the name of a file, or None."
             )
         path = Path(self.checkpoint)
-        if not path.parent.is_dir():
-            raise InputError(f"checkpoint={str(path)!r}: the folder {path.parent} does not exist. Create it.")
+        if path.is_dir():
+            raise InputError(f"checkpoint={str(path)!r} is a folder. Pass the name of a file in it.")
+        check_parent(path)
         return path
 
     def _sizes(self) -> Sizes:
