@@ -5,7 +5,7 @@ from __future__ import annotations
 import numbers
 import re
 
-from gramian.exceptions import InputError
+from gramian.exceptions import InputError, quoted
 
 _PATTERN = re.compile(r"\s*([0-9]*\.?[0-9]+)\s*(?:([kmgt])(i?))?b?\s*", re.IGNORECASE)
 
@@ -23,7 +23,7 @@ def parse_bytes(budget: str | float | int, name: str = "memory_budget") -> int:
         match = _PATTERN.fullmatch(budget)
         if match is None:
             raise InputError(
-                f"{name}={budget!r} is not a size. Give bytes as a number or a string "
+                f"{name}={quoted(budget)} is not a size. Give bytes as a number or a string "
                 "such as '200MB', '1.5GB' or '64MiB'."
             )
         number, unit, binary = match.groups()
@@ -31,13 +31,13 @@ def parse_bytes(budget: str | float | int, name: str = "memory_budget") -> int:
         size = float(number) * (1024 if binary else 1000) ** power
     elif isinstance(budget, bool) or not isinstance(budget, numbers.Real):
         raise InputError(
-            f"{name}={budget!r} has type {type(budget).__name__}. Give bytes as a number "
+            f"{name}={quoted(budget)} has type {type(budget).__name__}. Give bytes as a number "
             "or a string such as '200MB'."
         )
     else:
         size = float(budget)
     if not 1 <= size < float("inf"):
-        raise InputError(f"{name}={budget!r} is not a positive, finite number of bytes (at least 1).")
+        raise InputError(f"{name}={quoted(budget)} is not a positive, finite number of bytes (at least 1).")
     return int(size)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gramian.exceptions import InputError
+from gramian.exceptions import InputError, quoted, shortened
 
 
 def as_generator(random_state: Any) -> np.random.Generator:
@@ -24,8 +24,8 @@ def as_generator(random_state: Any) -> np.random.Generator:
         return np.random.default_rng(random_state)
     except (TypeError, ValueError) as error:
         raise InputError(
-            f"random_state={random_state!r} cannot seed a generator ({error}). Give None, an integer of at "
-            "least 0, a numpy Generator or a RandomState."
+            f"random_state={quoted(random_state)} cannot seed a generator ({shortened(str(error))}). Give "
+            "None, an integer of at least 0, a numpy Generator or a RandomState."
         ) from None
 
 

@@ -19,7 +19,7 @@ from typing import TypeVar
 import joblib
 
 from gramian._tiles import one_blas_thread
-from gramian.exceptions import InputError
+from gramian.exceptions import InputError, quoted
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -43,8 +43,8 @@ class Engine:
         whole = isinstance(self.n_jobs, numbers.Integral) and not isinstance(self.n_jobs, bool)
         if not whole or self.n_jobs == 0:
             raise InputError(
-                f"n_jobs={self.n_jobs!r} is not a number of threads. Give None, a positive integer, or -1 "
-                "for every core (-2 for all but one)."
+                f"n_jobs={quoted(self.n_jobs)} is not a number of threads. Give None, a positive integer, or "
+                "-1 for every core (-2 for all but one)."
             )
 
     @property

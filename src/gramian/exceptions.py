@@ -59,8 +59,8 @@ class AccuracyWarning(UserWarning):
     """A solver ended above its tolerance; the text gives residual, target and remedy."""
 
 
-#: Characters of a value that an error shows at most.
-QUOTED = 80
+#: Characters of a value that an error shows at most, and of another package's message, which may quote one.
+QUOTED, MESSAGE = 80, 140
 
 
 def quoted(value: object) -> str:
@@ -69,12 +69,12 @@ def quoted(value: object) -> str:
     >>> quoted("Rome"), len(quoted("x" * 1000))
     ("'Rome'", 80)
     """
-    return cut(repr(value))
+    return shortened(repr(value))
 
 
-def cut(text: str) -> str:
-    """Return a text, cut to 80 characters."""
-    return text if len(text) <= QUOTED else text[: QUOTED - 1] + "…"
+def shortened(text: str, most: int = QUOTED) -> str:
+    """Return a text, cut to ``most`` characters."""
+    return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def did_you_mean(word: object, choices: Iterable[str]) -> str:

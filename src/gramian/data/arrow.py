@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from gramian._typing import Array, FloatArray
-from gramian.exceptions import InputError, MissingPackageError, did_you_mean
+from gramian.exceptions import InputError, MissingPackageError, did_you_mean, quoted
 
 #: Rows converted at a time: a row-major slice of X stays in cache while its columns are filled.
 BATCH_ROWS = 8192
@@ -195,7 +195,7 @@ def check_type(path: Path | str, name: str, kind: Any, batches: Batches | None) 
         cure = "Encode it as numbers or drop it."
         if any(mark in name for mark in (";", "\t", "|")):
             cure = "Separate the columns by commas."
-        raise InputError(f"{path}: column {name!r} holds text (such as {shown!r}). {cure}")
+        raise InputError(f"{path}: column {name!r} holds text (such as {quoted(shown)}). {cure}")
     if not (
         types.is_integer(kind)
         or types.is_floating(kind)

@@ -20,7 +20,7 @@ from sklearn.datasets import load_svmlight_file
 from gramian._tiles import row_slices
 from gramian._typing import Array, Rows
 from gramian.data.arrow import BATCH_ROWS, listed, read_csv, read_parquet, write_csv, write_parquet
-from gramian.exceptions import GramianError, InputError, did_you_mean
+from gramian.exceptions import MESSAGE, GramianError, InputError, did_you_mean, shortened
 
 CSV, PARQUET, NPZ, SVMLIGHT = "CSV", "Parquet", "npz", "svmlight"
 #: Suffix of a file's name → its format. Longer suffixes first: ".csv.gz" is not a ".gz".
@@ -169,7 +169,7 @@ def reading(path: Path) -> Iterator[None]:
         raise
     # The errors that pyarrow, NumPy, zipfile and scikit-learn raise for files that they cannot read.
     except (ValueError, OSError, EOFError, NotImplementedError, zipfile.BadZipFile, zlib.error) as error:
-        reason = str(error).strip().split("\n")[0] or type(error).__name__
+        reason = shortened(str(error).strip().split("\n")[0], MESSAGE) or type(error).__name__
         raise InputError(
             f"{path} could not be read as {file_format(path)}: {reason.rstrip('.')}. "
             "Check that the file is complete and that its suffix names its format."

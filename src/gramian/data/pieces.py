@@ -14,7 +14,7 @@ import numpy as np
 
 from gramian._typing import Array, Rows
 from gramian.data.stored_file import StoredFile
-from gramian.exceptions import GramianError, InputError
+from gramian.exceptions import MESSAGE, GramianError, InputError, shortened
 
 #: What pyarrow, NumPy, zipfile, h5py and zarr raise for what they cannot read.
 READ_ERRORS: tuple[type[Exception], ...] = (ValueError, OSError, EOFError, NotImplementedError, RuntimeError)
@@ -62,7 +62,7 @@ def explained(name: str, first: int, n_rows: int | None = None) -> Iterator[None
     except UnreadableRow as error:
         raise InputError(f"Row {first + error.row} of {name} (from 0): {error.reason}") from None
     except READ_ERRORS as error:
-        reason = str(error).strip().split("\n")[0] or type(error).__name__
+        reason = shortened(str(error).strip().split("\n")[0], MESSAGE) or type(error).__name__
         last = f"to {first + n_rows - 1}" if n_rows else "and following"
         raise InputError(
             f"Rows {first} {last} of {name} (from 0) could not be read: {reason.rstrip('.')}. Check that the "

@@ -26,7 +26,7 @@ from gramian.estimators.metric_param import QUICK_BYTES
 from gramian.estimators.progress import rows_bar
 from gramian.estimators.streaming import StreamingRidge
 from gramian.estimators.targets import ClassTargets, NumberTargets, Targets
-from gramian.exceptions import InputError
+from gramian.exceptions import InputError, quoted
 
 #: What is found from a stream's sums when it is asked for, and not before.
 SOLVED = ("predictor_", "intercept_", "solution_")
@@ -375,14 +375,14 @@ class PartialClassifier(PartialRidge):
         named = np.unique(given)
         if self._begun and not np.array_equal(named, self.classes_):
             raise InputError(
-                f"classes={named.tolist()!r} are not those of the first call to partial_fit "
-                f"({self.classes_.tolist()!r}). Leave classes out, or start anew with a clone."
+                f"classes={quoted(named.tolist())} are not those of the first call to partial_fit "
+                f"({quoted(self.classes_.tolist())}). Leave classes out, or start anew with a clone."
             )
         return named
 
     def _check_mergeable(self, other: Any) -> None:
         if not np.array_equal(self.classes_, other.classes_):
             raise InputError(
-                f"this model has the classes {self.classes_.tolist()!r}, the other "
-                f"{other.classes_.tolist()!r}. Name the same classes in the first call of both."
+                f"this model has the classes {quoted(self.classes_.tolist())}, the other "
+                f"{quoted(other.classes_.tolist())}. Name the same classes in the first call of both."
             )

@@ -17,7 +17,7 @@ from gramian.estimators.compress import compress
 from gramian.estimators.kinds import Classifier, Regressor
 from gramian.estimators.tabular_serving import ClassAnswers, NumberAnswers, TableServer
 from gramian.estimators.targets import ClassTargets, NumberTargets
-from gramian.exceptions import InputError
+from gramian.exceptions import InputError, quoted
 from gramian.fast.cost import Cost
 
 #: Rows that a fast model answers at a time.
@@ -114,7 +114,7 @@ def compressed_classifier(
     if absent:
         lacking = model.classes_[absent].tolist()
         raise InputError(
-            f"X has no row of class {lacking[0]!r} (by "
+            f"X has no row of class {quoted(lacking[0])} (by "
             f"{'the model' if y is None else 'y'}), so that a fast model would not know it. Pass rows of all "
             "classes, those of the training for example."
         )

@@ -10,7 +10,7 @@ import numpy as np
 from gramian._typing import Array, Float64Array
 from gramian.engine import Engine
 from gramian.estimators.libsvm_values import libsvm_values
-from gramian.exceptions import InputError
+from gramian.exceptions import InputError, quoted
 
 #: Values beyond these decide as surely: a teacher's are clipped there.
 CLIP = 1.0
@@ -78,8 +78,8 @@ def _class_order(model: Any, classes: Array) -> Array | None:
     theirs = np.asarray(theirs)
     if len(theirs) != len(classes) or set(theirs.tolist()) != set(classes.tolist()):
         raise InputError(
-            f"The teacher knows the classes {theirs.tolist()}, but y holds {classes.tolist()}. Fit both on "
-            "the same classes."
+            f"The teacher knows the classes {quoted(theirs.tolist())}, but y holds "
+            f"{quoted(classes.tolist())}. Fit both on the same classes."
         )
     return np.asarray([theirs.tolist().index(label) for label in classes.tolist()])
 

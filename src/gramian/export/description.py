@@ -12,7 +12,7 @@ from sklearn.preprocessing import StandardScaler
 
 from gramian._typing import Array
 from gramian.estimators.fast import FastKernelClassifier, FastKernelModel, FastKernelRegressor
-from gramian.exceptions import InputError
+from gramian.exceptions import InputError, quoted
 from gramian.fast.flat import FlatPredictor
 
 WHAT_CAN_BE = (
@@ -100,6 +100,6 @@ def _plain_labels(classes: Array) -> Array:
     if classes.dtype.kind == "U":
         return classes
     raise InputError(
-        f"The classes are {classes.dtype} ({classes[:2].tolist()}, …): only labels that are numbers or text "
-        "can be exported. Fit the model on such labels."
+        f"The classes are {classes.dtype} ({quoted(classes[:2].tolist())}, …): only labels that are numbers "
+        "or text can be exported. Fit the model on such labels."
     )

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from gramian._typing import Array, Float64Array, Rows
 from gramian.data.mapped import mapped_type
-from gramian.exceptions import InputError
+from gramian.exceptions import InputError, shortened
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -182,7 +182,9 @@ def _numbers(name: str, value: Any, ndim: int) -> Float64Array:
     try:
         array: Array = np.array(value, np.float64)
     except (TypeError, ValueError) as error:
-        raise InputError(f"{name} cannot be read as numbers ({error}). Give an array.") from None
+        raise InputError(
+            f"{name} cannot be read as numbers ({shortened(str(error))}). Give an array."
+        ) from None
     if array.ndim != ndim or 0 in array.shape:
         expected = "(d,)" if ndim == 1 else "(d, r)"
         raise InputError(f"{name} has shape {array.shape}; expected {expected}, one row a feature.")

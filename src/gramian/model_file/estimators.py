@@ -28,7 +28,7 @@ from gramian.estimators.streaming import StreamingRidge
 from gramian.estimators.svm import KernelSVC
 from gramian.estimators.svr import KernelSVR
 from gramian.exact.predictor import ExactPredictor
-from gramian.exceptions import InputError, ModelFileError
+from gramian.exceptions import InputError, ModelFileError, quoted
 from gramian.fast.cost import batch_rows
 from gramian.kernels.spec import kernel_from_spec, kernel_to_spec
 from gramian.model_file.arrays import predictor_from_arrays, predictor_to_arrays
@@ -342,8 +342,8 @@ def _classes_header(classes: Array, values: Records) -> Any:
     if all(isinstance(label, str) for label in classes):
         return list(classes)
     raise InputError(
-        f"classes_ holds {classes.dtype} with other things than text ({classes[0]!r}), which a model file "
-        "cannot hold. Fit with numbers or text as labels."
+        f"classes_ holds {classes.dtype} with other things than text ({quoted(classes[0])}), which a model "
+        "file cannot hold. Fit with numbers or text as labels."
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gramian._typing import Array, Float64Array, IntArray
-from gramian.exceptions import InputError, did_you_mean
+from gramian.exceptions import InputError, did_you_mean, shortened
 from gramian.plotting.canvas import MARK_SIZES, MARKS, colour_and_mark
 from gramian.plotting.labels import Curve, label_curves
 
@@ -29,7 +29,9 @@ def checked_points(methods: Any, **columns: Any) -> tuple[list[str], dict[str, F
         try:
             values = np.asarray(column, np.float64)
         except (TypeError, ValueError) as error:
-            raise InputError(f"{key} cannot be read as numbers ({error}). Pass one for each point.") from None
+            raise InputError(
+                f"{key} cannot be read as numbers ({shortened(str(error))}). Pass one for each point."
+            ) from None
         if values.ndim not in (1, 2) or len(values) != len(names) or shape not in (None, values.shape):
             wanted = f"({len(names)},) or ({len(names)}, sizes)" if shape is None else f"{shape}"
             raise InputError(

@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from gramian._typing import Float64Array, IntArray
 from gramian.estimators.base import whole_number
-from gramian.exceptions import InputError
+from gramian.exceptions import InputError, shortened
 from gramian.plotting.canvas import COLOURS, INK, NOTE_SIZE, caption, name_axes, panel, pyplot, tidy
 from gramian.plotting.scales import scale_axis, text_of
 
@@ -153,7 +153,7 @@ def _shares(given: Any) -> Float64Array:
         shares = np.array(given, np.float64)
     except (TypeError, ValueError) as error:
         raise InputError(
-            f"importances cannot be read as numbers ({error}). Pass one for each feature."
+            f"importances cannot be read as numbers ({shortened(str(error))}). Pass one for each feature."
         ) from None
     if shares.ndim != 1 or not len(shares):
         raise InputError(f"importances has shape {shares.shape}; expected (d,). Pass one for each feature.")

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from gramian._typing import Array, Float64Array, IntArray
-from gramian.exceptions import InputError
+from gramian.exceptions import InputError, quoted
 
 #: Kinds of columns. EMPTY: nothing but missing values, of which no kind is known.
 NUMERIC, BOOLEAN, CATEGORY, DATE, DURATION, EMPTY = (
@@ -129,8 +129,9 @@ def is_missing(value: Any) -> bool:
 def mixed(column: str, first: str, one: object, second: str, other: object) -> InputError:
     """Return the error about a column of two kinds, with one value of each."""
     return InputError(
-        f"Column {column!r} mixes {NOUNS[first]} (such as {one!r}) and {NOUNS[second]} (such as {other!r}). "
-        "Give it one kind: convert the one into the other, or set what cannot be read to missing."
+        f"Column {column!r} mixes {NOUNS[first]} (such as {quoted(one)}) and {NOUNS[second]} (such as "
+        f"{quoted(other)}). Give it one kind: convert the one into the other, or set what "
+        "cannot be read to missing."
     )
 
 
@@ -247,8 +248,8 @@ _NUMBERS: dict[str, Callable[[Any], float]] = {
 
 def _refused(column: str, what: str, value: object) -> InputError:
     return InputError(
-        f"Column {column!r} holds {what} (such as {value!r}). Numbers, booleans, text, categories and dates "
-        "are expected: convert the column or drop it."
+        f"Column {column!r} holds {what} (such as {quoted(value)}). Numbers, booleans, text, categories and "
+        "dates are expected: convert the column or drop it."
     )
 
 

@@ -11,7 +11,7 @@ from scipy.special import ndtri
 
 from gramian._numerics import least_divisor
 from gramian._typing import Array, Float64Array
-from gramian.exceptions import InputError, did_you_mean
+from gramian.exceptions import InputError, did_you_mean, shortened
 from gramian.tables.empirical import distribution
 
 NONE, LOG, YEO_JOHNSON, QUANTILE, AUTO = "none", "log", "yeo-johnson", "quantile", "auto"
@@ -163,7 +163,7 @@ def checked_target(y: Any) -> Float64Array:
         found = np.asarray(y, np.float64)
     except (TypeError, ValueError) as error:
         raise InputError(
-            f"The target cannot be read as numbers ({error}). Pass one number for a row."
+            f"The target cannot be read as numbers ({shortened(str(error))}). Pass one number for a row."
         ) from None
     if found.ndim not in (1, 2) or found.shape[0] == 0:
         raise InputError(f"The target has shape {found.shape}; expected (n,) or (n, outputs), n at least 1.")

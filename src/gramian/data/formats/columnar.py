@@ -22,7 +22,7 @@ from gramian.data.arrow import (
 )
 from gramian.data.choice import ONEHOT, Choice
 from gramian.data.pieces import Piece, Storage, Target, UnreadableRow, kept_dtype, no_rows
-from gramian.exceptions import InputError
+from gramian.exceptions import InputError, quoted
 
 #: Values of a text column beyond which one column for each makes no sense: names, texts, identifiers.
 MOST_CATEGORIES = 1000
@@ -143,7 +143,7 @@ class ColumnarStorage(Storage):
             if found:
                 row, cell = found[0]
                 raise InputError(
-                    f"{self.names[piece.file]}: column {column!r} holds text (such as {cell!r} in row "
+                    f"{self.names[piece.file]}: column {column!r} holds text (such as {quoted(cell)} in row "
                     f"{piece.first + row}, from 0). Encode it as numbers, leave it out (columns=), or pass "
                     "categorical='onehot' for a feature of 0 and 1 for each of its values."
                 )
@@ -238,8 +238,8 @@ def _one_hot(column: Any, name: str, values: tuple[str, ...]) -> FloatArray:
         row = int(unseen[0])
         raise UnreadableRow(
             row,
-            f"column {name!r} holds {column[row].as_py()!r}, which is none of its {len(values)} categories. "
-            "Open it together with the data that it was learned from, or drop the row.",
+            f"column {name!r} holds {quoted(column[row].as_py())}, which is none of its {len(values)} "
+            "categories. Open it together with the data that it was learned from, or drop the row.",
         )
     found = codes.to_numpy(zero_copy_only=False)
     hot = (found[:, None] == np.arange(len(values))).astype(np.float64 if column.null_count else np.uint8)

@@ -10,7 +10,7 @@ from gramian.data.arrow import pyarrow_package
 from gramian.data.choice import Choice
 from gramian.data.formats.columnar import ColumnarStorage, width
 from gramian.data.pieces import Piece, cut, piece_rows
-from gramian.exceptions import InputError
+from gramian.exceptions import InputError, shortened
 
 
 class FrameStorage(ColumnarStorage):
@@ -69,6 +69,6 @@ def _schema(frame: Any, kind: str | None) -> Any:
         return pa.Schema.from_pandas(frame, preserve_index=False)
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
         raise InputError(
-            f"The pandas frame has a column of mixed values: {str(error).splitlines()[0]}. Give each column "
-            "one type."
+            f"The pandas frame has a column of mixed values: {shortened(str(error).splitlines()[0])}. Give "
+            "each column one type."
         ) from None

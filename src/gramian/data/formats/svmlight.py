@@ -15,7 +15,7 @@ from gramian.data.choice import Choice
 from gramian.data.formats.text import TEXT_BYTES, TextReader, text_blocks
 from gramian.data.pieces import Piece, Storage, Target, UnreadableRow, explained, refuse_columns
 from gramian.data.stored_file import StoredFile
-from gramian.exceptions import InputError
+from gramian.exceptions import InputError, shortened
 
 
 class SvmlightStorage(Storage):
@@ -96,5 +96,7 @@ def _parse(text: bytes, width: int | None) -> tuple[sp.csr_matrix, Array]:
                 load_svmlight_file(io.BytesIO(line), n_features=width, zero_based=True)
             except ValueError as error:
                 shown = line[:60].decode("utf-8", "replace")
-                raise UnreadableRow(number, f"{shown!r} is not 'target index:value …' ({error}).") from None
+                raise UnreadableRow(
+                    number, f"{shown!r} is not 'target index:value …' ({shortened(str(error))})."
+                ) from None
         raise
