@@ -122,19 +122,9 @@ class BaselineClassifier(Classifier, Baseline):
         with self._all_or_nothing():
             source = self._training_rows(X, y)
             targets = ClassTargets(y, source.shape[0])
-            counted = self._counted(source, targets, sample_weight)
-            positive = counted.targets > 0
-            present = np.asarray(positive.any(axis=0))
-            if len(targets.classes) == 2:
-                present = np.append(~positive.all(), present)
-            if not present.all():
-                raise InputError(
-                    f"sample_weight is zero on every row of class {targets.classes[present.argmin()]}; a "
-                    "classifier needs a row that counts in each class. Drop the rows of that class, or give "
-                    "them weights."
-                )
+            weights = targets.weights(None, sample_weight)
             self.classes_ = targets.classes
-            self.model_ = self._train(counted)
+            self.model_ = self._train(self._counted(source, targets, weights))
         return self
 
     def decision_function(self, X: Any) -> Float64Array:

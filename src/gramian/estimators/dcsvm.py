@@ -169,7 +169,6 @@ class DCSVC(Classifier, KernelEstimator):
         weights = targets.weights(self.class_weight, sample_weight)
         most = np.full(n, penalty) if weights is None else penalty * weights
         codes = np.asarray(targets.codes(slice(0, n)), np.intp)
-        self._check_mass(targets.classes, np.bincount(codes, most, len(targets.classes)).astype(np.float64))
         kernel, engine, rng = self._kernel_of(source), self._engine(), as_generator(self.random_state)
         rows = source.rows(slice(0, n))
         branching = whole_number("branching", self.branching, 2)
@@ -220,15 +219,6 @@ class DCSVC(Classifier, KernelEstimator):
             ("tile_dtype", self.tile_dtype, TILE_DTYPES),
         ):
             one_of(name, value, choices)
-
-    @staticmethod
-    def _check_mass(classes: Array, mass: Float64Array) -> None:
-        if (mass <= 0).any():
-            missing = classes.tolist()[int(mass.argmin())]
-            raise InputError(
-                f"class {missing!r} has rows of weight 0 only, so that no model can be fitted for it. Give "
-                "one of its rows a positive weight, or drop the class from y."
-            )
 
     def _bytes(self) -> int:
         budget = parse_bytes(self.memory_budget)

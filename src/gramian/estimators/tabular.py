@@ -313,7 +313,7 @@ class TabularClassifier(Classifier, ClassAnswers, TabularModel):
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit to the rows of a table and class labels y (n,), by default those of a row source.
 
-        X and sample_weight as of :meth:`gramian.TabularRegressor.fit`. Classes are those of rows that count.
+        X and sample_weight as of :meth:`gramian.TabularRegressor.fit`; each class has a row that counts.
         """
         with all_or_nothing(self):
             y = own_target(X, y)
@@ -322,6 +322,7 @@ class TabularClassifier(Classifier, ClassAnswers, TabularModel):
             X, n_given, weights, numbers = self._counted(X, sample_weight)
             targets = ClassTargets(y, n_given)
             if numbers is not None:
+                targets.weights(None, sample_weight)  # refuses a class of which no row counts
                 labels = targets.classes[targets.codes(slice(0, n_given))[numbers]]
                 targets = ClassTargets(labels, len(numbers))
             self.classes_, n = targets.classes, targets.shape[0]

@@ -18,7 +18,8 @@ from gramian._typing import Array, Float64Array, IntArray
 from gramian.data.column import StoredColumn, as_column
 from gramian.data.distributed import Partitioned
 from gramian.estimators.base import checked_weights
-from gramian.exceptions import InputError, did_you_mean
+from gramian.exceptions import InputError, did_you_mean, quoted, shortened
+from gramian.tables.cells import is_missing
 
 _BLOCK = 65_536
 
@@ -102,8 +103,8 @@ class NumberTargets(Targets):
                 array = np.asarray(array).astype(np.float64)
             except (TypeError, ValueError) as error:
                 raise InputError(
-                    f"y has dtype {array.dtype} and cannot be read as numbers ({error}). For class "
-                    "labels use KernelRidgeClassifier."
+                    f"y has dtype {array.dtype} and cannot be read as numbers ({shortened(str(error))}). "
+                    "For class labels use KernelRidgeClassifier."
                 ) from None
         self._y = array
         self._unchecked = isinstance(array, StoredColumn)  # stored values are checked as they are read
@@ -149,15 +150,19 @@ class ClassTargets(Targets):
 
     def __init__(self, y: Any, n_rows: int, classes: Array | None = None) -> None:
         array = as_column(y)
+        if isinstance(y, list | tuple) and array.ndim == 1 and array.dtype.kind in "US":
+            check_labels(np.fromiter(y, object, len(y)))  # NumPy has made text of numbers among them
         if isinstance(array, np.ndarray):
             array = column_or_1d(array, warn=True)
         _check_length(array, n_rows)
+        #: Whether the classes are given, so that these rows may lack some.
+        self._named = classes is not None
         if classes is None:
             classes = _found_classes(array)
         if len(classes) < 2:
             raise InputError(
-                f"y has one class ({classes.tolist()[0]!r}); a classifier needs at least 2 classes. Check "
-                "how y was selected."
+                f"y has one class ({quoted(classes.tolist()[0])}); a classifier needs at least 2 classes. "
+                "Check how y was selected."
             )
         self.classes = classes
         self._y = array
@@ -174,12 +179,16 @@ class ClassTargets(Targets):
 
     def encoded(self, values: Array) -> Array:
         """Return the class number of each value; raise for one that is no class."""
-        codes = np.minimum(np.searchsorted(self.classes, values), len(self.classes) - 1)
+        try:
+            codes = np.minimum(np.searchsorted(self.classes, values), len(self.classes) - 1)
+        except TypeError:  # labels that cannot be compared with the classes
+            check_labels(np.concatenate([self.classes.astype(object), values]))
+            raise
         wrong = self.classes[codes] != values
         if wrong.any():
             raise InputError(
-                f"y holds {values[wrong].tolist()[0]!r}, which is not one of the classes "
-                f"({', '.join(map(str, self.classes[:10]))}). Name all classes at the first call."
+                f"y holds {quoted(values[wrong].tolist()[0])}, which is not one of the classes "
+                f"({_listed(self.classes[:10])}). Name all classes at the first call."
             )
         return codes
 
@@ -199,40 +208,58 @@ class ClassTargets(Targets):
 
     def weights(self, class_weight: Any, sample_weight: Any) -> Array | None:
         """Return row weights: the sample's times the class's; None where both are None."""
-        sample = checked_weights(sample_weight, self.shape[0])
-        if class_weight is None:
-            return sample
-        per_class = self._per_class(class_weight, sample)
-        return np.concatenate(list(self._over_rows(partial(_row_weights, per_class), sample)))
+        found = checked_weights(sample_weight, self.shape[0])
+        if class_weight is not None:
+            per_class = self._per_class(class_weight, found)
+            found = np.concatenate(list(self._over_rows(partial(_row_weights, per_class), found)))
+        if found is not None and not self._named and not found.all():
+            self._check_mass(found)
+        return found
+
+    def _mass(self, weights: Array | None) -> Array:
+        """Return the sum of the weights of each class."""
+        mass = np.zeros(len(self.classes))
+        for part in self._over_rows(partial(_class_mass, len(mass)), weights):
+            mass += part
+        return mass
+
+    def _check_mass(self, weights: Array) -> None:
+        """Raise for a class all of whose rows have weight 0."""
+        mass = self._mass(weights)
+        if not mass.all():
+            label = quoted(self.classes.tolist()[int(mass.argmin())])
+            raise InputError(
+                f"class {label} has rows of weight 0 only, so that no model can be fitted for it. Give one "
+                "of its rows a positive weight, or drop the class from y."
+            )
 
     def _per_class(self, class_weight: Any, sample: Array | None) -> Array:
         if isinstance(class_weight, str):
             if class_weight != "balanced":
                 raise InputError(
-                    f"class_weight={class_weight!r} is unknown. Give None, 'balanced' or a dict from "
+                    f"class_weight={quoted(class_weight)} is unknown. Give None, 'balanced' or a dict from "
                     "class to weight." + did_you_mean(class_weight, ["balanced"])
                 )
-            mass = np.zeros(len(self.classes))
-            for part in self._over_rows(partial(_class_mass, len(mass)), sample):
-                mass += part
+            mass = self._mass(sample)
             safe = np.where(mass > 0, mass, 1.0)
             return mass.sum() / (np.count_nonzero(mass) * safe)
         if not isinstance(class_weight, dict):
             raise InputError(
-                f"class_weight={class_weight!r} has type {type(class_weight).__name__}. Give None, "
+                f"class_weight={quoted(class_weight)} has type {type(class_weight).__name__}. Give None, "
                 "'balanced' or a dict from class to weight."
             )
         unknown = [c for c in class_weight if c not in self.classes]
         if unknown:
             raise InputError(
-                f"class_weight names {unknown[0]!r}, which is not a class of y "
-                f"({', '.join(map(str, self.classes))})."
+                f"class_weight names {quoted(unknown[0])}, which is not a class of y "
+                f"({_listed(self.classes)})."
             )
         for label, value in class_weight.items():
             real = isinstance(value, numbers.Real) and not isinstance(value, bool)
             if not real or not 0 <= float(value) < float("inf"):
                 raise InputError(
-                    f"class_weight gives {value!r} to class {label!r}; give a finite number of at least 0."
+                    f"class_weight gives {quoted(value)} to class {quoted(label)}; give a finite number of "
+                    "at least 0."
                 )
         return np.asarray([float(class_weight.get(c, 1.0)) for c in self.classes])
 
@@ -257,7 +284,7 @@ def _row_weights(per_class: Array, codes: Array, weights: Array | None) -> Array
 def _found_classes(array: Array | StoredColumn) -> Array:
     """Return the different labels, ascending, by blocks of rows, where the values lie."""
     head = array[slice(0, min(_BLOCK, len(array)))]
-    _check_finite(head)
+    check_labels(head)
     check_classification_targets(head)
     if isinstance(array, Partitioned):
         found = array.reduce(_labels, _all_labels)
@@ -273,13 +300,46 @@ def _found_classes(array: Array | StoredColumn) -> Array:
 
 def _labels(values: Array) -> Array:
     """Return the different labels of some rows, ascending."""
-    _check_finite(values)
+    check_labels(values)
     return np.unique(values)
 
 
 def _all_labels(parts: Sequence[Array]) -> Array:
     """Return the labels of all parts, ascending."""
     return np.unique(np.concatenate(parts))
+
+
+def check_labels(values: Array) -> None:
+    """Raise for labels that are missing, or of types that cannot be compared."""
+    _check_finite(values)
+    if values.dtype.kind != "O":
+        return
+    labels, examples = values.tolist(), dict[str, Any]()
+    hashable = all(type(label).__hash__ is not None for label in labels)
+    for label in dict.fromkeys(labels) if hashable else labels:
+        if is_missing(label):
+            raise InputError(
+                f"Input y contains NaN or another missing label ({label!r}). Drop such rows, or give them a "
+                "label of their own."
+            )
+        examples.setdefault(_type_of(label), label)
+    if len(examples) > 1:
+        (first, one), (second, other), *_ = examples.items()
+        raise InputError(
+            f"y mixes labels of different types: {first} (such as {quoted(one)}) and {second} (such as "
+            f"{quoted(other)}). Give all labels one type, for example np.asarray(y, object).astype(str)."
+        )
+
+
+def _type_of(label: Any) -> str:
+    """Return what a label is called in an error: labels of one name can be sorted."""
+    if isinstance(label, numbers.Number | np.bool_):
+        return "numbers"
+    return "text" if isinstance(label, str) else f"values of type {type(label).__name__}"
+
+
+def _listed(labels: Array) -> str:
+    return ", ".join(shortened(str(label)) for label in labels)
 
 
 def _check_finite(values: Array) -> None:
