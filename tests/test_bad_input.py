@@ -92,7 +92,7 @@ TABLES = {
     "flat": (Y, r"(?s)Expected 2D array, got 1D array.*Reshape your data"),
     "three axes": (np.ones((60, 2, 2)), r"(?i)found array with dim 3"),
     "complex": (X + 1j, "Complex data not supported"),
-    "strings": (np.full((60, 3), "red"), "could not convert string to float"),
+    "strings": (np.full((60, 3), "red"), "Column .0. of X holds text .such as .red"),
     "scalar": (3.0, "Expected 2D array, got scalar"),
 }
 
@@ -262,7 +262,8 @@ def test_class_labels():
         ({"c": 1.0}, r"class_weight names 'c', which is not a class of y \(a, b\)"),
         ({"a": -1.0}, "class_weight gives -1.0 to class 'a'; give a finite number of at least 0"),
         ({"a": "1"}, "class_weight gives '1' to class 'a'"),
-        ({"a": 0, "b": 0}, "sample_weight is zero everywhere"),
+        ({"a": 0, "b": 0}, "class 'a' has rows of weight 0 only"),
+        ({"b": 0}, "class 'b' has rows of weight 0 only"),
     ):
         refused(clone(model).set_params(class_weight=weight), X, LABELS, match=text)
 

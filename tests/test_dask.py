@@ -259,6 +259,26 @@ class TestBadInput:
         with pytest.raises(gm.InputError, match="NaN or infinity in row 2345"):
             model().fit(da.from_array(X, chunks=1000), rows[1])
 
+    def test_features_whose_squares_overflow_name_their_row(self, client, rows):
+        X = rows[0].copy()
+        X[2345, 1] = 1e160
+        with pytest.raises(gm.InputError, match=r"X holds 1e\+160 in row 2345, column 1"):
+            model().fit(da.from_array(X, chunks=1000), rows[1])
+
+    def test_labels_that_cannot_be_classes(self, client, rows):
+        labels = np.array(["a", "b"] * (N // 2), object)
+        labels[7] = None
+        with pytest.raises(gm.InputError, match="another missing label"):
+            classifier().fit(rows[0], da.from_array(labels, chunks=1000))
+
+    def test_workers_that_are_closing(self, client, rows, monkeypatch):
+        def scatter(*args, **kwargs):
+            raise ValueError("Can not use replicate to delete data")  # the scheduler's words
+
+        monkeypatch.setattr(client, "scatter", scatter)
+        with pytest.raises(gm.ClusterError, match=r"cluster has gone .its workers are closing"):
+            model(engine=DaskEngine(client)).fit(*rows[:2])
+
     def test_nan_in_targets(self, client, rows):
         y = rows[1][:, 0].copy()
         y[3000] = np.nan

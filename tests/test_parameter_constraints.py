@@ -2,65 +2,18 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
-import pkgutil
 import re
 
 import numpy as np
 import pytest
-from sklearn.base import BaseEstimator, is_classifier
+from every_estimator import ESTIMATORS, HOSTS, QUICK, X, Y, fit, parameters
+from sklearn.base import BaseEstimator
 
 import gramian as gm
-import gramian.baselines
-import gramian.estimators
 from gramian.estimators.constraints import CONSTRAINTS, check_parameters
 
-RNG = np.random.default_rng(0)
-X = RNG.random((60, 3))
-Y = X[:, 0]
-LABELS = np.where(Y > 0.5, "b", "a")
-
-
-def _estimators():
-    """Return every estimator class with a constructor of its own, by name."""
-    for package in (gramian.estimators, gramian.baselines):
-        for module in pkgutil.iter_modules(package.__path__):
-            importlib.import_module(f"{package.__name__}.{module.name}")
-    found, todo = {}, [BaseEstimator]
-    while todo:
-        for kind in todo.pop().__subclasses__():
-            todo.append(kind)
-            ours = kind.__module__.startswith(("gramian.estimators.", "gramian.baselines."))
-            if ours and "__init__" in vars(kind) and not kind.__name__.startswith("_"):
-                found[kind.__name__] = kind
-    return dict(sorted(found.items()))
-
-
-ESTIMATORS = _estimators()
 EVERY = pytest.mark.parametrize("kind", ESTIMATORS.values(), ids=ESTIMATORS.keys())
-#: Constructor arguments under which a fit is quick.
-QUICK = {
-    "TabularClassifier": {"time_limit": 0.01},
-    "TabularRegressor": {"time_limit": 0.01},
-    "FastKernelClassifier": {"n_levels": 0, "n_units": 2, "n_directions": 1},
-    "FastKernelRegressor": {"n_levels": 0, "n_units": 2, "n_directions": 1},
-    "BlockBasis": {"rank": 3, "n_blocks": 2},
-    "LDKLClassifier": {"n_epochs": 1},
-}
-#: Settings in another estimator's parameter, which is fitted for them.
-HOSTS = {
-    "Exact": lambda settings: gm.KernelRidge(approximation=settings),
-    "LearnedMetric": lambda settings: gm.KernelRidge(metric=settings),
-}
-
-
-def parameters(kind):
-    return inspect.signature(kind).parameters
-
-
-def fit(model):
-    return model.fit(X, LABELS if is_classifier(model) else Y)
 
 
 def test_the_table_is_complete_and_every_public_estimator_is_walked():

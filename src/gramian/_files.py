@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from gramian.exceptions import InputError
+from gramian.exceptions import InputError, quoted
 
 #: What a path may name beside regular files and folders.
 _SPECIAL = (
@@ -31,12 +31,13 @@ def as_path(path: Any) -> Path:
     """
     if not isinstance(path, str | os.PathLike) or isinstance(os.fspath(path), bytes):
         raise InputError(
-            f"path={path!r} has type {type(path).__name__}. Pass the path of a file as text or as a Path."
+            f"path={quoted(path)} has type {type(path).__name__}. Pass the path of a file as text or "
+            "as a Path."
         )
     if not os.fspath(path):
         raise InputError("path='' is empty. Pass the path of a file.")
     if "\0" in os.fspath(path):
-        raise InputError(f"path={os.fspath(path)!r} holds a null character. Pass the path of a file.")
+        raise InputError(f"path={quoted(os.fspath(path))} holds a null character. Pass the path of a file.")
     return Path(path)
 
 

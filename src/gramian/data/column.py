@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from gramian._typing import Array, IntArray
+from gramian.data.values import refuse_masked
 
 
 class StoredColumn(ABC):
@@ -46,4 +47,5 @@ class StoredColumn(ABC):
 
 def as_column(y: Any) -> Array | StoredColumn:
     """Return stored values as they are, anything else as an array."""
+    refuse_masked("y", y)
     return y if isinstance(y, StoredColumn) else np.asarray(y)

@@ -13,6 +13,7 @@ import numpy as np
 from gramian._tiles import one_blas_thread
 from gramian._typing import Array, IntArray, Rows
 from gramian.data.source import KEPT, RowSource
+from gramian.data.values import refuse_overflow
 from gramian.exceptions import InputError
 
 Result = TypeVar("Result")
@@ -78,6 +79,8 @@ def as_rows(part: Any, first: int | None) -> Array:
             row = int(finite.argmin())
             where = f"row {row} of a partition" if first is None else f"row {first + row}"
             raise InputError(f"X contains NaN or infinity in {where}. Drop such rows or fill them in first.")
+        if first is not None:  # of training rows
+            refuse_overflow(rows, first=first)
     return rows
 
 

@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from gramian._tiles import row_slices
 from gramian._typing import Array, IntArray, Rows
 from gramian.data.ahead import read_ahead
+from gramian.data.values import overflow, too_large
 from gramian.exceptions import InputError
 
 #: Types of numbers that are read as they are; anything else is converted at the door.
@@ -112,6 +113,11 @@ class ArraySource:
                 raise InputError(
                     f"X contains NaN or infinity in row {int(numbers[int(finite.argmin())])}. "
                     "Drop such rows or fill them in first."
+                )
+            found = too_large(rows)
+            if found is not None:
+                raise overflow(
+                    float(rows[found]), f"row {int(numbers[found[0]])}, column {found[1]} (from 0)"
                 )
         return rows
 

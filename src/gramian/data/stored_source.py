@@ -16,6 +16,7 @@ from gramian._tiles import row_slices, tile_rows
 from gramian._typing import Array, IntArray, Rows
 from gramian.data.column import StoredColumn
 from gramian.data.pieces import Piece, Storage, explained, no_rows
+from gramian.data.values import overflow, too_large
 from gramian.exceptions import InputError
 
 #: Pieces of rows that are kept after reading: a block's end and the next block's start lie in one.
@@ -225,6 +226,12 @@ class StoredSource:
         bad = next(iter(_lacking_rows(values)), None)
         if bad is not None:
             raise self._refusal(piece, int(rows[bad]), values[bad], what)
+        found = too_large(values) if what == "rows" else None
+        if found is not None:
+            names, j = self.feature_names, found[1]
+            column = f"column {names[j]!r}" if names else f"feature {j}"
+            place = f"row {piece.first + int(rows[found[0]])} of {self.storage.names[piece.file]} (from 0)"
+            raise overflow(float(values[found]), f"{place}, {column}")
         wanted = self.dtype if what == "rows" else self.storage.target and self.storage.target.dtype
         return values if values.dtype == wanted else values.astype(wanted)
 

@@ -10,7 +10,6 @@ from typing import Any, Protocol, Self, TypeVar
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import validate_data
 
 from gramian._numerics import unit_roundoff
 from gramian._typing import Array
@@ -18,12 +17,14 @@ from gramian.approximation.plan import Workload
 from gramian.approximation.training import choose_dtype
 from gramian.data.formats.frames import frame_kind
 from gramian.data.source import KEPT, RowSource, as_source
+from gramian.data.values import refuse_masked
 from gramian.engine import Engine
 from gramian.estimators.constraints import check_parameters
 from gramian.estimators.constraints import positive_number as positive_number
 from gramian.estimators.constraints import whole_number as whole_number
+from gramian.estimators.rows import checked_rows
 from gramian.estimators.shown import ShownEstimator
-from gramian.exceptions import InputError, NumericalError, did_you_mean
+from gramian.exceptions import InputError, NumericalError, did_you_mean, shortened
 from gramian.kernels import Kernel
 from gramian.kernels.lookup import PRECOMPUTED, resolve_kernel
 from gramian.kernels.precomputed import Precomputed, StoredMatrix, StoredRows, check_kernel_matrix
@@ -104,11 +105,12 @@ class KernelEstimator(ShownEstimator):
             return source
         memmap = isinstance(X, np.memmap) and X.ndim == 2 and X.dtype.kind in "fiu"
         with self._explained():
-            checked = validate_data(
+            checked = checked_rows(
                 self,
                 X,
                 reset=reset,
-                accept_sparse="csr",
+                # Blocks of a memmap are looked at as they are read.
+                lengths=not self._precomputed and not memmap,
                 # A dtype of its own would be converted whole; blocks of a memmap are, as they are read.
                 dtype=None if memmap else list(KEPT),
                 ensure_all_finite=not memmap,
@@ -305,6 +307,7 @@ def checked_weights(sample_weight: Any, n_rows: int) -> Array | None:
     """Return sample weights as float64 of shape (n,), or None; all must be finite, none negative."""
     if sample_weight is None:
         return None
+    refuse_masked("sample_weight", sample_weight)
     if isinstance(sample_weight, numbers.Real):
         weights = np.full(n_rows, float(sample_weight))
     else:
@@ -313,7 +316,7 @@ def checked_weights(sample_weight: Any, n_rows: int) -> Array | None:
         except (TypeError, ValueError) as error:
             raise InputError(
                 f"sample_weight has type {type(sample_weight).__name__} and cannot be read as numbers "
-                f"({error}). Give one weight for each row."
+                f"({shortened(str(error))}). Give one weight for each row."
             ) from None
     if weights.shape != (n_rows,):
         raise InputError(

@@ -6,7 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from gramian._random import as_generator
 from gramian._typing import Array, Float64Array
@@ -14,6 +14,7 @@ from gramian.engine import Engine
 from gramian.estimators.approximation import one_of
 from gramian.estimators.base import is_source, whole_number
 from gramian.estimators.finite import finite_values
+from gramian.estimators.rows import checked_rows
 from gramian.estimators.shown import ShownEstimator
 from gramian.exceptions import InputError
 from gramian.fast.compiled import available, one_row, single_row
@@ -70,7 +71,7 @@ class FastKernelModel(ShownEstimator):
         """Return checked rows in memory; those of a row source are read."""
         if is_source(X):
             X = X.rows(slice(0, X.shape[0]))
-        checked = validate_data(self, X, reset=reset, accept_sparse="csr", dtype=[np.float64, np.float32])
+        checked = checked_rows(self, X, reset=reset, dtype=[np.float64, np.float32])
         return np.asarray(dense(checked))
 
     def _learn(self, rows: Float64Array, values: Float64Array, weights: Array | None) -> Self:

@@ -15,6 +15,7 @@ from gramian._typing import Array, Float64Array, Rows
 from gramian.approximation.predictor import Predictor
 from gramian.data.scaled import Scaler
 from gramian.data.source import RowSource, as_source
+from gramian.data.values import refuse_masked
 from gramian.engine import Engine
 from gramian.estimators.base import KernelEstimator, checked_weights, whole_number
 from gramian.estimators.dcpred_base import DCPredEstimator
@@ -125,6 +126,7 @@ class _Parts:
             return self.model._rows(X, reset=False)
         if isinstance(self.model, FastKernelModel):
             return as_source(self.model._dense(X, reset=False))
+        refuse_masked("X", X)
         return as_source(np.asarray(X) if not hasattr(X, "nnz") else X)
 
 

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from gramian._typing import Array, Float64Array, IntArray
-from gramian.exceptions import InputError
+from gramian.exceptions import InputError, quoted
 from gramian.summary import short
 from gramian.tables.cells import BOOLEAN, CATEGORY, DATE, EMPTY, NOUNS, NUMERIC, Cells
 from gramian.tables.date_text import MOST_QUOTED, YEAR_FIRST, days_of_text, is_blank
@@ -187,7 +187,7 @@ class Column:
             )
         raise InputError(
             f"Column {self.name!r} held {trained} during fit and now holds {found} (such as "
-            f"{cells.example!r}). Pass values of the same kind; set what cannot be read to missing."
+            f"{quoted(cells.example)}). Pass values of the same kind; set what cannot be read to missing."
         )
 
 

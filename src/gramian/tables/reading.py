@@ -78,10 +78,10 @@ def as_table(X: Any) -> Table:
             )
         rows[:] = X if rows.size else rows
         return ArrayTable(rows)
-    if isinstance(X, np.ma.MaskedArray):
+    if isinstance(X, np.ma.MaskedArray) and np.ma.is_masked(X):
         raise InputError("X is a masked array. Pass X.filled(np.nan): NaN is a missing value.")
     if isinstance(X, np.ndarray):
-        return ArrayTable(X)
+        return ArrayTable(np.asarray(X))
     if sp.issparse(X):
         return SourceTable(ArraySource(X))  # type: ignore[arg-type]
     if is_elsewhere(X):

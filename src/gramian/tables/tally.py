@@ -10,6 +10,7 @@ import numpy as np
 
 from gramian._typing import Float64Array, IntArray
 from gramian.data.arrow import is_number
+from gramian.data.values import LARGEST, overflow
 from gramian.tables.cells import BOOLEAN, CATEGORY, DATE, EMPTY, NUMERIC, Cells, mixed
 from gramian.tables.column import Column, date_cells, refuse_infinity
 from gramian.tables.date_text import FORMATS, days_of_all, is_blank, why_no_dates
@@ -127,6 +128,10 @@ class Tally:
 
     def _add_numbers(self, values: Float64Array, rows: slice, sample: IntArray) -> None:
         refuse_infinity(values, self.name, rows)
+        large = np.abs(values) > LARGEST
+        if large.any():
+            k = int(large.argmax())
+            raise overflow(float(values[k]), f"row {rows.start + k}, column {self.name!r} (from 0)")
         gone = np.isnan(values)
         kept = values[sample]
         self.sampled.append(kept[~np.isnan(kept)])
