@@ -165,7 +165,8 @@ def test_two_values_are_switched():
     assert np.argmax(model.feature_importances_) == 4
 
 
-def test_streams_learn_from_the_first_rows():
+def test_streams_learn_from_the_first_rows(monkeypatch):
+    monkeypatch.setattr("gramian.approximation.waiting.FIRST_ROWS", 200)
     model = clone(RIDGE).partial_fit(X[:200], Y[:200])
     metric = model.metric_
     assert metric == clone(RIDGE).partial_fit(X[:200], Y[:200]).metric_

@@ -276,7 +276,8 @@ class TestMerge:
     def test_other_maps_targets_and_models_are_refused(self, rows, fitted):
         X, Y, _ = rows
         model = ridge(fitted).partial_fit(X, Y)
-        own = gm.KernelRidge(ALPHA, gamma=GAMMA, tile_dtype="float64", random_state=1).partial_fit(X, Y)
+        own = gm.KernelRidge(ALPHA, gamma=GAMMA, tile_dtype="float64", random_state=1)
+        own.partial_fit(np.tile(X, (4, 1)), np.tile(Y, (4, 1)))  # so many that none waits
         labels = (X[:, 0] > 0.5).astype(int)
         for other, message in (
             (own, "feature maps: the ranks or numbers of blocks"),
@@ -395,7 +396,8 @@ class TestRefusals:
 
     def test_parameters_of_the_map_stay(self, rows):
         X, Y, _ = rows
-        model = gm.KernelRidge(gamma=GAMMA, random_state=0).partial_fit(X, Y)
+        model = gm.KernelRidge(gamma=GAMMA, random_state=0)
+        model.partial_fit(np.tile(X, (4, 1)), np.tile(Y, (4, 1)))
         with pytest.raises(gm.InputError, match="the kernel is now Laplacian"):
             clone_with(model, kernel="laplacian").partial_fit(X, Y)
         with pytest.raises(gm.InputError, match="was started with False"):

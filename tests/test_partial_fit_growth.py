@@ -146,7 +146,7 @@ def test_a_frozen_map_grows_from_the_first_rows_on():
 
 def test_sparse_rows_grow_as_dense_ones():
     rng = np.random.default_rng(7)
-    chunks = [square(rng, 1500), *(square(rng, 150, 2.0) for _ in range(3))]
+    chunks = [square(rng, 2000), *(square(rng, 150, 2.0) for _ in range(3))]
     dense = train(model(tile_dtype="float64"), chunks, grow_landmarks=True)
     sparse = model(tile_dtype="float64")
     noise = np.random.default_rng(5)

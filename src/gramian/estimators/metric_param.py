@@ -47,7 +47,7 @@ class MetricEstimator(KernelEstimator):
     @property
     def feature_importances_(self) -> Float64Array:
         """Share of each feature in the mean squared distance of two rows under ``metric_``, of sum 1."""
-        found: Metric | None = vars(self).get("metric_")
+        found: Metric | None = getattr(self, "metric_", None)
         if found is None:
             raise AttributeError(
                 f"this {type(self).__name__} has no metric_, whose importances these are. Fit it with "

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numbers
 import warnings
+from copy import deepcopy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from sklearn.utils.metaestimators import available_if
-from sklearn.utils.multiclass import check_classification_targets
+import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
 from gramian._budget import parse_bytes
@@ -18,35 +18,44 @@ from gramian.approximation.given import GivenBuilder, sizes_of
 from gramian.approximation.growth import Territory, growable, growing_sizes
 from gramian.approximation.ridge_sums import RidgeSums
 from gramian.approximation.stream import Stream
-from gramian.data.source import RowSource
+from gramian.approximation.waiting import Waiting, enough
+from gramian.data.source import RowSource, as_source
 from gramian.engine import Engine
-from gramian.estimators.base import checked_weights, own_target, required_target
+from gramian.estimators.base import required_target
 from gramian.estimators.frozen import frozen_map
 from gramian.estimators.metric_param import QUICK_BYTES
 from gramian.estimators.progress import rows_bar
 from gramian.estimators.streaming import StreamingRidge
-from gramian.estimators.targets import ClassTargets, NumberTargets, Targets
-from gramian.exceptions import InputError, quoted
+from gramian.estimators.targets import Targets
+from gramian.exceptions import InputError
 
 #: What is found from a stream's sums when it is asked for, and not before.
 SOLVED = ("predictor_", "intercept_", "solution_")
+#: What is chosen from a stream's first rows: when they are enough, or when it is asked for before that.
+CHOSEN = ("kernel_", "rank_", "n_blocks_", "plan_", "scaler_", "metric_", "metric_rounds_")
 #: What a model of a stream has beside what a fit leaves.
-STREAMED = ("_stream", "n_rows_seen_", "n_blocks_")
+STREAMED = ("_stream", "_waiting", "n_rows_seen_", "n_rows_waiting_", "n_blocks_")
 
 
 class PartialRidge(StreamingRidge):
     """Base of the ridge models that take rows in several calls.
 
-    ``_stream`` holds the feature map and the sums. The coefficients are found when ``predict`` or one of the
-    attributes in :data:`SOLVED` asks for them, once for each state; a pickle holds the sums, and has the
-    coefficients only where they were found before.
+    ``_waiting`` holds the first rows until they are enough to choose scale, metric and landmarks from;
+    ``_stream`` the feature map and the sums, from then on or, of the waiting rows, once somebody asks for
+    predictions. The coefficients are found when ``predict`` or one of the attributes in :data:`SOLVED` asks
+    for them, once for each state; a pickle holds rows and sums, and has the coefficients only where they were
+    found before.
     """
 
     _stream: Stream
+    _waiting: Waiting
 
     if not TYPE_CHECKING:  # else every misspelt attribute would pass as Any
 
         def __getattr__(self, name: str) -> Any:
+            if self._waits and "_stream" not in self.__dict__ and name in (*SOLVED, *CHOSEN):
+                self._choose()
+                return getattr(self, name)
             if name in SOLVED and "_stream" in self.__dict__:
                 self._solve()
                 return self.__dict__[name]
@@ -85,6 +94,8 @@ class PartialRidge(StreamingRidge):
                 f"share={share!r} must be a number of at least 0 and under 1. To start anew over the same "
                 "landmarks, clone a model with approximation=FrozenEstimator(a)."
             )
+        if self._waits:
+            return self._wait(self._waiting.faded(1.0 - float(share)))
         faded = self._streamed().faded(1.0 - float(share))
         with self._all_or_nothing():
             return self._keep(faded)
@@ -94,7 +105,8 @@ class PartialRidge(StreamingRidge):
 
         Both must have the same feature map: start them with ``approximation=FrozenEstimator(a)`` of one
         fitted approximation ``a``. The map is compared number by number, so that models may come from other
-        processes. alpha may differ; this model's stays. ``other`` is not changed.
+        processes. alpha may differ; this model's stays. ``other`` is not changed. Rows that still wait (see
+        ``partial_fit``) have no map: they are added to the other ones, in whatever map those have.
 
         Time O(bytes of map and sums). Raises ``InputError`` for other maps, classes or outputs, and for
         models that were trained by ``fit``.
@@ -104,11 +116,31 @@ class PartialRidge(StreamingRidge):
                 f"other is a {type(other).__name__}; expected a {type(self).__name__} that was trained by "
                 "partial_fit."
             )
-        mine, its = self._streamed(), other._streamed()
+        if not self._waits and not other._waits:
+            mine, its = self._streamed(), other._streamed()
+            self._check_mergeable(other)
+            merged = mine.merged(its)
+            with self._all_or_nothing():
+                return self._keep(merged)
+        for model in (self, other):
+            if not model._waits:
+                model._streamed()  # raises where there is no stream
         self._check_mergeable(other)
-        merged = mine.merged(its)
         with self._all_or_nothing():
-            return self._keep(merged)
+            rows = other._waiting if other._waits else self._waiting
+            if not other._waits:
+                self._adopt(other)
+            source = self._rows(as_source(rows.rows), reset=False)
+            return self._take(source, self._targets_of(rows.y), rows.weights, False)
+
+    def _adopt(self, other: Any) -> None:
+        """Take the map and the sums of another model of a stream, in place of the rows that wait."""
+        for name in (*STREAMED, *SOLVED, *CHOSEN):
+            self.__dict__.pop(name, None)
+        for name in ("scaler_", "metric_", "metric_rounds_"):
+            if name in other.__dict__:
+                setattr(self, name, other.__dict__[name])
+        self._keep(other._streamed())
 
     def _check_mergeable(self, other: Any) -> None:
         """Raise where the targets of two models mean different things."""
@@ -120,7 +152,9 @@ class PartialRidge(StreamingRidge):
         return made
 
     def _streamed(self) -> Stream:
-        """Return the stream so far; raise where there is none."""
+        """Return the stream so far, of waiting rows that which they begin; raise where there is none."""
+        if self._waits and "_stream" not in self.__dict__:
+            self._choose()
         if "_stream" in self.__dict__:
             return self._stream
         check_is_fitted(self)
@@ -137,7 +171,20 @@ class PartialRidge(StreamingRidge):
     @property
     def _begun(self) -> bool:
         """Whether there is a stream that the next rows belong to."""
-        return "_stream" in self.__dict__
+        return "_stream" in self.__dict__ or self._waits
+
+    @property
+    def _waits(self) -> bool:
+        """Whether scale, metric and landmarks are still to be chosen."""
+        return "_waiting" in self.__dict__
+
+    def _targets_of(self, y: Array) -> Targets:
+        """Return the targets of waiting rows."""
+        raise AssertionError("each kind of target has its numbers")
+
+    def _kept_targets(self, targets: Any) -> Array:
+        """Return what rows that are to wait keep of their targets."""
+        raise AssertionError("each kind of target has its numbers")
 
     def _next_rows(self, X: Any, y: Any) -> RowSource:
         """Check rows of a stream."""
@@ -155,59 +202,138 @@ class PartialRidge(StreamingRidge):
         if source.shape[0] == 0:
             raise InputError(f"X has shape {source.shape}: a call of partial_fit takes at least one row.")
         cluster = self._cluster(X)
-        if cluster is not None:
-            source = cluster.over(source)
-        return self._scaled(source, learn=False) if self._begun else source
+        return source if cluster is None else cluster.over(source)
 
     def _take(self, source: RowSource, targets: Targets, weights: Array | None, grow: bool) -> Self:
-        """Add rows to the stream, which they begin where there is none."""
-        if self._begun:
-            stream, own = self._stream, False
-            self._check_parameters(stream, source, targets)
-            engine = self._stream_engine(stream)
+        """Add rows to the stream; the first ones wait until there are enough."""
+        if self._begun and not self._waits:
+            return self._keep(self._added(self._stream, source, targets, weights, grow))
+        before: Waiting | None = self.__dict__.get("_waiting")
+        if before is not None:
+            outputs = self._targets_of(before.y).shape[1]
+            if targets.shape[1] != outputs:
+                raise _other_outputs(targets.shape[1], outputs)
+        if frozen_map(self, source.shape[1]) is None and not self._enough(source, targets, weights):
+            read = source.rows(slice(0, source.shape[0]))
+            now = Waiting(
+                read.copy() if sp.issparse(read) else np.array(read),
+                self._kept_targets(targets),
+                None if weights is None else np.array(weights, np.float64),
+            )
+            now = now if before is None else before.joined(now)
+            if not now.enough(parse_bytes(self.memory_budget)):
+                return self._wait(now, grow)
+            stream = self._first_of(now, self.random_state, grow)
         else:
-            stream, engine = self._first(source, targets, weights)
-            own = not isinstance(stream.plan.builder, GivenBuilder)
-        if grow:
-            growing_sizes(stream.features, sizes_of(stream.plan.builder))
-        if grow and not own:  # no row is new to a map that was built from it
-            stream = stream.explored(source, weights, engine, parse_bytes(self.memory_budget))
-        with rows_bar(source.shape[0], self.verbose) as done:
-            return self._keep(stream.extended(source, targets, weights, engine, done))
+            stream = self._first(source, targets, weights, self.random_state, grow)
+            if before is not None:
+                rows, y = as_source(before.rows), self._targets_of(before.y)
+                stream = self._added(stream, rows, y, before.weights, False)
+        for name in ("_waiting", "n_rows_waiting_"):
+            self.__dict__.pop(name, None)
+        return self._keep(stream)
 
-    def _first(self, source: RowSource, targets: Targets, weights: Array | None) -> tuple[Stream, Engine]:
-        """Return the stream of no rows, on the map that these rows are given, and its engine."""
+    def _enough(self, source: RowSource, targets: Targets, weights: Array | None) -> bool:
+        """Return whether rows are enough to choose from, or too large to wait, before any is read."""
+        work = self._workload(source, targets.shape[1])
+        each = work.itemsize * (work.n_features if work.row_numbers is None else work.row_numbers)
+        n = source.shape[0]
+        return enough(n, weights, n * each, parse_bytes(self.memory_budget))
+
+    def _wait(self, rows: Waiting, grow: bool = False) -> Self:
+        """Make this the model of rows that wait.
+
+        Parameters that nothing can be trained with are refused at the first call, as those of a map that
+        cannot grow (``"auto"`` may still choose one that can).
+        """
+        if not self._waits:
+            with self._all_or_nothing(keep=False):
+                if grow and not isinstance(self.approximation, str):
+                    self._first_of(rows, deepcopy(self.random_state), grow)
+                source = self._scaled(as_source(rows.rows), learn=True, sampled=True)
+                n_outputs = self._targets_of(rows.y).shape[1]
+                self._planned(source, n_outputs, deepcopy(self.random_state), stream=True)
+        penalty = self._penalty()
+        for name in ("_stream", "stages_", *SOLVED, *CHOSEN):
+            self.__dict__.pop(name, None)
+        self._alpha, self._waiting = penalty, rows
+        self.n_rows_seen_ = self.n_rows_waiting_ = rows.n_rows
+        return self
+
+    def _choose(self) -> None:
+        """Choose scale, metric and landmarks from the rows that wait, for as long as no others come."""
+        alpha, rows = self._alpha, self._waiting
+        with self._all_or_nothing():
+            # A generator is left as it is: what is chosen in the end does not depend on who asks before.
+            self._keep(self._first_of(rows, deepcopy(self.random_state), False))
+            self._alpha = alpha
+
+    def _first_of(self, rows: Waiting, random_state: Any, grow: bool) -> Stream:
+        """Return the stream that waiting rows begin."""
+        source = as_source(rows.rows)
+        cluster = self._cluster(source)
+        source = source if cluster is None else cluster.over(source)
+        return self._first(
+            source, self._targets_of(rows.y), rows.weights, random_state, grow, held=rows.nbytes
+        )
+
+    def _first(
+        self,
+        source: RowSource,
+        targets: Targets,
+        weights: Array | None,
+        random_state: Any,
+        grow: bool,
+        held: int = 0,
+    ) -> Stream:
+        """Return the stream that these rows begin, which take ``held`` bytes of the memory budget."""
         self.__dict__.pop("stages_", None)  # of an earlier fit to the exact system
-        n_outputs = targets.shape[1]
+        source, n_outputs = self._under_metric(source, targets, weights), targets.shape[1]
         plan, kernel, engine, rng = self._planned(
-            source, n_outputs, self.random_state, stream=True, weights=weights
+            source, n_outputs, random_state, stream=True, weights=weights, held=held
         )
         features = plan.build(source, kernel, rng=rng, engine=engine, weights=weights)
         intercept = bool(self.fit_intercept)
         shift = targets.centre(weights) if intercept else np.zeros(n_outputs)
-        sizes, territory = sizes_of(plan.builder), None
+        given, sizes, territory = isinstance(plan.builder, GivenBuilder), sizes_of(plan.builder), None
         if growable(features, sizes):
             territory = Territory.around(
                 features,
                 growing_sizes(features, sizes),
                 source,
-                built=not isinstance(plan.builder, GivenBuilder),
+                built=not given,
                 rng=rng,
                 engine=engine,
                 memory_budget=plan.memory_budget,
             )
+        if grow:
+            growing_sizes(features, sizes)
         sums = RidgeSums.zeros(features, shift, intercept=intercept)
         work = replace(self._workload(source, n_outputs), sums_held=2)
-        return Stream(features, sums, plan, work, territory), engine
+        stream = Stream(features, sums, plan, work, territory)
+        if grow and given:  # no row is new to a map that was built from it
+            stream = stream.explored(source, weights, engine, parse_bytes(self.memory_budget))
+        with rows_bar(source.shape[0], self.verbose) as done:
+            return stream.extended(source, targets, weights, engine, done)
+
+    def _added(
+        self, stream: Stream, source: RowSource, targets: Targets, weights: Array | None, grow: bool
+    ) -> Stream:
+        """Return a stream, whose scale and metric this model has, with further rows."""
+        source = self._scaled(source, learn=False)
+        self._check_parameters(stream, source, targets)
+        engine = self._stream_engine(stream)
+        if grow:
+            growing_sizes(stream.features, sizes_of(stream.plan.builder))
+            stream = stream.explored(source, weights, engine, parse_bytes(self.memory_budget))
+        with rows_bar(source.shape[0], self.verbose) as done:
+            return stream.extended(source, targets, weights, engine, done)
 
     def _check_parameters(self, stream: Stream, source: RowSource, targets: Targets) -> None:
         """Raise where the rows, or parameters that have changed, do not go with the stream so far."""
         outputs = len(stream.sums.shift)
         if targets.shape[1] != outputs:
-            raise InputError(
-                f"y has {targets.shape[1]} outputs, but the rows so far have {outputs}. Give targets of the "
-                "same shape in every call."
-            )
+            raise _other_outputs(targets.shape[1], outputs)
         self._penalty()
         frozen = frozen_map(self, source.shape[1])
         kernel = self._kernel_of(source) if frozen is None else frozen.features.kernel
@@ -230,6 +356,7 @@ class PartialRidge(StreamingRidge):
         self._alpha = self._penalty()
         self._stream = stream
         self.n_rows_seen_ = stream.sums.n_rows
+        self.n_rows_waiting_ = self._waiting.n_rows if self._waits else 0
         self.n_blocks_ = stream.n_blocks
         self.kernel_, self.rank_, self.plan_ = stream.features.kernel, stream.features.rank, stream.plan
         return self
@@ -237,7 +364,7 @@ class PartialRidge(StreamingRidge):
     def _with_penalty(self, alpha: float) -> Self:
         """Give the rows so far another alpha; the coefficients are found anew from the same sums."""
         self.alpha = alpha
-        return self._keep(self._stream)
+        return self._keep(self._streamed())
 
     def _closed(self) -> Self:
         """Solve and drop the sums: what is left is as of one ``fit``."""
@@ -247,7 +374,8 @@ class PartialRidge(StreamingRidge):
         return self
 
     def _solve(self) -> None:
-        found = self._stream.solved(self._alpha, self._stream_engine(self._stream))
+        stream = self._streamed()
+        found = stream.solved(self._alpha, self._stream_engine(stream))
         self.intercept_, self.solution_ = found.intercept, found.solution
         self.plan_, self.predictor_ = found.plan, found.predictor
 
@@ -256,133 +384,8 @@ class PartialRidge(StreamingRidge):
         return Engine(min(self._engine().n_threads, stream.plan.n_threads))
 
 
-def _streams(model: PartialRidge) -> bool:
-    """Return whether a model's parameters allow a stream."""
-    return model._no_stream() is None
-
-
-class PartialRegressor(PartialRidge):
-    """A ridge model of a stream of numbers."""
-
-    @available_if(_streams)
-    def partial_fit(
-        self, X: Any, y: Any = None, sample_weight: Any = None, *, grow_landmarks: bool = False
-    ) -> Self:
-        """Add rows X (n, d) with targets y (n,) or (n, outputs) to those of earlier calls.
-
-        The first call chooses sizes, landmarks and a learned metric from its rows (precision as for a million
-        rows), so let it
-        have some thousands that are like the others, or give the landmarks:
-        ``approximation=FrozenEstimator(a)``. Later calls add their rows' sums. Over the same landmarks the
-        model is that of one fit to all rows; the intercept too. A call that fails, or is broken off, adds
-        nothing. After ``fit``, which keeps no sums, a stream starts anew, with a warning.
-        alpha is that of the latest call; the coefficients are found when they are asked for. ``checkpoint``
-        is of ``fit`` alone: pickle the model between two calls.
-
-        Parameters
-        ----------
-        sample_weight : array of shape (n,), optional
-        grow_landmarks : bool
-            Adds blocks where rows lie of whose k(x, x) the map represents too little: more than half of what
-            95 % of the first rows had left over is left of them. Once 2·rank such rows have come (they are
-            kept for it, in a sixteenth of the memory budget at most), their clusters become blocks with
-            landmarks among them. Rows go to the nearest centre from then on; rows that came before keep the
-            features that they were summed with, so that a new block knows nothing of them. For a root with
-            blocks (``MultiResolution``, ``n_levels=2``) only. Growth ends, with a warning, at the memory
-            budget. About twice the time for a row.
-
-        Returns
-        -------
-        self, with ``n_rows_seen_`` and ``n_blocks_`` beside the attributes of a fit
-
-        Time O(n (m d + m r + R_path²)) and, when the coefficients are asked for, a solve; memory as ``plan_``
-        says, independent of n. Raises ``InputError`` for unusable rows, other outputs, or a kernel or
-        ``fit_intercept`` that was changed since the first call. There is no ``partial_fit`` with
-        ``approximation="exact"`` and ``kernel="precomputed"``, which need all rows at once.
-        """
-        with self._all_or_nothing():
-            y = own_target(X, y)
-            X, y, sample_weight = self._opened(X, y, sample_weight)
-            source = self._next_rows(X, y)
-            targets = NumberTargets(y, source.shape[0])
-            if not self._begun:
-                self._flat = targets.flat
-            weights = checked_weights(sample_weight, source.shape[0])
-            if not self._begun:
-                source = self._under_metric(source, targets, weights)
-            return self._take(source, targets, weights, grow_landmarks)
-
-
-class PartialClassifier(PartialRidge):
-    """A ridge model of a stream of classes."""
-
-    class_weight: Any
-
-    def _no_stream(self) -> str | None:
-        if isinstance(self.class_weight, str):
-            return (
-                f": class_weight={self.class_weight!r} needs the labels of all rows. Give a dict from class "
-                "to weight, or sample_weight."
-            )
-        return super()._no_stream()
-
-    @available_if(_streams)
-    def partial_fit(
-        self,
-        X: Any,
-        y: Any = None,
-        sample_weight: Any = None,
-        *,
-        classes: Any = None,
-        grow_landmarks: bool = False,
-    ) -> Self:
-        """Add rows X (n, d) with labels y (n,) to those of earlier calls, as :class:`KernelRidge` does.
-
-        Parameters
-        ----------
-        classes : all labels that will come
-            Required in the first call, as in scikit-learn; later it may be left out.
-        sample_weight, grow_landmarks : as of :meth:`KernelRidge.partial_fit`
-
-        Raises ``InputError`` also for a label that was not named. There is no ``partial_fit`` with
-        ``class_weight="balanced"``, which needs all labels at once.
-        """
-        with self._all_or_nothing():
-            y = own_target(X, y)
-            X, y, sample_weight = self._opened(X, y, sample_weight)
-            source = self._next_rows(X, y)
-            self.classes_ = self._named(classes)
-            targets = ClassTargets(y, source.shape[0], self.classes_)
-            weights = targets.weights(self.class_weight, sample_weight)
-            if not self._begun:
-                source = self._under_metric(source, targets, weights)
-            return self._take(source, targets, weights, grow_landmarks)
-
-    def _named(self, classes: Any) -> Array:
-        if classes is None:
-            if hasattr(self, "classes_"):
-                return self.classes_
-            raise InputError(
-                "classes must be passed on the first call to partial_fit: the labels of all rows to come, "
-                "such as classes=np.unique(y)."
-            )
-        given = np.asarray(classes)
-        if given.ndim != 1 or not given.size:
-            raise InputError(
-                f"classes has shape {given.shape}; expected one label a class, shape (classes,)."
-            )
-        check_classification_targets(np.repeat(given, 3))  # of each once it would warn
-        named = np.unique(given)
-        if self._begun and not np.array_equal(named, self.classes_):
-            raise InputError(
-                f"classes={quoted(named.tolist())} are not those of the first call to partial_fit "
-                f"({quoted(self.classes_.tolist())}). Leave classes out, or start anew with a clone."
-            )
-        return named
-
-    def _check_mergeable(self, other: Any) -> None:
-        if not np.array_equal(self.classes_, other.classes_):
-            raise InputError(
-                f"this model has the classes {quoted(self.classes_.tolist())}, the other "
-                f"{quoted(other.classes_.tolist())}. Name the same classes in the first call of both."
-            )
+def _other_outputs(found: int, expected: int) -> InputError:
+    return InputError(
+        f"y has {found} outputs, but the rows so far have {expected}. Give targets of the same shape in "
+        "every call."
+    )

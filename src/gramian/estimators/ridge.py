@@ -13,7 +13,7 @@ from gramian.approximation.plan import Plan
 from gramian.data.distributed import is_elsewhere
 from gramian.estimators.base import checked_weights, own_target
 from gramian.estimators.kinds import Classifier, Regressor
-from gramian.estimators.partial import PartialClassifier, PartialRegressor
+from gramian.estimators.partial_kinds import PartialClassifier, PartialRegressor
 from gramian.estimators.targets import ClassTargets, NumberTargets
 
 
@@ -73,8 +73,9 @@ class KernelRidge(Regressor, PartialRegressor):
         Status and true relative residual of the linear system.
     stages_ : list of Stage
         Of an exact solve: what was solved with, iterations and seconds of each.
-    n_rows_seen_, n_blocks_ : int
-        Of a model trained by ``partial_fit``: rows so far, leaf blocks.
+    n_rows_seen_, n_rows_waiting_, n_blocks_ : int
+        Of a model trained by ``partial_fit``: rows so far, those of them that wait for more before scale,
+        metric and landmarks are chosen, leaf blocks.
     scaler_ : Scaler
         With ``standardize``: mean and deviation of each column.
     metric_, feature_importances_ : Metric, ndarray (d,)

@@ -146,15 +146,16 @@ class StreamingRidge(MetricEstimator):
         *,
         stream: bool = False,
         weights: Array | None = None,
+        held: int = 0,
     ) -> tuple[Plan, Kernel, Engine, np.random.Generator]:
         """Return plan, kernel, engine and the generator, which the probe has drawn from.
 
         ``stream``: more rows will follow, so that precision is chosen as for :data:`STREAM_ROWS`. Rows whose
-        weight is 0 are not looked at.
+        weight is 0 are not looked at. ``held``: bytes of the memory budget that the rows take.
         """
         alpha = self._penalty()
         engine, rng = self._engine(), as_generator(random_state)
-        budget = parse_bytes(self.memory_budget)
+        budget = parse_bytes(self.memory_budget) - held
         work = self._workload(source, n_outputs)
         if stream:
             work = replace(work, sums_held=2)
@@ -353,16 +354,15 @@ class StreamingRidge(MetricEstimator):
         cluster = self._cluster(source)
         if cluster is not None:
             source = cluster.over(source)
+        predictor = self.predictor_  # of a stream whose rows wait, the scale is chosen for it
         source = self._scaled(source, learn=False)
         if isinstance(source, Partitioned):
             start = 0
-            for values in source.map(partial(_decided, self.predictor_)):
+            for values in source.map(partial(_decided, predictor)):
                 yield slice(start, start + len(values)), values + self.intercept_
                 start += len(values)
             return
-        blocks = self._on(self.predictor_, source).blocks(
-            source, engine=self._engine(), chunk_rows=PREDICT_ROWS
-        )
+        blocks = self._on(predictor, source).blocks(source, engine=self._engine(), chunk_rows=PREDICT_ROWS)
         for where, values in blocks:
             values += self.intercept_
             yield where, values

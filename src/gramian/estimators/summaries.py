@@ -21,7 +21,7 @@ from gramian.solvers.solution import Solution, Status
 from gramian.summary import Grid, Summary, short, spread_grid
 
 #: What an estimator serves from, by name: one that has one of these is fitted.
-SERVES = ("predictor_", "features_", "posterior_", "model_", "_stream")
+SERVES = ("predictor_", "features_", "posterior_", "model_", "_stream", "_waiting")
 #: Statuses of a solver that did what it should.
 GOOD = (Status.DIRECT, Status.CONVERGED)
 #: Classes that are named.
@@ -85,6 +85,9 @@ def _data(model: Any) -> Iterator[Fact]:
     n = rows_of(model)
     rows = "" if n is None else f"{n:,} rows × "
     yield "trained on", f"{rows}{model.n_features_in_:,} features"
+    waiting = learned(model, "n_rows_waiting_", 0)
+    if waiting:
+        yield "waiting", f"{waiting:,} rows, until there are enough to choose landmarks from"
     yield from _classes(model)
 
 

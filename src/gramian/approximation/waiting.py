@@ -1,0 +1,69 @@
+"""Rows of a stream that wait until enough have come to choose scale, metric and landmarks from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from gramian._typing import Array, Float64Array, Rows
+
+#: Rows with a weight from which a stream's scale, metric and landmarks are chosen: more than those up to
+#: which ``"auto"`` takes every row as a landmark.
+FIRST_ROWS = 2_000
+#: Part of the memory budget that waiting rows may take; they wait no longer than that.
+WAITING_PART = 1 / 16
+
+
+def enough(n_rows: int, weights: Array | None, nbytes: int, memory_budget: int) -> bool:
+    """Return whether so many rows are enough to choose from, or too large to wait."""
+    counted = n_rows if weights is None else int(np.count_nonzero(weights))
+    return counted >= FIRST_ROWS or nbytes > WAITING_PART * memory_budget
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """The rows so far, as they came, with targets and weights of their own; none of them is the caller's."""
+
+    rows: Rows
+    y: Array  #: numbers (n, outputs), or labels (n,)
+    weights: Float64Array | None = None
+
+    @property
+    def n_rows(self) -> int:
+        """Rows so far."""
+        return int(self.rows.shape[0])
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of rows, targets and weights."""
+        rows: Any = self.rows
+        parts = [rows.data, rows.indices, rows.indptr] if sp.issparse(self.rows) else [rows]
+        parts += [self.y] if self.weights is None else [self.y, self.weights]
+        return sum(int(part.nbytes) for part in parts)
+
+    def enough(self, memory_budget: int) -> bool:
+        """Return whether the map of the stream is to be chosen from these rows now."""
+        return enough(self.n_rows, self.weights, self.nbytes, memory_budget)
+
+    def joined(self, other: Waiting) -> Waiting:
+        """Return these rows followed by others; CSR where either are."""
+        rows: Any = (self.rows, other.rows)
+        stacked: Any
+        if sp.issparse(rows[0]) or sp.issparse(rows[1]):
+            stacked = sp.vstack([sp.csr_array(part) for part in rows], format="csr")
+        else:
+            stacked = np.concatenate(rows)
+        weights = None
+        if self.weights is not None or other.weights is not None:
+            weights = np.concatenate([self._all_weights(), other._all_weights()])
+        return Waiting(stacked, np.concatenate([self.y, other.y]), weights)
+
+    def faded(self, factor: float) -> Waiting:
+        """Return the rows with ``factor`` times their weight."""
+        return replace(self, weights=self._all_weights() * factor)
+
+    def _all_weights(self) -> Float64Array:
+        return np.ones(self.n_rows) if self.weights is None else self.weights
