@@ -61,16 +61,6 @@ def ridge(
     return Dense(a, b, shifted)
 
 
-def held_out(K: np.ndarray, Y: np.ndarray, alpha: float, w: np.ndarray | None, intercept: bool) -> np.ndarray:
-    """Return y − ŷ of each row by as many fits to the others, (n, outputs)."""
-    out = np.empty_like(Y)
-    for i in range(len(K)):
-        rest = np.arange(len(K)) != i
-        fit = ridge(K[np.ix_(rest, rest)], Y[rest], alpha, None if w is None else w[rest], intercept)
-        out[i] = Y[i] - fit.values(K[i : i + 1, rest])[0]
-    return out
-
-
 def root_of(K: np.ndarray) -> np.ndarray:
     """Return F (n, r) with F Fᵀ = K up to rounding, whose directions of rounding are left out."""
     values, vectors = la.eigh(K)

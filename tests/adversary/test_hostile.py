@@ -1,4 +1,4 @@
-"""Hostile inputs, wrong parameters and damaged files: a part of the tables in quick tests, all in slow ones."""
+"""Hostile inputs, wrong parameters and damaged files: some in the quick tests, all in the slow ones."""
 
 from __future__ import annotations
 
