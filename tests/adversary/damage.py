@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import warnings
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,8 @@ X = np.random.default_rng(0).standard_normal((60, 3))
 Y = np.sin(X[:, 0])
 LABELS = np.digitize(Y, [-0.5, 0.5])
 
+#: From a file to what was done to it, and the damaged file.
+Damage = Callable[[bytes, np.random.Generator], tuple[str, bytes]]
 #: Models whose files are damaged, a kind of content each.
 MODELS: dict[str, Any] = {
     "exact ridge": lambda: gm.KernelRidge(approximation="exact").fit(X, Y),
@@ -50,13 +52,13 @@ def answers(model: Any) -> np.ndarray:
     return np.asarray(found.toarray() if sp.issparse(found) else found)
 
 
-def damaged(data: bytes, seed: int, count: int) -> Iterator[tuple[str, bytes]]:
+def damaged(
+    data: bytes, seed: int, count: int, kinds: Sequence[Damage]
+) -> Iterator[tuple[str, bytes]]:
     """Yield what was done to a file, and the file: every kind in turn."""
     rng = np.random.default_rng(seed)
-    kinds = (cut, flipped, swapped, lost, overwritten)
     for number in range(count):
-        kind = kinds[number % len(kinds)]
-        text, out = kind(data, rng)
+        text, out = kinds[number % len(kinds)](data, rng)
         if out != data:
             yield text, out
 
@@ -109,6 +111,10 @@ def lost(data: bytes, rng: np.random.Generator) -> tuple[str, bytes]:
     members = _members(data)
     name = sorted(members)[int(rng.integers(len(members)))]
     return f"{name} left out", _packed({k: v for k, v in members.items() if k != name})
+
+
+#: Damage that happens to files by itself; ``swapped`` takes somebody who renames members.
+KINDS: tuple[Damage, ...] = (cut, flipped, lost, overwritten)
 
 
 def check(name: str, text: str, data: bytes, folder: Path) -> str:

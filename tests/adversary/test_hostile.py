@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import os
+from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -23,24 +24,26 @@ from adversary.hostile import (
 )
 from adversary.trial import Broken
 
-#: Answers that are being mended: (input or parameter, model or None for all), and what is wrong.
-KNOWN: dict[tuple[str, str | None], str] = {}
+EVERY = tuple(MODELS)
+RIDGES = ("KernelRidge", "KernelRidge exact", "KernelRidge meka", "KernelRidge standardize", "KernelRidgeCV")
+DCPRED = ("DCPredClassifier", "DCPredRegressor")
+#: Pairs of input and model whose answer is not yet the promised one. Each has to fail: a pair that was mended
+#: is taken out. "ask" is for rows to predict.
+KNOWN: dict[str, tuple[str, ...]] = {
+@@KNOWN@@}
 #: One pair in so many is tried by the quick suite; the slow tests try all.
 SHARE = 10
 PAIRS = [(name, what) for name in MODELS for what in INPUTS if applies(name, what)]
 FAST = "FastKernelRegressor"  # its fits take a tenth of a second or more
 
 
-def reason(what: str, name: str) -> str | None:
-    """Return what is known to be wrong with a pair."""
-    return KNOWN.get((what, name)) or KNOWN.get((what, None))
-
-
 def tried(name: str, what: str) -> None:
     """Check a pair; a pair that is known to fail has to fail."""
-    known = reason(what, name)
-    if known is None:
-        answer(name, INPUTS[what])
+    if name not in KNOWN.get(what, ()):
+        try:
+            answer(name, INPUTS[what])
+        except Broken as error:
+            raise Broken(f"{what}: {error}") from error
         return
     with pytest.raises(Broken):
         answer(name, INPUTS[what])
@@ -63,7 +66,7 @@ def test_all_hostile_inputs(name):
             try:
                 tried(name, what)
             except (Broken, pytest.fail.Exception) as error:
-                broken.append(f"{what}: {error}")
+                broken.append(str(error))
     assert not broken, "\n".join(broken)
 
 
@@ -71,7 +74,7 @@ def test_all_hostile_inputs(name):
 def test_hostile_rows_to_predict(name):
     model = clone(MODELS[name]).fit(*good(name))
     for what, bad in INPUTS.items():
-        if not what.startswith(("y", "weights")) and reason(f"ask {what}", name) is None:
+        if not what.startswith(("y", "weights")) and name not in KNOWN.get(f"ask {what}", ()):
             try:
                 asked(name, bad, model)
             except Broken as error:
@@ -85,7 +88,7 @@ def test_wrong_parameters_are_named(parameter):
             for value in WRONG[parameter]:
                 if (
                     not missing_value(parameter, value, name)
-                    and reason(f"{parameter}={value!r}", name) is None
+                   
                 ):
                     try:
                         wrong_parameter(name, parameter, value)
@@ -93,17 +96,32 @@ def test_wrong_parameters_are_named(parameter):
                         raise Broken(f"{name}, {parameter}={value!r}: {error}") from error
 
 
-@pytest.mark.parametrize("name", damage.MODELS)
-def test_damaged_files_are_refused_or_answer_the_same(name, tmp_path):
-    data, _ = damage.stored(name, tmp_path)
-    count = int(os.environ.get("ADVERSARY_DAMAGES", "40"))
+def failures_of(name: str, folder: Path, count: int, kinds: Sequence[damage.Damage]) -> list[str]:
+    """Return what was wrong with the answers to damaged files of a model."""
+    data, _ = damage.stored(name, folder)
     broken = []
-    for text, bad in damage.damaged(data, 5, count):
+    for text, bad in damage.damaged(data, 5, count, kinds):
         try:
-            damage.check(name, text, bad, tmp_path)
+            damage.check(name, text, bad, folder)
         except Broken as error:
             broken.append(str(error))
-    assert not broken, "\n".join(broken)
+    return broken
+
+
+@pytest.mark.parametrize("name", damage.MODELS)
+def test_damaged_files_are_refused_or_answer_the_same(name, tmp_path):
+    assert failures_of(name, tmp_path, 32, damage.KINDS) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", damage.MODELS)
+def test_many_damaged_files(name, tmp_path):
+    assert failures_of(name, tmp_path, 600, damage.KINDS) == []
+
+
+@pytest.mark.xfail(strict=True, reason="checksums are of contents: members of one shape can change names")
+def test_swapped_members_are_refused(tmp_path):
+    assert [failures_of(name, tmp_path, 20, (damage.swapped,)) for name in damage.MODELS] == [[]] * 8
 
 
 def test_errors_of_other_libraries_are_noticed(monkeypatch):
