@@ -52,9 +52,7 @@ def answers(model: Any) -> np.ndarray:
     return np.asarray(found.toarray() if sp.issparse(found) else found)
 
 
-def damaged(
-    data: bytes, seed: int, count: int, kinds: Sequence[Damage]
-) -> Iterator[tuple[str, bytes]]:
+def damaged(data: bytes, seed: int, count: int, kinds: Sequence[Damage]) -> Iterator[tuple[str, bytes]]:
     """Yield what was done to a file, and the file: every kind in turn."""
     rng = np.random.default_rng(seed)
     for number in range(count):

@@ -167,6 +167,11 @@ def rounding(trial: Trial, values: np.ndarray) -> float:
         spread = float(np.ptp(X, axis=0).max()) or 1.0
         far = 1.0 + float(np.abs(X).max()) / spread
         return float((1e-4 * far if single else 1e-7) * (1.0 + np.abs(values).max(initial=0.0)))
+    if "Fourier" in case.expression or "Fastfood" in case.expression:
+        # Phases are as large as rows are far from 0.
+        gamma = float(case.value("gamma", 1.0 / case.d))
+        phases = np.sqrt(2.0 * gamma * case.d) * float(np.abs(X).max())
+        error = max(error, 16.0 * unit_roundoff(np.float64) * phases)
     if isinstance(model, Approximation):
         # Features are tiles times V, whose columns are as long as 1/√(cutoff λ).
         white = 1.0 / np.sqrt(rank_cutoff(dtype, residual=True))
@@ -245,7 +250,7 @@ def ridge_is_linear_in_y(trial: Trial) -> None:
     if condition > 1e13:
         trial.vacuous = True
         return
-    size = rounding(trial, alone) * 8.0
+    size = rounding(trial, alone) * 32.0
     size += (1e-6 + 1e-12 * condition) * (np.abs(alone).max() + np.abs(Y).max())
     trial.near("predict of y beside 3 y", got[:, 0], alone, size)
     trial.near("predict of 3 y", got[:, 1], 3.0 * alone, 3.0 * size)

@@ -30,7 +30,59 @@ DCPRED = ("DCPredClassifier", "DCPredRegressor")
 #: Pairs of input and model whose answer is not yet the promised one. Each has to fail: a pair that was mended
 #: is taken out. "ask" is for rows to predict.
 KNOWN: dict[str, tuple[str, ...]] = {
-@@KNOWN@@}
+    "ragged lists": EVERY,
+    "masked": EVERY,
+    "y of 1e300": (
+        *RIDGES,
+        "KernelSVR",
+        "GaussianProcessRegressor",
+        "DCPredRegressor",
+        "FastKernelRegressor",
+    ),
+    "weights 1e300": (
+        *DCPRED,
+        "KernelRidge",
+        "KernelRidge standardize",
+        "KernelRidgeClassifier",
+        "KernelRidgeCV",
+        "KernelSVR",
+        "FastKernelRegressor",
+    ),
+    "1e160": (
+        *DCPRED,
+        "KernelRidge meka",
+        "KernelRidge standardize",
+        "MultiResolution",
+        "MEKA",
+        "KALS",
+        "FastKernelRegressor",
+    ),
+    "1e300": (
+        *DCPRED,
+        "KernelRidge meka",
+        "KernelRidge standardize",
+        "MultiResolution",
+        "MEKA",
+        "KALS",
+        "FastKernelRegressor",
+    ),
+    "y with NaN": (
+        "KernelRidgeClassifier",
+        "KernelSVC",
+        "KernelSVC hinge",
+        "KernelLogisticRegression",
+        "DCSVC",
+        "DCPredClassifier",
+    ),
+    "all 1e-300": ("FastKernelRegressor",),
+    "one row": ("FastKernelRegressor",),
+    "dates": ("FastKernelRegressor",),
+    "all the same": ("FastKernelRegressor",),
+    "all zeros": ("FastKernelRegressor",),
+    "CSR of no entries": ("FastKernelRegressor",),
+    "weights all but one zero": ("FastKernelRegressor",),
+    "ask ragged lists": EVERY,
+}
 #: One pair in so many is tried by the quick suite; the slow tests try all.
 SHARE = 10
 PAIRS = [(name, what) for name in MODELS for what in INPUTS if applies(name, what)]
@@ -86,10 +138,7 @@ def test_wrong_parameters_are_named(parameter):
     for name, model in MODELS.items():
         if parameter in model.get_params(deep=False):
             for value in WRONG[parameter]:
-                if (
-                    not missing_value(parameter, value, name)
-                   
-                ):
+                if not missing_value(parameter, value, name):
                     try:
                         wrong_parameter(name, parameter, value)
                     except Broken as error:
