@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import tracemalloc
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -176,3 +178,39 @@ def test_a_budget_that_binds_gives_the_same_model_for_any_number_of_threads(data
     for root, sample, values in found[1:]:
         assert (root, sample) == found[0][:2]
         np.testing.assert_array_equal(values, found[0][2])
+
+
+def test_an_approximation_stores_its_features_once(data):
+    model = gm.RandomFourier(gamma=0.05, rank=300, random_state=0, n_jobs=2)
+    peak = peak_of(model, data[0][:30_000], None)
+    assert peak < 1.3 * model.nbytes_ + 4 * MB
+
+
+def test_many_classes_that_share_a_loss_stay_within_budget(data):
+    X, _ = (part[:3000, :4] if part.ndim == 2 else part for part in data)
+    y = (np.digitize(np.sin(2 * X[:, 0]) + X[:, 1], [-1.5, -0.7, 0.0, 0.7, 1.5])).astype(int)
+    model = gm.KernelLogisticRegression(gamma=0.5, memory_budget="60MB", random_state=0, n_jobs=2)
+    assert peak_of(model, X, y) <= 60 * MB
+
+
+def test_freed_arrays_go_back_unless_the_environment_says_otherwise(monkeypatch):
+    """What a process keeps is measured by tests/promises/test_memory.py; here, that it is asked not to."""
+    from gramian import _budget
+
+    class Library:
+        gnu_get_libc_version = None
+        told: ClassVar[list[tuple[int, int]]] = []
+
+        def mallopt(self, option, value):
+            self.told.append((option, value))
+
+    monkeypatch.setattr(_budget.sys, "platform", "linux")
+    monkeypatch.setattr(_budget.ctypes, "CDLL", lambda _: Library())
+    for name in [name for name in os.environ if name.startswith("MALLOC_") or name == "GLIBC_TUNABLES"]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("MALLOC_ARENA_MAX", "1")
+    _budget.give_back_early.__wrapped__()
+    assert Library.told == []
+    monkeypatch.delenv("MALLOC_ARENA_MAX")
+    _budget.give_back_early.__wrapped__()
+    assert Library.told == [(-3, _budget.LARGE_BYTES), (-1, 2 * _budget.LARGE_BYTES)]

@@ -339,5 +339,5 @@ def test_few_rows_stand_for_their_sums():
         np.testing.assert_allclose(curvature.border[:, 0], S.T @ root)
         solved, _ = nested_factor(forest, 0.3, Engine(1))(curvature)(right)
         np.testing.assert_allclose(solved, expected)
-        twice, _ = nested_factor(forest, 0.3, Engine(1))(curvature.times(2.0))(right)
+        twice, _ = nested_factor(forest, 0.3, Engine(1))(curvature.scaled(2.0))(right)
         np.testing.assert_allclose(twice, np.linalg.solve(2 * S.T @ S + 0.3 * np.eye(8), right))

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+import ctypes
 import numbers
+import os
 import re
+import sys
+from functools import cache
 
 from gramian.exceptions import InputError, quoted
+
+#: Arrays from this size on are given back when they are freed: NumPy asks for huge pages for them, so that
+#: taking them anew costs little.
+LARGE_BYTES = 1 << 22
+#: Numbers of malloc.h.
+_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
 
 _PATTERN = re.compile(r"\s*([0-9]*\.?[0-9]+)\s*(?:([kmgt])(i?))?b?\s*", re.IGNORECASE)
 
@@ -39,6 +49,23 @@ def parse_bytes(budget: str | float | int, name: str = "memory_budget") -> int:
     if not 1 <= size < float("inf"):
         raise InputError(f"{name}={quoted(budget)} is not a positive, finite number of bytes (at least 1).")
     return int(size)
+
+
+@cache
+def give_back_early() -> None:
+    """Tell the C library to give freed arrays of over 4 MB back to the system at once, from now on.
+
+    glibc keeps up to 64 MB that were freed, for the main thread and again for each other thread: a fit within
+    its budget then takes twice as much of the machine. Arrays of less, such as tiles, are kept and used
+    again. Nothing is changed where the environment says how malloc is to behave, or on other systems.
+    """
+    set_already = any(name.startswith("MALLOC_") for name in os.environ) or "GLIBC_TUNABLES" in os.environ
+    if sys.platform != "linux" or set_already:
+        return
+    library = ctypes.CDLL(None)
+    if hasattr(library, "gnu_get_libc_version"):
+        library.mallopt(_MMAP_THRESHOLD, LARGE_BYTES)
+        library.mallopt(_TRIM_THRESHOLD, 2 * LARGE_BYTES)
 
 
 def format_bytes(size: float) -> str:

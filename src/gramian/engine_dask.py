@@ -194,7 +194,7 @@ class DaskEngine:
 
     @property
     def _bound(self) -> DaskEngine:
-        """The engine with the client of now, so that a fit whose client is closed does not go on elsewhere."""
+        """The engine with the client of now: a fit whose client is closed must not go on elsewhere."""
         return replace(self, client=self.current)
 
     @property

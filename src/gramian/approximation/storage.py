@@ -27,20 +27,19 @@ def stored_levels(
     Rows of a block are in the order in which the pass meets them. Memory n·(ranks of a row's path).
     """
     forest = features.forest
-    rows: list[list[Array]] = [[] for _ in forest.ranks]
-    parts: list[list[FloatArray]] = [[] for _ in forest.ranks]
+    rows: list[list[IntArray]] = [[] for _ in forest.ranks]
+    parts: list[_Growing] = [_Growing(rank, features.dtype, source.shape[0]) for rank in forest.ranks]
     for numbers, unit, F in leaf_blocks(features, source, chunk_rows=chunk_rows, engine=engine):
         for segments in unit.levels:
             for segment in segments:
                 start = forest.path_rank(segment.node)
                 rows[segment.node].append(numbers[segment.rows])
-                block = F[segment.rows, start : start + forest.ranks[segment.node]]
-                parts[segment.node].append(block.copy())
+                parts[segment.node].add(F[segment.rows, start : start + forest.ranks[segment.node]])
     levels = []
     for level in forest.levels:
         nodes = range(level.start, level.stop)
-        members: list[IntArray] = [_joined(rows[b], np.zeros(0, np.intp)) for b in nodes]
-        blocks = [_joined(parts[b], np.zeros((0, forest.ranks[b]), features.dtype)) for b in nodes]
+        members = [np.concatenate(rows[b]) if rows[b] else np.zeros(0, np.intp) for b in nodes]
+        blocks = [parts[b].whole() for b in nodes]
         levels.append(BasisLevel(source.shape[0], members, blocks))
     return levels
 
@@ -69,8 +68,26 @@ def operator_of(
     return DiagonalPlus.matching(operator, np.concatenate(exact))
 
 
-def _joined(parts: list[Any], empty: Array) -> Any:
-    return np.concatenate(parts) if parts else empty
+class _Growing:
+    """Rows of one array that grows by an eighth when it is full: in place, where it is large."""
+
+    def __init__(self, width: int, dtype: np.dtype[Any], most: int) -> None:
+        self._rows: FloatArray = np.empty((0, width), dtype)
+        self._count, self._most = 0, most
+
+    def add(self, more: FloatArray) -> None:
+        """Append rows."""
+        stop = self._count + len(more)
+        if stop > len(self._rows):
+            size = min(self._most, max(stop, stop + stop // 8))
+            self._rows.resize((size, self._rows.shape[1]), refcheck=False)
+        self._rows[self._count : stop] = more
+        self._count = stop
+
+    def whole(self) -> FloatArray:
+        """Return the rows; no more can be added."""
+        self._rows.resize((self._count, self._rows.shape[1]), refcheck=False)
+        return self._rows
 
 
 def dense_features(features: FeatureMap, source: RowSource, *, chunk_rows: int, engine: Engine) -> FloatArray:

@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 
+from gramian._budget import give_back_early
 from gramian._numerics import unit_roundoff
 from gramian._typing import Array
 from gramian.approximation.plan import Workload
@@ -241,6 +242,7 @@ def all_or_nothing(estimator: BaseEstimator, *, keep: bool = True) -> Iterator[N
     (:func:`check_finite`).
     """
     check_parameters(estimator)
+    give_back_early()
     before = dict(estimator.__dict__)
     done = False
     try:

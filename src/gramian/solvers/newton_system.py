@@ -78,11 +78,13 @@ class Curvature:
     mass: float
     rows: ActiveRows | None = None
 
-    def times(self, factor: float) -> Curvature:
-        """Return the curvature of rows with H multiplied by a factor."""
-        sums = [NodeSums(factor * s.gram, factor * s.cross, factor * s.rhs) for s in self.sums]
+    def scaled(self, factor: float) -> Curvature:
+        """Return the curvature of rows with H multiplied by a factor; the sums are overwritten."""
+        for node in self.sums:
+            for array in node.arrays:
+                array *= factor
         rows = None if self.rows is None else self.rows.scaled(factor)
-        return Curvature(sums, factor * self.mass, rows)
+        return Curvature(self.sums, factor * self.mass, rows)
 
     @property
     def border(self) -> Float64Array:

@@ -55,18 +55,21 @@ def minimise_coupled(
     """
     point = start
     now = objective.evaluate(start, None, outputs, loss, curvatures=1)
-    hessian = settings.bordered(now.curvature.pop().times(bound))
+    hessian: Bordered | None = settings.bordered(now.curvature.pop().scaled(bound))
     value = float(settings.penalised(now.losses, start, None)[0, 0])
     gradient = _Gradient(*settings.gradient(start, now.slope, now.slope_offset))
     pairs: deque[tuple[Point, _Gradient]] = deque(maxlen=memory)
     passes, gap = 1, 0.0
     for iteration in range(settings.max_iterations + 1):
+        assert hessian is not None
         step = _direction(gradient, pairs, hessian)
         fall = -gradient.at(step)
         gap = 0.5 * fall / max(abs(value), settings.floor, np.finfo(float).tiny)
         if gap <= settings.tol or iteration == settings.max_iterations:
             break
         anew = (iteration + 1) % REFRESH == 0
+        if anew:
+            hessian = None  # its sums make room for those of the next
         now = objective.evaluate(point, step, outputs, loss, curvatures=int(anew))
         passes += 1
         trials = settings.penalised(now.losses, point, step)[:, 0]
@@ -76,10 +79,11 @@ def minimise_coupled(
         step = step.times(STEPS[best])
         point, value = point.plus(step), float(trials[best])
         if best:
+            now.curvature.clear()
             now = objective.evaluate(point, None, outputs, loss, curvatures=int(anew))
             passes += 1
         if anew:
-            hessian = settings.bordered(now.curvature.pop().times(bound))
+            hessian = settings.bordered(now.curvature.pop().scaled(bound))
         after = _Gradient(*settings.gradient(point, now.slope, now.slope_offset))
         change = after.plus(gradient, -1.0)
         if change.at(step) > 0.0:
