@@ -63,8 +63,8 @@ def compress(model: Any, X: Any = None, y: Any = None, *, cost: Any = "20x", **o
             return Pipeline([*steps.steps[:-1], (steps.steps[-1][0], fast)])
         if frame_kind(X) is not None:
             raise InputError(
-                f"X has missing values or columns that are not numbers, and {type(model).__name__} takes them "
-                "as they are; a fast model compares rows of numbers. Pass a fitted pipeline whose first "
+                f"X has missing values or columns that are not numbers, and {type(model).__name__} takes "
+                "them as they are; a fast model compares rows of numbers. Pass a fitted pipeline whose first "
                 "steps turn them into numbers, or compress a TabularRegressor or TabularClassifier."
             )
     regression = (hasattr(model, "__sklearn_tags__") and is_regressor(model)) or (
