@@ -108,10 +108,19 @@ def alpha_of(trial: Trial) -> float:
     return float(getattr(trial.model, "alpha_", case.value("alpha", 1.0)))
 
 
-def model_slack(trial: Trial, name: str, matrices: tuple[np.ndarray, np.ndarray] | None = None) -> np.ndarray:
+def model_slack(
+    trial: Trial,
+    name: str,
+    matrices: tuple[np.ndarray, np.ndarray] | None = None,
+    own: np.ndarray | None = None,
+) -> np.ndarray:
     """Return how far a ridge model's or Gaussian process's answers may be from the dense solution."""
     case, model = trial.case, trial.model
-    K, cross = exact_matrices(case) if matrices is None else matrices
+    if matrices is None:
+        matrices, own = exact_matrices(case), kernels.sizes(case, rows_of(case)[1])
+    K, cross = matrices
+    if case.precomputed:
+        own = np.ones(len(cross))  # the values of the default kernel
     alpha, w = alpha_of(trial), weights_of(case)
     exact = solves_exactly(case)
     Y, factor = targets_of(case), np.ones(1)
@@ -126,14 +135,10 @@ def model_slack(trial: Trial, name: str, matrices: tuple[np.ndarray, np.ndarray]
     size = residual * np.linalg.norm(counted, axis=0).max(initial=0.0)
     slack = fit.shift(cross, error, size if exact else 0.0)
     if not exact:
-        # Of a row that lies apart, k(x, X) − K̃(x, X) is at most the root of what is left of both diagonals.
-        apart = np.sqrt(LEFT * kernels.cutoff(case, K, tiles_of(model)) * np.abs(cross).max(initial=0.0))
-        slack = slack + apart * np.abs(fit.a).sum(axis=0)
-    if not exact:
         # The residual is that of the features' system: FᵀF β = Fᵀy.
         largest = float(np.linalg.eigvalsh(K)[-1]) * (1.0 if w is None else float(w.max()))
-        own = np.sqrt(np.abs(cross).max(axis=1) + np.diag(K).max())
-        slack = slack + size * np.sqrt(max(largest, 0.0)) / alpha * own[:, None]
+        length = np.sqrt(np.abs(cross).max(axis=1) + np.diag(K).max())
+        slack = slack + size * np.sqrt(max(largest, 0.0)) / alpha * length[:, None]
     values = fit.values(cross)
     slack = (slack + 64.0 * unit_roundoff(np.float64) * (np.abs(values) + np.abs(Y).max())) * factor
     slack = slack + 64.0 * unit_roundoff(np.float64) * np.abs(targets_of(case)).max()
@@ -147,7 +152,21 @@ def model_slack(trial: Trial, name: str, matrices: tuple[np.ndarray, np.ndarray]
             error * (pull**2)[:, None] * factor**2 / np.maximum(np.sqrt(variance), 1e-300),
         )
     slack = SAFETY * slack
+    if not exact and own is not None:
+        slack = slack + (apart(case, model, K, cross, own)[:, None] * np.abs(fit.a).sum(axis=0)) * factor
     return np.asarray(slack.reshape(np.shape(trial.answered[name])) if name in trial.answered else slack)
+
+
+def apart(case: Case, model: Any, K: np.ndarray, cross: np.ndarray, own: np.ndarray) -> np.ndarray:
+    """Bound |k(x, x_i) − K̃(x, x_i)| for each new row x: the root of what whitening leaves of both diagonals.
+
+    All rows are landmarks, so that a training row keeps the cutoff only; a row that lies apart keeps more.
+    """
+    left = LEFT * kernels.cutoff(case, K, tiles_of(model))
+    values, vectors = np.linalg.eigh(K)
+    keep = values > left
+    explained = ((cross @ vectors[:, keep]) ** 2 / values[keep]).sum(axis=1)
+    return np.asarray(np.sqrt(left * (np.maximum(own - explained, 0.0) + left)))
 
 
 def hopeless(error: float, alpha: float, w: np.ndarray | None) -> bool:
@@ -205,10 +224,10 @@ def rounding(trial: Trial, values: np.ndarray) -> float:
 # ---- ridge ------------------------------------------------------------------------------------------
 
 
-def _compare(trial: Trial, what: str, matrices: tuple[np.ndarray, np.ndarray], model: Any) -> None:
+def _compare(trial: Trial, what: str, matrices: tuple[np.ndarray, np.ndarray] | None, model: Any) -> None:
     case = trial.case
     name = "decision_function" if case.n_classes else "predict"
-    K, cross = matrices
+    K, cross = exact_matrices(case) if matrices is None else matrices
     intercept = bool(case.value("fit_intercept", case.n_classes > 0))
     fit = references.ridge(K, targets_of(case), alpha_of(trial), weights_of(case), intercept)
     want = fit.values(cross)
@@ -223,7 +242,7 @@ def ridge_is_dense_ridge(trial: Trial) -> None:
     if case.precomputed:
         _compare(trial, "precomputed", (trial.gram(case.X), trial.gram(case.new)), trial.model)
         return
-    _compare(trial, "dense K", exact_matrices(case), trial.model)
+    _compare(trial, "dense K", None, trial.model)
 
 
 def ridge_on_a_map_is_dense_ridge(trial: Trial) -> None:
@@ -278,7 +297,7 @@ def posterior_is_the_textbooks(trial: Trial) -> None:
     Y, mean, spread = normalised(case, targets_of(case))
     want = references.posterior(K, cross, own, Y, model.noise_)
     error = matrix_error(trial, K, exact=False)
-    slack = model_slack(trial, "predict", (K, cross)).reshape(len(new), -1)
+    slack = model_slack(trial, "predict", (K, cross), np.diag(own)).reshape(len(new), -1)
     got = trial.answered
     trial.near("the mean", got["predict"].reshape(slack.shape), want.mean * spread + mean, slack)
     fit = references.ridge(K, Y, model.noise_)
