@@ -185,7 +185,7 @@ def rounding(trial: Trial, values: np.ndarray) -> float:
         single = case.estimator.startswith("Fast") or case.dtype in ("float32", "uint8", "bool")
         spread = float(np.ptp(X, axis=0).max()) or 1.0
         far = 1.0 + float(np.abs(X).max()) / spread
-        return float((1e-4 * far if single else 1e-7) * (1.0 + np.abs(values).max(initial=0.0)))
+        return float((1e-4 * far if single else 1e-5) * (1.0 + np.abs(values).max(initial=0.0)))
     if "Fourier" in case.expression or "Fastfood" in case.expression:
         # Phases are as large as rows are far from 0.
         gamma = float(case.value("gamma", 1.0 / case.d))
