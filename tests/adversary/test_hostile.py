@@ -31,7 +31,6 @@ DCPRED = ("DCPredClassifier", "DCPredRegressor")
 #: is taken out. "ask" is for rows to predict.
 KNOWN: dict[str, tuple[str, ...]] = {
     "ragged lists": EVERY,
-    "masked": EVERY,
     "y of 1e300": (
         *RIDGES,
         "KernelSVR",
@@ -48,35 +47,8 @@ KNOWN: dict[str, tuple[str, ...]] = {
         "KernelSVR",
         "FastKernelRegressor",
     ),
-    "1e160": (
-        *DCPRED,
-        "KernelRidge meka",
-        "KernelRidge standardize",
-        "MultiResolution",
-        "MEKA",
-        "KALS",
-        "FastKernelRegressor",
-    ),
-    "1e300": (
-        *DCPRED,
-        "KernelRidge meka",
-        "KernelRidge standardize",
-        "MultiResolution",
-        "MEKA",
-        "KALS",
-        "FastKernelRegressor",
-    ),
-    "y with NaN": (
-        "KernelRidgeClassifier",
-        "KernelSVC",
-        "KernelSVC hinge",
-        "KernelLogisticRegression",
-        "DCSVC",
-        "DCPredClassifier",
-    ),
     "all 1e-300": ("FastKernelRegressor",),
     "one row": ("FastKernelRegressor",),
-    "dates": ("FastKernelRegressor",),
     "all the same": ("FastKernelRegressor",),
     "all zeros": ("FastKernelRegressor",),
     "CSR of no entries": ("FastKernelRegressor",),
