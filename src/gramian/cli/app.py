@@ -222,7 +222,7 @@ def plan(
     threads: Threads = None,
     traceback: Traceback = False,
 ) -> None:
-    """Print the sizes, bytes and seconds that a fit would take, without fitting."""
+    """Print the sizes and bytes that a fit would take, without fitting."""
     with reported(traceback):
         asked = Settings(
             task,

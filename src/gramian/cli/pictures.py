@@ -170,7 +170,7 @@ def _of_phases(plan: Plan) -> Iterator[Picture]:
         ax.set_xlim(right=max(ax.get_xlim()[1], 1.05 * budget))
     yield drawn(figure, "Bytes per phase", f"Of a budget of {text_of(budget, 'B')}.")
     if plan.used_seconds:
-        figure, _ = _bars((("predicted", plan.seconds, BLUE), ("took", plan.used_seconds, ORANGE)), "s")
+        figure, _ = _bars((("took", plan.used_seconds, ORANGE),), "s")
         total = sum(plan.used_seconds.values())
         yield drawn(figure, "Seconds per phase", f"{text_of(total, 's')} together.")
 

@@ -89,7 +89,7 @@ class Approximation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEst
         return self.operator_.nbytes
 
     def plan(self, X: Any) -> Plan:
-        """Predict rank, blocks, bytes and seconds per phase of a fit to X, without fitting."""
+        """Predict rank, blocks and bytes per phase of a fit to X, without fitting."""
         with self._all_or_nothing(keep=False):
             rng = as_generator(deepcopy(self.random_state))
             return self._planned(self._rows(X, reset=True), rng)[0]

@@ -174,7 +174,7 @@ class GaussianProcessRegressor(Regressor, GaussianProcessRounds):
             return self._train(self._under_metric(source, normalised, None), known)
 
     def plan(self, X: Any, y: Any = None) -> Plan:
-        """Predict sizes, bytes and seconds of one pass, without fitting (``y`` gives the outputs)."""
+        """Predict sizes and bytes of one pass, without fitting (``y`` gives the outputs)."""
         with self._all_or_nothing(keep=False):
             source = self._planned_metric(self._rows(X, reset=True))
             outputs = 1 if y is None else NumberTargets(y, source.shape[0]).shape[1]

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from gramian._budget import parse_bytes
 from gramian._random import as_generator
 from gramian._typing import Float64Array
-from gramian.approximation.plan import AS_ASKED, Plan, make_plan
+from gramian.approximation.plan import AS_ASKED, EXACT, Plan, make_plan
 from gramian.approximation.predictor import Predictor
 from gramian.approximation.principal import feature_components
 from gramian.approximation.sums import accumulate
@@ -163,14 +163,19 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, StreamingRidg
     def _n_features_out(self) -> int:
         return int(self.predictor_.n_outputs)
 
+    @property
+    def _automatic(self) -> bool:
+        return isinstance(self.approximation, str) and self.approximation == "auto"
+
     def _wants_exact(self, n_rows: int) -> bool:
         if isinstance(self.approximation, Exact):
             raise InputError(
                 "approximation=Exact(...) solves ridge systems; KernelPCA has none. Use "
                 "approximation='exact'."
             )
-        chosen = self.approximation if isinstance(self.approximation, str) else None
-        return chosen == "exact" or (chosen == "auto" and n_rows <= DIRECT_ROWS)
+        if self._automatic:
+            return n_rows <= DIRECT_ROWS
+        return isinstance(self.approximation, str) and self.approximation == "exact"
 
     def _fit_exact(self, source: RowSource, count: int | None, tol: float) -> None:
         n = source.shape[0]
@@ -182,6 +187,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, StreamingRidg
             dtype=dtype,
             n_threads=engine.n_threads,
             memory_budget=parse_bytes(self.memory_budget),
+            reason="few rows" if self._automatic else EXACT,
         )
         began = time.perf_counter()
         rows = source.rows(slice(0, n))
@@ -239,11 +245,11 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, StreamingRidg
             dtype=dtype,
             n_threads=engine.n_threads,
             memory_budget=parse_bytes(self.memory_budget),
-            reason=AS_ASKED,
+            reason="many rows: landmarks for the components" if self._automatic else AS_ASKED,
         )
 
     def _method_for(self, n_rows: int, count: int | None) -> Any:
-        if isinstance(self.approximation, str) and self.approximation == "auto":
+        if self._automatic:
             return Nystrom(rank=min(n_rows, max(AUTO_RANK, RANK_PER_COMPONENT * (count or 1))))
         return self._method()
 

@@ -48,7 +48,7 @@ class KernelLogisticRegression(NewtonClassifier):
     solution_ : Solution
         Status, passes, and as ``residual`` the relative gap that was left.
     plan_ : Plan
-        Sizes, and the bytes and seconds of the bases and of a pass.
+        Sizes, and the bytes of the bases and of a pass.
 
     Time O(passes · n (m d + m r + classes · r)) and for two classes O(n r²) a pass. Raises ``InputError``
     for unusable input, ``BudgetError`` for too small a budget; warns ``AccuracyWarning`` where ``tol`` was

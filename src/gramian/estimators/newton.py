@@ -195,7 +195,7 @@ class NewtonClassifier(Classifier, StreamingNewton):
         return np.asarray(values.argmax(axis=1))
 
     def plan(self, X: Any, y: Any = None) -> Plan:
-        """Predict sizes, bytes and seconds of bases and a pass, without fitting (``y``: the classes)."""
+        """Predict sizes and bytes of bases and a pass, without fitting (``y``: the classes)."""
         with self._all_or_nothing(keep=False):
             source = self._scaled(self._rows(X, reset=True), learn=True, sampled=True)
             outputs = 1 if y is None else ClassTargets(y, source.shape[0]).shape[1]

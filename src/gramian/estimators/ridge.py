@@ -68,7 +68,7 @@ class KernelRidge(Regressor, PartialRegressor):
     Attributes
     ----------
     plan_ : Plan
-        Sizes chosen, predicted and used bytes and seconds per phase.
+        Sizes chosen, predicted and used bytes, and the seconds used, per phase.
     solution_ : Solution
         Status and true relative residual of the linear system.
     stages_ : list of Stage
@@ -161,7 +161,7 @@ class KernelRidge(Regressor, PartialRegressor):
         return out.ravel() if self._flat else out
 
     def plan(self, X: Any, y: Any = None) -> Plan:
-        """Predict sizes, bytes and seconds of a fit, without fitting (``y`` gives the outputs)."""
+        """Predict sizes and bytes of a fit, without fitting (``y`` gives the outputs)."""
         with self._all_or_nothing(keep=False):
             X, y, _ = self._opened(X, y, None)
             source = self._scaled(self._rows(X, reset=True), learn=True, sampled=True)
@@ -262,7 +262,7 @@ class KernelRidgeClassifier(Classifier, PartialClassifier):
         return out
 
     def plan(self, X: Any, y: Any = None) -> Plan:
-        """Predict sizes, bytes and seconds of a fit, without fitting (``y`` gives the classes)."""
+        """Predict sizes and bytes of a fit, without fitting (``y`` gives the classes)."""
         with self._all_or_nothing(keep=False):
             X, y, _ = self._opened(X, y, None)
             source = self._scaled(self._rows(X, reset=True), learn=True, sampled=True)

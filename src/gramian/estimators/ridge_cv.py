@@ -212,7 +212,7 @@ class KernelRidgeCV(Regressor, StreamingRidge):
         return out.ravel() if self._flat else out
 
     def plan(self, X: Any, y: Any = None) -> Plan:
-        """Predict sizes, bytes and seconds of one fit to all rows, with the first gamma."""
+        """Predict sizes and bytes of one fit to all rows, with the first gamma."""
         with self._all_or_nothing(keep=False):
             alphas, gammas = positive_numbers("alphas", self.alphas), self._gammas()
             source = self._rows(X, reset=True)

@@ -75,7 +75,7 @@ class KernelSVC(NewtonClassifier):
     solution_ : Solution
         Status, passes, and as ``residual`` the relative gap that was left, computed in float64.
     plan_ : Plan
-        Sizes, and the bytes and seconds of the bases and of a pass.
+        Sizes, and the bytes of the bases and of a pass.
     calibration_ : ndarray (outputs, 2)
         Slope and offset of each sigmoid, where ``probability`` is set.
 

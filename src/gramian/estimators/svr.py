@@ -155,7 +155,7 @@ class KernelSVR(Regressor, StreamingNewton):
         return out.ravel() if self._flat else out
 
     def plan(self, X: Any, y: Any = None) -> Plan:
-        """Predict sizes, bytes and seconds of bases and a pass, without fitting (``y``: the outputs)."""
+        """Predict sizes and bytes of bases and a pass, without fitting (``y``: the outputs)."""
         with self._all_or_nothing(keep=False):
             source = self._scaled(self._rows(X, reset=True), learn=True, sampled=True)
             outputs = 1 if y is None else NumberTargets(y, source.shape[0]).shape[1]

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from gramian._budget import parse_bytes
 from gramian._random import seed_for_sklearn
 from gramian._typing import Array, Float64Array, IntArray
-from gramian.approximation.plan import Plan
+from gramian.approximation.plan import EXACT, Plan
 from gramian.data.mapped import mapped
 from gramian.data.source import ArraySource, RowSource
 from gramian.engine import Engine
@@ -329,10 +329,12 @@ class TabularModel(TableServer):
 
     @property
     def plan_(self) -> Plan:
-        """Sizes, bytes and seconds of the last fit."""
+        """Sizes, bytes and seconds of the last fit, and why these sizes."""
         check_is_fitted(self, "model_")
         plan: Plan = self.model_.plan_
-        return plan
+        exact = plan.reason == EXACT
+        why = "memory and time allow the exact model" if exact else "as large as memory and time allow"
+        return replace(plan, reason=why)
 
     def _values(self, X: Any) -> Float64Array:
         source = self._encoded(X)

@@ -1,4 +1,4 @@
-"""What an exact fit will cost: nominal bytes and seconds."""
+"""The plan of an exact fit: bytes and nominal seconds."""
 
 from __future__ import annotations
 
@@ -19,8 +19,16 @@ from gramian.exceptions import BudgetError
 NOMINAL_ITERATIONS = 50
 
 
-def exact_plan(work: Workload, settings: Settings, *, dtype: Any, n_threads: int, memory_budget: int) -> Plan:
-    """Predict the exact solve's bytes and seconds.
+def exact_plan(
+    work: Workload,
+    settings: Settings,
+    *,
+    dtype: Any,
+    n_threads: int,
+    memory_budget: int,
+    reason: str = EXACT,
+) -> Plan:
+    """Predict the exact solve's bytes and nominal seconds.
 
     Raises :class:`BudgetError` where the budget holds neither a factor that is asked for nor the vectors of
     an iteration.
@@ -56,6 +64,6 @@ def exact_plan(work: Workload, settings: Settings, *, dtype: Any, n_threads: int
         bytes={"solve": square if direct else memory_budget},
         seconds={"solve": seconds / n_threads},
         memory_budget=memory_budget,
-        reason=EXACT,
+        reason=reason,
         n_rows=n,
     )
