@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.spatial.distance import cdist
+from sklearn.base import clone
 
 import gramian as gm
 from gramian._numerics import distance_error, entry_tolerance
@@ -184,3 +185,19 @@ def test_nan_stays_nan() -> None:
     X[1, 0] = np.nan
     block = gm.Gaussian()(X, np.ones((2, 2)))
     np.testing.assert_array_equal(np.isnan(block), [[False] * 2, [True] * 2, [False] * 2])
+
+
+@pytest.mark.parametrize("approximation", ["auto", "meka", "nystrom", "kals"])
+@pytest.mark.parametrize("kind", [np.int32, np.int64, np.uint64])
+def test_whole_numbers_far_from_zero_keep_their_differences_in_float32_tiles(approximation, kind):
+    """Such as dates or identifiers: rounded to float32, rows of 10⁸ and 10⁸ + 2 are one."""
+    X = (100_000_000 + np.arange(0, 60, 2)[:, None]).astype(kind)
+    y = np.sin(np.arange(30.0))
+    model = gm.KernelRidge(
+        0.1, gamma=0.125, approximation=approximation, tile_dtype="float32", random_state=0
+    )
+    floats = X.astype(float)
+    whole = clone(model).fit(X, y).predict(X)
+    np.testing.assert_allclose(whole, clone(model).fit(floats, y).predict(floats), atol=1e-5)
+    K = np.exp(-0.125 * (floats - floats.T) ** 2)
+    np.testing.assert_allclose(whole, K @ np.linalg.solve(K + 0.1 * np.eye(30), y), atol=1e-3)

@@ -17,13 +17,15 @@ def as_float(rows: Rows, dtype: Any) -> Rows:
     """Return sampled rows as floats of the tiles' dtype: half the bytes and half the time in float32.
 
     Landmarks may be any points, so that rounding them costs no accuracy as long as it is small beside
-    their spread. Float64 rows stay as they are where a column's mean exceeds 64 of its standard
-    deviations (rounding would be over 4e-6 of them), and where they are sparse.
+    their spread. Float64 rows and integers of more than 16 bits are float64 where a column's mean exceeds 64
+    of its standard deviations (rounding would be over 4e-6 of them), and where they are sparse.
     """
     if rows.dtype == np.dtype(dtype) or rows.dtype == np.float32:
         return rows
     if rows.dtype.kind != "f":
-        return rows.astype(dtype)
+        if rows.dtype.itemsize <= 2:  # exact in float32
+            return rows.astype(dtype)
+        rows = rows.astype(np.float64)
     if sp.issparse(rows) or np.dtype(dtype) != np.float32:
         return rows
     largest = float(max(rows.max(initial=0.0), -rows.min(initial=0.0)))
