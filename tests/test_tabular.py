@@ -400,6 +400,23 @@ def test_class_weights_shift_the_boundary() -> None:
     assert balanced.predict(X).mean() > plain.predict(X).mean() + 0.1
 
 
+def test_a_target_of_one_column_is_answered_by_one_column(tmp_path: Any) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.random((200, 3))
+    y = X[:, 0] + X[:, 1] ** 2
+    flat = gm.TabularRegressor(**QUICK).fit(X, y)
+    model = gm.TabularRegressor(**QUICK).fit(X, y[:, None])
+    assert flat.predict(X).shape == (200,)
+    assert model.predict(X).shape == (200, 1)
+    assert (y[:, None] - model.predict(X)).shape == (200, 1)
+    np.testing.assert_array_equal(model.predict(X)[:, 0], flat.predict(X))
+    assert model.predict_interval(X, 0.8).shape == (200, 1, 2)
+    fast = model.compress(X, y[:, None], **SMALL)
+    for each in (model, fast):
+        gm.save(each, tmp_path / "m.gramian")
+        assert gm.load(tmp_path / "m.gramian").predict(X).shape == (200, 1)
+
+
 # ---- intervals and probabilities ---------------------------------------------------------------
 
 
@@ -647,7 +664,7 @@ def test_a_small_budget_works_and_one_too_small_says_the_least() -> None:
 def test_the_sample_of_the_search_fits_into_the_budget() -> None:
     X = np.random.default_rng(0).random((3000, 40))
     model = gm.TabularRegressor(**{**QUICK, "memory_budget": "20MB"})
-    model._learn_columns(X, np.random.default_rng(0))
+    model._learn_columns(X, None, np.random.default_rng(0))
     sample = model._sample(3000, None, np.random.default_rng(0))
     copies = len(tabular_base.SCALINGS) * 3
     assert 8 * 40 * copies * len(sample) <= 20e6 / tabular_base.ROWS_MEMORY

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from gramian._random import as_generator
-from gramian._typing import Float64Array, IntArray
+from gramian._typing import Array, Float64Array, IntArray
 from gramian.estimators.approximation import one_of
 from gramian.estimators.base import all_or_nothing, own_target, required_target
 from gramian.estimators.calibration import calibration_of
@@ -167,12 +167,12 @@ class TabularRegressor(Regressor, NumberAnswers, TabularModel):
             self._flat = targets.flat
             own = np.asarray(targets[slice(0, n_given)])
             own = own if numbers is None else own[numbers]
-            rows, n = self._learn_columns(X, rng), len(own)
-            maps = self._maps(own)
+            rows, n = self._learn_columns(X, weights, rng), len(own)
+            maps = self._maps(own, weights)
             mapped = {how: _forward(one, own) for how, one in maps.items()}
             sample = self._sample(n, weights, rng)
             aims = {how: Aim(mapped[how][sample], own[sample], one) for how, one in maps.items()}
-            found = self._learn_model(rows, aims, sample, weights, rng, until)
+            found = self._learn_model(rows, aims, sample, weights, weights, rng, until)
             self.target_, z = maps[found.setting.target], mapped[found.setting.target]
             self._held = Aim(z, own, self.target_), weights
             fit = self._fit_last(rows, z[:, 0] if z.shape[1] == 1 else z, weights, found, rng, until)
@@ -181,7 +181,7 @@ class TabularRegressor(Regressor, NumberAnswers, TabularModel):
             self.residuals_ = _thinned(residuals)
             return self
 
-    def _maps(self, own: Float64Array) -> dict[str, TargetTransform]:
+    def _maps(self, own: Float64Array, weights: Array | None) -> dict[str, TargetTransform]:
         """Return the maps of the target to compare."""
         if self.target == LOG and own.min() <= 0:
             raise InputError(
@@ -189,8 +189,10 @@ class TabularRegressor(Regressor, NumberAnswers, TabularModel):
                 "'yeo-johnson' or 'auto'."
             )
         flat = own[:, 0] if own.shape[1] == 1 else own
-        hows = TargetTransform.candidates(flat) if self.target == AUTO else (self.target,)
-        return {how: TargetTransform.learn(flat, how) for how in hows}
+        hows: tuple[str, ...] = (self.target,)
+        if self.target == AUTO:
+            hows = TargetTransform.candidates(flat, sample_weight=weights)
+        return {how: TargetTransform.learn(flat, how, sample_weight=weights) for how in hows}
 
     def _last_loss(self, values: Float64Array, held: IntArray) -> float:
         aim, weights = self._held
@@ -326,12 +328,15 @@ class TabularClassifier(Classifier, ClassAnswers, TabularModel):
                 labels = targets.classes[targets.codes(slice(0, n_given))[numbers]]
                 targets = ClassTargets(labels, len(numbers))
             self.classes_, n = targets.classes, targets.shape[0]
-            weights = targets.weights(self.class_weight, weights)
-            rows = self._learn_columns(X, rng)
+            own_weights, weights = weights, targets.weights(self.class_weight, weights)
+            if weights is not None and not weights.all():  # of a class of weight 0
+                own_weights = np.where(weights > 0, 1.0 if own_weights is None else own_weights, 0.0)
+            rows = self._learn_columns(X, own_weights, rng)
             codes = targets.codes(slice(0, n))
             sample = self._sample(n, weights, rng)
             signs = 0.5 * targets.part(sample)[slice(0, len(sample))]
-            found = self._learn_model(rows, {"classes": Aim(signs, signs)}, sample, weights, rng, until)
+            aims = {"classes": Aim(signs, signs)}
+            found = self._learn_model(rows, aims, sample, weights, own_weights, rng, until)
             self._held = targets, codes, weights
             fit = self._fit_last(rows, np.asarray(targets.values), weights, found, rng, until)
             del self._held

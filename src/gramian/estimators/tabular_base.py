@@ -123,9 +123,9 @@ class TabularModel(TableServer):
             return X, n, weights, None
         return checked_table(self, X, reset=True), n, weights[numbers], numbers
 
-    def _learn_columns(self, X: Any, rng: np.random.Generator) -> EncodedRows:
+    def _learn_columns(self, X: Any, weights: Array | None, rng: np.random.Generator) -> EncodedRows:
         """Learn the columns; return the encoded rows."""
-        self.columns_ = TableColumns.learn(X, categorical=self.categorical, rng=rng)
+        self.columns_ = TableColumns.learn(X, categorical=self.categorical, sample_weight=weights, rng=rng)
         self.n_features_in_ = len(self.columns_.columns)
         self.__dict__.pop("feature_names_in_", None)  # of an earlier table
         if self.columns_.named:
@@ -138,12 +138,19 @@ class TabularModel(TableServer):
         aims: dict[str, Aim],
         sample: IntArray,
         weights: Array | None,
+        scale_weights: Array | None,
         rng: np.random.Generator,
         until: float,
     ) -> Found:
-        """Search on the sampled rows, of which the aims are; set scales and what was found."""
+        """Search on the sampled rows, of which the aims are; set scales and what was found.
+
+        ``scale_weights`` are those of the scales: of rows, without those of their classes.
+        """
         encoded = np.asarray(rows.take(sample), np.float64)
-        how = {name: Scaling.learn(rows, self.columns_, how=name, rng=rng) for name in self._scalings()}
+        how = {
+            name: Scaling.learn(rows, self.columns_, how=name, sample_weight=scale_weights, rng=rng)
+            for name in self._scalings()
+        }
         # Those that do the same to every column count once, by the first of their names.
         distinct = {scaling.methods: name for name, scaling in reversed(how.items())}
         scalings = {name: how[name] for name in how if name in distinct.values()}

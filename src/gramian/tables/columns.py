@@ -17,6 +17,7 @@ from gramian.tables.cells import BOOLEAN, CATEGORY, DATE, DURATION, EMPTY, NUMER
 from gramian.tables.column import CYCLE, Column, Feature, refuse_infinity
 from gramian.tables.dates import WEEKDAY
 from gramian.tables.reading import Block, Table, as_table
+from gramian.tables.taken import TakenTable
 from gramian.tables.tally import CONSTANT, NO_REPEATS, NO_VALUES, Tally
 
 #: Rows whose values are kept for medians, at most and at least; numbers kept in all.
@@ -50,7 +51,12 @@ class TableColumns:
 
     @classmethod
     def learn(
-        cls, X: Any, *, categorical: Any = None, rng: np.random.Generator | None = None
+        cls,
+        X: Any,
+        *,
+        categorical: Any = None,
+        sample_weight: Float64Array | None = None,
+        rng: np.random.Generator | None = None,
     ) -> TableColumns:
         """Learn the columns of a table in one pass over its rows.
 
@@ -61,6 +67,8 @@ class TableColumns:
         categorical : columns of numbers that are categories in fact: names or places of them, or a mask of
             length d. The categorical types of pandas, polars and Arrow are categories anyway, and so is
             text, unless all of it can be read as dates.
+        sample_weight : (n,), at least 0. A row of weight 2 counts as two in medians and among categories, one
+            of weight 0 not at all.
         rng : draws the rows whose medians are taken where there are more than 20,000; seeded by 0 by default.
 
         Raises
@@ -70,7 +78,11 @@ class TableColumns:
 
         Time O(n d), memory a block of some megabytes, the sample (32 MB at most) and counts of categories.
         """
-        table = as_table(X)
+        table, weights = as_table(X), sample_weight
+        if weights is not None:
+            counted = np.flatnonzero(weights > 0)
+            weights = np.asarray(weights, np.float64)[counted]
+            table = TakenTable(table, counted) if len(counted) < table.shape[0] else table
         n, d = table.shape
         if n == 0 or d == 0:
             what = "rows" if n == 0 else "columns"
@@ -85,8 +97,9 @@ class TableColumns:
             block = table.block(where)
             first, last = np.searchsorted(sample, [where.start, where.stop])
             local = sample[first:last] - where.start
+            w = None if weights is None else weights[where]
             for j, tally in enumerate(tallies):
-                tally.add(block.cells(j, tally.name, j in forced), where, local)
+                tally.add(block.cells(j, tally.name, j in forced), where, local, w)
         columns = tuple(tally.column() for tally in tallies)
         _warn(columns, tallies)
         if not any(column.width for column in columns):

@@ -11,9 +11,10 @@ import scipy.sparse as sp
 from gramian._tiles import row_slices, tile_rows
 from gramian._typing import Array, Float64Array, FloatArray, IntArray, Rows
 from gramian.data.source import RowSource, as_source, sample_rows
+from gramian.data.taken import TakenRows
 from gramian.exceptions import InputError, did_you_mean
 from gramian.tables.columns import TableColumns
-from gramian.tables.empirical import distribution, rise
+from gramian.tables.empirical import deviation, distribution, mean, quantiles, rise
 
 STANDARD, ROBUST, QUANTILE, AUTO = "standard", "robust", "quantile", "auto"
 HOWS = (AUTO, STANDARD, ROBUST, QUANTILE)
@@ -65,11 +66,15 @@ class Scaling:
         columns: TableColumns,
         how: str = AUTO,
         *,
+        sample_weight: Float64Array | None = None,
         rng: np.random.Generator | None = None,
     ) -> Scaling:
         """Learn the scales of encoded rows, shape (n, width), from at most 20,000 of them.
 
-        ``rng`` draws these; seeded by 0 by default. Time O(m·width·log m) for m rows, memory O(m·width).
+        ``sample_weight`` (n,), at least 0: a row of weight 2 counts as two in means, deviations, quantiles
+        and distribution functions, one of weight 0 not at all. ``rng`` draws the rows; its default is seeded
+        by 0.
+        Time O(m·width·log m) for m rows, memory O(m·width).
         Source of the robust form: Holzmüller, Grinsztajn and Steinwart 2024 (RealMLP).
         """
         if how not in HOWS:
@@ -85,28 +90,29 @@ class Scaling:
             )
         rng = np.random.default_rng(0) if rng is None else rng
         # Column by column in memory: each is looked at on its own.
-        sample = np.asfortranarray(sample_rows(source, SAMPLE_ROWS, rng)[0], np.float64)
+        rows_of, weights = weighted_sample(source, sample_weight, rng)
+        sample = np.asfortranarray(rows_of, np.float64)
         sample = np.clip(sample, -LARGEST, LARGEST)
         low, high = (np.clip(ends, -LARGEST, LARGEST) for ends in columns.ranges)
         methods, shift, scale = [KEEP] * width, np.zeros(width), np.ones(width)
         for j in columns.two_valued:
             methods[j] = SWITCH
             scale[j] = (high[j] - low[j]) / np.sqrt(2.0) or 1.0
-            shift[j] = np.mean(sample[:, j])
+            shift[j] = mean(sample[:, j], weights)
         tables = []
         for j in columns.numeric:
             x = sample[:, j]
-            methods[j] = _choice(x) if how == AUTO else how
-            shift[j], scale[j] = np.mean(x), _deviation(x, low[j], high[j])
+            methods[j] = _choice(x, weights) if how == AUTO else how
+            shift[j], scale[j] = mean(x, weights), _deviation(x, weights, low[j], high[j])
             if methods[j] == ROBUST:
-                first, shift[j], third = np.percentile(x, [25.0, 50.0, 75.0])
+                first, shift[j], third = quantiles(x, [0.25, 0.5, 0.75], weights)
                 # Where half of the values are one, the range is none.
                 scale[j] = (third - first) / NORMAL_RANGE or scale[j]
             elif methods[j] == QUANTILE:
-                knots, values = distribution(x)
-                deviation = float(np.std(np.interp(x, knots, values))) or 1.0
-                centre = float(np.mean(np.interp(x, knots, values)))
-                tables.append(np.stack([knots, (values - centre) / deviation]))
+                knots, values = distribution(x, weights)
+                spread = deviation(np.interp(x, knots, values), weights) or 1.0
+                centre = mean(np.interp(x, knots, values), weights)
+                tables.append(np.stack([knots, (values - centre) / spread]))
         return cls(tuple(methods), shift, scale, tuple(tables))
 
     @property
@@ -146,20 +152,33 @@ class Scaling:
         return np.array([j for j, own in enumerate(self.methods) if own == method], np.intp)
 
 
-def _choice(x: Float64Array) -> str:
+def weighted_sample(
+    source: RowSource, weights: Float64Array | None, rng: np.random.Generator
+) -> tuple[Rows, Float64Array | None]:
+    """Return at most 20,000 of the rows of weight above 0, with their weights."""
+    if weights is None:
+        return sample_rows(source, SAMPLE_ROWS, rng)[0], None
+    counted = np.flatnonzero(weights > 0)
+    if len(counted) < source.shape[0]:
+        source = TakenRows(source, counted)
+    rows, numbers = sample_rows(source, SAMPLE_ROWS, rng)
+    return rows, np.asarray(weights, np.float64)[counted][numbers]
+
+
+def _choice(x: Float64Array, weights: Float64Array | None) -> str:
     """Return what "auto" does with a column."""
     largest = float(np.abs(x).max()) or 1.0
-    deviation = float(np.std(x / largest)) * largest
-    if not deviation > 0:
+    spread = deviation(x / largest, weights) * largest
+    if not spread > 0:
         return STANDARD
-    t = (x - np.mean(x)) / deviation
-    calm = abs(float(np.mean(t**3))) <= MOST_SKEWNESS and float(np.abs(t).max()) <= FURTHEST
+    t = (x - mean(x, weights)) / spread
+    calm = abs(mean(t**3, weights)) <= MOST_SKEWNESS and float(np.abs(t).max()) <= FURTHEST
     return STANDARD if calm else QUANTILE
 
 
-def _deviation(x: Float64Array, low: float, high: float) -> float:
+def _deviation(x: Float64Array, weights: Float64Array | None, low: float, high: float) -> float:
     """Return the deviation of a column, of one that is constant in the sample a quarter of its range."""
     largest = float(np.abs(x).max())
-    found = float(np.std(x / largest) * largest) if largest > 0 else 0.0
+    found = deviation(x / largest, weights) * largest if largest > 0 else 0.0
     rounding = 10.0 * np.finfo(np.float64).eps * largest
     return found if found > rounding else (high / 4.0 - low / 4.0) or 1.0

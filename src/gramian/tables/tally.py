@@ -15,6 +15,7 @@ from gramian.tables.cells import BOOLEAN, CATEGORY, DATE, EMPTY, NUMERIC, Cells,
 from gramian.tables.column import Column, date_cells, refuse_infinity
 from gramian.tables.date_text import FORMATS, days_of_all, is_blank, why_no_dates
 from gramian.tables.dates import parts_of
+from gramian.tables.empirical import quantiles
 
 #: Categories that get a place of their own, at most.
 MOST_CATEGORIES = 100
@@ -41,29 +42,37 @@ class Tally:
         self.name, self.place = name, place
         self.kind, self.example, self.holds, self.narrow = EMPTY, None, "", True  # type: str, object, str, bool
         self.n_rows = self.n_missing = 0
+        self.counted = 0.0  # rows, each as often as it counts
         self.low, self.high = np.inf, -np.inf
         self.few: set[float] | None = set()
         self.counts: Counter[str] = Counter()
-        self.lost = 0
+        self.lost = 0.0
         self.sampled: list[Float64Array] = []
+        self.sampled_weights: list[Float64Array] | None = None
         self.dated = {order: Tally(name, place, ()) for order in orders}
         self.undeclared = True
 
-    def add(self, cells: Cells, rows: slice, sample: IntArray) -> None:
-        """Add the cells of some rows; ``sample`` are those among them, from 0, whose values are kept."""
+    def add(self, cells: Cells, rows: slice, sample: IntArray, weights: Float64Array | None = None) -> None:
+        """Add the cells of some rows; ``sample`` are those among them, from 0, whose values are kept.
+
+        weights : of the rows, all above 0, or None. A row of a category counts as its weight, and at least as
+        one: weights below 1 make no category rare.
+        """
+        times = None if weights is None else np.maximum(weights, 1.0)
+        self.counted += len(cells.values) if times is None else float(times.sum())
         self._settle_kind(cells)
         self.n_rows += len(cells.values)
         self.narrow = self.narrow and cells.narrow
-        self._add_dates(cells, rows, sample)
+        self._add_dates(cells, rows, sample, weights)
         if cells.kind == EMPTY:
             self.n_missing += len(cells.values)
         elif cells.kind == CATEGORY:
-            counts = np.bincount(cells.values + 1, minlength=len(cells.levels) + 1)
-            self.n_missing += int(counts[0])
-            self.counts.update({v: int(c) for v, c in zip(cells.levels, counts[1:]) if c})
+            self.n_missing += int(np.count_nonzero(cells.values < 0))
+            counts = np.bincount(cells.values + 1, times, minlength=len(cells.levels) + 1)
+            self.counts.update({v: c for v, c in zip(cells.levels, counts[1:].tolist()) if c})
             self._prune()
         else:
-            self._add_numbers(cells.values, rows, sample)
+            self._add_numbers(cells.values, rows, sample, weights)
 
     def column(self) -> Column:
         """Return what the rows say of the column."""
@@ -73,14 +82,15 @@ class Tally:
         common = {"name": self.name, "place": self.place, "kind": self.kind, "missing": missing}
         if self.kind == EMPTY or self.n_missing == self.n_rows:
             return Column(**common, dropped=NO_VALUES)  # type: ignore[arg-type]
-        sample = np.sort(np.concatenate(self.sampled))
+        sample = np.concatenate(self.sampled)
+        weights = None if self.sampled_weights is None else np.concatenate(self.sampled_weights)
         if not len(sample):  # missing in all rows of the sample, and not in all rows
-            sample = np.array([self.low])
+            sample, weights = np.array([self.low]), None
         parts = parts_of(sample) if self.kind == DATE else ()
         return Column(
             **common,  # type: ignore[arg-type]
             dropped=CONSTANT if self.low == self.high and not missing else "",
-            centre=float(sample[(len(sample) - 1) // 2]),
+            centre=float(quantiles(sample, [0.5], weights, lower=True)[0]),
             low=float(self.low),
             high=float(self.high),
             two_valued=self.few is not None and len(self.few) == 2,
@@ -104,11 +114,11 @@ class Tally:
         elif kinds == {BOOLEAN, NUMERIC}:
             self.kind = NUMERIC
 
-    def _add_dates(self, cells: Cells, rows: slice, sample: IntArray) -> None:
+    def _add_dates(self, cells: Cells, rows: slice, sample: IntArray, weights: Float64Array | None) -> None:
         """Add text as dates in each order that reads it; drop the others."""
         if cells.kind == EMPTY:
             for tally in self.dated.values():
-                tally.add(cells, rows, sample)
+                tally.add(cells, rows, sample, weights)
             return
         if not cells.undeclared:
             self.dated, self.undeclared = {}, False
@@ -117,7 +127,7 @@ class Tally:
             if days is None:
                 del self.dated[order]
             else:
-                tally.add(date_cells(cells, days), rows, sample)
+                tally.add(date_cells(cells, days), rows, sample, weights)
 
     def _dates(self) -> Column | None:
         """Return the column as dates, None where no order reads all of it, or more than one does."""
@@ -126,15 +136,19 @@ class Tally:
         ((order, tally),) = self.dated.items()
         return replace(tally.column(), order=order)
 
-    def _add_numbers(self, values: Float64Array, rows: slice, sample: IntArray) -> None:
+    def _add_numbers(
+        self, values: Float64Array, rows: slice, sample: IntArray, weights: Float64Array | None
+    ) -> None:
         refuse_infinity(values, self.name, rows)
         large = np.abs(values) > LARGEST
         if large.any():
             k = int(large.argmax())
             raise overflow(float(values[k]), f"row {rows.start + k}, column {self.name!r} (from 0)")
         gone = np.isnan(values)
-        kept = values[sample]
-        self.sampled.append(kept[~np.isnan(kept)])
+        sample = sample[~gone[sample]]
+        self.sampled.append(values[sample])
+        if weights is not None:
+            self.sampled_weights = [*(self.sampled_weights or []), weights[sample]]
         missing = int(np.count_nonzero(gone))
         self.n_missing += missing
         present = values[~gone] if missing else values
@@ -151,14 +165,14 @@ class Tally:
     def _prune(self) -> None:
         if len(self.counts) <= 2 * COUNTED:
             return
-        counts = np.fromiter(self.counts.values(), np.int64, len(self.counts))
+        counts = np.fromiter(self.counts.values(), np.float64, len(self.counts))
         # The first of those that are to go: at most COUNTED are larger.
-        cut = int(np.partition(counts, -COUNTED - 1)[-COUNTED - 1])
+        cut = float(np.partition(counts, -COUNTED - 1)[-COUNTED - 1])
         self.lost += cut
         self.counts = Counter({value: count - cut for value, count in self.counts.items() if count > cut})
 
     def _category(self) -> Column:
-        part = max(self.n_rows // LARGE_PART, min(MOST_LEAST_ROWS, self.n_rows // SMALL_PART))
+        part = max(self.counted // LARGE_PART, min(MOST_LEAST_ROWS, self.counted // SMALL_PART))
         least = max(LEAST_ROWS, part)
         # The most frequent first; of those alike, by name, so that the order of the rows does not matter.
         ranked = sorted(self.counts.items(), key=lambda item: (-item[1], item[0]))

@@ -12,7 +12,7 @@ from scipy.special import ndtri
 from gramian._numerics import least_divisor
 from gramian._typing import Array, Float64Array
 from gramian.exceptions import InputError, did_you_mean, shortened
-from gramian.tables.empirical import distribution
+from gramian.tables.empirical import distribution, mean, quantiles, variance
 
 NONE, LOG, YEO_JOHNSON, QUANTILE, AUTO = "none", "log", "yeo-johnson", "quantile", "auto"
 HOWS = (AUTO, NONE, LOG, YEO_JOHNSON, QUANTILE)
@@ -109,30 +109,36 @@ class TargetTransform:
     many: bool  #: whether targets have shape (n, outputs)
 
     @classmethod
-    def learn(cls, y: Any, how: str = AUTO) -> TargetTransform:
+    def learn(cls, y: Any, how: str = AUTO, *, sample_weight: Float64Array | None = None) -> TargetTransform:
         """Learn the maps of a target, shape (n,) or (n, outputs).
 
+        ``sample_weight`` (n,), at least 0: a row of weight 2 counts as two, one of weight 0 not at all.
         Raises ``InputError`` for values that are no finite numbers, with the row, for no rows, and for
         ``how="log"`` where a value is not positive. Time O(n log n), memory O(n).
-        Source: Yeo and Johnson 2000; unit and λ are those of the largest
-        normal likelihood.
+        Source: Yeo and Johnson 2000; unit and λ are those of the largest normal likelihood.
         """
         if how not in HOWS:
             raise InputError(
                 f"Target how={how!r} is unknown. Choose one of {', '.join(HOWS)}.{did_you_mean(how, HOWS)}"
             )
+        weights = sample_weight
+        if weights is not None:
+            counted = np.flatnonzero(weights > 0)
+            y, weights = np.asarray(y)[counted], np.asarray(weights, np.float64)[counted]
         y = checked_target(y)
         columns = y.reshape(len(y), -1).T
-        return cls(tuple(_learned(np.ascontiguousarray(column), how) for column in columns), y.ndim == 2)
+        maps = tuple(_learned(np.ascontiguousarray(column), how, weights) for column in columns)
+        return cls(maps, y.ndim == 2)
 
     @classmethod
-    def candidates(cls, y: Any) -> tuple[str, ...]:
+    def candidates(cls, y: Any, *, sample_weight: Float64Array | None = None) -> tuple[str, ...]:
         """Return the values of ``how`` worth comparing on held-out rows: "none", and what "auto" chooses.
 
         >>> TargetTransform.candidates(np.exp(np.linspace(0.0, 9.0, 50)))
         ('none', 'log')
         """
-        return (NONE, *sorted({output.how for output in cls.learn(y).outputs} - {NONE}))
+        maps = cls.learn(y, sample_weight=sample_weight).outputs
+        return (NONE, *sorted({output.how for output in maps} - {NONE}))
 
     def forward(self, y: Any) -> Float64Array:
         """Return mapped targets of the shape of ``y``."""
@@ -196,18 +202,14 @@ def _unbox(h: Float64Array, power: float) -> Float64Array:
     return np.expm1(np.log1p(power * h) / power) if power > 0 else np.expm1(h)
 
 
-def skewness(x: Float64Array) -> float:
+def skewness(x: Float64Array, weights: Float64Array | None = None) -> float:
     """Return the third standardised moment, 0 of a constant."""
-    t, deviation = _centred(x)
-    return float(np.mean((t / deviation) ** 3)) if deviation > 0 else 0.0
+    t = x - mean(x, weights)
+    spread = float(np.sqrt(mean(t**2, weights)))
+    return mean((t / spread) ** 3, weights) if spread > 0 else 0.0
 
 
-def _centred(x: Float64Array) -> tuple[Float64Array, float]:
-    t = x - np.mean(x)
-    return t, float(np.sqrt(np.mean(t**2)))
-
-
-def _learned(y: Float64Array, how: str) -> OutputMap:
+def _learned(y: Float64Array, how: str, weights: Float64Array | None) -> OutputMap:
     """Return the map of one output."""
     if how == LOG and y.min() <= 0:
         row = int(y.argmin())
@@ -217,34 +219,35 @@ def _learned(y: Float64Array, how: str) -> OutputMap:
     if y.min() == y.max():
         return OutputMap(NONE, float(y[0]), 1.0, 0.0, 0.0, 0.0, 0.0)
     if how != AUTO:
-        return _mapped(y, how)
-    plain = _mapped(y, NONE)
-    before = abs(skewness(plain.forward(y)))
+        return _mapped(y, how, weights)
+    plain = _mapped(y, NONE, weights)
+    before = abs(skewness(plain.forward(y), weights))
     if before <= MOST_SKEWNESS:
         return plain
-    other = _mapped(y, LOG if y.min() > 0 else YEO_JOHNSON)
-    return other if abs(skewness(other.forward(y))) <= GAIN * before else plain
+    other = _mapped(y, LOG if y.min() > 0 else YEO_JOHNSON, weights)
+    return other if abs(skewness(other.forward(y), weights)) <= GAIN * before else plain
 
 
-def _mapped(y: Float64Array, how: str) -> OutputMap:
+def _mapped(y: Float64Array, how: str, weights: Float64Array | None) -> OutputMap:
     # In units of the largest, so that no square overflows.
     unit, power = float(np.abs(y).max()), 1.0
     knots = scores = None
     if how == YEO_JOHNSON:
-        share, power = _best_power(y / unit)
+        share, power = _best_power(y / unit, weights)
         unit *= share
     elif how == QUANTILE:
-        knots, F = distribution(_flushed(y / unit))
+        knots, F = distribution(_flushed(y / unit), weights)
         scores = ndtri(F)
     draft = OutputMap(how, 0.0, unit, 0.0, 1.0, -np.inf, np.inf, power, knots, scores)
     # Of the least value on, the logarithm's floor lets all training targets pass.
     h = draft._h(y / unit)
-    mean = float(np.mean(h))
-    scale = float(np.sqrt(np.mean((h - mean) ** 2)))
+    centre = mean(h, weights)
+    scale = float(np.sqrt(mean((h - centre) ** 2, weights)))
     if not scale > 0:  # differences below rounding
-        return OutputMap(NONE, float(np.median(y)), 1.0, 0.0, 0.0, 0.0, 0.0)
-    low, high = (float(h.min()) - mean) / scale, (float(h.max()) - mean) / scale
-    return OutputMap(how, 0.0, unit, mean, scale, low, high, power, knots, scores)
+        middle = float(np.median(y)) if weights is None else float(quantiles(y, [0.5], weights)[0])
+        return OutputMap(NONE, middle, 1.0, 0.0, 0.0, 0.0, 0.0)
+    low, high = (float(h.min()) - centre) / scale, (float(h.max()) - centre) / scale
+    return OutputMap(how, 0.0, unit, centre, scale, low, high, power, knots, scores)
 
 
 def _flushed(u: Float64Array) -> Float64Array:
@@ -252,24 +255,40 @@ def _flushed(u: Float64Array) -> Float64Array:
     return np.where(np.abs(u) < least_divisor(), 0.0, u)
 
 
-def _best_power(y: Float64Array) -> tuple[float, float]:
+def _spread_out(y: Float64Array, weights: Float64Array | None) -> Float64Array:
+    """Return at most 5,000 of the sorted values, at even steps of the weights."""
+    step = -(-len(y) // SAMPLE_VALUES)
+    order = np.argsort(y, kind="stable")
+    if weights is None:
+        return y[order][::step]
+    total = np.cumsum(weights[order])
+    at = np.arange(0, len(y), step) * (total[-1] / len(y))
+    return y[order][np.minimum(np.searchsorted(total, at, "right"), len(y) - 1)]
+
+
+def _best_power(y: Float64Array, weights: Float64Array | None) -> tuple[float, float]:
     """Return the unit and λ in [0, 2] of the largest normal likelihood of targets.
 
     With u = y/unit: −(1/2) ln var h(u) + (λ − 1)·mean(sign(u) ln(1 + |u|)) − ln unit. Units tried are
     quantiles of |y|: of a small one the map is nearly a signed logarithm, of a large one nearly a line.
+    More than 5,000 values stand for all, at even steps of the weights.
     """
-    y = np.sort(y)[:: -(-len(y) // SAMPLE_VALUES)]
+    if weights is None or len(y) > SAMPLE_VALUES:
+        y, weights = _spread_out(y, weights), None
     best = (np.inf, 1.0, 1.0)
-    units = np.quantile(np.abs(y[y != 0]), [0.05, 0.25, 0.5, 0.75, 1.0])
+    some = y != 0
+    units = quantiles(
+        np.abs(y[some]), [0.05, 0.25, 0.5, 0.75, 1.0], None if weights is None else weights[some]
+    )
     for unit in np.unique(np.maximum(units, LEAST_UNIT * np.abs(y).max())):
         u = y / unit
-        slope = float(np.mean(np.sign(u) * np.log1p(np.abs(u))))
+        slope = mean(np.sign(u) * np.log1p(np.abs(u)), weights)
 
         def loss(
             power: float, u: Float64Array = u, rest: float = np.log(unit), slope: float = slope
         ) -> float:
-            variance = float(np.var(yeo_johnson(u, power)))
-            return 0.5 * np.log(max(variance, np.finfo(np.float64).tiny)) - (power - 1.0) * slope + rest
+            spread = variance(yeo_johnson(u, power), weights)
+            return 0.5 * np.log(max(spread, np.finfo(np.float64).tiny)) - (power - 1.0) * slope + rest
 
         found = minimize_scalar(loss, bounds=(0.0, 2.0), method="bounded", options={"xatol": 1e-3})
         best = min(best, (float(found.fun), float(unit), float(found.x)))
