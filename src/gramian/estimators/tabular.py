@@ -329,8 +329,6 @@ class TabularClassifier(Classifier, ClassAnswers, TabularModel):
                 targets = ClassTargets(labels, len(numbers))
             self.classes_, n = targets.classes, targets.shape[0]
             own_weights, weights = weights, targets.weights(self.class_weight, weights)
-            if weights is not None and not weights.all():  # of a class of weight 0
-                own_weights = np.where(weights > 0, 1.0 if own_weights is None else own_weights, 0.0)
             rows = self._learn_columns(X, own_weights, rng)
             codes = targets.codes(slice(0, n))
             sample = self._sample(n, weights, rng)
