@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 GRAMIAN_DATA ?= $(wildcard $(abspath ../shared/data))
 export GRAMIAN_DATA
 
-.PHONY: test test-all test-rest memory demo lint types layers pytest bench bench-quick tables peers figures regressions docs docs-check package test-minimum test-bare test-pythons clean format
+.PHONY: test test-all test-rest memory demo lint types layers pytest bench bench-quick tables peers figures regressions docs docs-check package test-minimum test-bare test-readme test-cores test-pythons clean format
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -41,6 +41,10 @@ pytest: $(STAMP)
 test-rest: $(STAMP)
 	$(PYTEST) $(REST) --durations=10
 
+# The quick tests as on two other processors: a test that fails there lets rounding decide.
+test-cores: $(STAMP)
+	$(BIN)/python tools/run_cores.py -n auto --maxprocesses 8 --dist worksteal $(QUICK)
+
 # Memory and time of fits in fresh processes, one after the other.
 memory: $(STAMP)
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -m promise tests/promises
@@ -58,6 +62,10 @@ SUITE := -m pytest -n auto --maxprocesses 8 --dist worksteal -p no:cacheprovider
 test-bare: package
 	build/package/venv/bin/python $(INSTALL) -c constraints.txt pytest pytest-xdist hypothesis PyYAML
 	cd build/package/sdist/* && $(PLAIN) $(CURDIR)/build/package/venv/bin/python $(SUITE) -o addopts=-q tests
+
+# The snippets of the pages, each in an environment made of the wheel by the command that its page names.
+test-readme: package
+	$(PLAIN) $(BIN)/python tools/check_pages.py build/package/dist/*.whl build/pages
 
 # The least version of every dependency, extras included, on the least Python. Old packages deprecate each other.
 PYTHON311 ?= python3.11
