@@ -177,6 +177,18 @@ def test_features_whose_squares_overflow(name):
         refused(model, sp.csr_array(large), match=r"X holds -1e\+160 in row 7, column 1")
 
 
+def test_targets_and_weights_whose_squares_overflow():
+    large = np.where(np.arange(N) == 3, -1e300, Y)
+    refused(gm.KernelRidge(), y=large, match=r"y holds a value of size 1e\+300.*Divide y by its size")
+    refused(gm.KernelRidge(), sample_weight=np.abs(large), match=r"sample_weight holds 1e\+300.*Divide all")
+
+
+def test_lists_of_different_lengths():
+    refused(
+        gm.KernelRidge(), [[1.0], [1.0, 2.0]] * 30, match="X has rows of different lengths. Pass one list"
+    )
+
+
 def test_features_in_files_whose_squares_overflow(tmp_path):
     large = X.copy()
     large[7, 1] = 1e160

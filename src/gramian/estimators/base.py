@@ -18,7 +18,7 @@ from gramian.approximation.plan import Workload
 from gramian.approximation.training import choose_dtype
 from gramian.data.formats.frames import frame_kind
 from gramian.data.source import KEPT, RowSource, as_source
-from gramian.data.values import refuse_masked
+from gramian.data.values import LARGEST, refuse_masked
 from gramian.engine import Engine
 from gramian.estimators.constraints import check_parameters
 from gramian.estimators.constraints import positive_number as positive_number
@@ -328,4 +328,9 @@ def checked_weights(sample_weight: Any, n_rows: int) -> Array | None:
         raise InputError("sample_weight holds negative, infinite or NaN entries; give weights >= 0.")
     if not (weights > 0).any():
         raise InputError("sample_weight is zero everywhere; at least one row must count.")
+    if weights.max() > LARGEST:
+        raise InputError(
+            f"sample_weight holds {weights.max():.3g}; numbers beyond {LARGEST:g} are refused, for sums and "
+            "products of them would overflow. Divide all weights by the largest."
+        )
     return weights

@@ -39,6 +39,10 @@ def checked_rows(
             array = np.asarray(X, object)
             if array.ndim == 2:
                 _refuse_column(estimator, as_table(array))
+        elif "inhomogeneous" in str(error):
+            raise InputError(
+                "X has rows of different lengths. Pass one list of d numbers for each row."
+            ) from None
         raise
     if lengths and reset:
         refuse_overflow(checked, getattr(X, "columns", None))

@@ -163,7 +163,7 @@ class TabularRegressor(Regressor, NumberAnswers, TabularModel):
             one_of("target", self.target, HOWS)
             until, rng = self._clock(), as_generator(self.random_state)
             X, n_given, weights, numbers = self._counted(X, sample_weight)
-            targets = NumberTargets(y, n_given)
+            targets = NumberTargets(y, n_given, squared=False)  # they are scaled first
             self._flat = targets.flat
             own = np.asarray(targets[slice(0, n_given)])
             own = own if numbers is None else own[numbers]

@@ -17,6 +17,7 @@ from gramian._tiles import row_slices
 from gramian._typing import Array, Float64Array, IntArray
 from gramian.data.column import StoredColumn, as_column
 from gramian.data.distributed import Partitioned
+from gramian.data.values import LARGEST
 from gramian.estimators.base import checked_weights
 from gramian.exceptions import InputError, did_you_mean, quoted, shortened
 from gramian.tables.cells import is_missing
@@ -89,7 +90,7 @@ class NumberTargets(Targets):
     One column of shape (n, 1) is an output like others: predictions of it have shape (n, 1).
     """
 
-    def __init__(self, y: Any, n_rows: int) -> None:
+    def __init__(self, y: Any, n_rows: int, *, squared: bool = True) -> None:
         if sp.issparse(y):
             raise InputError("y is a sparse matrix; pass a dense array of shape (n,) or (n, outputs).")
         array = as_column(y)
@@ -113,6 +114,8 @@ class NumberTargets(Targets):
         if not self._unchecked:
             for where in row_slices(len(array), _BLOCK):
                 _check_finite(array[where])
+                if squared:
+                    _check_squares(array[where])
 
     def encode(self, values: Array) -> Float64Array:
         """Return the values as float64, shape (rows, outputs)."""
@@ -345,6 +348,16 @@ def _listed(labels: Array) -> str:
 def _check_finite(values: Array) -> None:
     if values.dtype.kind == "f" and not np.isfinite(values).all():
         raise InputError("Input y contains NaN or infinity. Drop such rows first.")
+
+
+def _check_squares(values: Array) -> None:
+    """Raise for targets whose squared errors would overflow."""
+    largest = float(max(values.max(initial=0), -values.min(initial=0))) if values.dtype == np.float64 else 0.0
+    if largest > LARGEST:
+        raise InputError(
+            f"y holds a value of size {largest:.3g}; numbers beyond {LARGEST:g} are refused, for squared "
+            "errors would overflow. Divide y by its size."
+        )
 
 
 def _check_length(y: Array | StoredColumn, n_rows: int) -> None:
