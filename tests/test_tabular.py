@@ -14,7 +14,7 @@ from sklearn.metrics import log_loss
 
 import gramian as gm
 from gramian.engine import Engine
-from gramian.estimators import tabular_base, tabular_fit
+from gramian.estimators import tabular_base, tabular_fit, tabular_member
 from gramian.estimators.calibration import calibration_of, log_probabilities
 from gramian.estimators.ridge_mean import RidgeMean
 from gramian.estimators.summary_tabular import members_of
@@ -275,8 +275,8 @@ def test_a_solve_is_finer_where_little_is_left_to_explain() -> None:
         assert model.plan_.method == "exact"
         _, inner = members_of(model)[0]
         errors[noise] = inner.approximation.tol
-    assert errors[0.3] == tabular_fit.EXACT_TOL
-    assert errors[0.0] < 0.1 * tabular_fit.EXACT_TOL
+    assert errors[0.3] == tabular_member.EXACT_TOL
+    assert errors[0.0] < 0.1 * tabular_member.EXACT_TOL
     assert np.sqrt(np.mean((model.predict(X) - y) ** 2)) < 0.01 * y.std()
 
 
@@ -333,8 +333,8 @@ def test_rounds_of_few_rows_have_every_class(monkeypatch: Any) -> None:
     labels[rng.choice(3000, 8, replace=False)] = 5 + np.arange(8) // 2
     monkeypatch.setattr(tabular_fit, "ROUND_CLASS_ROWS", 500)
     drawn = []
-    draw = tabular_fit._drawn
-    monkeypatch.setattr(tabular_fit, "_drawn", lambda *given: drawn.append(draw(*given)) or drawn[-1])
+    draw = Maker.drawn
+    monkeypatch.setattr(Maker, "drawn", lambda *given: drawn.append(draw(*given)) or drawn[-1])
     model = gm.TabularClassifier(**QUICK).fit(X, labels)
     assert len(model.metric_rounds_) > 0
     assert all(500 <= len(each) <= 504 and len(set(labels[each])) == 6 for each in drawn)
@@ -345,12 +345,12 @@ def test_nothing_is_tried_beyond_classes_that_are_told_apart(monkeypatch: Any) -
     rng = np.random.default_rng(0)
     X = rng.standard_normal((3000, 2)) + 20.0 * rng.integers(0, 2, (3000, 1))
     tried = []
-    best = tabular_fit._best_penalty
+    best = tabular_member._best_penalty
 
     def counted(work: Any, *given: Any) -> Any:
         return best(lambda alpha: tried.append(alpha) or work(alpha), *given)
 
-    monkeypatch.setattr(tabular_fit, "_best_penalty", counted)
+    monkeypatch.setattr(tabular_member, "_best_penalty", counted)
     model = gm.TabularClassifier(**QUICK).fit(X, X[:, 0] > 10.0)
     assert len(model.metric_rounds_) == 1
     assert len(tried) == 1

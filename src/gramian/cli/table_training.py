@@ -18,7 +18,7 @@ from gramian.tables import TableColumns
 
 #: Part of the time limit that the fit for the held-out score gets; the last fit gets what is left then.
 SCORE_TIME = 0.5
-#: The last fit is given so many seconds at least: one that is over makes the cheapest model.
+#: The last fit is given so many seconds at least: one that is over makes the smallest model.
 LEAST_SECONDS = 1e-3
 #: Columns that are named as important, and notes that are shown.
 MOST_NAMED = 5

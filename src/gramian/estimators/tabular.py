@@ -60,10 +60,11 @@ class TabularRegressor(Regressor, NumberAnswers, TabularModel):
     categorical : list of names or places, or mask, default=None
         Columns of numbers that are categories in fact. Text is one anyway.
     time_limit : float or None, default=None
-        Seconds that a fit should take: half of them for the search, and the sizes of the last model by the
-        plan's estimate. What is begun is finished, so that a fit may take somewhat longer.
-        Where it is too short for one comparison the smallest model of usual settings is fitted, with a
-        warning. Results depend on the machine where it ends the search.
+        Seconds that a fit should take, on the wall clock. Search and rounds of the metric get half of them.
+        The last model gets the rest: its ranks, and if these do not suffice the number of its rows, follow
+        from how long this fit's own earlier work took. A warning says what the time did not suffice for, and
+        how many rows were used. What is begun is finished, so that a fit may take up to a fifth longer, and
+        two seconds. Results depend on the machine if the time ends something.
     memory_budget : int or str, default="1GB"
         Bound on working memory beyond the caller's table, while fitting.
     random_state, n_jobs, verbose
@@ -166,6 +167,8 @@ class TabularRegressor(Regressor, NumberAnswers, TabularModel):
             targets = NumberTargets(y, n_given, squared=False)  # they are scaled first
             self._flat = targets.flat
             own = np.asarray(targets[slice(0, n_given)])
+            n_counted = n_given if numbers is None else len(numbers)
+            X, weights, numbers = self._in_time(X, weights, numbers, until, rng)
             own = own if numbers is None else own[numbers]
             rows, n = self._learn_columns(X, weights, rng), len(own)
             maps = self._maps(own, weights)
@@ -175,7 +178,8 @@ class TabularRegressor(Regressor, NumberAnswers, TabularModel):
             found = self._learn_model(rows, aims, sample, weights, weights, rng, until)
             self.target_, z = maps[found.setting.target], mapped[found.setting.target]
             self._held = Aim(z, own, self.target_), weights
-            fit = self._fit_last(rows, z[:, 0] if z.shape[1] == 1 else z, weights, found, rng, until)
+            last = z[:, 0] if z.shape[1] == 1 else z
+            fit = self._fit_last(rows, last, weights, found, rng, until, n_counted)
             del self._held
             residuals = np.sort(np.abs(z[fit.held] - fit.values.reshape(len(fit.held), z.shape[1])), axis=0)
             self.residuals_ = _thinned(residuals)
@@ -323,6 +327,13 @@ class TabularClassifier(Classifier, ClassAnswers, TabularModel):
             until, rng = self._clock(), as_generator(self.random_state)
             X, n_given, weights, numbers = self._counted(X, sample_weight)
             targets = ClassTargets(y, n_given)
+            n_counted = n_given if numbers is None else len(numbers)
+
+            def classes(numbers: IntArray | None = numbers) -> IntArray:
+                codes = targets.codes(slice(0, n_given))
+                return codes if numbers is None else codes[numbers]
+
+            X, weights, numbers = self._in_time(X, weights, numbers, until, rng, classes)
             if numbers is not None:
                 targets.weights(None, sample_weight)  # refuses a class of which no row counts
                 labels = targets.classes[targets.codes(slice(0, n_given))[numbers]]
@@ -336,7 +347,7 @@ class TabularClassifier(Classifier, ClassAnswers, TabularModel):
             aims = {"classes": Aim(signs, signs)}
             found = self._learn_model(rows, aims, sample, weights, own_weights, rng, until)
             self._held = targets, codes, weights
-            fit = self._fit_last(rows, np.asarray(targets.values), weights, found, rng, until)
+            fit = self._fit_last(rows, np.asarray(targets.values), weights, found, rng, until, n_counted)
             del self._held
             held = None if weights is None else weights[fit.held]
             values = fit.values.reshape(len(fit.held), targets.shape[1])

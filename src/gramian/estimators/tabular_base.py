@@ -6,7 +6,7 @@ import math
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,7 +14,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from gramian._budget import parse_bytes
-from gramian._random import seed_for_sklearn
+from gramian._random import as_generator, seed_for_sklearn
 from gramian._typing import Array, Float64Array, IntArray
 from gramian.approximation.plan import EXACT, Plan
 from gramian.data.mapped import mapped
@@ -25,7 +25,7 @@ from gramian.estimators.base import checked_weights, positive_number
 from gramian.estimators.progress import shown_bar
 from gramian.estimators.ridge import KernelRidge, KernelRidgeClassifier
 from gramian.estimators.tabular_fit import LastFit, last_fit
-from gramian.estimators.tabular_input import checked_table, weighted_rows
+from gramian.estimators.tabular_input import checked_table, rows_in_time, weighted_rows
 from gramian.estimators.tabular_serving import TableServer
 from gramian.exceptions import AccuracyWarning, InputError
 from gramian.metric.metric import Metric
@@ -36,9 +36,10 @@ from gramian.tables.reading import as_table
 from gramian.tables.scaling import AUTO, HOWS, QUANTILE, STANDARD
 from gramian.tables.search import Found, Limits, Setting, n_judges, round_sizes, search
 from gramian.tables.small_problem import POWERS, Point, SmallProblem
+from gramian.tables.taken import TakenTable
 
 #: Parts of the time limit and of the memory budget that are the search's.
-SEARCH_TIME, SEARCH_MEMORY = 0.5, 2
+SEARCH_TIME, SEARCH_MEMORY = 0.3, 2
 #: Part of the memory budget for the sampled rows, of which there are this many at least.
 ROWS_MEMORY, LEAST_SAMPLE = 4, 300
 #: Fewer rows than this are not compared by: usual settings are taken.
@@ -123,6 +124,30 @@ class TabularModel(TableServer):
             return X, n, weights, None
         return checked_table(self, X, reset=True), n, weights[numbers], numbers
 
+    def _in_time(
+        self,
+        X: Any,
+        weights: Array | None,
+        numbers: IntArray | None,
+        until: float,
+        rng: np.random.Generator,
+        classes: Callable[[], IntArray] | None = None,
+    ) -> tuple[Any, Array | None, IntArray | None]:
+        """Return as many of the rows, with their weights and numbers, as the time allows to read."""
+
+        def read(table: Any) -> None:
+            with warnings.catch_warnings(), suppress(InputError):
+                # What these rows alone lack is told when all of them are read.
+                warnings.simplefilter("ignore")
+                columns = TableColumns.learn(table, categorical=self.categorical, rng=as_generator(0))
+                EncodedRows(columns, table).rows(slice(0, table.shape[0]))
+
+        some = rows_in_time(X, until, read, rng, classes)
+        if some is None:
+            return X, weights, numbers
+        X = checked_table(self, TakenTable(as_table(X), some), reset=True)
+        return X, None if weights is None else weights[some], some if numbers is None else numbers[some]
+
     def _learn_columns(self, X: Any, weights: Array | None, rng: np.random.Generator) -> EncodedRows:
         """Learn the columns; return the encoded rows."""
         self.columns_ = TableColumns.learn(X, categorical=self.categorical, sample_weight=weights, rng=rng)
@@ -170,7 +195,7 @@ class TabularModel(TableServer):
         else:
             found = Found(settings[0], None, (), 0, 0, 0.0, True)
         self.scaling_ = scalings[found.setting.scaling]
-        self._set_importances(learned, found)
+        self._set_importances(learned, found, limits.until)
         # What is kept of the search has no number for each row.
         kept, other = (
             None if judged is None else replace(judged, coefficients=judged.coefficients[:0])
@@ -211,12 +236,12 @@ class TabularModel(TableServer):
         size = min(len(counted), max(LEAST_SAMPLE, min(size, most)))
         return rng.choice(counted, size, replace=False)
 
-    def _set_importances(self, learned: Learned, found: Found) -> None:
+    def _set_importances(self, learned: Learned, found: Found, until: float) -> None:
         """Set each column's share of how much the best fit changes: E (∂f/∂x_j)² var x_j, added by column."""
         share = np.ones(self.columns_.width)
         if found.best is not None:
             problem = learned.problem(found.setting, found.n_rows)
-            share = problem.outer_product(found.best, "diagonal") * problem.rows.var(axis=0)
+            share = problem.outer_product(found.best, "diagonal", until) * problem.rows.var(axis=0)
         total = np.zeros(self.n_features_in_)
         places = {column.name: j for j, column in enumerate(self.columns_.columns)}
         for feature in self.columns_.features:
@@ -233,8 +258,9 @@ class TabularModel(TableServer):
         found: Found,
         rng: np.random.Generator,
         until: float,
+        n_given: int,
     ) -> LastFit:
-        """Fit the model of all rows; warn where time was short."""
+        """Fit the model of all rows, of ``n_given`` where time was short; warn where it was."""
         source = self._scaled_rows(rows)
         near = [judged.point for judged in (found.best, found.other) if judged is not None]
         fit = last_fit(
@@ -257,22 +283,25 @@ class TabularModel(TableServer):
         # Names are those of the table's columns, and not of the encoded ones.
         for each in getattr(fit.model, "members_", [fit.model]):
             each.__dict__.pop("feature_names_in_", None)
-        if source.shape[0] < FEWEST:
+        n = source.shape[0]
+        read = "" if n >= n_given else f", and {n:,} of {n_given:,} rows were read, drawn at random"
+        if n < FEWEST:
             warnings.warn(
-                f"{source.shape[0]} rows are too few to compare settings by, so that usual ones were taken. "
+                f"{n} rows are too few to compare settings by, so that usual ones were taken. "
                 f"Pass {FEWEST} rows or more.",
                 AccuracyWarning,
                 stacklevel=4,
             )
-        elif fit.cheapest or found.best is None or not found.finished:
+        elif fit.short or read or found.best is None or not found.finished:
             what = (
                 "no setting was compared"
                 if found.best is None
                 else f"{found.n_judged} settings were compared"
             )
-            size = "the smallest model was fitted" if fit.cheapest else "then the model was fitted"
+            work = "search" if not found.finished or found.best is None else "fit"
+            size = (fit.short or "then the model was fitted") + read
             warnings.warn(
-                f"time_limit={self.time_limit} s was too short for the whole search: {what}, {size}. Raise "
+                f"time_limit={self.time_limit} s was too short for the whole {work}: {what}, {size}. Raise "
                 "it, or leave it out.",
                 AccuracyWarning,
                 stacklevel=4,

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import math
+import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 
-from gramian._typing import Array
+from gramian._typing import Array, IntArray
 from gramian.data.distributed import is_elsewhere
 from gramian.data.formats.frames import frame_kind
 from gramian.data.source import RowSource
 from gramian.exceptions import InputError
 from gramian.tables.reading import Table, as_table
 from gramian.tables.taken import TakenTable
+
+#: Rows on which reading is timed; how often a fit reads each row, about; and the share of the time left that
+#: this may take.
+READ_ROWS, READINGS, READ_SHARE = 60_000, 4.0, 0.4
 
 
 def checked_table(estimator: BaseEstimator, X: Any, *, reset: bool) -> Any:
@@ -77,3 +84,39 @@ def weighted_rows(X: Any, weights: Array | None) -> tuple[Any, Array | None]:
         return X, None
     numbers = np.flatnonzero(weights > 0)
     return TakenTable(as_table(X), numbers), numbers
+
+
+def rows_in_time(
+    X: Any,
+    until: float,
+    read: Callable[[Any], object],
+    rng: np.random.Generator,
+    classes: Callable[[], IntArray] | None = None,
+) -> IntArray | None:
+    """Return the numbers of as many rows, drawn at random, as the time allows to read; None for all.
+
+    until : when the fit ends, on the clock of ``time.perf_counter``.
+    read : learns and encodes the columns of a table; timed on some of the rows.
+    classes : gives the class of each row; one row of each is kept.
+    """
+    table = as_table(X)
+    n = table.shape[0]
+    if until == math.inf or n <= READ_ROWS:
+        return None
+    few = READ_ROWS // 3
+    looks = [time.perf_counter()]
+    for size in (few, few, READ_ROWS):  # the first one may import and cache
+        read(TakenTable(table, np.arange(size)))
+        looks.append(time.perf_counter())
+    _, first, second, now = looks
+    # What does not grow with the rows is taken away.
+    each = READINGS * max(0.0, (now - second) - (second - first)) / (READ_ROWS - few)
+    count = int(READ_SHARE * max(0.0, until - now) / max(each, 1e-12))
+    if count >= n:
+        return None
+    # With replacement, and each row once: to permute or sort all of them takes as long as reading some.
+    taken = np.zeros(n, bool)
+    taken[rng.integers(n, size=max(READ_ROWS, count))] = True
+    if classes is not None:
+        taken[np.unique(classes(), return_index=True)[1]] = True
+    return np.flatnonzero(taken)

@@ -71,9 +71,22 @@ class Maker:
         weights = None if self.weights is None else self.weights[numbers]
         return TakenRows(self.source, numbers), self.y[numbers], weights
 
+    @cached_property
+    def classes(self) -> Array:
+        """The classes of all rows."""
+        return np.unique(self.y)
+
     def add(self, model: Any, numbers: IntArray) -> None:
-        classes = {} if self.kind is KernelRidge else {"classes": np.unique(self.y)}
+        classes = {} if self.kind is KernelRidge else {"classes": self.classes}
         model.partial_fit(*self._some(numbers), **classes)
+
+    def drawn(self, rows: IntArray, most: int, rng: np.random.Generator) -> IntArray:
+        """Return so many of some rows at random, and the first of each class that none of them has."""
+        drawn = rng.choice(rows, most, replace=False)
+        if self.kind is KernelRidgeClassifier:
+            classes, first = np.unique(self.y[rows], return_index=True)
+            drawn = np.concatenate([drawn, rows[first[~np.isin(classes, self.y[drawn])]]])
+        return np.sort(drawn)
 
     def under(self, **options: Any) -> Maker:
         """Return this with other options."""
@@ -84,13 +97,13 @@ class Maker:
 
         None where the memory budget does not hold it.
         """
-        rows, y, _ = self._some(numbers)
         model = self.model(approximation)
         try:
             if streamed:
+                rows = TakenRows(self.source, numbers)
                 plan, *_ = model._planned(rows, self._n_outputs, self.options["random_state"], stream=True)
             else:
-                plan = model.plan(rows, y)
+                plan = model.plan(*self._some(numbers)[:2])
         except BudgetError:
             return None
         found: Plan = plan
@@ -114,7 +127,7 @@ class Maker:
     @property
     def _n_outputs(self) -> int:
         if self.kind is KernelRidgeClassifier:
-            n_classes = len(np.unique(self.y))
+            n_classes = len(self.classes)
             return 1 if n_classes == 2 else n_classes
         return 1 if self.y.ndim == 1 else self.y.shape[1]
 
@@ -152,11 +165,11 @@ class Maker:
         largest = 1.0 if self.weights is None else float(self.weights.max())
         return largest * float32_alpha(self.source.shape[0], 1.0, unit_roundoff(np.float32))
 
-    def exactly(self, tol: float = EXACT_TOL) -> Exact:
-        """Return how an exact model of all rows is solved."""
+    def exactly(self, tol: float = EXACT_TOL, time_limit: float | None = None) -> Exact:
+        """Return how an exact model of all rows is solved; ``time_limit``: iterations end after so long."""
         if self.source.shape[0] <= EXACT_ROWS:
             return Exact(solver="cholesky")
-        return Exact(solver="cg", tol=tol)
+        return Exact(solver="cg", tol=tol, time_limit=time_limit)
 
     def trials(self, rest: IntArray, held: IntArray) -> PenaltyTrials | IterativeTrials:
         """Return the exact models of some rows, as the estimator has them, judged by others."""

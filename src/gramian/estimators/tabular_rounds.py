@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,6 +11,7 @@ import numpy as np
 
 from gramian._typing import Float64Array, Rows
 from gramian.engine import Engine
+from gramian.estimators.tabular_time import Pace
 from gramian.metric.differences import gradient_rows
 from gramian.metric.metric import Metric
 from gramian.metric.outer_product import outer_product
@@ -26,7 +26,8 @@ class Rounds:
 
     fit : from a metric to a fitted ridge model; judge : from a model to its held-out error; rows : those that
     are fitted, in random order; form : of the metric; switched : groups of columns whose values are switched;
-    until : when no further model is worth its time; enough : the error after which none is needed.
+    pace : the time that the rounds have, which learns from their fits; enough : the error after which no
+    further model is needed.
     """
 
     fit_model: Callable[[Metric], Any]
@@ -34,7 +35,7 @@ class Rounds:
     rows: Rows
     form: str
     switched: tuple[tuple[int, ...], ...]
-    until: float
+    pace: Pace
     enough: float
 
     @cached_property
@@ -49,6 +50,7 @@ class Rounds:
     def fit(self, metric: Metric, before: Any) -> _Fitted:
         """Fit anew under a metric."""
         model = self.fit_model(metric)
+        self.pace.note(model.plan_)
         return _Fitted(self, model, self.judge(model))
 
     def screen(self, metric: Metric, before: Any) -> float:
@@ -78,7 +80,7 @@ class _Fitted:
     def outer_product(self) -> Float64Array:
         """Return the average gradient outer product; zeros, which end the rounds, where no more are due."""
         rounds = self.rounds
-        if time.perf_counter() > rounds.until or self.error <= rounds.enough:
+        if rounds.pace.over or self.error <= rounds.enough:
             d = rounds.gradient_rows.shape[1]
             return np.zeros((d, d) if rounds.form == "full" else d)
         kernel = getattr(self.model.predictor_, "kernel", self.model.kernel_)
@@ -91,4 +93,5 @@ class _Fitted:
             levels=rounds.levels,
             metric=self.model.metric_,
             engine=Engine(self.model.n_jobs),
+            until=rounds.pace.until,
         )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,7 +23,7 @@ from gramian.exact.solve import costs_of, preconditioner_bytes
 from gramian.exact.system import ExactSystem
 from gramian.kernels.base import Kernel
 from gramian.operators.kernel import KernelOperator
-from gramian.solvers.krylov import conjugate_gradient
+from gramian.solvers.krylov import Progress, conjugate_gradient
 
 #: Target of the relative residual of trials, and iterations at most: what is missing after so many does not
 #: tell penalties apart.
@@ -117,7 +119,8 @@ class IterativeTrials(_Problem):
 
     kernel, rows, others, targets, weights, engine : as there; dtype : of the tiles; memory_bytes : bound on
     tiles that are kept and preconditioner; rng : of the pivots and blocks; tol : of the solves, which may be
-    changed.
+    changed; until : when a solve ends where it is, on the clock of ``time.perf_counter``; ``cut`` : whether
+    one did.
 
     (K + alpha·W⁻¹) is solved to a relative residual of ``tol`` or as far as ``TRIAL_STEPS`` products
     come, from what earlier penalties' products tell. The preconditioner is that of the first penalty: a
@@ -129,6 +132,8 @@ class IterativeTrials(_Problem):
     memory_bytes: int
     rng: np.random.Generator
     tol: float = TRIAL_TOL
+    until: float = math.inf
+    cut: bool = False
     _run: _Run | None = field(default=None, repr=False)
 
     def values(self, alpha: float) -> Float64Array:
@@ -137,7 +142,9 @@ class IterativeTrials(_Problem):
         if self._run is None:
             system = ExactSystem(self.kernel, self.rows, shift, self.dtype, self.memory_bytes, self.engine)
             self._run = _Run(system, self.right, self.rng)
-        coefficients, offset = without_ones(self._run.solve(shift, self.tol))
+        solved, cut = self._run.solve(shift, self.tol, self.until)
+        self.cut = self.cut or cut
+        coefficients, offset = without_ones(solved)
         across = KernelOperator(
             self.kernel, self.others, self._run.rows, dtype=self.dtype, n_jobs=self.engine.n_jobs
         )
@@ -170,10 +177,22 @@ class _Run:
         """The rows in the order of the solutions."""
         return self._system.rows
 
-    def solve(self, shift: Float64Array, tol: float) -> Float64Array:
-        """Return a of (K + diag(shift)) a = right; ``shift`` has the order that the rows came in."""
+    def solve(self, shift: Float64Array, tol: float, until: float) -> tuple[Float64Array, bool]:
+        """Return a of (K + diag(shift)) a = right, and whether it was cut short by the time.
+
+        ``shift`` has the order that the rows came in.
+        """
         system = self._system
         system.shift = shift[self._order]
+        late = False
+
+        def ended(state: Progress) -> bool:
+            nonlocal late
+            if state.residual <= tol or state.iterations >= TRIAL_STEPS:
+                return True
+            late = time.perf_counter() >= until
+            return late
+
         found = conjugate_gradient(
             self._multiply,
             self._right,
@@ -182,9 +201,9 @@ class _Run:
             # Ended by the residual of the recursion: a true one costs as much as a step.
             tol=NEVER,
             max_iterations=TRIAL_STEPS + 1,
-            progress=lambda state: state.residual <= tol or state.iterations >= TRIAL_STEPS,
+            progress=ended,
         )
-        return found.value
+        return found.value, late
 
     def _multiply(self, values: Float64Array) -> Float64Array:
         out = self._system.fast(values)

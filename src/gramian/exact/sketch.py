@@ -81,7 +81,7 @@ def sketch_and_project(
     beta = 1.0 - float(np.sqrt(strength / ratio))
     gamma = 1.0 / float(np.sqrt(strength * ratio))
     eta = 1.0 / (1.0 + gamma * ratio)
-    deadline = None if time_limit is None else time.monotonic() + time_limit
+    deadline = None if time_limit is None else time.perf_counter() + time_limit
     status, passes, steps = Status.LIMIT, 0, 0
     while passes < max_passes and status is Status.LIMIT:
         for rows in _blocks(n, block, nearby if passes % 2 else [], rng):
@@ -93,7 +93,7 @@ def sketch_and_project(
             w = moved
             z = eta * v + (1.0 - eta) * w
             steps += 1
-            if deadline is not None and time.monotonic() >= deadline:
+            if deadline is not None and time.perf_counter() >= deadline:
                 status = Status.TIME
                 break
         passes += 1

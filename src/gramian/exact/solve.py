@@ -191,7 +191,7 @@ class _Staged:
     ) -> None:
         self._system, self._right, self._settings = system, right, settings
         self._rng, self._progress = rng, progress
-        self._deadline = None if settings.time_limit is None else time.monotonic() + settings.time_limit
+        self._deadline = None if settings.time_limit is None else time.perf_counter() + settings.time_limit
         costs = self._costs = costs_of(system, right)
         self._room = preconditioner_bytes(system, right)
         factor = settings.solver == "auto" and system.direct_fits
@@ -287,7 +287,7 @@ class _Staged:
             start=None if start is None else start[order],
             tol=self._settings.tol,
             max_iterations=max_iterations,
-            time_limit=None if self._deadline is None else max(0.0, self._deadline - time.monotonic()),
+            time_limit=None if self._deadline is None else max(0.0, self._deadline - time.perf_counter()),
             progress=watch,
         )
         if system is not self._system:

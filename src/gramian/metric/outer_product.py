@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
@@ -41,6 +43,7 @@ def outer_product(
     metric: Metric | None = None,
     rank: int | None = None,
     engine: Engine | None = None,
+    until: float = math.inf,
 ) -> Float64Array:
     r"""Return M = Σ_i w_i Σ_o ∇f_o(x_i) ∇f_o(x_i)ᵀ / Σ_i w_i, the average gradient outer product.
 
@@ -66,6 +69,8 @@ def outer_product(
     rank : if given, F (d, rank) with F Fᵀ ≈ M instead, its leading directions scaled, of which M is never
         formed: for many features
     engine : threads; serial by default
+    until : when to end, on the clock of ``time.perf_counter``: M is then the average over the rows that were
+        reached, some at least (not with ``rank``)
 
     Returns
     -------
@@ -112,10 +117,11 @@ def outer_product(
     def part(tile: Float64Array) -> Float64Array:
         return np.einsum("if,if->f", tile, tile) if form == "diagonal" else tile.T @ tile
 
-    total = np.zeros(d if form == "diagonal" else (d, d))
-    for found in _tiles(slopes, rows, share, part, engine):
+    total, counted = np.zeros(d if form == "diagonal" else (d, d)), 0.0
+    for found, mass in _tiles(slopes, rows, share, part, engine, until):
         total += found
-    return total
+        counted += mass
+    return total if until == math.inf else total / counted
 
 
 @dataclass(frozen=True)
@@ -142,20 +148,30 @@ def _tiles(
     share: Float64Array,
     work: Callable[[Float64Array], Part],
     engine: Engine,
-) -> Iterator[Part]:
-    """Return an iterator of ``work`` on tiles of √w ∇f, shape (rows · outputs, d)."""
+    until: float = math.inf,
+) -> Iterator[tuple[Part, float]]:
+    """Yield ``work`` on tiles of √w ∇f, shape (rows · outputs, d), with the share of their rows.
+
+    With a time to end the tiles come in random order, and no tile but the first is begun after it.
+    """
     order = slopes.gradients.order(rows, engine)
     order = order[share[order] > 0]
     outputs = slopes.gradients.values(dense(rows[order[:1]], np.float64)).shape[1]
     height = int(np.clip(TILE_BYTES // (8 * rows.shape[1] * outputs), LEAST_ROWS, MOST_ROWS))
 
-    def tile(where: slice) -> Part:
-        numbers = order[where]
+    slices = list(row_slices(len(order), height))
+    if until < math.inf:
+        slices = [slices[at] for at in np.random.default_rng(0).permutation(len(slices))]
+
+    def tile(at: int) -> tuple[Part, float] | None:
+        if at and time.perf_counter() > until:
+            return None
+        numbers = order[slices[at]]
         G = slopes(dense(rows[numbers], np.float64))
         G *= np.sqrt(share[numbers])[:, None, None]
-        return work(np.moveaxis(G, 2, 1).reshape(-1, G.shape[1]))
+        return work(np.moveaxis(G, 2, 1).reshape(-1, G.shape[1])), float(share[numbers].sum())
 
-    return engine.map(tile, list(row_slices(len(order), height)))
+    return (found for found in engine.map(tile, range(len(slices))) if found is not None)
 
 
 def _leading(slopes: _Slopes, rows: Rows, share: Float64Array, rank: int, engine: Engine) -> Float64Array:
@@ -171,7 +187,7 @@ def _leading(slopes: _Slopes, rows: Rows, share: Float64Array, rank: int, engine
             return seen.T @ seen if last else tile.T @ seen
 
         total = np.zeros((width, width) if last else (d, width))
-        for found in _tiles(slopes, rows, share, part, engine):
+        for found, _ in _tiles(slopes, rows, share, part, engine):
             total += found
         if not last:
             V = np.linalg.qr(total)[0]

@@ -112,12 +112,12 @@ def conjugate_gradient(
     run = _Run(multiply, accurate, precondition, columns[:, live] / scale[live], tol)
     if start is not None:
         run.begin(np.asarray(start, np.float64).reshape(columns.shape)[:, live] / scale[live])
-    deadline = None if time_limit is None else time.monotonic() + time_limit
+    deadline = None if time_limit is None else time.perf_counter() + time_limit
     iterations = 0
     while run.live.size and not run.check(iterations):
         if iterations >= max_iterations:
             run.stop(Status.LIMIT)
-        elif deadline is not None and time.monotonic() >= deadline:
+        elif deadline is not None and time.perf_counter() >= deadline:
             run.stop(Status.TIME)
         elif run.step():
             iterations += 1

@@ -151,7 +151,7 @@ def search(
     problem : from a setting and a number of rows to fit to the exact problem; rows are nested.
     settings : to compare, at least one.
     sizes : rows that each round fits, ascending.
-    limits : of time and memory. No judgement is cut short, so that the last may run over.
+    limits : of time and memory. The time is looked at before every factor, so that one may run over.
     forms : of metrics to try: "diagonal", "full" (with Euclidean kernels alone), or none.
 
     Returns
@@ -279,7 +279,7 @@ class _Run:
 
         def metrics(state: _State) -> list[Metric]:
             forms = _forms(self.forms, state.setting, problems[id(state)])
-            return _metrics_of(problems[id(state)], state, forms)
+            return _metrics_of(problems[id(state)], state, forms, self.limits.until)
 
         tasks: list[tuple[_State, Point, Sequence[float]]] = []
         for state, made in zip(todo, self._timed(metrics, todo)):
@@ -319,9 +319,12 @@ class _Run:
             state, tries = task
             space = spaces.pop() if spaces else Workspace()  # as many as there are threads
             try:
-                return problems[id(state)].judge(tries, space)
+                found = problems[id(state)].judge(tries, space, self.limits.until)
             finally:
                 spaces.append(space)
+            if len(found) < sum(len(alphas) for _, alphas in tries):
+                self.over = True
+            return found
 
         alone = [(state, [(point, alphas)]) for state, point, alphas in tasks]
         together: list[tuple[_State, list[Try]]] = []
@@ -404,10 +407,10 @@ def _forms(forms: tuple[str, ...], setting: Setting, problem: SmallProblem) -> t
     return tuple(form for form in forms if d > 1 and (form != "full" or (euclidean and d <= MOST_FULL)))
 
 
-def _metrics_of(problem: SmallProblem, state: _State, forms: tuple[str, ...]) -> list[Metric]:
+def _metrics_of(problem: SmallProblem, state: _State, forms: tuple[str, ...], until: float) -> list[Metric]:
     """Return the metrics of each form and power that the best fit's gradients give."""
     assert state.best is not None
-    M = problem.outer_product(state.best, "full" if "full" in forms else "diagonal")
+    M = problem.outer_product(state.best, "full" if "full" in forms else "diagonal", until)
     if not np.isfinite(M).all() or not M.any():
         return []  # a constant fit says nothing of features
     found = []

@@ -7,6 +7,7 @@ rows fits, and gives the gradients; the others judge.
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -128,17 +129,19 @@ class SmallProblem:
     switched: tuple[tuple[int, ...], ...]
     levels: tuple[Float64Array, Float64Array]
 
-    def judge(self, tries: Sequence[Try], space: Workspace) -> list[Judged]:
+    def judge(self, tries: Sequence[Try], space: Workspace, until: float = math.inf) -> list[Judged]:
         """Return the errors of points under one metric and norm, for some penalties each, in their order.
 
-        ``space`` is no other thread's meanwhile. Errors are infinite where K + alpha·I has no factor. Time
-        O(m² d) for all together and n_fit³/3 for each penalty, memory :func:`judge_bytes`.
+        ``space`` is no other thread's meanwhile. After ``until``, on the clock of ``time.perf_counter``, no
+        further penalty is begun, so that there may be fewer results than penalties. Errors are infinite where
+        K + alpha·I has no factor. Time O(m² d) for all together and n_fit³/3 for each penalty, memory
+        :func:`judge_bytes`.
         """
         first = tries[0][0]
         mapped = np.asarray(first.metric.apply(self.rows), np.float64)
         fit, others = mapped[: self.n_fit], mapped[self.n_fit :]
         distances: _Distances | None = None
-        found = []
+        found: list[Judged] = []
         for point, alphas in tries:
             # The largest eigenvalue of K is n_fit at most: float32 serves where that leaves enough digits.
             single = min(alphas) >= SINGLE * self.n_fit
@@ -146,6 +149,8 @@ class SmallProblem:
                 distances = _Distances(fit, others, POWERS[point.kernel][0], single, space)
             gram, across = distances.under(point.kernel_of())
             for alpha in alphas:
+                if found and time.perf_counter() >= until:
+                    return found
                 system = space.array("system", gram.shape, gram.dtype)
                 np.copyto(system, gram)
                 found.append(self._judged(replace(point, alpha=alpha), system, across))
@@ -160,8 +165,11 @@ class SmallProblem:
         error = self.loss(self.targets[self.n_fit :] - across @ found.astype(across.dtype))
         return Judged(point, error if np.isfinite(error) else np.inf, found)
 
-    def outer_product(self, judged: Judged, form: str) -> Float64Array:
-        """Return the average gradient outer product of a fit, by the scaled features."""
+    def outer_product(self, judged: Judged, form: str, until: float = math.inf) -> Float64Array:
+        """Return the average gradient outer product of a fit, by the scaled features.
+
+        Over the rows that are reached by ``until``, some at least.
+        """
         point = judged.point
         mapped = np.asarray(point.metric.apply(self.rows[: self.n_fit]), np.float64)
         predictor = ExactPredictor(point.kernel_of(), mapped, judged.coefficients, np.dtype(np.float64))
@@ -175,6 +183,7 @@ class SmallProblem:
             levels=self.levels,
             metric=point.metric,
             engine=Engine(1),
+            until=until,
         )
 
     @property
