@@ -342,3 +342,41 @@ def test_messages_name_the_cure_in_full():
         r"\(approximation='auto' does\)\.",
         str(error.value),
     )
+
+
+MILLION = 10**6
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        gm.BlockDiagonal(n_blocks=MILLION),
+        gm.LowRankPlusBlocks(n_blocks=MILLION),
+        gm.MEKA(n_blocks=MILLION, rank=2),
+        gm.MultiResolution(n_blocks=MILLION),
+        gm.EnsembleNystrom(n_experts=MILLION),
+    ],
+    ids=lambda method: type(method).__name__,
+)
+def test_more_parts_than_rows_are_cut_with_a_warning(method):
+    X = np.random.default_rng(0).random((60, 2))
+    with pytest.warns(UserWarning, match="=1,000,000 is more than the 60 rows; .* used. Lower n_"):
+        model = gm.KernelRidge(approximation=method, random_state=0).fit(X, X[:, 0])
+    assert model.plan_.n_blocks <= 60
+    assert np.isfinite(model.predict(X)).all()
+
+
+def test_many_features_ask_the_teacher_for_a_bounded_number_of_values():
+    """FastKernelRegressor with 2,000 features took minutes for the gradients of its teacher."""
+    from gramian.fast import metric
+
+    asked = []
+
+    def teacher(rows):
+        asked.append(rows.size)
+        return rows[:, :1]
+
+    rows = np.random.default_rng(0).random((150, 1500))
+    M = metric.gradient_outer_product(teacher, rows, rows.std(axis=0), np.random.default_rng(0))
+    assert M[0, 0] > 0
+    assert sum(asked) <= metric.NUMBERS

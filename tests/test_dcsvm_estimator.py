@@ -270,3 +270,11 @@ def test_bad_rows(table):
     weights = np.ones(len(y))
     DCSVC().fit(frozen, y, sample_weight=weights)
     assert (weights == 1).all()
+
+
+def test_too_many_pairs_of_classes_are_refused():
+    X = np.random.default_rng(0).random((600, 2))
+    with pytest.raises(
+        gm.InputError, match=r"300 classes, so 44,850 pairs .* at most 19,900. Use KernelRidge"
+    ):
+        DCSVC().fit(X, np.repeat(np.arange(300), 2))

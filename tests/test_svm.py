@@ -182,6 +182,22 @@ def test_constant_targets_and_rows(table):
 
 @pytest.mark.data
 @pytest.mark.skipif("GRAMIAN_DATA" not in os.environ, reason="needs the data sets")
+def test_a_fit_without_active_rows_prints_nothing(capfd):
+    """LAPACK told of an illegal value where no residual was beyond epsilon."""
+    X = np.random.default_rng(0).random((300, 3))
+    for loss in ("epsilon_insensitive", "squared_epsilon_insensitive"):
+        KernelSVR(epsilon=3.0, loss=loss).fit(X, np.sin(6 * X[:, 0]))
+    assert capfd.readouterr() == ("", "")
+
+
+def test_too_many_classes_are_refused_before_any_work():
+    X, y = np.random.default_rng(0).random((2000, 3)), np.repeat(np.arange(1000), 2)
+    with pytest.raises(
+        gm.InputError, match=r"1,000 outputs, each a problem of its own with .* 1,000 columns"
+    ):
+        KernelSVC().fit(X, y)
+
+
 def test_letter_is_as_accurate_as_libsvm():
     data = load_dataset("letter")
     order = np.random.default_rng(0).permutation(len(data.X))[:6000]

@@ -7,6 +7,7 @@ times as long on a busy two-core machine, by its method.
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -26,6 +27,8 @@ from gramian.landmarks import selection_bytes
 from gramian.partition import SAMPLE_ROWS, partition_bytes
 from gramian.summary import Grid, Shown, Summary
 
+#: More blocks than any default asks for.
+DEFAULT_PARTS = 50
 #: Nominal rates of one core: products in flop/s, elementwise exp and copies in numbers/s.
 GEMM_RATE = {4: 9e10, 8: 4.5e10}
 EXP_RATE = {4: 1.2e9, 8: 0.6e9}
@@ -188,6 +191,7 @@ def make_plan(
     :class:`BudgetError` with the least budget that works for these sizes.
     """
     item = np.dtype(dtype).itemsize
+    builder = within_rows(builder, work.n_rows)
 
     def sized(threads: int, chunk: int, sample: int) -> dict[str, int]:
         everything = _bytes(builder, work, item, threads, chunk, sample)
@@ -256,6 +260,25 @@ def _least_sample(builder: Builder, work: Workload) -> int:
     # Two rows per landmark still leave k-means something to average.
     wanted = 2 * max(builder.root_landmarks, builder.landmarks_per_block * builder.n_leaves)
     return min(work.n_rows, max(1000, wanted))
+
+
+def within_rows(builder: Builder, n_rows: int) -> Builder:
+    """Return the builder with at most a block for each row, and as many experts as have own landmarks.
+
+    Blocks are cut without a warning up to :data:`DEFAULT_PARTS`, which a default may ask for.
+    """
+    own = -(-n_rows // min(n_rows, getattr(builder, "rank", None) or n_rows))
+    for name, most in (("n_blocks", n_rows), ("n_experts", own)):
+        asked = getattr(builder, name, None)
+        if isinstance(asked, int) and asked > n_rows:
+            if asked > DEFAULT_PARTS:
+                warnings.warn(
+                    f"{name}={asked:,} is more than the {n_rows:,} rows; {most:,} are used. Lower {name}.",
+                    UserWarning,
+                    stacklevel=3,
+                )
+            builder = replace(builder, **{name: most})  # type: ignore[type-var]
+    return builder
 
 
 @dataclass(frozen=True)

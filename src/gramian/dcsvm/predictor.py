@@ -23,6 +23,10 @@ COLUMNS = 2048
 _Run = tuple[Columns, IntArray, IntArray, Float64Array]
 
 
+#: Pairs of classes that are solved one by one, at most: those of 200 classes. 1,000 classes took minutes.
+MOST_PAIRS = 19_900
+
+
 def class_pairs(n_classes: int) -> list[tuple[int, int]]:
     """Return the pairs of classes in libsvm's order: (0, 1), (0, 2), … (1, 2), …"""
     return list(combinations(range(n_classes), 2))

@@ -17,7 +17,7 @@ from gramian._typing import Array, Float64Array
 from gramian.data.source import RowSource
 from gramian.dcsvm.levels import cluster_rows
 from gramian.dcsvm.one_vs_one import Settings, solve_pairs
-from gramian.dcsvm.predictor import class_pairs
+from gramian.dcsvm.predictor import MOST_PAIRS, class_pairs
 from gramian.estimators.approximation import one_of
 from gramian.estimators.base import KernelEstimator, positive_number, required_target, whole_number
 from gramian.estimators.kinds import Classifier
@@ -166,6 +166,7 @@ class DCSVC(Classifier, KernelEstimator):
         self._check_choices()
         n = source.shape[0]
         targets = ClassTargets(y, n)
+        self._check_pairs(len(targets.classes))
         weights = targets.weights(self.class_weight, sample_weight)
         most = np.full(n, penalty) if weights is None else penalty * weights
         codes = np.asarray(targets.codes(slice(0, n)), np.intp)
@@ -219,6 +220,16 @@ class DCSVC(Classifier, KernelEstimator):
             ("tile_dtype", self.tile_dtype, TILE_DTYPES),
         ):
             one_of(name, value, choices)
+
+    @staticmethod
+    def _check_pairs(n_classes: int) -> None:
+        pairs = n_classes * (n_classes - 1) // 2
+        if pairs > MOST_PAIRS:
+            raise InputError(
+                f"y has {n_classes:,} classes, so {pairs:,} pairs of classes, each a problem of its own; "
+                f"DCSVC solves at most {MOST_PAIRS:,}. Use KernelRidgeClassifier or "
+                "KernelLogisticRegression, which solve for all classes together, or drop rare classes."
+            )
 
     def _bytes(self) -> int:
         budget = parse_bytes(self.memory_budget)

@@ -89,8 +89,9 @@ class EnsembleNystrom(Approximation):
         """Compress the Gram matrix of the rows of X. ``y`` is ignored."""
         super().fit(X, y)
         notes, points = self.features_.notes, self.features_.nodes[0].landmarks
-        self.expert_weights_ = np.asarray([notes[f"weight of expert {t}"] for t in range(self.n_experts)])
-        counts = [int(notes[f"landmarks of expert {t}"]) for t in range(self.n_experts)]
+        experts = range(sum(name.startswith("weight of expert") for name in notes))
+        self.expert_weights_ = np.asarray([notes[f"weight of expert {t}"] for t in experts])
+        counts = [int(notes[f"landmarks of expert {t}"]) for t in experts]
         self.expert_landmarks_ = np.split(np.asarray(points), np.cumsum(counts)[:-1])
         return self
 

@@ -22,6 +22,7 @@ from gramian.estimators.progress import shown_bar
 from gramian.estimators.ridge import KernelRidge, KernelRidgeClassifier
 from gramian.estimators.streaming import StreamingRidge
 from gramian.estimators.targets import ClassTargets
+from gramian.exceptions import InputError
 from gramian.solvers.losses import Loss, Proximal
 from gramian.solvers.newton import Minimum
 from gramian.solvers.newton_system import Point
@@ -30,6 +31,8 @@ from gramian.solvers.solution import Solution, Status
 #: An objective under this part of its size at f = 0 counts as that much: without a penalty on the
 #: intercept a single class has none that is least.
 FLOOR = 1e-4
+#: Outputs times the cube of the root's rank, at most: 1,000 classes of rank 1,000 did not end in minutes.
+MOST_WORK = 9e11
 #: What a ridge model that compares metrics has from the estimator.
 RIDGE_PARAMETERS = (
     "kernel",
@@ -103,6 +106,13 @@ class StreamingNewton(StreamingRidge):
         plan, kernel, engine, rng = self._planned(
             source, targets.shape[1], self.random_state, weights=weights
         )
+        outputs, rank = targets.shape[1], min(plan.root_rank, source.shape[0])
+        if settings.loss.separable and outputs * float(rank) ** 3 > MOST_WORK:
+            raise InputError(
+                f"{outputs:,} outputs, each a problem of its own with a matrix of {rank:,} columns, "
+                "would take very long. Lower the rank, such as approximation=Nystrom(rank=200), or solve for "
+                "all outputs together: KernelRidge, KernelRidgeClassifier or KernelLogisticRegression."
+            )
         with shown_bar(self.verbose, unit="rows", desc="passes") as bar:
             training = NewtonTraining(
                 source,

@@ -17,6 +17,9 @@ Teacher: TypeAlias = "Callable[[Array], Float64Array]"
 
 #: Evaluations of the teacher, and rows at which its gradient is taken, at most; rows at least.
 EVALUATIONS, GRADIENT_ROWS, LEAST_ROWS = 40_000, 1_000, 100
+#: Numbers in all rows that the teacher is given, at most; with more than 1,000 features these are fewer
+#: than LEAST_ROWS rows, but at least FEWEST_ROWS. 2,000 features took minutes without it.
+NUMBERS, FEWEST_ROWS = 200_000_000, 10
 #: Directions that hold less than this part of the largest vary too little to be learned.
 LEAST_PART = 1e-3
 
@@ -27,13 +30,14 @@ def gradient_outer_product(
     r"""Return M = mean over rows and outputs of ∇f ∇fᵀ in units of ``spread``, shape (d, d).
 
     By differences of a tenth of ``spread``; a feature of two values is switched between them, constant
-    features have none. Time 2d evaluations of the teacher at 100 to 1,000 rows.
+    features have none. Time 2d evaluations of the teacher at 100 to 1,000 rows, fewer above 1,000 features.
     Source: Radhakrishnan et al. 2024.
     """
     d = rows.shape[1]
     low, high = rows.min(axis=0), rows.max(axis=0)
     two = ((rows == low) | (rows == high)).all(axis=0)
     count = int(np.clip(EVALUATIONS // (2 * d), LEAST_ROWS, GRADIENT_ROWS))
+    count = min(count, max(FEWEST_ROWS, NUMBERS // (2 * d * d)))
     if len(rows) > count:
         rows = rows[rng.choice(len(rows), count, replace=False)]
     plain, switched = np.flatnonzero((spread > 0) & ~two), np.flatnonzero((spread > 0) & two)
