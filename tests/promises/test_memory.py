@@ -80,7 +80,7 @@ def measure(name: str, threads: int) -> Measured:
     not STATUS.exists() or "RssAnon:" not in STATUS.read_text(encoding="ascii", errors="replace"),
     reason="the system has no /proc/self/status with RssAnon, by which memory is measured",
 )
-@pytest.mark.parametrize(("number", "name"), enumerate(CASES), ids=CASES)
+@pytest.mark.parametrize(("number", "name"), list(enumerate(CASES)), ids=list(CASES))
 def test_a_fit_keeps_its_memory_budget(number: int, name: str) -> None:
     found = measure(name, threads=1 + number % 2)
     assert found.growth <= found.allowed, (
