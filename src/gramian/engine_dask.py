@@ -236,10 +236,7 @@ class DaskEngine:
                 )
             except ValueError as error:  # "Can not use replicate to delete data", to no worker
                 if self._asked(client.nthreads):
-                    raise ClusterError(
-                        f"workers left while they were sent what a fit needs ({error}). Fit again when the "
-                        "cluster is steady."
-                    ) from error
+                    raise _gone(f"its workers are closing: {error}") from error
 
     def _await_workers(self, client: Any) -> None:
         """Wait for a worker, where there is none. Raises ``ClusterError`` after ``timeout``."""
