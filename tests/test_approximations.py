@@ -185,14 +185,14 @@ def test_hard_tables_have_an_answer(case, X, gamma):
         np.testing.assert_allclose(found, gram(X, X, gamma), atol=1e-5)
 
 
+@pytest.mark.filterwarnings("ignore:n_blocks=100 is more than the")
 @pytest.mark.filterwarnings("ignore::gramian.NumericalWarning")
 @pytest.mark.parametrize("core", ["projection", "sampled"])
 @pytest.mark.parametrize("rank_rule", ["equal", "singular"])
 def test_more_blocks_and_ranks_than_rows(core, rank_rule):
     for X in HARD.values():
-        fitted = gm.MEKA(gamma=1.0, rank=50, n_blocks=100, core=core, rank_rule=rank_rule, epsilon=1e-3).fit(
-            X
-        )
+        a = gm.MEKA(gamma=1.0, rank=50, n_blocks=100, core=core, rank_rule=rank_rule, epsilon=1e-3)
+        fitted = a.fit(X)
         assert np.isfinite(fitted.operator_.to_dense()).all()
         fitted = gm.MultiResolution(gamma=1.0, root_rank=80, rank=50, n_blocks=100, n_levels=4).fit(X)
         np.testing.assert_allclose(fitted.operator_.to_dense(), gram(X, X, 1.0), atol=1e-6)

@@ -115,7 +115,7 @@ def test_float32_stays_and_tiles_do_not_matter():
 
 @settings(max_examples=60, deadline=None)
 @given(
-    st.lists(st.floats(-1e300, 1e300, allow_subnormal=False), min_size=3, max_size=40).filter(
+    st.lists(st.floats(-1e150, 1e150, allow_subnormal=False), min_size=3, max_size=40).filter(
         lambda v: max(v) > min(v)
     ),
     st.lists(anything, max_size=10),

@@ -173,12 +173,11 @@ CONSTRAINTS: dict[str, Constraint] = {
     **_rows("early", "bool int"),
     # Numbers.
     **_rows(
-        "C alpha core_oversampling floor held_out lambda_theta lambda_theta_prime lambda_w noise sigma step "
-        "time_limit",
+        "C alpha core_oversampling floor held_out noise sigma step time_limit",
         "float",
         positive_number,
     ),
-    **_rows("cutoff epsilon", "float", not_negative),
+    **_rows("cutoff epsilon lambda_theta lambda_theta_prime lambda_w", "float", not_negative),
     **_rows("coef0 oversampling tol", "float", real_number),
     **_rows("degree", "int", real_number),
     **_rows("gamma", "float"),
