@@ -137,7 +137,7 @@ def test_shared_parameters(model, parameters, text):
 
 SIZED = {
     "rank 0": ({"rank": 0}, "rank=0 must be a whole number of at least 1"),
-    "rank 2.5": ({"rank": 2.5}, "rank=2.5 must be a whole number of at least 1"),
+    "rank 2.5": ({"rank": 2.5}, "rank=2.5 must be a whole number"),
     "rank true": ({"rank": True}, "rank=True must be a whole number"),
     "blocks": ({"n_blocks": -1}, "n_blocks=-1 must be a whole number of at least 1"),
     "oversampling": ({"oversampling": 0.5}, "oversampling=0.5 must be at least 1"),

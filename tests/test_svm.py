@@ -180,8 +180,6 @@ def test_constant_targets_and_rows(table):
     assert not flat.predict(np.ones((3, 2))).any()
 
 
-@pytest.mark.data
-@pytest.mark.skipif("GRAMIAN_DATA" not in os.environ, reason="needs the data sets")
 def test_a_fit_without_active_rows_prints_nothing(capfd):
     """LAPACK told of an illegal value where no residual was beyond epsilon."""
     X = np.random.default_rng(0).random((300, 3))
@@ -198,6 +196,8 @@ def test_too_many_classes_are_refused_before_any_work():
         KernelSVC().fit(X, y)
 
 
+@pytest.mark.data
+@pytest.mark.skipif("GRAMIAN_DATA" not in os.environ, reason="needs the data sets")
 def test_letter_is_as_accurate_as_libsvm():
     data = load_dataset("letter")
     order = np.random.default_rng(0).permutation(len(data.X))[:6000]

@@ -162,12 +162,13 @@ CONSTRAINTS: dict[str, Constraint] = {
     **_rows("branching calibration_folds exact_rows leaf_size", "int", _whole(2)),
     **_rows(
         "P V batch_size block core_rows gradient_rows max_iter n_blocks n_components n_directions n_entries "
-        "n_epochs n_experts n_landmarks n_rounds n_starts rank root_rank rounds",
+        "n_epochs n_experts n_landmarks n_rounds n_starts root_rank rounds",
         "int",
         _whole(1),
     ),
     **_rows("depth n_extra n_iter n_power n_pseudo n_restarts_optimizer n_steps patience", "int", _whole(0)),
-    **_rows("n_levels n_units", "int", any_whole_number),
+    # A root without blocks has no use for their rank: 0 there, at least 1 elsewhere.
+    **_rows("n_levels n_units rank", "int", any_whole_number),
     **_rows("rows", "int", _whole(60)),
     **_rows("n_leaves", "int str"),
     **_rows("early", "bool int"),

@@ -80,7 +80,8 @@ class ClassAnswers(TableServer):
 
     def predict(self, X: Any) -> Array:
         """Return the likeliest class of each row; of several the first in ``classes_``."""
-        return np.asarray(self.classes_[self.predict_proba(X).argmax(axis=1)])
+        likeliest = self.predict_proba(X).argmax(axis=1)
+        return np.asarray(self.classes_[likeliest])
 
     def predict_proba(self, X: Any) -> Float64Array:
         """Return the probability of each class, shape (n, classes); rows sum to 1.
