@@ -7,6 +7,7 @@ import json
 import pickle
 import warnings
 import zipfile
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,9 @@ def changed(path: Path, edit: Any) -> Path:
         members = {name: archive.read(name) for name in archive.namelist()}
     header = json.loads(members["model.json"])
     edit(members, header)
+    for name, listed in header.get("arrays", {}).items() if isinstance(header, dict) else ():
+        if f"{name}.npy" in members and isinstance(listed, dict) and "crc32" in listed:
+            listed["crc32"] = zlib.crc32(members[f"{name}.npy"])
     if "model.json" in members:
         members["model.json"] = json.dumps(header).encode()
     with zipfile.ZipFile(path, "w") as archive:
@@ -252,3 +256,35 @@ def test_a_flipped_byte_is_refused_or_does_not_matter(fitted: gm.KernelRidge, pa
         else:
             np.testing.assert_array_equal(loaded.predict(X), expected)
     assert refused > len(at) / 2
+
+
+def rewritten(path: Path, members: dict[str, bytes]) -> None:
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, data in members.items():
+            archive.writestr(name, data)
+
+
+def test_refuses_members_that_have_swapped_names(tmp_path: Path) -> None:
+    path = tmp_path / "m.gramian"
+    gm.save(gm.KernelPCA(n_components=3).fit(X[:60, :3]), path)
+    with zipfile.ZipFile(path) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    one, other = "value_0.npy", "value_1.npy"
+    assert len(members[one]) == len(members[other])  # of one shape: nothing but the content tells them apart
+    rewritten(path, members | {one: members[other], other: members[one]})
+    with pytest.raises(ModelFileError, match=r"'value_[01]' has the checksum .* swapped with another"):
+        gm.load(path)
+
+
+def test_loads_files_that_list_no_checksums(fitted: gm.KernelRidge, path: Path) -> None:
+    with zipfile.ZipFile(path) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    header = json.loads(members["model.json"])
+    for listed in header["arrays"].values():
+        del listed["crc32"]
+    # Earlier releases wrote the description first.
+    rewritten(
+        path,
+        {"model.json": json.dumps(header).encode()} | {k: v for k, v in members.items() if k != "model.json"},
+    )
+    assert (gm.load(path).predict(X) == fitted.predict(X)).all()

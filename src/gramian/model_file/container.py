@@ -31,19 +31,20 @@ _UNREADABLE = (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, 
 
 
 def write_container(path: Path, header: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
-    """Write ``arrays`` and a JSON ``header``, to which their shapes and dtypes are added.
+    """Write ``arrays`` and a JSON ``header``, to which their shapes, dtypes and checksums are added.
 
     The file appears under its name when it is complete; until then the old one stays. Time and disk
     O(bytes of the arrays).
     """
-    listed = {name: {"shape": list(a.shape), "dtype": a.dtype.str} for name, a in arrays.items()}
-    text = json.dumps({**header, "arrays": listed}, allow_nan=False, indent=1)
+    listed: dict[str, dict[str, Any]] = {}
     with complete_file(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
-        archive.writestr(zipfile.ZipInfo(HEADER, _DATE), text)
         for name, array in arrays.items():
             member = zipfile.ZipInfo(_member(name), _DATE)
             with archive.open(member, "w", force_zip64=True) as stream:
                 np.lib.format.write_array(stream, np.asarray(array, order="C"), allow_pickle=False)
+            listed[name] = {"shape": list(array.shape), "dtype": array.dtype.str, "crc32": member.CRC}
+        text = json.dumps({**header, "arrays": listed}, allow_nan=False, indent=1)
+        archive.writestr(zipfile.ZipInfo(HEADER, _DATE), text)
 
 
 def read_header(path: Path, name: str, version: int) -> dict[str, Any]:
@@ -53,7 +54,7 @@ def read_header(path: Path, name: str, version: int) -> dict[str, Any]:
 
 
 def read_container(path: Path, name: str, version: int) -> tuple[dict[str, Any], dict[str, Array]]:
-    """Return description and (read-only) arrays, each checked against its CRC, shape and dtype.
+    """Return description and (read-only) arrays, each checked against its listed CRC, shape and dtype.
 
     Raises :class:`ModelFileError` for a file of another format, of a newer version, or damaged; the text
     does not name the path, which the caller knows. Time and memory O(bytes of the file).
@@ -177,5 +178,12 @@ def _array(archive: zipfile.ZipFile, name: str, expected: Any) -> Array:
         found_bytes = len(data) - stream.tell()
         raise ModelFileError(
             f"the array {name!r} has {found_bytes} bytes; expected {count * kind.itemsize}. {CURE}"
+        )
+    # The zip's own checksum goes with the content wherever it is moved; the listed one stays with the name.
+    checksum = archive.getinfo(_member(name)).CRC
+    if expected.get("crc32", checksum) != checksum:  # files of earlier releases list none
+        raise ModelFileError(
+            f"the array {name!r} has the checksum {checksum}; {HEADER} lists {expected['crc32']}: its member "
+            f"was replaced, or swapped with another one. {CURE}"
         )
     return np.frombuffer(data, kind, count, stream.tell()).reshape(shape) if count else np.empty(shape, kind)
