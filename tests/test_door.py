@@ -9,6 +9,7 @@ from every_estimator import ESTIMATORS, HOSTS, LABELS, QUICK, X, Y, fit, paramet
 from sklearn.base import is_classifier, is_regressor
 
 import gramian as gm
+from gramian.data.column import StoredColumn
 
 N = len(X)
 WALKED = {name: kind for name, kind in ESTIMATORS.items() if name not in HOSTS}
@@ -183,10 +184,43 @@ def test_targets_and_weights_whose_squares_overflow():
     refused(gm.KernelRidge(), sample_weight=np.abs(large), match=r"sample_weight holds 1e\+300.*Divide all")
 
 
+class Column(StoredColumn):
+    """Targets that a source reads from elsewhere."""
+
+    shape, dtype = (N,), np.dtype(float)
+
+    def __init__(self, values):
+        self.values = values
+
+    def __getitem__(self, where):
+        return self.values[where]
+
+
+def test_stored_targets_and_class_weights_whose_squares_overflow():
+    large = np.where(np.arange(N) == 3, -1e300, Y)
+    for model in (gm.KernelRidge(), gm.KernelRidge(fit_intercept=True), gm.KernelRidgeCV(), gm.KernelSVR()):
+        refused(model, y=Column(large), match=r"y holds a value of size 1e\+300.*Divide y by its size")
+    for model in (gm.KernelRidgeClassifier(), gm.KernelSVC(), gm.DCSVC()):
+        model.set_params(class_weight={LABELS[0]: 1e300})
+        refused(model, match=r"sample_weight.* holds 1e\+300.*Divide all")
+
+
 def test_lists_of_different_lengths():
-    refused(
-        gm.KernelRidge(), [[1.0], [1.0, 2.0]] * 30, match="X has rows of different lengths. Pass one list"
+    ragged = [[1.0], [1.0, 2.0]] * (N // 2)
+    text = (
+        r"{} has rows of different lengths: 1 in row 0, 2 in row 1 .from 0.. Give every row the same number"
     )
+    refused(gm.KernelRidge(), ragged, match=text.format("X"))
+    refused(gm.KernelRidge(), y=ragged, match=text.format("y"))
+    refused(gm.KernelRidgeClassifier(), y=ragged, match=text.format("y"))
+    refused(gm.KernelRidge(), sample_weight=ragged, match=text.format("sample_weight"))
+    model = gm.KernelRidge().fit(X, Y)
+    with pytest.raises(gm.InputError, match=text.format("X")):
+        model.predict(ragged)
+    with pytest.raises(gm.InputError, match=text.format("Z")):
+        gm.Gaussian()(X, ragged)
+    with pytest.raises(gm.InputError, match="X holds lists where numbers are expected"):
+        model.predict([[[1.0], [1.0, 2.0]]] * 3)
 
 
 def test_features_in_files_whose_squares_overflow(tmp_path):

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gramian._typing import Array, IntArray
-from gramian.data.values import refuse_masked
+from gramian.data.values import as_array, refuse_masked
 
 
 class StoredColumn(ABC):
@@ -48,4 +48,4 @@ class StoredColumn(ABC):
 def as_column(y: Any) -> Array | StoredColumn:
     """Return stored values as they are, anything else as an array."""
     refuse_masked("y", y)
-    return y if isinstance(y, StoredColumn) else np.asarray(y)
+    return y if isinstance(y, StoredColumn) else as_array("y", y)

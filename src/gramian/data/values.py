@@ -1,4 +1,4 @@
-"""Checks for values that no estimator can take: masked ones, and numbers whose squares overflow."""
+"""Checks for values that no estimator can take: masked ones, ragged lists, numbers whose squares overflow."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from gramian._tiles import row_slices, tile_rows
-from gramian._typing import Rows
+from gramian._typing import Array, Rows
 from gramian.exceptions import InputError
 
 #: Largest size of a feature: squared distances of ten million such features are still finite.
@@ -23,6 +23,44 @@ def refuse_masked(name: str, values: Any) -> None:
             f"{name} is a masked array, and {count} of its values {'are' if count > 1 else 'is'} masked. "
             f"Fill them in ({name}.filled(value)), or drop their rows."
         )
+
+
+def as_array(name: str, values: Any, dtype: Any = None) -> Array:
+    """Return values as NumPy does; raise ``InputError`` for lists that make no array, such as ragged ones.
+
+    >>> as_array("X", [[1.0], [1.0, 2.0]])
+    Traceback (most recent call last):
+    ...
+    gramian.exceptions.InputError: X has rows of different lengths: 1 in row 0, 2 in row 1 (from 0). Give \
+every row the same number of values.
+    """
+    try:
+        return np.asarray(values, dtype)
+    except ValueError as error:
+        if not of_lists(error):
+            raise
+        raise ragged(name, values) from None
+
+
+def of_lists(error: ValueError) -> bool:
+    """Return whether an error is NumPy's about lists where it expects numbers."""
+    return "setting an array element with a sequence" in str(error)
+
+
+def ragged(name: str, values: Any) -> InputError:
+    """Return the error about values among which are lists where numbers are expected."""
+    sizes = [len(row) if _has_length(row) else 1 for row in values]
+    other = next((i for i, size in enumerate(sizes) if size != sizes[0]), None)
+    if other is None:
+        return InputError(f"{name} holds lists where numbers are expected. Pass an array of numbers.")
+    return InputError(
+        f"{name} has rows of different lengths: {sizes[0]} in row 0, {sizes[other]} in row {other} (from 0). "
+        "Give every row the same number of values."
+    )
+
+
+def _has_length(row: Any) -> bool:
+    return isinstance(row, list | tuple) or (isinstance(row, np.ndarray) and row.ndim > 0)
 
 
 def too_large(rows: Rows) -> tuple[int, int] | None:

@@ -18,7 +18,7 @@ from gramian.approximation.plan import Workload
 from gramian.approximation.training import choose_dtype
 from gramian.data.formats.frames import frame_kind
 from gramian.data.source import KEPT, RowSource, as_source
-from gramian.data.values import LARGEST, refuse_masked
+from gramian.data.values import LARGEST, as_array, refuse_masked
 from gramian.engine import Engine
 from gramian.estimators.constraints import check_parameters
 from gramian.estimators.constraints import positive_number as positive_number
@@ -314,7 +314,9 @@ def checked_weights(sample_weight: Any, n_rows: int) -> Array | None:
         weights = np.full(n_rows, float(sample_weight))
     else:
         try:
-            weights = np.asarray(sample_weight, np.float64)
+            weights = as_array("sample_weight", sample_weight, np.float64)
+        except InputError:
+            raise
         except (TypeError, ValueError) as error:
             raise InputError(
                 f"sample_weight has type {type(sample_weight).__name__} and cannot be read as numbers "
@@ -328,9 +330,14 @@ def checked_weights(sample_weight: Any, n_rows: int) -> Array | None:
         raise InputError("sample_weight holds negative, infinite or NaN entries; give weights >= 0.")
     if not (weights > 0).any():
         raise InputError("sample_weight is zero everywhere; at least one row must count.")
-    if weights.max() > LARGEST:
-        raise InputError(
-            f"sample_weight holds {weights.max():.3g}; numbers beyond {LARGEST:g} are refused, for sums and "
-            "products of them would overflow. Divide all weights by the largest."
-        )
+    refuse_heavy("sample_weight", weights)
     return weights
+
+
+def refuse_heavy(name: str, weights: Array) -> None:
+    """Raise for weights that are so large that sums and products of them would overflow."""
+    if weights.max(initial=0.0) > LARGEST:
+        raise InputError(
+            f"{name} holds {weights.max():.3g}; numbers beyond {LARGEST:g} are refused: sums and products of "
+            "them would overflow. Divide all weights by the largest."
+        )

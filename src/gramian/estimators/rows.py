@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator, is_classifier, is_regressor
 from sklearn.utils.validation import validate_data
 
 from gramian.data.formats.frames import frame_kind
-from gramian.data.values import refuse_masked, refuse_overflow
+from gramian.data.values import of_lists, ragged, refuse_masked, refuse_overflow
 from gramian.exceptions import InputError, quoted
 from gramian.tables.cells import BOOLEAN, CATEGORY, EMPTY, NOUNS, NUMERIC
 from gramian.tables.reading import Table, as_table
@@ -39,10 +39,8 @@ def checked_rows(
             array = np.asarray(X, object)
             if array.ndim == 2:
                 _refuse_column(estimator, as_table(array))
-        elif "inhomogeneous" in str(error):
-            raise InputError(
-                "X has rows of different lengths. Pass one list of d numbers for each row."
-            ) from None
+        elif isinstance(error, ValueError) and of_lists(error):
+            raise ragged("X", X) from None
         raise
     if lengths and reset:
         refuse_overflow(checked, getattr(X, "columns", None))

@@ -18,7 +18,7 @@ from gramian._typing import Array, Float64Array, IntArray
 from gramian.data.column import StoredColumn, as_column
 from gramian.data.distributed import Partitioned
 from gramian.data.values import LARGEST
-from gramian.estimators.base import checked_weights
+from gramian.estimators.base import checked_weights, refuse_heavy
 from gramian.exceptions import InputError, did_you_mean, quoted, shortened
 from gramian.tables.cells import is_missing
 
@@ -108,19 +108,18 @@ class NumberTargets(Targets):
                     "For class labels use KernelRidgeClassifier."
                 ) from None
         self._y = array
+        self._check = _check_squares if squared else _check_finite
         self._unchecked = isinstance(array, StoredColumn)  # stored values are checked as they are read
         self.flat = array.ndim == 1
         self.shape = (n_rows, 1 if self.flat else array.shape[1])
         if not self._unchecked:
             for where in row_slices(len(array), _BLOCK):
-                _check_finite(array[where])
-                if squared:
-                    _check_squares(array[where])
+                self._check(array[where])
 
     def encode(self, values: Array) -> Float64Array:
         """Return the values as float64, shape (rows, outputs)."""
         if self._unchecked:
-            _check_finite(values)
+            self._check(values)
         block = np.asarray(values, np.float64)
         return block.reshape(len(block), self.shape[1])
 
@@ -130,7 +129,7 @@ class TakenTargets(NumberTargets):
 
     def __init__(self, targets: NumberTargets, numbers: IntArray) -> None:
         self._y, self._taken, self.flat = targets._y, numbers, targets.flat
-        self._unchecked = targets._unchecked
+        self._check, self._unchecked = targets._check, targets._unchecked
         self.shape = (len(numbers), targets.shape[1])
 
     def part(self, numbers: IntArray | None) -> Self:
@@ -215,6 +214,7 @@ class ClassTargets(Targets):
         if class_weight is not None:
             per_class = self._per_class(class_weight, found)
             found = np.concatenate(list(self._over_rows(partial(_row_weights, per_class), found)))
+            refuse_heavy("sample_weight times class_weight", found)
         if found is not None and not self._named and not found.all():
             self._check_mass(found)
         return found
@@ -351,12 +351,13 @@ def _check_finite(values: Array) -> None:
 
 
 def _check_squares(values: Array) -> None:
-    """Raise for targets whose squared errors would overflow."""
+    """Raise for targets that are not finite, or whose squared errors would overflow."""
+    _check_finite(values)
     largest = float(max(values.max(initial=0), -values.min(initial=0))) if values.dtype == np.float64 else 0.0
     if largest > LARGEST:
         raise InputError(
-            f"y holds a value of size {largest:.3g}; numbers beyond {LARGEST:g} are refused, for squared "
-            "errors would overflow. Divide y by its size."
+            f"y holds a value of size {largest:.3g}; numbers beyond {LARGEST:g} are refused: squared errors "
+            "would overflow. Divide y by its size."
         )
 
 

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 
 from gramian._tiles import row_slices, tile_rows
 from gramian._typing import Array, Float64Array, FloatArray, Rows
-from gramian.data.values import refuse_masked
+from gramian.data.values import as_array, refuse_masked
 from gramian.engine import Engine
 from gramian.exceptions import InputError
 from gramian.kernels.columns import (
@@ -243,7 +243,7 @@ def as_rows(X: Any, name: str) -> Rows:
     """Return rows as an array or a CSR array, without copying either; refuse anything else."""
     refuse_masked(name, X)
     sparse = sp.issparse(X)
-    array: Any = X if sparse else np.asarray(X)
+    array: Any = X if sparse else as_array(name, X)
     if array.ndim != 2 or array.dtype.kind not in "fiub":
         raise InputError(
             f"{name} has shape {array.shape} and dtype {array.dtype}; expected a two-dimensional "
