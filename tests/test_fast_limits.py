@@ -80,3 +80,21 @@ def test_kernels_that_grow_name_the_row_too_and_others_go_to_zero() -> None:
     bounded = gm.KernelRidge(random_state=0).fit(X, y)
     assert np.isfinite(bounded.predict(far)).all()
     assert bounded.predict(far)[2] == 0.0
+
+
+@pytest.mark.parametrize(
+    "rows", [np.ones((40, 3)), np.full((40, 3), 0.1), np.full((40, 3), 1e-300), np.ones((1, 3))]
+)
+@pytest.mark.parametrize("n_levels", [0, 1])
+def test_rows_that_do_not_differ_give_the_mean(rows: np.ndarray, n_levels: int) -> None:
+    y = np.arange(float(len(rows)))
+    model = gm.FastKernelRegressor(gm.KernelRidge(1e-9), **(SIZES | {"n_levels": n_levels})).fit(rows, y)
+    assert model.predict(rows[:3]) == pytest.approx(y.mean(), abs=1e-4)
+    assert model.predict(2.0 * rows[:3]) == pytest.approx(y.mean(), abs=1e-4)  # constant features say nothing
+
+
+def test_one_row_that_counts_gives_its_target() -> None:
+    X = np.random.default_rng(0).random((40, 3))
+    weights = np.r_[1.0, np.zeros(39)]
+    model = gm.FastKernelRegressor(gm.KernelRidge(), **SIZES).fit(X, X[:, 0], sample_weight=weights)
+    assert model.predict(X) == pytest.approx(X[0, 0], abs=1e-6)

@@ -8,6 +8,7 @@ import numpy as np
 
 from gramian._typing import Array, Float64Array
 from gramian.estimators.ridge import KernelRidge, KernelRidgeClassifier
+from gramian.fast.metric import feature_spread
 from gramian.kernels import Gaussian
 
 #: Bandwidths over the median squared distance, and penalties, that the default teacher is chosen among, and
@@ -23,7 +24,7 @@ def default_teacher(
     random_state: Any,
 ) -> Any:
     """Return a kernel ridge model on scaled features, gamma and alpha by held-out score."""
-    spread = rows.std(axis=0)
+    spread = feature_spread(rows)
     scale = np.where(spread > 0, spread, 1.0)
     rng = np.random.default_rng(0)
     some = rng.permutation(len(rows))[: 2 * TEACHER_ROWS]

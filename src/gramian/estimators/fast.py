@@ -18,7 +18,7 @@ from gramian.estimators.ridge import KernelRidge, KernelRidgeClassifier
 from gramian.estimators.targets import ClassTargets, NumberTargets
 from gramian.estimators.teachers import CLIP, class_teacher, number_teacher
 from gramian.fast.flat import FlatPredictor, flatten
-from gramian.fast.metric import Teacher
+from gramian.fast.metric import Teacher, feature_spread
 
 
 class FastKernelClassifier(Classifier, FastKernelModel):
@@ -190,7 +190,7 @@ class FastKernelRegressor(Regressor, FastKernelModel):
             self._flat = targets.flat
             values = targets[slice(0, len(rows))]
             # Learned in units of the targets' spread: penalties of the units then mean the same for all.
-            self._center, spread = values.mean(axis=0), values.std(axis=0)
+            self._center, spread = values.mean(axis=0), feature_spread(values)
             self._spread = np.where(spread > 0, spread, 1.0)
             scaled = (values - self._center) / self._spread
             return self._learn(rows, scaled, checked_weights(sample_weight, len(rows)))

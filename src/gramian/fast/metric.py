@@ -54,6 +54,15 @@ def gradient_outer_product(
     return M
 
 
+def feature_spread(rows: Float64Array) -> Float64Array:
+    """Return the standard deviation of each column; exactly 0 where all values are equal.
+
+    >>> feature_spread(np.full((3, 1), 0.1)), np.full((3, 1), 0.1).std(axis=0) > 0
+    (array([0.]), array([ True]))
+    """
+    return np.where(np.ptp(rows, axis=0) > 0, rows.std(axis=0), 0.0)
+
+
 def inverse_spread(spread: Float64Array) -> Float64Array:
     """Return 1/σ of each feature, 0 for constant ones."""
     return np.divide(1.0, spread, out=np.zeros_like(spread), where=spread > 0)

@@ -130,9 +130,9 @@ def first_units(points: Float64Array, targets: Targets, n_units: int, rng: np.ra
 
 
 def sharpest(points: Float64Array) -> float:
-    """Return the largest log s of a unit that float32 predicts well."""
+    """Return the largest log s of a unit that float32 predicts well; 0 for points that are all the origin."""
     size = float(np.einsum("ij,ij->", points, points)) / len(points)
-    return 0.5 * float(np.log(SHARPEST / size)) if size > 0 else np.inf
+    return 0.5 * float(np.log(SHARPEST / size)) if size > 0 else 0.0
 
 
 def _nearest_squares(points: Float64Array, centers: Float64Array) -> Float64Array:
