@@ -2,8 +2,13 @@
 
 import numpy as np
 import pytest
+from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVR
 
 import gramian as gm
+from gramian.baselines import NystromLinearClassifier
 from gramian.exceptions import InputError
 
 FAST = {"n_levels": 0, "n_units": 4, "n_directions": 2, "random_state": 0}
@@ -62,3 +67,27 @@ def test_compressed_models_score_sources_too(rows):
     assert fast.score(source) == pytest.approx(fast.score(X, y), abs=1e-6)
     table = REGRESSORS[-1].fit(X, y).compress(X, n_levels=0, n_units=4, n_directions=2)
     assert table.score(source) == pytest.approx(table.score(X, y), abs=1e-6)
+
+
+@pytest.mark.parametrize("model", REGRESSORS + CLASSIFIERS, ids=lambda m: type(m).__name__)
+def test_a_source_is_fitted_by_its_own_target(rows, model):
+    X, y, source = rows["labels" if model in CLASSIFIERS else "numbers"]
+    expected = clone(model).fit(source, y).predict(X)
+    assert (clone(model).fit(source).predict(X) == expected).all()
+    with pytest.raises(InputError, match="requires y to be passed"):
+        clone(model).fit(X)
+
+
+def test_baselines_are_fitted_by_the_target_of_a_source(rows):
+    X, y, source = rows["labels"]
+    found = [NystromLinearClassifier().fit(*given).predict(X) for given in ((source,), (X, y))]
+    assert (found[0] == found[1]).all()
+
+
+@pytest.mark.parametrize("given", [True, False], ids=["targets", "no targets"])
+def test_models_of_other_libraries_and_functions_are_compressed_on_sources(rows, given):
+    X, y, source = rows["numbers"]
+    pipeline = make_pipeline(StandardScaler(), SVR()).fit(X, y)
+    for teacher in (SVR().fit(X, y), pipeline, lambda points: points[:, 0]):
+        found = [gm.compress(teacher, one, y if given else None, **FAST) for one in (source, X)]
+        assert (found[0].predict(X) == found[1].predict(X)).all()

@@ -14,7 +14,13 @@ from gramian._tiles import row_slices
 from gramian._typing import Array, Float64Array, FloatArray, Rows
 from gramian.data.scaled import Moments, Scaler
 from gramian.data.source import RowSource
-from gramian.estimators.base import KernelEstimator, checked_weights, positive_number, required_target
+from gramian.estimators.base import (
+    KernelEstimator,
+    checked_weights,
+    own_target,
+    positive_number,
+    required_target,
+)
 from gramian.estimators.kinds import Classifier, Regressor
 from gramian.estimators.targets import ClassTargets, NumberTargets, Targets
 from gramian.exceptions import InputError
@@ -117,9 +123,13 @@ class BaselineClassifier(Classifier, Baseline):
     def _train(self, rows: Counted) -> Model:
         """Return the model of rows with targets ±1."""
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Fit to rows X (n, d) and class labels y (n,); rows of weight 0 are left out."""
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Fit to rows X (n, d) and class labels y (n,), by default those of a row source.
+
+        Rows of weight 0 are left out.
+        """
         with self._all_or_nothing():
+            y = own_target(X, y)
             source = self._training_rows(X, y)
             targets = ClassTargets(y, source.shape[0])
             weights = targets.weights(None, sample_weight)
@@ -147,9 +157,13 @@ class BaselineRegressor(Regressor, Baseline):
     def _train(self, rows: Counted) -> Model:
         """Return the model of rows with real targets."""
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Fit to rows X (n, d) and targets y (n,) or (n, outputs); rows of weight 0 are left out."""
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Fit to rows X (n, d) and targets y (n,) or (n, outputs), by default those of a row source.
+
+        Rows of weight 0 are left out.
+        """
         with self._all_or_nothing():
+            y = own_target(X, y)
             source = self._training_rows(X, y)
             targets = NumberTargets(y, source.shape[0])
             self._flat = targets.flat

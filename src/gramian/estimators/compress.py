@@ -10,6 +10,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import check_array
 
 from gramian.data.formats.frames import frame_kind
+from gramian.estimators.base import is_source
 from gramian.estimators.fast import FastKernelClassifier, FastKernelRegressor
 from gramian.exceptions import InputError
 
@@ -25,7 +26,7 @@ def compress(model: Any, X: Any = None, y: Any = None, *, cost: Any = "20x", **o
         (a function with labels y is a classifier's decision function).
     X : rows to learn on, those of the training or more; without them the rows that the model keeps (all
         of them for KernelRidge and Gaussian processes, the support vectors for SVMs, which lie near the
-        boundary: pass X where you have it).
+        boundary: pass X where you have it). The rows of a row source are read into memory.
     y : targets, where you have them: the better of the teacher's values and the targets is learned.
         Without them the teacher's predictions are taken.
     cost : "20x", "100ns" or nanoseconds a row, as for :class:`gramian.FastKernelClassifier`.
@@ -56,6 +57,8 @@ def compress(model: Any, X: Any = None, y: Any = None, *, cost: Any = "20x", **o
             )
     if hasattr(model, "compress"):
         return model.compress(X, y, cost=cost, **options)
+    if is_source(X):  # other models and functions take rows in memory
+        X = X.rows(slice(0, X.shape[0]))
     if not _are_numbers(X):
         steps = getattr(model, "best_estimator_", model)  # of a search
         if isinstance(steps, Pipeline) and len(steps.steps) > 1:

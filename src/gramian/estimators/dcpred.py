@@ -8,7 +8,7 @@ import numpy as np
 
 from gramian._tiles import row_slices
 from gramian._typing import Array, Float64Array, IntArray
-from gramian.estimators.base import checked_weights, positive_number
+from gramian.estimators.base import checked_weights, own_target, positive_number
 from gramian.estimators.dcpred_base import LOSSES, DCPredEstimator, one_of
 from gramian.estimators.kinds import Classifier, Regressor
 from gramian.estimators.streaming import PREDICT_ROWS
@@ -140,11 +140,15 @@ class DCPredClassifier(Classifier, DCPredEstimator):
         self.random_state = random_state
         self.n_jobs = n_jobs
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Fit to rows X (n, d) and class labels y (n,); rows of weight 0 are as if not there."""
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Fit to rows X (n, d) and class labels y (n,), by default those of a row source.
+
+        Rows of weight 0 are as if not there.
+        """
         with self._all_or_nothing():
             cost = positive_number("C", self.C)
             one_of("loss", self.loss, LOSSES)
+            y = own_target(X, y)
             source = self._fit_rows(X, y)
             targets = ClassTargets(y, source.shape[0])
             self.classes_ = targets.classes
@@ -250,11 +254,15 @@ class DCPredRegressor(Regressor, DCPredEstimator):
         self.random_state = random_state
         self.n_jobs = n_jobs
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Fit to rows X (n, d) and targets y (n,) or (n, outputs); rows of weight 0 are as if not there."""
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Fit to rows X (n, d) and targets y (n,) or (n, outputs), by default those of a row source.
+
+        Rows of weight 0 are as if not there.
+        """
         with self._all_or_nothing():
             alpha = positive_number("alpha", self.alpha)
             one_of("loss", self.loss, ("ridge",))
+            y = own_target(X, y)
             source = self._fit_rows(X, y)
             n = source.shape[0]
             targets = NumberTargets(y, n)

@@ -19,7 +19,13 @@ from gramian.dcsvm.levels import cluster_rows
 from gramian.dcsvm.one_vs_one import Settings, solve_pairs
 from gramian.dcsvm.predictor import MOST_PAIRS, class_pairs
 from gramian.estimators.approximation import one_of
-from gramian.estimators.base import KernelEstimator, positive_number, required_target, whole_number
+from gramian.estimators.base import (
+    KernelEstimator,
+    own_target,
+    positive_number,
+    required_target,
+    whole_number,
+)
 from gramian.estimators.kinds import Classifier
 from gramian.estimators.streaming import PREDICT_ROWS
 from gramian.estimators.targets import ClassTargets
@@ -154,9 +160,10 @@ class DCSVC(Classifier, KernelEstimator):
         self.random_state = random_state
         self.n_jobs = n_jobs
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Fit to rows X (n, d) and class labels y (n,)."""
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Fit to rows X (n, d) and class labels y (n,), by default those of a row source."""
         with self._all_or_nothing():
+            y = own_target(X, y)
             required_target(self, y)
             return self._fit(self._rows(X, reset=True), y, sample_weight)
 

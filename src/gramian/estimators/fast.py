@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from gramian._typing import Array, Float64Array
 from gramian.engine import Engine
-from gramian.estimators.base import all_or_nothing, checked_weights, required_target
+from gramian.estimators.base import all_or_nothing, checked_weights, own_target, required_target
 from gramian.estimators.default_teacher import default_teacher
 from gramian.estimators.fast_base import FastKernelModel, unfitted
 from gramian.estimators.kinds import Classifier, Regressor
@@ -99,9 +99,10 @@ class FastKernelClassifier(Classifier, FastKernelModel):
 
     _bounds = (-CLIP, CLIP)
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Fit to rows X (n, d) and class labels y (n,)."""
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Fit to rows X (n, d) and class labels y (n,), by default those of a row source."""
         with all_or_nothing(self):
+            y = own_target(X, y)
             required_target(self, y)
             rows = self._dense(X, reset=True)
             targets = ClassTargets(y, len(rows))
@@ -181,9 +182,10 @@ class FastKernelRegressor(Regressor, FastKernelModel):
 
     _bounds = (None, None)
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Fit to rows X (n, d) and targets y (n,) or (n, outputs)."""
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Fit to rows X (n, d) and targets y (n,) or (n, outputs), by default those of a row source."""
         with all_or_nothing(self):
+            y = own_target(X, y)
             required_target(self, y)
             rows = self._dense(X, reset=True)
             targets = NumberTargets(y, len(rows))

@@ -15,7 +15,7 @@ from gramian._typing import Float64Array
 from gramian.approximation.plan import Plan
 from gramian.data.source import RowSource
 from gramian.engine import Engine
-from gramian.estimators.base import positive_number, required_target, whole_number
+from gramian.estimators.base import own_target, positive_number, required_target, whole_number
 from gramian.estimators.gp_rounds import GaussianProcessRounds
 from gramian.estimators.gp_sizes import sized
 from gramian.estimators.gp_start import checked_optimizer, log_bounds, start_kernel
@@ -162,9 +162,10 @@ class GaussianProcessRegressor(Regressor, GaussianProcessRounds):
         self.random_state = random_state
         self.n_jobs = n_jobs
 
-    def fit(self, X: Any, y: Any) -> Self:
-        """Fit to rows X (n, d) and targets y (n,) or (n, outputs)."""
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Fit to rows X (n, d) and targets y (n,) or (n, outputs), by default those of a row source."""
         with self._all_or_nothing():
+            y = own_target(X, y)
             required_target(self, y)
             source = self._rows(X, reset=True)
             targets = NumberTargets(y, source.shape[0])

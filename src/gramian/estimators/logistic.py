@@ -9,6 +9,7 @@ from scipy.special import expit, log_expit, log_softmax, softmax
 from sklearn.utils.validation import check_is_fitted
 
 from gramian._typing import Float64Array, IntArray
+from gramian.estimators.base import own_target
 from gramian.estimators.newton import NewtonClassifier
 from gramian.solvers.losses import Logistic, Loss, Softmax
 
@@ -109,9 +110,10 @@ class KernelLogisticRegression(NewtonClassifier):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Fit to rows X (n, d) and class labels y (n,)."""
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Fit to rows X (n, d) and class labels y (n,), by default those of a row source."""
         with self._all_or_nothing():
+            y = own_target(X, y)
             source = self._fit_rows(X, y)
             self._fit_classes(source, y, sample_weight)
             return self

@@ -17,7 +17,7 @@ from gramian._typing import Float64Array
 from gramian.approximation.plan import Plan
 from gramian.data.source import RowSource
 from gramian.data.taken import TakenRows
-from gramian.estimators.base import checked_weights, positive_number
+from gramian.estimators.base import checked_weights, own_target, positive_number
 from gramian.estimators.candidates import Planned, Sample
 from gramian.estimators.kernel_search import (
     Best,
@@ -165,10 +165,11 @@ class KernelRidgeCV(Regressor, StreamingRidge):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Fit to rows X (n, d) and targets y (n,) or (n, outputs)."""
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Fit to rows X (n, d) and targets y (n,) or (n, outputs), by default those of a row source."""
         with self._all_or_nothing():
             alphas, gammas = positive_numbers("alphas", self.alphas), self._gammas()
+            y = own_target(X, y)
             source = self._fit_rows(X, y)
             targets = NumberTargets(y, source.shape[0])
             self._flat = targets.flat

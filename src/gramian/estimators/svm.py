@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from gramian._typing import Array, Float64Array, IntArray
 from gramian.approximation.newton_training import NewtonTraining, Settings
 from gramian.estimators.approximation import one_of
-from gramian.estimators.base import whole_number
+from gramian.estimators.base import own_target, whole_number
 from gramian.estimators.newton import NewtonClassifier, Signs
 from gramian.solvers.losses import Hinge, Loss, SquaredHinge
 from gramian.solvers.newton import Minimum
@@ -146,9 +146,10 @@ class KernelSVC(NewtonClassifier):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Fit to rows X (n, d) and class labels y (n,)."""
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Fit to rows X (n, d) and class labels y (n,), by default those of a row source."""
         with self._all_or_nothing():
+            y = own_target(X, y)
             source = self._fit_rows(X, y)
             self._loss_of(2)  # a loss that is unknown is told first
             folds = whole_number("calibration_folds", self.calibration_folds, 2)

@@ -14,7 +14,7 @@ from gramian._typing import Array, Float64Array
 from gramian.approximation.plan import Plan
 from gramian.data.source import RowSource
 from gramian.estimators.approximation import one_of
-from gramian.estimators.base import checked_weights
+from gramian.estimators.base import checked_weights, own_target
 from gramian.estimators.kinds import Regressor
 from gramian.estimators.newton import StreamingNewton
 from gramian.estimators.streaming import PREDICT_ROWS
@@ -112,12 +112,13 @@ class KernelSVR(Regressor, StreamingNewton):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Fit to rows X (n, d) and targets y (n,) or (n, outputs).
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Fit to rows X (n, d) and targets y (n,) or (n, outputs), by default those of a row source.
 
         y of shape (n, 1) is taken as (n,), with a ``DataConversionWarning``, as scikit-learn's ``SVR`` does.
         """
         with self._all_or_nothing():
+            y = own_target(X, y)
             source = self._fit_rows(X, y)
             targets = NumberTargets(y, source.shape[0])
             if targets.shape[1] == 1 and not targets.flat:
