@@ -103,6 +103,31 @@ def test_hinge_as_libsvm_on_the_same_matrix(data, approximation):
     np.testing.assert_allclose(model.decision_function(X), libsvm.decision_function(K), atol=5e-4)
 
 
+def test_hinge_of_rows_that_are_all_at_their_bound(data, approximation):
+    """Every dual is C, which the rows' own gaps do not tell from a rough start: those are 0 for both."""
+    X, score, w = data
+    y = np.digitize(score, [0.3, 0.6, 0.9, 1.2])
+    model = KernelSVC(1e-3, loss="hinge", fit_intercept=False, **common(approximation)).fit(X, y, w)
+    signs = np.where(y[:, None] == np.arange(5), 1.0, -1.0)
+    values, vectors = np.linalg.eigh(dense(approximation, X)[0])
+    expected = 1e-3 * (vectors * np.maximum(values, 0.0)) @ vectors.T @ (w[:, None] * signs)
+    assert np.abs(expected).max() < 1
+    np.testing.assert_allclose(model.decision_function(X), expected, atol=1e-6)
+    assert model.solution_.residual < 1e-12
+
+
+@pytest.mark.parametrize("tile_dtype", ["float64", "float32"])
+@pytest.mark.parametrize("ends", [(1e6, 1e6), (1e6, -1e6)])
+def test_regression_of_targets_far_from_zero_without_intercept(tile_dtype, ends):
+    X = np.random.default_rng(0).standard_normal((16, 4))
+    y = np.where(np.arange(16) % 3, *ends) + np.sin(X[:, 0])
+    fixed = {"epsilon": 0.0, "gamma": 0.25, "fit_intercept": False, "tile_dtype": tile_dtype}
+    model = KernelSVR(10.0, **fixed).fit(X, y)
+    K = np.exp(-0.25 * ((X[:, None] - X) ** 2).sum(-1))
+    # No row can be reached: each pulls with all its weight.
+    np.testing.assert_allclose(model.predict(X), K @ (10.0 * np.sign(y)), rtol=1e-6, atol=1e-4)
+
+
 def test_logistic(data, approximation):
     X, score, w = data
     y = np.where(score > 0.6, "b", "a")

@@ -37,7 +37,7 @@ class PreciseCheck:
     spare: int  #: bytes for a whitening in float64, where all rows are landmarks
 
     def gap(
-        self, passes: LossPasses, loss: Loss, newton: Newton, point: Point, size: int, scale: float
+        self, passes: LossPasses, loss: Loss, newton: Newton, point: Point, size: int
     ) -> Float64Array | None:
         """Return the relative gap of the objective at ``point``, for each output (one of a coupled loss).
 
@@ -59,7 +59,7 @@ class PreciseCheck:
             if self.core is None
             else coupled_factor(self.core, newton.alpha, engine)
         )
-        newton = replace(newton, factored=factored, engine=engine)
+        newton = replace(newton, factored=factored, engine=engine, coarse=False)
         step = replace(newton, max_iterations=0)
         outputs = np.arange(passes.targets.shape[1])
         if not loss.separable:
@@ -67,7 +67,7 @@ class PreciseCheck:
         groups = [outputs[i : i + size] for i in range(0, len(outputs), size)]
         if not isinstance(loss, Proximal):
             return np.concatenate([step.minimise(rows, point.columns(g), g, loss).gap for g in groups])
-        gap, values = self._duality(rows, loss, newton, point, scale)
+        gap, values = self._duality(rows, loss, newton, point)
         if not gap.max(initial=0.0) <= max(newton.tol, FLOAT32_GAP):
             minima = [newton.minimise(rows, point.columns(g), g, loss, sharpness=WARM) for g in groups]
             least = np.concatenate([m.objective * (1.0 - m.gap) for m in minima])
@@ -76,20 +76,14 @@ class PreciseCheck:
         return gap
 
     def _duality(
-        self, rows: LossPasses, loss: Proximal, newton: Newton, point: Point, scale: float
+        self, rows: LossPasses, loss: Proximal, newton: Newton, point: Point
     ) -> tuple[Float64Array, Float64Array]:
-        """Return relative duality gaps and objectives.
-
-        A part is by how much the coefficients miss stationarity; an intercept whose dual constraint is
-        violated counts ``scale`` for each unit.
-        """
+        """Return relative duality gaps and objectives."""
         outputs = np.arange(rows.targets.shape[1])
         fixed = loss.sharper(FIXED / loss.rho)
         losses, gaps = rows.anchor(point, outputs, fixed)
         now = rows.evaluate(point, None, outputs, fixed, curvatures=0)
-        missed, offset = newton.gradient(point, now.slope, now.slope_offset)
-        spread = missed if self.core is None else self.core.multiply(missed)
-        gaps = gaps + 0.5 * np.einsum("ij,ij->j", missed, spread) / newton.alpha + scale * np.abs(offset)
+        gaps = gaps + newton.unstationary(*newton.gradient(point, now.slope, now.slope_offset))
         value = losses + 0.5 * newton.alpha * point.inner(point)
         return gaps / np.maximum(value, max(newton.floor, np.finfo(float).tiny)), value
 

@@ -140,7 +140,7 @@ class NewtonTraining:
         allowed = newton.tol
         if checked and np.dtype(self.plan.dtype) != np.float64:
             check = PreciseCheck(self.features, self._core, self._spare)
-            gap = check.gap(passes, settings.loss, newton, found.point, self._group, settings.scale)
+            gap = check.gap(passes, settings.loss, newton, found.point, self._group)
             if gap is not None:
                 found, allowed = replace(found, gap=gap), max(newton.tol, FLOAT32_GAP)
         self.reached = met and float(found.gap.max(initial=0.0)) <= allowed
@@ -179,6 +179,8 @@ class NewtonTraining:
             settings.max_iterations,
             settings.floor,
             least_smoothing(self.plan.dtype),
+            self._core,
+            np.dtype(self.plan.dtype) != np.float64,
         )
 
     def _solve(self, passes: LossPasses, loss: Loss, newton: Newton, start: Point, *, warm: bool) -> Minimum:

@@ -18,6 +18,7 @@ import numpy as np
 
 from gramian._typing import Array, Float64Array
 from gramian.engine import Engine
+from gramian.solvers.core import CoupledCore
 from gramian.solvers.losses import Loss, Proximal
 from gramian.solvers.newton_system import Bordered, Curvature, Factor, Point
 
@@ -100,7 +101,8 @@ class Newton:
     ``factored`` factors the sums of one output, ``engine`` does several at a time; ``reach`` bounds an
     intercept's step; ``tol`` is the relative gap (half the squared Newton decrement over the objective) to
     stop at, and objectives under ``floor`` count as ``floor``. A proximal loss's ρ falls to ``least_rho`` of
-    what it begins with.
+    what it begins with. ``core`` is the C of β = C v, if there is one; ``coarse`` tiles, of float32, round
+    f so much that the duals, f/ρ, do not tell whether f is stationary.
     """
 
     factored: Callable[[Curvature], Factor]
@@ -112,6 +114,8 @@ class Newton:
     max_iterations: int
     floor: float = 0.0
     least_rho: float = 1e-5
+    core: CoupledCore | None = None
+    coarse: bool = False
 
     def bordered(self, curvature: Curvature) -> Bordered:
         """Return the factored Newton system."""
@@ -121,6 +125,16 @@ class Newton:
         """Return the gradient in β (dual) and b."""
         offset = slope_offset if self.intercept else np.zeros_like(slope_offset)
         return slope + self.alpha * point.dual, offset
+
+    def unstationary(self, gradient: Array, gradient_offset: Array) -> Float64Array:
+        """Return what the duality gap of each output has beside that of its rows, for gradients (R, p), (p,).
+
+        f is not the one that the rows' duals imply: ½ alpha ‖difference‖². An intercept whose dual equality
+        is violated counts the size of decision values, ``reach`` / 4, for each unit.
+        """
+        spread = gradient if self.core is None else self.core.multiply(gradient)
+        gap = 0.5 * np.einsum("ij,ij->j", gradient, spread) / self.alpha
+        return np.asarray(gap + 0.25 * self.reach * np.abs(gradient_offset))
 
     def penalised(self, losses: Float64Array, point: Point, step: Point | None) -> Float64Array:
         """Return the objective at each of :data:`STEPS` along the step, (steps, outputs)."""
@@ -142,7 +156,7 @@ class Newton:
         ``sharpness`` of what it has: under 1 for a start that is near the minimum.
         """
         if not isinstance(loss, Proximal):
-            return self._stage(objective, start, outputs, loss)
+            return self._stage(objective, start, outputs, loss)[0]
         return self._proximal(objective, start, outputs, loss, sharpness)
 
     def _proximal(
@@ -159,46 +173,61 @@ class Newton:
         for _ in range(MAX_ANCHORS):
             here = Point.joined([points[j] for j in live])
             # While the gap is wide, a minimum that is only near leaves the next anchors as good.
-            inner = replace(self, tol=min(STAGE_TOLERANCE, max(least_tol, STAGE_TOLERANCE * best * best)))
-            found = inner._stage(objective, here, outputs[live], loss)
+            last = best <= self.tol
+            rough = least_tol if last else STAGE_TOLERANCE * best * best
+            inner = replace(self, tol=min(STAGE_TOLERANCE, max(least_tol, rough)))
+            most = 0.5 * self.tol if last and not self.coarse else np.inf
+            found, missed = inner._stage(objective, here, outputs[live], loss, most)
             losses, gaps = objective.anchor(found.point, outputs[live], loss)
             passes += found.iterations + 1
             for i, j in enumerate(live):
                 points[j] = found.point.columns(np.array([i]))
             values[live] = losses + 0.5 * self.alpha * found.point.inner(found.point)
-            gap[live] = gaps / np.maximum(values[live], max(self.floor, np.finfo(float).tiny))
-            live = live[gap[live] > self.tol]
-            if not len(live):
+            size = np.maximum(values[live], max(self.floor, np.finfo(float).tiny))
+            gaps, missed = gaps / size, missed / size
+            if self.coarse and inner.tol <= least_tol:
+                missed[:] = 0.0  # rounding, which no stage lowers
+            gap[live] = gaps + missed
+            left = gap[live] > self.tol
+            if not left.any():
                 break
-            worst = float(gap[live].max())
+            # The anchors are judged by the rows' gaps: a rough stage misses stationarity whatever they are.
+            worst, live = float(gaps[left].max()), live[left]
             best, since = (worst, 0) if worst < best / 1.5 else (best, since + 1)
             if since >= PATIENCE:
                 break
-            loss = loss.sharper(max(SHRINK, least / loss.rho))
+            if worst > self.tol:
+                loss = loss.sharper(max(SHRINK, least / loss.rho))
         return Minimum(Point.joined(points), values, gap, passes)
 
-    def _stage(self, objective: Objective, start: Point, outputs: Array, loss: Loss) -> Minimum:
+    def _stage(
+        self, objective: Objective, start: Point, outputs: Array, loss: Loss, most: float = np.inf
+    ) -> tuple[Minimum, Float64Array]:
+        """Return a minimum, and :meth:`unstationary` of its gradients, at most ``most`` of the objective."""
         count = len(outputs)
         now = objective.evaluate(start, None, outputs, loss, curvatures=count)
         passes = 1
         points = [start.columns(np.array([j])) for j in range(count)]
         values = self.penalised(now.losses, start, None)[0]
-        gap = np.zeros(count)
+        gap, missed = np.zeros(count), np.zeros(count)
         live = np.arange(count)
         for iteration in range(self.max_iterations + 1):
 
             def direct(
                 i: int, now: Evaluation = now, points: list[Point] = points, live: Array = live
-            ) -> tuple[Point, float]:
+            ) -> tuple[Point, float, float]:
                 g, g_b = self.gradient(points[live[i]], now.slope[:, i : i + 1], now.slope_offset[i : i + 1])
                 step = self.bordered(now.curvature[i]).solve(-g, -g_b)
-                return step, -float(np.vdot(g, step.beta)) - float(g_b @ step.offset)
+                fall = -float(np.vdot(g, step.beta)) - float(g_b @ step.offset)
+                return step, fall, float(self.unstationary(g, g_b)[0])
 
             directions = list(self.engine.map(direct, range(len(live))))
             steps, falls = [d[0] for d in directions], np.array([d[1] for d in directions])
+            missed[live] = [d[2] for d in directions]
             now.curvature.clear()
-            gap[live] = 0.5 * falls / np.maximum(np.abs(values[live]), max(self.floor, np.finfo(float).tiny))
-            keep = np.flatnonzero(gap[live] > self.tol)
+            size = np.maximum(np.abs(values[live]), max(self.floor, np.finfo(float).tiny))
+            gap[live] = 0.5 * falls / size
+            keep = np.flatnonzero((gap[live] > self.tol) | (missed[live] > most * size))
             if not len(keep) or iteration == self.max_iterations:
                 break
             live, falls = live[keep], falls[keep]
@@ -216,7 +245,7 @@ class Newton:
             now, live = _kept(now, moved), live[moved]
             if not len(live):
                 break
-        return Minimum(Point.joined(points), values, gap, passes)
+        return Minimum(Point.joined(points), values, gap, passes), missed
 
     def _search(
         self,
