@@ -17,6 +17,7 @@ from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import gramian as gm
+import gramian.estimators.dcsvm
 from gramian.data import load_dataset
 from gramian.estimators.dcsvm import DCSVC
 
@@ -229,6 +230,30 @@ def test_max_iter_warns_with_what_was_reached():
     with pytest.warns(gm.AccuracyWarning, match=r"violation of .*, above tol=1e-09.*max_iter=1"):
         model.fit(X[:600], y[:600] < 5)
     assert model.score(X[600:], y[600:] < 5) > 0.9
+
+
+@pytest.mark.filterwarnings("ignore::gramian.AccuracyWarning")
+@pytest.mark.parametrize(("kernel", "C"), [("linear", 0.1), (gm.Gaussian(2.0) + gm.Linear(), 10.0)])
+def test_a_leaf_that_libsvm_does_not_solve_is_solved(monkeypatch, kernel, C):
+    """Features of scales from 1e-5 to 1e5, where libsvm's steps have no end in sight."""
+
+    class Bounded(SVC):
+        def fit(self, X, y, sample_weight=None):
+            assert 0 < self.max_iter <= 1000 * len(y)
+            return super().fit(X, y, sample_weight)
+
+    monkeypatch.setattr(gramian.estimators.dcsvm, "SVC", Bounded)
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((142, 5)) * np.logspace(-5, 5, 5)
+    y = rng.random(142) > 0.5
+    model = DCSVC(C=C, kernel=kernel).fit(X, y)
+    u = np.zeros(142)
+    u[model.support_] = model.dual_coef_[0]
+    K = model.kernel_(X, dtype=np.float64)
+    hinge = np.maximum(0.0, 1.0 - np.where(y, 1.0, -1.0) * (K @ u + model.intercept_))
+    primal, dual = C * hinge.sum() + 0.5 * u @ K @ u, np.abs(u).sum() - 0.5 * u @ K @ u
+    assert primal - dual < 0.01 * primal
+    assert model.n_iter_.max() < 100
 
 
 @pytest.mark.parametrize(

@@ -167,9 +167,16 @@ def _settle(
 
 
 def _dense(gram: Gram, local: Dual, chosen: IntArray, tol: float) -> Float64Array:
+    """Return the optimum of a working set, or what there is where rounding makes that worse."""
     square = gram.square(chosen)
     linear = local.gradient - square @ local.u
-    return solve_box(square, linear, local.lower, local.upper, local.u, equality=local.equality, tol=tol).u
+    aim = solve_box(square, linear, local.lower, local.upper, local.u, equality=local.equality, tol=tol).u
+    change = aim - local.u
+    image = square @ change
+    if float((local.gradient + 0.5 * image) @ change) < 0.0:
+        return aim
+    reached = replace(local, u=aim, gradient=local.gradient + image).violation()
+    return aim if reached < local.violation() else local.u
 
 
 def _large(

@@ -216,6 +216,8 @@ class _Level(_Options):
             if not self.last:
                 return dual, Effort(1, gram.entries)  # a start needs no proof
             dual.gradient += square @ dual.u
+            if dual.violation() > self.tol:  # the leaf solver stopped early
+                self._pivot(gram, dual, y, self.component[place], effort)
         else:
             dual.u[:] = np.clip(start, dual.lower, dual.upper)
             if not self._pivot(gram, dual, y, self.component[place], effort):
