@@ -166,6 +166,22 @@ class TestPivots:
         np.testing.assert_allclose(again.u, first.u, atol=1e-8)
         assert again.entries < first.entries / 3
 
+    def test_small_components_are_solved_together(self, monkeypatch):
+        """A kernel so narrow that K is the identity: a component a row, of which a few steps can do many."""
+        sizes, solve = [], pivots._Part.solve
+
+        def counted(self, *sets):
+            sizes.append(len(self.index))
+            return solve(self, *sets)
+
+        monkeypatch.setattr(pivots._Part, "solve", counted)
+        X, y, _ = islands(300)
+        numbers = np.append(np.arange(200), np.full(100, 1000))  # of a cluster's rows, with others left out
+        found, lower, upper = pivoted(X, y, gm.Gaussian(1e-6), numbers, 5.0)
+        assert found.settled
+        assert violation(np.eye(300), y, lower, upper, found.u, True) <= 1e-4
+        assert sizes == found.steps * [64, 64, 64, 8, 100]
+
 
 class TestWhole:
     @pytest.mark.parametrize("equality", [True, False])

@@ -27,6 +27,9 @@ PATIENCE = 3
 MOST_GUARDS = 1500
 #: Steps at most; a problem that takes more has no sets to rest at.
 MOST_STEPS = 100
+#: Components of fewer rows are solved together, up to about so many rows: the kernel values between them take
+#: less time than the calls that a part of its own takes.
+PART_ROWS = 64
 #: Columns of a square that are evaluated together.
 COLUMNS = 512
 #: Jitter of a square in units of u·trace; grows a hundredfold up to so many times.
@@ -77,8 +80,9 @@ def solve_pivots(
 
     Source: Júdice and Pires 1994 (block principal pivoting); Hintermüller, Ito and Kunisch 2003.
     """
-    order = np.argsort(component, kind="stable")
-    ends = np.searchsorted(component[order], np.arange(int(component.max(initial=0)) + 2))
+    number = _gathered(component)
+    order = np.argsort(number, kind="stable")
+    ends = np.searchsorted(number[order], np.arange(int(number.max(initial=0)) + 2))
     parts = [_Part(gram.part(order[a:b]), order[a:b], linear[order[a:b]]) for a, b in pairwise(ends)]
     total = float(start.sum()) if equality else None
     sets = _Sets(start <= lower, start >= upper, np.zeros(len(start), bool))
@@ -107,6 +111,15 @@ def solve_pivots(
             break
     entries = sum(part.gram.entries for part in parts)
     return Pivoted(into_box(u, lower, upper, total), gradient, settled, step, entries)
+
+
+def _gathered(component: IntArray) -> IntArray:
+    """Return the parts 0, 1, … that rows (n,) are solved in: components, the small ones taken together."""
+    _, component, sizes = np.unique(component, return_inverse=True, return_counts=True)
+    few = np.where(sizes < PART_ROWS, sizes, 0)
+    part = (np.cumsum(few) - few) // PART_ROWS
+    part = np.where(few > 0, part, len(component) + np.arange(len(sizes)))
+    return np.unique(part[component.ravel()], return_inverse=True)[1].ravel().astype(np.intp)
 
 
 @dataclass(slots=True)
