@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 GRAMIAN_DATA ?= $(wildcard $(abspath ../shared/data))
 export GRAMIAN_DATA
 
-.PHONY: test test-all test-rest memory demo lint types layers pytest bench bench-quick tables peers figures regressions docs docs-check package test-minimum test-bare test-readme test-cores test-pythons clean format
+.PHONY: test test-all test-rest memory adversary demo lint types layers pytest bench bench-quick tables peers figures regressions docs docs-check package test-minimum test-bare test-readme test-cores test-pythons clean format
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -48,6 +48,14 @@ test-cores: $(STAMP)
 # Memory and time of fits in fresh processes, one after the other.
 memory: $(STAMP)
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -m promise tests/promises
+
+# Random configurations against dense references and laws, on every core: about an hour for 10,000 on two. A failure
+# is made small and written as a script into build/adversary; the table goes into the page from the stored result.
+CASES := 10000
+SEED := 1
+adversary: $(STAMP)
+	$(BIN)/python tests/adversary/run.py --cases $(CASES) --seed $(SEED) --jobs $$(nproc)
+	$(BIN)/python tests/adversary/run.py --report docs/reliability.md
 
 # Sdist and wheel: built, looked into, installed without extras away from the source, tried and type-checked.
 package: $(STAMP)
