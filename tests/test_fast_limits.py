@@ -70,8 +70,6 @@ def test_a_row_that_overflows_is_named(dtype: str) -> None:
             method(far)
 
 
-@pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning")
-@pytest.mark.filterwarnings("ignore:invalid value encountered:RuntimeWarning")
 def test_kernels_that_grow_name_the_row_too_and_others_go_to_zero() -> None:
     X, y, far = overflowing()
     growing = gm.KernelRidge(kernel="poly", random_state=0).fit(X, y)

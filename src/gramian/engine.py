@@ -11,12 +11,13 @@ import numbers
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sized
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import joblib
+import numpy as np
 
 from gramian._tiles import one_blas_thread
 from gramian.exceptions import InputError, quoted
@@ -61,19 +62,20 @@ class Engine:
         """Yield ``function(task)`` in the order of the tasks.
 
         At most two tasks per thread are in flight, so results do not pile up. A call from inside a
-        task runs serially: the outer level has the threads already.
+        task runs serially: the outer level has the threads already. What the caller ignores of NumPy's
+        floating-point warnings (``np.errstate``) the threads ignore too.
         """
         threads = self.n_threads
         alone = isinstance(tasks, Sized) and len(tasks) <= 1  # a pool costs more than small tasks
         if threads == 1 or alone or getattr(_inside, "running", False):
             yield from self._serial(function, tasks)
             return
-        todo = iter(tasks)
+        todo, state = iter(tasks), np.geterr()
         with one_blas_thread(), ThreadPoolExecutor(threads, initializer=_mark) as pool:
             pending: deque[Future[Result]] = deque()
             try:
                 for task in todo:
-                    pending.append(pool.submit(function, task))
+                    pending.append(pool.submit(_under, state, function, task))
                     if len(pending) >= 2 * threads:
                         yield pending.popleft().result()
                 while pending:
@@ -100,6 +102,12 @@ class Engine:
                 finally:
                     _inside.running = False
                 yield result
+
+
+def _under(state: Mapping[str, Any], function: Callable[[Task], Result], task: Task) -> Result:
+    """Return ``function(task)`` under the floating-point error state of the thread that asked for it."""
+    with np.errstate(**state):
+        return function(task)
 
 
 def _mark() -> None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import time
 from abc import abstractmethod
 from copy import deepcopy
+from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
@@ -26,6 +28,7 @@ from gramian.data.source import RowSource
 from gramian.engine import Engine
 from gramian.estimators.base import KernelEstimator, positive_number, whole_number
 from gramian.estimators.constraints import not_negative as not_negative
+from gramian.estimators.finite import finite_values, overflowing, rows_at
 from gramian.exceptions import InputError, did_you_mean, quoted
 from gramian.operators import BlockOperator, CrossOperator, DiagonalPlus
 
@@ -117,7 +120,13 @@ class Approximation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEst
         """Return features F of shape ``(n, rank_)`` with F Fᵀ ≈ k(X, X). Time O(n m (d + r))."""
         check_is_fitted(self, "features_")
         source = self._rows(X, reset=False)
-        return self._features(source)
+        with overflowing():
+            found: Any = self._features(source)
+            thin = sp.issparse(found)
+            # Features of a row whose sum is finite are finite.
+            sums = np.asarray(found.sum(axis=1)).reshape(-1, 1) if thin else found
+        finite_values(sums, partial(rows_at, source), what="its features overflow")
+        return found
 
     def _features(self, source: RowSource) -> Any:
         features = self._on(self.features_, source)

@@ -10,6 +10,7 @@ from gramian._tiles import row_slices
 from gramian._typing import Array, Float64Array, IntArray
 from gramian.estimators.base import checked_weights, own_target, positive_number
 from gramian.estimators.dcpred_base import LOSSES, DCPredEstimator, one_of
+from gramian.estimators.finite import finite_blocks
 from gramian.estimators.kinds import Classifier, Regressor
 from gramian.estimators.streaming import PREDICT_ROWS
 from gramian.estimators.targets import ClassTargets, NumberTargets
@@ -176,7 +177,7 @@ class DCPredClassifier(Classifier, DCPredEstimator):
         """Return the class of each row."""
         n, blocks = self._decision_blocks(X)
         out = np.empty(n, self.classes_.dtype)
-        for where, values in blocks:
+        for where, values in finite_blocks(blocks, lambda at: self._rows(X, reset=False).take(at)):
             if len(self.classes_) == 2:
                 out[where] = self.classes_[(values[:, 0] > 0).astype(np.intp)]
             else:

@@ -15,7 +15,7 @@ from gramian._typing import Array, Float64Array, FloatArray
 from gramian.data.source import RowSource
 from gramian.estimators.approximation import one_of
 from gramian.estimators.base import KernelEstimator, required_target, whole_number
-from gramian.estimators.finite import finite_values
+from gramian.estimators.finite import finite_values, quietly
 from gramian.estimators.streaming import PREDICT_ROWS
 from gramian.exceptions import AccuracyWarning, InputError
 from gramian.fast.center_tree import METHODS
@@ -145,7 +145,8 @@ class DCPredEstimator(KernelEstimator):
     def _decision_blocks(self, X: Any) -> tuple[int, Iterator[tuple[slice, FloatArray]]]:
         check_is_fitted(self, "model_")
         source = self._rows(X, reset=False)
-        return source.shape[0], self.model_.blocks(source, engine=self._engine(), chunk_rows=PREDICT_ROWS)
+        blocks = self.model_.blocks(source, engine=self._engine(), chunk_rows=PREDICT_ROWS)
+        return source.shape[0], quietly(blocks)
 
     def _decision(self, X: Any) -> Float64Array:
         n, blocks = self._decision_blocks(X)

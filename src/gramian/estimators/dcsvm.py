@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numbers
 import warnings
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -27,6 +28,7 @@ from gramian.estimators.base import (
     required_target,
     whole_number,
 )
+from gramian.estimators.finite import finite_values, overflowing, rows_at
 from gramian.estimators.kinds import Classifier
 from gramian.estimators.streaming import PREDICT_ROWS
 from gramian.estimators.targets import ClassTargets
@@ -289,8 +291,9 @@ class DCSVC(Classifier, KernelEstimator):
         out = np.empty((n, len(class_pairs(len(self.classes_)))))
         for start in range(0, n, PREDICT_ROWS):
             where = slice(start, min(n, start + PREDICT_ROWS))
-            out[where] = predictor(source.rows(where), engine)
-        return out
+            with overflowing():
+                out[where] = predictor(source.rows(where), engine)
+        return finite_values(out, partial(rows_at, source))
 
     def decision_function(self, X: Any) -> Float64Array:
         """Return f(x): (n,) for two classes, else (n, pairs) for "ovo" or (n, classes) for "ovr"."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import deepcopy
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -16,6 +17,7 @@ from gramian.approximation.plan import Plan
 from gramian.data.source import RowSource
 from gramian.engine import Engine
 from gramian.estimators.base import own_target, positive_number, required_target, whole_number
+from gramian.estimators.finite import finite_values, quietly, rows_at
 from gramian.estimators.gp_rounds import GaussianProcessRounds
 from gramian.estimators.gp_sizes import sized
 from gramian.estimators.gp_start import checked_optimizer, log_bounds, start_kernel
@@ -198,17 +200,14 @@ class GaussianProcessRegressor(Regressor, GaussianProcessRounds):
         mean = self._scaled(self._mean(source))
         noise = self.noise_ if include_noise else 0.0
         if return_cov:
+            self._variance(source)  # where all are finite, so are the covariances
             covariance = self.posterior_.covariance(_all_rows(source), self._engine())
             covariance.flat[:: len(covariance) + 1] += noise
             full = covariance[:, :, None] * np.square(self._y_std)
             return mean, full[:, :, 0] if self._flat else full
         if not return_std:
             return mean
-        variance = np.empty(source.shape[0])
-        blocks = self.posterior_.variances(source, chunk_rows=PREDICT_ROWS, engine=self._engine())
-        for where, values in blocks:
-            variance[where] = values
-        std = np.sqrt(variance + noise)[:, None] * self._y_std
+        std = np.sqrt(self._variance(source) + noise)[:, None] * self._y_std
         return mean, std.ravel() if self._flat else std
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> Float64Array:
@@ -220,6 +219,7 @@ class GaussianProcessRegressor(Regressor, GaussianProcessRounds):
         draws = whole_number("n_samples", n_samples, 1)
         source = self._mapped(self._rows(X, reset=False))
         rng = as_generator(random_state)
+        self._variance(source)  # where all are finite, so are the draws
         found = self.posterior_.draws(_all_rows(source), self._mean(source), draws, rng, self._engine())
         found = found * self._y_std[:, None] + self._y_mean[:, None]
         return found[:, 0] if self._flat else found
@@ -377,9 +377,16 @@ class GaussianProcessRegressor(Regressor, GaussianProcessRounds):
     def _mean(self, source: RowSource) -> Float64Array:
         out = np.empty((source.shape[0], self.posterior_.n_outputs))
         blocks = self.posterior_.predictor.blocks(source, engine=self._engine(), chunk_rows=PREDICT_ROWS)
-        for where, values in blocks:
+        for where, values in quietly(blocks):
             out[where] = values
-        return out
+        return finite_values(out, partial(rows_at, source))
+
+    def _variance(self, source: RowSource) -> Float64Array:
+        out = np.empty(source.shape[0])
+        blocks = self.posterior_.variances(source, chunk_rows=PREDICT_ROWS, engine=self._engine())
+        for where, values in quietly(blocks):
+            out[where] = values
+        return finite_values(out[:, None], partial(rows_at, source))[:, 0]
 
     def _scaled(self, mean: Float64Array) -> Float64Array:
         found = mean * self._y_std + self._y_mean

@@ -196,7 +196,7 @@ class NewtonClassifier(Classifier, StreamingNewton):
         check_is_fitted(self, "predictor_")
         source = self._rows(X, reset=False)
         out = np.empty(source.shape[0], self.classes_.dtype)
-        for where, values in self._decision_blocks(source):
+        for where, values in self._finite_blocks(source):
             out[where] = self.classes_[self._likeliest(values)]
         return out
 

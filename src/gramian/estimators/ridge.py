@@ -254,7 +254,7 @@ class KernelRidgeClassifier(Classifier, PartialClassifier):
             return self._lazily(X, "predict", (), self.classes_.dtype)
         source = self._rows(X, reset=False)
         out = np.empty(source.shape[0], self.classes_.dtype)
-        for where, values in self._decision_blocks(source):
+        for where, values in self._finite_blocks(source):
             if len(self.classes_) == 2:
                 out[where] = self.classes_[(values[:, 0] > 0).astype(np.intp)]
             else:

@@ -16,7 +16,7 @@ from sklearn.base import BaseEstimator, is_classifier
 from gramian._budget import parse_bytes
 from gramian._checkpoint import checkpoint_folder
 from gramian._random import as_generator
-from gramian._typing import Array, Float64Array, IntArray, Rows
+from gramian._typing import Array, Float64Array, Rows
 from gramian.approximation.auto import auto_plan, probe, probe_rows
 from gramian.approximation.checkpoint import SumsCheckpoint
 from gramian.approximation.multiresolution import MultiResolutionBuilder
@@ -32,7 +32,7 @@ from gramian.engine import Engine
 from gramian.estimators.approximation import Approximation
 from gramian.estimators.base import checked_weights, positive_number, required_target
 from gramian.estimators.exact import Exact
-from gramian.estimators.finite import finite_values
+from gramian.estimators.finite import finite_blocks, finite_values, quietly, rows_at
 from gramian.estimators.frozen import frozen_map
 from gramian.estimators.methods import METHODS
 from gramian.estimators.metric_param import MetricEstimator
@@ -43,7 +43,6 @@ from gramian.exact.predictor import ExactPredictor
 from gramian.exact.ridge import train_exact
 from gramian.exceptions import InputError, did_you_mean
 from gramian.kernels import Kernel
-from gramian.kernels.precomputed import StoredRows
 from gramian.solvers.krylov import Progress
 
 #: Parameters of an approximation's instance that the estimator which it is given to decides.
@@ -363,26 +362,23 @@ class StreamingRidge(MetricEstimator):
                 start += len(values)
             return
         blocks = self._on(predictor, source).blocks(source, engine=self._engine(), chunk_rows=PREDICT_ROWS)
-        for where, values in blocks:
+        for where, values in quietly(blocks):
             values += self.intercept_
             yield where, values
+
+    def _finite_blocks(self, source: RowSource) -> Iterator[tuple[slice, Float64Array]]:
+        """Yield decision values by blocks of rows; raise for the first block with one that overflows."""
+        return finite_blocks(self._decision_blocks(source), partial(rows_at, source))
 
     def _decision(self, X: Any) -> Float64Array:
         source = self._rows(X, reset=False)
         out = np.empty((source.shape[0], self.predictor_.n_outputs))
         for where, values in self._decision_blocks(source):
             out[where] = values
-        return finite_values(out, lambda at: _values_at(source, at))
-
-
-def _values_at(source: RowSource, numbers: IntArray) -> Rows:
-    """Return some rows of a source; of precomputed ones the kernel values, not the row numbers."""
-    if isinstance(source, StoredRows):
-        return source.matrix.block(numbers, np.arange(source.matrix.shape[1]))
-    return source.take(numbers)
+        return finite_values(out, partial(rows_at, source))
 
 
 def _decided(predictor: Predictor | ExactPredictor, rows: Rows) -> Float64Array:
     """Return the predictor's values for a part of the rows, on one thread."""
     blocks = predictor.blocks(ArraySource(rows), engine=Engine(1), chunk_rows=PREDICT_ROWS)
-    return np.concatenate([values for _, values in blocks])
+    return np.concatenate([values for _, values in quietly(blocks)])
