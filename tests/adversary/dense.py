@@ -56,10 +56,17 @@ def rows_of(case: Case) -> tuple[np.ndarray, np.ndarray]:
     """Return training and new rows in float64, standardised where the model does that."""
     X, new = np.asarray(case.X, np.float64), np.asarray(case.new, np.float64)
     if case.value("standardize", False):
-        mean = np.average(X, axis=0, weights=case.w)
-        spread = np.sqrt(np.average((X - mean) ** 2, axis=0, weights=case.w))
+        w = weights_of(case)
+        mean = np.average(X, axis=0, weights=w)
+        spread = np.sqrt(np.average((X - mean) ** 2, axis=0, weights=w))
         spread = np.where(spread > 10.0 * np.finfo(np.float64).eps * np.abs(mean), spread, 1.0)
-        X, new = (X - mean) / spread, (new - mean) / spread
+        centre = 0.0 if case.container == "csr" else mean
+        # As documented: scaled rows are float32 where the rows are, or are integers of up to 16 bits.
+        kind = case.X.dtype
+        small = kind == np.float32 or (kind.kind in "iu" and kind.itemsize <= 2)
+        type_ = np.float32 if small else np.float64
+        X = ((X - centre) / spread).astype(type_).astype(np.float64)
+        new = ((new - centre) / spread).astype(type_).astype(np.float64)
     return X, new
 
 
