@@ -210,6 +210,45 @@ def test_tiny_samples(method, n_levels):
             assert partition.route(X[:0]).shape == (0,)
 
 
+def nearest_centers(X, centers):
+    return np.square(X[:, None].astype(np.float64) - centers.astype(np.float64)).sum(axis=-1).argmin(axis=1)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("method", ["kmeans", "minibatch", "kcenters"])
+def test_one_outlier_does_not_round_the_distances_of_the_others(method, sparse):
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((206, 11)).astype(np.float32)
+    X[17, 3] = 1e6
+    sample = sp.csr_matrix(X) if sparse else X
+    partition = fit_partition(sample, 5, method=method, rng=np.random.default_rng(0))
+    assert partition.n_blocks == 5
+    labels = partition.route(X)
+    np.testing.assert_array_equal(labels, partition.route(sp.csr_matrix(X)))
+    np.testing.assert_array_equal(labels, nearest_centers(X, partition.centers))
+
+
+def test_close_centres_in_distant_groups_are_told_apart():
+    rng = np.random.default_rng(0)
+    group = np.where(np.arange(400) % 2, 1e5, -1e5)[:, None]
+    X = (rng.standard_normal((400, 3)) + group).astype(np.float32)
+    partition = CenterPartition(X[:6].copy())
+    expected = nearest_centers(X, partition.centers)
+    np.testing.assert_array_equal(partition.route(X), expected)
+    np.testing.assert_array_equal(partition.route(sp.csr_matrix(X)), expected)
+    ordinary = CenterPartition(rng.standard_normal((200, 54)).astype(np.float32))
+    assert partition._factor.dtype == np.float64
+    assert ordinary._factor.dtype == np.float32
+
+
+def test_csr_far_from_the_origin_is_routed_as_the_array_is():
+    rng = np.random.default_rng(0)
+    X = (rng.standard_normal((500, 3)) + 3e5).astype(np.float32)
+    partition = CenterPartition(X[:6].copy())
+    assert partition._factor.dtype == np.float32
+    np.testing.assert_array_equal(partition.route(sp.csr_matrix(X)), nearest_centers(X, partition.centers))
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_extreme_scales_and_one_feature(method):
     X = np.random.default_rng(0).normal(size=(400, 3))

@@ -46,6 +46,14 @@ def distance_error(square: Float64Array, n_features: int, dtype: Any) -> Float64
     return (2.0 + np.sqrt(n_features)) * unit_roundoff(dtype) * (1.0 + square)
 
 
+def routing_tolerance() -> float:
+    """Return the error of a score, over the squared distance of two centres, that routing may make: 1e-3.
+
+    A row that lies closer than that to the border of two blocks may go to either.
+    """
+    return 1e-3
+
+
 def phase_limit(dtype: Any) -> float:
     """Return the phase t beyond which the rounding u·|t| of cos(t) exceeds the tolerance of an entry.
 

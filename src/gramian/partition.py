@@ -161,6 +161,8 @@ def farthest_first(points: Rows, count: int, rng: np.random.Generator) -> tuple[
     the first k: at most twice the smallest that k balls can have. Ends where all rows repeat chosen ones.
     Time O(n d count), memory O(n). Source: Gonzalez 1985.
     """
+    # In float64: float32 would round all distances at the scale of the farthest outlier.
+    points = points.astype(np.float64, copy=False)
     norms = _squares(points)
     chosen, squares = [int(rng.integers(points.shape[0]))], [np.inf]
     nearest = np.full(len(norms), np.inf)

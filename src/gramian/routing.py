@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from gramian._numerics import distance_error, routing_tolerance
 from gramian._tiles import row_slices, tile_rows
-from gramian._typing import FloatArray, IntArray, Rows
+from gramian._typing import Float64Array, FloatArray, IntArray, Rows
 from gramian.engine import Engine
 from gramian.kernels.base import Kernel
 from gramian.kernels.columns import Columns
@@ -68,24 +69,39 @@ class CenterPartition(Partition):
 
     argmin_s ‖x − c_s‖ = argmax_s (x − o)·(c_s − o) − ‖c_s − o‖²/2, o the mean of the centres.
 
-    centers : (c, d), float32 or float64: the type of the scores.
+    Rounding moves a score by about ``distance_error`` of ‖c_s − o‖². Where that is too much of the squared
+    distance to the next centre (``routing_tolerance``), o is the median of the centres, which outliers do not
+    drag away; where it still is, scores are computed in float64.
+
+    centers : (c, d), float32 or float64: the type of the scores, except for those that need float64.
     """
 
     centers: FloatArray
     ancestors: tuple[IntArray, ...] = ()
     _offset: FloatArray = field(init=False, repr=False)
     _factor: FloatArray = field(init=False, repr=False)
+    _by_zero: bool = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         # Scores about the mean of the centres keep their digits far from the origin. The offset may be
         # rounded: what counts is that rows and centres are moved by the same numbers.
         dtype = self.centers.dtype
         offset = self.centers.mean(axis=0, dtype=np.float64).astype(dtype)
+        by_zero = True
+        if dtype == np.float32 and self.n_blocks > 1:
+            near = _nearest(self.centers)
+            if _misses(self.centers, offset, offset, near):
+                offset = np.median(self.centers, axis=0)
+                if _misses(self.centers, offset, offset, near):
+                    dtype = np.dtype(np.float64)
+            by_zero = not _misses(self.centers, offset, np.zeros_like(offset), near)
+        offset = offset.astype(dtype, copy=False)
         points = self.centers - offset
         half_norms = 0.5 * np.einsum("ij,ij->i", points, points)
         object.__setattr__(self, "_offset", offset)
         # The last row meets a column of ones: the product then gives the scores in one pass.
         object.__setattr__(self, "_factor", np.vstack([points.T, -half_norms]).astype(dtype))
+        object.__setattr__(self, "_by_zero", by_zero)
 
     def __reduce__(self) -> tuple[Any, ...]:
         # What __post_init__ derives need not be stored in model files.
@@ -105,6 +121,8 @@ class CenterPartition(Partition):
         return max(self.n_blocks, n_features + 1)
 
     def _route_tile(self, X: Rows) -> IntArray:
+        if sp.issparse(X) and not self._by_zero:
+            X = X.toarray()  # the tile has room for it
         if sp.issparse(X):
             directions, minus_half_norms = self._factor[:-1], self._factor[-1]
             scores = np.asarray(X @ directions)
@@ -190,6 +208,38 @@ class BisectionPartition(Partition):
             node[active] = self.children[at, right]
             active = active[node[active] >= 0]
         return -1 - node
+
+
+def _nearest(centers: FloatArray) -> Float64Array:
+    """Return the squared distance of each centre to the nearest one that differs from it; infinity if none.
+
+    Time O(c² d), memory one float64 copy of the centres and a tile.
+    """
+    points = centers - np.median(centers, axis=0).astype(np.float64)
+    norms = np.einsum("ij,ij->i", points, points)
+    least = np.full(len(points), np.inf)
+    noise = distance_error(np.zeros(1), points.shape[1], np.float64)
+    for rows in row_slices(len(points), tile_rows(len(points), points.itemsize)):
+        both = norms[rows, None] + norms
+        squares = both - 2.0 * (points[rows] @ points.T)
+        # Of equal centres, and of a centre and itself, the rounding of the norms is left.
+        least[rows] = np.where(squares > noise * both, squares, np.inf).min(axis=1)
+    return least
+
+
+def _misses(centers: FloatArray, offset: FloatArray, origin: FloatArray, nearest: Float64Array) -> bool:
+    """Tell whether scores (x − origin)·(c_s − offset) in float32 are too coarse for some centre."""
+    rows = _lengths(centers, origin) + _lengths(offset[None, :], origin)
+    error = distance_error(_lengths(centers, offset) * rows / nearest, centers.shape[1], np.float32)
+    return bool((error > routing_tolerance()).any())
+
+
+def _lengths(points: FloatArray, origin: FloatArray) -> Float64Array:
+    """Return the distance of each point to the origin, in float64."""
+    lengths = np.empty(len(points))
+    for rows in row_slices(len(points), tile_rows(points.shape[1], lengths.itemsize)):
+        lengths[rows] = np.linalg.norm(points[rows].astype(np.float64) - origin, axis=1)
+    return lengths
 
 
 def moved(X: Rows, offset: FloatArray, *, ones: bool = False) -> FloatArray:
