@@ -13,6 +13,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import gramian as gm
 from gramian._numerics import rank_cutoff
 from gramian.approximation.rank_sharing import Size
+from gramian.kernels.base import Kernel
 
 
 @pytest.fixture(scope="module")
@@ -208,3 +209,24 @@ def test_a_rank_above_the_number_of_rows_is_cut(core, n_blocks):
     exact = gm.Gaussian(0.5**0.5)(X)
     assert np.linalg.norm(a.operator_.to_dense() - exact) < 0.05 * np.linalg.norm(exact)
     gm.BlockBasis(core=core, n_blocks=n_blocks, random_state=0).fit(X)  # the default says nothing
+
+
+@pytest.mark.parametrize("method", ["block_basis", "meka", "sampled"])
+def test_blocks_of_few_rows_share_kernel_tiles(monkeypatch, method):
+    rows = np.random.default_rng(0).standard_normal((200, 3))
+    made = {
+        "block_basis": gm.BlockBasis(n_blocks=200, random_state=0),
+        "meka": gm.MEKA(n_blocks=200, random_state=0),
+        "sampled": gm.MEKA(n_blocks=200, core="sampled", random_state=0),
+    }
+    tiles = []
+    whole = Kernel.__call__
+
+    def counted(self, X, *args, **kwargs):
+        tiles.append(X.shape)
+        return whole(self, X, *args, **kwargs)
+
+    monkeypatch.setattr(Kernel, "__call__", counted)
+    made[method].fit(rows)
+    # A tile a pair of blocks would be 20,100; a few a block are needed.
+    assert len(tiles) <= 1_000

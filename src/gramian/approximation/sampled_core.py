@@ -14,7 +14,7 @@ import scipy.linalg as la
 from gramian._numerics import rank_cutoff
 from gramian._typing import Array, Float64Array, IntArray, Rows
 from gramian.approximation.basis import Basis
-from gramian.approximation.projection_core import join_blocks
+from gramian.approximation.projection_core import coupled_blocks
 from gramian.engine import Engine
 from gramian.kernels.base import Kernel
 from gramian.solvers.core import CoupledCore
@@ -38,7 +38,6 @@ def sampled_core(
     μ → 0 is the paper's pseudo-inverse.
     Time O(c² n_rows² d + c² n_rows² r), memory O(R² + c n_rows (d + r)).
     """
-    ranks = [b.rank for b in bases]
 
     def prepare(s: int) -> tuple[Rows, Float64Array]:
         mine = members[s]
@@ -50,18 +49,8 @@ def sampled_core(
         return rows, ridge_inverse(W, float(left_over.mean()) if size else 0.0)
 
     samples = list(engine.map(prepare, range(len(bases))))
-
-    def strip(s: int) -> dict[tuple[int, int], Float64Array]:
-        row = {(s, s): np.eye(ranks[s])}
-        rows, left = samples[s]
-        for t in range(s + 1, len(bases)):
-            if ranks[s] and ranks[t] and (keep is None or keep[s, t]):
-                others, right = samples[t]
-                block = kernel(rows, others, dtype=np.float64, n_jobs=1)
-                row[s, t] = left @ block @ right.T
-        return row
-
-    return join_blocks(engine.map(strip, range(len(bases))), ranks, keep, psd=False)
+    points, inverses = [rows for rows, _ in samples], [inverse.T for _, inverse in samples]
+    return coupled_blocks(kernel, points, inverses, keep, engine, psd=False)
 
 
 def ridge_inverse(values: Float64Array, ridge: float | Float64Array) -> Float64Array:
