@@ -11,6 +11,7 @@ from sklearn.svm import SVC, LinearSVC
 import gramian as gm
 from gramian._tiles import row_slices
 from gramian.estimators.dcpred_base import exact_svm
+from gramian.fast import local_models
 from gramian.fast.local_models import WIDTHS, Loss, exact_duals, fit_linear
 
 LOSSES = ("ridge", "squared_hinge", "logistic", "hinge")
@@ -179,3 +180,25 @@ class TestExactDuals:
         found = fit(name, self.y, self.costs, features)
         scores, exact = features @ found.weights[:, 0], self.gram @ self.alpha(name)
         np.testing.assert_allclose(scores - scores.mean(), exact - exact.mean(), atol=0.05)
+
+
+@pytest.mark.parametrize("name", ["squared_hinge", "logistic", "ridge"])
+def test_first_step_of_all_classes_has_one_factor(monkeypatch, name):
+    rng = np.random.default_rng(0)
+    points = rng.standard_normal((60, 3))
+    gram = np.exp(-np.square(points[:, None] - points).sum(axis=-1))
+    y = np.where(np.arange(60)[:, None] // 2 == np.arange(30), 1.0, -1.0)
+    costs = 0.5 + rng.random(60)
+    alone = [local_models.exact_duals(gram, y[:, [c]], costs, name)[:, 0] for c in range(30)]
+    starts = []
+    whole = local_models._system_factor
+
+    def counted(matrix, d, s):
+        starts.append(d)
+        return whole(matrix, d, s)
+
+    monkeypatch.setattr(local_models, "_system_factor", counted)
+    together = local_models.exact_duals(gram, y, costs, name)
+    np.testing.assert_array_equal(together, np.column_stack(alone))
+    first = starts[0]
+    assert sum(np.array_equal(first, d) for d in starts) == 1
