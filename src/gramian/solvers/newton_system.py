@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -72,9 +73,10 @@ class Curvature:
     """FᵀHF by nodes; each node's ``rhs`` is its part of FᵀH1, and ``mass`` is 1ᵀH1.
 
     ``rows``, where it is given, is H^(1/2)F of the rows with curvature, so few that no sums were formed.
+    Factoring the system empties ``sums``: each node's are freed when its factor is there.
     """
 
-    sums: Sequence[NodeSums]
+    sums: list[NodeSums]
     mass: float
     rows: ActiveRows | None = None
 
@@ -94,13 +96,27 @@ class Curvature:
         return np.concatenate([s.rhs for s in self.sums])
 
 
+class _Drained(Sequence[NodeSums]):
+    """Sums of the nodes, each read once and not kept after that."""
+
+    def __init__(self, sums: list[NodeSums]) -> None:
+        self._left, self._count = dict(enumerate(sums)), len(sums)
+        sums.clear()
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __getitem__(self, node: Any) -> Any:
+        return self._left.pop(node)
+
+
 def nested_factor(forest: Forest, alpha: float, engine: Engine) -> Callable[[Curvature], Factor]:
     """Return what factors FᵀHF + alpha·I by elimination."""
 
     def factored(curvature: Curvature) -> Factor:
         if curvature.rows is not None:
             return _factor_of_rows(curvature.rows, alpha)
-        factor = ArrowheadFactor(forest, curvature.sums, alpha, engine)
+        factor = ArrowheadFactor(forest, _Drained(curvature.sums), alpha, engine)
         cuts = np.cumsum(forest.ranks)[:-1]
 
         def solve(right: Float64Array) -> tuple[Float64Array, Float64Array]:
@@ -147,7 +163,10 @@ def coupled_factor(core: CoupledCore, alpha: float, engine: Engine) -> Callable[
     """
 
     def factored(curvature: Curvature) -> Factor:
-        system = CoupledSystem([gram_factor(s.gram)[0] for s in curvature.sums], core, engine=engine)
+        sums = _Drained(curvature.sums)
+        system = CoupledSystem(
+            [gram_factor(sums[node].gram)[0] for node in range(len(sums))], core, engine=engine
+        )
 
         def solve(right: Float64Array) -> tuple[Float64Array, Float64Array]:
             inner = core.split(core.multiply(right))
@@ -176,10 +195,11 @@ class Bordered:
         intercept: bool,
         reach: float = np.inf,
     ) -> None:
-        self._factor = factored(curvature)
         self._intercept, self._reach = intercept, reach
         if intercept:
-            self._border = curvature.border
+            self._border = curvature.border  # before the sums go
+        self._factor = factored(curvature)
+        if intercept:
             self._beta, self._dual = self._factor(self._border)
             left = curvature.mass - float(np.vdot(self._border, self._beta))
             self._left = max(left, unit_roundoff(np.float64) * curvature.mass, np.finfo(np.float64).tiny)
