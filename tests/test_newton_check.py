@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 import warnings
 
 import numpy as np
@@ -9,7 +10,12 @@ import pytest
 
 import gramian as gm
 from gramian.approximation import newton_check
+from gramian.approximation.multiresolution import MultiResolutionBuilder
+from gramian.approximation.plan import Workload, make_plan
+from gramian.data.source import as_source
+from gramian.engine import Engine
 from gramian.exceptions import AccuracyWarning
+from gramian.solvers.newton_system import Point
 from gramian.solvers.solution import Status
 
 LOSSES = {
@@ -120,3 +126,20 @@ def test_the_bases_that_there_are_show_rounding_too(monkeypatch):
             model = gm.KernelSVR(0.5, kernel="linear", tile_dtype="float32").fit(X, y)
         found.append(model.solution_.residual)
     assert min(found) > newton_check.FLOAT32_GAP
+
+
+def test_the_check_makes_no_copy_of_the_bases():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((2_000, 4))
+    builder = MultiResolutionBuilder(root_rank=200, rank=100, n_blocks=6)
+    plan = make_plan(builder, Workload(*X.shape, 1, 8), dtype=np.float32, n_threads=1, memory_budget=10**8)
+    features = plan.build(as_source(X), gm.Gaussian(2.0), rng=rng, engine=Engine(1))
+    point = Point.zeros(features.rank, 1)
+    tracemalloc.start()
+    try:
+        wide, _ = newton_check.PreciseCheck(features, None, 0)._precise(point, len(X))
+        taken = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert wide.dtype == np.float64
+    assert taken < 0.25 * features.nbytes  # landmarks of the products; 2 with V and P in float64

@@ -88,7 +88,7 @@ class PreciseCheck:
         return gaps / np.maximum(value, max(newton.floor, np.finfo(float).tiny)), value
 
     def _precise(self, point: Point, n_rows: int) -> tuple[FeatureMap, Point]:
-        """Return the features in float64, and the point in them.
+        """Return the features with float64 tiles, and the point in them.
 
         Where all rows are landmarks the bases are whitened anew: directions that the cutoff of float32 left
         out, of which the exact K has more, count then.
@@ -102,13 +102,8 @@ class PreciseCheck:
             inner = new.columns(basis.landmarks) @ basis.folded(point.beta)
             beta = new.matrix.T @ inner
             return FeatureMap.lone(new, features.partition, kernel), Point(beta, beta, point.offset)
+        # V and P stay in float32: each product with a tile takes a copy in float64, of one node at a time.
         nodes = tuple(
-            replace(
-                node,
-                vectors=node.matrix.astype(np.float64),
-                projection=node.projection.astype(np.float64),
-                columns=kernel.against(node.landmarks, np.float64),
-            )
-            for node in features.nodes
+            replace(node, columns=kernel.against(node.landmarks, np.float64)) for node in features.nodes
         )
         return replace(features, nodes=nodes, dtype=np.dtype(np.float64)), point
