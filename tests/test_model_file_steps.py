@@ -21,7 +21,9 @@ from gramian.model_file.container import read_container, write_container
 
 pd = pytest.importorskip("pandas")
 # Of scikit-learn 1.6 alone, whose ColumnTransformer changes what it keeps of the remaining columns.
-pytestmark = pytest.mark.filterwarnings(r"ignore:\s*The format of the columns of the 'remainder':FutureWarning")
+pytestmark = pytest.mark.filterwarnings(
+    r"ignore:\s*The format of the columns of the 'remainder':FutureWarning"
+)
 
 RNG = np.random.default_rng(0)
 FRAME = pd.DataFrame(
