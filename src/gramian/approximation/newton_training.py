@@ -40,7 +40,7 @@ WARM_SHARPNESS = 0.1
 #: Arrays of all coefficients that are held at once, and of the decision values of a unit.
 POINTS, UNIT_TERMS = 12, 16
 #: Bytes a thread that are no array's: what BLAS works in, and what malloc keeps of freed tiles. A guess: not
-#: measured on its own, and not enough for the fits that tests/promises/test_memory.py still finds over.
+#: measured on its own. tests/promises/test_memory.py measures whole fits.
 UNSEEN = 4_000_000
 #: Pairs of steps and gradients that a quasi-Newton method keeps, where the budget holds them.
 MEMORY, LEAST_MEMORY = 20, 3
