@@ -12,15 +12,11 @@ import argparse
 import faulthandler
 import json
 import os
-import platform
-import subprocess
 import sys
 import time
 from collections import Counter, defaultdict
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from datetime import date
-from importlib.metadata import version
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -29,8 +25,9 @@ from typing import Any
 for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(name, "1")
 ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT / "tests"))
+sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "benchmarks")]
 
+from suite.machine import describe
 from tqdm import tqdm
 
 from adversary.cases import close_files, script
@@ -136,11 +133,8 @@ def summary(verdicts: list[Verdict], seed: int, jobs: int, seconds: float) -> di
         broken.update(failure.law for failure in verdict.failures)
         for law, excess in verdict.worst.items():
             worst[law] = max(worst[law], excess)
-    commit = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False
-    )
     return {
-        "day": date.today().isoformat(),
+        **describe(threads=1),
         "seed": seed,
         "cases": len(verdicts),
         "failed": sum(bool(v.failures) for v in verdicts),
@@ -152,21 +146,7 @@ def summary(verdicts: list[Verdict], seed: int, jobs: int, seconds: float) -> di
         "jobs": jobs,
         "by estimator": {k: [n, failed[k]] for k, n in sorted(estimators.items())},
         "by law": {k: [broken[k], float(f"{worst[k]:.2g}")] for k in sorted({*worst, *broken})},
-        "commit": commit.stdout.strip() or None,
-        "python": platform.python_version(),
-        "processor": processor(),
-        "versions": {name: version(name) for name in ("numpy", "scipy", "scikit-learn")},
     }
-
-
-def processor() -> str:
-    """Name the processor as the system does."""
-    cpuinfo = Path("/proc/cpuinfo")
-    if cpuinfo.exists():
-        for line in cpuinfo.read_text(encoding="utf-8").splitlines():
-            if line.startswith("model name"):
-                return line.split(":", 1)[1].strip()
-    return platform.machine()
 
 
 def table(result: dict[str, Any]) -> str:

@@ -10,9 +10,8 @@ import numpy as np
 
 from gramian._typing import Array, Float64Array, IntArray
 from gramian.exceptions import InputError, quoted
-from gramian.summary import short
 from gramian.tables.cells import BOOLEAN, CATEGORY, DATE, EMPTY, NOUNS, NUMERIC, Cells
-from gramian.tables.date_text import MOST_QUOTED, YEAR_FIRST, days_of_text, is_blank
+from gramian.tables.date_text import YEAR_FIRST, days_of_text, is_blank
 from gramian.tables.dates import WEEKDAY, WEEKDAYS, WIDTHS, part_values
 
 #: Kinds of features besides those of columns: whether a value is missing; sine and cosine of a cycle.
@@ -150,7 +149,7 @@ class Column:
             order = " or ".join(dict.fromkeys([self.order or YEAR_FIRST, YEAR_FIRST]))
             warnings.warn(
                 f"Column {self.name!r} held dates during fit and now holds text that is no date ({order}): "
-                f"{short(repr(lost[0]), MOST_QUOTED)} and its like are taken as missing.",
+                f"{quoted(lost[0])} and its like are taken as missing.",
                 UserWarning,
                 stacklevel=2,
             )

@@ -10,7 +10,7 @@ from functools import lru_cache
 import numpy as np
 
 from gramian._typing import Float64Array
-from gramian.summary import short
+from gramian.exceptions import quoted
 from gramian.tables.cells import DAY
 
 YEAR_FIRST, DAY_FIRST, MONTH_FIRST = "year first", "day first", "month first"
@@ -25,8 +25,6 @@ TIMES = ("%I:%M %p", "%I:%M:%S %p", "%I:%M%p", "%I:%M:%S%p")
 _DATE_AND_TIME = re.compile(r"(.*?\d.*?)(?:(?:[Tt]|,?\s+)(\d\d?:\d\d.*))?")
 _YEAR = re.compile(r"(?<!\d)\d{4}(?!\d)")
 _EPOCH = datetime(1970, 1, 1)
-#: Letters of a cell that a message quotes, at most.
-MOST_QUOTED = 80
 
 
 def days_of_text(texts: Sequence[str], order: str) -> Float64Array:
@@ -101,18 +99,14 @@ def why_no_dates(texts: Sequence[str], ambiguous: bool) -> str:
     ``ambiguous``: all of them are dates with the day first, and with the month first too.
     """
     if ambiguous:
-        return f"its dates, such as {_quoted(texts[0])}, may have the day or the month first"
+        return f"its dates, such as {quoted(texts[0])}, may have the day or the month first"
     for order in FORMATS:
         read = ~np.isnan(days_of_text(texts, order))
         good = [text for text, date in zip(texts, read) if date]
         bad = [text for text, date in zip(texts, read) if not date]
         if bad and len(good) >= max(2, len(bad)):
-            return f"{_quoted(good[0])} is a date with the {order}, {_quoted(bad[0])} is none"
+            return f"{quoted(good[0])} is a date with the {order}, {quoted(bad[0])} is none"
     return ""
-
-
-def _quoted(text: str) -> str:
-    return short(repr(text), MOST_QUOTED)
 
 
 def _first_format(text: str, formats: Sequence[str]) -> datetime | None:
