@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 import gramian as gm
-from gramian.approximation.randomized_svd import randomized_eigh
-from gramian.approximation.rank_sharing import Size
+from gramian.compression.randomized_svd import randomized_eigh
+from gramian.compression.rank_sharing import Size
 
 #: Columns of K that errors of large sets are measured on.
 ERROR_COLUMNS = 1_000

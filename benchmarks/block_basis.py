@@ -22,7 +22,7 @@ import scipy.linalg as la
 from meka_comparison import rows_of, unit_box
 
 import gramian as gm
-from gramian.approximation.rank_sharing import Size
+from gramian.compression.rank_sharing import Size
 from gramian.data import load_dataset
 from gramian.data.datasets import make_digits
 

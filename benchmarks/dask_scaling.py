@@ -24,7 +24,7 @@ from distributed import Client, LocalCluster, wait
 
 import gramian as gm
 from gramian._budget import format_bytes
-from gramian.approximation.ridge_sums import PartSums, RidgeSums
+from gramian.compression.ridge_sums import PartSums, RidgeSums
 from gramian.engine_dask import DaskEngine
 
 #: For workers: Dask's own setting makes glibc give memory back, and fault it in again, for every tile.

@@ -18,7 +18,7 @@ from sklearn.svm import SVC
 
 from gramian._typing import Array
 from gramian.data import load_dataset
-from gramian.estimators.dcsvm import DCSVC
+from gramian.svm.dcsvc import DCSVC
 
 PARAMETERS = {
     "letter": {"gamma": 10.0, "C": 10.0},

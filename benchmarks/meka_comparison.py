@@ -10,8 +10,8 @@ from functools import cache
 import numpy as np
 
 import gramian as gm
+from gramian.approximations.approximation import Approximation
 from gramian.data import load_dataset
-from gramian.estimators.approximation import Approximation
 from gramian.operators import DiagonalPlus
 
 #: (numbers a row, blocks of MEKA, rows) → estimator without its kernel.

@@ -18,8 +18,8 @@ import numpy as np
 from sklearn.svm import SVC
 
 import gramian as gm
-from gramian.approximation import newton_training
 from gramian.data import load_dataset
+from gramian.svm import newton_training
 
 GAMMA, C, TEST = 1 / 16, 10.0, 4_000
 

@@ -15,7 +15,7 @@ import numpy as np
 from paper_kals import SETS, rows_of
 
 import gramian as gm
-from gramian.landmarks import METHODS
+from gramian.landmarks.rules import METHODS
 
 GAMMA = {name: SETS[name].gamma for name in ("german", "satimage", "wine")} | {"cpusmall": 2.0**-5}
 

@@ -29,15 +29,15 @@ from bbf_comparison import PAPER, Matrix, Panel, against_memory, draw, gaussian,
 from block_basis import SWEEP, ideal, rows
 
 import gramian as gm
-from gramian.approximation.block_basis_search import BlockSearch
-from gramian.approximation.builder import block_members
-from gramian.approximation.column_sampling import BlockRow, sample_columns
-from gramian.approximation.fast_gauss import ImprovedFastGauss
-from gramian.approximation.randomized_svd import randomized_eigh, randomized_svd
-from gramian.approximation.rank_sharing import Size
+from gramian.approximations.block_basis_search import BlockSearch
+from gramian.compression.builder import block_members
+from gramian.compression.column_sampling import BlockRow, sample_columns
+from gramian.compression.randomized_svd import randomized_eigh, randomized_svd
+from gramian.compression.rank_sharing import Size
 from gramian.data import load_dataset
 from gramian.engine import Engine
-from gramian.partition import fit_partition
+from gramian.fast_gauss import ImprovedFastGauss
+from gramian.landmarks.partition import fit_partition
 
 #: Table 4: 1/h² → stable rank, 100·‖M_r‖_F/‖M‖_F, l_r; r = 100 and 252.
 TABLE_4 = {

@@ -19,7 +19,7 @@ import numpy as np
 from meka_comparison import BKA, OURS, OURS_NARROW, PAPER, Found, Method, measure, some_rows
 
 import gramian as gm
-from gramian.approximation.randomized_svd import randomized_eigh
+from gramian.compression.randomized_svd import randomized_eigh
 
 ERROR_ROWS = 300
 MEKA = ("MEKA, sampled", "MEKA, projection", "MEKA, recompressed")

@@ -27,8 +27,8 @@ import numpy as np
 import scipy.linalg as la
 from scipy.sparse.linalg import eigsh
 
-from gramian.estimators.nystrom import Nystrom
-from gramian.estimators.random_fourier import RandomFourier
+from gramian.approximations.nystrom import Nystrom
+from gramian.approximations.random_fourier import RandomFourier
 
 WIDTH, LAMBDA, NOISE = 6.0, 0.1, 0.1
 N_ROWS = 2000

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from gramian.estimators.dcpred import DCPredClassifier, DCPredRegressor
-from gramian.fast.pseudo_landmarks import PSEUDO
+from gramian.fast.dcpred.estimators import DCPredClassifier, DCPredRegressor
+from gramian.fast.dcpred.pseudo_landmarks import PSEUDO
 
 RNG = np.random.default_rng(0)
 X = RNG.random((900, 3))

@@ -6,8 +6,8 @@ import numpy as np
 from approximation_market import Case, gram, settings
 
 import gramian as gm
-from gramian.approximation.rank_sharing import asked_size
-from gramian.approximation.recompression import MET
+from gramian.compression.rank_sharing import asked_size
+from gramian.compression.recompression import MET
 
 
 def recompressed(fitted, X, Y):

@@ -7,10 +7,10 @@ import scipy.linalg as la
 from approximation_market import Case, settings
 
 import gramian as gm
-from gramian.estimators.fastfood import Fastfood
-from gramian.estimators.random_fourier import RandomFourier
-from gramian.estimators.random_maclaurin import RandomMaclaurin
-from gramian.estimators.tensor_sketch import TensorSketch
+from gramian.approximations.fastfood import Fastfood
+from gramian.approximations.random_fourier import RandomFourier
+from gramian.approximations.random_maclaurin import RandomMaclaurin
+from gramian.approximations.tensor_sketch import TensorSketch
 
 
 def drawn(fitted):

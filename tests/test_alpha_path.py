@@ -7,13 +7,13 @@ import pytest
 from sklearn.kernel_ridge import KernelRidge as Peer
 
 import gramian as gm
-from gramian.approximation.held_out import EXACT, MEAN, UNSEEN, held_out
-from gramian.approximation.multiresolution import MultiResolutionBuilder
-from gramian.approximation.path import EliminatedHat, SpectralHat, alpha_path
-from gramian.approximation.sums import accumulate, leaf_blocks
+from gramian.approximations.multiresolution_builder import MultiResolutionBuilder
+from gramian.compression.sums import accumulate, leaf_blocks
 from gramian.data.source import ArraySource
 from gramian.engine import Engine
 from gramian.exceptions import AccuracyWarning
+from gramian.ridge.held_out import EXACT, MEAN, UNSEEN, held_out
+from gramian.ridge.path import EliminatedHat, SpectralHat, alpha_path
 
 ALPHAS = (1e-3, 0.05, 2.0)
 ENGINE = Engine(1)

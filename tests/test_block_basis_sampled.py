@@ -16,12 +16,12 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import gramian as gm
 from gramian._random import children
-from gramian.approximation.block_basis_sampled import SampledBasisBuilder, large_blocks
-from gramian.approximation.builder import block_members
-from gramian.approximation.sampled_core import ridge_inverse
+from gramian.approximations.block_basis_sampled import SampledBasisBuilder, large_blocks
+from gramian.compression.builder import block_members
+from gramian.compression.sampled_core import ridge_inverse
 from gramian.data.source import ArraySource
 from gramian.engine import Engine
-from gramian.partition import fit_partition
+from gramian.landmarks.partition import fit_partition
 
 EVERY = pytest.mark.parametrize("case", MARKET.values(), ids=MARKET.keys())
 KERNEL = gm.Gaussian((0.5 / GAMMA) ** 0.5)

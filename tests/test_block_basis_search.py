@@ -7,9 +7,9 @@ import pytest
 from approximation_market import GAMMA, gram
 
 import gramian as gm
-from gramian.approximation.block_basis_search import DIAGONAL_ROWS, BlockSearch, Spectra
-from gramian.approximation.builder import block_members
-from gramian.approximation.rank_sharing import Size
+from gramian.approximations.block_basis_search import DIAGONAL_ROWS, BlockSearch, Spectra
+from gramian.compression.builder import block_members
+from gramian.compression.rank_sharing import Size
 from gramian.engine import Engine
 
 KERNEL = gm.Gaussian((0.5 / GAMMA) ** 0.5)

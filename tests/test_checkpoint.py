@@ -12,8 +12,8 @@ import pytest
 
 import gramian as gm
 from gramian._checkpoint import read_state, write_state
-from gramian.approximation import checkpoint as module
-from gramian.approximation import plan
+from gramian.compression import checkpoint as module
+from gramian.compression import plan
 from gramian.data import ArraySource
 from gramian.exceptions import CheckpointWarning, InputError
 

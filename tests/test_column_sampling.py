@@ -8,9 +8,9 @@ import scipy.sparse as sp
 from approximation_market import GAMMA, gram
 
 import gramian as gm
-from gramian.approximation.column_sampling import BlockRow, important_rows, sample_columns
+from gramian.compression.column_sampling import BlockRow, important_rows, sample_columns
 from gramian.engine import Engine
-from gramian.pivoting import pivot_columns
+from gramian.landmarks.pivoting import pivot_columns
 
 KERNEL = gm.Gaussian((0.5 / GAMMA) ** 0.5)
 

@@ -15,8 +15,8 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 import gramian as gm
-from gramian.estimators import fast_base
 from gramian.exceptions import InputError, MissingPackageError
+from gramian.fast import base as fast_base
 from gramian.fast import compiled
 from gramian.fast.compiled import SingleRow, available, compiled_loops, loops, single_row
 from gramian.fast.cost import dummy

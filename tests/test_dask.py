@@ -17,7 +17,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 import gramian as gm
-from gramian.approximation import training
+from gramian.compression import training
 from gramian.data.distributed import cluster_of
 
 dask = pytest.importorskip("dask", reason="needs the extra 'dask'")
@@ -196,7 +196,7 @@ class TestOnCollections:
             patch.setattr(tasks, "TASK_ROWS", 1)
             whole = model().fit(dX, dy)
             patch.setattr(tasks.TaskParts, "rounds", broken(tasks.TaskParts.rounds))
-            patch.setattr("gramian.approximation.checkpoint.SHARE", 1e9)
+            patch.setattr("gramian.compression.checkpoint.SHARE", 1e9)
             with pytest.raises(Stopped):
                 model(checkpoint=tmp_path / "c").fit(dX, dy)
         assert 0 < sum(seen) < N

@@ -9,7 +9,7 @@ from sklearn.svm import SVC
 
 import gramian as gm
 from gramian._numerics import design_cutoff
-from gramian.fast.local_models import Loss
+from gramian.fast.dcpred.local_models import Loss
 
 
 class TestAlgorithm1:

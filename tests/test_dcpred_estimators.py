@@ -16,8 +16,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import gramian as gm
 from gramian.data import load_dataset
-from gramian.estimators.dcpred import DCPredClassifier, DCPredRegressor
 from gramian.exceptions import AccuracyWarning, InputError
+from gramian.fast.dcpred.estimators import DCPredClassifier, DCPredRegressor
 
 
 class TestInterface:
@@ -81,12 +81,12 @@ class TestInterface:
 
     def test_features_computed_again_are_those_held(self, monkeypatch):
         held = classifier().fit(X, THREE).decision_function(NEW)
-        monkeypatch.setattr("gramian.fast.dcpred.FEATURE_BYTES", 0)
-        monkeypatch.setattr("gramian.fast.dcpred.FIT_ROWS", 40)
+        monkeypatch.setattr("gramian.fast.dcpred.training.FEATURE_BYTES", 0)
+        monkeypatch.setattr("gramian.fast.dcpred.training.FIT_ROWS", 40)
         np.testing.assert_allclose(classifier().fit(X, THREE).decision_function(NEW), held, atol=1e-6)
 
     def test_memory_does_not_grow_with_the_features_of_a_leaf(self, monkeypatch):
-        monkeypatch.setattr("gramian.fast.dcpred.FEATURE_BYTES", 1 << 20)
+        monkeypatch.setattr("gramian.fast.dcpred.training.FEATURE_BYTES", 1 << 20)
         rows = np.random.default_rng(0).random((40_000, 4)).astype(np.float32)
         names = np.sin(9 * rows[:, 0]) > rows[:, 1]
         model = classifier(n_leaves=1, n_landmarks=16, n_pseudo=100, core_rows=300, exact_rows=300)
@@ -103,7 +103,7 @@ class TestInterface:
         assert all((leaf.bias == 0.0).all() for leaf in model.model_.leaves)
 
     def test_a_missed_tolerance_warns(self, monkeypatch):
-        monkeypatch.setattr("gramian.fast.local_models.MOST_STEPS", 1)
+        monkeypatch.setattr("gramian.fast.dcpred.local_models.MOST_STEPS", 1)
         with pytest.warns(
             AccuracyWarning, match=r"6 of 6 local models missed .* 1e-4 was the target\. Scale"
         ):
@@ -140,7 +140,7 @@ class TestBadInput:
 
     @pytest.mark.filterwarnings("ignore:Solver terminated early:sklearn.exceptions.ConvergenceWarning")
     def test_a_cost_that_the_data_cannot_meet_ends(self, monkeypatch):
-        monkeypatch.setattr("gramian.estimators.dcpred_base.LEAST_SVM_STEPS", 1000)
+        monkeypatch.setattr("gramian.fast.dcpred.base.LEAST_SVM_STEPS", 1000)
         model = classifier(loss="hinge", C=1e6, n_leaves=3).fit(X[:90], np.tile(LABELS[:2], 45))
         assert np.isfinite(model.decision_function(X)).all()
 

@@ -12,11 +12,11 @@ from sklearn.svm import SVC
 import gramian as gm
 from gramian.data.source import as_source
 from gramian.engine import Engine
-from gramian.estimators.dcpred_base import exact_svm
 from gramian.exceptions import InputError
-from gramian.fast.center_tree import CenterTree, fit_tree
-from gramian.fast.dcpred import ROUNDS, choose_landmarks
-from gramian.landmarks import lloyd
+from gramian.fast.dcpred.base import exact_svm
+from gramian.fast.dcpred.center_tree import CenterTree, fit_tree
+from gramian.fast.dcpred.training import ROUNDS, choose_landmarks
+from gramian.landmarks.rules import lloyd
 
 
 class TestTree:

@@ -10,9 +10,9 @@ from sklearn.svm import SVC, LinearSVC
 
 import gramian as gm
 from gramian._tiles import row_slices
-from gramian.estimators.dcpred_base import exact_svm
-from gramian.fast import local_models
-from gramian.fast.local_models import WIDTHS, Loss, exact_duals, fit_linear
+from gramian.fast.dcpred import local_models
+from gramian.fast.dcpred.base import exact_svm
+from gramian.fast.dcpred.local_models import WIDTHS, Loss, exact_duals, fit_linear
 
 LOSSES = ("ridge", "squared_hinge", "logistic", "hinge")
 RNG = np.random.default_rng(2)

@@ -9,17 +9,17 @@ import pytest
 from scipy.optimize import LinearConstraint, minimize
 
 import gramian as gm
-from gramian.dcsvm import decomposition
-from gramian.dcsvm.decomposition import Dual, refine
-from gramian.dcsvm.faces import solve_faces
-from gramian.dcsvm.gram import Gram
-from gramian.dcsvm.interior import interior_point
-from gramian.dcsvm.levels import Hierarchy, climb, cluster_rows
-from gramian.dcsvm.preconditioner import TwoLevel
-from gramian.dcsvm.subproblem import BoxSolution, _Dense, into_box, solve_box
-from gramian.dcsvm.tiles import SIDE, SymmetricTiles
 from gramian.engine import Engine
-from gramian.partition import CenterPartition
+from gramian.landmarks.partition import CenterPartition
+from gramian.svm.divide import decomposition
+from gramian.svm.divide.decomposition import Dual, refine
+from gramian.svm.divide.faces import solve_faces
+from gramian.svm.divide.gram import Gram
+from gramian.svm.divide.interior import interior_point
+from gramian.svm.divide.levels import Hierarchy, climb, cluster_rows
+from gramian.svm.divide.preconditioner import TwoLevel
+from gramian.svm.divide.subproblem import BoxSolution, _Dense, into_box, solve_box
+from gramian.svm.divide.tiles import SIDE, SymmetricTiles
 
 
 def rings(n, seed=0, noise=0.1):

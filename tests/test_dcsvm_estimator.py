@@ -17,9 +17,9 @@ from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import gramian as gm
-import gramian.estimators.dcsvm
+import gramian.svm.dcsvc
 from gramian.data import load_dataset
-from gramian.estimators.dcsvm import DCSVC
+from gramian.svm.dcsvc import DCSVC
 
 #: Why a row of weight 2 is not the same as the row twice.
 BALANCED = "balanced class weights count rows, not their weights, as in scikit-learn's SVC"
@@ -242,7 +242,7 @@ def test_a_leaf_that_libsvm_does_not_solve_is_solved(monkeypatch, kernel, C):
             assert 0 < self.max_iter <= 1000 * len(y)
             return super().fit(X, y, sample_weight)
 
-    monkeypatch.setattr(gramian.estimators.dcsvm, "SVC", Bounded)
+    monkeypatch.setattr(gramian.svm.dcsvc, "SVC", Bounded)
     rng = np.random.default_rng(0)
     X = rng.standard_normal((142, 5)) * np.logspace(-5, 5, 5)
     y = rng.random(142) > 0.5

@@ -10,14 +10,14 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
 import gramian as gm
-from gramian.dcsvm import levels, pivots
-from gramian.dcsvm.components import separate
-from gramian.dcsvm.gram import Gram
-from gramian.dcsvm.levels import climb
-from gramian.dcsvm.pivots import solve_pivots
-from gramian.dcsvm.subproblem import into_box, solve_box
 from gramian.engine import Engine
-from gramian.estimators.dcsvm import DCSVC
+from gramian.svm.dcsvc import DCSVC
+from gramian.svm.divide import levels, pivots
+from gramian.svm.divide.components import separate
+from gramian.svm.divide.gram import Gram
+from gramian.svm.divide.levels import climb
+from gramian.svm.divide.pivots import solve_pivots
+from gramian.svm.divide.subproblem import into_box, solve_box
 
 LEAST = 1e-9
 
@@ -66,7 +66,7 @@ class TestComponents:
         assert len(pairs) == count == len(np.unique(found))
 
     def test_few_pieces_make_coarser_components(self, monkeypatch):
-        monkeypatch.setattr("gramian.dcsvm.components.MOST_PIECES", 6)
+        monkeypatch.setattr("gramian.svm.divide.components.MOST_PIECES", 6)
         X = 4.0 * np.random.default_rng(0).random((300, 2))
         kernel = gm.Gaussian(0.02)
         found = separate(X, kernel, np.array([0, 100, 200, 300]), LEAST)

@@ -15,8 +15,8 @@ import pytest
 
 import gramian
 from gramian import MEKA, MultiResolution
-from gramian.approximation import auto
-from gramian.approximation.meka import MEKABuilder
+from gramian.approximations import choice as auto
+from gramian.approximations.meka_builder import MEKABuilder
 from gramian.kernels import KERNEL_NAMES
 
 ROOT = Path(__file__).parents[1]

@@ -17,7 +17,7 @@ from approximation_market import MARKET as NESTED
 from sklearn.base import clone
 
 import gramian as gm
-from gramian.estimators.methods import METHODS
+from gramian.approximations.methods import METHODS
 
 FAMILIES = (
     market_block_basis,

@@ -16,11 +16,11 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import gramian as gm
 import gramian.fast.search as search_module
 from gramian.engine import Engine
-from gramian.estimators.libsvm_values import libsvm_values
 from gramian.exceptions import BudgetError, InputError
 from gramian.fast.cost import dummy, parse_cost
 from gramian.fast.distill import Effort, Lesson, Shape, distill
 from gramian.fast.joint import LeafRows, _reduced, learn_together
+from gramian.fast.libsvm_values import libsvm_values
 from gramian.fast.metric import gradient_outer_product, metric_directions
 from gramian.fast.router import fit_router
 from gramian.fast.search import Trial, _trials, search

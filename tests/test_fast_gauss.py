@@ -9,7 +9,7 @@ import pytest
 from scipy.special import factorial
 
 import gramian as gm
-from gramian.approximation.fast_gauss import ImprovedFastGauss, _bounds, _monomials, _weights
+from gramian.fast_gauss import ImprovedFastGauss, _bounds, _monomials, _weights
 
 
 def exact(Y, X, lengthscale):

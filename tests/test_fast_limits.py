@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import gramian as gm
-import gramian.estimators.fast_base as fast_base
+import gramian.fast.base as fast_base
 import gramian.fast.search as search_module
 from gramian.exceptions import BudgetError, InputError
 from gramian.fast.distill import Shape

@@ -71,7 +71,7 @@ def test_coefficients_that_are_not_finite_are_no_model(monkeypatch):
 
 
 def test_an_error_of_linear_algebra_says_whose_it_is(monkeypatch):
-    from gramian.estimators import kernel_pca
+    from gramian.spectra import kernel_pca
 
     def broken(*given, **options):
         raise np.linalg.LinAlgError("Eigenvalues did not converge")

@@ -13,7 +13,7 @@ from sklearn.gaussian_process import GaussianProcessRegressor as Dense
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 import gramian as gm
-from gramian.approximation.storage import operator_of
+from gramian.compression.storage import operator_of
 from gramian.data.source import as_source
 from gramian.engine import Engine
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from gramian.approximation.block_diagonal import BlockDiagonalBuilder
-from gramian.approximation.low_rank_plus_blocks import LowRankPlusBlocksBuilder
-from gramian.approximation.meka import MEKABuilder
-from gramian.approximation.multiresolution import MultiResolutionBuilder
-from gramian.approximation.storage import operator_of
+from gramian.approximations.block_diagonal_builder import BlockDiagonalBuilder
+from gramian.approximations.low_rank_plus_blocks_builder import LowRankPlusBlocksBuilder
+from gramian.approximations.meka_builder import MEKABuilder
+from gramian.approximations.multiresolution_builder import MultiResolutionBuilder
+from gramian.compression.storage import operator_of
 from gramian.data.source import as_source
 from gramian.engine import Engine
 from gramian.exceptions import InputError

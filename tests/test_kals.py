@@ -10,7 +10,7 @@ from approximation_market import GAMMA, gram, settings
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import gramian as gm
-from gramian.approximation.alternating import TILE_ROWS, Entries, half_step
+from gramian.approximations.alternating import TILE_ROWS, Entries, half_step
 from gramian.data import load_dataset
 from gramian.data.source import as_source
 from gramian.engine import Engine

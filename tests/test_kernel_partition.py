@@ -12,7 +12,7 @@ import scipy.sparse as sp
 import gramian as gm
 from gramian.engine import Engine
 from gramian.exceptions import InputError
-from gramian.partition import FeaturePartition, fit_partition, partition_bytes
+from gramian.landmarks.partition import FeaturePartition, fit_partition, partition_bytes
 
 
 def kernel_partition(rows, n_blocks, kernel, seed=0, **options):

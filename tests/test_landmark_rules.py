@@ -10,9 +10,9 @@ from approximation_market import gram
 
 import gramian as gm
 from gramian.exceptions import InputError
-from gramian.landmarks import AVERAGED, LEVERAGED, METHODS, lloyd, select_landmarks, selection_bytes
-from gramian.leverage import bless, leverage_sample, ridge_leverage_scores
-from gramian.pivoting import pivot_columns, pivoted_cholesky, pivoted_qr, rpcholesky
+from gramian.landmarks.leverage import bless, leverage_sample, ridge_leverage_scores
+from gramian.landmarks.pivoting import pivot_columns, pivoted_cholesky, pivoted_qr, rpcholesky
+from gramian.landmarks.rules import AVERAGED, LEVERAGED, METHODS, lloyd, select_landmarks, selection_bytes
 
 GAMMA = 8.0
 KERNEL = gm.Gaussian((0.5 / GAMMA) ** 0.5)

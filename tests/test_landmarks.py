@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 from gramian.exceptions import InputError
-from gramian.landmarks import LLOYD_ROUNDS, check_method, lloyd, select_landmarks
+from gramian.landmarks.rules import LLOYD_ROUNDS, check_method, lloyd, select_landmarks
 
 
 def rng(seed=0):

@@ -14,7 +14,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import gramian as gm
 from gramian.data import load_dataset
-from gramian.estimators.logistic import KernelLogisticRegression
+from gramian.svm.logistic import KernelLogisticRegression
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")

@@ -14,7 +14,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import gramian as gm
-from gramian.estimators.summaries import summary_of
+from gramian.estimator.summaries import summary_of
 from gramian.exceptions import BudgetError, InputError
 
 QUICK = gm.LearnedMetric(rounds=2, powers=(1.0,), bandwidth=False)
@@ -166,7 +166,7 @@ def test_two_values_are_switched():
 
 
 def test_streams_learn_from_the_first_rows(monkeypatch):
-    monkeypatch.setattr("gramian.approximation.waiting.FIRST_ROWS", 200)
+    monkeypatch.setattr("gramian.ridge.waiting.FIRST_ROWS", 200)
     model = clone(RIDGE).partial_fit(X[:200], Y[:200])
     metric = model.metric_
     assert metric == clone(RIDGE).partial_fit(X[:200], Y[:200]).metric_

@@ -14,18 +14,18 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.svm import SVC, SVR
 
 import gramian as gm
-from gramian.approximation.newton_training import NewtonTraining, Settings
-from gramian.approximation.plan import Workload, make_plan
+from gramian.compression.plan import Workload, make_plan
 from gramian.data.source import as_source
 from gramian.engine import Engine
-from gramian.estimators.logistic import KernelLogisticRegression
-from gramian.estimators.svm import KernelSVC
-from gramian.estimators.svr import KernelSVR
 from gramian.solvers.active_rows import ActiveRows
 from gramian.solvers.arrowhead import Forest, NodeSums
 from gramian.solvers.losses import Hinge, Logistic, Softmax, SquaredEpsilonInsensitive, SquaredHinge
 from gramian.solvers.newton_system import Curvature, nested_factor
 from gramian.solvers.platt import platt_sigmoid
+from gramian.svm.classifier import KernelSVC
+from gramian.svm.logistic import KernelLogisticRegression
+from gramian.svm.newton_training import NewtonTraining, Settings
+from gramian.svm.regressor import KernelSVR
 
 GAMMA, C = 8.0, 3.0
 APPROXIMATIONS = {

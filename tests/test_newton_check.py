@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 import gramian as gm
-from gramian.approximation import newton_check
-from gramian.approximation.multiresolution import MultiResolutionBuilder
-from gramian.approximation.plan import Workload, make_plan
+from gramian.approximations.multiresolution_builder import MultiResolutionBuilder
+from gramian.compression.plan import Workload, make_plan
 from gramian.data.source import as_source
 from gramian.engine import Engine
 from gramian.exceptions import AccuracyWarning
 from gramian.solvers.newton_system import Point
 from gramian.solvers.solution import Status
+from gramian.svm import newton_check
 
 LOSSES = {
     "epsilon": (gm.KernelSVR(), lambda y, f: np.maximum(np.abs(y - f) - 0.1, 0.0)),

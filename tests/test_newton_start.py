@@ -7,11 +7,11 @@ import pytest
 import scipy.sparse as sp
 
 import gramian as gm
-from gramian.approximation import newton_training
-from gramian.approximation.newton_start import LEAST_ROWS, MOST_ROWS, nested_samples, row_bytes, sample_sizes
 from gramian.data.source import as_source
 from gramian.solvers.newton import Minimum
 from gramian.solvers.newton_system import Point
+from gramian.svm import newton_training
+from gramian.svm.newton_start import LEAST_ROWS, MOST_ROWS, nested_samples, row_bytes, sample_sizes
 
 RNG = np.random.default_rng(1)
 X = RNG.random((2600, 3))

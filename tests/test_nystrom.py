@@ -8,7 +8,7 @@ from approximation_market import GAMMA, gram, settings
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import gramian as gm
-from gramian.approximation.randomized_svd import randomized_eigh, randomized_svd
+from gramian.compression.randomized_svd import randomized_eigh, randomized_svd
 from gramian.exceptions import InputError
 
 

@@ -14,7 +14,7 @@ PAGES = sorted((ROOT / "docs" / "papers").glob("*.md"))
 PAPERS = [page for page in PAGES if page.name != "index.md"]
 
 CODE = re.compile(r"`([^`\n]+)`")
-#: "src/gramian/landmarks.py: lloyd" or "src/gramian/routing.py: Partition.route".
+#: "src/gramian/landmarks/rules.py: lloyd" or "src/gramian/landmarks/routing.py: Partition.route".
 NAMED = re.compile(r"((?:src|benchmarks)/[\w/]+\.py): ([\w.]+)")
 #: What begins like one: a file that is named with a slip must not pass as prose.
 BEGUN = re.compile(r"(?:src|tests|benchmarks)/")

@@ -11,7 +11,7 @@ from every_estimator import ESTIMATORS, HOSTS, QUICK, X, Y, fit, parameters
 from sklearn.base import BaseEstimator
 
 import gramian as gm
-from gramian.estimators.constraints import CONSTRAINTS, check_parameters
+from gramian.estimator.constraints import CONSTRAINTS, check_parameters
 
 EVERY = pytest.mark.parametrize("kind", ESTIMATORS.values(), ids=ESTIMATORS.keys())
 

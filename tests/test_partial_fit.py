@@ -16,7 +16,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.preprocessing import StandardScaler
 
 import gramian as gm
-from gramian.approximation.map_equality import difference
+from gramian.compression.map_equality import difference
 from gramian.data.source import ArraySource
 
 ALPHA, GAMMA = 0.05, 6.0

@@ -12,9 +12,9 @@ import scipy.sparse as sp
 from sklearn.frozen import FrozenEstimator
 
 import gramian as gm
-from gramian.approximation.growth import ROWS_PER_RANK, residual_shares
 from gramian.data.source import ArraySource
 from gramian.engine import Engine
+from gramian.ridge.growth import ROWS_PER_RANK, residual_shares
 
 SIZES = {"root_rank": 40, "rank": 20, "n_blocks": 6}
 NOISE = 0.1

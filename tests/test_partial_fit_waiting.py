@@ -13,9 +13,9 @@ from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 
 import gramian as gm
-from gramian.approximation.waiting import FIRST_ROWS, Waiting
 from gramian.data.source import ArraySource
 from gramian.model_file import load, save
+from gramian.ridge.waiting import FIRST_ROWS, Waiting
 
 
 def rows(n, seed=0):

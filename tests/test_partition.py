@@ -11,7 +11,7 @@ from threadpoolctl import threadpool_limits
 
 from gramian.engine import Engine
 from gramian.exceptions import InputError
-from gramian.partition import SAMPLE_ROWS, BisectionPartition, CenterPartition, fit_partition
+from gramian.landmarks.partition import SAMPLE_ROWS, BisectionPartition, CenterPartition, fit_partition
 
 METHODS = ("kmeans", "minibatch", "kcenters", "tree")
 LAYOUTS = ("float64", "float32", "uint8", "int64", "csr", "csr_array64", "bool")

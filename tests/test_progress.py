@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import gramian as gm
-from gramian.estimators.progress import rows_bar
+from gramian.estimator.progress import rows_bar
 
 
 def table():

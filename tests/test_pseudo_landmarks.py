@@ -10,8 +10,8 @@ from scipy.spatial.distance import cdist
 import gramian as gm
 from gramian._numerics import design_cutoff
 from gramian.exceptions import InputError, NumericalWarning
-from gramian.fast.pseudo_landmarks import PSEUDO, MonomialColumns, TriangleColumns, expand, fit_core
-from gramian.landmarks import lloyd
+from gramian.fast.dcpred.pseudo_landmarks import PSEUDO, MonomialColumns, TriangleColumns, expand, fit_core
+from gramian.landmarks.rules import lloyd
 
 RNG = np.random.default_rng(5)
 X = RNG.random((180, 3)) * [1.0, 2.0, 0.5] + 4.0

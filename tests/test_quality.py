@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 import gramian as gm
 from gramian._tiles import one_blas_thread
-from gramian.approximation.quality import ErrorEstimate
+from gramian.compression.quality import ErrorEstimate
 
 N = 180
 

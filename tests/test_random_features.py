@@ -15,13 +15,13 @@ from sklearn.linear_model import Ridge
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import gramian as gm
-from gramian.approximation.fastfood import hadamard
+from gramian.approximations.fastfood import Fastfood
+from gramian.approximations.fastfood_map import hadamard
+from gramian.approximations.random_fourier import RandomFourier
+from gramian.approximations.random_maclaurin import RandomMaclaurin
+from gramian.approximations.tensor_sketch import TensorSketch
 from gramian.data.source import ArraySource
 from gramian.engine import Engine
-from gramian.estimators.fastfood import Fastfood
-from gramian.estimators.random_fourier import RandomFourier
-from gramian.estimators.random_maclaurin import RandomMaclaurin
-from gramian.estimators.tensor_sketch import TensorSketch
 from gramian.kernels.maclaurin import maclaurin_series
 from gramian.kernels.spectral import DRAWS, share_out, spectral_draws
 

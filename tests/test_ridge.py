@@ -11,9 +11,9 @@ import sklearn.kernel_ridge
 from sklearn.linear_model import Ridge
 
 import gramian as gm
-from gramian.approximation.ridge_sums import split_intercept
-from gramian.approximation.storage import dense_features
-from gramian.approximation.sums import accumulate
+from gramian.compression.ridge_sums import split_intercept
+from gramian.compression.storage import dense_features
+from gramian.compression.sums import accumulate
 from gramian.data.source import as_source
 from gramian.engine import Engine
 
@@ -214,7 +214,7 @@ def test_an_unresolved_intercept_stays_at_the_mean():
 
 def test_a_missed_residual_warns_with_the_remedy(data, monkeypatch):
     X, Y, _, _ = data
-    monkeypatch.setattr("gramian.approximation.training.ridge_tolerance", lambda dtype: 0.0)
+    monkeypatch.setattr("gramian.compression.training.ridge_tolerance", lambda dtype: 0.0)
     for approximation in (tree(), gm.MEKA(rank=12, n_blocks=4)):
         with pytest.warns(
             gm.AccuracyWarning, match=r"relative residual of .*above the target 0.*Raise alpha"

@@ -11,11 +11,11 @@ from sklearn.metrics import make_scorer, mean_absolute_error
 from sklearn.model_selection import GridSearchCV, KFold
 
 import gramian as gm
-from gramian.estimators import kernel_search
-from gramian.estimators.candidates import Candidate
-from gramian.estimators.kernel_search import scaled, scaled_plan
 from gramian.exact.loo import Refined
 from gramian.exceptions import BudgetError, InputError
+from gramian.ridge import kernel_search
+from gramian.ridge.candidates import Candidate
+from gramian.ridge.kernel_search import scaled, scaled_plan
 
 ALPHAS = (1e-3, 0.03, 0.5, 10.0)
 

@@ -14,9 +14,9 @@ from sklearn.preprocessing import StandardScaler
 
 import gramian as gm
 from gramian import baselines
-from gramian.estimators import shown
-from gramian.estimators.methods import METHODS
-from gramian.estimators.summaries import block_sizes, model_bytes, rows_of, summary_of
+from gramian.approximations.methods import METHODS
+from gramian.estimator import shown
+from gramian.estimator.summaries import block_sizes, model_bytes, rows_of, summary_of
 from gramian.exceptions import AccuracyWarning
 from gramian.solvers.solution import Status
 
@@ -124,7 +124,7 @@ def test_showing_runs_no_prediction(monkeypatch):
     def refused(*_):
         raise AssertionError("predictions were timed")
 
-    monkeypatch.setattr("gramian.estimators.fast_base.measure", refused)
+    monkeypatch.setattr("gramian.fast.base.measure", refused)
     assert "gramian-summary" in model._repr_html_()
     make_pipeline(StandardScaler(), model)._repr_html_()
 

@@ -13,8 +13,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import gramian as gm
 from gramian.data import load_dataset
-from gramian.estimators.svm import KernelSVC
-from gramian.estimators.svr import KernelSVR
+from gramian.svm.classifier import KernelSVC
+from gramian.svm.regressor import KernelSVR
 
 ESTIMATORS = [
     KernelSVC(),

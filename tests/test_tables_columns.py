@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 import gramian as gm
 from gramian.data.source import ArraySource, RowSource
+from gramian.data.tables import as_table
 from gramian.exceptions import InputError
 from gramian.tables import EncodedRows, TableColumns
-from gramian.tables.reading import as_table
 from gramian.tables.tally import COUNTED, Tally
 
 pd = pytest.importorskip("pandas")

@@ -14,18 +14,20 @@ from sklearn.metrics import log_loss
 
 import gramian as gm
 from gramian.engine import Engine
-from gramian.estimators import tabular_base, tabular_fit, tabular_member
-from gramian.estimators.calibration import calibration_of, log_probabilities
-from gramian.estimators.ridge_mean import RidgeMean
-from gramian.estimators.summary_tabular import members_of
-from gramian.estimators.tabular_maker import Maker
 from gramian.exceptions import AccuracyWarning, InputError
 from gramian.metric.metric import Metric
 from gramian.model_file.estimators import estimator_from_header, estimator_header
 from gramian.model_file.records import Records
+from gramian.tables import base as tabular_base
+from gramian.tables import fit as tabular_fit
+from gramian.tables import member as tabular_member
 from gramian.tables.aim import Aim
+from gramian.tables.calibration import calibration_of, log_probabilities
+from gramian.tables.maker import Maker
+from gramian.tables.ridge_mean import RidgeMean
 from gramian.tables.search import Limits, round_sizes
 from gramian.tables.small_problem import POWERS, Point, SmallProblem, Workspace
+from gramian.tables.summary import members_of
 from gramian.tables.target import TargetTransform
 
 #: Settings that are quick to compare.

@@ -16,7 +16,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import gramian as gm
-from gramian.estimators.tabular_fast import FastTabularRegressor
+from gramian.tables.compression import FastTabularRegressor
 
 QUICK: dict[str, Any] = {
     "kernel": "laplacian",

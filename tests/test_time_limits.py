@@ -11,16 +11,16 @@ import numpy as np
 import pytest
 
 import gramian as gm
-from gramian.approximation.plan import Plan
-from gramian.approximation.ridge_sums import RidgeSums
+from gramian.compression.plan import Plan
+from gramian.compression.ridge_sums import RidgeSums
 from gramian.engine import Engine
-from gramian.estimators import tabular_input
-from gramian.estimators.tabular_input import rows_in_time
-from gramian.estimators.tabular_time import Pace
 from gramian.exact.penalties import IterativeTrials
 from gramian.exceptions import AccuracyWarning
 from gramian.metric.outer_product import outer_product
+from gramian.tables import input as tabular_input
+from gramian.tables.input import rows_in_time
 from gramian.tables.small_problem import SmallProblem
+from gramian.tables.time import Pace
 
 #: Rows on which reading is timed here.
 READ_ROWS = 10_000

@@ -11,7 +11,7 @@ import pytest
 import gramian as gm
 from gramian.engine import Engine
 from gramian.exact.preconditioner import RootAndBlocks
-from gramian.pivoting import rpcholesky_factor
+from gramian.landmarks.pivoting import rpcholesky_factor
 from gramian.solvers.trace import LeaveOneOut, StochasticValue, lanczos_quadrature
 
 N = 300

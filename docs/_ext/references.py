@@ -1,7 +1,7 @@
 """Names in docstrings: those that the reference has become links, the library's inner ones stay code.
 
-A docstring names what its file knows: ``MEKA``, ``gramian.estimators.meka.MEKA``, or an inner function that
-the reference leaves out. What is neither is a mistake, and a warning.
+A docstring names what its file knows: ``MEKA``, ``gramian.approximations.meka.MEKA``, or an inner function
+that the reference leaves out. What is neither is a mistake, and a warning.
 """
 
 from __future__ import annotations

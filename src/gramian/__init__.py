@@ -1,41 +1,21 @@
 """gramian: kernel machines on a memory budget."""
 
+from gramian.approximations.block_basis import BlockBasis
+from gramian.approximations.block_diagonal import BlockDiagonal
+from gramian.approximations.clustered_low_rank import ClusteredLowRank
+from gramian.approximations.ensemble_nystrom import EnsembleNystrom
+from gramian.approximations.fastfood import Fastfood
+from gramian.approximations.kals import KALS
+from gramian.approximations.low_rank_plus_blocks import LowRankPlusBlocks
+from gramian.approximations.meka import MEKA
+from gramian.approximations.multiresolution import MultiResolution
+from gramian.approximations.nystrom import Nystrom
+from gramian.approximations.random_fourier import RandomFourier
+from gramian.approximations.random_maclaurin import RandomMaclaurin
+from gramian.approximations.tensor_sketch import TensorSketch
+from gramian.approximations.truncated_eigen import TruncatedEigen
 from gramian.data.opening import open_data
-from gramian.estimators.block_basis import BlockBasis
-from gramian.estimators.block_diagonal import BlockDiagonal
-from gramian.estimators.clustered_low_rank import ClusteredLowRank
-from gramian.estimators.compress import compress
-from gramian.estimators.dcpred import DCPredClassifier, DCPredRegressor
-from gramian.estimators.dcsvm import DCSVC
-from gramian.estimators.ensemble_nystrom import EnsembleNystrom
-from gramian.estimators.exact import Exact
-from gramian.estimators.fast import FastKernelClassifier, FastKernelRegressor
-from gramian.estimators.fastfood import Fastfood
-from gramian.estimators.gp import GaussianProcessRegressor
-from gramian.estimators.kals import KALS
-from gramian.estimators.kernel_pca import KernelPCA
-from gramian.estimators.learned_metric import LearnedMetric
-from gramian.estimators.logistic import KernelLogisticRegression
-from gramian.estimators.low_rank_plus_blocks import LowRankPlusBlocks
-from gramian.estimators.meka import MEKA
-from gramian.estimators.multiresolution import MultiResolution
-from gramian.estimators.nystrom import Nystrom
-from gramian.estimators.outer_product import average_gradient_outer_product
-from gramian.estimators.random_fourier import RandomFourier
-from gramian.estimators.random_maclaurin import RandomMaclaurin
-from gramian.estimators.ridge import KernelRidge, KernelRidgeClassifier
-from gramian.estimators.ridge_cv import KernelRidgeCV
-from gramian.estimators.svm import KernelSVC
-from gramian.estimators.svr import KernelSVR
-from gramian.estimators.tabular import TabularClassifier, TabularRegressor
-from gramian.estimators.tensor_sketch import TensorSketch
-from gramian.estimators.truncated_eigen import TruncatedEigen
-from gramian.exact.spectral import (
-    effective_dimension,
-    leverage_scores,
-    log_determinant,
-    top_eigenpairs,
-)
+from gramian.exact.exact import Exact
 from gramian.exceptions import (
     AccuracyWarning,
     BudgetError,
@@ -48,6 +28,10 @@ from gramian.exceptions import (
     NumericalWarning,
 )
 from gramian.export import export
+from gramian.fast.compress import compress
+from gramian.fast.dcpred.estimators import DCPredClassifier, DCPredRegressor
+from gramian.fast.estimators import FastKernelClassifier, FastKernelRegressor
+from gramian.gp.regressor import GaussianProcessRegressor
 from gramian.kernels import (
     Cauchy,
     Cosine,
@@ -63,10 +47,26 @@ from gramian.kernels import (
     PoweredExponential,
     RationalQuadratic,
 )
+from gramian.metric.learned_metric import LearnedMetric
 from gramian.metric.metric import Metric
 from gramian.model_file import load, save
 from gramian.operators.block import BlockOperator
 from gramian.operators.kernel import KernelOperator
+from gramian.outer_product import average_gradient_outer_product
+from gramian.ridge.cross_validation import KernelRidgeCV
+from gramian.ridge.ridge import KernelRidge, KernelRidgeClassifier
+from gramian.spectra.functions import (
+    effective_dimension,
+    leverage_scores,
+    log_determinant,
+    top_eigenpairs,
+)
+from gramian.spectra.kernel_pca import KernelPCA
+from gramian.svm.classifier import KernelSVC
+from gramian.svm.dcsvc import DCSVC
+from gramian.svm.logistic import KernelLogisticRegression
+from gramian.svm.regressor import KernelSVR
+from gramian.tables.estimators import TabularClassifier, TabularRegressor
 
 __version__ = "0.1.0"
 

@@ -11,7 +11,7 @@ from adversary import held_out, kernels, minima, references
 from adversary.cases import Case, put
 from adversary.trial import Broken, Trial
 from gramian._numerics import rank_cutoff, ridge_tolerance, unit_roundoff
-from gramian.estimators.approximation import Approximation
+from gramian.approximations.approximation import Approximation
 
 KERNEL = ("kernel", "gamma", "degree", "coef0", "kernel_params")
 RIDGES = ("KernelRidge", "KernelRidgeClassifier", "KernelRidgeCV")

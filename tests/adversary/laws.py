@@ -19,7 +19,7 @@ import gramian as gm
 from adversary import dense, kernels
 from adversary.cases import Case, put
 from adversary.trial import Broken, Refused, Trial, takes_weights
-from gramian.estimators.approximation import Approximation
+from gramian.approximations.approximation import Approximation
 
 #: Containers whose numbers lie in memory as those of a plain array: products then round alike.
 SAME_LAYOUT = ("read-only",)

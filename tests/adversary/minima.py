@@ -11,8 +11,8 @@ from adversary import kernels, references
 from adversary.cases import Case
 from adversary.trial import Broken, Trial
 from gramian._numerics import rank_cutoff, unit_roundoff
-from gramian.estimators.approximation import Approximation
-from gramian.estimators.newton import FLOOR
+from gramian.approximations.approximation import Approximation
+from gramian.svm.newton import FLOOR
 
 NEWTON = ("KernelSVC", "KernelSVR", "KernelLogisticRegression")
 #: Methods that are K itself when every row is a landmark.

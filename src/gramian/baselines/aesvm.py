@@ -14,7 +14,7 @@ from gramian.baselines.base import BaselineClassifier, Counted, number_at_least
 from gramian.baselines.expansion import Expansion
 from gramian.baselines.extreme_points import derive_representatives
 from gramian.baselines.support import support_vectors
-from gramian.estimators.base import whole_number
+from gramian.estimator.base import whole_number
 
 
 class AESVMClassifier(BaselineClassifier):

@@ -14,15 +14,15 @@ from gramian._tiles import row_slices
 from gramian._typing import Array, Float64Array, FloatArray, Rows
 from gramian.data.scaled import Moments, Scaler
 from gramian.data.source import RowSource
-from gramian.estimators.base import (
+from gramian.estimator.base import (
     KernelEstimator,
     checked_weights,
     own_target,
     positive_number,
     required_target,
 )
-from gramian.estimators.kinds import Classifier, Regressor
-from gramian.estimators.targets import ClassTargets, NumberTargets, Targets
+from gramian.estimator.kinds import Classifier, Regressor
+from gramian.estimator.targets import ClassTargets, NumberTargets, Targets
 from gramian.exceptions import InputError
 
 #: Rows of one task of a prediction: its outputs are a few hundred kilobytes.

@@ -14,10 +14,10 @@ from gramian._random import as_generator, children
 from gramian._tiles import row_slices
 from gramian._typing import FloatArray, IntArray, Rows
 from gramian.baselines.base import BaselineClassifier, Counted, moments, number_at_least
-from gramian.estimators.base import positive_number, whole_number
+from gramian.estimator.base import positive_number, whole_number
 from gramian.exceptions import InputError
 from gramian.kernels.columns import dense
-from gramian.routing import moved
+from gramian.landmarks.routing import moved
 
 #: Levels of a tree that are evaluated whole, by one product of its 31 nodes: gathering the vectors of each
 #: row's own nodes costs more.

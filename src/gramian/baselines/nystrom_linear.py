@@ -16,9 +16,9 @@ from gramian.baselines.base import Baseline, BaselineClassifier, BaselineRegress
 from gramian.baselines.expansion import Expansion, gaussian
 from gramian.baselines.linear import linear_svm, ridge
 from gramian.engine import Engine
-from gramian.estimators.base import whole_number
+from gramian.estimator.base import whole_number
 from gramian.kernels.columns import dense
-from gramian.landmarks import select_landmarks
+from gramian.landmarks.rules import select_landmarks
 
 
 class _Features:

@@ -16,7 +16,7 @@ from gramian._typing import Array, Float64Array, IntArray
 from gramian.baselines.base import BaselineClassifier, Counted
 from gramian.baselines.expansion import Expansion, gaussian
 from gramian.baselines.support import support_vectors
-from gramian.estimators.base import whole_number
+from gramian.estimator.base import whole_number
 from gramian.exceptions import InputError
 from gramian.kernels.base import as_rows, positive
 from gramian.kernels.columns import Columns, dense

@@ -11,7 +11,7 @@ from sklearn.svm import SVC
 from gramian._typing import Float64Array, Rows
 from gramian.baselines.base import Counted
 from gramian.engine import Engine
-from gramian.estimators.base import positive_number
+from gramian.estimator.base import positive_number
 from gramian.kernels.columns import dense
 
 

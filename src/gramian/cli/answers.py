@@ -11,8 +11,8 @@ from sklearn.pipeline import Pipeline
 
 from gramian._typing import Array
 from gramian.cli.rows import by_steps
-from gramian.estimators.tabular_serving import TableServer
 from gramian.exceptions import InputError
+from gramian.tables.serving import TableServer
 
 
 @contextmanager

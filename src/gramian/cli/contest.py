@@ -27,10 +27,10 @@ from gramian.cli.task import CLASSIFICATION, trivial
 from gramian.comparison import CONTENDERS, Found, Measured, error_of, measure, search
 from gramian.comparison.contenders import Shape
 from gramian.comparison.quiet_threads import quiet_children
-from gramian.estimators.tabular import TabularClassifier, TabularRegressor
 from gramian.exceptions import InputError
 from gramian.summary import Grid, Summary
 from gramian.tables import TableColumns
+from gramian.tables.estimators import TabularClassifier, TabularRegressor
 
 Result = TypeVar("Result")
 #: The model for tables, which searches by itself.

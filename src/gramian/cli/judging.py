@@ -12,15 +12,15 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 
 from gramian._typing import Array, Float64Array
-from gramian.approximation.quality import ErrorEstimate
+from gramian.approximations.approximation import Approximation
 from gramian.cli.answers import named_columns
 from gramian.cli.rows import as_float, by_steps
 from gramian.cli.task import CLASSIFICATION, REGRESSION, scores, trivial
+from gramian.compression.quality import ErrorEstimate
 from gramian.data.files import Table
 from gramian.data.frame_files import Frame
-from gramian.estimators.approximation import Approximation
-from gramian.estimators.gp import GaussianProcessRegressor
-from gramian.estimators.tabular import TabularRegressor
+from gramian.gp.regressor import GaussianProcessRegressor
+from gramian.tables.estimators import TabularRegressor
 
 #: Levels of the intervals whose coverage is told.
 LEVELS = (0.5, 0.8, 0.9, 0.95)

@@ -12,7 +12,7 @@ from sklearn.pipeline import Pipeline
 from gramian._budget import format_bytes
 from gramian.cli.judging import Judgement
 from gramian.cli.pictures import Picture
-from gramian.estimators.summaries import summary_of
+from gramian.estimator.summaries import summary_of
 from gramian.summary import Grid, Summary
 from gramian.summary.html import STYLE, facts_table, folded, stated
 

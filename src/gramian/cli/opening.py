@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from gramian.cli.report import say
+from gramian.data.cells import CATEGORY
 from gramian.data.files import NPZ, SVMLIGHT, Table, file_format, read_arrays, read_table
 from gramian.data.frame_files import Frame, holds_frame, read_frame
-from gramian.estimators.tabular_serving import TableServer
 from gramian.exceptions import InputError
-from gramian.tables.cells import CATEGORY
+from gramian.tables.serving import TableServer
 
 
 def training_rows(path: Path, target: str | None, *, as_frame: bool) -> Any:

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from gramian._typing import Array
-from gramian.approximation.plan import Plan
 from gramian.cli.task import scores, trivial
+from gramian.compression.plan import Plan
 
 
 @dataclass

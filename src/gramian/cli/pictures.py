@@ -11,19 +11,19 @@ from sklearn.pipeline import Pipeline
 from gramian._numerics import rank_cutoff
 from gramian._random import as_generator
 from gramian._typing import Array, Float64Array
-from gramian.approximation.plan import Plan
 from gramian.cli.answers import behind
 from gramian.cli.drawing import Picture, axes, cut, drawn
 from gramian.cli.judging import Judgement
 from gramian.cli.prediction_pictures import of_predictions
-from gramian.estimators.ridge_cv import KernelRidgeCV
-from gramian.estimators.summaries import block_sizes, feature_map
+from gramian.compression.plan import Plan
+from gramian.estimator.summaries import block_sizes, feature_map
 from gramian.kernels.columns import dense
 from gramian.kernels.precomputed import Precomputed
 from gramian.plotting.alpha_path import AlphaPathDisplay
 from gramian.plotting.canvas import COLOURS, INK, NOTE_SIZE, name_axes, padded
 from gramian.plotting.importance import ImportanceDisplay
 from gramian.plotting.scales import scale_axis, text_of
+from gramian.ridge.cross_validation import KernelRidgeCV
 
 BLUE, ORANGE = COLOURS[0], COLOURS[1]
 #: Features of which the importance is drawn.

@@ -9,10 +9,10 @@ from pathlib import Path
 from gramian._budget import parse_bytes
 from gramian.data.files import file_format
 from gramian.data.frame_files import holds_frame
-from gramian.estimators.base import positive_number
-from gramian.estimators.ridge import KernelRidge
+from gramian.estimator.base import positive_number
 from gramian.exceptions import InputError
 from gramian.kernels.lookup import resolve_kernel
+from gramian.ridge.ridge import KernelRidge
 from gramian.tables.small_problem import POWERS
 
 AUTO = "auto"

@@ -6,21 +6,21 @@ import numpy as np
 
 from gramian._budget import parse_bytes
 from gramian._typing import Array
-from gramian.approximation.plan import Plan
+from gramian.approximations.multiresolution import MultiResolution
 from gramian.cli.settings import AUTO, TABLE_KERNELS, Settings
 from gramian.cli.table_training import columns_facts
 from gramian.cli.task import REGRESSION
+from gramian.compression.plan import Plan
 from gramian.data.frame_files import Frame
 from gramian.data.mapped import mapped
 from gramian.engine import Engine
-from gramian.estimators.exact import Exact
-from gramian.estimators.multiresolution import MultiResolution
-from gramian.estimators.ridge import KernelRidge, KernelRidgeClassifier
-from gramian.estimators.tabular_base import SEARCH_MEMORY
-from gramian.estimators.tabular_maker import Maker
+from gramian.exact.exact import Exact
 from gramian.exceptions import BudgetError
 from gramian.metric.metric import Metric
+from gramian.ridge.ridge import KernelRidge, KernelRidgeClassifier
 from gramian.tables import EncodedRows, Scaling, TableColumns
+from gramian.tables.base import SEARCH_MEMORY
+from gramian.tables.maker import Maker
 from gramian.tables.search import Limits, n_judges, round_sizes
 from gramian.tables.small_problem import Point
 

@@ -13,8 +13,8 @@ from gramian.cli.rows import taken
 from gramian.cli.settings import Settings
 from gramian.cli.task import REGRESSION, find_task, prepared_target, split_order
 from gramian.data.frame_files import Frame
-from gramian.estimators.tabular import TabularClassifier, TabularRegressor
 from gramian.tables import TableColumns
+from gramian.tables.estimators import TabularClassifier, TabularRegressor
 
 #: Part of the time limit that the fit for the held-out score gets; the last fit gets what is left then.
 SCORE_TIME = 0.5

@@ -16,18 +16,18 @@ from sklearn.preprocessing import StandardScaler
 from gramian._budget import parse_bytes
 from gramian._tiles import row_slices
 from gramian._typing import Array, Float64Array, Rows
-from gramian.approximation.plan import Plan
-from gramian.approximation.predictor import Predictor
 from gramian.cli.outcome import Clock, Outcome, number
 from gramian.cli.rows import STEP, as_float, by_steps
 from gramian.cli.settings import Settings
 from gramian.cli.task import CLASSIFICATION, REGRESSION, find_task, prepared_target, score_of, split_order
+from gramian.compression.plan import Plan
+from gramian.compression.predictor import Predictor
 from gramian.data.files import Table
-from gramian.estimators.ridge import KernelRidge, KernelRidgeClassifier
-from gramian.estimators.targets import ClassTargets, NumberTargets, Targets
+from gramian.estimator.targets import ClassTargets, NumberTargets, Targets
 from gramian.exceptions import InputError
 from gramian.kernels.columns import dense
 from gramian.kernels.lookup import resolve_kernel
+from gramian.ridge.ridge import KernelRidge, KernelRidgeClassifier
 
 #: Rows of the search: a Gram matrix of 2,000² numbers takes 32 MB and a tenth of a second to factorise.
 SEARCH_TRAIN, SEARCH_TEST = 2_000, 1_000

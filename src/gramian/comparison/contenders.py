@@ -19,10 +19,10 @@ from sklearn.svm import SVC, SVR
 
 from gramian._random import as_generator
 from gramian._typing import Array
-from gramian.estimators.fast import FastKernelClassifier, FastKernelRegressor
-from gramian.estimators.multiresolution import MultiResolution
-from gramian.estimators.ridge import KernelRidge, KernelRidgeClassifier
+from gramian.approximations.multiresolution import MultiResolution
 from gramian.exceptions import InputError
+from gramian.fast.estimators import FastKernelClassifier, FastKernelRegressor
+from gramian.ridge.ridge import KernelRidge, KernelRidgeClassifier
 
 REGRESSION, CLASSIFICATION = "regression", "classification"
 #: gamma·d of the search, where the features have deviation 1: the mean of ‖x − y‖² is 2d.

@@ -14,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from gramian._random import as_generator
 from gramian._typing import Array, IntArray
 from gramian.comparison.contenders import CLASSIFICATION, Contender, Settings, Shape
-from gramian.estimators.base import positive_number
+from gramian.estimator.base import positive_number
 from gramian.exceptions import GramianError, InputError
 
 #: Rows that the first and the second round of a search train on, and rows held out to judge them, at most.

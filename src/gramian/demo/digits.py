@@ -15,11 +15,11 @@ from sklearn.svm import SVC
 
 from gramian._budget import format_bytes
 from gramian._typing import Array, IntArray
+from gramian.approximations.meka import MEKA
 from gramian.data.datasets import make_digits
 from gramian.demo.results import Result, measured
-from gramian.estimators.meka import MEKA
-from gramian.estimators.ridge import KernelRidgeClassifier
 from gramian.plotting import GramDisplay
+from gramian.ridge.ridge import KernelRidgeClassifier
 
 #: Kernels exp(-‖x − y‖²/(2ℓ²)), where digits are some 600 apart in 0..255 pixels.
 #: Each model has the best of four lengthscales (150, 200, 300, 450) and of alpha (0.01, 0.1, 1) or C (1, 10)

@@ -17,7 +17,7 @@ from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, OrdinalEnc
 
 from gramian._typing import Array, Float64Array
 from gramian.demo.results import Result, measured
-from gramian.estimators.tabular import TabularRegressor
+from gramian.tables.estimators import TabularRegressor
 
 #: Flats to make at most, and the share of them that is held out.
 MOST_ROWS, HELD_OUT = 10_000, 0.2

@@ -14,7 +14,7 @@ from gramian.engine import Engine
 from gramian.kernels.base import Kernel
 from gramian.kernels.columns import inner_product, squared_norms
 from gramian.kernels.precomputed import Precomputed
-from gramian.partition import fit_partition
+from gramian.landmarks.partition import fit_partition
 
 #: A cluster of more rows than so many blocks is cut.
 LARGEST = 1.25

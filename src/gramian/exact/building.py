@@ -8,7 +8,7 @@ from gramian.exact.policy import ENOUGH, Costs, Sizes
 from gramian.exact.preconditioner import RootAndBlocks
 from gramian.exact.system import ExactSystem
 from gramian.exceptions import BudgetError
-from gramian.pivoting import PivotedFactor, rpcholesky_factor
+from gramian.landmarks.pivoting import PivotedFactor, rpcholesky_factor
 
 #: Share of the trace beyond which what a root leaves makes it useless: blocks alone are better then.
 USELESS_ROOT = 0.9

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from gramian._typing import Float64Array
-from gramian.approximation.builder import Builder
-from gramian.approximation.storage import stored_operator
+from gramian.compression.builder import Builder
+from gramian.compression.storage import stored_operator
 from gramian.data.source import as_source
 from gramian.exact.system import ExactSystem
 from gramian.operators.base import SymmetricOperator

@@ -13,7 +13,7 @@ import scipy.linalg as la
 from gramian._lapack import cho_solve, cholesky
 from gramian._numerics import unit_roundoff
 from gramian._typing import Float64Array, FloatArray, Rows
-from gramian.approximation.training import float32_alpha
+from gramian.compression.training import float32_alpha
 from gramian.engine import Engine
 from gramian.exact.blocks import balanced_blocks
 from gramian.exact.building import root_and_blocks

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from gramian._budget import format_bytes
-from gramian.approximation.multiresolution import MultiResolutionBuilder
-from gramian.approximation.plan import EXACT, Plan, Workload
+from gramian.approximations.multiresolution_builder import MultiResolutionBuilder
+from gramian.compression.plan import EXACT, Plan, Workload
 from gramian.exact.policy import Costs
 from gramian.exact.solve import DIRECT_ROWS, Settings, iteration_bytes
 from gramian.exact.system import keeps_tiles

@@ -11,8 +11,8 @@ import numpy as np
 import scipy.linalg as la
 
 from gramian._typing import Float64Array, IntArray
-from gramian.approximation.builder import Builder
-from gramian.approximation.plan import NOMINAL_THREADS
+from gramian.compression.builder import Builder
+from gramian.compression.plan import NOMINAL_THREADS
 from gramian.exact.blocks import balanced_blocks
 from gramian.exact.building import root_and_blocks
 from gramian.exact.checkpoint import Checkpoint

@@ -11,8 +11,8 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
 from gramian._typing import Array
-from gramian.estimators.fast import FastKernelClassifier, FastKernelModel, FastKernelRegressor
 from gramian.exceptions import InputError, quoted
+from gramian.fast.estimators import FastKernelClassifier, FastKernelModel, FastKernelRegressor
 from gramian.fast.flat import FlatPredictor
 
 WHAT_CAN_BE = (

@@ -8,7 +8,7 @@ import numpy as np
 import scipy.linalg as la
 
 from gramian._typing import Float64Array
-from gramian.landmarks import lloyd
+from gramian.landmarks.rules import lloyd
 
 #: Ridge of a unit's weight, in units of the rows' total weight: the units are at most 1. With a hundredth of
 #: it units nearly cancel, and single rows between them are far off (cadata: by 3.5 times the range of y).

@@ -25,9 +25,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from gramian._typing import Array, Float64Array, Rows
-from gramian.approximation.basis import BasisBuilder
-from gramian.approximation.features import FeatureMap
-from gramian.approximation.grouping import Unit, units_by_leaf
+from gramian.compression.basis import BasisBuilder
+from gramian.compression.features import FeatureMap
+from gramian.compression.grouping import Unit, units_by_leaf
 from gramian.data.source import row_blocks
 from gramian.gp.likelihood import Evidence, Observations
 from gramian.gp.prior import residual_diagonal

@@ -13,7 +13,7 @@ import scipy.linalg as la
 import scipy.optimize as so
 
 from gramian._typing import Array, Float64Array
-from gramian.approximation.features import FeatureMap
+from gramian.compression.features import FeatureMap
 from gramian.exceptions import AccuracyWarning, InputError
 from gramian.gp.dense import dense_likelihood
 from gramian.gp.gradient import gradient

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from gramian._typing import Array, Float64Array, Rows
-from gramian.approximation.features import FeatureMap
-from gramian.approximation.grouping import Unit, units_by_leaf
-from gramian.approximation.sums import UnitSums, unit_products
+from gramian.compression.features import FeatureMap
+from gramian.compression.grouping import Unit, units_by_leaf
+from gramian.compression.sums import UnitSums, unit_products
 from gramian.data.source import RowSource, row_blocks
 from gramian.engine import Engine
 from gramian.gp.prior import residual_diagonal

@@ -19,9 +19,9 @@ import numpy as np
 
 from gramian._numerics import descending_eigh
 from gramian._typing import Array, Float64Array, FloatArray, Rows
-from gramian.approximation.features import FeatureMap
-from gramian.approximation.grouping import Unit, units_by_leaf
-from gramian.approximation.predictor import Predictor, fold
+from gramian.compression.features import FeatureMap
+from gramian.compression.grouping import Unit, units_by_leaf
+from gramian.compression.predictor import Predictor, fold
 from gramian.data.source import RowSource, row_blocks
 from gramian.engine import Engine
 from gramian.gp.likelihood import Evidence

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 
 from gramian._typing import Float64Array, Rows
-from gramian.approximation.basis import Basis, BasisBuilder
-from gramian.approximation.features import FeatureMap
+from gramian.compression.basis import Basis, BasisBuilder
+from gramian.compression.features import FeatureMap
 from gramian.engine import Engine
 from gramian.exceptions import InputError
 from gramian.kernels.base import Kernel

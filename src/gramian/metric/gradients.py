@@ -9,10 +9,10 @@ from typing import Protocol, TypeAlias
 import numpy as np
 
 from gramian._typing import Array, Float64Array, IntArray, Rows
-from gramian.approximation.explicit import ExplicitColumns
-from gramian.approximation.grouping import Unit, units_by_leaf
-from gramian.approximation.predictor import Predictor
-from gramian.dcsvm.predictor import PairwisePredictor, class_pairs
+from gramian.approximations.explicit import ExplicitColumns
+from gramian.compression.expansion import PairwisePredictor, class_pairs
+from gramian.compression.grouping import Unit, units_by_leaf
+from gramian.compression.predictor import Predictor
 from gramian.engine import Engine
 from gramian.exact.predictor import ExactPredictor
 from gramian.exceptions import InputError

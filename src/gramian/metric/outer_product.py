@@ -52,7 +52,7 @@ def outer_product(
     predictor : a predictor of the library (in closed form), or a function from rows (n, d) to values
         (n,) or (n, outputs) (by finite differences, as are explicit feature maps and function kernels)
     rows : (n, d), dense or CSR
-    kernel : of a :class:`~gramian.approximation.predictor.Predictor`, which holds none
+    kernel : of a :class:`~gramian.compression.predictor.Predictor`, which holds none
     form : "full" for M, "diagonal" for its diagonal
     weights : (n,), none negative; one each by default
     switched : groups of columns whose values are switched in place of a derivative: one column of two values,

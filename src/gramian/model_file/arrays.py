@@ -9,14 +9,14 @@ import numpy as np
 import scipy.sparse as sp
 
 from gramian._typing import Array, IntArray, Rows
-from gramian.approximation.explicit import ExplicitColumns
-from gramian.approximation.predictor import Predictor
+from gramian.approximations.explicit import ExplicitColumns
+from gramian.compression.predictor import Predictor
 from gramian.exceptions import InputError, ModelFileError
 from gramian.kernels import Kernel
 from gramian.kernels.columns import Columns
+from gramian.landmarks.partition import BisectionPartition, CenterPartition, Partition
 from gramian.model_file.container import CURE
 from gramian.model_file.maps import map_from_arrays, map_to_arrays
-from gramian.partition import BisectionPartition, CenterPartition, Partition
 
 
 def predictor_to_arrays(predictor: Predictor) -> tuple[dict[str, Any], dict[str, Array]]:

@@ -9,34 +9,34 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from gramian._typing import Array, Rows
-from gramian.approximation.predictor import Predictor
+from gramian.approximations.approximation import Approximation
+from gramian.approximations.explicit_transformer import ExplicitMap
+from gramian.approximations.methods import METHODS
+from gramian.compression.expansion import class_pairs
+from gramian.compression.predictor import Predictor
 from gramian.data.source import as_source
-from gramian.dcsvm.predictor import class_pairs
 from gramian.engine import Engine
-from gramian.estimators.approximation import Approximation
-from gramian.estimators.dcpred import DCPredClassifier, DCPredRegressor
-from gramian.estimators.dcsvm import DCSVC
-from gramian.estimators.explicit import ExplicitMap
-from gramian.estimators.fast import FastKernelClassifier, FastKernelRegressor
-from gramian.estimators.gp import GaussianProcessRegressor
-from gramian.estimators.kernel_pca import KernelPCA
-from gramian.estimators.logistic import KernelLogisticRegression
-from gramian.estimators.methods import METHODS
-from gramian.estimators.ridge import KernelRidge, KernelRidgeClassifier
-from gramian.estimators.ridge_cv import KernelRidgeCV
-from gramian.estimators.streaming import StreamingRidge
-from gramian.estimators.svm import KernelSVC
-from gramian.estimators.svr import KernelSVR
 from gramian.exact.predictor import ExactPredictor
 from gramian.exceptions import InputError, ModelFileError, quoted
 from gramian.fast.cost import batch_rows
+from gramian.fast.dcpred.estimators import DCPredClassifier, DCPredRegressor
+from gramian.fast.estimators import FastKernelClassifier, FastKernelRegressor
+from gramian.gp.regressor import GaussianProcessRegressor
 from gramian.kernels.spec import kernel_from_spec, kernel_to_spec
 from gramian.model_file.arrays import predictor_from_arrays, predictor_to_arrays
 from gramian.model_file.container import CURE, PLAIN_KINDS
 from gramian.model_file.maps import map_from_arrays, map_to_arrays
 from gramian.model_file.records import Records
 from gramian.model_file.tabular import TABULAR, read_tabular, tabular_state
+from gramian.ridge.cross_validation import KernelRidgeCV
+from gramian.ridge.ridge import KernelRidge, KernelRidgeClassifier
+from gramian.ridge.streaming import StreamingRidge
 from gramian.solvers.solution import Solution, Status
+from gramian.spectra.kernel_pca import KernelPCA
+from gramian.svm.classifier import KernelSVC
+from gramian.svm.dcsvc import DCSVC
+from gramian.svm.logistic import KernelLogisticRegression
+from gramian.svm.regressor import KernelSVR
 
 #: Estimators by what describes them; their names are those of the file.
 STREAMING: dict[str, type[StreamingRidge]] = {

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from gramian._typing import Array
-from gramian.approximation.explicit import ExplicitColumns
-from gramian.approximation.fastfood import FastfoodColumns
-from gramian.approximation.random_fourier import FourierColumns
-from gramian.approximation.random_maclaurin import MaclaurinColumns
-from gramian.approximation.tensor_sketch import TensorSketchColumns
+from gramian.approximations.explicit import ExplicitColumns
+from gramian.approximations.fastfood_map import FastfoodColumns
+from gramian.approximations.random_fourier_map import FourierColumns
+from gramian.approximations.random_maclaurin_map import MaclaurinColumns
+from gramian.approximations.tensor_sketch_map import TensorSketchColumns
 from gramian.exceptions import ModelFileError
 from gramian.model_file.container import CURE
 

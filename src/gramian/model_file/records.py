@@ -11,31 +11,31 @@ import numpy as np
 import scipy.sparse as sp
 
 from gramian._typing import Array
-from gramian.approximation.basis import Basis
-from gramian.approximation.explicit import ExplicitColumns
-from gramian.approximation.features import FeatureMap
+from gramian.approximations.explicit import ExplicitColumns
+from gramian.compression.basis import Basis
+from gramian.compression.expansion import PairwisePredictor
+from gramian.compression.features import FeatureMap
 from gramian.data.scaled import Scaler
-from gramian.dcsvm.predictor import PairwisePredictor
-from gramian.estimators.kernel_search import Refinement
 from gramian.exact.predictor import ExactPredictor
 from gramian.exact.solve import Stage
 from gramian.exceptions import ModelFileError
-from gramian.fast.center_tree import CenterTree
-from gramian.fast.dcpred import DCPred, Leaf, LeafReport
+from gramian.fast.dcpred.center_tree import CenterTree
+from gramian.fast.dcpred.pseudo_landmarks import MonomialColumns, TriangleColumns
+from gramian.fast.dcpred.training import DCPred, Leaf, LeafReport
 from gramian.fast.distill import Shape
 from gramian.fast.predictor import FastPredictor
-from gramian.fast.pseudo_landmarks import MonomialColumns, TriangleColumns
 from gramian.fast.router import TreeRouter
 from gramian.gp.learning import Learned
 from gramian.gp.posterior import Posterior
 from gramian.kernels import Kernel
 from gramian.kernels.columns import Columns
+from gramian.landmarks.partition import BisectionPartition, CenterPartition
 from gramian.metric.learning import Round
 from gramian.model_file.arrays import check_tree
 from gramian.model_file.container import CURE, PLAIN_KINDS
 from gramian.model_file.maps import map_from_arrays, map_to_arrays
 from gramian.model_file.values import Values
-from gramian.partition import BisectionPartition, CenterPartition
+from gramian.ridge.kernel_search import Refinement
 from gramian.solvers.arrowhead import Forest
 from gramian.solvers.core import CoupledCore
 from gramian.solvers.path_factor import PathFactor

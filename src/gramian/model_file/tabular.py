@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from gramian.estimators.ridge_mean import RidgeMean
-from gramian.estimators.tabular import TabularClassifier, TabularRegressor
-from gramian.estimators.tabular_fast import FastTabularClassifier, FastTabularRegressor
 from gramian.exceptions import ModelFileError
 from gramian.model_file.container import CURE
 from gramian.model_file.records import Records
+from gramian.tables.compression import FastTabularClassifier, FastTabularRegressor
+from gramian.tables.estimators import TabularClassifier, TabularRegressor
+from gramian.tables.ridge_mean import RidgeMean
 
 TABULAR: dict[str, type[Any]] = {
     kind.__name__: kind

@@ -12,16 +12,16 @@ from sklearn.base import BaseEstimator
 from sklearn.frozen import FrozenEstimator
 
 from gramian._typing import Array
-from gramian.approximation.builder import Builder
-from gramian.approximation.given import sizes_of
-from gramian.approximation.plan import Plan
-from gramian.estimators.approximation import Approximation
-from gramian.estimators.exact import Exact
-from gramian.estimators.learned_metric import LearnedMetric
-from gramian.estimators.methods import BUILDERS, METHODS
+from gramian.approximations.approximation import Approximation
+from gramian.approximations.methods import BUILDERS, METHODS
+from gramian.compression.builder import Builder
+from gramian.compression.given import sizes_of
+from gramian.compression.plan import Plan
+from gramian.exact.exact import Exact
 from gramian.exceptions import InputError, ModelFileError
 from gramian.kernels import Kernel
 from gramian.kernels.spec import kernel_from_spec, kernel_to_spec
+from gramian.metric.learned_metric import LearnedMetric
 from gramian.metric.metric import Metric
 from gramian.model_file.container import CURE, PLAIN_KINDS
 

@@ -8,7 +8,6 @@ import numpy as np
 from sklearn.exceptions import NotFittedError
 
 from gramian._typing import Array, Float64Array, IntArray
-from gramian.estimators.ridge_cv import KernelRidgeCV
 from gramian.exceptions import InputError
 from gramian.plotting.canvas import (
     COLOURS,
@@ -24,6 +23,7 @@ from gramian.plotting.canvas import (
 )
 from gramian.plotting.labels import label_curves
 from gramian.plotting.scales import scale_axis, text_of
+from gramian.ridge.cross_validation import KernelRidgeCV
 
 #: Colour of the chosen line, and ends of the greys of the others: narrow kernels dark, wide ones pale.
 CHOSEN, DARK, PALE = COLOURS[1], 0.35, 0.75

@@ -12,7 +12,7 @@ from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils.validation import check_is_fitted
 
 from gramian._typing import Array, IntArray
-from gramian.estimators.base import whole_number
+from gramian.estimator.base import whole_number
 from gramian.exceptions import InputError
 from gramian.plotting.canvas import caption, name_axes, padded, panel, pyplot, tidy
 from gramian.plotting.curves import checked_points, draw_curves, flat_items, pareto_front, records_of

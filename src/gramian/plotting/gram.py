@@ -9,11 +9,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from gramian._random import as_generator
 from gramian._typing import Array, Float64Array, IntArray
-from gramian.approximation.storage import stored_operator
+from gramian.approximations.approximation import Approximation
+from gramian.compression.storage import stored_operator
 from gramian.data.source import ArraySource, sample_rows
 from gramian.engine import Engine
-from gramian.estimators.approximation import Approximation
-from gramian.estimators.base import whole_number
+from gramian.estimator.base import whole_number
 from gramian.exceptions import InputError
 from gramian.plotting.canvas import pyplot
 

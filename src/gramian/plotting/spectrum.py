@@ -10,17 +10,15 @@ from sklearn.utils.validation import check_is_fitted
 
 from gramian._random import as_generator
 from gramian._typing import Array, Float64Array
-from gramian.approximation.features import FeatureMap
-from gramian.approximation.storage import operator_of
+from gramian.approximations.approximation import Approximation
+from gramian.compression.features import FeatureMap
+from gramian.compression.storage import operator_of
 from gramian.data.source import ArraySource, RowSource, sample_rows
 from gramian.engine import Engine
-from gramian.estimators.approximation import Approximation
-from gramian.estimators.base import positive_number, whole_number
-from gramian.estimators.gp import GaussianProcessRegressor
-from gramian.estimators.ridge import KernelRidge, KernelRidgeClassifier
-from gramian.estimators.ridge_cv import KernelRidgeCV
+from gramian.estimator.base import positive_number, whole_number
 from gramian.exact.predictor import ExactPredictor
 from gramian.exceptions import InputError
+from gramian.gp.regressor import GaussianProcessRegressor
 from gramian.kernels import Kernel
 from gramian.kernels.precomputed import Precomputed, StoredRows
 from gramian.plotting.canvas import (
@@ -36,6 +34,8 @@ from gramian.plotting.canvas import (
 )
 from gramian.plotting.labels import Curve, label_curves
 from gramian.plotting.scales import scale_axis, text_of
+from gramian.ridge.cross_validation import KernelRidgeCV
+from gramian.ridge.ridge import KernelRidge, KernelRidgeClassifier
 
 BLUE, ORANGE = COLOURS[0], COLOURS[1]
 #: Of K, wide and pale under the line of K̃.

@@ -9,8 +9,8 @@ from functools import cached_property
 import numpy as np
 
 from gramian._typing import Array, Float64Array, IntArray
+from gramian.data.cells import BOOLEAN, CATEGORY, DATE, EMPTY, NOUNS, NUMERIC, Cells
 from gramian.exceptions import InputError, quoted
-from gramian.tables.cells import BOOLEAN, CATEGORY, DATE, EMPTY, NOUNS, NUMERIC, Cells
 from gramian.tables.date_text import YEAR_FIRST, days_of_text, is_blank
 from gramian.tables.dates import WEEKDAY, WEEKDAYS, WIDTHS, part_values
 

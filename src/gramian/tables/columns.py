@@ -12,11 +12,11 @@ import numpy as np
 
 from gramian._tiles import row_slices
 from gramian._typing import Array, Float64Array, FloatArray, IntArray
+from gramian.data.cells import BOOLEAN, CATEGORY, DATE, DURATION, EMPTY, NUMERIC
+from gramian.data.tables import Block, Table, as_table
 from gramian.exceptions import InputError, did_you_mean
-from gramian.tables.cells import BOOLEAN, CATEGORY, DATE, DURATION, EMPTY, NUMERIC
 from gramian.tables.column import CYCLE, Column, Feature, refuse_infinity
 from gramian.tables.dates import WEEKDAY
-from gramian.tables.reading import Block, Table, as_table
 from gramian.tables.taken import TakenTable
 from gramian.tables.tally import CONSTANT, NO_REPEATS, NO_VALUES, Tally
 

@@ -10,8 +10,8 @@ from functools import lru_cache
 import numpy as np
 
 from gramian._typing import Float64Array
+from gramian.data.cells import DAY
 from gramian.exceptions import quoted
-from gramian.tables.cells import DAY
 
 YEAR_FIRST, DAY_FIRST, MONTH_FIRST = "year first", "day first", "month first"
 #: Formats of a date in each order; a year has four digits, so that it cannot be taken for a day.

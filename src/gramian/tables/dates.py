@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from gramian._typing import Float64Array
-from gramian.tables.cells import days
+from gramian.data.cells import days
 
 SEASON, WEEKDAY, HOUR = "season", "weekday", "time of day"
 WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")

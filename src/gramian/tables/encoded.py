@@ -9,8 +9,8 @@ import numpy as np
 from gramian._typing import FloatArray, IntArray
 from gramian.data.formats.frames import frame_kind
 from gramian.data.source import RowSource
+from gramian.data.tables import as_table
 from gramian.tables.columns import TableColumns
-from gramian.tables.reading import as_table
 
 
 class EncodedRows:

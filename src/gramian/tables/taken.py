@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from gramian._typing import IntArray
-from gramian.tables.reading import Block, Table
+from gramian.data.tables import Block, Table
 
 
 class TakenTable(Table):
     """The rows of ``table`` with these numbers, in this order; nothing is copied until it is read.
 
     >>> import numpy as np
-    >>> from gramian.tables.reading import as_table
+    >>> from gramian.data.tables import as_table
     >>> taken = TakenTable(as_table([["a"], ["b"], ["c"]]), np.array([2, 0]))
     >>> taken.shape, taken.block(slice(0, 1)).cells(0, "0", False).levels
     ((2, 1), ('c',))

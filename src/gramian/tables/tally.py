@@ -10,8 +10,8 @@ import numpy as np
 
 from gramian._typing import Float64Array, IntArray
 from gramian.data.arrow import is_number
+from gramian.data.cells import BOOLEAN, CATEGORY, DATE, EMPTY, NUMERIC, Cells, mixed
 from gramian.data.values import LARGEST, overflow
-from gramian.tables.cells import BOOLEAN, CATEGORY, DATE, EMPTY, NUMERIC, Cells, mixed
 from gramian.tables.column import Column, date_cells, refuse_infinity
 from gramian.tables.date_text import FORMATS, days_of_all, is_blank, why_no_dates
 from gramian.tables.dates import parts_of

@@ -1,0 +1,1 @@
+"""Approximations of kernel matrices: one method a file, its transformer first and its builder below it."""

@@ -1,0 +1,264 @@
+"""What every approximation shares as a transformer: the compressed matrix, and features for any pipeline."""
+
+from __future__ import annotations
+
+import time
+from abc import abstractmethod
+from copy import deepcopy
+from functools import partial
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from gramian._budget import parse_bytes
+from gramian._random import as_generator
+from gramian._typing import Array
+from gramian.compression.builder import Builder
+from gramian.compression.features import FeatureMap
+from gramian.compression.plan import Plan, make_plan
+from gramian.compression.quality import ErrorEstimate, block_intervals, relative_error, trace_error
+from gramian.compression.report import Report, report_sizes
+from gramian.compression.residual import Residual
+from gramian.compression.spectral_error import SpectralError, spectral_error
+from gramian.compression.storage import dense_features, operator_of, stored_levels
+from gramian.data.source import RowSource
+from gramian.engine import Engine
+from gramian.estimator.base import KernelEstimator, positive_number, whole_number
+from gramian.estimator.constraints import not_negative as not_negative
+from gramian.estimator.finite import finite_values, overflowing, rows_at
+from gramian.exceptions import InputError, did_you_mean, quoted
+from gramian.operators import BlockOperator, CrossOperator, DiagonalPlus
+
+
+class Approximation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimator):
+    """Base of the approximations: ``fit`` builds the bases, the core and the operator."""
+
+    memory_budget: Any
+    random_state: Any
+    features_: FeatureMap
+    #: Parameters that keep their meaning inside another estimator, which decides those that both have.
+    keeps: ClassVar[frozenset[str]] = frozenset()
+    #: Whether n floats of diagonal are stored beside the bases: a parameter where a method offers it.
+    diagonal: bool = False
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        if self.tile_dtype != "float64":
+            # Features come in the tiles' type: float32 where asked for, and from 3,000 rows on.
+            tags.transformer_tags.preserves_dtype = []
+        return tags
+
+    @abstractmethod
+    def _builder(self) -> Builder:
+        """Return the builder with this estimator's sizes, all checked."""
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Compress the Gram matrix of the rows of X. ``y`` is ignored.
+
+        Time and memory as :meth:`plan` says; the operator's bases take n·rank numbers beside them.
+        """
+        with self._all_or_nothing():
+            source = self._rows(X, reset=True)
+            rng = as_generator(self.random_state)
+            plan, kernel, engine = self._planned(source, rng)
+            began = time.perf_counter()
+            features = plan.build(source, kernel, rng=rng, engine=engine)
+            built = time.perf_counter()
+            self.operator_: BlockOperator | DiagonalPlus = operator_of(
+                features,
+                source,
+                chunk_rows=plan.chunk_rows,
+                engine=engine,
+                stored_diagonal=self.diagonal,
+            )
+            stored = time.perf_counter()
+            negative = sum(basis.negative for basis in features.nodes)
+            if negative:
+                features.notes["negative eigenvalues clipped"] = negative
+            self.features_, self.kernel_ = self._released(features, kernel)
+            sizes = {"bases": self.features_.nbytes, "operator": self.operator_.nbytes}
+            self.plan_ = plan.used(sizes, {"bases": built - began, "operator": stored - built})
+            self.rank_ = self.features_.rank
+            self._n_features_out = self.rank_
+        return self
+
+    @property
+    def nbytes_(self) -> int:
+        """Bytes of the compressed matrix: bases of the training rows and core."""
+        check_is_fitted(self, "operator_")
+        return self.operator_.nbytes
+
+    def plan(self, X: Any) -> Plan:
+        """Predict rank, blocks and bytes per phase of a fit to X, without fitting."""
+        with self._all_or_nothing(keep=False):
+            rng = as_generator(deepcopy(self.random_state))
+            return self._planned(self._rows(X, reset=True), rng)[0]
+
+    #: The parameter that bounds the bytes of a fit.
+    working_budget: ClassVar[str] = "memory_budget"
+
+    def _planned(self, source: RowSource, rng: np.random.Generator) -> tuple[Plan, Any, Any]:
+        builder, engine = self._builder(), self._engine()
+        kernel = self._kernel_of(source)
+        work = self._workload(source, 1)
+        dtype = self._tiles(source, kernel, None)
+        plan = make_plan(
+            builder.settle(source, kernel, dtype=dtype, rng=rng, engine=engine),
+            work,
+            dtype=dtype,
+            n_threads=engine.n_threads,
+            memory_budget=parse_bytes(getattr(self, self.working_budget), self.working_budget),
+            budget_name=self.working_budget,
+            training=False,
+        )
+        return plan, kernel, Engine(plan.n_threads)
+
+    def transform(self, X: Any) -> Any:
+        """Return features F of shape ``(n, rank_)`` with F Fᵀ ≈ k(X, X). Time O(n m (d + r))."""
+        check_is_fitted(self, "features_")
+        source = self._rows(X, reset=False)
+        with overflowing():
+            found: Any = self._features(source)
+            thin = sp.issparse(found)
+            # Features of a row whose sum is finite are finite.
+            sums = np.asarray(found.sum(axis=1)).reshape(-1, 1) if thin else found
+        finite_values(sums, partial(rows_at, source), what="its features overflow")
+        return found
+
+    def _features(self, source: RowSource) -> Any:
+        features = self._on(self.features_, source)
+        return dense_features(features, source, chunk_rows=self.plan_.chunk_rows, engine=self._engine())
+
+    def cross(self, X_new: Any) -> CrossOperator:
+        """Return K̃(X_new, X) for the training rows X, without the diagonal that may be stored beside K̃.
+
+        ``cross(X_new) @ a`` predicts from dual coefficients ``a = operator_.solve(y, alpha)``. Memory
+        n_new·(ranks of a row's path) numbers beside the operator's own bases.
+        """
+        check_is_fitted(self, "operator_")
+        source = self._rows(X_new, reset=False)
+        features = self._on(self.features_, source)
+        left = stored_levels(features, source, chunk_rows=self.plan_.chunk_rows, engine=self._engine())
+        operator = self.operator_.operator if isinstance(self.operator_, DiagonalPlus) else self.operator_
+        return CrossOperator(left, operator.levels, operator.core, n_jobs=self.n_jobs)
+
+    def relative_error(self, X: Any, *, n_rows: int = 2000, random_state: Any = None) -> ErrorEstimate:
+        """Estimate ‖K − K̃‖_F/‖K‖_F over the rows of X from ``n_rows`` of them, drawn anew.
+
+        Returns a float with ``standard_error`` and the 95 % interval ``low, high``. Rows are drawn where the
+        error is, in two halves: see :func:`gramian.compression.quality.measure`. Time
+        O(n_rows · n · (d + r)); K is never stored.
+        """
+        return relative_error(
+            self._residual(X), n_rows=whole_number("n_rows", n_rows, 1), rng=as_generator(random_state)
+        )
+
+    def trace_error(self, X: Any) -> ErrorEstimate:
+        """Return tr(K − K̃)/tr(K) over the rows of X: exact, in one pass of time O(n (m d + r))."""
+        return trace_error(self._residual(X))
+
+    def spectral_error(
+        self, X: Any, *, n_rows: int | None = 10_000, tol: float = 0.1, random_state: Any = None
+    ) -> SpectralError:
+        """Return ‖K − K̃‖₂ over the rows of X with bounds: see :class:`SpectralError`.
+
+        More than ``n_rows`` rows are sampled, which gives an estimate and a lower bound; None takes all.
+        ``high/low`` is at most 1 + ``tol``. Time O(n_rows² d log(n)/√tol); K is never stored.
+        """
+        return spectral_error(
+            self._residual(X),
+            n_rows=None if n_rows is None else whole_number("n_rows", n_rows, 1),
+            tol=positive_number("tol", tol),
+            rng=as_generator(random_state),
+        )
+
+    def block_errors(self, X: Any, *, n_rows: int = 500, return_interval: bool = False) -> Array:
+        """Return ‖K_ss − K̃_ss‖_F/‖K_ss‖_F of each diagonal block, shape (blocks,), for the training rows X.
+
+        Blocks of more than ``n_rows`` rows are judged on that many. With ``return_interval`` the shape is
+        (3, blocks): errors, and ends of their 95 % intervals. Time O(blocks · n_rows² · (d + r)).
+        """
+        check_is_fitted(self, "operator_")
+        source = self._paired_rows(X)
+        if source.shape[0] != self.operator_.shape[0]:
+            raise InputError(
+                f"X has {source.shape[0]} rows, but {type(self).__name__} was fitted with "
+                f"{self.operator_.shape[0]}. Pass the training rows; for others use relative_error."
+            )
+
+        kernel = self._on(self.features_, source).kernel
+
+        def exact(rows: Array, cols: Array) -> Array:
+            return kernel(source.take(rows), source.take(cols), dtype=np.float64)
+
+        found = block_intervals(self.operator_, exact, n_rows=whole_number("n_rows", n_rows, 1))
+        return found if return_interval else found[0]
+
+    def report(self, X: Any = None, *, n_rows: int = 1000, random_state: Any = None) -> Report:
+        """Say in a table and a sentence how large the model is, how wrong, and where.
+
+        Errors are estimated over the rows of X from ``n_rows`` of them; without X the sizes alone are told.
+        """
+        check_is_fitted(self, "features_")
+        sizes = report_sizes(type(self).__name__, self.features_, self.operator_)
+        if X is None:
+            return sizes
+        return sizes.with_errors(
+            self._residual(X), n_rows=whole_number("n_rows", n_rows, 1), rng=as_generator(random_state)
+        )
+
+    def _residual(self, X: Any) -> Residual:
+        check_is_fitted(self, "features_")
+        source = self._paired_rows(X)
+        return Residual(
+            self._on(self.features_, source),
+            source,
+            self._engine(),
+            self.plan_.chunk_rows,
+            stored_diagonal=self.diagonal,
+        )
+
+
+def one_of(name: str, value: Any, choices: tuple[str, ...]) -> str:
+    """Return the value; raise, with the nearest choice, where it is not among the choices."""
+    if not isinstance(value, str) or value not in choices:
+        raise InputError(
+            f"{name}={quoted(value)} is unknown. Choose one of {', '.join(choices)}."
+            + did_you_mean(value, choices)
+        )
+    return value
+
+
+def given_or_one_of(name: str, value: Any, choices: tuple[str, ...]) -> None:
+    """Raise for a name that is not among the choices, or a value that cannot be points."""
+    if isinstance(value, str):
+        one_of(name, value, choices)
+    elif not isinstance(value, np.ndarray | list | tuple):
+        raise InputError(
+            f"{name}={quoted(value)} has type {type(value).__name__}. Choose one of {', '.join(choices)}, or "
+            "give an array of points."
+        )
+    elif not isinstance(value, np.ndarray) and not all(map(_numbers, value)):
+        raise InputError(
+            f"{name}={quoted(value)} is a list of values that are no points. Give an array (m, d), one "
+            f"point a row, or choose one of {', '.join(choices)}."
+        )
+
+
+def _numbers(point: Any) -> bool:
+    """Return whether a value can be read as several numbers."""
+    try:
+        return np.asarray(point, np.float64).ndim > 0
+    except (TypeError, ValueError):
+        return False
+
+
+def at_least_one(name: str, value: Any) -> float:
+    """Return a number of at least 1."""
+    number = positive_number(name, value)
+    if number < 1.0:
+        raise InputError(f"{name}={quoted(value)} must be at least 1: a basis needs a landmark per rank.")
+    return number

@@ -1,0 +1,198 @@
+"""Block basis factorization as a transformer."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from gramian._budget import parse_bytes
+from gramian.approximations.approximation import (
+    Approximation,
+    at_least_one,
+    given_or_one_of,
+    not_negative,
+    one_of,
+)
+from gramian.approximations.block_basis_projected import BlockBasisBuilder
+from gramian.approximations.block_basis_sampled import SAMPLINGS, SampledBasisBuilder
+from gramian.compression.builder import Builder
+from gramian.estimator.base import positive_number, whole_number
+from gramian.exceptions import InputError
+from gramian.landmarks.partition import METHODS as PARTITIONS
+from gramian.landmarks.rules import METHODS as LANDMARKS
+
+#: What only one of the cores takes, with its default.
+OWN: dict[str, dict[str, Any]] = {
+    "recompressed": {"landmarks": "rpcholesky"},
+    "sampled": {"sampling": "full", "n_rounds": 2, "cutoff": 0.0},
+}
+
+
+class BlockBasis(Approximation):
+    r"""Block basis factorization: K̃ = U C Uᵀ, the most accurate matrix for its bytes.
+
+    U is block-diagonal and orthonormal; the basis U_s of block s spans what its rows have with *all* rows,
+    K_s,:, and C = UᵀKU couples the blocks, both by way of landmarks: time and memory are linear in n, K̃ is
+    positive semi-definite for any data, and new points have features by the same formula. Ranks are shared
+    out over the blocks by what each direction gains for its bytes.
+
+    Parameters
+    ----------
+    kernel : str, Kernel or callable, default="rbf"
+        With ``gamma``, ``degree``, ``coef0``, ``kernel_params``, as for :class:`MEKA`.
+    rank : int, optional
+        Numbers a row: the factorization has n·rank numbers in all, or n·rank + (rank·n_blocks)² where
+        ``n_blocks`` is given. 100 where nothing says how large it may be.
+    n_blocks : int, optional
+        Blocks; None takes the number with the least error at the size, by trials on 12,000 rows. Smooth
+        kernels want one block, which is the best global low rank; the smaller the lengthscale, the more.
+    tol : float, optional
+        Relative Frobenius error to reach with as few bytes as possible.
+    memory_budget : int or str, optional
+        Bytes of the factorization (``nbytes_``), instead of ``rank``; a bound where ``tol`` is given.
+    core : {"recompressed", "sampled"}
+        ``"recompressed"``: bases and core by way of landmarks, cut to the best within the size.
+        ``"sampled"``: the published algorithm: bases from sampled columns of each block row, the core by
+        least squares on sampled rows, blocks (and for ``tol`` ranks) from the spectra of diagonal blocks;
+        some two times the error.
+    oversampling : float, optional
+        Landmarks (or sampled columns) per rank in a block: at most 7 (4 to 8 serve) and 2 where left out.
+    diagonal : bool
+        Store diag(K − K̃), clipped at 0, beside the factors: n float64 numbers, which a ``memory_budget``
+        includes. Worth it at small bandwidths, where the diagonal of K dwarfs what lies off it. It is
+        part of ``operator_`` and of the errors, not of the features.
+    landmarks : str or array (m, d)
+        Rule by name, see :func:`gramian.landmarks.rules.select_landmarks`. With as many landmarks, pivots of
+        a randomly pivoted Cholesky factorization came a tenth nearer to the ideal than k-means. Only for
+        ``core="recompressed"``.
+    sampling : {"full", "important"}
+        Columns are sampled from all rows (Algorithm 2 of the paper), or from important rows of the blocks
+        (Algorithm 3: faster for many blocks, less accurate). This and what follows: ``core="sampled"`` only.
+    n_rounds : int
+        Rounds of pivoted QR and LQ, at least 1.
+    cutoff : float
+        Blocks C_st with ‖C_st‖_F ≤ cutoff·‖C‖_F/n_blocks are not stored; they make an error of at most
+        ``cutoff``. K̃ then need not be positive semi-definite.
+    partition : {"kmeans", "minibatch", "kcenters", "tree", "kernel"}
+    working_memory : int or str
+        Bound on the memory that building takes.
+    tile_dtype, random_state, n_jobs : as for :class:`MEKA`.
+
+    Attributes
+    ----------
+    operator_, nbytes_, rank_, plan_, kernel_ : as of :class:`MEKA`. ``plan_.builder.trial_error`` is the
+        relative error that the trials found, where there were any (``predicted_tol`` with
+        ``core="sampled"``, which is a rule's tolerance and no estimate of the error).
+
+    Raises ``InputError`` for unusable input and ``BudgetError`` for a size that holds nothing, a tolerance
+    that the budget cannot reach (with the best that fits), or a ``working_memory`` that is too small.
+
+    Time O(n (m d + m²) + (n_blocks·m)² (d + r)) for m landmarks and rank r a block; memory of the build
+    O(n_blocks·m² + R²) and of the result O(n r + R²).
+
+    Source: Wang, Li, Mahoney and Darve, "Block Basis Factorization for Scalable Kernel Evaluation" for the
+    structure and for ``core="sampled"``; the recompressed core is gramian's: docs/how-it-works.md.
+
+    Examples
+    --------
+    >>> import numpy as np, gramian as gm
+    >>> X = np.random.default_rng(0).random((1000, 4))
+    >>> a = gm.BlockBasis(gamma=5.0, rank=50, random_state=0).fit(X)
+    >>> a.operator_.shape, bool(a.relative_error(X) < 0.05)
+    ((1000, 1000), True)
+    """
+
+    keeps: ClassVar[frozenset[str]] = frozenset({"memory_budget"})
+    working_budget: ClassVar[str] = "working_memory"
+
+    def __init__(
+        self,
+        kernel: Any = "rbf",
+        *,
+        gamma: float | None = None,
+        degree: int = 3,
+        coef0: float = 1.0,
+        kernel_params: dict[str, Any] | None = None,
+        rank: int | None = None,
+        n_blocks: int | None = None,
+        tol: float | None = None,
+        memory_budget: int | str | None = None,
+        core: str = "recompressed",
+        oversampling: float | None = None,
+        landmarks: Any = "rpcholesky",
+        sampling: str = "full",
+        n_rounds: int = 2,
+        cutoff: float = 0.0,
+        partition: str = "kmeans",
+        diagonal: bool = False,
+        working_memory: int | str = "4GB",
+        tile_dtype: str = "auto",
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.kernel_params = kernel_params
+        self.rank = rank
+        self.n_blocks = n_blocks
+        self.tol = tol
+        self.memory_budget = memory_budget
+        self.core = core
+        self.oversampling = oversampling
+        self.landmarks = landmarks
+        self.sampling = sampling
+        self.n_rounds = n_rounds
+        self.cutoff = cutoff
+        self.partition = partition
+        self.diagonal = diagonal
+        self.working_memory = working_memory
+        self.tile_dtype = tile_dtype
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def _builder(self) -> Builder:
+        one_of("core", self.core, tuple(OWN))
+        one_of("partition", self.partition, PARTITIONS)
+        given_or_one_of("landmarks", self.landmarks, LANDMARKS)
+        one_of("sampling", self.sampling, SAMPLINGS)
+        self._refuse_others()
+        sizes = {"rank": self.rank, "tol": self.tol, "memory_budget": self.memory_budget}
+        given = [name for name, value in sizes.items() if value is not None]
+        if self.rank is not None and len(given) > 1:
+            raise InputError(
+                f"rank={self.rank!r} and {given[1]}={sizes[given[1]]!r} both say how large the "
+                "factorization is. Give one of them; tol and memory_budget go together."
+            )
+        sampled = self.core == "sampled"
+        default = SampledBasisBuilder.oversampling if sampled else BlockBasisBuilder.oversampling
+        shape: dict[str, Any] = {
+            "rank": None if self.rank is None else whole_number("rank", self.rank, 1),
+            "n_blocks": None if self.n_blocks is None else whole_number("n_blocks", self.n_blocks, 1),
+            "tol": None if self.tol is None else positive_number("tol", self.tol),
+            "memory_budget": None if self.memory_budget is None else parse_bytes(self.memory_budget),
+            "oversampling": default
+            if self.oversampling is None
+            else at_least_one("oversampling", self.oversampling),
+            "partition": self.partition,
+            "diagonal": bool(self.diagonal),
+        }
+        if not sampled:
+            return BlockBasisBuilder(**shape, landmarks=self.landmarks)
+        return SampledBasisBuilder(
+            **shape,
+            sampling=self.sampling,
+            n_rounds=whole_number("n_rounds", self.n_rounds, 1),
+            cutoff=not_negative("cutoff", self.cutoff),
+        )
+
+    def _refuse_others(self) -> None:
+        """Raise for a parameter of the other core."""
+        (other,) = set(OWN) - {self.core}
+        for name, default in OWN[other].items():
+            value = getattr(self, name)
+            if not isinstance(value, type(default)) or value != default:
+                raise InputError(
+                    f"{name}={value!r} would have no effect: core={self.core!r} does not take it. Leave it "
+                    f"out, or choose core={other!r}."
+                )

@@ -1,0 +1,91 @@
+"""``approximation=FrozenEstimator(a)``: the feature map of a fitted approximation, taken as it is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.frozen import FrozenEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from gramian.approximations.approximation import Approximation
+from gramian.compression.features import FeatureMap
+from gramian.compression.given import GivenBuilder, sizes_of
+from gramian.compression.plan import Plan
+from gramian.estimator.base import KernelEstimator
+from gramian.exceptions import InputError
+from gramian.kernels import Kernel
+from gramian.kernels.precomputed import Precomputed
+
+#: Parameters that say what the kernel is.
+KERNEL_PARAMETERS = ("kernel", "gamma", "degree", "coef0", "kernel_params")
+
+
+@dataclass(frozen=True)
+class FrozenMap:
+    """A map that was fitted before, with the plan of that fit."""
+
+    features: FeatureMap
+    plan: Plan
+
+    @property
+    def builder(self) -> GivenBuilder:
+        """Return the map as a builder."""
+        return GivenBuilder(self.features, sizes_of(self.plan.builder))
+
+
+def frozen_map(estimator: KernelEstimator, n_features: int) -> FrozenMap | None:
+    """Return the map that an estimator's ``approximation`` has frozen; None where it has not.
+
+    Raises ``InputError`` where it is not an approximation of gramian, was fitted with another number of
+    features, or the estimator's own kernel or tiles are others; ``NotFittedError`` where it is not fitted.
+    """
+    chosen: Any = getattr(estimator, "approximation", None)
+    if not isinstance(chosen, FrozenEstimator):
+        return None
+    inner = chosen.estimator
+    kind = type(inner).__name__
+    if not isinstance(inner, Approximation):
+        raise InputError(
+            f"approximation=FrozenEstimator({kind}(...)) holds no feature map. Freeze a fitted "
+            "approximation, such as gramian.MultiResolution(...).fit(X)."
+        )
+    check_is_fitted(inner, "features_")
+    if isinstance(inner.features_.kernel, Precomputed):
+        raise InputError(
+            f"the frozen {kind} was fitted to a matrix of kernel values, and its landmarks are numbers of "
+            "its rows. Fit it to rows, with a kernel that has a name."
+        )
+    if inner.n_features_in_ != n_features:
+        raise InputError(
+            f"X has {n_features} features, but the frozen {kind} was fitted with {inner.n_features_in_}. "
+            f"Pass X of shape (n, {inner.n_features_in_})."
+        )
+    _check_kernel(estimator, inner.features_.kernel, n_features)
+    _check_tiles(estimator, inner.features_.dtype)
+    return FrozenMap(inner.features_, inner.plan_)
+
+
+def _check_kernel(estimator: KernelEstimator, kernel: Kernel, n_features: int) -> None:
+    own, plain = estimator.get_params(deep=False), type(estimator)().get_params(deep=False)
+    if all(own[name] is plain[name] or _equal(own[name], plain[name]) for name in KERNEL_PARAMETERS):
+        return  # left alone: the kernel is the map's
+    asked = estimator._resolved_kernel(n_features)
+    if asked != kernel:
+        raise InputError(
+            f"the kernel is {asked}, but that of the frozen approximation is {kernel}. Leave "
+            f"{', '.join(KERNEL_PARAMETERS)} as they are by default: the kernel is then the approximation's."
+        )
+
+
+def _equal(value: Any, default: Any) -> bool:
+    return isinstance(value, str | int | float) and value == default
+
+
+def _check_tiles(estimator: KernelEstimator, dtype: np.dtype[Any]) -> None:
+    if estimator.tile_dtype not in ("auto", dtype.name):
+        raise InputError(
+            f"tile_dtype={estimator.tile_dtype!r}, but the frozen approximation has {dtype.name} tiles. "
+            f"Leave tile_dtype='auto', or fit the approximation with tile_dtype={estimator.tile_dtype!r}."
+        )

@@ -1,0 +1,1 @@
+"""Shared parts of all approximations: plan, basis, feature map, sums over rows, training, error estimates."""

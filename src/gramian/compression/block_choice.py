@@ -1,0 +1,138 @@
+"""How many blocks, and how large: trials on a sample, judged on rows that they have not seen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from gramian._random import children
+from gramian._typing import IntArray
+from gramian.compression.features import FeatureMap
+from gramian.compression.rank_sharing import Size
+from gramian.compression.residual import Residual
+from gramian.data.source import ArraySource, RowSource, sample_rows
+from gramian.engine import Engine
+
+#: Rows that trials are built on, rows that they are judged on, and columns met there.
+TRIAL_ROWS, JUDGE_ROWS, JUDGE_COLUMNS = 12_000, 2_000, 500
+#: Blocks that are tried first; then halves and doubles of the best, then steps of 2^(1/2).
+FIRST_COUNTS = (1, 4, 16, 64)
+#: Rows of a block at least.
+LEAST_BLOCK = 30
+#: How close under the tolerance an accepted size comes, and sizes that are tried.
+CLOSE, MOST_SIZES = 0.8, 12
+
+#: (sample, n_blocks, size, n, generator) → features of the sample, sized for n rows.
+Build = Callable[[ArraySource, int, Size, int, np.random.Generator], FeatureMap]
+
+
+@dataclass
+class Trials:
+    """Relative errors of approximations with given blocks and size, each built once.
+
+    Every trial has the same sample, judges and stream of random numbers, so that two differ by their
+    blocks alone. Time of one: a build on 12,000 rows.
+    """
+
+    build: Build
+    n_rows: int
+    sample: ArraySource
+    judges: ArraySource
+    columns: IntArray
+    seed: int
+    engine: Engine
+    stored_diagonal: bool = False
+    errors: dict[tuple[int, float], float] = field(default_factory=dict)
+
+    @classmethod
+    def on(
+        cls,
+        source: RowSource,
+        build: Build,
+        rng: np.random.Generator,
+        engine: Engine,
+        *,
+        stored_diagonal: bool = False,
+    ) -> Trials:
+        """Draw the sample and, where there are enough rows, other rows as judges."""
+        n = source.shape[0]
+        drawing, judging, trial = children(rng, 3)
+        rows, numbers = sample_rows(source, min(n, TRIAL_ROWS), drawing)
+        others = np.setdiff1d(np.arange(n), numbers) if n < 4 * TRIAL_ROWS else None
+        if n <= TRIAL_ROWS + JUDGE_ROWS:
+            # The matrix is that of these rows: all of them judge.
+            judges = rows
+        elif others is None:
+            judges = sample_rows(source, JUDGE_ROWS, judging)[0]
+        else:
+            judges = source.take(np.sort(judging.choice(others, JUDGE_ROWS, replace=False)))
+        count = judges.shape[0]
+        columns = np.sort(judging.choice(count, min(JUDGE_COLUMNS, count), replace=False))
+        seed = int(trial.integers(2**32))
+        return cls(build, n, ArraySource(rows), ArraySource(judges), columns, seed, engine, stored_diagonal)
+
+    def error(self, n_blocks: int, size: Size) -> float:
+        """Return ‖K − K̃‖_F/‖K‖_F over judges × columns."""
+        key = n_blocks, size.limit
+        if key not in self.errors:
+            features = self.build(self.sample, n_blocks, size, self.n_rows, np.random.default_rng(self.seed))
+            left = Residual(features, self.judges, self.engine, self.judges.shape[0], self.stored_diagonal)
+            sums = left.column_sums(self.columns, np.ones(len(self.columns)))
+            diagonal = left.leftover()
+            # A row of K has n − 1 entries off the diagonal for one on it, a judge fewer.
+            others = (self.n_rows - 1) / max(1, self.judges.shape[0] - 1)
+            error = others * sums.error.sum() + np.square(left.diagonal(diagonal)[self.columns]).sum()
+            total = others * sums.kernel.sum() + np.square(diagonal.kernel[self.columns]).sum()
+            self.errors[key] = float(np.sqrt(error / total)) if total > 0 else 0.0
+        return self.errors[key]
+
+    @property
+    def most_blocks(self) -> int:
+        """Blocks that leave each of them rows."""
+        return max(1, min(self.n_rows, self.sample.shape[0]) // LEAST_BLOCK)
+
+    def best_count(self, size: Size, counts: Sequence[int] = FIRST_COUNTS) -> int:
+        """Return the number of blocks with the least error: a grid, refined twice around its best."""
+        tried = self._tried(size, counts)
+        for factor in (2.0, np.sqrt(2.0)):
+            best = min(tried, key=tried.__getitem__)
+            tried |= self._tried(size, [round(best / factor), round(best * factor)])
+        return min(tried, key=tried.__getitem__)
+
+    def _tried(self, size: Size, counts: Sequence[int]) -> dict[int, float]:
+        usable = sorted({min(max(1, c), self.most_blocks) for c in counts})
+        # A block has at least one direction.
+        usable = [c for c in usable if c == 1 or size.equal_rank(self.n_rows, c) >= 1.0]
+        return {c: self.error(c, size) for c in usable}
+
+    def least_size(self, tol: float, start: Size, most: float) -> tuple[int, Size, float]:
+        """Return blocks, size and error of the smallest size whose error is at most ``tol``.
+
+        The limit is moved along a line in log error over log size, inside a bracket; at ``most`` it stops,
+        and the error may be above ``tol``.
+        """
+        size = Size(min(start.limit, most), start.basis, start.core)
+        count = self.best_count(size)
+        low, high = 0.0, np.inf
+        found = count, size, self.error(count, size)
+        for _ in range(MOST_SIZES):
+            error = self.error(count, size)
+            if error <= tol:
+                found, high = (count, size, error), size.limit
+                if error >= CLOSE * tol:
+                    break
+            else:
+                low = size.limit
+                if found[2] > tol:
+                    found = count, size, error
+                if size.limit >= most:
+                    break
+            step = float(np.clip(error / (0.9 * tol), 1 / 4, 4)) if error > 0 else 0.25
+            limit = size.limit * step
+            if not low < limit < high:
+                limit = float(np.sqrt(max(low, high / 16) * high))
+            size = Size(min(limit, most), start.basis, start.core)
+            count = self.best_count(size, (count // 2, count, 2 * count))
+        return found

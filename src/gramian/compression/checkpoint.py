@@ -1,0 +1,166 @@
+"""A pass that can be broken off: the sums so far in a folder, and only for the same fit."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from gramian._checkpoint import checkpoint_folder, read_state, write_state
+from gramian._typing import Array, Float64Array
+from gramian.compression.features import FeatureMap
+from gramian.compression.plan import Plan
+from gramian.compression.ridge_sums import RidgeSums, Targets
+from gramian.data.fingerprint import add_bytes, fingerprint
+from gramian.data.source import RowSource
+from gramian.exceptions import CheckpointWarning, InputError
+
+#: The file of a pass, in its folder.
+FILE = "sums.npz"
+#: Bytes that a disk is counted on to write in a second, and the part of a pass that may go into writing.
+DISK_RATE, SHARE = 1e8, 0.05
+#: Slices of the targets, and rows of each, that a fit is known by.
+SLICES, SLICE_ROWS = 16, 256
+
+
+class SumsCheckpoint:
+    """The folder of one fit: begun from, kept up to date, and emptied when the fit is done.
+
+    Its file holds the sums over the first rows, the state that the random generator had before the fit, and
+    the identity of the fit: rows, targets, weights, plan. Bases are made anew from that state, and
+    compared with those that the sums are of. Bytes: those of the sums.
+    """
+
+    def __init__(self, folder: Path, rng: np.random.Generator) -> None:
+        checkpoint_folder(folder)
+        for unfinished in folder.glob(f".{FILE}.*.tmp"):  # of a process that died while it wrote
+            unfinished.unlink()
+        self.path = folder / FILE
+        self._stored = read_state(self.path)
+        if self._stored is not None and {"generator", "bases", "flat", "fit"} <= set(self._stored):
+            rng.bit_generator.state = json.loads(str(self._stored["generator"]))
+        self._generator = json.dumps(rng.bit_generator.state, default=_plain)
+        self._identity = self._bases = ""
+        self._every = self._since = 0
+
+    def bind(
+        self,
+        source: RowSource,
+        targets: Targets,
+        weights: Array | None,
+        plan: Plan,
+        features: FeatureMap,
+        sums: RidgeSums,
+    ) -> int:
+        """Fill empty sums with what the folder holds for this fit; return how many rows they are over.
+
+        Raises ``InputError`` where the folder is another fit's, and leaves it as it is.
+        """
+        self._identity = _identity(source, targets, weights, plan, sums)
+        self._bases = _digest(features)
+        a_row = plan.seconds["sums"] / source.shape[0]
+        self._every = max(1, int(sums.nbytes / DISK_RATE / SHARE / a_row))
+        stored, self._stored = self._stored, None
+        if stored is None:
+            return 0
+        if str(stored.get("fit", "")) != self._identity:
+            raise InputError(
+                f"the checkpoint {self.path} is of another fit: other rows, targets, weights or parameters. "
+                "Delete it, or give another folder."
+            )
+        if str(stored["bases"]) != self._bases:
+            raise InputError(
+                f"the checkpoint {self.path} belongs to bases that this machine or version computes "
+                "differently. Go on where it was written, or delete it."
+            )
+        _fill(sums, stored)
+        return sums.n_rows
+
+    def passed(self, sums: RidgeSums, rows: int, *, last: bool) -> None:
+        """Save the sums where enough rows have been added since the last time, or these were the last.
+
+        Where the disk refuses, the fit goes on with a warning: nothing but the checkpoint is lost.
+        """
+        self._since += rows
+        if self._since < self._every and not last:
+            return
+        self._since = 0
+        try:
+            write_state(self.path, "gramian sums", self._arrays(sums))
+        except OSError as error:
+            warnings.warn(
+                f"the checkpoint {self.path} could not be written after row {sums.n_rows} ({error}); the fit "
+                "goes on without. Make room on the disk to have the next one.",
+                CheckpointWarning,
+                stacklevel=2,
+            )
+
+    def finish(self) -> None:
+        """Remove the file: the fit is done."""
+        self.path.unlink(missing_ok=True)
+
+    def _arrays(self, sums: RidgeSums) -> dict[str, Array]:
+        flat = [array.ravel() for node in sums.nodes for array in node.arrays]
+        return {
+            "fit": np.asarray(self._identity),
+            "bases": np.asarray(self._bases),
+            "generator": np.asarray(self._generator),
+            "flat": np.concatenate(flat),
+            "right": sums.right,
+            "mass": np.asarray(sums.mass),
+            "n_rows": np.asarray(sums.n_rows),
+        }
+
+
+def _fill(sums: RidgeSums, stored: dict[str, Array]) -> None:
+    flat: Float64Array = stored["flat"]
+    start = 0
+    for node in sums.nodes:
+        for array in node.arrays:
+            array.flat[:] = flat[start : start + array.size]
+            start += array.size
+    sums.mass, sums.n_rows = float(stored["mass"]), int(stored["n_rows"])
+    sums.right[:] = stored["right"]
+
+
+def _identity(
+    source: RowSource,
+    targets: Targets,
+    weights: Array | None,
+    plan: Plan,
+    sums: RidgeSums,
+) -> str:
+    """Return a hash of all that the sums depend on beside the bases."""
+    digest = hashlib.blake2b(digest_size=16)
+    ranks = [len(node.gram) for node in sums.nodes]
+    sizes = (plan.method, ranks, plan.dtype, plan.sample_rows, plan.chunk_rows)
+    digest.update(repr((fingerprint(source), sizes, targets.shape, sums.intercept)).encode())
+    digest.update(sums.shift.tobytes())
+    for start in np.linspace(0, targets.shape[0] - 1, SLICES).astype(int):
+        add_bytes(digest, targets[slice(start, start + SLICE_ROWS)])
+    if weights is not None:
+        add_bytes(digest, weights)
+    return digest.hexdigest()
+
+
+def _digest(features: FeatureMap) -> str:
+    """Return a hash of the bases: kernel and rows have left their mark in landmarks, vectors and maps."""
+    digest = hashlib.blake2b(digest_size=16)
+    for basis in features.nodes:
+        parts: list[Any] = [basis.landmarks, basis.vectors, basis.projection]
+        if basis.vectors is None:  # an explicit map has numbers of its own
+            parts += list(vars(basis.columns).values())
+        for part in parts:
+            if isinstance(part, np.ndarray | sp.csr_array | sp.csr_matrix):
+                add_bytes(digest, part)
+    return digest.hexdigest()
+
+
+def _plain(value: Any) -> Any:
+    """Return numbers and arrays of a generator's state as JSON has them."""
+    return value.tolist() if isinstance(value, np.ndarray | np.generic) else str(value)

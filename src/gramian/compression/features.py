@@ -1,0 +1,123 @@
+"""The feature map of every approximation: nested Nyström bases, and a core on the last level.
+
+A node's basis is w(x) = Vᵀ k(Z, x) − Pᵀ f(x), where f(x) are the features of its ancestors and
+P = f(Z)ᵀ V: the Nyström features of the kernel that the ancestors leave over (with no ancestors, of the
+kernel itself). K̃(x, y) is the inner product of the features on the nodes that x and y share, or
+w_s(x)ᵀ C_st w_t(y) where a core couples the blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import pairwise
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from gramian._typing import Array, FloatArray, Rows
+from gramian.compression.basis import Basis
+from gramian.compression.grouping import Unit
+from gramian.kernels.base import Kernel
+from gramian.landmarks.partition import Partition
+from gramian.solvers.arrowhead import Forest
+from gramian.solvers.core import CoupledCore
+
+
+@dataclass(frozen=True)
+class FeatureMap:
+    """A fitted approximation: where a row belongs and what its features are."""
+
+    kernel: Kernel
+    partition: Partition
+    forest: Forest
+    nodes: tuple[Basis, ...]
+    core: CoupledCore | None
+    dtype: np.dtype[Any]
+    #: Reported facts of the build, such as a negative part that was clipped.
+    notes: dict[str, float] = field(default_factory=dict)
+
+    @classmethod
+    def lone(
+        cls,
+        root: Basis,
+        partition: Partition,
+        kernel: Kernel,
+        notes: Mapping[str, float] = MappingProxyType({}),
+    ) -> FeatureMap:
+        """Return the feature map whose only node is a global basis."""
+        forest = forest_of(partition, [[root.rank]], root=True, blocks=False)
+        return cls(kernel, partition, forest, (root,), None, root.columns.dtype, dict(notes))
+
+    def on(self, kernel: Kernel) -> FeatureMap:
+        """Return the map with every basis :meth:`Basis.on` this kernel value."""
+        return replace(
+            self,
+            kernel=kernel,
+            partition=self.partition.on(kernel),
+            nodes=tuple(b.on(kernel) for b in self.nodes),
+        )
+
+    @cached_property
+    def leaf_levels(self) -> Array:
+        """Node above (or at) each leaf, one row per level from the root down."""
+        leaves = self.forest.levels[-1]
+        paths = [(*self.forest.path(b), b) for b in range(leaves.start, leaves.stop)]
+        return np.asarray(paths, np.intp).T.copy()
+
+    @cached_property
+    def path_ranks(self) -> tuple[int, ...]:
+        """Features of a row in each leaf: its own and its ancestors'."""
+        leaves = self.forest.levels[-1]
+        ranks = self.forest.ranks
+        return tuple(self.forest.path_rank(b) + ranks[b] for b in range(leaves.start, leaves.stop))
+
+    @cached_property
+    def offsets(self) -> tuple[int, ...]:
+        """First column of each node among the R features."""
+        return tuple(np.concatenate([[0], np.cumsum(self.forest.ranks)])[:-1].tolist())
+
+    @property
+    def rank(self) -> int:
+        """R, the total number of features."""
+        return self.forest.total_rank
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of landmarks, whitening vectors and core."""
+        return sum(n.nbytes for n in self.nodes) + (self.core.nbytes if self.core is not None else 0)
+
+    def unit_features(self, X: Rows, unit: Unit) -> FloatArray:
+        """Return the path features of a unit's rows, shape (rows, widest path).
+
+        Row i holds its ancestors' features from the root down, then its leaf's; the columns past its
+        own path are zero.
+        """
+        features = np.zeros((len(unit.rows), max(self.path_ranks)), self.dtype)
+        for segments in unit.levels:
+            for segment in segments:
+                basis = self.nodes[segment.node]
+                start = self.forest.path_rank(segment.node)
+                rows = segment.rows
+                basis.into(X[rows], features[rows, :start], features[rows, start : start + basis.rank])
+        return features
+
+
+def forest_of(
+    partition: Partition, ranks: Sequence[Sequence[int]], *, root: bool, blocks: bool = True
+) -> Forest:
+    """Return the forest of a partition's levels (``blocks``), below a root where ``root`` is true.
+
+    ``ranks`` has one list per level: the root's (where there is one), each coarser level's, the
+    leaves'.
+    """
+    levels = [*partition.ancestors, np.arange(partition.n_blocks)] if blocks else []
+    if root:
+        levels = [np.zeros(partition.n_blocks, np.intp), *levels]
+    parents = []
+    for above, below in pairwise(levels):
+        first = np.unique(below, return_index=True)[1]
+        parents.append([int(above[leaf]) for leaf in first])
+    return Forest.from_levels(ranks, parents)

@@ -1,0 +1,68 @@
+"""Whether two feature maps are the same: not the same object, but the same numbers."""
+
+from __future__ import annotations
+
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from gramian.compression.features import FeatureMap
+from gramian.kernels.columns import Columns
+from gramian.solvers.core import CoupledCore
+
+
+def difference(left: FeatureMap, right: FeatureMap) -> str | None:
+    """Return what differs in two maps ("kernels", "landmarks" and so on); None where nothing does.
+
+    Maps with the same numbers give every row the same features, so that sums over them add up. Time
+    O(bytes of the map).
+    """
+    if left is right:
+        return None
+    if left.kernel != right.kernel:
+        return f"the kernels ({left.kernel} and {right.kernel})"
+    if left.dtype != right.dtype:
+        return f"the tiles' types ({left.dtype.name} and {right.dtype.name})"
+    if left.forest != right.forest:
+        return (
+            f"the ranks or numbers of blocks ({left.partition.n_blocks} blocks of total rank {left.rank}, "
+            f"and {right.partition.n_blocks} of {right.rank})"
+        )
+    if not _same(left.partition, right.partition):
+        return "the partitions"
+    for mine, its in zip(left.nodes, right.nodes, strict=True):
+        if not _same(mine.landmarks, its.landmarks):
+            return "the landmarks"
+        if not (_same(mine.vectors, its.vectors) and _same(mine.projection, its.projection)):
+            return "the whitening vectors"
+        if not _same(mine.columns, its.columns):
+            return "the random features"
+    return None if _same_core(left.core, right.core) else "the cores"
+
+
+def _same_core(left: CoupledCore | None, right: CoupledCore | None) -> bool:
+    if left is None or right is None:
+        return left is right
+    return all(np.array_equal(left.row_strip(s), right.row_strip(s)) for s in range(len(left.ranks)))
+
+
+def _same(left: Any, right: Any) -> bool:
+    """Return whether two values are of one type and equal, field by field and number by number."""
+    if left is right:
+        return True
+    if type(left) is not type(right):
+        return False
+    if isinstance(left, np.ndarray):
+        return left.dtype == right.dtype and np.array_equal(left, right)
+    if sp.issparse(left):
+        parts = ("shape", "data", "indices", "indptr")
+        return all(_same(getattr(left, part), getattr(right, part)) for part in parts)
+    if isinstance(left, list | tuple):
+        return len(left) == len(right) and all(map(_same, left, right))
+    if isinstance(left, Columns) and not is_dataclass(left):
+        return True  # of kernel and landmarks, which are compared for themselves
+    if is_dataclass(left):
+        return all(_same(getattr(left, f.name), getattr(right, f.name)) for f in fields(left) if f.compare)
+    return bool(left == right)

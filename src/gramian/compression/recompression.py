@@ -1,0 +1,198 @@
+"""Smaller bases from larger ones: sums over all rows say which directions K̃ needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TypeAlias
+
+import numpy as np
+
+from gramian._numerics import descending_eigh, rank_cutoff, whiten
+from gramian._typing import Array, Float64Array, IntArray
+from gramian.compression.basis import Basis
+from gramian.compression.features import FeatureMap
+from gramian.compression.projection_core import block_row_grams, landmark_core
+from gramian.compression.randomized_svd import randomized_eigh
+from gramian.compression.rank_sharing import Size
+from gramian.compression.sums import accumulate
+from gramian.data.source import RowSource, row_blocks
+from gramian.engine import Engine
+from gramian.landmarks.routing import Partition
+from gramian.solvers.arrowhead import Forest
+from gramian.solvers.core import CoupledCore
+
+#: (symmetric matrix, r) → the r leading eigenvalues, descending, and their vectors.
+Leading: TypeAlias = Callable[[Float64Array, int], tuple[Float64Array, Float64Array]]
+
+#: Eigenpairs that are looked for first, as a multiple of the rank that is expected, and beside it.
+LOOKED_FOR, LOOKED_FOR_AT_LEAST = 2.0, 8
+#: Directions that stand for a block in the rows of other blocks, as a multiple of the rank that its own block
+#: K̃_ss alone would get: more changed the error by 1 % at most.
+MET = 1.25
+#: Powers and extra vectors of the randomised eigenproblems: a power changed the error by under 1 %.
+POWERS, EXTRA = 0, 10
+#: Pivots end where they leave this part of the trace that the first of them leave, twice as many as the rank
+#: (by then about what the best basis of that rank leaves): the larger bases then add 1 to 10 % to the error.
+LEFT_OVER, LEFT_OVER_AFTER = 0.05, 2
+
+
+def feature_grams(
+    features: FeatureMap, source: RowSource, *, chunk_rows: int, engine: Engine
+) -> list[Float64Array]:
+    """Return ΦᵀΦ of each node over all rows, shape (r, r). One pass; time O(n (m d + m r + r²))."""
+    nothing = np.zeros((source.shape[0], 0))
+    sums = accumulate(features, source, nothing, None, chunk_rows=chunk_rows, engine=engine)
+    return [s.gram for s in sums]
+
+
+def block_counts(partition: Partition, source: RowSource, *, chunk_rows: int, engine: Engine) -> IntArray:
+    """Return the rows of each leaf block. One pass of routing."""
+    counts = np.zeros(partition.n_blocks, np.intp)
+    for _, rows in row_blocks(source, chunk_rows):
+        counts += np.bincount(partition.route(rows, engine), minlength=len(counts))
+    return counts
+
+
+def recompress_root(
+    features: FeatureMap,
+    rank: int,
+    source: RowSource,
+    *,
+    chunk_rows: int,
+    engine: Engine,
+    leading: Leading = descending_eigh,
+) -> FeatureMap:
+    r"""Return the best approximation of rank ``rank`` of K̃ = ΦΦᵀ, for a global basis alone.
+
+    With ΦᵀΦ = P Λ Pᵀ the leading eigenvectors of K̃ are Φ P_r Λ_r^(−1/2), so that the features Φ P_r give
+    K̃ cut to its ``rank`` largest eigenvalues: the optimal one in spectral and Frobenius norm. One pass over
+    the rows; time O(n (m d + m²) + m³), memory O(m²). ``leading(matrix, rank)`` gives the eigenpairs.
+    """
+    (root,) = features.nodes
+    (gram,) = feature_grams(features, source, chunk_rows=chunk_rows, engine=engine)
+    values, vectors = leading(gram, min(rank, len(gram)))
+    keep = int(np.count_nonzero(values > rank_cutoff(np.float64) * max(values.max(initial=0.0), 0.0)))
+    smaller = root.times(vectors[:, :keep], values[:keep])
+    lost = max(0.0, float(np.trace(gram)) - float(values[:keep].sum()))
+    return replace(
+        features,
+        nodes=(replace(smaller, dropped=root.dropped + lost),),
+        forest=Forest.from_levels([[keep]], []),
+    )
+
+
+def leave_diagonal(features: FeatureMap, source: RowSource, *, chunk_rows: int) -> FeatureMap:
+    r"""Return K̃ shrunk to what it explains beside a stored diagonal D = diag(K − K̃).
+
+    A low rank alone fits each diagonal entry of K as well as it can, at the cost of the entries beside it.
+    With D stored that is D's part: the eigenvalues λ of the core (the bases are orthonormal) become
+    max(λ − σ², 0) with the mean σ² = tr(K − K̃)/(n − R) of those left out, as in probabilistic principal
+    components (Tipping and Bishop 1999, equation 8). Time O(n + R³), memory O(R²).
+    """
+    core = features.core
+    assert core is not None
+    n = source.shape[0]
+    if n <= features.rank:
+        return features
+    trace = sum(float(features.kernel.diagonal(rows).sum()) for _, rows in row_blocks(source, chunk_rows))
+    values, vectors = descending_eigh(core.to_dense())
+    left = max(0.0, trace - float(values.sum())) / (n - features.rank)
+    shrunk = np.maximum(values - left, 0.0)
+    matrix = (vectors * shrunk) @ vectors.T
+    return replace(features, core=CoupledCore(0.5 * (matrix + matrix.T), core.ranks, psd=True))
+
+
+def recompression_bytes(n_blocks: int, landmarks: int) -> int:
+    """Bytes of :func:`recompress_core`: three matrices of a block's landmarks each, and tiles."""
+    return 8 * (3 * n_blocks + 8) * landmarks**2
+
+
+def recompress_core(
+    features: FeatureMap,
+    size: Size,
+    source: RowSource,
+    *,
+    n_rows: int | None = None,
+    chunk_rows: int,
+    engine: Engine,
+) -> FeatureMap:
+    r"""Return the best bases and core within ``size`` of the projection core on larger bases Φ_s.
+
+    With A_s = Φ_sᵀΦ_s over all rows and W_s whitening it, W_sᵀ A_s W_s = I, Q_s = Φ_s W_s is orthonormal and
+    K̃ = Q S Qᵀ with S_st = L_sᵀ K(Z_s, Z_t) L_t, L_s = V_s A_s W_s. The eigenvectors P_s of S_s,: S_s,:ᵀ are
+    the directions of block s by what they hold of its whole block row; their eigenvalues are shared out by
+    :meth:`Size.share`. New basis u(x) = P_sᵀ W_sᵀ V_sᵀ k(Z_s, x), new core C = PᵀSP: positive
+    semi-definite, for S is.
+
+    Of the other blocks, S_s,: S_s,:ᵀ meets the leading eigenvectors of A_t only (:data:`MET`).
+    ``n_rows`` is the n that the sizes are meant for where ``source`` is a sample of it.
+
+    One pass over the rows and two over the pairs of blocks. Time O(n (m d + m²) + c m³ + (c m)² (d + r)),
+    memory O(c m² + R²). Source: docs/how-it-works.md, "Recompression".
+    """
+    grams = feature_grams(features, source, chunk_rows=chunk_rows, engine=engine)
+    scale = 1.0 if n_rows is None else n_rows / float(source.shape[0])
+    counts = np.asarray(
+        block_counts(features.partition, source, chunk_rows=chunk_rows, engine=engine) * scale, np.float64
+    )
+    equal = np.full(len(grams), size.equal_rank(round(counts.sum()), len(grams)))
+    pairs, alone = _shared_pairs(grams, equal, np.square, size, counts, engine)
+
+    parts = engine.map(lambda job: _factors(*job), zip(features.nodes, grams, pairs, alone, strict=True))
+    whitening, whole, met = zip(*parts, strict=True)
+    grams.clear()  # as large as all that follows
+    points = [b.landmarks for b in features.nodes]
+    rows = block_row_grams(features.kernel, points, whole, met, engine)
+    pairs, ranks = _shared_pairs(rows, alone, np.positive, size, counts, engine)
+    nodes, vectors = [], []
+    for basis, W, L, (values, P), rank in zip(features.nodes, whitening, whole, pairs, ranks, strict=True):
+        nodes.append(basis.times(W @ P[:, :rank], values[:rank]))
+        vectors.append(L @ P[:, :rank])
+    return replace(
+        features,
+        nodes=tuple(nodes),
+        forest=Forest.from_levels([ranks.tolist()], []),
+        core=landmark_core(features.kernel, points, vectors, engine),
+    )
+
+
+def _factors(
+    basis: Basis, gram: Float64Array, pairs: tuple[Float64Array, Float64Array], rank: int
+) -> tuple[Float64Array, Float64Array, Float64Array]:
+    """Return W_s, L_s, and N_s with N_s N_sᵀ ≈ L_s L_sᵀ of few columns."""
+    values, vectors = pairs
+    few = min(len(values), int(np.ceil(MET * (rank + 1))))
+    V = basis.matrix.astype(np.float64)
+    W = whiten(gram, len(gram), rank_cutoff(np.float64)).vectors
+    return W, V @ (gram @ W), V @ (vectors[:, :few] * np.sqrt(np.maximum(values[:few], 0.0)))
+
+
+def _shared_pairs(
+    matrices: Sequence[Float64Array],
+    expected: Array,
+    gain: Callable[[Float64Array], Float64Array],
+    size: Size,
+    counts: Float64Array,
+    engine: Engine,
+) -> tuple[list[tuple[Float64Array, Float64Array]], IntArray]:
+    """Return leading eigenpairs of each matrix, and the ranks that ``size`` shares out by gain(λ).
+
+    Somewhat more than ``expected`` of them by random vectors, whose start is fixed so that a result
+    repeats; all of them for a matrix of which more turn out to be worth their bytes.
+    """
+    wanted = np.ceil(LOOKED_FOR * expected).astype(np.intp) + LOOKED_FOR_AT_LEAST
+
+    def leading(s: int) -> tuple[Float64Array, Float64Array]:
+        return randomized_eigh(matrices[s], int(wanted[s]), POWERS, EXTRA, np.random.default_rng(0))
+
+    pairs = list(engine.map(leading, range(len(matrices))))
+    while True:
+        ranks = size.share([gain(np.maximum(values, 0.0)) for values, _ in pairs], counts)
+        found = np.asarray([len(values) for values, _ in pairs])
+        whole = np.asarray([len(matrix) for matrix in matrices])
+        short = [int(s) for s in np.flatnonzero((ranks == found) & (found < whole))]
+        if not short:
+            return pairs, ranks
+        for s, pair in zip(short, engine.map(lambda s: descending_eigh(matrices[s]), short), strict=True):
+            pairs[s] = pair

@@ -1,0 +1,200 @@
+"""K − K̃ over the rows of a source, by tiles: what every estimate of quality looks at."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+import numpy as np
+
+from gramian._typing import Array, Float64Array, FloatArray, IntArray, Rows
+from gramian.compression.features import FeatureMap
+from gramian.compression.grouping import Unit, units_by_leaf
+from gramian.compression.storage import operator_of
+from gramian.compression.sums import leaf_blocks
+from gramian.data.source import RowSource, as_source, row_blocks
+from gramian.engine import Engine
+from gramian.operators.base import SymmetricOperator
+
+Result = TypeVar("Result")
+#: What is done with the rows of a unit: (rows, their numbers in the source, unit) → result.
+Work = Callable[[Rows, IntArray, Unit], Result]
+
+
+@dataclass(frozen=True)
+class Leftover:
+    """The diagonal of K and what K̃ leaves of it, row by row."""
+
+    kernel: Float64Array  #: k(x_i, x_i), shape (n,)
+    levels: Float64Array  #: k(x_i, x_i) less the levels of bases so far, shape (levels, n)
+    leaves: IntArray  #: leaf block of each row, shape (n,)
+
+    @property
+    def final(self) -> Float64Array:
+        """diag(K − K̃)."""
+        return self.levels[-1]
+
+
+@dataclass(frozen=True)
+class ColumnSums:
+    """Squares of E = K − K̃ and of K in m picked columns, their own diagonal entries left out."""
+
+    error: Float64Array  #: Σ_i E_ij² of column j, shape (m,)
+    inside: Float64Array  #: the part of it from rows i in the leaf block of j, shape (m,)
+    kernel: Float64Array  #: Σ_i K_ij², shape (m,)
+    row_error: Float64Array  #: Σ_j w_j E_ij² of row i, shape (n,)
+    row_kernel: Float64Array  #: Σ_j w_j K_ij², shape (n,)
+
+
+@dataclass(frozen=True)
+class Residual:
+    """E = K − K̃ on the rows of ``source``, never stored.
+
+    ``stored_diagonal``: K̃ + D is meant, D = max(diag(K − K̃), 0).
+    """
+
+    features: FeatureMap
+    source: RowSource
+    engine: Engine
+    chunk_rows: int
+    stored_diagonal: bool = False
+
+    @property
+    def n_rows(self) -> int:
+        """n."""
+        return self.source.shape[0]
+
+    def on(self, rows: Rows) -> Residual:
+        """Return the residual over other rows."""
+        return replace(self, source=as_source(rows))
+
+    def operator(self) -> SymmetricOperator:
+        """Return K̃ (+ D) on these rows, its bases stored: n·(ranks of a row's path) numbers."""
+        return operator_of(
+            self.features,
+            self.source,
+            chunk_rows=self.chunk_rows,
+            engine=self.engine,
+            stored_diagonal=self.stored_diagonal,
+        )
+
+    def diagonal(self, leftover: Leftover) -> Float64Array:
+        """Return diag(E): where the diagonal is stored, only what its clipping at 0 left."""
+        return np.minimum(leftover.final, 0.0) if self.stored_diagonal else leftover.final
+
+    def leftover(self) -> Leftover:
+        """Return diag(K − K̃) level by level, D not counted. One pass; time O(n (m d + m r + r²))."""
+        forest, core = self.features.forest, self.features.core
+        kernel = np.empty(self.n_rows)
+        levels = np.empty((len(forest.levels), self.n_rows))
+        leaves = np.empty(self.n_rows, np.intp)
+
+        def work(X: Rows, numbers: IntArray, unit: Unit) -> None:
+            F = self.features.unit_features(X, unit).astype(np.float64)
+            left = self.features.kernel.diagonal(X)
+            kernel[numbers] = left
+            for depth, segments in enumerate(unit.levels):
+                for segment in segments:
+                    start = forest.path_rank(segment.node)
+                    W = F[segment.rows, start : start + forest.ranks[segment.node]]
+                    right = W if core is None else W @ core.block(segment.node, segment.node)
+                    left[segment.rows] -= np.einsum("ij,ij->i", W, right)
+                levels[depth, numbers] = left
+            for segment in unit.levels[-1]:
+                leaves[numbers[segment.rows]] = segment.node - forest.levels[-1].start
+
+        for _ in self._units(work):
+            pass
+        return Leftover(kernel, levels, leaves)
+
+    def column_sums(self, picked: IntArray, weights: Float64Array) -> ColumnSums:
+        """Return the sums over columns ``picked``. One pass; time O(m n (d + r)), memory O(m (d + R) + n).
+
+        Tiles of at most 1,024 × m float64 numbers, two for each thread.
+        """
+        points = self.source.take(picked)
+        columns = self.features.kernel.against(points, np.float64)
+        left = _left_factors(self.features, points, self.engine)
+        leaf = self.features.leaf_levels[-1][self.features.partition.route(points, self.engine)]
+        place = np.full(self.n_rows, -1)
+        place[picked] = np.arange(len(picked))
+        rows = np.empty((2, self.n_rows))
+
+        def work(X: Rows, numbers: IntArray, unit: Unit) -> Float64Array:
+            own = np.flatnonzero(place[numbers] >= 0)
+            diagonal = own, place[numbers[own]]
+            tile = columns(X).astype(np.float64, copy=False)
+            tile[diagonal] = 0.0
+            square = np.square(tile)
+            kernel, rows[1, numbers] = square.sum(axis=0), square @ weights
+            self._subtract(tile, self.features.unit_features(X, unit), unit, left)
+            tile[diagonal] = 0.0
+            np.square(tile, out=tile)
+            rows[0, numbers] = tile @ weights
+            inside = np.zeros(len(picked))
+            for segment in unit.levels[-1]:
+                mine = np.flatnonzero(leaf == segment.node)
+                inside[mine] += tile[segment.rows, mine].sum(axis=0)
+            return np.stack([tile.sum(axis=0), inside, kernel])
+
+        total = np.zeros((3, len(picked)))
+        for part in self._units(work):
+            total += part
+        return ColumnSums(*total, *rows)
+
+    def _subtract(
+        self,
+        tile: Float64Array,
+        F: FloatArray,
+        unit: Unit,
+        left: dict[int, tuple[IntArray, Float64Array]],
+    ) -> None:
+        """Take K̃(unit, picked) off a tile of K(unit, picked)."""
+        forest = self.features.forest
+        for segments in unit.levels:
+            for segment in segments:
+                if segment.node in left:
+                    cols, factor = left[segment.node]
+                    start = forest.path_rank(segment.node)
+                    W = F[segment.rows, start : start + forest.ranks[segment.node]]
+                    tile[segment.rows, cols] -= W.astype(np.float64) @ factor
+
+    def _units(self, work: Work[Result]) -> Iterator[Result]:
+        """Yield ``work`` of each unit of rows, in order, on the engine's threads."""
+        for where, rows in row_blocks(self.source, self.chunk_rows):
+            yield from self._chunk(where.start, rows, work)
+
+    def _chunk(self, start: int, rows: Rows, work: Work[Result]) -> Iterator[Result]:
+        labels = self.features.partition.route(rows, self.engine)
+
+        def task(unit: Unit) -> Result:
+            return work(rows[unit.rows], start + unit.rows, unit)
+
+        return self.engine.map(task, units_by_leaf(labels, self.features.leaf_levels))
+
+
+def _left_factors(
+    features: FeatureMap, picked: Rows, engine: Engine
+) -> dict[int, tuple[IntArray, Float64Array]]:
+    """For each node, which picked rows meet it and their factor (ranks × rows)."""
+    forest = features.forest
+    found: dict[int, list[tuple[Array, Float64Array]]] = defaultdict(list)
+    blocks = leaf_blocks(features, as_source(picked), chunk_rows=picked.shape[0], engine=engine)
+    for numbers, unit, F in blocks:
+        for segments in unit.levels:
+            for segment in segments:
+                start = forest.path_rank(segment.node)
+                W = F[segment.rows, start : start + forest.ranks[segment.node]].astype(np.float64)
+                rows = numbers[segment.rows]
+                if features.core is None:
+                    found[segment.node].append((rows, W.T))
+                else:
+                    coupled = W @ features.core.row_strip(segment.node)
+                    for t, part in enumerate(features.core.split_columns(coupled)):
+                        found[t].append((rows, part.T))
+    return {
+        node: (np.concatenate([rows for rows, _ in parts]), np.concatenate([f for _, f in parts], axis=1))
+        for node, parts in found.items()
+    }

@@ -1,0 +1,207 @@
+"""Kernel ridge regression by one pass of streaming sums, for any approximation."""
+
+from __future__ import annotations
+
+import logging
+import time
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gramian._budget import format_bytes
+from gramian._numerics import ridge_tolerance
+from gramian._typing import Array, Float64Array
+from gramian.compression.checkpoint import SumsCheckpoint
+from gramian.compression.features import FeatureMap
+from gramian.compression.plan import Plan
+from gramian.compression.predictor import Predictor, fold
+from gramian.compression.ridge_sums import RidgeSums, Targets, split_intercept, sum_rows
+from gramian.compression.sums import Progress
+from gramian.data.source import RowSource
+from gramian.engine import Engine
+from gramian.exceptions import AccuracyWarning
+from gramian.kernels.base import Kernel
+from gramian.solvers.arrowhead import ArrowheadFactor, Forest, NodeSums, multiply
+from gramian.solvers.coupled import ridge_coefficients
+from gramian.solvers.solution import Solution, Status, relative_residual
+
+#: Each phase of a fit is logged with ``phase``, ``seconds`` and ``bytes`` as attributes of the record.
+LOG = logging.getLogger("gramian")
+#: Up to this many rows float64 tiles cost nothing that anyone would notice.
+SMALL_ROWS = 3_000
+
+
+@dataclass(frozen=True)
+class RidgeFit:
+    """A trained model and how it came about."""
+
+    predictor: Predictor
+    solution: Solution
+    plan: Plan
+    rank: int
+    intercept: Float64Array  #: the unpenalised intercept, or zeros, shape (outputs,)
+
+
+def train_ridge(
+    source: RowSource,
+    targets: Targets,
+    weights: Array | None,
+    kernel: Kernel,
+    alpha: float,
+    plan: Plan,
+    *,
+    intercept: bool,
+    shift: Float64Array,
+    rng: np.random.Generator,
+    engine: Engine,
+    progress: Progress | None = None,
+    checkpoint: SumsCheckpoint | None = None,
+) -> RidgeFit:
+    r"""Minimise Σ w_i ‖y_i − f(x_i) − b‖² + alpha ‖f‖² over the approximation's functions f.
+
+    b = 0, or with ``intercept`` a constant that is not penalised. ``shift`` is a constant near the targets'
+    mean, taken off before the sums are made (see :class:`RidgeSums`); 0 without intercept.
+
+    One random read of the sample, one pass over the rows, then the exact solve of
+    (FᵀΩF + alpha·I) β = FᵀΩy by elimination (nested bases) or of β = C (A C + alpha·I)⁻¹ b (coupled core).
+    The residual of that system is recomputed and warned about where it exceeds its tolerance. Time and
+    memory: as the plan says, memory independent of n.
+    """
+    clock = _Clock()
+    features = plan.build(source, kernel, rng=rng, engine=engine, weights=weights)
+    clock.lap("bases", features.nbytes)
+    sums = RidgeSums.zeros(features, shift, intercept=intercept)
+    if checkpoint is not None:
+        done_before = checkpoint.bind(source, targets, weights, plan, features, sums)
+        if progress is not None:
+            progress(done_before)
+
+    def done(rows: int) -> None:
+        if checkpoint is not None:
+            checkpoint.passed(sums, rows, last=sums.n_rows == source.shape[0])
+
+    sum_rows(
+        sums,
+        features,
+        source,
+        targets,
+        weights,
+        chunk_rows=plan.chunk_rows,
+        engine=engine,
+        done=done,
+        progress=progress,
+    )
+    clock.lap("sums", features.nbytes + sums.nbytes)
+    beta, offset, solution = solve_ridge(features, sums, alpha, engine)
+    clock.lap("solve", features.nbytes + 2 * sums.nbytes)
+    predictor = fold(features, beta)
+    if checkpoint is not None:
+        checkpoint.finish()
+    clock.lap("fold", features.nbytes + predictor.nbytes)
+    return RidgeFit(predictor, solution, plan.used(clock.bytes, clock.seconds), features.rank, offset)
+
+
+def solve_ridge(
+    features: FeatureMap, sums: RidgeSums, alpha: float, engine: Engine
+) -> tuple[list[Float64Array], Float64Array, Solution]:
+    """Solve (FᵀΩF + alpha·I) β = FᵀΩ(y − b) for β per node and the intercept b (0 without one)."""
+    solve = solve_nested if features.core is None else solve_coupled
+    beta, solution = solve(features, sums.nodes, alpha, engine)
+    if not sums.intercept:
+        return beta, np.zeros_like(sums.shift), solution
+    beta, offset = split_intercept(beta, sums.nodes, sums.mass, features.dtype, sums.right)
+    return beta, sums.shift + offset, solution
+
+
+class _Clock:
+    """Seconds and bytes of the phases, which are logged as they end (``gramian``, INFO)."""
+
+    def __init__(self) -> None:
+        self._last = time.perf_counter()
+        self.bytes: dict[str, int] = {}
+        self.seconds: dict[str, float] = {}
+
+    def lap(self, phase: str, held: int) -> None:
+        now = time.perf_counter()
+        seconds, self._last = now - self._last, now
+        self.seconds[phase], self.bytes[phase] = seconds, held
+        facts = {"phase": phase, "seconds": seconds, "bytes": held}
+        LOG.info("%s: %.2f s, %s held", phase, seconds, format_bytes(held), extra=facts)
+
+
+def solve_nested(
+    features: FeatureMap, sums: Sequence[NodeSums], alpha: float, engine: Engine
+) -> tuple[list[Float64Array], Solution]:
+    """Eliminate the arrowhead and solve with its factor."""
+    factor = ArrowheadFactor(features.forest, sums, alpha, engine)
+    return solve_eliminated(factor, features.forest, sums)
+
+
+def solve_eliminated(
+    factor: ArrowheadFactor, forest: Forest, sums: Sequence[NodeSums]
+) -> tuple[list[Float64Array], Solution]:
+    """Solve for the sums' right-hand sides; one step of refinement where the residual asks for it."""
+    alpha, right = factor.alpha, [s.rhs for s in sums]
+    beta = factor.solve(right)
+    target = ridge_tolerance(np.float64)
+    for step in range(2):
+        product = multiply(forest, sums, beta, alpha)
+        gap = [r - q for r, q in zip(right, product, strict=True)]
+        residual = relative_residual(np.concatenate(gap), np.concatenate(right))
+        if residual <= target or step:
+            break
+        beta = [b + c for b, c in zip(beta, factor.solve(gap), strict=True)]
+    warn_if_missed(residual, target)
+    value = np.concatenate(beta)
+    return beta, Solution(value, Status.DIRECT, 0, residual, jitter=factor.jitter)
+
+
+def solve_coupled(
+    features: FeatureMap, sums: Sequence[NodeSums], alpha: float, engine: Engine
+) -> tuple[list[Float64Array], Solution]:
+    """Solve the coupled core; the residual of α-shifted normal equations is recomputed."""
+    assert features.core is not None
+    grams = [s.gram for s in sums]
+    right = np.concatenate([s.rhs for s in sums])
+    beta, solution = ridge_coefficients(grams, features.core, right, alpha, engine=engine)
+    if solution.status is Status.DIRECT:  # conjugate gradients have warned themselves
+        warn_if_missed(solution.residual, ridge_tolerance(np.float64))
+    return features.core.split(beta), solution
+
+
+def warn_if_missed(residual: float, target: float) -> None:
+    """Warn of a ridge system whose residual is above its target."""
+    if residual > target:
+        warnings.warn(
+            f"the ridge system was solved to a relative residual of {residual:.2g}, above the target "
+            f"{target:.2g}. Raise alpha, or lower the rank.",
+            AccuracyWarning,
+            stacklevel=4,
+        )
+
+
+def float32_alpha(n_rows: int, mean_diagonal: float, roundoff: float) -> float:
+    """Return the least alpha for which float32 tiles are good enough.
+
+    A product over 1,024 rows in float32 errs by about 1024·u·k̄, and the n/1024 products of a pass err
+    independently, so the sums carry noise 32·u·√n·k̄; alpha should exceed four times that.
+    """
+    return 128.0 * roundoff * float(np.sqrt(n_rows)) * mean_diagonal
+
+
+def choose_dtype(
+    tile_dtype: str, n_rows: int, alpha: float | None, mean_diagonal: float, roundoff: float
+) -> Any:
+    """Return the tiles' dtype: as asked, or by the written rule for ``"auto"``.
+
+    float64 for up to 3,000 rows (where it costs nothing) and for alpha under :func:`float32_alpha`, else
+    float32.
+    """
+    if tile_dtype != "auto":
+        return np.dtype(tile_dtype)
+    small = n_rows <= SMALL_ROWS
+    fine = alpha is not None and alpha < float32_alpha(n_rows, mean_diagonal, roundoff)
+    return np.dtype(np.float64 if small or fine else np.float32)

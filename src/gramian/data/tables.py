@@ -1,0 +1,245 @@
+"""Tables of every sort, read by blocks of rows: frames, Arrow tables, arrays, sparse rows, row sources."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from gramian._typing import Array, IntArray
+from gramian.data.arrow import TEXT, numbers, plain, value_type
+from gramian.data.cells import BOOLEAN, EMPTY, NUMERIC, Cells, categories, cells_of, without_kind
+from gramian.data.distributed import is_elsewhere
+from gramian.data.formats.frames import frame_kind
+from gramian.data.source import ArraySource, RowSource
+from gramian.exceptions import InputError
+
+#: Numbers of a block: a few megabytes, so that what is made of it on the way stays small.
+BLOCK_NUMBERS, LEAST_ROWS, MOST_ROWS = 1 << 20, 64, 1 << 14
+
+#: Types of pandas whose values, where they are categories, go by their names: bins, months, days.
+NAMED = ("interval", "period", "datetime", "timedelta")
+
+
+class Block(ABC):
+    """Some rows of a table."""
+
+    #: The rows as one matrix, where all columns are numbers of one type.
+    matrix: Array | None = None
+
+    def cells(self, place: int, column: str, as_category: bool) -> Cells:
+        """Return the cells of the column at a place of the table; its name is for errors.
+
+        Cells that are all missing are of no kind, whatever type they are stored as: pandas makes floats of a
+        blank column of a file.
+        """
+        return without_kind(self._cells(place, column, as_category))
+
+    @abstractmethod
+    def _cells(self, place: int, column: str, as_category: bool) -> Cells:
+        """Return the cells as they are stored."""
+
+
+class Table(ABC):
+    """Rows and columns that are read a block at a time; nothing is copied whole."""
+
+    shape: tuple[int, int]
+    #: Names of the columns; None where columns have places only.
+    names: tuple[str, ...] | None = None
+
+    @abstractmethod
+    def block(self, where: slice | IntArray) -> Block:
+        """Return consecutive rows, or the rows with these numbers."""
+
+    @property
+    def block_rows(self) -> int:
+        """Rows of a block."""
+        return int(np.clip(BLOCK_NUMBERS // max(1, self.shape[1]), LEAST_ROWS, MOST_ROWS))
+
+
+def as_table(X: Any) -> Table:
+    """Return X as a table: a frame of pandas or polars, an Arrow table, an array, CSR, a source, a list.
+
+    >>> as_table([[1, "a"], [2, "b"]]).block(slice(0, 2)).cells(1, "1", False).levels
+    ('a', 'b')
+    """
+    if isinstance(X, Table):
+        return X
+    if frame_kind(X) is not None:
+        return FrameTable(X)
+    if isinstance(X, list | tuple):
+        rows = np.empty((len(X), len(X[0]) if X and isinstance(X[0], list | tuple) else 0), object)
+        if any(not isinstance(row, list | tuple) or len(row) != rows.shape[1] for row in X):
+            raise InputError(
+                "X is a list whose rows are not lists of one length. Pass one list for each row."
+            )
+        rows[:] = X if rows.size else rows
+        return ArrayTable(rows)
+    if isinstance(X, np.ma.MaskedArray) and np.ma.is_masked(X):
+        raise InputError("X is a masked array. Pass X.filled(np.nan): NaN is a missing value.")
+    if isinstance(X, np.ndarray):
+        return ArrayTable(np.asarray(X))
+    if sp.issparse(X):
+        return SourceTable(ArraySource(X))  # type: ignore[arg-type]
+    if is_elsewhere(X):
+        raise InputError(
+            f"X is a {type(X).__name__} of Dask, which is read as a whole here. Pass X.compute()."
+        )
+    if isinstance(X, RowSource):
+        return SourceTable(X)
+    raise InputError(
+        f"X has type {type(X).__name__}; expected a table. Pass a frame of pandas or polars, an Arrow table, "
+        "an array, a CSR matrix or a row source."
+    )
+
+
+class ArrayBlock(Block):
+    """Rows of a matrix."""
+
+    def __init__(self, rows: Array) -> None:
+        self.rows = rows
+        self.matrix = rows if rows.dtype.kind in "iufb" else None
+
+    def _cells(self, place: int, column: str, as_category: bool) -> Cells:
+        """Return the cells of a column."""
+        return cells_of(self.rows[:, place], column, as_category=as_category)
+
+
+class ArrayTable(Table):
+    """Rows of an array of numbers, booleans, text, dates or objects; a memmap is read as it is asked for."""
+
+    def __init__(self, X: Array) -> None:
+        # The source says what is wrong with a shape.
+        self.shape = ArraySource(X).shape
+        self._X = X
+
+    def block(self, where: slice | IntArray) -> Block:
+        """Return some rows."""
+        return ArrayBlock(np.asarray(self._X[where]))
+
+
+class SourceTable(Table):
+    """Rows of a row source or of CSR: numbers all, made dense block by block."""
+
+    def __init__(self, source: RowSource) -> None:
+        self.shape, self.names, self._source = source.shape, getattr(source, "feature_names", None), source
+
+    def block(self, where: slice | IntArray) -> Block:
+        """Return some rows."""
+        rows = self._source.rows(where) if isinstance(where, slice) else self._source.take(where)
+        return ArrayBlock(np.asarray(rows.toarray() if sp.issparse(rows) else rows))
+
+
+class FrameTable(Table):
+    """Rows of a frame of pandas or polars, or of an Arrow table or batch."""
+
+    def __init__(self, frame: Any) -> None:
+        self._kind, self._frame = frame_kind(frame), frame
+        found = frame.schema.names if self._kind == "Arrow" else frame.columns
+        #: A pandas frame may call its columns by numbers.
+        self.names = tuple(map(str, found))
+        twice = next((name for name, times in Counter(self.names).items() if times > 1), None)
+        if twice is not None:
+            raise InputError(f"X names the column {twice!r} more than once. Give each column its own name.")
+        # An old Arrow batch has no shape.
+        n_rows = frame.num_rows if self._kind == "Arrow" else frame.shape[0]
+        self.shape = int(n_rows), len(self.names)
+
+    def block(self, where: slice | IntArray) -> Block:
+        """Return some rows."""
+        frame = self._frame
+        if self._kind == "pandas":
+            return PandasBlock(frame.iloc[where])
+        if isinstance(where, slice):
+            start, stop, _ = where.indices(self.shape[0])
+            part = frame.slice(start, max(0, stop - start))
+        else:
+            part = frame[where] if self._kind == "polars" else frame.take(where)
+        return PolarsBlock(part) if self._kind == "polars" else ArrowBlock(part)
+
+
+class PandasBlock(Block):
+    """Rows of a pandas frame."""
+
+    def __init__(self, frame: Any) -> None:
+        self._frame = frame
+
+    def _cells(self, place: int, column: str, as_category: bool) -> Cells:
+        """Return the cells of a column, of NumPy's, pandas' or Arrow's types."""
+        series = self._frame.iloc[:, place]
+        kind = series.dtype
+        if str(kind) == "category":
+            levels = series.cat.categories.to_numpy(dtype=object).tolist()
+            if str(series.cat.categories.dtype).startswith(NAMED):
+                levels = list(map(str, levels))
+            return categories(series.cat.codes.to_numpy(), levels, column)
+        if isinstance(kind, np.dtype) or as_category:
+            raw = series.to_numpy() if isinstance(kind, np.dtype) else series.to_numpy(object, na_value=None)
+        elif kind.kind in "iufb":
+            # A number of its own type, or a boolean, in whose place there may be none.
+            values = series.to_numpy(np.float64, na_value=np.nan)
+            small = str(kind).lower() in ("int8", "uint8", "int16", "uint16", "float32", "boolean")
+            return Cells(
+                BOOLEAN if kind.kind == "b" else NUMERIC, values, narrow=small, example=_seen(values)
+            )
+        elif kind.kind in "mM" and not str(kind).startswith(("date32", "date64")):
+            raw = series.to_numpy("datetime64[us]" if kind.kind == "M" else "timedelta64[us]")
+        else:
+            raw = series.to_numpy(object, na_value=None)
+        return cells_of(raw, column, as_category=as_category)
+
+
+class PolarsBlock(Block):
+    """Rows of a polars frame."""
+
+    def __init__(self, frame: Any) -> None:
+        self._frame = frame
+
+    def _cells(self, place: int, column: str, as_category: bool) -> Cells:
+        """Return the cells of a column."""
+        series = self._frame.to_series(place)
+        name = str(series.dtype)
+        if name.startswith(("String", "Categorical", "Enum")):
+            declared = as_category or not name.startswith("String")
+            return cells_of(_listed(series.to_list()), column, as_category=declared)
+        if series.dtype.is_temporal() or (series.dtype.is_numeric() and not series.dtype.is_decimal()):
+            # Nulls come as NaN and NaT.
+            return cells_of(series.to_numpy(), column, as_category=as_category)
+        return cells_of(_listed(series.to_list()), column, as_category=as_category)
+
+
+class ArrowBlock(Block):
+    """Rows of an Arrow table or batch."""
+
+    def __init__(self, table: Any) -> None:
+        self._table = table
+
+    def _cells(self, place: int, column: str, as_category: bool) -> Cells:
+        """Return the cells of a column."""
+        found = self._table.column(place)
+        if hasattr(found, "combine_chunks"):
+            found = found.combine_chunks()
+        kind = str(value_type(found.type))
+        coded = str(found.type).startswith("dictionary")
+        if kind == "null":
+            return Cells(EMPTY, np.full(len(found), np.nan))
+        if kind in TEXT or coded or as_category or kind == "bool":
+            return cells_of(_listed(plain(found).to_pylist()), column, as_category=coded or as_category)
+        if kind.startswith(("timestamp", "date", "duration")):
+            return cells_of(found.to_numpy(zero_copy_only=False), column)
+        if kind.startswith(("int", "uint", "half", "float", "double", "decimal")):
+            return cells_of(numbers(found), column)
+        return cells_of(_listed(found.to_pylist()), column)
+
+
+def _listed(values: list[Any]) -> Array:
+    """Return objects as an array of one dimension, whatever they are."""
+    return np.fromiter(values, object, len(values))
+
+
+def _seen(values: Array) -> object:
+    present = values[~np.isnan(values)][:1]
+    return float(present[0]) if len(present) else None

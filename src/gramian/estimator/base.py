@@ -1,0 +1,343 @@
+"""What every estimator shares: its kernel parameters, its row input, its plan."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, Protocol, Self, TypeVar
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator
+
+from gramian._budget import give_back_early
+from gramian._numerics import unit_roundoff
+from gramian._typing import Array
+from gramian.compression.plan import Workload
+from gramian.compression.training import choose_dtype
+from gramian.data.formats.frames import frame_kind
+from gramian.data.source import KEPT, RowSource, as_source
+from gramian.data.values import LARGEST, as_array, refuse_masked
+from gramian.engine import Engine
+from gramian.estimator.constraints import check_parameters
+from gramian.estimator.constraints import positive_number as positive_number
+from gramian.estimator.constraints import whole_number as whole_number
+from gramian.estimator.rows import checked_rows
+from gramian.estimator.shown import ShownEstimator
+from gramian.exceptions import InputError, NumericalError, did_you_mean, shortened
+from gramian.kernels import Kernel
+from gramian.kernels.lookup import PRECOMPUTED, resolve_kernel
+from gramian.kernels.precomputed import Precomputed, StoredMatrix, StoredRows, check_kernel_matrix
+
+
+class Bindable(Protocol):
+    """A map or predictor that can be evaluated with another kernel value."""
+
+    def on(self, kernel: Kernel) -> Self:
+        """Return the same one with this kernel."""
+
+
+#: What a fit keeps, and binds to the rows that it is asked about.
+Bound = TypeVar("Bound", bound=Bindable)
+
+TILE_DTYPES = ("auto", "float32", "float64")
+
+
+class KernelEstimator(ShownEstimator):
+    """Base of the estimators that take a kernel: how parameters and rows come in."""
+
+    kernel: Any
+    gamma: Any
+    degree: Any
+    coef0: Any
+    kernel_params: Any
+    tile_dtype: str
+    n_jobs: int | None
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        # Cross-validation then takes rows and columns of K alike.
+        tags.input_tags.pairwise = self._precomputed
+        return tags
+
+    @property
+    def _precomputed(self) -> bool:
+        """Whether X is a matrix of kernel values instead of rows."""
+        return isinstance(self.kernel, str) and self.kernel == PRECOMPUTED
+
+    def _all_or_nothing(self, *, keep: bool = True) -> AbstractContextManager[None]:
+        """Check the parameters, and put every attribute back if the body fails (always, unless ``keep``)."""
+        return all_or_nothing(self, keep=keep)
+
+    def _resolved_kernel(self, n_features: int) -> Kernel:
+        return resolve_kernel(
+            self.kernel,
+            n_features=n_features,
+            gamma=self.gamma,
+            degree=self.degree,
+            coef0=self.coef0,
+            kernel_params=self.kernel_params,
+        )
+
+    def _kernel_of(self, source: RowSource) -> Kernel:
+        """Return the kernel that the parameters describe; a precomputed one with the source's values."""
+        kernel = self._resolved_kernel(source.shape[1])
+        return Precomputed(source.matrix) if isinstance(source, StoredRows) else kernel
+
+    def _engine(self) -> Engine:
+        return Engine(self.n_jobs)
+
+    def _rows(self, X: Any, *, reset: bool, y: Any = None, ensure_min_samples: int = 1) -> Any:
+        """Check X and return a row source; a memmap is not copied, and read only where K is checked.
+
+        With ``kernel="precomputed"`` X is K(X, X_train), square where ``reset`` is true; the source's rows
+        are then row numbers.
+        """
+        if is_source(X):
+            if self._precomputed:
+                raise InputError(
+                    f"X is a {type(X).__name__}; with kernel='precomputed' it is a matrix of kernel values. "
+                    "Pass an array, a memmap or a CSR matrix, or the source with a kernel's name."
+                )
+            source: RowSource = X
+            self._check_width(source, reset)
+            return source
+        memmap = isinstance(X, np.memmap) and X.ndim == 2 and X.dtype.kind in "fiu"
+        with self._explained():
+            checked = checked_rows(
+                self,
+                X,
+                reset=reset,
+                # Blocks of a memmap are looked at as they are read.
+                lengths=not self._precomputed and not memmap,
+                # A dtype of its own would be converted whole; blocks of a memmap are, as they are read.
+                dtype=None if memmap else list(KEPT),
+                ensure_all_finite=not memmap,
+                ensure_min_samples=ensure_min_samples,
+            )
+        values = X if memmap else checked
+        if not self._precomputed:
+            return as_source(values)
+        if reset:
+            check_kernel_matrix(values)
+        return StoredRows(StoredMatrix(values, symmetric=reset))
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Say what columns are where a precomputed matrix has the wrong number of them."""
+        try:
+            yield
+        except ValueError as error:
+            if not self._precomputed or "features as input" not in str(error):
+                raise
+            raise InputError(
+                f"{error} With kernel='precomputed' X has one column for each training row. Pass "
+                f"K(X_new, X_train) of shape (m, {self.n_features_in_})."
+            ) from None
+
+    def _paired_rows(self, X: Any) -> RowSource:
+        """Return rows for work that takes their kernel values with each other, and not only with Z."""
+        source = self._rows(X, reset=False)
+        if not isinstance(source, StoredRows):
+            return source
+        n, width = source.matrix.shape
+        if n != width:
+            raise InputError(
+                f"X has shape {(n, width)}, but the kernel values of the rows with each other are needed. "
+                f"Pass the training matrix K(X, X) of shape ({width}, {width})."
+            )
+        return StoredRows(source.matrix.paired())
+
+    @staticmethod
+    def _released(model: Bound, kernel: Kernel) -> tuple[Bound, Kernel]:
+        """Return what a fit keeps of a map or predictor, and of its kernel: no precomputed matrix."""
+        if not isinstance(kernel, Precomputed):
+            return model, kernel
+        return model.on(Precomputed()), Precomputed()
+
+    @staticmethod
+    def _on(model: Bound, source: RowSource) -> Bound:
+        """Return a fitted map or predictor for these rows: with their values, where they are precomputed."""
+        return model.on(Precomputed(source.matrix)) if isinstance(source, StoredRows) else model
+
+    def _check_width(self, source: RowSource, reset: bool) -> None:
+        width = source.shape[1]
+        if reset:
+            self.n_features_in_ = width
+            self.__dict__.pop("feature_names_in_", None)  # of an earlier table
+            names = getattr(source, "feature_names", None)
+            if names is not None:
+                self.feature_names_in_ = np.asarray(names, object)
+        elif width != self.n_features_in_:
+            raise InputError(
+                f"X has {width} features, but {type(self).__name__} is expecting "
+                f"{self.n_features_in_} features as input."
+            )
+        else:
+            self._check_names(source)
+
+    def _check_names(self, source: RowSource) -> None:
+        """Raise where a source names its features otherwise than the training rows' ones were named."""
+        names, known = getattr(source, "feature_names", None), getattr(self, "feature_names_in_", None)
+        if names is None or known is None:
+            return
+        wrong = next((j for j, (name, trained) in enumerate(zip(names, known)) if name != trained), None)
+        if wrong is not None:
+            raise InputError(
+                f"Feature {wrong} of X is {names[wrong]!r}, but it was {known[wrong]!r} during fit. Pass the "
+                "same features in the same order: gramian.open_data(..., like=the training rows' source)."
+            )
+
+    @staticmethod
+    def _workload(source: RowSource, n_outputs: int) -> Workload:
+        n, d = source.shape
+        first = source.rows(slice(0, min(1024, n)))
+        item = source.dtype.itemsize
+        if sp.issparse(first):
+            # An index is as large as a number, or half of it.
+            stored = -(-2 * first.nnz // first.shape[0])
+            # A source that reads ahead holds the caller's block, the next one, and for a moment one more.
+            blocks = 3 if getattr(source, "reads_ahead", False) else 1
+            beside = blocks * stored * item
+        else:
+            stored, beside = None, getattr(source, "row_bytes", 2 * d * item)
+        held = getattr(source, "read_bytes", 0)
+        return Workload(n, d, n_outputs, item, row_bytes=beside, read_bytes=held, row_numbers=stored)
+
+    def _tiles(
+        self, source: RowSource, kernel: Kernel, alpha: float | None, n_rows: int | None = None
+    ) -> Any:
+        """Return the tiles' dtype for these rows, or for as many like them as ``n_rows`` says."""
+        if self.tile_dtype not in TILE_DTYPES:
+            raise InputError(
+                f"tile_dtype={self.tile_dtype!r} is unknown. Choose one of {', '.join(TILE_DTYPES)}."
+                + did_you_mean(self.tile_dtype, TILE_DTYPES)
+            )
+        first = source.rows(slice(0, min(1024, source.shape[0])))
+        with np.errstate(over="ignore", invalid="ignore"):
+            diagonal = kernel.diagonal(first)
+        n = source.shape[0] if n_rows is None else n_rows
+        mean = float(np.mean(diagonal))
+        dtype = choose_dtype(self.tile_dtype, n, alpha, mean, unit_roundoff(np.float32))
+        largest = float(np.abs(diagonal).max())  # no |k(x, z)| is larger
+        if self.tile_dtype == "auto" and largest > float(np.finfo(dtype).max):
+            dtype = np.dtype(np.float64)
+        if not largest <= float(np.finfo(dtype).max):
+            raise InputError(
+                f"k(x, x) of {kernel!r} is {largest:.3g} on some of the rows, beyond the "
+                f"range of {dtype}. Scale the features (standardize=True, or a StandardScaler)"
+                + (", or pass tile_dtype='float64'." if dtype == np.float32 else ".")
+            )
+        return dtype
+
+
+@contextmanager
+def all_or_nothing(estimator: BaseEstimator, *, keep: bool = True) -> Iterator[None]:
+    """Open a fit: check the parameters, and put every attribute back if the body fails.
+
+    ``keep=False`` puts them back in any case. Fits only ever rebind attributes, so that the names and
+    references are all there is to restore. A new model whose coefficients are not finite counts as a failure
+    (:func:`check_finite`).
+    """
+    check_parameters(estimator)
+    give_back_early()
+    before = dict(estimator.__dict__)
+    done = False
+    try:
+        yield
+        if keep:
+            for name in ("predictor_", "posterior_", "intercept_", "_y_std"):
+                model = estimator.__dict__.get(name)
+                if model is not before.get(name):
+                    check_finite(model, type(estimator).__name__)
+        done = keep
+    except np.linalg.LinAlgError as error:
+        if isinstance(error, NumericalError):
+            raise
+        raise NumericalError(
+            f"{type(estimator).__name__} could not factor a matrix ({error}): numbers overflowed, or are too "
+            "far apart in size. Scale the features and targets, raise alpha (lower C), or pass "
+            "tile_dtype='float64'."
+        ) from error
+    finally:
+        if not done:
+            estimator.__dict__.clear()
+            estimator.__dict__.update(before)
+
+
+#: Names of what a model learns by solving systems, in predictors of every kind.
+LEARNED = ("coefficients", "weights", "offsets", "predictor")
+
+
+def check_finite(model: Any, name: str) -> None:
+    """Raise where a predictor has coefficients that are not finite; ``name`` is the estimator's."""
+    if isinstance(model, np.ndarray):
+        if model.dtype.kind == "f" and not np.isfinite(model).all():
+            raise NumericalError(
+                f"{name} ended with coefficients that are not finite: sums or kernel values overflowed, or "
+                "a solve diverged. Scale the features and targets, raise alpha (lower C), or pass "
+                "tile_dtype='float64'."
+            )
+    elif isinstance(model, tuple | list):
+        for part in model:
+            check_finite(part, name)
+    else:
+        for part in LEARNED:
+            check_finite(getattr(model, part, ()), name)
+
+
+def is_source(X: Any) -> bool:
+    """Return whether X is a row source; a frame is none, whatever its columns are called."""
+    array = isinstance(X, np.ndarray) or sp.issparse(X) or frame_kind(X) is not None
+    return not array and isinstance(X, RowSource)
+
+
+def own_target(X: Any, y: Any) -> Any:
+    """Return y, or where there is none the target of a row source."""
+    return getattr(X, "target", None) if y is None and is_source(X) else y
+
+
+def required_target(estimator: BaseEstimator, y: Any) -> None:
+    """Raise, in scikit-learn's words, where there is no y."""
+    if y is None:
+        raise InputError(f"{type(estimator).__name__} requires y to be passed, but the target y is None.")
+
+
+def checked_weights(sample_weight: Any, n_rows: int) -> Array | None:
+    """Return sample weights as float64 of shape (n,), or None; all must be finite, none negative."""
+    if sample_weight is None:
+        return None
+    refuse_masked("sample_weight", sample_weight)
+    if isinstance(sample_weight, numbers.Real):
+        weights = np.full(n_rows, float(sample_weight))
+    else:
+        try:
+            weights = as_array("sample_weight", sample_weight, np.float64)
+        except InputError:
+            raise
+        except (TypeError, ValueError) as error:
+            raise InputError(
+                f"sample_weight has type {type(sample_weight).__name__} and cannot be read as numbers "
+                f"({shortened(str(error))}). Give one weight for each row."
+            ) from None
+    if weights.shape != (n_rows,):
+        raise InputError(
+            f"sample_weight has shape {weights.shape}; expected ({n_rows},), one weight for each row."
+        )
+    if not np.isfinite(weights).all() or (weights < 0).any():
+        raise InputError("sample_weight holds negative, infinite or NaN entries; give weights >= 0.")
+    if not (weights > 0).any():
+        raise InputError("sample_weight is zero everywhere; at least one row must count.")
+    refuse_heavy("sample_weight", weights)
+    return weights
+
+
+def refuse_heavy(name: str, weights: Array) -> None:
+    """Raise for weights that are so large that sums and products of them would overflow."""
+    if weights.max(initial=0.0) > LARGEST:
+        raise InputError(
+            f"{name} holds {weights.max():.3g}; numbers beyond {LARGEST:g} are refused: sums and products of "
+            "them would overflow. Divide all weights by the largest."
+        )

@@ -1,0 +1,34 @@
+"""Base classes of all classifiers and regressors: scikit-learn's, whose ``score`` takes row sources too."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin, MultiOutputMixin, RegressorMixin
+
+from gramian.data.column import StoredColumn
+from gramian.estimator.base import own_target, required_target
+
+
+class Classifier(ClassifierMixin):
+    """A classifier, of which ``score`` takes the labels of a row source from the source."""
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Return the accuracy on rows X with labels y (n,), by default those of a row source."""
+        return float(super().score(X, _given_target(self, X, y), sample_weight))
+
+
+class Regressor(MultiOutputMixin, RegressorMixin):
+    """A regressor, of which ``score`` takes the targets of a row source from the source."""
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Return R² on rows X with targets y (n,) or (n, outputs), by default those of a row source."""
+        return float(super().score(X, _given_target(self, X, y), sample_weight))
+
+
+def _given_target(estimator: BaseEstimator, X: Any, y: Any) -> Any:
+    """Return the targets to score by, in memory; raise where there are none."""
+    y = own_target(X, y)
+    required_target(estimator, y)
+    return np.asarray(y) if isinstance(y, StoredColumn) else y

@@ -1,0 +1,97 @@
+"""The door for rows in memory: scikit-learn's checks, and errors that name the column of a table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, is_classifier, is_regressor
+from sklearn.utils.validation import validate_data
+
+from gramian.data.cells import BOOLEAN, CATEGORY, EMPTY, NOUNS, NUMERIC
+from gramian.data.formats.frames import frame_kind
+from gramian.data.tables import Table, as_table
+from gramian.data.values import of_lists, ragged, refuse_masked, refuse_overflow
+from gramian.exceptions import InputError, quoted
+
+#: How names of Arrow's types of dates and durations begin.
+_TEMPORAL = ("timestamp", "date", "time", "duration")
+
+
+def checked_rows(
+    estimator: BaseEstimator, X: Any, *, reset: bool, lengths: bool = True, **options: Any
+) -> Any:
+    """Return X as scikit-learn's ``validate_data`` does with these options: an array, or CSR.
+
+    Masked values, dates, and in a table what is no number are refused by name. ``lengths``: whether squares
+    will be taken of the numbers: training rows (``reset``) whose squares overflow are refused too.
+    """
+    refuse_masked("X", X)
+    holds_dates = _dates_in(X)
+    if holds_dates is not None:
+        raise InputError(f"{holds_dates} holds dates or durations. {_cure(estimator)}")
+    try:
+        checked = validate_data(estimator, X, reset=reset, accept_sparse="csr", **options)
+    except (TypeError, ValueError) as error:
+        if frame_kind(X) is not None:
+            _refuse_column(estimator, as_table(X))
+        elif isinstance(error, ValueError) and "could not convert" in str(error):
+            array = np.asarray(X, object)
+            if array.ndim == 2:
+                _refuse_column(estimator, as_table(array))
+        elif isinstance(error, ValueError) and of_lists(error):
+            raise ragged("X", X) from None
+        raise
+    if lengths and reset:
+        refuse_overflow(checked, getattr(X, "columns", None))
+    return checked
+
+
+def _refuse_column(estimator: BaseEstimator, table: Table) -> None:
+    """Raise for the first column of a table that holds text, dates, or missing or infinite values."""
+    n, d = table.shape
+    names = table.names or tuple(map(str, range(d)))
+    missing, infinite = np.zeros(d, np.intp), np.zeros(d, np.intp)
+    for start in range(0, n, table.block_rows):
+        block = table.block(slice(start, min(n, start + table.block_rows)))
+        for j, name in enumerate(names):
+            cells = block.cells(j, name, False)
+            if cells.kind not in (NUMERIC, BOOLEAN, EMPTY):
+                what = NOUNS[cells.kind]
+                what += f" (such as {quoted(cells.example)})" if cells.kind == CATEGORY else ""
+                raise InputError(f"Column {name!r} of X holds {what}. {_cure(estimator)}")
+            missing[j] += np.isnan(cells.values).sum()
+            infinite[j] += np.isinf(cells.values).sum()
+    for what, counts, cure in (
+        ("missing", missing, _cure(estimator)),
+        ("infinite", infinite, "Replace them by numbers, or drop the column."),
+    ):
+        if counts.any():
+            j = int(np.flatnonzero(counts)[0])
+            values = f"{what} value{'s' if counts[j] > 1 else ''}"
+            raise InputError(f"Column {names[j]!r} of X has {counts[j]} {values} in {n} rows. {cure}")
+
+
+def _cure(estimator: BaseEstimator) -> str:
+    regressor, classifier = "gramian.TabularRegressor", "gramian.TabularClassifier"
+    tabular = f"{regressor} or {classifier}"
+    if is_regressor(estimator) or is_classifier(estimator):
+        tabular = regressor if is_regressor(estimator) else classifier
+    return (
+        f"{type(estimator).__name__} takes finite numbers only: encode the column, fill it in or drop it. "
+        f"{tabular} takes text, dates and missing values as they are."
+    )
+
+
+def _dates_in(X: Any) -> str | None:
+    """Return what holds dates or durations, or None: NumPy would read them as counts of nanoseconds."""
+    kind = frame_kind(X)
+    if kind == "pandas":
+        found = [name for name, each in zip(X.columns, X.dtypes) if getattr(each, "kind", "O") in "mM"]
+    elif kind == "polars":
+        found = [name for name, each in X.schema.items() if each.is_temporal()]
+    elif kind == "Arrow":
+        found = [each.name for each in X.schema if str(each.type).startswith(_TEMPORAL)]
+    else:
+        return "X" if getattr(getattr(X, "dtype", None), "kind", "") in ("m", "M") else None
+    return f"Column {str(found[0])!r} of X" if found else None

@@ -1,0 +1,56 @@
+"""How estimators show themselves: scikit-learn's diagram, and below it what a fit has made."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sklearn.base import BaseEstimator
+
+from gramian.estimator.summaries import is_fitted, summary_of
+from gramian.summary import Summary
+from gramian.summary.html import fragment
+
+
+class ShownEstimator(BaseEstimator):
+    """Base of the estimators: a fitted one is shown with its :class:`~gramian.summary.Summary`.
+
+    Nothing is computed for it, and nothing raises: what cannot be summarised is shown with the reason.
+    ``print`` and ``repr`` are scikit-learn's.
+    """
+
+    def _shown(self) -> Summary | None:
+        """Return the summary, or None of an unfitted estimator."""
+        if not is_fitted(self):
+            return None
+        try:
+            return summary_of(self)
+        # A notebook that prints a model should never end in a traceback.
+        except Exception as error:
+            text = f"The summary could not be made ({type(error).__name__}: {error}). Please report this."
+            return Summary(type(self).__name__, (), warnings=(text,))
+
+    def _repr_html_inner(self) -> str:
+        diagram: str = super()._repr_html_inner()
+        summary = self._shown()
+        return diagram if summary is None else diagram + fragment(summary)
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any]:
+        bundle: dict[str, Any] = super()._repr_mimebundle_(**kwargs)
+        if "text/html" in bundle:
+            bundle["text/html"] = self._repr_html_inner()
+        return bundle
+
+    def _get_fitted_attr_html(self, doc_link: str = "") -> dict[str, Any]:
+        """Leave scikit-learn's table of learned attributes empty, also within the diagram of a pipeline.
+
+        It would read every property, of which some compute (``cost_`` runs predictions), and write every
+        block of a model as text, a second for a few hundred blocks. The summary has a table of its own.
+        """
+        return {}
+
+    def __rich__(self) -> Any:
+        # rich is an optional package, and whoever calls this has it.
+        from gramian.summary.terminal import plain, renderable
+
+        summary = self._shown()
+        return plain(repr(self)) if summary is None else renderable(summary)

@@ -1,0 +1,369 @@
+"""Targets as the passes read them: a few thousand rows at a time, never expanded whole."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Callable, Iterator, Sequence
+from copy import copy
+from functools import partial
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import column_or_1d
+
+from gramian._tiles import row_slices
+from gramian._typing import Array, Float64Array, IntArray
+from gramian.data.cells import is_missing
+from gramian.data.column import StoredColumn, as_column
+from gramian.data.distributed import Partitioned
+from gramian.data.values import LARGEST
+from gramian.estimator.base import checked_weights, refuse_heavy
+from gramian.exceptions import InputError, did_you_mean, quoted, shortened
+
+_BLOCK = 65_536
+
+
+class Targets:
+    """Numbers of shape (n, outputs), produced for a slice of rows and shifted by ``shift``."""
+
+    shape: tuple[int, int]
+    shift: Float64Array | float = 0.0
+    _y: Array | StoredColumn
+
+    def encode(self, values: Array) -> Float64Array:
+        """Return the numbers that stand for the values of some rows, checked, shape (rows, outputs)."""
+        raise AssertionError("each kind of target encodes its values")
+
+    @property
+    def values(self) -> Array | StoredColumn:
+        """The values as they were given."""
+        return self._y
+
+    def part(self, numbers: IntArray | None) -> Self:
+        """Return the targets of these rows (None: all), read into memory, with no shift of their own."""
+        found = copy(self)
+        found._y = self._y[slice(0, self.shape[0]) if numbers is None else numbers]
+        found.shape = (len(found._y), self.shape[1])
+        found.shift = 0.0
+        return found
+
+    def encoder(self) -> Callable[[Array], Float64Array]:
+        """Return a function from values of any rows to their numbers, which can be sent elsewhere."""
+        bare = copy(self)
+        del bare._y
+        return bare._numbers
+
+    def _numbers(self, values: Array) -> Float64Array:
+        return self.encode(values) - self.shift
+
+    def _block(self, where: slice) -> Float64Array:
+        return self.encode(self._y[where])
+
+    def __getitem__(self, where: slice) -> Float64Array:
+        return self._block(where) - self.shift
+
+    def mean(self, weights: Array | None) -> Float64Array:
+        """Return the weighted mean of each column, accumulated in float64."""
+        total, mass = np.zeros(self.shape[1]), 0.0
+        for where in row_slices(self.shape[0], _BLOCK):
+            block = self._block(where)
+            w = np.ones(len(block)) if weights is None else weights[where]
+            total += w @ block
+            mass += float(w.sum())
+        return total / mass
+
+    def centre(self, weights: Array | None) -> Float64Array:
+        """Return a constant near the mean: the mean, or of stored values that of the first, unweighted ones.
+
+        It costs one block, where a mean costs a pass over the values.
+        """
+        if isinstance(self._y, StoredColumn):
+            return self._block(slice(0, min(_BLOCK, self.shape[0]))).mean(axis=0)
+        return self.mean(weights)
+
+
+class NumberTargets(Targets):
+    """Real targets y of shape (n,) or (n, outputs); ``flat`` says which.
+
+    One column of shape (n, 1) is an output like others: predictions of it have shape (n, 1).
+    """
+
+    def __init__(self, y: Any, n_rows: int, *, squared: bool = True) -> None:
+        if sp.issparse(y):
+            raise InputError("y is a sparse matrix; pass a dense array of shape (n,) or (n, outputs).")
+        array = as_column(y)
+        _check_length(array, n_rows)
+        if array.ndim > 2 or array.ndim < 1 or 0 in array.shape:
+            raise InputError(f"y has shape {array.shape}; expected ({n_rows},) or ({n_rows}, outputs).")
+        if array.dtype.kind == "c":
+            raise InputError("Complex data not supported: y must hold real numbers.")
+        if array.dtype.kind not in "fiub":
+            try:
+                array = np.asarray(array).astype(np.float64)
+            except (TypeError, ValueError) as error:
+                raise InputError(
+                    f"y has dtype {array.dtype} and cannot be read as numbers ({shortened(str(error))}). "
+                    "For class labels use KernelRidgeClassifier."
+                ) from None
+        self._y = array
+        self._check = _check_squares if squared else _check_finite
+        self._unchecked = isinstance(array, StoredColumn)  # stored values are checked as they are read
+        self.flat = array.ndim == 1
+        self.shape = (n_rows, 1 if self.flat else array.shape[1])
+        if not self._unchecked:
+            for where in row_slices(len(array), _BLOCK):
+                self._check(array[where])
+
+    def encode(self, values: Array) -> Float64Array:
+        """Return the values as float64, shape (rows, outputs)."""
+        if self._unchecked:
+            self._check(values)
+        block = np.asarray(values, np.float64)
+        return block.reshape(len(block), self.shape[1])
+
+
+class TakenTargets(NumberTargets):
+    """The targets of some rows, which are read as they are asked for."""
+
+    def __init__(self, targets: NumberTargets, numbers: IntArray) -> None:
+        self._y, self._taken, self.flat = targets._y, numbers, targets.flat
+        self._check, self._unchecked = targets._check, targets._unchecked
+        self.shape = (len(numbers), targets.shape[1])
+
+    def part(self, numbers: IntArray | None) -> Self:
+        """Return the targets of these rows (None: all), as rows of the same values."""
+        found = copy(self)
+        found._taken = self._taken if numbers is None else self._taken[numbers]
+        found.shape = (len(found._taken), self.shape[1])
+        found.shift = 0.0
+        return found
+
+    def _block(self, where: slice) -> Float64Array:
+        return self.encode(self._y[self._taken[where]])
+
+
+class ClassTargets(Targets):
+    """Labels as columns of ±1: one column for two classes, else one for each.
+
+    ``classes`` names them all where the rows at hand may lack some.
+    """
+
+    def __init__(self, y: Any, n_rows: int, classes: Array | None = None) -> None:
+        array = as_column(y)
+        if isinstance(y, list | tuple) and array.ndim == 1 and array.dtype.kind in "US":
+            check_labels(np.fromiter(y, object, len(y)))  # NumPy has made text of numbers among them
+        if isinstance(array, np.ndarray):
+            array = column_or_1d(array, warn=True)
+        _check_length(array, n_rows)
+        #: Whether the classes are given, so that these rows may lack some.
+        self._named = classes is not None
+        if classes is None:
+            classes = _found_classes(array)
+        if len(classes) < 2:
+            raise InputError(
+                f"y has one class ({quoted(classes.tolist()[0])}); a classifier needs at least 2 classes. "
+                "Check how y was selected."
+            )
+        self.classes = classes
+        self._y = array
+        self.shape = (n_rows, 1 if len(classes) == 2 else len(classes))
+
+    def encode(self, values: Array) -> Float64Array:
+        """Return ±1 for each class, shape (rows, outputs)."""
+        codes = self.encoded(values)
+        if len(self.classes) == 2:
+            return 2.0 * codes.astype(np.float64)[:, None] - 1.0
+        block = np.full((len(codes), len(self.classes)), -1.0)
+        block[np.arange(len(codes)), codes] = 1.0
+        return block
+
+    def encoded(self, values: Array) -> Array:
+        """Return the class number of each value; raise for one that is no class."""
+        try:
+            codes = np.minimum(np.searchsorted(self.classes, values), len(self.classes) - 1)
+        except TypeError:  # labels that cannot be compared with the classes
+            check_labels(np.concatenate([self.classes.astype(object), values]))
+            raise
+        wrong = self.classes[codes] != values
+        if wrong.any():
+            raise InputError(
+                f"y holds {quoted(values[wrong].tolist()[0])}, which is not one of the classes "
+                f"({_listed(self.classes[:10])}). Name all classes at the first call."
+            )
+        return codes
+
+    def codes(self, where: slice) -> Array:
+        """Return the class number of each row."""
+        return self.encoded(self._y[where])
+
+    def _over_rows(self, work: Callable[..., Array], beside: Array | None) -> Iterator[Array]:
+        """Yield ``work(class numbers, numbers beside them)`` over consecutive rows."""
+        if isinstance(self._y, Partitioned):
+            bare = copy(self)
+            del bare._y
+            yield from self._y.map(partial(_of_codes, bare.encoded, work), beside)
+            return
+        for where in row_slices(self.shape[0], _BLOCK):
+            yield work(self.codes(where), None if beside is None else beside[where])
+
+    def weights(self, class_weight: Any, sample_weight: Any) -> Array | None:
+        """Return row weights: the sample's times the class's; None where both are None."""
+        found = checked_weights(sample_weight, self.shape[0])
+        if class_weight is not None:
+            per_class = self._per_class(class_weight, found)
+            found = np.concatenate(list(self._over_rows(partial(_row_weights, per_class), found)))
+            refuse_heavy("sample_weight times class_weight", found)
+        if found is not None and not self._named and not found.all():
+            self._check_mass(found)
+        return found
+
+    def _mass(self, weights: Array | None) -> Array:
+        """Return the sum of the weights of each class."""
+        mass = np.zeros(len(self.classes))
+        for part in self._over_rows(partial(_class_mass, len(mass)), weights):
+            mass += part
+        return mass
+
+    def _check_mass(self, weights: Array) -> None:
+        """Raise for a class all of whose rows have weight 0."""
+        mass = self._mass(weights)
+        if not mass.all():
+            label = quoted(self.classes.tolist()[int(mass.argmin())])
+            raise InputError(
+                f"class {label} has rows of weight 0 only, so that no model can be fitted for it. Give one "
+                "of its rows a positive weight, or drop the class from y."
+            )
+
+    def _per_class(self, class_weight: Any, sample: Array | None) -> Array:
+        if isinstance(class_weight, str):
+            if class_weight != "balanced":
+                raise InputError(
+                    f"class_weight={quoted(class_weight)} is unknown. Give None, 'balanced' or a dict from "
+                    "class to weight." + did_you_mean(class_weight, ["balanced"])
+                )
+            mass = self._mass(sample)
+            safe = np.where(mass > 0, mass, 1.0)
+            return mass.sum() / (np.count_nonzero(mass) * safe)
+        if not isinstance(class_weight, dict):
+            raise InputError(
+                f"class_weight={quoted(class_weight)} has type {type(class_weight).__name__}. Give None, "
+                "'balanced' or a dict from class to weight."
+            )
+        unknown = [c for c in class_weight if c not in self.classes]
+        if unknown:
+            raise InputError(
+                f"class_weight names {quoted(unknown[0])}, which is not a class of y "
+                f"({_listed(self.classes)})."
+            )
+        for label, value in class_weight.items():
+            real = isinstance(value, numbers.Real) and not isinstance(value, bool)
+            if not real or not 0 <= float(value) < float("inf"):
+                raise InputError(
+                    f"class_weight gives {quoted(value)} to class {quoted(label)}; give a finite number of "
+                    "at least 0."
+                )
+        return np.asarray([float(class_weight.get(c, 1.0)) for c in self.classes])
+
+
+def _of_codes(
+    encoded: Callable[[Array], Array], work: Callable[..., Array], values: Array, beside: Any
+) -> Array:
+    """Return ``work(class numbers of some rows, numbers beside them)``."""
+    return work(encoded(values), beside)
+
+
+def _class_mass(n_classes: int, codes: Array, weights: Array | None) -> Array:
+    """Return the sum of the weights of each class."""
+    return np.bincount(codes, weights=weights, minlength=n_classes)
+
+
+def _row_weights(per_class: Array, codes: Array, weights: Array | None) -> Array:
+    """Return the weight of each row: its own times its class's."""
+    return per_class[codes] if weights is None else weights * per_class[codes]
+
+
+def _found_classes(array: Array | StoredColumn) -> Array:
+    """Return the different labels, ascending, by blocks of rows, where the values lie."""
+    head = array[slice(0, min(_BLOCK, len(array)))]
+    check_labels(head)
+    check_classification_targets(head)
+    if isinstance(array, Partitioned):
+        found = array.reduce(_labels, _all_labels)
+    else:
+        found = _all_labels([_labels(array[where]) for where in row_slices(len(array), _BLOCK)])
+    if found.dtype.kind == "f" and not (found == np.floor(found)).all():
+        # A block may hold whole numbers by chance.
+        raise InputError(
+            "Unknown label type: continuous. y holds fractions; for such targets use KernelRidge."
+        )
+    return found
+
+
+def _labels(values: Array) -> Array:
+    """Return the different labels of some rows, ascending."""
+    check_labels(values)
+    return np.unique(values)
+
+
+def _all_labels(parts: Sequence[Array]) -> Array:
+    """Return the labels of all parts, ascending."""
+    return np.unique(np.concatenate(parts))
+
+
+def check_labels(values: Array) -> None:
+    """Raise for labels that are missing, or of types that cannot be compared."""
+    _check_finite(values)
+    if values.dtype.kind != "O":
+        return
+    labels, examples = values.tolist(), dict[str, Any]()
+    hashable = all(type(label).__hash__ is not None for label in labels)
+    for label in dict.fromkeys(labels) if hashable else labels:
+        if is_missing(label):
+            raise InputError(
+                f"Input y contains NaN or another missing label ({label!r}). Drop such rows, or give them a "
+                "label of their own."
+            )
+        examples.setdefault(_type_of(label), label)
+    if len(examples) > 1:
+        (first, one), (second, other), *_ = examples.items()
+        raise InputError(
+            f"y mixes labels of different types: {first} (such as {quoted(one)}) and {second} (such as "
+            f"{quoted(other)}). Give all labels one type, for example np.asarray(y, object).astype(str)."
+        )
+
+
+def _type_of(label: Any) -> str:
+    """Return what a label is called in an error: labels of one name can be sorted."""
+    if isinstance(label, numbers.Number | np.bool_):
+        return "numbers"
+    return "text" if isinstance(label, str) else f"values of type {type(label).__name__}"
+
+
+def _listed(labels: Array) -> str:
+    return ", ".join(shortened(str(label)) for label in labels)
+
+
+def _check_finite(values: Array) -> None:
+    if values.dtype.kind == "f" and not np.isfinite(values).all():
+        raise InputError("Input y contains NaN or infinity. Drop such rows first.")
+
+
+def _check_squares(values: Array) -> None:
+    """Raise for targets that are not finite, or whose squared errors would overflow."""
+    _check_finite(values)
+    largest = float(max(values.max(initial=0), -values.min(initial=0))) if values.dtype == np.float64 else 0.0
+    if largest > LARGEST:
+        raise InputError(
+            f"y holds a value of size {largest:.3g}; numbers beyond {LARGEST:g} are refused: squared errors "
+            "would overflow. Divide y by its size."
+        )
+
+
+def _check_length(y: Array | StoredColumn, n_rows: int) -> None:
+    if y.ndim and y.shape[0] != n_rows:
+        raise InputError(
+            f"X has {n_rows} rows, but y has {y.shape[0]}. Found input variables with inconsistent "
+            "numbers of samples; give one target for each row."
+        )

@@ -1,0 +1,138 @@
+"""How an exact model is to be solved: what ``approximation="exact"`` stands for."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from sklearn.base import BaseEstimator
+
+from gramian._checkpoint import check_parent
+from gramian.approximations.approximation import Approximation, one_of
+from gramian.estimator.base import positive_number, whole_number
+from gramian.exact.policy import Sizes
+from gramian.exact.solve import CHOSEN, Settings
+from gramian.exceptions import InputError
+
+SOLVERS = ("auto", "cg", "cholesky", "minres", "askotch")
+PRECONDITIONERS = ("auto", "none", "nystrom", "jacobi", "pitc")
+#: Sizes where only the kind of preconditioner is given.
+DEFAULT_RANK, DEFAULT_BLOCK = 500, 1000
+
+
+class Exact(BaseEstimator):
+    r"""The exact kernel matrix, for ``KernelRidge(approximation=gm.Exact(...))``: how to solve with it.
+
+    (K + alpha·I) a = y is solved to ‖y − (K + alpha·I) a‖ ≤ tol ‖y‖, K computed by tiles, which are kept from
+    one product to the next where three quarters of ``memory_budget`` hold those of its lower half.
+    ``approximation="exact"`` is ``gm.Exact()``.
+
+    Parameters
+    ----------
+    solver : {"auto", "cg", "cholesky", "minres", "askotch"}, default="auto"
+        "auto" takes a Cholesky factor where that is soonest and fits into ``memory_budget`` (always up to
+        2,000 rows), else block conjugate gradients. "minres" serves kernels that are not positive
+        semi-definite. "askotch", block sketch-and-project, gives an answer where even one product with K
+        takes too long (``max_iter`` are then passes over the rows); "auto" takes it where ``time_limit`` is
+        too short for ten products.
+    preconditioner : {"auto", "none", "nystrom", "jacobi", "pitc"} or approximation, default="auto"
+        Of conjugate gradients. A root of pivots ("nystrom"), the diagonal blocks of K over clusters
+        ("jacobi"), or both, the blocks holding what the root leaves ("pitc"). "auto" begins with none and
+        builds larger ones as iterations get dear. An unfitted approximation, such as
+        ``gm.MultiResolution(rank=200)``, stands for K by its own exact algebra, with the model's kernel.
+    rank, block : int, default=None
+        Rank of the root and rows of a block; 500 and 1,000 where the preconditioner is given without.
+    tol : float, default=1e-6
+        Target of the relative residual, recomputed in float64.
+    max_iter : int, default=1000
+        Iterations at most.
+    time_limit : float, default=None
+        Seconds at most for the solve; what has been reached is kept, with a warning.
+    checkpoint : str or path, default=None
+        A file that the coefficients are saved to every minute, and when a limit or Ctrl-C ends the solve
+        early. A fit to the same rows, targets and kernel goes on from it; one that converges removes it.
+
+    Examples
+    --------
+    >>> import numpy as np, gramian as gm
+    >>> X = np.random.default_rng(0).random((3000, 2))
+    >>> y = np.sin(6 * X[:, 0]) * np.cos(9 * X[:, 1])
+    >>> exact = gm.Exact(solver="cg", tol=1e-8)
+    >>> m = gm.KernelRidge(alpha=1e-2, gamma=10.0, approximation=exact, random_state=0).fit(X, y)
+    >>> bool(m.solution_.residual <= 1e-8)
+    True
+    """
+
+    def __init__(
+        self,
+        *,
+        solver: str = "auto",
+        preconditioner: str | Approximation = "auto",
+        rank: int | None = None,
+        block: int | None = None,
+        tol: float = 1e-6,
+        max_iter: int = 1000,
+        time_limit: float | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+    ) -> None:
+        self.solver = solver
+        self.preconditioner = preconditioner
+        self.rank = rank
+        self.block = block
+        self.tol = tol
+        self.max_iter = max_iter
+        self.time_limit = time_limit
+        self.checkpoint = checkpoint
+
+    def settings(self) -> Settings:
+        """Return the checked settings."""
+        one_of("solver", self.solver, SOLVERS)
+        builder = None
+        if isinstance(self.preconditioner, Approximation):
+            builder = self.preconditioner._builder()
+        else:
+            one_of("preconditioner", self.preconditioner, PRECONDITIONERS)
+        limit = None if self.time_limit is None else positive_number("time_limit", self.time_limit)
+        return Settings(
+            solver=self.solver,
+            sizes=CHOSEN if builder is not None else self._sizes(),
+            builder=builder,
+            tol=positive_number("tol", self.tol),
+            max_iter=whole_number("max_iter", self.max_iter, 1),
+            time_limit=limit,
+            checkpoint=self._path(),
+        )
+
+    def _path(self) -> Path | None:
+        if self.checkpoint is None:
+            return None
+        if not isinstance(self.checkpoint, str | os.PathLike):
+            raise InputError(
+                f"checkpoint={self.checkpoint!r} is not a path. Give the name of a file, or None."
+            )
+        path = Path(self.checkpoint)
+        if path.is_dir():
+            raise InputError(f"checkpoint={str(path)!r} is a folder. Pass the name of a file in it.")
+        check_parent(path)
+        return path
+
+    def _sizes(self) -> Sizes:
+        rank = None if self.rank is None else whole_number("rank", self.rank, 1)
+        block = None if self.block is None else whole_number("block", self.block, 1)
+        kind = str(self.preconditioner)
+        if kind in ("auto", "none"):
+            if rank is not None or (block is not None and self.solver != "askotch"):
+                raise InputError(
+                    f"rank={self.rank!r} and block={self.block!r} have no effect with "
+                    f"preconditioner={kind!r}. Choose 'nystrom', 'jacobi' or 'pitc', or leave them out."
+                )
+            if block is not None:
+                return Sizes(0, block)
+            return CHOSEN if kind == "auto" else Sizes(0, 0)
+        for name, value, idle in (("rank", rank, "jacobi"), ("block", block, "nystrom")):
+            if value is not None and kind == idle:
+                raise InputError(f"{name}={value} has no effect with preconditioner={kind!r}. Leave it out.")
+        return Sizes(
+            0 if kind == "jacobi" else rank or DEFAULT_RANK,
+            0 if kind == "nystrom" else block or DEFAULT_BLOCK,
+        )

@@ -1,0 +1,187 @@
+"""What the two fast models share: lessons, search, prediction."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from gramian._random import as_generator
+from gramian._typing import Array, Float64Array
+from gramian.approximations.approximation import one_of
+from gramian.engine import Engine
+from gramian.estimator.base import is_source, whole_number
+from gramian.estimator.finite import finite_values
+from gramian.estimator.rows import checked_rows
+from gramian.estimator.shown import ShownEstimator
+from gramian.exceptions import InputError
+from gramian.fast.compiled import available, one_row, single_row
+from gramian.fast.cost import Cost, measure, parse_cost, timed_batch
+from gramian.fast.distill import Lesson, Shape
+from gramian.fast.flat import FlatPredictor, flatten
+from gramian.fast.metric import Teacher, feature_spread, gradient_outer_product
+from gramian.fast.search import Trial, linear_cost, linear_shape, search, shape_nanoseconds
+from gramian.kernels.columns import dense
+
+#: Held-out part of the rows, which are learned from in the end, and rows of it at most.
+HELD_OUT, MOST_HELD_OUT = 0.15, 10_000
+#: What may be learned from.
+LEARN = ("auto", "teacher", "labels")
+DTYPES = ("float32", "float16", "float64")
+
+
+class FastKernelModel(ShownEstimator):
+    """Base of the two fast models: lessons, search, prediction."""
+
+    teacher: Any
+    cost: Any
+    n_levels: int | None
+    n_units: int | None
+    n_directions: int | None
+    learn: str
+    dtype: str
+    random_state: Any
+    n_jobs: int | None
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    @property
+    def _sizes(self) -> Shape | None:
+        """The sizes that were given: all three of them, or none."""
+        given = (self.n_levels, self.n_units, self.n_directions)
+        if all(size is None for size in given):
+            return None
+        if any(size is None for size in given):
+            raise InputError(
+                f"n_levels={self.n_levels}, n_units={self.n_units}, n_directions={self.n_directions}: give "
+                "all three, or none of them and a cost."
+            )
+        return Shape(
+            whole_number("n_levels", self.n_levels, 0),
+            whole_number("n_units", self.n_units, 0),
+            whole_number("n_directions", self.n_directions, 1),
+        )
+
+    def _dense(self, X: Any, *, reset: bool) -> Float64Array:
+        """Return checked rows in memory; those of a row source are read."""
+        if is_source(X):
+            X = X.rows(slice(0, X.shape[0]))
+        checked = checked_rows(self, X, reset=reset, dtype=[np.float64, np.float32])
+        return np.asarray(dense(checked))
+
+    def _learn(self, rows: Float64Array, values: Float64Array, weights: Array | None) -> Self:
+        one_of("learn", self.learn, LEARN)
+        one_of("dtype", self.dtype, DTYPES)
+        rng, engine = as_generator(self.random_state), Engine(self.n_jobs)
+        shape, (budget, unit) = self._sizes, parse_cost(self.cost)
+        rows = rows.astype(np.float64)
+        n, d = rows.shape
+        weights = np.ones(n) if weights is None else weights
+        order = rng.permutation(np.flatnonzero(weights > 0))
+        count = min(MOST_HELD_OUT, round(HELD_OUT * len(order)))
+        held, kept = (order[:count], order[count:]) if count >= 2 else (order, order)
+        teacher = self._teacher(rows[kept], values[kept], weights[kept])
+        lessons = self._lessons(rows, values, weights, teacher)
+
+        def score(found: Float64Array) -> float:
+            return self._score(found, values[held], weights[held])
+
+        spread = feature_spread(rows[kept])
+        M = gradient_outer_product(teacher, rows[kept], spread, rng)
+        held_out = {name: lesson.some(held) for name, lesson in lessons.items()}
+        trial = Trial(M, spread, held_out, score, int(rng.integers(2**32)), engine)
+        some = {name: lesson.some(kept) for name, lesson in lessons.items()}
+        if shape is None:
+            limit = budget * linear_cost(d, values.shape[1]) if unit == "x" else budget
+            if unit == "x" and budget >= 1:
+                # A linear model is its own unit: whether it is allowed must not depend on a timing.
+                limit = max(limit, shape_nanoseconds(linear_shape(d, values.shape[1]), d, values.shape[1]))
+            best = search(some, limit, trial)
+        else:
+            found = [trial.candidate(lesson, name, shape) for name, lesson in some.items()]
+            best = max(found, key=lambda one: one.score)
+        predictor = best.predictor
+        if 2 <= count < MOST_HELD_OUT:  # of more rows they are too few to be worth a second fit
+            if best.lesson == "teacher" and unfitted(self.teacher):
+                teacher = self._teacher(rows[order], values[order], weights[order])
+                lessons = self._lessons(rows, values, weights, teacher)
+            predictor = best.again(lessons[best.lesson].some(order))
+        self.predictor_ = predictor.astype(np.dtype(self.dtype))
+        self.shape_, self.learned_, self.validation_score_ = best.shape, best.lesson, best.score
+        self._batch = timed_batch(rows, np.random.default_rng(0))
+        return self
+
+    def _lessons(
+        self, rows: Float64Array, values: Float64Array, weights: Array, teacher: Teacher
+    ) -> dict[str, Lesson]:
+        """Return what may be learned from: all rows with the teacher's values, and with the labels."""
+        bounds = self._bounds
+        lessons = {}
+        if self.learn in ("auto", "teacher"):
+            taught = teacher(rows)
+            if bounds != (None, None):
+                taught = np.clip(taught, *bounds)
+            lessons["teacher"] = Lesson(rows, taught, weights, teacher, *bounds)
+        if self.learn in ("auto", "labels"):
+            lessons["labels"] = Lesson(rows, values, weights, None, *bounds)
+        return lessons
+
+    @property
+    def cost_(self) -> Cost:
+        """Operations, bytes and measured nanoseconds a row; measured anew at each call, on one thread."""
+        check_is_fitted(self, "predictor_")
+        return measure(self.predictor_, self.shape_, self._batch)
+
+    def _values(self, X: Any) -> Float64Array:
+        check_is_fitted(self, "predictor_")
+        rows = self._dense(X, reset=False)
+        found = np.asarray(self.predictor_(rows, Engine(self.n_jobs)), np.float64)
+        return finite_values(found, rows.__getitem__)
+
+    def predict_one(self, x: Any) -> Any:
+        """Return the prediction of one row (d,), without the checks of :meth:`predict`.
+
+        Where numba is installed (the extra ``jit``) by compiled loops in the type of the model: some
+        microseconds, and the same values but for rounding. The first call in a process imports numba and
+        loads or compiles them, which takes a second or two. Elsewhere as a batch of one row. A row whose
+        values overflow the type of the model, which :meth:`predict` refuses, gives NaN.
+        """
+        if not hasattr(self, "predictor_"):  # a tenth of what check_is_fitted takes
+            check_is_fitted(self, "predictor_")
+        if available():
+            return self._answer(single_row(self.predictor_)(x))
+        row = one_row(x, self.n_features_in_, np.dtype(np.float64))
+        return self._answers(self.predictor_(row[None]))[0]
+
+    def flat_predictor(self) -> FlatPredictor:
+        """Return the fitted model as a few plain arrays: decision values or predictions of a row."""
+        check_is_fitted(self, "predictor_")
+        return flatten(self.predictor_)
+
+    # What the two kinds of model differ in.
+    _bounds: tuple[float | None, float | None]
+
+    def _teacher(self, rows: Float64Array, values: Float64Array, weights: Array) -> Teacher:
+        raise NotImplementedError
+
+    def _score(self, found: Float64Array, values: Float64Array, weights: Array) -> float:
+        raise NotImplementedError
+
+    def _answers(self, values: Array) -> Array:
+        raise NotImplementedError
+
+    def _answer(self, values: Array) -> Any:
+        """Return the prediction for the values (outputs,) of one row."""
+        raise NotImplementedError
+
+
+def unfitted(teacher: Any) -> bool:
+    """Return whether a teacher is an estimator without anything learned."""
+    if not isinstance(teacher, BaseEstimator):
+        return False
+    return not any(name.endswith("_") and not name.startswith("_") for name in vars(teacher))

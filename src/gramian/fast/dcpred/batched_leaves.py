@@ -1,0 +1,167 @@
+r"""All leaves of a model evaluated together: two products a leaf, everything else once for the batch.
+
+With T = [κ(x, u_1) … κ(x, u_m), 1] a leaf without pseudo-landmarks is T times a matrix, and one with
+monomials is the quadratic form Tᵀ B T, whose products c_i c_j are never written out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from gramian._numerics import distance_error, entry_tolerance
+from gramian._typing import Array, Float64Array, FloatArray, IntArray
+from gramian.fast.dcpred.pseudo_landmarks import EUCLIDEAN, MonomialColumns, unscaled
+from gramian.kernels import Kernel
+from gramian.kernels.base import lengthscale_array
+from gramian.kernels.columns import Columns, dense, squared_norms
+
+#: A quadratic form costs outputs·(m + 1)² products a row, written-out monomials p·(outputs + 1) and a gather:
+#: up to this many times as many of the former are as fast.
+FORM_GAIN = 8
+
+
+class LeafLike(Protocol):
+    """What a batch reads of one leaf: f = c̄(x)ᵀβ + b, or b alone."""
+
+    @property
+    def landmarks(self) -> Any:
+        """u_j, (m, d), or None."""
+
+    @property
+    def columns(self) -> Any:
+        """The evaluator of c̄, or None."""
+
+    @property
+    def beta(self) -> FloatArray:
+        """β, (m + p, outputs)."""
+
+    @property
+    def bias(self) -> FloatArray:
+        """b, (outputs,)."""
+
+
+class BatchedLeaves:
+    r"""f of rows that are sorted by leaf, for kernels κ(‖(x − z)/ℓ‖₂) and dense rows.
+
+    A row is moved by its leaf's centre o, and [‖a‖², a, 1] with a = s(x − o) times ±[1; −2b; ‖b‖²] is what
+    the kernel maps; a last column of zeros gives κ(0) = 1. Leaves with fewer landmarks are filled up with
+    such columns.
+
+    factors : (leaves, d + 2, m + 1); forms : (leaves, m + 1, outputs·(m + 1)) or (leaves, m + 1, outputs).
+    """
+
+    def __init__(
+        self,
+        kernel: Any,
+        centres: FloatArray,
+        scale: FloatArray,
+        factors: FloatArray,
+        forms: FloatArray,
+        outputs: int,
+    ) -> None:
+        self._kernel, self._centres, self._scale = kernel, centres, scale
+        self._factors, self._forms, self._outputs = factors, forms, outputs
+
+    def __call__(self, X: Array, labels: IntArray, bounds: IntArray) -> FloatArray | None:
+        """Return f, (rows, outputs), of rows with sorted ``labels``; None where a norm overflows.
+
+        bounds : (leaves + 1,), where each leaf's rows begin.
+        """
+        n, d = X.shape
+        dtype, width = self._factors.dtype, self._factors.shape[2]
+        rows = np.empty((n, d + 2), dtype)
+        body = rows[:, 1:-1]
+        with np.errstate(over="ignore", invalid="ignore"):
+            # In the wider type of the two, and rounded after.
+            np.subtract(X, self._centres[labels], out=body, casting="unsafe")
+            body *= self._scale
+            np.einsum("ij,ij->i", body, body, out=rows[:, 0])
+        if not np.isfinite(rows[:, 0]).all():
+            return None
+        rows[:, -1] = 1.0
+        tile, leaves = np.empty((n, width), dtype), np.flatnonzero(np.diff(bounds))
+        for leaf in leaves:
+            part = slice(bounds[leaf], bounds[leaf + 1])
+            np.matmul(rows[part], self._factors[leaf], out=tile[part])
+        (np.minimum if self._kernel._factor < 0 else np.maximum)(tile, 0.0, out=tile)
+        self._kernel._map(tile)
+        products = np.empty((n, self._forms.shape[2]), dtype)
+        for leaf in leaves:
+            part = slice(bounds[leaf], bounds[leaf + 1])
+            np.matmul(tile[part], self._forms[leaf], out=products[part])
+        if self._forms.shape[2] == self._outputs:
+            return products
+        if self._outputs == 1:
+            return np.einsum("ni,ni->n", tile, products)[:, None]
+        return np.einsum("ni,nqi->nq", tile, products.reshape(n, self._outputs, width))
+
+
+def batch_leaves(
+    kernel: Kernel, leaves: Sequence[LeafLike], n_features: int, dtype: Any
+) -> BatchedLeaves | None:
+    """Return the leaves as one batch, or None where they must be evaluated one by one.
+
+    That is for kernels of no Euclidean distance, triangle inequalities, monomials of very many outputs, and
+    leaves so wide that the product of ``dtype`` would lose digits of the distance.
+    """
+    factor, plain = unscaled(kernel)
+    if not isinstance(plain, EUCLIDEAN):
+        return None
+    used: list[Any] = [leaf for leaf in leaves if leaf.columns is not None]
+    if not used or not all(_quadratic(leaf.columns) or _plain(leaf) for leaf in used):
+        return None
+    outputs = len(leaves[0].bias)
+    width = 1 + max(leaf.landmarks.shape[0] for leaf in used)
+    quadratic = any(_quadratic(leaf.columns) for leaf in used)
+    most = max(leaf.columns.n_columns for leaf in used) - width + 1
+    if quadratic and outputs * width**2 > FORM_GAIN * most * (outputs + 1):
+        return None
+    scale = np.broadcast_to(
+        np.sqrt(abs(plain._factor)) / lengthscale_array(plain.lengthscale, n_features), (n_features,)
+    )
+    centres = np.zeros((len(leaves), n_features), dtype)
+    factors = np.zeros((len(leaves), n_features + 2, width), dtype)
+    forms = np.zeros((len(leaves), width, outputs * (width if quadratic else 1)), dtype)
+    for number, leaf in enumerate(leaves):
+        if leaf.columns is not None:
+            points = np.asarray(dense(leaf.landmarks), np.float64)
+            centres[number] = points.mean(axis=0)
+            # As the product sees them: rounded.
+            b = ((points - centres[number].astype(np.float64)) * scale).astype(dtype).astype(np.float64)
+            norms = squared_norms(b)
+            error = plain._slope * distance_error(norms / abs(plain._factor), n_features, dtype)
+            if not (error <= entry_tolerance(dtype)).all():
+                return None
+            sign = np.sign(plain._factor)
+            factors[number, :, : len(b)] = sign * np.vstack([np.ones(len(b)), -2.0 * b.T, norms])
+        forms[number] = _form(leaf, factor, width, quadratic).reshape(width, -1)
+    return BatchedLeaves(plain, centres, scale.astype(dtype), factors, forms, outputs)
+
+
+def _quadratic(columns: Columns) -> bool:
+    return isinstance(columns, MonomialColumns)
+
+
+def _plain(leaf: LeafLike) -> bool:
+    return bool(leaf.columns.n_columns == leaf.landmarks.shape[0])
+
+
+def _form(leaf: LeafLike, factor: float, width: int, quadratic: bool) -> Float64Array:
+    """Return B of Tᵀ B T for each output, (m + 1, outputs, m + 1), or the matrix of T, (m + 1, outputs)."""
+    q = len(leaf.bias)
+    m = 0 if leaf.columns is None else leaf.landmarks.shape[0]
+    linear = np.zeros((width, q))
+    linear[:m] = factor * leaf.beta[:m]
+    # The last column of T is always 1, and κ(0) = 1 of the ones before it has no weight.
+    linear[-1] = leaf.bias
+    if not quadratic:
+        return linear
+    form = np.zeros((width, q, width))
+    form[:, :, -1] = linear
+    if m and _quadratic(leaf.columns):
+        # Σ over the pairs of β c_i c_j; each pair once.
+        form[leaf.columns.left, :, leaf.columns.right] += factor**2 * leaf.beta[m:]
+    return form

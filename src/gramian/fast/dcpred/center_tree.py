@@ -1,0 +1,92 @@
+"""A shallow tree of k-means: routing in about levels · c^(1/levels) distances instead of c."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from gramian._typing import IntArray, Rows
+from gramian.landmarks.partition import fit_partition
+from gramian.landmarks.routing import Partition
+
+#: Rules for leaves: k-means within k-means, or a rule of :func:`gramian.landmarks.partition.fit_partition`.
+METHODS = ("kmeans", "minibatch", "kcenters", "tree")
+
+
+@dataclass(frozen=True, eq=False)
+class CenterTree(Partition):
+    """Each row goes to the nearest centre of the root, then on by that child's own partition.
+
+    root : partition into g blocks; children : one partition of each, a tree again or centres. Leaves are
+    numbered child by child.
+    """
+
+    root: Partition
+    children: tuple[Partition, ...]
+    _starts: IntArray = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        sizes = [child.n_blocks for child in self.children]
+        object.__setattr__(self, "_starts", np.cumsum([0, *sizes]))
+
+    @property
+    def ancestors(self) -> tuple[IntArray, ...]:  # type: ignore[override]
+        """The child of the root in which each leaf lies."""
+        return (np.repeat(np.arange(len(self.children)), np.diff(self._starts)),)
+
+    @property
+    def n_blocks(self) -> int:
+        """Number of leaves."""
+        return int(self._starts[-1])
+
+    def _row_numbers(self, n_features: int) -> int:
+        return max(part._row_numbers(n_features) for part in (self.root, *self.children))
+
+    def _route_tile(self, X: Rows) -> IntArray:
+        at = self.root._route_tile(X)
+        leaf = self._starts[at]
+        order = np.argsort(at, kind="stable")
+        cuts = np.searchsorted(at[order], np.arange(len(self.children) + 1))
+        for child, first, last in zip(self.children, cuts[:-1], cuts[1:], strict=True):
+            if child.n_blocks > 1 and last > first:
+                rows = order[first:last]
+                leaf[rows] += child._route_tile(X[rows])
+        return leaf
+
+
+def fit_tree(rows: Rows, n_leaves: int, *, n_levels: int, method: str, rng: np.random.Generator) -> Partition:
+    """Fit a tree of about ``n_leaves`` leaves on rows (n, d), clustered level by level.
+
+    A node with k leaves below and l levels left is cut into ⌈k^(1/l)⌉ clusters, which share its leaves in
+    proportion to their rows. ``method="tree"`` and ``n_levels=1`` give
+    :func:`gramian.landmarks.partition.fit_partition`'s own partitions. Where rows repeat, there are fewer
+    leaves.
+    Time O(n d k^(1/l)) a round of k-means and level. Source: DC-Pred++, Algorithm 2, line 1.
+
+    >>> rows = np.random.default_rng(0).random((300, 2))
+    >>> tree = fit_tree(rows, 9, n_levels=2, method="kmeans", rng=np.random.default_rng(0))
+    >>> tree.n_blocks, len(tree.root.centers)
+    (9, 3)
+    """
+    if n_levels <= 1 or method == "tree" or n_leaves < 4:
+        return fit_partition(rows, n_leaves, method=method, rng=rng)
+    branches = int(np.ceil(round(n_leaves ** (1.0 / n_levels), 6)))
+    root = fit_partition(rows, branches, method=method, rng=rng)
+    at = root.route(rows)
+    shares = _shares(np.bincount(at, minlength=root.n_blocks), n_leaves)
+    children = tuple(
+        fit_tree(rows[np.flatnonzero(at == g)], int(k), n_levels=n_levels - 1, method=method, rng=rng)
+        for g, k in enumerate(shares)
+    )
+    return CenterTree(root, children)
+
+
+def _shares(sizes: IntArray, target: int) -> IntArray:
+    """Share out ``target`` leaves in proportion to the sizes, one each at least, by the largest remainder."""
+    ideal = sizes * (target / sizes.sum())
+    parts = np.maximum(np.floor(ideal).astype(np.intp), 1)
+    missing = target - int(parts.sum())
+    if missing > 0:
+        parts[np.argsort(parts - ideal, kind="stable")[:missing]] += 1
+    return np.minimum(parts, np.maximum(sizes, 1))

@@ -1,0 +1,364 @@
+r"""DC-Pred++: a tree of k-means, and in each leaf a model on few landmarks and many pseudo-landmarks.
+
+Prediction of one row: its leaf, c̄(x) of m kernel values and p numbers made of them, and c̄(x)ᵀβ.
+Source: Hsieh, Si and Dhillon 2014, "Fast prediction for large-scale kernel machines", Algorithms 1 and 2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+import scipy.linalg as la
+import scipy.sparse as sp
+
+from gramian._random import children
+from gramian._tiles import row_slices
+from gramian._typing import Float64Array, FloatArray, IntArray, Rows
+from gramian.data.source import RowSource, row_blocks
+from gramian.engine import Engine
+from gramian.exceptions import InputError
+from gramian.fast.dcpred.batched_leaves import BatchedLeaves, batch_leaves
+from gramian.fast.dcpred.center_tree import fit_tree
+from gramian.fast.dcpred.local_models import HingeSolver, LinearFit, Tiles, exact_duals, fit_linear
+from gramian.fast.dcpred.pseudo_landmarks import MonomialColumns, TriangleColumns, expand, fit_core
+from gramian.kernels import Kernel
+from gramian.kernels.columns import Columns
+from gramian.landmarks.partition import SAMPLE_ROWS
+from gramian.landmarks.routing import Partition
+from gramian.landmarks.rules import lloyd, select_landmarks
+
+#: Where the landmarks of a leaf come from.
+LANDMARKS = ("weighted-kmeans", "kmeans", "uniform", "rpcholesky")
+#: Rounds of k-means in a leaf.
+ROUNDS = 15
+#: Rows predicted at a time, of several leaves; and rows whose features are computed at a time in training.
+TILE_ROWS, FIT_ROWS = 8192, 2048
+#: Bytes of features that the training of one leaf holds; a larger leaf computes them again at each pass.
+FEATURE_BYTES = 1 << 26
+
+#: Targets of the rows with these numbers, (rows, outputs).
+TargetsOf: TypeAlias = Callable[[IntArray], Float64Array]
+
+
+@dataclass(frozen=True, slots=True)
+class DCPredSettings:
+    """What :func:`train_dcpred` builds; see :class:`gramian.fast.dcpred.estimators.DCPredClassifier`."""
+
+    n_leaves: int
+    n_levels: int
+    partition: str
+    n_landmarks: int
+    landmarks: str
+    n_pseudo: int
+    pseudo: str | None
+    loss: str
+    cost: float  #: C
+    intercept: bool
+    core_rows: int
+    exact_rows: int
+    dtype: np.dtype[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class LeafReport:
+    """How a leaf came about."""
+
+    n_rows: int  #: training rows
+    n_landmarks: int = 0  #: 0 where the targets are constant
+    n_pseudo: int = 0
+    rank: int = 0  #: of Ḡ on the sampled rows
+    exact_rows: int = 0  #: rows of the exact model whose α weighs the landmarks; 0 where there is none
+    exact_sampled: bool = False  #: whether those are a sample, for the leaf has more
+    steps: int = 0  #: Newton steps
+    gradient: float = 0.0  #: what is left of the gradient, relative
+    converged: bool = True
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """f(x) = c̄(x)ᵀβ + b; f(x) = b where the leaf's targets are constant (``columns`` is None)."""
+
+    landmarks: Rows | None  #: u_j, (m, d)
+    columns: Columns | None  #: c̄, m + p numbers
+    beta: FloatArray  #: β, (m + p, outputs)
+    bias: FloatArray  #: b, (outputs,)
+    report: LeafReport
+
+    def __call__(self, X: Rows) -> FloatArray:
+        """Return f of each row, shape (rows, outputs)."""
+        if self.columns is None:
+            return np.broadcast_to(self.bias, (X.shape[0], len(self.bias)))
+        return self.columns(X) @ self.beta + self.bias
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of what a prediction reads, in the leaf's type."""
+        size = self.beta.nbytes + self.bias.nbytes
+        if self.landmarks is not None:
+            size += int(np.prod(self.landmarks.shape)) * self.bias.itemsize
+        if isinstance(self.columns, MonomialColumns):
+            size += self.columns.left.nbytes + self.columns.right.nbytes
+        if isinstance(self.columns, TriangleColumns):
+            size += self.columns.between.nbytes
+        return size
+
+
+@dataclass(frozen=True)
+class DCPred:
+    """A partition and a model of each of its leaves."""
+
+    partition: Partition
+    leaves: tuple[Leaf, ...]
+    kernel: Kernel
+    n_features: int
+    _batch: BatchedLeaves | None = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        batch = batch_leaves(self.kernel, self.leaves, self.n_features, self.dtype)
+        object.__setattr__(self, "_batch", batch)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # What is derived need not be stored.
+        return DCPred, (self.partition, self.leaves, self.kernel, self.n_features)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of the stored numbers and of the answers."""
+        return self.leaves[0].bias.dtype
+
+    @property
+    def n_outputs(self) -> int:
+        """Columns of an answer."""
+        return len(self.leaves[0].bias)
+
+    def __call__(self, X: Rows, engine: Engine | None = None) -> FloatArray:
+        """Return f of each row, shape (rows, outputs). Time O(rows (route + m d + p + (m + p) outputs))."""
+        engine = engine or Engine(1)
+        labels = self.partition.route(X, engine)
+        # Two bytes are sorted by radix, in linear time.
+        small = labels.astype(np.int16) if len(self.leaves) < np.iinfo(np.int16).max else labels
+        order = np.argsort(small, kind="stable")
+        labels = labels[order]
+        out = np.empty((X.shape[0], self.n_outputs), self.dtype)
+
+        def work(part: slice) -> None:
+            rows = order[part]
+            out[rows] = self._sorted(X[rows], labels[part])
+
+        engine.run(work, row_slices(len(order), TILE_ROWS))
+        return out
+
+    def _sorted(self, X: Rows, labels: IntArray) -> FloatArray:
+        """Return f of rows that are sorted by their leaves."""
+        bounds = np.searchsorted(labels, np.arange(len(self.leaves) + 1))
+        if self._batch is not None and not sp.issparse(X):
+            values = self._batch(np.asarray(X), labels, bounds)
+            if values is not None:
+                return values
+        values = np.empty((len(labels), self.n_outputs), self.dtype)
+        for leaf, first, last in zip(self.leaves, bounds[:-1], bounds[1:], strict=True):
+            if last > first:
+                values[first:last] = leaf(X[first:last])
+        return values
+
+    def blocks(
+        self, source: RowSource, *, engine: Engine, chunk_rows: int
+    ) -> Iterator[tuple[slice, FloatArray]]:
+        """Yield (rows, f) chunk by chunk."""
+        for where, rows in row_blocks(source, chunk_rows):
+            yield where, self(rows, engine)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of what a prediction reads: centres, landmarks and what expands them, β and b."""
+        return router_bytes(self.partition) + sum(leaf.nbytes for leaf in self.leaves)
+
+
+def router_bytes(partition: Partition) -> int:
+    """Return the bytes of the arrays of a partition and of those inside it."""
+    size = 0
+    for value in vars(partition).values():
+        for part in value if isinstance(value, tuple) else (value,):
+            if isinstance(part, Partition):
+                size += router_bytes(part)
+            elif isinstance(part, np.ndarray):
+                size += part.nbytes
+    return size
+
+
+def train_dcpred(
+    source: RowSource,
+    rows: IntArray,
+    targets: TargetsOf,
+    weights: Float64Array | None,
+    kernel: Kernel,
+    settings: DCPredSettings,
+    *,
+    rng: np.random.Generator,
+    engine: Engine,
+    hinge: HingeSolver | None = None,
+) -> DCPred:
+    r"""Train DC-Pred++ on the rows of a source with these numbers.
+
+    targets : gives y (rows, outputs) of row numbers; ±1 for a loss of classes. weights : (n,) for all rows
+    of the source, positive on ``rows``; None for ones.
+    hinge : the exact SVM on a kernel matrix, for ``loss="hinge"`` with weighted k-means.
+
+    Each leaf minimises ½‖f‖² + C Σ_i w_i ℓ(y_i, f(x_i) + b) on Ḡ = C̄ W̄ C̄ᵀ (per output), and stores
+    β = W̄ C̄ᵀ ᾱ. Leaves are independent tasks, each with its own generator: the result is the same for any
+    number of threads. Time a leaf of n rows: O(e³) for the exact model of e = ``exact_rows`` rows,
+    O(s²(m + p)) for W̄ on s = ``core_rows`` rows, O(n (m d + (m + p)²)) a Newton step; memory O(e² + s²) and
+    64 MB of features a thread.
+    Source: DC-Pred++, Algorithm 2.
+    """
+    sample = _take(source, rows, SAMPLE_ROWS, rng)
+    partition = fit_tree(
+        sample, settings.n_leaves, n_levels=settings.n_levels, method=settings.partition, rng=rng
+    )
+    labels = np.empty(len(rows), np.intp)
+    for part in row_slices(len(rows), 8 * TILE_ROWS):
+        labels[part] = partition.route(source.take(rows[part]), engine)
+    order = np.argsort(labels, kind="stable")
+    members = np.split(rows[order], np.searchsorted(labels[order], np.arange(1, partition.n_blocks)))
+    generators = children(rng, partition.n_blocks)
+
+    def fit(task: tuple[IntArray, np.random.Generator]) -> Leaf:
+        own, generator = task
+        costs = np.full(len(own), settings.cost) if weights is None else settings.cost * weights[own]
+        return fit_leaf(_Rows(source, own), targets(own), costs, kernel, settings, generator, hinge)
+
+    leaves = tuple(engine.map(fit, zip(members, generators, strict=True)))
+    return DCPred(partition, leaves, kernel, source.shape[1])
+
+
+def _take(source: RowSource, rows: IntArray, count: int, rng: np.random.Generator) -> Rows:
+    kept = rows if count >= len(rows) else np.sort(rng.choice(rows, count, replace=False))
+    return source.take(kept)
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """The rows of one leaf, read from the source as they are needed."""
+
+    source: RowSource
+    numbers: IntArray
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def take(self, where: IntArray | slice) -> Rows:
+        return self.source.take(self.numbers[where])
+
+    def draw(self, count: int, rng: np.random.Generator) -> IntArray:
+        """Return at most ``count`` places, drawn without replacement, in order."""
+        n = len(self)
+        return np.arange(n) if count >= n else np.sort(rng.choice(n, count, replace=False))
+
+
+def fit_leaf(
+    rows: Any,
+    y: Float64Array,
+    costs: Float64Array,
+    kernel: Kernel,
+    settings: DCPredSettings,
+    rng: np.random.Generator,
+    hinge: HingeSolver | None = None,
+) -> Leaf:
+    """Fit the model of one leaf: constant columns of y give b alone, as do leaves without rows (b = 0)."""
+    n, q = y.shape
+    dtype = settings.dtype
+    bias = y[0].copy() if n else np.zeros(q)
+    varying = np.flatnonzero((y != y[:1]).any(axis=0))
+    if not varying.size:
+        return Leaf(None, None, np.zeros((0, q), dtype), bias.astype(dtype), LeafReport(n))
+    y = y[:, varying]
+    landmarks, exact = choose_landmarks(rows, y, costs, kernel, settings, rng, hinge)
+    pool = rows.take(rows.draw(SAMPLE_ROWS, rng))
+    columns = expand(kernel, landmarks, pool, settings.n_pseudo, settings.pseudo, rng, dtype)
+    sampled = rows.take(rows.draw(max(settings.core_rows, columns.n_columns), rng))
+    core = fit_core(columns(sampled), kernel(sampled, dtype=np.float64, n_jobs=1), dtype)
+    fit = _linear(rows, columns, core.factor, y, costs, settings)
+    beta = np.zeros((columns.n_columns, q), dtype)
+    beta[:, varying] = core.factor @ fit.weights
+    bias[varying] = fit.bias
+    m = landmarks.shape[0]
+    report = LeafReport(
+        n_rows=n,
+        n_landmarks=m,
+        n_pseudo=columns.n_columns - m,
+        rank=core.factor.shape[1],
+        exact_rows=exact,
+        exact_sampled=0 < exact < n,
+        steps=fit.steps,
+        gradient=fit.gradient,
+        converged=fit.converged,
+    )
+    return Leaf(landmarks, columns, beta, bias.astype(dtype), report)
+
+
+def _linear(
+    rows: Any,
+    columns: Columns,
+    factor: Float64Array,
+    y: Float64Array,
+    costs: Float64Array,
+    settings: DCPredSettings,
+) -> LinearFit:
+    """Train on Φ = C̄ L, held where it is small."""
+
+    def computed() -> Iterator[tuple[slice, Float64Array]]:
+        for part in row_slices(len(rows), FIT_ROWS):
+            yield part, columns(rows.take(part)).astype(np.float64, copy=False) @ factor
+
+    tiles: Tiles = computed
+    if 8 * len(rows) * factor.shape[1] <= FEATURE_BYTES:
+        held = list(computed())
+        tiles = lambda: iter(held)  # noqa: E731
+    return fit_linear(tiles, factor.shape[1], y, costs, settings.loss, intercept=settings.intercept)
+
+
+def choose_landmarks(
+    rows: Any,
+    y: Float64Array,
+    costs: Float64Array,
+    kernel: Kernel,
+    settings: DCPredSettings,
+    rng: np.random.Generator,
+    hinge: HingeSolver | None = None,
+) -> tuple[Rows, int]:
+    r"""Return the landmarks of a leaf, and how many rows the exact model saw (0 where none was fitted).
+
+    ``"weighted-kmeans"`` minimises Σ_i ω_i ‖x_i − u_π(i)‖², ω_i = Σ_outputs α_i²/w_i, with α of the exact
+    model on at most ``exact_rows`` rows (w_i is the sample weight: a row of weight 2 counts as two). Where
+    that model has no support, as one sampled from a rare class, all rows weigh the same. A leaf with no more
+    rows than landmarks gives them all. Source: DC-Pred++, Theorem 3.
+    """
+    count, method = settings.n_landmarks, settings.landmarks
+    if len(rows) <= count:
+        return rows.take(slice(None)), 0
+    if method != "weighted-kmeans":
+        looked = rows.take(rows.draw(SAMPLE_ROWS, rng))
+        if method == "kmeans":
+            return lloyd(looked, count, ROUNDS, rng), 0
+        return select_landmarks(looked, count, method, rng, Engine(1), kernel=kernel), 0
+    where = rows.draw(settings.exact_rows, rng)
+    looked, y, costs = rows.take(where), y[where], costs[where]
+    y = y[:, (y != y[:1]).any(axis=0)]
+    weights = np.ones(len(where))
+    if y.shape[1]:
+        gram: Float64Array = kernel(looked, dtype=np.float64, n_jobs=1).astype(np.float64, copy=False)
+        try:
+            alpha = exact_duals(gram, y, costs, settings.loss, hinge)
+        except la.LinAlgError:
+            raise InputError(
+                "The kernel matrix of a leaf is not positive semi-definite, so that the exact model which "
+                "weighs landmarks does not exist. Take landmarks='kmeans', or another kernel."
+            ) from None
+        found = np.square(alpha).sum(axis=1) * (settings.cost / costs)
+        if found.any():
+            weights = found / found.max()
+    count = min(count, looked.shape[0])
+    return lloyd(looked, count, ROUNDS, rng, weights=weights), len(where)

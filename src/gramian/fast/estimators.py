@@ -1,0 +1,233 @@
+"""Fast kernel models: learned kernel units in the leaves of a shallow tree, for a cost that is asked for."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.utils.validation import check_is_fitted
+
+from gramian._typing import Array, Float64Array
+from gramian.engine import Engine
+from gramian.estimator.base import all_or_nothing, checked_weights, own_target, required_target
+from gramian.estimator.kinds import Classifier, Regressor
+from gramian.estimator.targets import ClassTargets, NumberTargets
+from gramian.fast.base import FastKernelModel, unfitted
+from gramian.fast.default_teacher import default_teacher
+from gramian.fast.flat import FlatPredictor, flatten
+from gramian.fast.metric import Teacher, feature_spread
+from gramian.fast.teachers import CLIP, class_teacher, number_teacher
+from gramian.ridge.ridge import KernelRidge, KernelRidgeClassifier
+
+
+class FastKernelClassifier(Classifier, FastKernelModel):
+    r"""A classifier for a cost that is asked for: f_k(x) = Σ_j a_lkj exp(−s_lj²‖z − c_lj‖²) + b_lkᵀ[z, 1].
+
+    z = Pᵀ(x − o) has few directions, those in which the teacher varies (its average gradient outer product),
+    l is the leaf of z in a shallow tree of half-spaces, and the centres c, widths s and weights of each leaf
+    are learned, all leaves and P together, from the teacher's clipped decision values, at the rows and
+    between them, or from the labels, whichever does better on held-out rows.
+
+    Parameters
+    ----------
+    teacher : fitted or unfitted classifier, function, or None
+        An unfitted one is fitted first; a function gives decision values of rows. None is
+        :class:`gramian.KernelRidgeClassifier` with a Gaussian kernel, gamma and alpha chosen on held-out
+        rows.
+    cost : str or number, default="20x"
+        Budget of a row in a batch on one thread: "20x" (times a linear model X @ w), "100ns", or nanoseconds.
+        Shapes are timed on this machine, and the best on held-out rows among those within it is taken; a
+        linear model where nothing is better, which every budget of at least "1x" allows.
+    n_levels, n_units, n_directions : int, optional
+        Sizes instead of the budget: 2^n_levels leaves, units of each, directions r of z.
+    learn : {"auto", "teacher", "labels"}
+        What the leaves are fitted to.
+    class_weight : None, "balanced" or dict
+    dtype : {"float32", "float16", "float64"}
+        What the numbers are stored in; float16 is computed in float32.
+    random_state, n_jobs : as in scikit-learn.
+
+    Attributes
+    ----------
+    cost_ : Cost
+        Operations, bytes, and measured nanoseconds a row.
+    shape_, learned_, validation_score_ : sizes, what was learned from, and accuracy on held-out rows.
+    classes_, predictor_, n_features_in_
+
+    Time: the teacher's, 2d of its evaluations at up to 1,000 rows, and the fits of some ten shapes. Memory
+    O(n (d + outputs)) and a leaf's O(rows · units · r). Raises ``InputError`` for unusable input or teachers,
+    ``BudgetError`` for nanoseconds below a linear model's, or less than "1x". The budget holds on the machine
+    of the fit; with ``cost`` two machines may choose different shapes.
+
+    Source: DC-Pred++ (Hsieh, Si and Dhillon 2014) for local models on few landmarks; learned units are ours.
+
+    Examples
+    --------
+    >>> import gramian as gm
+    >>> from sklearn.datasets import load_digits
+    >>> X, y = load_digits(return_X_y=True)
+    >>> m = gm.FastKernelClassifier(n_levels=0, n_units=20, n_directions=12, random_state=0)
+    >>> bool(m.fit(X[:1200], y[:1200]).score(X[1200:], y[1200:]) > 0.85), m.shape_.n_units
+    (True, 20)
+    """
+
+    def __init__(
+        self,
+        teacher: Any = None,
+        *,
+        cost: Any = "20x",
+        n_levels: int | None = None,
+        n_units: int | None = None,
+        n_directions: int | None = None,
+        learn: str = "auto",
+        class_weight: Any = None,
+        dtype: str = "float32",
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.teacher = teacher
+        self.cost = cost
+        self.n_levels = n_levels
+        self.n_units = n_units
+        self.n_directions = n_directions
+        self.learn = learn
+        self.class_weight = class_weight
+        self.dtype = dtype
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    _bounds = (-CLIP, CLIP)
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Fit to rows X (n, d) and class labels y (n,), by default those of a row source."""
+        with all_or_nothing(self):
+            y = own_target(X, y)
+            required_target(self, y)
+            rows = self._dense(X, reset=True)
+            targets = ClassTargets(y, len(rows))
+            self.classes_ = targets.classes
+            weights = targets.weights(self.class_weight, sample_weight)
+            return self._learn(rows, targets[slice(0, len(rows))], weights)
+
+    def decision_function(self, X: Any) -> Float64Array:
+        """Return the value per class, shape (n, classes), or (n,) for two classes."""
+        values = self._values(X)
+        return values.ravel() if len(self.classes_) == 2 else values
+
+    def predict(self, X: Any) -> Array:
+        """Return the class of each row."""
+        return self._answers(self._values(X))
+
+    def _answers(self, values: Array) -> Array:
+        binary = len(self.classes_) == 2
+        found = (values[:, 0] > 0).astype(np.intp) if binary else values.argmax(axis=1)
+        return np.asarray(self.classes_[found])
+
+    def _answer(self, values: Array) -> Any:
+        return self.classes_[int(values[0] > 0) if len(values) == 1 else values.argmax()]
+
+    def _teacher(self, rows: Float64Array, values: Float64Array, weights: Array) -> Teacher:
+        if self.teacher is not None and not unfitted(self.teacher):
+            return class_teacher(self.teacher, self.classes_, Engine(self.n_jobs))
+        labels = self._answers(values)
+        if self.teacher is None:
+            model = default_teacher(KernelRidgeClassifier, rows, labels, weights, self.random_state)
+        else:
+            model = clone(self.teacher).fit(rows, labels)
+        return class_teacher(model, self.classes_, Engine(self.n_jobs))
+
+    def _score(self, found: Float64Array, values: Float64Array, weights: Array) -> float:
+        return float(np.average(self._answers(found) == self._answers(values), weights=weights))
+
+
+class FastKernelRegressor(Regressor, FastKernelModel):
+    """A regressor for a cost that is asked for: as :class:`FastKernelClassifier`, for numbers.
+
+    Parameters and attributes are those of the classifier, without classes; the teacher's predictions are not
+    clipped, and ``validation_score_`` is R². The default teacher is :class:`gramian.KernelRidge`.
+
+    Examples
+    --------
+    >>> import numpy as np, gramian as gm
+    >>> X = np.random.default_rng(0).random((2000, 2))
+    >>> y = np.sin(6 * X[:, 0]) * np.cos(4 * X[:, 1])
+    >>> m = gm.FastKernelRegressor(n_levels=1, n_units=8, n_directions=2, random_state=0).fit(X, y)
+    >>> bool(m.score(X, y) > 0.99)
+    True
+    """
+
+    def __init__(
+        self,
+        teacher: Any = None,
+        *,
+        cost: Any = "20x",
+        n_levels: int | None = None,
+        n_units: int | None = None,
+        n_directions: int | None = None,
+        learn: str = "auto",
+        dtype: str = "float32",
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.teacher = teacher
+        self.cost = cost
+        self.n_levels = n_levels
+        self.n_units = n_units
+        self.n_directions = n_directions
+        self.learn = learn
+        self.dtype = dtype
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    _bounds = (None, None)
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Fit to rows X (n, d) and targets y (n,) or (n, outputs), by default those of a row source."""
+        with all_or_nothing(self):
+            y = own_target(X, y)
+            required_target(self, y)
+            rows = self._dense(X, reset=True)
+            targets = NumberTargets(y, len(rows))
+            self._flat = targets.flat
+            values = targets[slice(0, len(rows))]
+            # Learned in units of the targets' spread: penalties of the units then mean the same for all.
+            self._center, spread = values.mean(axis=0), feature_spread(values)
+            self._spread = np.where(spread > 0, spread, 1.0)
+            scaled = (values - self._center) / self._spread
+            return self._learn(rows, scaled, checked_weights(sample_weight, len(rows)))
+
+    def predict(self, X: Any) -> Float64Array:
+        """Return f(x) per row, shape (n,) or (n, outputs)."""
+        return self._answers(self._values(X))
+
+    def _answers(self, values: Array) -> Array:
+        out = np.asarray(values, np.float64) * self._spread + self._center
+        return out.ravel() if self._flat else out
+
+    def flat_predictor(self) -> FlatPredictor:
+        check_is_fitted(self, "predictor_")
+        return flatten(self.predictor_, self._spread, self._center)
+
+    def _answer(self, values: Array) -> Any:
+        if self._flat:
+            return float(values[0]) * self._spread[0] + self._center[0]
+        return values.astype(np.float64) * self._spread + self._center
+
+    def _teacher(self, rows: Float64Array, values: Float64Array, weights: Array) -> Teacher:
+        given = self.teacher
+        if given is not None and not unfitted(given):
+            ask = number_teacher(given, values.shape[1], Engine(self.n_jobs))
+            return lambda X: (ask(X) - self._center) / self._spread
+        wanted = values[:, 0] if values.shape[1] == 1 else values
+        if given is None:
+            model = default_teacher(KernelRidge, rows, wanted, weights, self.random_state)
+        else:
+            model = clone(given).fit(rows, wanted)
+        return number_teacher(model, values.shape[1], Engine(self.n_jobs))
+
+    def _score(self, found: Float64Array, values: Float64Array, weights: Array) -> float:
+        left = weights @ np.square(values - found).sum(axis=1)
+        mean = np.average(values, axis=0, weights=weights)
+        total = weights @ np.square(values - mean).sum(axis=1)
+        return float(1.0 - left / total) if total > 0 else float(-left)

@@ -1,0 +1,397 @@
+"""Gaussian process regression on nested bases."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import deepcopy
+from functools import partial
+from typing import Any, Self
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from gramian._budget import parse_bytes
+from gramian._random import as_generator
+from gramian._typing import Float64Array
+from gramian.compression.plan import Plan
+from gramian.data.source import RowSource
+from gramian.engine import Engine
+from gramian.estimator.base import own_target, positive_number, required_target, whole_number
+from gramian.estimator.finite import finite_values, quietly, rows_at
+from gramian.estimator.kinds import Regressor
+from gramian.estimator.targets import NumberTargets
+from gramian.exceptions import InputError
+from gramian.gp.learning import Objective, learn
+from gramian.gp.likelihood import Observations
+from gramian.gp.posterior import Posterior
+from gramian.gp.rounds import GaussianProcessRounds
+from gramian.gp.sizes import sized
+from gramian.gp.start import checked_optimizer, log_bounds, start_kernel
+from gramian.kernels import Kernel
+from gramian.landmarks.rules import LEVERAGED, PIVOTED
+from gramian.ridge.streaming import PREDICT_ROWS
+
+
+class GaussianProcessRegressor(Regressor, GaussianProcessRounds):
+    r"""Gaussian process regression whose memory and time do not grow with n².
+
+    y = f(x) + ε, f ~ GP(0, k), ε ~ N(0, noise). The prior covariance is K̃ + D: the multi-resolution
+    approximation K̃ = F Fᵀ (features on each row's path) and the diagonal D = diag(K − K̃) that it leaves over,
+    so that every row's prior variance is exact and no variance collapses away from landmarks (FITC, and PIC
+    as the blocks' ranks grow). Likelihood, gradient, mean and variance follow from one pass of sums each and
+    the elimination of FᵀΛ⁻¹F + I, Λ = D + noise·I. Where every row is a landmark of the root it is the exact
+    Gaussian process.
+
+    Parameters
+    ----------
+    kernel : str or Kernel, default="rbf"
+        A name starts at 1.0 times that kernel, whose factor is the signal's variance. An instance is learned
+        as it is written: ``1.0 * gm.Matern(2.0, nu=2.5) + gm.Linear(5.0)`` has a factor and two lengthscales.
+        Parameters of Gaussian, Exponential, Matern, RationalQuadratic, Cauchy, Laplacian, Linear and
+        Polynomial kernels, their sums, products and multiples are learned; others keep theirs, and the noise
+        alone is learned.
+    gamma, degree, coef0, kernel_params
+        Of a named kernel. ``gamma=None`` starts learning at a lengthscale of the root of the features' summed
+        variances; where nothing is learned it is 1/n_features.
+    metric : None, "diagonal", "full", LearnedMetric or Metric, default=None
+        As for :class:`KernelRidge`: what ``ard`` finds by the likelihood, by gradients. Rounds learn kernel
+        and noise from 1,000 rows, beginning with those of the round before; the last fit learns anew.
+    ard : bool, default=False
+        One lengthscale for each feature (named kernels; they start at √d times each feature's deviation).
+    noise : float, default=0.1
+        Variance of ε, of the targets as they are modelled (divided by their deviation by ``normalize_y``);
+        where learning starts.
+    learn_noise : bool, default=True
+    optimizer : "lbfgs", callable or None, default="lbfgs"
+        How the log marginal likelihood is maximised; None keeps kernel and noise. A callable is called as
+        scikit-learn's: ``optimizer(obj_func, initial_theta, bounds)`` returns θ and −log p(y).
+    n_restarts_optimizer : int, default=0
+        Further runs from log-normal starts about the first; the best is kept.
+    bounds : (float, float), default=(1e-5, 1e5)
+        Each parameter stays within these multiples of where it starts.
+    learning_rows : int or None, default=10_000
+        Parameters are learned on this many rows, drawn at random (with landmarks and blocks of their own),
+        the posterior on all. None learns on all rows: each step costs two passes.
+    max_iter : int, default=100
+        Iterations of L-BFGS; a run that needs more ends with ``AccuracyWarning``.
+    normalize_y : bool, default=True
+        Model (y − mean)/deviation, output by output.
+    approximation : str or unfitted approximation, default="auto"
+        "auto" is exact up to 2,000 rows, then multi-resolution (root rank 500; rank 100 in blocks of about
+        400 rows; fewer blocks where the budget asks for it). "exact", "multiresolution",
+        "lowrankplusblocks", "blockdiagonal", or an instance such as ``gm.MultiResolution(root_rank=300,
+        rank=50, n_blocks=80)``: as many landmarks as rank, all of which count. Features should be of like
+        scale, for blocks are by distance.
+    memory_budget, random_state, n_jobs
+        As for :class:`KernelRidge`. Tiles are float64.
+
+    Attributes
+    ----------
+    kernel_, noise_ : Kernel, float
+        What was learned; ``noise_`` is of normalised targets.
+    theta_ : ndarray
+        Logarithms of the kernel's parameters and (where it is learned) of the noise.
+    log_marginal_likelihood_value_ : float
+        Of all rows, at ``theta_``; of normalised targets, summed over outputs.
+    n_iter_ : int
+        Iterations of L-BFGS in all runs, at least 1.
+    learning_ : Learned or None
+        Evaluations, whether it converged, what ended at a bound, rows learned from.
+    posterior_, plan_, rank_ : as named
+    metric_, metric_rounds_, feature_importances_ : as for :class:`KernelRidge`
+
+    Time: a pass O(n (m d + m r + path²)), twice that for each step of learning on ``learning_rows``; memory
+    as ``plan_`` says, of predictions independent of n. The rows are referred to (not copied) for
+    :meth:`log_marginal_likelihood` with a θ; pickles and model files leave them out.
+
+    Source: Snelson and Ghahramani 2006 (FITC), 2007 (PIC); Katzfuss 2017; Rasmussen and Williams 2006.
+
+    Examples
+    --------
+    >>> import numpy as np, gramian as gm
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(0, 10, (3000, 1))
+    >>> y = np.sin(X[:, 0]) + 0.1 * rng.standard_normal(3000)
+    >>> m = gm.GaussianProcessRegressor(learning_rows=1000, random_state=0).fit(X, y)
+    >>> mean, std = m.predict([[5.0], [30.0]], return_std=True)
+    >>> bool(abs(mean[0] - np.sin(5.0)) < 0.05), bool(std[0] < 0.05), bool(std[1] > 0.3)
+    (True, True, True)
+    """
+
+    #: Likelihoods are differences of large numbers.
+    tile_dtype = "float64"
+
+    def __init__(
+        self,
+        kernel: Any = "rbf",
+        *,
+        gamma: float | None = None,
+        degree: int = 3,
+        coef0: float = 1.0,
+        kernel_params: dict[str, Any] | None = None,
+        metric: Any = None,
+        ard: bool = False,
+        noise: float = 0.1,
+        learn_noise: bool = True,
+        optimizer: Any = "lbfgs",
+        n_restarts_optimizer: int = 0,
+        bounds: tuple[float, float] = (1e-5, 1e5),
+        learning_rows: int | None = 10_000,
+        max_iter: int = 100,
+        normalize_y: bool = True,
+        approximation: Any = "auto",
+        memory_budget: int | str = "1GB",
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.kernel_params = kernel_params
+        self.metric = metric
+        self.ard = ard
+        self.noise = noise
+        self.learn_noise = learn_noise
+        self.optimizer = optimizer
+        self.n_restarts_optimizer = n_restarts_optimizer
+        self.bounds = bounds
+        self.learning_rows = learning_rows
+        self.max_iter = max_iter
+        self.normalize_y = normalize_y
+        self.approximation = approximation
+        self.memory_budget = memory_budget
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Fit to rows X (n, d) and targets y (n,) or (n, outputs), by default those of a row source."""
+        with self._all_or_nothing():
+            y = own_target(X, y)
+            required_target(self, y)
+            source = self._rows(X, reset=True)
+            targets = NumberTargets(y, source.shape[0])
+            self._flat = targets.flat
+            known = self._normalised(targets[slice(0, None)])
+            normalised = NumberTargets(known.ravel() if self._flat else known, len(known))
+            return self._train(self._under_metric(source, normalised, None), known)
+
+    def plan(self, X: Any, y: Any = None) -> Plan:
+        """Predict sizes and bytes of one pass, without fitting (``y`` gives the outputs)."""
+        with self._all_or_nothing(keep=False):
+            source = self._planned_metric(self._rows(X, reset=True))
+            outputs = 1 if y is None else NumberTargets(y, source.shape[0]).shape[1]
+            rng = as_generator(deepcopy(self.random_state))
+            return self._sized(source, outputs, self._start(source, rng), rng)
+
+    def predict(
+        self, X: Any, return_std: bool = False, return_cov: bool = False, *, include_noise: bool = False
+    ) -> Any:
+        """Return the mean of f at the rows; with ``return_std`` or ``return_cov`` a pair.
+
+        Shapes: mean and deviation (n,) or (n, outputs), covariance (n, n) or (n, n, outputs). They are of f,
+        as scikit-learn's are; ``include_noise=True`` adds the noise: of new observations. Time O(n m d) for
+        the mean and O(n path²) for deviations, in chunks; the covariance takes O(n²) memory.
+        """
+        check_is_fitted(self, "posterior_")
+        if return_std and return_cov:
+            raise InputError("return_std and return_cov are both true. Ask for one of them at a time.")
+        source = self._mapped(self._rows(X, reset=False))
+        mean = self._scaled(self._mean(source))
+        noise = self.noise_ if include_noise else 0.0
+        if return_cov:
+            self._variance(source)  # where all are finite, so are the covariances
+            covariance = self.posterior_.covariance(_all_rows(source), self._engine())
+            covariance.flat[:: len(covariance) + 1] += noise
+            full = covariance[:, :, None] * np.square(self._y_std)
+            return mean, full[:, :, 0] if self._flat else full
+        if not return_std:
+            return mean
+        std = np.sqrt(self._variance(source) + noise)[:, None] * self._y_std
+        return mean, std.ravel() if self._flat else std
+
+    def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> Float64Array:
+        """Return joint draws of f at a few rows, shape (n, n_samples) or (n, outputs, n_samples).
+
+        From the covariance that ``predict(return_cov=True)`` gives. Time O(n³), memory O(n²).
+        """
+        check_is_fitted(self, "posterior_")
+        draws = whole_number("n_samples", n_samples, 1)
+        source = self._mapped(self._rows(X, reset=False))
+        rng = as_generator(random_state)
+        self._variance(source)  # where all are finite, so are the draws
+        found = self.posterior_.draws(_all_rows(source), self._mean(source), draws, rng, self._engine())
+        found = found * self._y_std[:, None] + self._y_mean[:, None]
+        return found[:, 0] if self._flat else found
+
+    def sample_paths(self, n_samples: int = 1, random_state: Any = None) -> Callable[[Any], Float64Array]:
+        """Return functions drawn from the posterior: X ↦ (n, n_samples), or (n, outputs, n_samples).
+
+        They can be evaluated at any rows, as many and as often as wanted, and agree with themselves: f(x) =
+        φ(x)ᵀw with w drawn from its posterior N(β, S⁻¹), which is what Matheron's rule gives, without a pass
+        over the data. What is left out is the residual process: their variance at x is short of that of
+        :meth:`predict` by D(x) = k(x, x) − ‖φ(x)‖², which is 0 at landmarks and small where they are dense.
+        :meth:`sample_y` has it. Time O(R) a draw, then as predictions of ``n_samples`` outputs.
+        """
+        check_is_fitted(self, "posterior_")
+        draws = whole_number("n_samples", n_samples, 1)
+        paths = self.posterior_.paths(draws, as_generator(random_state))
+
+        def evaluate(X: Any) -> Float64Array:
+            source = self._mapped(self._rows(X, reset=False))
+            out = np.empty((source.shape[0], paths.n_outputs, paths.n_draws))
+            for where, values in paths.blocks(source, chunk_rows=PREDICT_ROWS, engine=self._engine()):
+                out[where] = values * self._y_std[:, None] + self._y_mean[:, None]
+            return out[:, 0] if self._flat else out
+
+        return evaluate
+
+    def log_marginal_likelihood(self, theta: Any = None, eval_gradient: bool = False) -> Any:
+        """Return log p(y) of all training rows for θ (None: ``theta_``), with its gradient where asked for.
+
+        θ is laid out as ``theta_``; landmarks and blocks are those of the fit. Of the targets as they are
+        modelled, summed over outputs.
+        """
+        check_is_fitted(self, "posterior_")
+        if theta is None and not eval_gradient:
+            return self.log_marginal_likelihood_value_
+        if getattr(self, "_training", None) is None:
+            raise InputError(
+                "The training rows are not in pickles and model files, so that the likelihood at another "
+                "theta is not known here. Fit again, or ask with theta=None, eval_gradient=False."
+            )
+        objective: Objective = self._training
+        values = np.asarray(self.theta_ if theta is None else theta, np.float64)
+        size = len(self.theta_)
+        if values.shape != (size,) or not np.isfinite(values).all():
+            raise InputError(
+                f"theta={theta!r} has shape {values.shape}; expected {size} finite numbers: the "
+                f"logarithms of the parameters of {self.kernel_!r}"
+                + (" and of the noise." if self.learn_noise else ".")
+            )
+        return objective.value(values) if eval_gradient else objective.moved(values).found().value
+
+    def __getstate__(self) -> Any:
+        return {k: v for k, v in super().__getstate__().items() if k != "_training"}
+
+    # ---- a fit ----------------------------------------------------------------------------------
+
+    def _train(self, source: RowSource, targets: Float64Array) -> Self:
+        rng, noise = as_generator(self.random_state), positive_number("noise", self.noise)
+        optimizer, bounds = checked_optimizer(self.optimizer), log_bounds(self.bounds)
+        restarts = whole_number("n_restarts_optimizer", self.n_restarts_optimizer, 0)
+        max_iter = whole_number("max_iter", self.max_iter, 1)
+        kernel = self._start(source, rng)
+        self._sized(source, targets.shape[1], kernel, rng)  # a budget that is too small is told first
+        self.learning_ = None
+        if optimizer is None:
+            objective, plan = self._objective(source, targets, kernel, noise, rng)
+        else:
+            some, known = self._drawn(source, targets, rng)
+            objective, plan = self._objective(some, known, kernel, noise, rng)
+            if len(objective.theta):
+                self.learning_ = learn(
+                    objective,
+                    bounds,
+                    n_restarts=restarts,
+                    max_iterations=max_iter,
+                    optimizer=optimizer if callable(optimizer) else None,
+                    rng=rng,
+                )
+                objective = objective.moved(self.learning_.theta)
+            rule = getattr(plan.builder, "landmarks", None)
+            by_kernel = isinstance(rule, str) and rule in (*LEVERAGED, *PIVOTED)
+            if some is not source or by_kernel:  # landmarks of all rows, and for the kernel as it is now
+                objective, plan = self._objective(source, targets, objective.kernel, objective.noise, rng)
+        self.n_iter_ = 1 if self.learning_ is None else max(1, self.learning_.iterations)
+        found = objective.found()
+        self.kernel_, self.noise_ = objective.kernel, objective.noise
+        self.posterior_ = Posterior.of(found)
+        self.log_marginal_likelihood_value_ = found.value
+        self.theta_ = objective.theta
+        self.plan_, self.rank_ = plan, found.features.rank
+        self._training = objective
+        return self
+
+    def _objective(
+        self,
+        source: RowSource,
+        targets: Float64Array,
+        kernel: Kernel,
+        noise: float,
+        rng: np.random.Generator,
+    ) -> tuple[Objective, Plan]:
+        """Return the likelihood of these rows, and the plan that its landmarks and blocks were chosen by."""
+        plan = self._sized(source, targets.shape[1], kernel, rng)
+        engine = Engine(plan.n_threads)
+        features = plan.builder.build(
+            source,
+            kernel,
+            dtype=np.dtype(np.float64),
+            rng=rng,
+            engine=engine,
+            sample_size=plan.sample_rows,
+            chunk_rows=plan.chunk_rows,
+        )
+        data = Observations(source, targets, plan.chunk_rows, engine)
+        exact = plan.builder.root_landmarks >= source.shape[0] == plan.sample_rows
+        return Objective(features, kernel, noise, bool(self.learn_noise), data, exact), plan
+
+    def _start(self, source: RowSource, rng: np.random.Generator) -> Kernel:
+        return start_kernel(
+            self._resolved_kernel(source.shape[1]),
+            source,
+            rng,
+            named=isinstance(self.kernel, str),
+            ard=bool(self.ard),
+            gamma_given=self.gamma is not None,
+            learned=self.optimizer is not None,
+        )
+
+    def _sized(self, source: RowSource, n_outputs: int, kernel: Kernel, rng: np.random.Generator) -> Plan:
+        return sized(
+            self.approximation,
+            source,
+            self._workload(source, n_outputs),
+            kernel,
+            learning_rows=0 if self.optimizer is None else self._count(source.shape[0]),
+            memory_budget=parse_bytes(self.memory_budget),
+            engine=self._engine(),
+            rng=rng,
+        )
+
+    def _normalised(self, targets: Float64Array) -> Float64Array:
+        p = targets.shape[1]
+        self._y_mean, self._y_std = np.zeros(p), np.ones(p)
+        if not self.normalize_y:
+            return targets
+        self._y_mean = targets.mean(axis=0)
+        spread = targets.std(axis=0)
+        # Of a constant target rounding alone is left, which has no scale.
+        rounding = 10.0 * np.finfo(np.float64).eps * np.abs(self._y_mean)
+        self._y_std = np.where(spread > rounding, spread, 1.0)
+        return (targets - self._y_mean) / self._y_std
+
+    # ---- answers --------------------------------------------------------------------------------
+
+    def _mean(self, source: RowSource) -> Float64Array:
+        out = np.empty((source.shape[0], self.posterior_.n_outputs))
+        blocks = self.posterior_.predictor.blocks(source, engine=self._engine(), chunk_rows=PREDICT_ROWS)
+        for where, values in quietly(blocks):
+            out[where] = values
+        return finite_values(out, partial(rows_at, source))
+
+    def _variance(self, source: RowSource) -> Float64Array:
+        out = np.empty(source.shape[0])
+        blocks = self.posterior_.variances(source, chunk_rows=PREDICT_ROWS, engine=self._engine())
+        for where, values in quietly(blocks):
+            out[where] = values
+        return finite_values(out[:, None], partial(rows_at, source))[:, 0]
+
+    def _scaled(self, mean: Float64Array) -> Float64Array:
+        found = mean * self._y_std + self._y_mean
+        return found.ravel() if self._flat else found
+
+
+def _all_rows(source: RowSource) -> Any:
+    return source.rows(slice(0, source.shape[0]))

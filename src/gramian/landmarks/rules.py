@@ -1,0 +1,239 @@
+"""Landmarks: the points that span a basis, chosen from a sample of a block's rows."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+import scipy.sparse as sp
+
+from gramian._typing import Array, Float64Array, FloatArray, IntArray, Rows
+from gramian.data.floats import as_float
+from gramian.engine import Engine
+from gramian.exceptions import InputError, did_you_mean
+from gramian.kernels.base import Kernel
+from gramian.kernels.precomputed import Precomputed
+from gramian.landmarks.leverage import bless, draw, leverage_sample, ridge_leverage_scores
+from gramian.landmarks.pivoting import pivoted_cholesky, pivoted_qr, proposed_rows, rpcholesky
+from gramian.landmarks.routing import CenterPartition, moved
+
+#: The name of a rule, or the points themselves.
+Landmarks: TypeAlias = "str | Array"
+
+#: Rules that average rows, and rules that pick rows, most by what the kernel says of them.
+AVERAGED = ("kmeans", "weighted-kmeans")
+PIVOTED = ("rpcholesky", "cholesky", "pivoted-qr")
+LEVERAGED = ("leverage", "bless")
+#: Rules that know what part of the trace is left, and may end at it.
+STOPPING = ("rpcholesky", "cholesky")
+PICKED = ("uniform", *LEVERAGED, *PIVOTED)
+METHODS = ("uniform", *AVERAGED, *LEVERAGED, *PIVOTED)
+#: Sampled rows per landmark and Lloyd rounds: more of either changed the error by under 1 %.
+ROWS_PER_LANDMARK, LLOYD_ROUNDS = 10, 4
+#: Sampled rows per pivot: outlying rows that are not seen stay unexplained.
+ROWS_PER_PIVOT = 20
+#: Numbers that a rule works with, over count · rows and over count².
+FACTORS = {
+    "rpcholesky": (1.0, 0.0),
+    "cholesky": (1.0, 0.1),
+    "pivoted-qr": (6.5, 0.0),
+    "leverage": (3.0, 3.5),
+    "bless": (5.0, 12.0),
+    "weighted-kmeans": (3.0, 3.5),
+}
+
+
+def select_landmarks(
+    rows: Rows,
+    count: int,
+    method: str,
+    rng: np.random.Generator,
+    engine: Engine | None = None,
+    *,
+    kernel: Kernel | None = None,
+    weights: Float64Array | None = None,
+    tol: float = 0.0,
+    tol_after: int = 0,
+    given: Rows | None = None,
+    dtype: Any = None,
+) -> Rows:
+    """Choose ``count`` landmarks from rows; all rows, as they are, where there are not more (and no ``tol``).
+
+    rows : (n, d), dense or CSR; all rules but ``"uniform"`` look at ten of them per landmark at most, those
+        that pick pivots at twenty.
+    method : what the landmarks are.
+
+        - ``"uniform"``: rows drawn without replacement.
+        - ``"kmeans"``: centres of four Lloyd rounds, started from drawn rows (Zhang, Tsang and Kwok 2008).
+        - ``"weighted-kmeans"``: the same with ``weights`` (n,), by default ridge leverage scores.
+        - ``"leverage"``, ``"bless"``: rows drawn by ridge leverage scores, see
+          :mod:`gramian.landmarks.leverage`.
+        - ``"rpcholesky"``, ``"cholesky"``, ``"pivoted-qr"``: pivots, see :mod:`gramian.landmarks.pivoting`;
+          fewer than ``count`` where fewer rows span the others up to rounding.
+
+    kernel : k, for every rule but the first two.
+    tol : the Cholesky rules end where their pivots leave no more than this part of the trace; with
+        ``tol_after``, of the trace that the first ``tol_after`` pivots leave.
+    given : (m₀, d), landmarks that there are already: ``"rpcholesky"`` picks what they leave over.
+    dtype : type of the tiles, to which the rows that are looked at are widened first; None leaves them.
+
+    Returns (count, d): rows of the data in their order and type, or dense centres in the data's float
+    type. Repeated rows may give repeated landmarks with ``"uniform"`` and the centres. With m = ``count``
+    and n ≤ 20 m rows: time O(n m d) per round or O(n m (d + m)) by the kernel, memory O(n d) or O(n m).
+
+    >>> rows = np.arange(12.0).reshape(6, 2)
+    >>> select_landmarks(rows, 2, "uniform", np.random.default_rng(0)).shape
+    (2, 2)
+    """
+    check_method(method)
+    n = rows.shape[0]
+    if count < 1:
+        raise InputError(f"{count} landmarks were asked for; a basis needs at least 1. Raise the rank.")
+    if n <= count and not (tol and method in STOPPING):
+        return rows
+    if method in AVERAGED and isinstance(kernel, Precomputed):
+        raise InputError(
+            f"landmarks={method!r} averages points, which a precomputed kernel does not have. Take "
+            "'rpcholesky' or 'uniform'."
+        )
+    count = min(count, n)
+    if method == "uniform":
+        return rows[np.sort(rng.choice(n, count, replace=False))]
+    if n > rows_seen(method, count):
+        looked = np.sort(rng.choice(n, rows_seen(method, count), replace=False))
+        rows = rows[looked]
+        weights = None if weights is None else weights[looked]
+    if dtype is not None:
+        rows = as_float(rows, dtype)
+    if method == "kmeans":
+        return lloyd(rows, count, LLOYD_ROUNDS, rng, engine)
+    if kernel is None:
+        raise InputError(f"landmarks={method!r} looks at the kernel. Pass kernel=, or take 'kmeans'.")
+    n_jobs = 1 if engine is None else engine.n_threads
+    if method == "weighted-kmeans":
+        if weights is None:
+            pilot = select_landmarks(rows, count, "uniform", rng)
+            weights = ridge_leverage_scores(kernel, rows, pilot, max(1.0, count / 2), n_jobs=n_jobs)
+        return lloyd(rows, count, LLOYD_ROUNDS, rng, engine, weights=weights)
+    return rows[
+        np.sort(
+            pick_rows(
+                rows, count, method, kernel, rng, n_jobs=n_jobs, tol=tol, tol_after=tol_after, given=given
+            )
+        )
+    ]
+
+
+def pick_rows(
+    rows: Rows,
+    count: int,
+    method: str,
+    kernel: Kernel,
+    rng: np.random.Generator,
+    *,
+    n_jobs: int = 1,
+    tol: float = 0.0,
+    tol_after: int = 0,
+    given: Rows | None = None,
+) -> IntArray:
+    """Return the row numbers that a rule picks: any but those that average. See :func:`select_landmarks`."""
+    match method:
+        case "uniform":
+            return rng.choice(rows.shape[0], count, replace=False)
+        case "leverage":
+            return leverage_sample(kernel, rows, count, rng, n_jobs=n_jobs)
+        case "bless":
+            return bless(kernel, rows, count, rng, n_jobs=n_jobs)
+        case "rpcholesky":
+            return rpcholesky(
+                kernel, rows, count, rng, tol=tol, tol_after=tol_after, given=given, n_jobs=n_jobs
+            )
+        case "cholesky":
+            return pivoted_cholesky(kernel, rows, count, tol=tol, tol_after=tol_after, n_jobs=n_jobs)
+        case _:
+            return pivoted_qr(kernel, rows, count, rng, n_jobs=n_jobs)
+
+
+def rows_seen(method: Any, count: int) -> int:
+    """Return the rows that a rule looks at, at most."""
+    pivoted = isinstance(method, str) and method in PIVOTED
+    return (ROWS_PER_PIVOT if pivoted else ROWS_PER_LANDMARK) * count
+
+
+def selection_bytes(method: Any, count: int, n_rows: int, n_features: int, itemsize: int) -> int:
+    """Bytes that :func:`select_landmarks` of ``n_rows`` rows works with: those it looks at, and its factors.
+
+    Measured: a rule holds 8 · count · (a · rows + b · count) bytes, by :data:`FACTORS`.
+    """
+    looked = min(n_rows, rows_seen(method, count))
+    rows = looked * (2 * n_features * itemsize + 16)
+    if not isinstance(method, str) or method in ("uniform", "kmeans"):
+        return rows
+    of_rows, of_landmarks = FACTORS[method]
+    columns = 3 * proposed_rows(count) if method == "rpcholesky" else 1
+    return rows + round(8 * (count * (of_rows * looked + of_landmarks * count) + columns * looked))
+
+
+def check_method(method: Any) -> None:
+    """Raise for a landmark method that does not exist."""
+    if not isinstance(method, str) or method not in METHODS:
+        raise InputError(
+            f"landmarks={method!r} is unknown. Choose one of {', '.join(METHODS)}, or give an array "
+            "of points." + did_you_mean(method, METHODS)
+        )
+
+
+def lloyd(
+    rows: Rows,
+    count: int,
+    rounds: int,
+    rng: np.random.Generator,
+    engine: Engine | None = None,
+    *,
+    weights: Float64Array | None = None,
+) -> FloatArray:
+    """Run Lloyd rounds from drawn rows; a centre that loses all its rows stays where it is.
+
+    rows : (n, d) with n of at least ``count``, dense or CSR.
+    weights : (n,) not negative: rows are drawn, and averaged, in proportion to them. With fewer than
+        ``count`` positive ones there are as many centres as those.
+
+    Returns centres of shape (count, d) in the rows' float type (integers give float32 for bytes,
+    else float64). Time O(n · count · d) per round, memory one copy of the rows.
+    """
+    dtype = np.result_type(rows.dtype, np.float32)
+    n = rows.shape[0]
+    if weights is None:
+        drawn = np.sort(rng.choice(n, count, replace=False))
+    else:
+        drawn = draw(weights, count, rng)
+        count = len(drawn)
+    offset = np.zeros(rows.shape[1], dtype)
+    points: Rows
+    if sp.issparse(rows):
+        points = rows.astype(dtype, copy=False)
+        centers = rows[drawn].toarray().astype(dtype, copy=False)
+    else:
+        # Sums and distances about a mean of the rows keep their digits.
+        offset = np.asarray(rows[drawn].mean(axis=0, dtype=np.float64), dtype)
+        points = moved(rows, offset)
+        centers = points[drawn]
+    for _ in range(rounds):
+        labels = CenterPartition(centers).route(points, engine)
+        sums = _group_sums(points, labels, count, weights)
+        total = np.bincount(labels, weights, minlength=count)
+        full = total > 0
+        # A new array: the partition holds on to the old one.
+        centers = centers.copy()
+        centers[full] = sums[full] / total[full, None]
+    return centers + offset
+
+
+def _group_sums(points: Rows, labels: IntArray, count: int, weights: Float64Array | None) -> FloatArray:
+    """Weighted sum of the rows of each label, as one sparse product."""
+    order = np.argsort(labels, kind="stable")
+    indptr = np.concatenate([[0], np.cumsum(np.bincount(labels, minlength=count))])
+    shares = np.ones(len(order), points.dtype) if weights is None else weights[order].astype(points.dtype)
+    select = sp.csr_array((shares, order, indptr), shape=(count, len(order)))
+    sums = select @ points
+    return np.asarray(sums.toarray() if sp.issparse(sums) else sums)

@@ -1,0 +1,187 @@
+"""The average gradient outer product of any fitted model, by its features as they came."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, is_regressor
+from sklearn.utils.validation import check_is_fitted
+
+from gramian._random import as_generator
+from gramian._typing import Array, Float64Array, Rows
+from gramian.compression.predictor import Predictor
+from gramian.data.scaled import Scaler
+from gramian.data.source import RowSource, as_source
+from gramian.data.values import refuse_masked
+from gramian.engine import Engine
+from gramian.estimator.base import KernelEstimator, checked_weights, whole_number
+from gramian.exceptions import InputError
+from gramian.fast.base import FastKernelModel
+from gramian.fast.dcpred.base import DCPredEstimator
+from gramian.fast.estimators import FastKernelRegressor
+from gramian.gp.regressor import GaussianProcessRegressor
+from gramian.kernels.base import Kernel
+from gramian.kernels.precomputed import StoredRows
+from gramian.metric.differences import Group
+from gramian.metric.gradients import Predicts
+from gramian.metric.metric import Metric
+from gramian.metric.outer_product import outer_product
+
+#: What a model that is not of this library is asked for, the first that it has.
+ASKED = ("decision_function", "predict_proba")
+
+
+def average_gradient_outer_product(
+    model: Any,
+    X: Any,
+    *,
+    form: str = "full",
+    sample_weight: Any = None,
+    n_rows: int = 2000,
+    switched: Sequence[Group] = (),
+    rank: int | None = None,
+    random_state: Any = None,
+) -> Float64Array:
+    r"""Return M = Σ w_i Σ_o ∇f_o(x_i) ∇f_o(x_i)ᵀ / Σ w_i of a fitted model: along which directions it varies.
+
+    f are its predictions (of a regressor) or decision values (of a classifier; of :class:`gramian.DCSVC`
+    those of each pair of classes), differentiated by the features in the units of X.
+
+    Parameters
+    ----------
+    model : any fitted model of this library, in closed form but for explicit feature maps, function kernels
+        and the fast predictors, which are differentiated by finite differences, as are other models with
+        ``predict`` or ``decision_function``
+    X : rows at which the gradients are taken, of the kind that the model takes
+    form : "full" for M (d, d), "diagonal" for its diagonal (d,): the mean squared slope along each feature
+    sample_weight : (n,), weights of the rows
+    n_rows : rows drawn from X, of those with a weight; all where there are fewer
+    switched : groups of columns that take two or a few values, (3,) or the one-hot columns (4, 5, 6), for
+        which the change by switching stands in for a slope
+    rank : F (d, rank) with F Fᵀ ≈ M is returned instead, without M: for many features
+    random_state : of the draw
+
+    Cost O(n_rows m d outputs) for m landmarks on a row's path, and O(n_rows outputs d²) for the full form;
+    memory the answer and tiles. Raises ``InputError`` for a precomputed kernel, which has no features, and
+    for unusable input.
+
+    Source: Radhakrishnan, Beaglehole, Pandit and Belkin 2024 (recursive feature machines).
+
+    Examples
+    --------
+    >>> import numpy as np, gramian as gm
+    >>> X = np.random.default_rng(0).random((1000, 3))
+    >>> m = gm.KernelRidge(alpha=1e-3, gamma=2.0, random_state=0).fit(X, np.sin(4 * X[:, 0]) + X[:, 1])
+    >>> gm.average_gradient_outer_product(m, X, form="diagonal", random_state=0).round(1)
+    array([9.1, 1. , 0. ])
+    """
+    parts = _parts(model)
+    source: RowSource = parts.read(X)
+    if isinstance(source, StoredRows):
+        raise InputError(
+            "kernel='precomputed' has no features along which values could change. Fit the model to the rows "
+            "themselves, with a kernel's name."
+        )
+    weights = checked_weights(sample_weight, source.shape[0])
+    rows, weights = _drawn(source, weights, whole_number("n_rows", n_rows, 1), as_generator(random_state))
+    M = outer_product(
+        parts.predictor,
+        rows if parts.scaler is None else parts.scaler.apply(rows),
+        kernel=parts.kernel,
+        form=form,
+        weights=weights,
+        switched=switched,
+        metric=parts.metric,
+        rank=rank,
+        engine=parts.engine,
+    )
+    if parts.scaler is None:
+        return M
+    inverse = 1.0 / parts.scaler.scale
+    if rank is not None:
+        return M * inverse[:, None]
+    return M * inverse**2 if form == "diagonal" else M * np.outer(inverse, inverse)
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """What a model's values are made of: rows are read, scaled, put under a metric and predicted."""
+
+    model: Any
+    predictor: Predicts
+    kernel: Kernel | None = None
+    scaler: Scaler | None = None
+    metric: Metric | None = None
+
+    @property
+    def engine(self) -> Engine:
+        jobs = getattr(self.model, "n_jobs", None)
+        return Engine(jobs if isinstance(self.model, KernelEstimator | FastKernelModel) else 1)
+
+    def read(self, X: Any) -> RowSource:
+        if isinstance(self.model, KernelEstimator):
+            return self.model._rows(X, reset=False)
+        if isinstance(self.model, FastKernelModel):
+            return as_source(self.model._dense(X, reset=False))
+        refuse_masked("X", X)
+        return as_source(np.asarray(X) if not hasattr(X, "nnz") else X)
+
+
+def _parts(model: Any) -> _Parts:
+    if isinstance(model, GaussianProcessRegressor):
+        check_is_fitted(model, "posterior_")
+        predictor = model.posterior_.predictor
+        spread = np.asarray(model._y_std)
+        weights = tuple(tuple(w * spread for w in level) for level in predictor.weights)
+        scaled: Predictor = replace(predictor, weights=weights)
+        return _Parts(model, scaled, model.kernel_, metric=vars(model).get("metric_"))
+    if isinstance(model, DCPredEstimator):
+        check_is_fitted(model, "model_")
+        leaves = model.model_
+        return _Parts(model, lambda rows: leaves(rows, Engine(1)))
+    if isinstance(model, FastKernelModel):
+        check_is_fitted(model, "predictor_")
+        fast, factor = model.predictor_, model._spread if isinstance(model, FastKernelRegressor) else 1.0
+        return _Parts(model, lambda rows: np.asarray(fast(rows, Engine(1)), np.float64) * factor)
+    if isinstance(model, KernelEstimator):
+        check_is_fitted(model)
+        if not hasattr(model, "predictor_"):
+            raise InputError(
+                f"{type(model).__name__} maps rows to features and predicts nothing. Pass a model that was "
+                "fitted to targets, such as gm.KernelRidge(approximation=...)."
+            )
+        found = vars(model)
+        return _Parts(
+            model, model.predictor_, found.get("kernel_"), found.get("scaler_"), found.get("metric_")
+        )
+    return _Parts(model, _asked(model))
+
+
+def _asked(model: Any) -> Any:
+    """Return rows → values of a model that is not of this library."""
+    if isinstance(model, BaseEstimator) and is_regressor(model):
+        return model.predict
+    for name in ASKED:
+        if hasattr(model, name):
+            return getattr(model, name)
+    if callable(model):
+        return model
+    raise InputError(
+        f"model has type {type(model).__name__}, which has neither predict of numbers nor decision_function. "
+        "Pass a fitted regressor or classifier, or a function from rows to values."
+    )
+
+
+def _drawn(
+    source: RowSource, weights: Array | None, count: int, rng: np.random.Generator
+) -> tuple[Rows, Array | None]:
+    """Return rows drawn without replacement from those with a weight, and their weights."""
+    numbers = np.arange(source.shape[0]) if weights is None else np.flatnonzero(weights > 0)
+    if len(numbers) > count:
+        numbers = np.sort(rng.choice(numbers, count, replace=False))
+    elif len(numbers) == source.shape[0]:
+        return source.rows(slice(0, len(numbers))), weights
+    return source.take(numbers), None if weights is None else weights[numbers]

@@ -1,0 +1,1 @@
+"""Kernel ridge regression and classification: estimators, streams, and the choice of hyperparameters."""

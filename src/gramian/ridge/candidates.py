@@ -1,0 +1,220 @@
+"""What a kernel is worth: its held-out scores for every alpha, and the model of the best of them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from gramian._budget import format_bytes
+from gramian._typing import Array, Float64Array, IntArray
+from gramian.compression.plan import Plan
+from gramian.compression.predictor import fold
+from gramian.compression.sums import accumulate
+from gramian.compression.training import RidgeFit
+from gramian.data.source import RowSource
+from gramian.data.taken import TakenRows
+from gramian.engine import Engine
+from gramian.estimator.targets import NumberTargets, TakenTargets
+from gramian.exceptions import BudgetError
+from gramian.kernels import Kernel
+from gramian.ridge.held_out import EXACT, HELD_ROWS, MEAN, UNSEEN, HeldOut, held_out
+from gramian.ridge.path import AlphaPath, alpha_path
+from gramian.ridge.scoring import Scorer, Scores
+
+#: What a candidate starts from: sizes, kernel, threads and the generator of its bases.
+Planned = tuple[Plan, Kernel, Engine, np.random.Generator]
+#: Matrices of the size of a Gram matrix that an eigendecomposition holds at a time.
+EIGEN_SQUARES = 5
+#: Bytes per number of rows that are whitened: in float64, their solved part and its product.
+WHITENED = 32
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The rows that candidates are compared on."""
+
+    source: RowSource
+    targets: NumberTargets
+    weights: Array | None
+
+    def taken(self, numbers: IntArray) -> Sample:
+        """Return some of the rows."""
+        weights = None if self.weights is None else self.weights[numbers]
+        return Sample(TakenRows(self.source, numbers), TakenTargets(self.targets, numbers), weights)
+
+    @property
+    def n(self) -> int:
+        """Number of rows."""
+        return self.source.shape[0]
+
+    @property
+    def counted(self) -> int:
+        """Rows that have a weight."""
+        return self.n if self.weights is None else int(np.count_nonzero(self.weights))
+
+    @property
+    def mass(self) -> float:
+        """Σw."""
+        return float(self.n if self.weights is None else self.weights.sum())
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """A candidate's model with its best alpha (for each output)."""
+
+    fit: RidgeFit
+    kernel: Kernel
+    residuals: Float64Array | None  #: held out, (n, outputs), where they are kept
+
+
+class Candidate:
+    """Bases and sums of one kernel on some rows: all that its path over alpha needs.
+
+    One random read of a sample and one pass over the rows. Paths come in groups of alphas, as many at a time
+    as the memory budget holds factors (and held-out values, where a scorer wants them) of.
+    """
+
+    def __init__(self, planned: Planned, sample: Sample, *, intercept: bool) -> None:
+        began = time.perf_counter()
+        self.plan, self.kernel, self.engine, rng = planned
+        self.sample, self.intercept = sample, intercept
+        self.features = self.plan.build(
+            sample.source, self.kernel, rng=rng, engine=self.engine, weights=sample.weights
+        )
+        built = time.perf_counter()
+        targets = sample.targets
+        self.mean = targets.mean(sample.weights) if intercept else np.zeros(targets.shape[1])
+        targets.shift = self.mean
+        self.sums = accumulate(
+            self.features,
+            sample.source,
+            targets,  # type: ignore[arg-type]
+            sample.weights,
+            chunk_rows=self.plan.chunk_rows,
+            engine=self.engine,
+            with_ones=intercept,
+        )
+        self._seconds = {"bases": built - began, "sums": time.perf_counter() - built, "solve": 0.0}
+        self._solved: list[AlphaPath] = []
+
+    def own_scores(self, alphas: Float64Array, scorer: Scorer, *, mean: bool) -> Scores:
+        """Return scores by leave-one-out, or by generalised cross-validation (``mean``)."""
+        parts, solved = [], []
+        rule = MEAN if mean else EXACT
+        for path in self._paths(alphas, self.sample if scorer.needs_predictions else None):
+            found = self._errors(path, self.sample, rule, keep=scorer.needs_predictions)
+            parts.append(scorer.of(found, self.sample.targets, self.sample.weights))
+            solved.append(path.without_hat())
+            del path  # its factors, before those of the next group
+        self._solved = solved
+        return Scores.joined(parts)
+
+    def scores_of(self, unseen: Sample, alphas: Float64Array, scorer: Scorer) -> Scores:
+        """Return scores on rows that took no part in the sums."""
+        unseen.targets.shift = self.mean
+        parts = []
+        for path in self._paths(alphas, unseen if scorer.needs_predictions else None):
+            found = self._errors(path, unseen, UNSEEN, keep=scorer.needs_predictions)
+            parts.append(scorer.of(found, unseen.targets, unseen.weights))
+            del path
+        return Scores.joined(parts)
+
+    def chosen(self, alphas: Float64Array, best: IntArray, *, keep: str | None = None) -> Chosen:
+        """Return the model with ``alphas[best]``, one number for all outputs or one for each.
+
+        ``keep`` names a rule of held-out residuals that are wanted with it.
+        """
+        began = time.perf_counter()
+        numbers = np.unique(best)
+        local = np.searchsorted(numbers, best)
+        if self._solved:
+            beta = [nodes for path in self._solved for nodes in path.beta]
+            solutions = [s for path in self._solved for s in path.solutions]
+            offsets = np.concatenate([path.offsets for path in self._solved])[numbers]
+            beta, solutions = [beta[k] for k in numbers], [solutions[k] for k in numbers]
+        else:
+            paths = [path.without_hat() for path in self._paths(alphas[numbers], None)]
+            beta = [nodes for path in paths for nodes in path.beta]
+            solutions = [s for path in paths for s in path.solutions]
+            offsets = np.concatenate([path.offsets for path in paths])
+        outputs = np.arange(offsets.shape[1])
+        mixed = [
+            np.ascontiguousarray(np.stack(nodes)[local, :, outputs].T) for nodes in zip(*beta, strict=True)
+        ]
+        predictor = fold(self.features, mixed)
+        self._seconds["solve"] += time.perf_counter() - began
+        held = self.features.nbytes + sum(s.nbytes for s in self.sums)
+        plan = self.plan.used({"sums": held, "fold": held + predictor.nbytes}, self._seconds)
+        worst = max(solutions, key=lambda solution: solution.residual)
+        fit = RidgeFit(predictor, worst, plan, self.features.rank, self.mean + offsets[local, outputs])
+        residuals = None
+        if keep is not None:
+            residuals = np.empty(self.sample.targets.shape)
+            first = 0
+            for path in self._paths(alphas[numbers], self.sample):
+                found = self._errors(path, self.sample, keep, keep=True)
+                assert found.residuals is not None
+                for k in range(len(path.alphas)):
+                    mine = np.broadcast_to(local == first + k, outputs.shape)
+                    residuals[:, mine] = found.residuals[:, k, mine]
+                first += len(path.alphas)
+                del path
+        return Chosen(fit, self.kernel, residuals)
+
+    def _errors(self, path: AlphaPath, sample: Sample, rule: str, *, keep: bool) -> HeldOut:
+        return held_out(
+            path,
+            self.features,
+            sample.source,
+            sample.targets,  # type: ignore[arg-type]
+            sample.weights,
+            rule=rule,
+            chunk_rows=self.plan.chunk_rows,
+            engine=self.engine,
+            keep=keep,
+        )
+
+    def _paths(self, alphas: Float64Array, kept: Sample | None) -> Iterator[AlphaPath]:
+        """Yield the path in groups of alphas that the budget holds, with values of the ``kept`` rows."""
+        budget, phases = self.plan.memory_budget, self.plan.bytes
+        square = 8 * self.features.rank**2
+        # An eigendecomposition is held before the pass, and its vectors during it.
+        spectral = max(phases["fold"] + EIGEN_SQUARES * square, phases["sums"] + 2 * square)
+        coupled = self.features.core is not None
+        if coupled and spectral > budget:
+            raise BudgetError(
+                f"memory_budget={format_bytes(budget)} is too small for the eigendecomposition of "
+                f"{self.features.rank} coupled features, which a path over alpha takes: at least "
+                f"{format_bytes(1.01 * spectral)} is needed. Raise the budget, or lower rank or n_blocks.",
+                spectral,
+            )
+        lone = len(self.sums) == 1 and spectral <= budget
+        each = sum(s.rhs.nbytes for s in self.sums)
+        if kept is not None:
+            each += 8 * kept.n * kept.targets.shape[1]
+        if coupled or lone:
+            room = budget - spectral
+        else:
+            factor = sum(s.gram.nbytes + s.cross.nbytes for s in self.sums)
+            whitened = WHITENED * self.engine.n_threads * HELD_ROWS * max(self.features.path_ranks)
+            # The plan's solve holds one factor, its pass over the rows none.
+            room = min(budget - phases["solve"] + factor, budget - phases["sums"] - whitened)
+            each += factor
+        size = max(1, room // max(each, 1))
+        mass = self.sample.mass if self.intercept else None
+        for start in range(0, len(alphas), size):
+            began = time.perf_counter()
+            path = alpha_path(
+                self.features,
+                self.sums,
+                alphas[start : start + size],
+                mass=mass,
+                engine=self.engine,
+                spectral=lone,
+            )
+            self._seconds["solve"] += time.perf_counter() - began
+            yield path
+            del path

@@ -1,0 +1,379 @@
+"""Kernel ridge regression that chooses alpha and the kernel by held-out errors."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Iterable
+from copy import deepcopy
+from typing import Any, Self
+
+import numpy as np
+from sklearn.model_selection import check_cv
+from sklearn.utils.validation import check_is_fitted
+
+from gramian._budget import parse_bytes
+from gramian._random import as_generator
+from gramian._typing import Float64Array
+from gramian.compression.plan import Plan
+from gramian.data.source import RowSource
+from gramian.data.taken import TakenRows
+from gramian.estimator.base import checked_weights, own_target, positive_number
+from gramian.estimator.kinds import Regressor
+from gramian.estimator.progress import shown_bar
+from gramian.estimator.targets import NumberTargets
+from gramian.exceptions import InputError, did_you_mean, quoted
+from gramian.kernels import Kernel
+from gramian.kernels.gradient import log_parameters
+from gramian.kernels.lookup import KERNEL_NAMES
+from gramian.kernels.precomputed import Precomputed, StoredRows
+from gramian.ridge.candidates import Planned, Sample
+from gramian.ridge.kernel_search import (
+    Best,
+    Judge,
+    Planner,
+    Refinement,
+    Table,
+    halve,
+    refine,
+    scaled,
+    scaled_plan,
+)
+from gramian.ridge.scoring import Scorer
+from gramian.ridge.streaming import StreamingRidge
+
+REFINE = ("lengthscale", "lengthscales")
+#: Kernels by name that have no gamma.
+_WITHOUT_GAMMA = ("linear", "cosine")
+
+
+class KernelRidgeCV(Regressor, StreamingRidge):
+    r"""Kernel ridge regression with alpha, gamma and lengthscales chosen by held-out errors.
+
+    The sums of one pass serve every alpha, and one more pass gives every row's exact leave-one-out residual
+    e_i = (y_i − ŷ_i)/(1 − h_i) for each of them: that of a fit to the other rows on the same features. More
+    than three gammas are compared on a ninth and a third of the rows first; from the best of them the search
+    climbs on all rows until both neighbours of the best gamma have been tried.
+
+    Parameters
+    ----------
+    alphas : sequence of float, default=(1e-3, 1e-2, 0.1, 1, 10)
+        Ridge penalties to choose from.
+    kernel, gamma, degree, coef0, kernel_params
+        The kernel, as for :class:`gramian.KernelRidge`.
+    gammas : sequence of float, optional
+        Values to choose gamma from, for a kernel by name; ``gamma`` must be None then.
+    approximation : str or unfitted approximation, default="auto"
+        As for :class:`gramian.KernelRidge`; "exact" takes every row as a landmark, O(n³) time and O(n²)
+        memory. Ranks and block numbers are the square root of a third or ninth on those parts of the rows.
+    fit_intercept : bool, default=False
+        Whether to add an intercept that is not penalised.
+    scoring : str or callable, optional
+        What judges held-out predictions, as in scikit-learn's ``RidgeCV``; None is the negative mean squared
+        error (weighted). A scorer takes n numbers for each output and alpha of a pass.
+    cv : None, "gcv", int or splitter
+        None: exact leave-one-out. "gcv": generalised cross-validation, e_i/(1 − mean h). An int or a splitter
+        of scikit-learn's: folds, with bases, a pass and an elimination for each alpha in every one (a
+        splitter's folds are of all rows, so that no gamma is dropped early).
+    alpha_per_target : bool, default=False
+        Whether each output has an alpha of its own.
+    refine : False, "lengthscale" or "lengthscales"
+        Minimise the dense leave-one-out error of at most 2,000 rows from the best kernel, by the gradient:
+        over the kernel's parameters, or over a lengthscale for each feature, and alpha. The result is kept
+        where the score on all rows is better.
+    store_cv_results : bool, default=False
+        Whether to keep the held-out residuals (cv None or "gcv").
+    memory_budget, tile_dtype, random_state, n_jobs, verbose
+        As for :class:`gramian.KernelRidge`.
+
+    Attributes
+    ----------
+    alpha_ : float, or ndarray (outputs,) with ``alpha_per_target``
+    gamma_ : float or None
+        None where the kernel is no name, or was refined; ``kernel_`` says it in any case.
+    kernel_ : Kernel
+    best_score_ : float, or ndarray (outputs,) with ``alpha_per_target``
+    cv_results_ : dict
+        ``alphas`` (a,), ``gammas`` (g,) or None, ``scores`` and ``standard_errors`` (a, g), or
+        (a, g, outputs) with ``alpha_per_target``, ``n_rows`` (g,): the rows that a gamma was last compared
+        on, and ``degrees_of_freedom`` (a, g): the trace of the hat matrix there, or None with folds.
+    refinement_ : Refinement
+        With ``refine``: errors before and after, and whether it was kept.
+    loo_residuals_ : ndarray of the shape of y
+        With ``store_cv_results``: y less its held-out prediction, at the chosen alpha and kernel.
+    predictor_, plan_, solution_, rank_, intercept_, n_features_in_ : as for :class:`gramian.KernelRidge`.
+
+    Cost: for each gamma two passes of O(n (m d + m r + r²)), the second with O(n r²) for each alpha (for a
+    root alone and a coupled core once for all), and a solve for each alpha. Memory as ``plan_`` says, alphas
+    in groups that fit the budget; independent of n but for what is kept. Raises ``InputError`` for unusable
+    input, ``BudgetError`` for too small a budget; warns ``AccuracyWarning`` where a leverage is 1 up to
+    rounding.
+
+    Source: Allen 1974 (leave-one-out); Golub, Heath and Wahba 1979; Jamieson and Talwalkar 2016 (halving).
+
+    Examples
+    --------
+    >>> import numpy as np, gramian as gm
+    >>> X = np.random.default_rng(0).random((1000, 2))
+    >>> y = np.sin(6 * X[:, 0]) + 0.1 * np.random.default_rng(1).standard_normal(1000)
+    >>> m = gm.KernelRidgeCV(gammas=[0.1, 1, 10, 1000], random_state=0).fit(X, y)
+    >>> m.gamma_, bool(0.008 < -m.best_score_ < 0.013)  # the noise has variance 0.01
+    (10.0, True)
+    >>> m.cv_results_["scores"].shape
+    (5, 4)
+    """
+
+    def __init__(
+        self,
+        alphas: Any = (1e-3, 1e-2, 0.1, 1.0, 10.0),
+        *,
+        kernel: Any = "rbf",
+        gamma: float | None = None,
+        gammas: Any = None,
+        degree: int = 3,
+        coef0: float = 1.0,
+        kernel_params: dict[str, Any] | None = None,
+        approximation: Any = "auto",
+        fit_intercept: bool = False,
+        scoring: Any = None,
+        cv: Any = None,
+        alpha_per_target: bool = False,
+        refine: Any = False,
+        store_cv_results: bool = False,
+        memory_budget: int | str = "1GB",
+        tile_dtype: str = "auto",
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.alphas = alphas
+        self.kernel = kernel
+        self.gamma = gamma
+        self.gammas = gammas
+        self.degree = degree
+        self.coef0 = coef0
+        self.kernel_params = kernel_params
+        self.approximation = approximation
+        self.fit_intercept = fit_intercept
+        self.scoring = scoring
+        self.cv = cv
+        self.alpha_per_target = alpha_per_target
+        self.refine = refine
+        self.store_cv_results = store_cv_results
+        self.memory_budget = memory_budget
+        self.tile_dtype = tile_dtype
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Fit to rows X (n, d) and targets y (n,) or (n, outputs), by default those of a row source."""
+        with self._all_or_nothing():
+            alphas, gammas = positive_numbers("alphas", self.alphas), self._gammas()
+            y = own_target(X, y)
+            source = self._fit_rows(X, y)
+            targets = NumberTargets(y, source.shape[0])
+            self._flat = targets.flat
+            weights = checked_weights(sample_weight, source.shape[0])
+            sample = Sample(source, targets, weights)
+            judge = self._judge(sample, y)
+            self._check_refine(source)
+            rng = as_generator(self.random_state)
+            # One seed for all kernels, so that they are compared on the same landmarks.
+            seed = int(rng.integers(2**63)) if not _plain_seed(self.random_state) else self.random_state
+            kinds = [self.gamma] if gammas is None else gammas.tolist()
+
+            def planners(k: int, share: float) -> Planner:
+                return self._planner(self.kernel, kinds[k], alphas, share, seed)
+
+            with shown_bar(self.verbose, unit="fits", desc="kernels") as bar:
+                tried = np.zeros(1) if gammas is None else gammas
+                best, table = halve(judge, planners, tried, sample, alphas, rng, bar.update)
+                refinement = None
+                if self.refine:
+
+                    def planner(kernel: Kernel, penalties: Float64Array) -> Planner:
+                        return self._planner(kernel, None, penalties, 1.0, seed)
+
+                    best, refinement = refine(
+                        judge,
+                        planner,
+                        best,
+                        sample,
+                        rng,
+                        each_feature=self.refine == "lengthscales",
+                        memory_bytes=parse_bytes(self.memory_budget),
+                    )
+            self._learn(best, table, alphas, kinds, refinement)
+        return self
+
+    def predict(self, X: Any) -> Float64Array:
+        """Return f(x) per row, shape (n,) or (n, outputs). Time O(n (route + m d))."""
+        check_is_fitted(self, "predictor_")
+        out = self._decision(X)
+        return out.ravel() if self._flat else out
+
+    def plan(self, X: Any, y: Any = None) -> Plan:
+        """Predict sizes and bytes of one fit to all rows, with the first gamma."""
+        with self._all_or_nothing(keep=False):
+            alphas, gammas = positive_numbers("alphas", self.alphas), self._gammas()
+            source = self._rows(X, reset=True)
+            outputs = 1 if y is None else NumberTargets(y, source.shape[0]).shape[1]
+            trial = self._trial(self.kernel, self.gamma if gammas is None else gammas[0], alphas, 1.0)
+            return trial._planned(source, outputs, deepcopy(self.random_state))[0]
+
+    def _penalty(self) -> float:
+        return float(positive_numbers("alphas", self.alphas).min())
+
+    def _kernel_of(self, source: RowSource) -> Kernel:
+        # Rows of a stored matrix are numbers, whichever of them are taken.
+        if isinstance(source, TakenRows) and isinstance(source.source, StoredRows):
+            return Precomputed(source.source.matrix)
+        return super()._kernel_of(source)
+
+    def _trial(self, kernel: Any, gamma: float | None, alphas: Float64Array, share: float) -> KernelRidgeCV:
+        """Return an estimator like this one for one kernel, with sizes for a share of the rows."""
+        trial = type(self)(**self.get_params(deep=False))
+        trial.kernel, trial.gamma, trial.gammas, trial.alphas = kernel, gamma, None, alphas
+        if isinstance(kernel, Kernel):
+            trial.kernel_params = None
+        trial.approximation = scaled(self.approximation, share)
+        return trial
+
+    def _planner(
+        self, kernel: Any, gamma: float | None, alphas: Float64Array, share: float, seed: Any
+    ) -> Planner:
+        trial = self._trial(kernel, gamma, alphas, share)
+
+        def planned(sample: Sample) -> Planned:
+            plan, chosen, engine, rng = trial._planned(sample.source, sample.targets.shape[1], seed)
+            if isinstance(self.approximation, str) and self.approximation == "auto":
+                plan = scaled_plan(plan, share)
+            return plan, chosen, engine, rng
+
+        return planned
+
+    def _learn(
+        self, best: Best, table: Table, alphas: Float64Array, gammas: list[Any], refinement: Refinement | None
+    ) -> None:
+        model, number = best.model, best.scores.best
+        self.intercept_ = model.fit.intercept
+        self.predictor_, self.kernel_ = self._released(model.fit.predictor, model.kernel)
+        self.solution_, self.plan_, self.rank_ = model.fit.solution, model.fit.plan, model.fit.rank
+        self.alpha_, self.best_score_ = _plain(best.alphas[number]), _plain(best.scores.top)
+        named = isinstance(self.kernel, str) and self.kernel in KERNEL_NAMES
+        named = named and self.kernel not in _WITHOUT_GAMMA
+        kept = refinement is not None and refinement.kept
+        values = [1.0 / self.n_features_in_ if g is None else float(g) for g in gammas]
+        self.gamma_ = values[best.number] if named and not kept else None
+        found = [s for s in table.scores if s is not None]
+        freedoms = [s.freedom for s in found if s.freedom is not None]
+        self.cv_results_ = {
+            "alphas": alphas,
+            "gammas": np.asarray(values) if named else None,
+            "scores": np.stack([s.values for s in found], axis=1),
+            "standard_errors": np.stack([s.errors for s in found], axis=1),
+            "n_rows": table.n_rows,
+            "degrees_of_freedom": np.stack(freedoms, axis=1) if len(freedoms) == len(found) else None,
+        }
+        for name in ("refinement_", "loo_residuals_"):  # of an earlier fit
+            self.__dict__.pop(name, None)
+        if refinement is not None:
+            self.refinement_ = refinement
+        if model.residuals is not None:
+            self.loo_residuals_ = model.residuals.ravel() if self._flat else model.residuals
+
+    def _gammas(self) -> Float64Array | None:
+        if self.gammas is None:
+            return None
+        gammas = positive_numbers("gammas", self.gammas)
+        if not isinstance(self.kernel, str) or self._precomputed or self.kernel in _WITHOUT_GAMMA:
+            raise InputError(
+                f"gammas was given with kernel={self.kernel!r}, which has no gamma to choose. Pass a name "
+                "such as kernel='rbf', or gammas=None (refine='lengthscale' learns a Kernel's parameters)."
+            )
+        if self.gamma is not None:
+            raise InputError(
+                f"gamma={self.gamma!r} and gammas were both given. Pass gamma=None, or no gammas."
+            )
+        return gammas
+
+    def _judge(self, sample: Sample, y: Any) -> Judge:
+        cv = self._folds(sample, y)
+        if sample.counted < 2:
+            raise InputError(
+                f"held-out errors need at least 2 samples with a weight; got {sample.counted} sample(s). "
+                "Pass more rows, or use KernelRidge with a given alpha."
+            )
+        if self.store_cv_results and not (cv is None or cv == "gcv"):
+            raise InputError(
+                "store_cv_results=True keeps leave-one-out residuals, which folds do not have. Use cv=None "
+                "or cv='gcv', or store_cv_results=False."
+            )
+        scorer = Scorer(self.scoring, per_target=bool(self.alpha_per_target) and sample.targets.shape[1] > 1)
+        return Judge(scorer, cv, bool(self.fit_intercept), bool(self.store_cv_results))
+
+    def _folds(self, sample: Sample, y: Any) -> Any:
+        """Return None, "gcv", a number of folds, or the folds of a splitter."""
+        if self.cv is None or isinstance(self.cv, str):
+            if self.cv is None or self.cv == "gcv":
+                return self.cv
+            raise InputError(
+                f"cv={self.cv!r} is unknown.{did_you_mean(self.cv, ('gcv',))} Give None for leave-one-out, "
+                "'gcv', a number of folds, or a splitter."
+            )
+        if isinstance(self.cv, bool | numbers.Number):
+            if isinstance(self.cv, bool) or not isinstance(self.cv, numbers.Integral) or int(self.cv) < 2:
+                raise InputError(
+                    f"cv={self.cv!r} is no number of folds: at least 2 are needed. Give an int of 2 or more, "
+                    "or None for leave-one-out."
+                )
+            return int(self.cv)
+        if not hasattr(self.cv, "split") and not isinstance(self.cv, Iterable):
+            raise InputError(
+                f"cv={self.cv!r} has type {type(self.cv).__name__}. Give None, 'gcv', an int of 2 or more, a "
+                "splitter with a method split, or an iterable of (training rows, held-out rows)."
+            )
+        given = self.cv if hasattr(self.cv, "split") else list(self.cv)
+        if isinstance(given, list) and not all(isinstance(pair, tuple | list) for pair in given):
+            raise InputError(
+                f"cv={quoted(given)} does not give pairs. Give an iterable of (training rows, held-out rows)."
+            )
+        splits = list(check_cv(given).split(np.empty((sample.n, 1)), np.asarray(y)))
+        if not splits:
+            raise InputError(f"cv={self.cv!r} gives no folds. Give at least one pair of rows.")
+        return [(np.asarray(train, np.intp), np.asarray(test, np.intp)) for train, test in splits]
+
+    def _check_refine(self, source: RowSource) -> None:
+        if self.refine is False or self.refine is None:
+            return
+        if self.refine not in REFINE:
+            raise InputError(
+                f"refine={self.refine!r} is unknown. Choose False, {' or '.join(map(repr, REFINE))}."
+                + did_you_mean(self.refine, REFINE)
+            )
+        if self._precomputed:
+            raise InputError(
+                f"refine={self.refine!r} learns a kernel's parameters, but kernel='precomputed' has none. "
+                "Pass rows with a kernel's name, or refine=False."
+            )
+        # Whatever its parameters, a kernel has a gradient by them or has none.
+        log_parameters(self._resolved_kernel(source.shape[1]))
+
+
+def positive_numbers(name: str, values: Any) -> Float64Array:
+    """Return a non-empty sequence of positive finite numbers as an array, or raise with its name."""
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        raise InputError(f"{name}={values!r} is not a sequence. Give positive numbers, such as (0.1, 1.0).")
+    checked = [positive_number(f"{name}[{i}]", value) for i, value in enumerate(values)]
+    if not checked:
+        raise InputError(f"{name}={values!r} is empty. Give at least one positive number.")
+    return np.asarray(checked, np.float64)
+
+
+def _plain_seed(random_state: Any) -> bool:
+    return isinstance(random_state, numbers.Integral)
+
+
+def _plain(value: Any) -> Any:
+    """Return a number of no dimension as Python's."""
+    return float(value) if np.ndim(value) == 0 else np.asarray(value)

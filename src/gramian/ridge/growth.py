@@ -1,0 +1,280 @@
+"""New blocks where a stream comes to rows that its feature map does not represent."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from gramian._random import children
+from gramian._typing import Array, Float64Array, IntArray, Rows
+from gramian.approximations.multiresolution_builder import MultiResolutionBuilder
+from gramian.compression.basis import Basis
+from gramian.compression.builder import Builder, block_members
+from gramian.compression.features import FeatureMap
+from gramian.compression.plan import Plan, Workload, later_bytes
+from gramian.compression.residual import Residual
+from gramian.data.floats import as_float
+from gramian.data.source import RowSource, as_source, row_blocks, sample_rows
+from gramian.engine import Engine
+from gramian.exceptions import InputError
+from gramian.kernels.precomputed import Precomputed
+from gramian.landmarks.partition import SAMPLE_ROWS, CenterPartition, fit_partition
+from gramian.solvers.arrowhead import Forest
+
+#: Of the first rows, so many are represented as well as those that set the threshold, or better.
+KNOWN_SHARE = 0.95
+#: First rows that are looked at for that.
+LOOKED_AT = 2_000
+#: Residual share that is never called new territory: what a Gaussian process of this kernel would not
+#: know of a row's target then is a tenth of its standard deviation.
+LEAST_THRESHOLD = 0.01
+#: Rows of new territory that a new block needs, per rank of a block.
+ROWS_PER_RANK = 2
+#: Part of the memory budget that such rows may take while they wait.
+WAITING_PART = 1 / 16
+#: So many rows that no size of a plan is bounded by them.
+ENDLESS = 10**9
+
+
+@dataclass(frozen=True)
+class Territory:
+    """Rows that a map represents badly, kept until they are enough for new blocks.
+
+    Of more rows than ``most_rows`` a uniform sample is kept: those with the smallest of random keys.
+    """
+
+    threshold: float  #: residual share (k(x, x) − ‖f(x)‖²)/k(x, x) from which a row is new territory
+    rows_per_leaf: int  #: rows of a block, as of the first rows
+    most_rows: int
+    rng: np.random.Generator
+    rows: Rows | None = None
+    keys: Float64Array | None = None
+    n_new: int = 0  #: rows of new territory since the last growth, kept or not
+    ended_at: int = 0  #: the memory budget that held no further block; 0 before
+
+    @classmethod
+    def around(
+        cls,
+        features: FeatureMap,
+        sizes: MultiResolutionBuilder,
+        source: RowSource,
+        *,
+        built: bool,
+        rng: np.random.Generator,
+        engine: Engine,
+        memory_budget: int,
+    ) -> Territory:
+        """Return the territory of a stream's first rows.
+
+        The threshold is twice the residual share q that 95 % of the first rows do not exceed, but at least
+        1 % and at most halfway from q to 1. For a map that was not ``built`` from these rows it is 1 %.
+        """
+        rng = deepcopy(rng)
+        known = 0.0
+        if built:
+            rows, _ = sample_rows(source, LOOKED_AT, rng)
+            known = float(np.quantile(residual_shares(features, rows, engine), KNOWN_SHARE))
+        needed = ROWS_PER_RANK * sizes.rank
+        n, d = source.shape
+        most = int(memory_budget * WAITING_PART) // (d * source.dtype.itemsize)
+        return cls(
+            threshold=max(LEAST_THRESHOLD, min(2.0 * known, (1.0 + known) / 2.0)),
+            rows_per_leaf=max(needed, n // features.partition.n_blocks),
+            most_rows=int(np.clip(most, needed, max(needed, SAMPLE_ROWS))),
+            rng=rng,
+        )
+
+    @property
+    def n_rows(self) -> int:
+        """Rows that are kept."""
+        return 0 if self.rows is None else int(self.rows.shape[0])
+
+    def surveyed(
+        self, features: FeatureMap, source: RowSource, weights: Array | None, chunk_rows: int, engine: Engine
+    ) -> Territory:
+        """Return the territory with those of these rows that lie in it; rows of weight 0 do not count.
+
+        One pass; time O(n (m d + m r + r²)).
+        """
+        found = replace(self, rng=deepcopy(self.rng))
+        for where, rows in row_blocks(source, chunk_rows):
+            new = residual_shares(features, rows, engine) > self.threshold
+            if weights is not None:
+                new &= weights[where] > 0
+            if new.any():
+                picked = rows[np.flatnonzero(new)]
+                count = int(picked.shape[0])
+                found = found._with(picked, found.rng.random((count,)), count)
+        return found
+
+    def joined(self, other: Territory) -> Territory:
+        """Return the territory with the rows that another has kept."""
+        if other.rows is None or other.keys is None:
+            return self
+        return self._with(other.rows, other.keys, other.n_new)
+
+    def cleared(self) -> Territory:
+        """Return the territory without rows, after a growth."""
+        return replace(self, rows=None, keys=None, n_new=0)
+
+    def leaves(self, sizes: MultiResolutionBuilder) -> tuple[int, int]:
+        """Return how many blocks to try, as dense as the first ones, and how many the rows are enough for.
+
+        Both are 0 where the rows are to wait for others.
+        """
+        most = self.n_rows // (ROWS_PER_RANK * sizes.rank)
+        return min(most, max(1, self.n_new // self.rows_per_leaf)), most
+
+    def settled(self, features: FeatureMap, engine: Engine) -> bool:
+        """Return whether a map represents nearly all of the rows."""
+        assert self.rows is not None
+        return float(np.mean(residual_shares(features, self.rows, engine) <= self.threshold)) >= KNOWN_SHARE
+
+    def _with(self, rows: Rows, keys: Float64Array, count: int) -> Territory:
+        if self.rows is not None and self.keys is not None:
+            stack: Any = sp.vstack if sp.issparse(rows) else np.concatenate
+            rows, keys = stack([self.rows, rows]), np.concatenate([self.keys, keys])
+            rows = rows.tocsr() if sp.issparse(rows) else rows
+        if len(keys) > self.most_rows:
+            kept = np.sort(np.argpartition(keys, self.most_rows)[: self.most_rows])
+            rows, keys = rows[kept], keys[kept]
+        return replace(self, rows=rows, keys=keys, n_new=self.n_new + count)
+
+
+def growable(features: FeatureMap, sizes: Builder) -> bool:
+    """Return whether blocks can be added: a root, blocks below it, each row in that of the nearest centre."""
+    return (
+        isinstance(sizes, MultiResolutionBuilder)
+        and sizes.n_levels == 2
+        and len(features.forest.levels) == 2
+        and isinstance(features.partition, CenterPartition)
+        and not isinstance(features.kernel, Precomputed)
+    )
+
+
+def growing_sizes(features: FeatureMap, sizes: Builder) -> MultiResolutionBuilder:
+    """Return the builder of blocks that can be added; raise where none can."""
+    if not growable(features, sizes) or not isinstance(sizes, MultiResolutionBuilder):
+        raise InputError(
+            f"grow_landmarks=True adds blocks below a root, but this map is of method {sizes.method!r} with "
+            f"{len(features.forest.levels)} level(s) and a {type(features.partition).__name__}. Start the "
+            "stream with approximation=gramian.MultiResolution() ('auto' takes the root alone for few first "
+            "rows, or a smooth kernel)."
+        )
+    return sizes
+
+
+def residual_shares(features: FeatureMap, rows: Rows, engine: Engine) -> Float64Array:
+    """Return (k(x, x) − ‖f(x)‖²)/k(x, x) of each row, 0 where k(x, x) is 0."""
+    left = Residual(features, as_source(rows), engine, rows.shape[0]).leftover()
+    positive = left.kernel > 0
+    shares: Float64Array = np.where(positive, left.final, 0.0) / np.where(positive, left.kernel, 1.0)
+    return shares
+
+
+@dataclass(frozen=True)
+class Room:
+    """What the memory budget leaves for further blocks beside those of a map."""
+
+    n_blocks: int
+    sizes: MultiResolutionBuilder
+    work: Workload
+    plan: Plan
+    held: int  #: bytes of the rows that wait
+
+    def needed(self, extra: int) -> dict[str, int]:
+        """Predict the bytes per phase with ``extra`` further blocks."""
+        builder = replace(self.sizes, n_blocks=self.n_blocks + extra)
+        found = later_bytes(builder, replace(self.work, n_rows=ENDLESS), self.plan)
+        return {phase: size + self.held for phase, size in found.items()}
+
+    def blocks(self, wanted: int) -> int:
+        """Return how many of the wanted blocks the budget holds."""
+        low, high = 0, wanted
+        while low < high:
+            middle = (low + high + 1) // 2
+            if max(self.needed(middle).values()) <= self.plan.memory_budget:
+                low = middle
+            else:
+                high = middle - 1
+        return low
+
+
+def settled_map(
+    features: FeatureMap,
+    sizes: MultiResolutionBuilder,
+    territory: Territory,
+    first: int,
+    most: int,
+    engine: Engine,
+) -> tuple[FeatureMap, bool]:
+    """Return the map with so many further blocks that nearly all rows of new territory are represented.
+
+    ``first`` blocks, doubled until 95 % of the rows are under the threshold, at most ``most``; and whether
+    they are.
+    """
+    assert territory.rows is not None
+    count = first
+    while True:
+        found = with_blocks(features, sizes, territory.rows, count, territory.rng, engine)
+        settled = territory.settled(found, engine)
+        if settled or count >= most:
+            return found, settled
+        count = min(2 * count, most)
+
+
+def with_blocks(
+    features: FeatureMap,
+    sizes: MultiResolutionBuilder,
+    rows: Rows,
+    n_leaves: int,
+    rng: np.random.Generator,
+    engine: Engine,
+) -> FeatureMap:
+    """Return the map with about ``n_leaves`` further blocks, on these rows.
+
+    Their centres join those that are there, their bases are Nyström bases of what the root leaves over of the
+    kernel. Nodes that were there stay as they are, and keep their numbers. Time O(Σ (m³ + m r R_path)).
+    """
+    partition, root = features.partition, features.nodes[0]
+    assert isinstance(partition, CenterPartition)
+    known = partition.n_blocks
+    sample = as_float(rows, features.dtype)
+    new = fit_partition(sample, n_leaves, method=sizes.partition, rng=rng, kernel=features.kernel)
+    assert isinstance(new, CenterPartition)
+    joined, labels = _joined(partition, new, sample, engine)
+    members = block_members(labels, joined.n_blocks)[known:]
+    tasks = list(zip(members, children(rng, len(members)), strict=True))
+
+    def build(task: tuple[IntArray, np.random.Generator]) -> Basis:
+        chosen, stream = task
+        return sizes.block_basis(sample[chosen], features.kernel, features.dtype, (root,), stream)
+
+    bases = tuple(engine.map(build, tasks))
+    above, leaves = features.forest.levels
+    forest = Forest(
+        (*features.forest.parent, *(0 for _ in bases)),
+        (*features.forest.ranks, *(basis.rank for basis in bases)),
+        (above, slice(leaves.start, leaves.stop + len(bases))),
+    )
+    return FeatureMap(
+        features.kernel, joined, forest, (*features.nodes, *bases), None, features.dtype, features.notes
+    )
+
+
+def _joined(
+    old: CenterPartition, new: CenterPartition, rows: Rows, engine: Engine
+) -> tuple[CenterPartition, IntArray]:
+    """Return both partitions' centres, but new ones to which no row is nearest, and the block of each row."""
+    centers = new.centers.astype(old.centers.dtype)
+    while True:
+        both = CenterPartition(np.concatenate([old.centers, centers]))
+        labels = both.route(rows, engine)
+        met = np.bincount(labels, minlength=both.n_blocks)[old.n_blocks :] > 0
+        if met.all():
+            return both, labels
+        centers = centers[met]

@@ -1,0 +1,257 @@
+"""The search over kernels: successive halving over gammas, then refinement by the leave-one-out gradient."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from sklearn.model_selection import KFold
+
+from gramian._typing import Float64Array, IntArray
+from gramian.approximations.approximation import Approximation
+from gramian.approximations.methods import METHODS
+from gramian.approximations.multiresolution_builder import MultiResolutionBuilder
+from gramian.compression.plan import Plan
+from gramian.exact.loo import SQUARES, per_feature, refine_kernel
+from gramian.exceptions import InputError
+from gramian.kernels import Kernel
+from gramian.kernels.columns import dense
+from gramian.ridge.candidates import Candidate, Chosen, Planned, Sample
+from gramian.ridge.held_out import EXACT, MEAN
+from gramian.ridge.scoring import Scorer, Scores
+
+#: Parts of the rows that gammas are compared on before all rows are, and the fewest rows of a part.
+SHARES, LEAST_ROWS = (9, 3), 1_000
+#: Up to so many gammas are all tried on all rows: the best one's neighbours are in any case.
+FEW = 3
+#: Rows of the dense refinement, and its array beside those of the objective.
+REFINE_ROWS, REFINE_SQUARES = 2_000, SQUARES + 2
+#: Sizes of an approximation that shrink with the rows.
+_SIZES = ("rank", "root_rank", "n_blocks")
+
+#: From rows to what a candidate starts from.
+Planner = Callable[[Sample], Planned]
+
+
+@dataclass(frozen=True)
+class Judge:
+    """How a kernel is judged: each alpha's score, and the model of the best alpha."""
+
+    scorer: Scorer
+    cv: Any  #: None, "gcv", a number of folds, or a list of (training rows, held-out rows)
+    intercept: bool
+    keep_residuals: bool
+
+    def scores(
+        self, planner: Planner, sample: Sample, alphas: Float64Array
+    ) -> tuple[Scores, Callable[[], Chosen]]:
+        """Return the scores on these rows, and what makes the model of the best alpha."""
+        splits = self._splits(sample.n)
+        if splits is None:
+            candidate = Candidate(planner(sample), sample, intercept=self.intercept)
+            mean = self.cv == "gcv"
+            scores = candidate.own_scores(alphas, self.scorer, mean=mean)
+            keep = None if not self.keep_residuals else MEAN if mean else EXACT
+            return scores, lambda: candidate.chosen(alphas, scores.best, keep=keep)
+        parts = []
+        for k, (train, test) in enumerate(splits):
+            known, unseen = sample.taken(train), sample.taken(test)
+            if not (known.mass > 0 and unseen.mass > 0):
+                raise InputError(
+                    f"fold {k} of cv has no row with a weight to {'test' if known.mass > 0 else 'train'} on. "
+                    "Shuffle the rows, use fewer folds, or cv=None."
+                )
+            # Nothing keeps the bases and sums of one fold while those of the next are made.
+            parts.append(
+                Candidate(planner(known), known, intercept=self.intercept).scores_of(
+                    unseen, alphas, self.scorer
+                )
+            )
+        scores = Scores.of_folds(parts)
+
+        def make() -> Chosen:
+            final = Candidate(planner(sample), sample, intercept=self.intercept)
+            return final.chosen(alphas, scores.best)
+
+        return scores, make
+
+    @property
+    def splits_any_rows(self) -> bool:
+        """Whether parts of the rows can be judged too: not with the folds of a splitter."""
+        return not isinstance(self.cv, list)
+
+    def _splits(self, n: int) -> list[tuple[IntArray, IntArray]] | None:
+        if self.cv is None or isinstance(self.cv, str):
+            return None
+        if isinstance(self.cv, list):
+            return self.cv
+        if n < self.cv:
+            raise InputError(f"cv={self.cv} folds need as many rows, but X has {n}. Use cv=None.")
+        return list(KFold(self.cv).split(np.empty((n, 1))))
+
+
+@dataclass
+class Best:
+    """The best kernel so far, on all rows."""
+
+    score: float
+    scores: Scores
+    alphas: Float64Array
+    number: int
+    model: Chosen
+
+
+@dataclass(frozen=True)
+class Table:
+    """Scores of gammas × alphas, each on the most rows that the gamma was tried on."""
+
+    scores: list[Scores | None]
+    n_rows: IntArray
+
+
+def halve(
+    judge: Judge,
+    planners: Callable[[int, float], Planner],
+    gammas: Float64Array,
+    sample: Sample,
+    alphas: Float64Array,
+    rng: np.random.Generator,
+    seen: Callable[[], object],
+) -> tuple[Best, Table]:
+    """Compare gammas on a ninth and a third of the rows, the better half going on, then on all rows.
+
+    ``planners(k, share)`` plans gamma k with sizes for that share of the rows. Gammas are ranked by the score
+    of their best alpha. Fewer rows call for wider kernels, so that the best on a part need not be the best on
+    all: from there the search climbs, on all rows, until both neighbours of the best have been tried. Parts
+    of under 1,000 rows are left out, and without a part every gamma is tried on all rows.
+    """
+    count = len(gammas)
+    scores: list[Scores | None] = [None] * count
+    n_rows = np.zeros(count, np.intp)
+    alive = list(range(count))
+    counted = np.arange(sample.n) if sample.weights is None else np.flatnonzero(sample.weights)
+    order = rng.permutation(counted)
+    parts = [len(order) // part for part in SHARES if len(order) // part >= LEAST_ROWS]
+    if count <= FEW or not judge.splits_any_rows:
+        parts = []
+    for size in parts:
+        some = sample.taken(np.sort(order[:size]))
+        for k in alive:
+            scores[k] = judge.scores(planners(k, size / len(order)), some, alphas)[0]
+            n_rows[k] = size
+            seen()
+        alive = sorted(alive, key=lambda k: -_rank(scores[k]))[: max(1, math.ceil(len(alive) / 2))]
+    best: Best | None = None
+    line = np.argsort(gammas, kind="stable").tolist()
+    todo = alive[:1] if parts else list(range(count))
+    while todo:
+        k = todo.pop(0)
+        scores[k], make = judge.scores(planners(k, 1.0), sample, alphas)
+        n_rows[k] = sample.n
+        seen()
+        score = _rank(scores[k])
+        if best is None or score > best.score:
+            best = Best(score, scores[k], alphas, k, make())  # type: ignore[arg-type]
+        del make  # it holds bases and sums, which the next kernel has its own of
+        if not todo:
+            at = line.index(best.number)
+            near = line[max(at - 1, 0) : at + 2]
+            todo = [k for k in near if n_rows[k] < sample.n][:1]
+    assert best is not None
+    return best, Table(scores, n_rows)
+
+
+def _rank(scores: Scores | None) -> float:
+    assert scores is not None
+    return float(scores.top.mean())
+
+
+@dataclass(frozen=True)
+class Refinement:
+    """What refining a kernel by the leave-one-out gradient gave.
+
+    ``before`` and ``after`` are mean squared leave-one-out errors of ``n_rows`` rows, outputs added;
+    ``scores`` those of the refined kernel on all rows for each of ``alphas``. ``kept``: they were better.
+    """
+
+    kernel: Kernel
+    before: float
+    after: float
+    n_rows: int
+    evaluations: int
+    alphas: Float64Array
+    scores: Float64Array
+    kept: bool
+
+
+def refine(
+    judge: Judge,
+    planner: Callable[[Kernel, Float64Array], Planner],
+    best: Best,
+    sample: Sample,
+    rng: np.random.Generator,
+    *,
+    each_feature: bool,
+    memory_bytes: int,
+) -> tuple[Best, Refinement]:
+    """Minimise the leave-one-out error of at most 2,000 rows from the best kernel, and keep what is better.
+
+    ``planner`` plans a kernel for the given alphas: those of before, and the one that was found.
+    """
+    counted = np.arange(sample.n) if sample.weights is None else np.flatnonzero(sample.weights)
+    most = math.isqrt(memory_bytes // (8 * REFINE_SQUARES))
+    drawn = np.sort(rng.permutation(counted)[: max(2, min(REFINE_ROWS, most))])
+    some = sample.taken(drawn)
+    rows = some.source.rows(slice(0, some.n))
+    X = dense(rows).astype(np.float64)
+    numbers = best.scores.best
+    start = float(np.exp(np.mean(np.log(best.alphas[numbers]))))
+    kernel = per_feature(best.model.kernel, X.shape[1]) if each_feature else best.model.kernel
+    Y = some.targets[slice(0, some.n)]
+    found = refine_kernel(kernel, X, Y, start, weights=some.weights, intercept=judge.intercept)
+    alphas = np.unique(np.append(best.alphas, found.alpha))
+    scores, make = judge.scores(planner(found.kernel, alphas), sample, alphas)
+    score = _rank(scores)
+    kept = score > best.score
+    report = Refinement(
+        found.kernel,
+        found.before,
+        found.after,
+        found.n_rows,
+        found.evaluations,
+        alphas,
+        scores.values,
+        kept,
+    )
+    return (Best(score, scores, alphas, best.number, make()) if kept else best), report
+
+
+def scaled_plan(plan: Plan, share: float) -> Plan:
+    """Return a plan of "auto" with ranks times √share, whose bytes bound what it takes.
+
+    A root of every row stays; blocks have the rows that they have in a fit to all.
+    """
+    builder = plan.builder
+    if share == 1.0 or not isinstance(builder, MultiResolutionBuilder) or plan.reason.startswith("few rows"):
+        return plan
+    root, rank = (max(min(r, 4), round(r * math.sqrt(share))) for r in (builder.root_rank, builder.rank))
+    return replace(plan, builder=replace(builder, root_rank=root, rank=rank))
+
+
+def scaled(approximation: Any, share: float) -> Any:
+    """Return an approximation with the sizes for a share of the rows: ranks and blocks times √share."""
+    if share == 1.0 or (isinstance(approximation, str) and approximation not in METHODS):
+        return approximation
+    if isinstance(approximation, str):
+        approximation = METHODS[approximation]()
+    if not isinstance(approximation, Approximation):
+        return approximation
+    sizes = approximation.get_params(deep=False)
+    for name in _SIZES:
+        value = sizes.get(name)
+        if isinstance(value, int | np.integer) and not isinstance(value, bool):
+            sizes[name] = max(min(int(value), 4), round(value * math.sqrt(share)))
+    return type(approximation)(**sizes)

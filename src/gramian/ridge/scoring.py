@@ -1,0 +1,128 @@
+"""Scores of held-out predictions, one for each alpha: squared errors, or a scorer of scikit-learn's."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.metrics import get_scorer, get_scorer_names
+
+from gramian._typing import Array, Float64Array, IntArray
+from gramian.estimator.targets import NumberTargets
+from gramian.exceptions import InputError, did_you_mean
+from gramian.ridge.held_out import HeldOut
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Scores for each alpha, (alphas,) or (alphas, outputs), larger is better, and their standard errors.
+
+    ``freedom`` (alphas,) is the fit's effective degrees of freedom; None where folds were judged.
+    """
+
+    values: Float64Array
+    errors: Float64Array
+    freedom: Float64Array | None = None
+
+    @property
+    def best(self) -> IntArray:
+        """The number of the best alpha, shape () or (outputs,)."""
+        return np.asarray(self.values.argmax(axis=0), np.intp)
+
+    @property
+    def top(self) -> Float64Array:
+        """The score of the best alpha, shape () or (outputs,)."""
+        return np.asarray(self.values.max(axis=0))
+
+    @staticmethod
+    def joined(parts: Sequence[Scores]) -> Scores:
+        """Return the scores of several groups of alphas as one."""
+        freedoms = [p.freedom for p in parts if p.freedom is not None]
+        return Scores(
+            np.concatenate([p.values for p in parts]),
+            np.concatenate([p.errors for p in parts]),
+            np.concatenate(freedoms) if len(freedoms) == len(parts) else None,
+        )
+
+    @staticmethod
+    def of_folds(parts: Sequence[Scores]) -> Scores:
+        """Return the mean over folds, and its standard error from their spread."""
+        values = np.stack([p.values for p in parts])
+        spread = values.std(axis=0, ddof=1) if len(parts) > 1 else np.full(values.shape[1:], np.nan)
+        return Scores(values.mean(axis=0), spread / np.sqrt(len(parts)))
+
+
+class Scorer:
+    """From held-out errors to scores.
+
+    ``scoring=None`` is −Σw e²/Σw, the mean over outputs, whose standard error is bounded by the mean of the
+    outputs'. Else a scorer judges the held-out predictions, all at once; its scores have no standard error.
+    """
+
+    def __init__(self, scoring: Any, *, per_target: bool) -> None:
+        self._scorer = None if scoring is None else checked_scorer(scoring)
+        self._per_target = per_target
+
+    @property
+    def needs_predictions(self) -> bool:
+        """Whether every held-out prediction is wanted, and not only squared errors."""
+        return self._scorer is not None
+
+    def of(self, found: HeldOut, targets: NumberTargets, weights: Array | None) -> Scores:
+        """Return the scores of each alpha."""
+        if self._scorer is None:
+            if self._per_target:
+                return Scores(-found.losses, found.errors, found.freedom)
+            return Scores(-found.losses.mean(axis=1), found.errors.mean(axis=1), found.freedom)
+        assert found.residuals is not None
+        y = targets[slice(0, targets.shape[0])] + targets.shift
+        options = {} if weights is None or not _takes_weights(self._scorer) else {"sample_weight": weights}
+        rows = []
+        for k in range(found.residuals.shape[1]):
+            predicted = y - found.residuals[:, k]
+            if self._per_target:
+                columns = [(predicted[:, j], y[:, j]) for j in range(y.shape[1])]
+            else:
+                columns = [(predicted.ravel(), y.ravel()) if targets.flat else (predicted, y)]
+            rows.append([float(self._scorer(_Identity(), p, t, **options)) for p, t in columns])
+        values = np.asarray(rows) if self._per_target else np.asarray(rows)[:, 0]
+        if not np.isfinite(values).all():
+            raise InputError(
+                "the scorer gave NaN or infinity for held-out predictions. Use a scoring that is defined for "
+                "them, or scoring=None."
+            )
+        return Scores(values, np.full(values.shape, np.nan), found.freedom)
+
+
+class _Identity(RegressorMixin, BaseEstimator):
+    """An estimator whose rows are its predictions, for scorers that call ``predict``."""
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+    def predict(self, X: Array) -> Array:
+        return X
+
+
+def checked_scorer(scoring: Any) -> Any:
+    """Return a callable scorer(estimator, X, y), or raise for a name or a value that is none."""
+    if callable(scoring):
+        return scoring
+    names = get_scorer_names()
+    if not isinstance(scoring, str) or scoring not in names:
+        raise InputError(
+            f"scoring={scoring!r} is not a scorer.{did_you_mean(scoring, names)} Give None for the mean "
+            "squared error, a name of sklearn.metrics.get_scorer_names(), or a callable "
+            "scorer(estimator, X, y)."
+        )
+    return get_scorer(scoring)
+
+
+def _takes_weights(scorer: Any) -> bool:
+    """Whether the function under a scorer of scikit-learn's takes ``sample_weight``."""
+    function = getattr(scorer, "_score_func", None)
+    return function is not None and "sample_weight" in inspect.signature(function).parameters

@@ -1,0 +1,204 @@
+"""A model of rows that come a few at a time: one feature map, and the sums of all rows so far."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Sequence
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from gramian._budget import format_bytes
+from gramian._typing import Array
+from gramian.compression.features import FeatureMap
+from gramian.compression.given import sizes_of
+from gramian.compression.map_equality import difference
+from gramian.compression.plan import Plan, Workload
+from gramian.compression.predictor import fold
+from gramian.compression.ridge_sums import RidgeSums, Targets, sum_rows
+from gramian.compression.sums import Progress
+from gramian.compression.training import RidgeFit, solve_ridge
+from gramian.data.source import RowSource
+from gramian.engine import Engine
+from gramian.exceptions import AccuracyWarning, InputError
+from gramian.ridge.growth import Room, Territory, growing_sizes, settled_map
+from gramian.solvers.arrowhead import Forest, NodeSums
+
+
+@dataclass(frozen=True)
+class Stream:
+    """What is kept of a stream: the feature map of its first rows and the sums over all of them.
+
+    Nothing is changed in place: each method returns another stream, which shares with this one the arrays
+    that are the same, so that work which is broken off leaves the old one whole. Memory: map and sums,
+    independent of the number of rows.
+    """
+
+    features: FeatureMap
+    sums: RidgeSums
+    plan: Plan
+    work: Workload  #: what the plan was made for
+    territory: Territory | None = None  #: rows that the map does not represent; None where nobody asked
+    seconds: dict[str, float] = field(default_factory=dict)  #: spent so far, by phase
+
+    @property
+    def n_blocks(self) -> int:
+        """Leaf blocks of the map."""
+        return self.features.partition.n_blocks
+
+    def extended(
+        self,
+        source: RowSource,
+        targets: Targets,
+        weights: Array | None,
+        engine: Engine,
+        progress: Progress | None = None,
+    ) -> Stream:
+        """Return the stream with these rows.
+
+        Time O(n (m d + m r + R_path²)), as in a fit, and to add up the sums of the nodes that the rows meet.
+        """
+        began = time.perf_counter()
+        old = self.sums
+        width = len(old.shift) + old.intercept
+        fresh = _NodesMet(self.features.forest, width)
+        added = RidgeSums(fresh, old.shift, old.intercept, 0.0, np.zeros_like(old.right), 0)
+        sum_rows(
+            added,
+            self.features,
+            source,
+            targets,
+            weights,
+            chunk_rows=self.plan.chunk_rows,
+            engine=engine,
+            progress=progress,
+        )
+        nodes = list(old.nodes)
+        for node, new in fresh.met.items():
+            new.add(nodes[node])
+            nodes[node] = new
+        sums = RidgeSums(
+            nodes,
+            old.shift,
+            old.intercept,
+            old.mass + added.mass,
+            old.right + added.right,
+            old.n_rows + added.n_rows,
+        )
+        spent = self.seconds.get("sums", 0.0) + time.perf_counter() - began
+        return replace(self, sums=sums, seconds={**self.seconds, "sums": spent})
+
+    def explored(
+        self, source: RowSource, weights: Array | None, engine: Engine, memory_budget: int
+    ) -> Stream:
+        """Return the stream with blocks where enough rows, these among them, lie in new territory.
+
+        Rows so far keep the features under which they were summed: the new blocks know nothing of them.
+        Ends, with a warning, where the memory budget does.
+        """
+        sizes = growing_sizes(self.features, sizes_of(self.plan.builder))
+        territory, plan = self.territory, replace(self.plan, memory_budget=memory_budget)
+        if territory is None or memory_budget <= territory.ended_at:
+            return self
+        territory = territory.surveyed(self.features, source, weights, plan.chunk_rows, engine)
+        first, most = territory.leaves(sizes)
+        if not most or territory.rows is None:
+            return replace(self, territory=territory)
+        held = int(territory.rows.nnz * 12 if sp.issparse(territory.rows) else territory.rows.nbytes)
+        room = Room(self.n_blocks, sizes, self.work, plan, held)
+        count, settled = room.blocks(most), False
+        features = self.features
+        if count:
+            features, settled = settled_map(features, sizes, territory, min(first, count), count, engine)
+        extra = features.partition.n_blocks - self.n_blocks
+        if count < most and not settled:
+            _warn_of_end(self.n_blocks + extra, territory, memory_budget, room.needed(count + 1))
+            territory = replace(territory, ended_at=memory_budget)
+        plan = replace(plan, n_blocks=self.n_blocks + extra, bytes={**plan.bytes, **room.needed(extra)})
+        return replace(self.on_map(features, plan), territory=territory.cleared())
+
+    def faded(self, factor: float) -> Stream:
+        """Return the stream whose rows have ``factor`` times their weight. Time and memory of the sums."""
+        sums = deepcopy(self.sums)
+        sums.scale(factor)
+        return replace(self, sums=sums)
+
+    def merged(self, other: Stream) -> Stream:
+        """Return the stream of both streams' rows; raise where their features or sums are not alike."""
+        mine, its = self.sums, other.sums
+        found = difference(self.features, other.features)
+        if found is not None:
+            raise InputError(
+                f"the two models have different feature maps: {found} differ. Sums add up over one map only: "
+                "start both with approximation=FrozenEstimator(a) of one fitted approximation a."
+            )
+        if len(mine.shift) != len(its.shift):
+            raise InputError(
+                f"this model has {len(mine.shift)} outputs, the other {len(its.shift)}. Give both streams "
+                "targets of the same shape."
+            )
+        if mine.intercept != its.intercept:
+            raise InputError(
+                f"this model was started with fit_intercept={mine.intercept}, the other with "
+                f"{its.intercept}. Start both alike."
+            )
+        sums = deepcopy(mine)
+        sums.add(its)
+        territory = self.territory
+        if territory is not None and other.territory is not None:
+            territory = territory.joined(other.territory)
+        return replace(self, sums=sums, territory=territory)
+
+    def solved(self, alpha: float, engine: Engine) -> RidgeFit:
+        """Solve for the coefficients and fold them into a predictor; the sums stay. Time as in a fit."""
+        began = time.perf_counter()
+        beta, offset, solution = solve_ridge(self.features, self.sums, alpha, engine)
+        solved = time.perf_counter()
+        predictor = fold(self.features, beta)
+        seconds = {**self.seconds, "solve": solved - began, "fold": time.perf_counter() - solved}
+        bases, sums = self.features.nbytes, self.sums.nbytes
+        used = {
+            "bases": bases,
+            "sums": bases + 2 * sums,
+            "solve": bases + 2 * sums,
+            "fold": bases + sums + predictor.nbytes,
+        }
+        return RidgeFit(predictor, solution, self.plan.used(used, seconds), self.features.rank, offset)
+
+    def on_map(self, features: FeatureMap, plan: Plan) -> Stream:
+        """Return the stream on a map with further nodes, whose sums are those over no rows."""
+        width = len(self.sums.shift) + self.sums.intercept
+        known = len(self.sums.nodes)
+        new = [NodeSums.zeros(features.forest, node, width) for node in range(known, len(features.nodes))]
+        sums = replace(self.sums, nodes=[*self.sums.nodes, *new])
+        return replace(self, features=features, sums=sums, plan=plan)
+
+
+def _warn_of_end(n_blocks: int, territory: Territory, memory_budget: int, needed: dict[str, int]) -> None:
+    warnings.warn(
+        f"the model stops growing at {n_blocks} blocks: memory_budget={format_bytes(memory_budget)} holds no "
+        f"more ({format_bytes(max(needed.values()))} are needed with one), and {territory.n_new} rows "
+        f"have over {territory.threshold:.0%} of k(x, x) outside of the blocks so far. Raise memory_budget.",
+        AccuracyWarning,
+        stacklevel=5,
+    )
+
+
+class _NodesMet(Sequence[NodeSums]):
+    """Sums over no rows of every node of a forest, made when a row meets the node: few rows meet few."""
+
+    def __init__(self, forest: Forest, n_outputs: int) -> None:
+        self._forest, self._n_outputs = forest, n_outputs
+        self.met: dict[int, NodeSums] = {}
+
+    def __len__(self) -> int:
+        return len(self._forest.ranks)
+
+    def __getitem__(self, node: Any) -> Any:
+        if node not in self.met:
+            self.met[node] = NodeSums.zeros(self._forest, node, self._n_outputs)
+        return self.met[node]

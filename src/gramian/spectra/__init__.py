@@ -1,0 +1,1 @@
+"""Spectral quantities of kernel matrices: principal components, eigenpairs, log-determinants, leverage."""

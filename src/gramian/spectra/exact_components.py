@@ -1,0 +1,108 @@
+"""Principal components of the exact K: centred products of K never stored, or the whole of a small one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gramian._budget import format_bytes
+from gramian._numerics import descending_eigh
+from gramian._typing import Float64Array, Rows
+from gramian.engine import Engine
+from gramian.exact.predictor import ExactPredictor
+from gramian.exact.solve import DIRECT_ROWS
+from gramian.exceptions import BudgetError
+from gramian.kernels.base import Kernel
+from gramian.operators.kernel import KernelOperator
+from gramian.solvers.solution import Solution, Status
+from gramian.spectra.feature_components import signed, significant
+from gramian.spectra.functions import eigenpairs_bytes, kernel_eigenpairs
+
+#: Squares of n numbers that a dense eigendecomposition holds.
+SQUARES = 3
+#: Products of the iterations at most.
+MAX_PRODUCTS = 200
+
+
+@dataclass(frozen=True)
+class ExactComponents:
+    """Principal components: scores are the predictor's values less the offset."""
+
+    values: Float64Array  #: eigenvalues of J K J, descending, (k,); 0 where a direction does not exist
+    predictor: ExactPredictor
+    offset: Float64Array  #: (k,)
+    solution: Solution  #: evidence: products, residual, kernel values
+
+
+def exact_components(
+    kernel: Kernel,
+    rows: Rows,
+    count: int | None,
+    *,
+    tol: float,
+    dtype: Any,
+    memory_bytes: int,
+    engine: Engine,
+    rng: np.random.Generator,
+) -> ExactComponents:
+    r"""Return ``count`` components (None: all that are not rounding) of J K J, J = I − 11ᵀ/n.
+
+    With J K J v = λ v the scores are (k(x, X) − 1ᵀK/n) v/√λ, because 1ᵀv = 0 takes out what depends on x
+    alone. Up to 2,000 rows (and for all components) the matrix is formed in float64, time O(n³); beyond,
+    block Lanczos on K never stored, J being two means a product: time and memory of
+    :func:`kernel_eigenpairs`.
+
+    Raises :class:`BudgetError` where the memory holds not the vectors of the iterations, or, where all
+    components are asked for, not three squares.
+    """
+    n = int(rows.shape[0])
+    need = 8 * SQUARES * n * n
+    if count is None and need > memory_bytes:
+        raise BudgetError(
+            f"n_components=None asks for all components of {n} rows, which takes {format_bytes(need)}, above "
+            f"memory_budget={format_bytes(memory_bytes)}. Give n_components, or an approximation.",
+            need,
+        )
+    dense = count is None or (n <= DIRECT_ROWS and need <= memory_bytes)
+    found = n if count is None else min(count, n)
+    if not dense and eigenpairs_bytes(n, found) > memory_bytes:
+        least = eigenpairs_bytes(n, found)
+        raise BudgetError(
+            f"memory_budget={format_bytes(memory_bytes)} is too small for {found} components of {n} rows of "
+            f"the exact matrix: {format_bytes(least)} is needed. Raise the budget, or take "
+            "approximation='nystrom'.",
+            least,
+        )
+    if dense:
+        K = np.asarray(kernel(rows, dtype=np.float64, n_jobs=engine.n_jobs), np.float64)
+        means = K.mean(axis=0)
+        K -= means
+        K -= means[:, None]
+        K += means.mean()
+        values, vectors = descending_eigh(0.5 * (K + K.T), found)
+        solution = Solution(np.empty(0), Status.DIRECT, 0, 0.0, evaluations=n * n, bytes=need)
+    else:
+        operator = KernelOperator(kernel, rows, dtype=dtype, n_jobs=engine.n_jobs)
+        pairs = kernel_eigenpairs(operator, found, tol=tol, rng=rng, max_products=MAX_PRODUCTS, centred=True)
+        precise = operator.with_dtype(np.float64)
+        means = precise @ np.full(n, 1.0 / n)
+        values, vectors = pairs.values, pairs.vectors
+        solution = Solution(
+            np.empty(0),
+            Status.CONVERGED if pairs.relative_residual <= tol else Status.STAGNATED,
+            pairs.products,
+            pairs.relative_residual,
+            evaluations=operator.evaluations + precise.evaluations,
+            bytes=eigenpairs_bytes(n, found),
+        )
+    keep = significant(values, n, np.dtype(np.float64))
+    vectors = signed(vectors[:, :keep])
+    vectors = (vectors - vectors.mean(axis=0)) / np.sqrt(values[:keep])
+    width = keep if count is None else count
+    coefficients, kept = np.zeros((n, width)), np.zeros(width)
+    coefficients[:, :keep], kept[:keep] = vectors, values[:keep]
+    tiles = np.dtype(np.float64) if dense else np.dtype(dtype)
+    predictor = ExactPredictor(kernel, rows, coefficients, tiles)
+    return ExactComponents(kept, predictor, means @ coefficients, solution)

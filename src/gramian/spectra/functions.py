@@ -1,0 +1,364 @@
+r"""What the spectrum of a kernel matrix says: eigenpairs, effective dimension, leverage, log-determinant.
+
+Operators that the library builds answer exactly, by their own algebra. The exact K answers by products: its
+eigenpairs to a tolerance, sums over all its eigenvalues with a standard error, which is small because an
+approximation M takes the bulk of them exactly:
+
+    log det(K + D)       = log det M + tr log(M^(−1/2) (K + D) M^(−1/2)),
+    tr K (K + alpha·I)⁻¹ = n − alpha·tr M⁻¹ + alpha·tr(M⁻¹ − (K + alpha·I)⁻¹).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import scipy.linalg as la
+
+from gramian._budget import format_bytes, parse_bytes
+from gramian._numerics import entry_tolerance
+from gramian._random import as_generator
+from gramian._typing import Array, Float64Array
+from gramian.exact.solve import DIRECT_ROWS
+from gramian.exact.system import ExactSystem
+from gramian.exceptions import BudgetError, InputError, did_you_mean
+from gramian.landmarks.pivoting import rpcholesky_factor
+from gramian.operators.base import SymmetricOperator
+from gramian.operators.kernel import KernelOperator
+from gramian.solvers.checks import positive_alpha
+from gramian.solvers.lanczos import LEAST_BLOCK, Eigenpairs, basis_bytes, leading_eigenpairs
+from gramian.solvers.trace import LeaveOneOut, StochasticValue, lanczos_quadrature
+from gramian.spectra.probing import Factored, Probed, system_of
+
+METHODS = ("auto", "direct", "stochastic")
+#: Pivots for each eigenvector that is asked for, and beside those, of the approximation that is begun with.
+PIVOTS, MORE_PIVOTS = 2, 100
+#: Steps of a quadrature and of conjugate gradients at most.
+MAX_STEPS, MAX_ITERATIONS = 200, 1000
+
+
+@dataclass(frozen=True, slots=True)
+class LeverageScores:
+    """Ridge leverage scores, with standard errors where they are estimates."""
+
+    values: Float64Array  #: (n,), each from 0 to 1
+    standard_error: Float64Array  #: (n,); 0 where exact
+    n_probes: int = 0  #: random vectors
+
+
+def top_eigenpairs(
+    operator: KernelOperator | SymmetricOperator,
+    count: int,
+    *,
+    tol: float = 1e-8,
+    start: Array | None = None,
+    max_products: int = 200,
+    random_state: Any = None,
+) -> Eigenpairs:
+    r"""Return the ``count`` largest eigenvalues and eigenvectors, ‖K v − λ v‖ ≤ tol·‖K‖₂ for each.
+
+    Block Lanczos (:func:`gramian.solvers.lanczos.leading_eigenpairs`). The exact K begins with the
+    eigenvectors of its Nyström approximation by pivots; tiles in float32 bring them to about 1e-5, and
+    products in float64 further, where ``tol`` asks for that.
+
+    Parameters
+    ----------
+    operator : KernelOperator (square), or an operator of the library such as ``MEKA().fit(X).operator_``
+    count : int
+    tol : float
+    start : ndarray (n, q), optional
+        Vectors to begin with, such as those of an earlier call.
+    max_products : int
+        Products with blocks of vectors at most; a miss warns with the residual.
+    random_state : as in scikit-learn.
+
+    Returns
+    -------
+    Eigenpairs
+        ``values``, ``vectors``, ``residuals``, ``products``, ``columns``.
+
+    Time: for the exact K n²/2 kernel values and n² q products of numbers a block of q vectors; memory
+    8 n (2·count + max(100, 8 q)) bytes. Raises ``InputError`` for a count outside 1 … n.
+
+    Examples
+    --------
+    >>> import numpy as np, gramian as gm
+    >>> X = np.random.default_rng(0).random((500, 2))
+    >>> found = gm.top_eigenpairs(gm.KernelOperator(gm.Gaussian(0.5), X), 3, random_state=0)
+    >>> bool(np.allclose(found.values, np.linalg.eigvalsh(gm.Gaussian(0.5)(X))[::-1][:3]))
+    True
+    """
+    n, rng = _square(operator), as_generator(random_state)
+    if start is not None and (np.ndim(start) != 2 or len(start) != n):
+        raise InputError(f"start has shape {np.shape(start)}; pass one column a vector, ({n}, q).")
+    if isinstance(operator, SymmetricOperator):
+        return leading_eigenpairs(
+            operator.__matmul__, n, count, tol=tol, rng=rng, start=start, max_products=max_products
+        )
+    return kernel_eigenpairs(operator, count, tol=tol, rng=rng, start=start, max_products=max_products)
+
+
+def kernel_eigenpairs(
+    operator: KernelOperator,
+    count: int,
+    *,
+    tol: float,
+    rng: np.random.Generator,
+    start: Array | None = None,
+    max_products: int = 200,
+    centred: bool = False,
+) -> Eigenpairs:
+    """Return the largest eigenpairs of K, or of the ``centred`` J K J, J = I − 11ᵀ/n.
+
+    As :func:`top_eigenpairs` says; centring costs two means a product.
+    """
+    n = operator.shape[0]
+    given = _pivot_vectors(operator, count, rng) if start is None else np.asarray(start, np.float64)
+    if centred and given is not None:
+        given = given - given.mean(axis=0)
+
+    def by(matrix: KernelOperator, target: float, first: Float64Array | None, products: int) -> Eigenpairs:
+        def multiply(values: Float64Array) -> Float64Array:
+            if not centred:
+                return matrix @ values
+            image = matrix @ (values - values.mean(axis=0))
+            return image - image.mean(axis=0)
+
+        return leading_eigenpairs(multiply, n, count, tol=target, rng=rng, start=first, max_products=products)
+
+    loose = entry_tolerance(np.float32)
+    if operator.tile_dtype == np.float64 or tol >= loose:
+        return by(operator, tol, given, max_products)
+    rough = by(operator, loose, given, max_products)
+    exact = operator.with_dtype(np.float64)
+    found = by(exact, tol, rough.vectors, max(max_products - rough.products, 1))
+    operator.evaluations += exact.evaluations
+    return replace(found, products=found.products + rough.products, columns=found.columns + rough.columns)
+
+
+def log_determinant(
+    operator: KernelOperator | SymmetricOperator,
+    alpha: float | Array,
+    *,
+    method: str = "auto",
+    n_probes: int = 16,
+    memory_budget: int | str = "1GB",
+    random_state: Any = None,
+) -> StochasticValue:
+    r"""Return log det(K + alpha·I), a float with ``standard_error``.
+
+    Parameters
+    ----------
+    operator : KernelOperator (square), or an operator of the library, whose value is exact
+    alpha : float or ndarray (n,)
+        Positive; for the exact K it may be a diagonal.
+    method : {"auto", "direct", "stochastic"}
+        For the exact K: a Cholesky factor, which "auto" takes up to 2,000 rows, or random vectors with a
+        preconditioner of half the memory (:func:`gramian.solvers.trace.lanczos_quadrature`).
+    n_probes : int
+        Random vectors; the standard error falls with their root.
+    memory_budget, random_state : as in estimators.
+
+    Time of "stochastic": some tens of products with K of ``n_probes`` columns each. Source: Ubaru, Chen and
+    Saad 2017; Gardner et al. 2018.
+
+    Examples
+    --------
+    >>> import numpy as np, gramian as gm
+    >>> X = np.random.default_rng(0).random((400, 2))
+    >>> K = gm.KernelOperator(gm.Gaussian(0.1), X)
+    >>> found = gm.log_determinant(K, 0.1, method="stochastic", random_state=0)
+    >>> bool(abs(found - gm.log_determinant(K, 0.1)) < 4 * found.standard_error)
+    True
+    """
+    n = _square(operator)
+    if isinstance(operator, SymmetricOperator):
+        return StochasticValue(operator.logdet(_scalar(alpha)))
+    system = system_of(operator, _shift(alpha, n), parse_bytes(memory_budget))
+    if _direct(method, system):
+        return StochasticValue(Factored.of(system).logdet)
+    count, rng = _probes(n_probes, n), as_generator(random_state)
+    probed = Probed.of(system, count, rng)
+    found = lanczos_quadrature(
+        probed.system.fast,
+        probed.preconditioner,
+        probed.preconditioner.draw(count, rng),
+        np.log,
+        max_steps=min(n, MAX_STEPS),
+    ).value()
+    value = probed.preconditioner.logdet + float(found)
+    return StochasticValue(value, found.standard_error, count, found.products)
+
+
+def effective_dimension(
+    operator: KernelOperator | SymmetricOperator,
+    alpha: float,
+    *,
+    method: str = "auto",
+    n_probes: int = 16,
+    tol: float = 1e-6,
+    memory_budget: int | str = "1GB",
+    random_state: Any = None,
+) -> StochasticValue:
+    r"""Return d(alpha) = tr K (K + alpha·I)⁻¹, a float with ``standard_error``: the freedom of a ridge fit.
+
+    Parameters as of :func:`log_determinant`; ``tol`` is the relative residual of the solves. Operators of the
+    library, and up to 2,000 rows of the exact K, are exact.
+
+    Time of "stochastic": two solves with ``n_probes`` right-hand sides by preconditioned conjugate gradients.
+    Source: Epperly, Tropp and Webber 2024 for the trace of what the preconditioner misses.
+
+    Examples
+    --------
+    >>> import numpy as np, gramian as gm
+    >>> X = np.random.default_rng(0).random((400, 2))
+    >>> K = gm.KernelOperator(gm.Gaussian(0.1), X)
+    >>> found = gm.effective_dimension(K, 0.1, method="stochastic", random_state=0)
+    >>> bool(abs(found - gm.effective_dimension(K, 0.1)) <= 4 * found.standard_error + 1e-3)
+    True
+    """
+    n, alpha = _square(operator), _scalar(alpha)
+    if isinstance(operator, SymmetricOperator):
+        return StochasticValue(float(operator.leverages(alpha).sum()))
+    system = system_of(operator, np.full(n, alpha), parse_bytes(memory_budget))
+    if _direct(method, system):
+        return StochasticValue(n - alpha * float(Factored.of(system).inverse_diagonal().sum()))
+    probed, seen = _missed(system, alpha, _probes(n_probes, n), tol, as_generator(random_state))
+    found = seen.trace()
+    value = n - alpha * float(probed.preconditioner.inverse_diagonal().sum()) + float(found)
+    return StochasticValue(value, found.standard_error, found.n_probes, found.products)
+
+
+def leverage_scores(
+    operator: KernelOperator | SymmetricOperator,
+    alpha: float,
+    *,
+    method: str = "auto",
+    n_probes: int = 64,
+    tol: float = 1e-6,
+    memory_budget: int | str = "1GB",
+    random_state: Any = None,
+) -> LeverageScores:
+    r"""Return the ridge leverage scores ℓ_i = (K (K + alpha·I)⁻¹)_ii with their standard errors.
+
+    Parameters and cost as of :func:`effective_dimension`, and O(n·n_probes) memory; estimates are cut to
+    0 … 1. What the preconditioner misses is estimated for each row (XDiag), with an error of about the row's
+    share of it over √n_probes. For landmarks rough scores are enough and far cheaper:
+    :func:`gramian.landmarks.leverage.ridge_leverage_scores`.
+
+    Examples
+    --------
+    >>> import numpy as np, gramian as gm
+    >>> X = np.random.default_rng(0).random((400, 2))
+    >>> K = gm.KernelOperator(gm.Gaussian(0.1), X)
+    >>> scores = gm.leverage_scores(K, 0.1).values
+    >>> bool(np.isclose(scores.sum(), gm.effective_dimension(K, 0.1)))
+    True
+    """
+    n, alpha = _square(operator), _scalar(alpha)
+    if isinstance(operator, SymmetricOperator):
+        return LeverageScores(operator.leverages(alpha), np.zeros(n))
+    system = system_of(operator, np.full(n, alpha), parse_bytes(memory_budget))
+    if _direct(method, system):
+        exact = 1.0 - alpha * Factored.of(system).inverse_diagonal()
+        return LeverageScores(np.clip(exact, 0.0, 1.0), np.zeros(n))
+    count = _probes(n_probes, n)
+    probed, seen = _missed(system, alpha, count, tol, as_generator(random_state))
+    missed, error = seen.diagonal()
+    values, errors = np.empty(n), np.empty(n)
+    values[probed.order] = 1.0 - alpha * probed.preconditioner.inverse_diagonal() + missed
+    errors[probed.order] = error
+    return LeverageScores(np.clip(values, 0.0, 1.0), errors, count)
+
+
+def _missed(
+    system: ExactSystem, alpha: float, count: int, tol: float, rng: np.random.Generator
+) -> tuple[Probed, LeaveOneOut]:
+    """Return M, and random products of alpha·(M⁻¹ − (K + alpha·I)⁻¹), rows in the order of M's blocks."""
+    probed = Probed.of(system, count, rng)
+
+    def multiply(values: Float64Array) -> Float64Array:
+        return alpha * (probed.preconditioner(values) - probed.solve(values, tol, MAX_ITERATIONS))
+
+    return probed, LeaveOneOut(multiply, len(system), count, rng)
+
+
+def eigenpairs_bytes(n: int, count: int) -> int:
+    """Return the bytes of :func:`kernel_eigenpairs`: of the pivots' factor, or of the basis."""
+    pivots = min(n, PIVOTS * count + MORE_PIVOTS)
+    return max(8 * n * (pivots + count + LEAST_BLOCK), basis_bytes(n, count, count + LEAST_BLOCK))
+
+
+def _pivot_vectors(operator: KernelOperator, count: int, rng: np.random.Generator) -> Float64Array | None:
+    """Return eigenvectors of the Nyström approximation by pivots; None where all rows would be pivots."""
+    n = operator.shape[0]
+    pivots = min(n, PIVOTS * count + MORE_PIVOTS)
+    if 2 * pivots > n:
+        return None
+    factor = rpcholesky_factor(
+        operator.kernel, operator.rows, pivots, rng, n_jobs=operator.n_jobs or -1
+    ).factor
+    operator.evaluations += n * len(factor)
+    if not len(factor):
+        return None
+    values, vectors = la.eigh(factor @ factor.T, check_finite=False)
+    wanted = min(len(values), count + LEAST_BLOCK)
+    return np.asarray(factor.T @ vectors[:, ::-1][:, :wanted], np.float64)
+
+
+def _square(operator: KernelOperator | SymmetricOperator) -> int:
+    """Return n; raise for what is not a symmetric operator."""
+    if not isinstance(operator, KernelOperator | SymmetricOperator):
+        raise InputError(
+            f"operator has type {type(operator).__name__}; expected a KernelOperator, such as "
+            "gramian.KernelOperator(kernel, X), or an approximation's operator_."
+        )
+    if isinstance(operator, KernelOperator) and operator.columns is not None:
+        n, m = operator.shape
+        raise InputError(f"operator is k(X, Z) of shape {n} × {m}; expected k(X, X). Leave columns out.")
+    return operator.shape[0]
+
+
+def _scalar(alpha: float | Array) -> float:
+    if np.ndim(alpha):
+        raise InputError(
+            f"alpha has shape {np.shape(alpha)}; expected one positive number. Only log_determinant of a "
+            "KernelOperator takes a diagonal."
+        )
+    return positive_alpha(float(alpha))
+
+
+def _shift(alpha: float | Array, n: int) -> Float64Array:
+    if not np.ndim(alpha):
+        return np.full(n, positive_alpha(float(alpha)))
+    shift = np.asarray(alpha, np.float64)
+    if shift.shape != (n,) or not (np.isfinite(shift).all() and (shift > 0).all()):
+        raise InputError(f"alpha has shape {shift.shape}; expected {n} positive, finite numbers, or one.")
+    return shift
+
+
+def _probes(n_probes: int, n: int) -> int:
+    if isinstance(n_probes, bool) or int(n_probes) != n_probes or n_probes < 2:
+        raise InputError(
+            f"n_probes={n_probes!r} must be a whole number of at least 2: their spread is the error."
+        )
+    return min(int(n_probes), n)
+
+
+def _direct(method: str, system: ExactSystem) -> bool:
+    """Return whether to factorise."""
+    if method not in METHODS:
+        raise InputError(
+            f"method={method!r} is unknown. Choose one of {', '.join(METHODS)}."
+            + did_you_mean(method, METHODS)
+        )
+    if method == "direct" and not system.direct_fits:
+        raise BudgetError(
+            f"a Cholesky factor of {len(system)} rows takes {format_bytes(system.square_bytes)}, above the "
+            f"memory budget of {format_bytes(system.memory_bytes)}. Raise memory_budget, or take "
+            "method='stochastic'.",
+            system.square_bytes,
+        )
+    small = len(system) <= DIRECT_ROWS and system.direct_fits
+    return method == "direct" or (method == "auto" and (small or len(system) < 2))

@@ -1,0 +1,296 @@
+"""Kernel principal component analysis on a memory budget."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from gramian._budget import parse_bytes
+from gramian._random import as_generator
+from gramian._typing import Float64Array
+from gramian.approximations.nystrom import Nystrom
+from gramian.compression.plan import AS_ASKED, EXACT, Plan, make_plan
+from gramian.compression.predictor import Predictor
+from gramian.compression.sums import accumulate
+from gramian.data.source import RowSource
+from gramian.engine import Engine
+from gramian.estimator.base import positive_number, whole_number
+from gramian.exact.exact import Exact
+from gramian.exact.plan import exact_plan
+from gramian.exact.predictor import ExactPredictor
+from gramian.exact.solve import DIRECT_ROWS
+from gramian.exceptions import InputError
+from gramian.kernels import Kernel
+from gramian.ridge.ridge import KernelRidge
+from gramian.ridge.streaming import StreamingRidge
+from gramian.spectra.exact_components import exact_components
+from gramian.spectra.feature_components import feature_components
+
+#: Rank of the approximation that "auto" takes beyond the exact matrix: at least, and for each component.
+AUTO_RANK, RANK_PER_COMPONENT = 500, 4
+
+
+class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, StreamingRidge):
+    r"""Principal components in the kernel's feature space, as scikit-learn's ``KernelPCA``, for many rows.
+
+    The scores of component j are √λ_j v_j on the training rows, (λ_j, v_j) the leading eigenpairs of the
+    centred J K J, J = I − 11ᵀ/n. Of an approximation K̃ = F Fᵀ they follow from FᵀF and Fᵀ1, summed in one
+    pass without storing F; of the exact K from products by tiles. Neither makes an n × n matrix beyond 2,000
+    rows.
+
+    Parameters
+    ----------
+    n_components : int, default=None
+        None takes all components that are not rounding: of the exact K up to n − 1 (dense), of an
+        approximation up to its rank.
+    kernel, gamma, degree, coef0, kernel_params : as for :class:`KernelRidge`.
+    approximation : str or unfitted approximation, default="auto"
+        "auto" is the exact K up to 2,000 rows, and beyond a Nyström approximation of rank
+        max(500, 4·n_components); "exact" is block Lanczos on K beyond 2,000 rows; or a name or an instance,
+        as for :class:`KernelRidge`.
+    fit_inverse_transform : bool, default=False
+        Learn the way back from scores to rows by kernel ridge regression with the same kernel (Bakır, Weston
+        and Schölkopf 2004).
+    alpha : float, default=1.0
+        Ridge penalty of the inverse transform.
+    tol : float, default=1e-8
+        Target of ‖J K J v − λ v‖/λ_1 where eigenpairs are found by iterations.
+    memory_budget, tile_dtype, random_state, n_jobs : as for :class:`KernelRidge`.
+
+    Attributes
+    ----------
+    eigenvalues_ : ndarray (n_components,)
+        Descending; 0 for components that do not exist, whose scores are 0.
+    solution_ : Solution
+        Products and residual of the eigenpairs.
+    inverse_ : KernelRidge
+        With ``fit_inverse_transform``.
+    kernel_, plan_, rank_, n_features_in_ : as of :class:`KernelRidge`.
+
+    A component's sign is arbitrary; here it is the same for the same data and settings. Time
+    O(n (m d + r²) + r³) for an approximation, memory independent of n; of the exact K some tens of products
+    of n²/2 kernel values. ``transform`` takes m + r operations a row, of the exact K n. Raises ``InputError``
+    and ``BudgetError``; warns ``AccuracyWarning`` with the residual where ``tol`` is missed.
+
+    Source: Schölkopf, Smola and Müller 1998.
+
+    Examples
+    --------
+    >>> import numpy as np, gramian as gm
+    >>> X = np.random.default_rng(0).random((5000, 3))
+    >>> pca = gm.KernelPCA(2, gamma=1.0, random_state=0).fit(X)
+    >>> scores = pca.transform(X)
+    >>> scores.shape, bool(np.allclose((scores**2).sum(axis=0), pca.eigenvalues_, rtol=1e-3))
+    ((5000, 2), True)
+    """
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        *,
+        kernel: Any = "rbf",
+        gamma: float | None = None,
+        degree: int = 3,
+        coef0: float = 1.0,
+        kernel_params: dict[str, Any] | None = None,
+        approximation: Any = "auto",
+        fit_inverse_transform: bool = False,
+        alpha: float = 1.0,
+        tol: float = 1e-8,
+        memory_budget: int | str = "1GB",
+        tile_dtype: str = "auto",
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.n_components = n_components
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.kernel_params = kernel_params
+        self.approximation = approximation
+        self.fit_inverse_transform = fit_inverse_transform
+        self.alpha = alpha
+        self.tol = tol
+        self.memory_budget = memory_budget
+        self.tile_dtype = tile_dtype
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = False
+        tags.input_tags.sparse = not self.fit_inverse_transform  # which learns the rows themselves
+        tags.transformer_tags.preserves_dtype = []  # scores are float64
+        return tags
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Find the components of the rows of X. ``y`` is ignored."""
+        with self._all_or_nothing():
+            source = self._rows(X, reset=True)
+            count = None if self.n_components is None else whole_number("n_components", self.n_components, 1)
+            tol = positive_number("tol", self.tol)
+            self._check_inverse(source)
+            if self._wants_exact(source.shape[0]):
+                self._fit_exact(source, count, tol)
+            else:
+                self._fit_features(source, count, tol)
+            self._flat = False
+            self.__dict__.pop("inverse_", None)  # of an earlier fit
+            if self.fit_inverse_transform:
+                self.inverse_ = self._inverse(source)
+        return self
+
+    def transform(self, X: Any) -> Float64Array:
+        """Return the scores of the rows of X, shape (n, n_components), float64."""
+        check_is_fitted(self, "predictor_")
+        return self._decision(X)
+
+    def inverse_transform(self, X: Any) -> Float64Array:
+        """Return rows (n, d) whose scores are about X (n, n_components)."""
+        check_is_fitted(self, "predictor_")
+        if not hasattr(self, "inverse_"):
+            raise InputError("fit_inverse_transform was False in fit. Set it to True and fit again.")
+        found: Float64Array = self.inverse_.predict(X)
+        return found.reshape(len(found), -1)
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.predictor_.n_outputs)
+
+    @property
+    def _automatic(self) -> bool:
+        return isinstance(self.approximation, str) and self.approximation == "auto"
+
+    def _wants_exact(self, n_rows: int) -> bool:
+        if isinstance(self.approximation, Exact):
+            raise InputError(
+                "approximation=Exact(...) solves ridge systems; KernelPCA has none. Use "
+                "approximation='exact'."
+            )
+        if self._automatic:
+            return n_rows <= DIRECT_ROWS
+        return isinstance(self.approximation, str) and self.approximation == "exact"
+
+    def _fit_exact(self, source: RowSource, count: int | None, tol: float) -> None:
+        n = source.shape[0]
+        kernel, engine = self._kernel_of(source), self._engine()
+        dtype = self._tiles(source, kernel, None)
+        plan = exact_plan(
+            self._workload(source, count or 1),
+            Exact(solver="cg").settings(),
+            dtype=dtype,
+            n_threads=engine.n_threads,
+            memory_budget=parse_bytes(self.memory_budget),
+            reason="few rows" if self._automatic else EXACT,
+        )
+        began = time.perf_counter()
+        rows = source.rows(slice(0, n))
+        found = exact_components(
+            kernel,
+            rows.copy() if sp.issparse(rows) else np.array(rows),
+            count,
+            tol=tol,
+            dtype=dtype,
+            memory_bytes=plan.memory_budget,
+            engine=engine,
+            rng=as_generator(self.random_state),
+        )
+        self._keep(found, kernel, n)
+        self.plan_ = plan.used({"solve": found.solution.bytes}, {"solve": time.perf_counter() - began})
+
+    def _fit_features(self, source: RowSource, count: int | None, tol: float) -> None:
+        n = source.shape[0]
+        kernel, engine, rng = self._kernel_of(source), self._engine(), as_generator(self.random_state)
+        dtype = self._tiles(source, kernel, None)
+        plan = self._features_plan(source, kernel, dtype, count, engine, rng)
+        engine = Engine(plan.n_threads)
+        began = time.perf_counter()
+        features = plan.build(source, kernel, rng=rng, engine=engine)
+        built = time.perf_counter()
+        sums = accumulate(
+            features,
+            source,
+            np.zeros((n, 0)),
+            None,
+            chunk_rows=plan.chunk_rows,
+            engine=engine,
+            with_ones=True,
+        )
+        summed = time.perf_counter()
+        found = feature_components(features, sums, n, count, tol=tol, rng=rng)
+        self._keep(found, kernel, features.rank)
+        held = features.nbytes + sum(s.nbytes for s in sums)
+        seconds = {"bases": built - began, "sums": summed - built, "solve": time.perf_counter() - summed}
+        self.plan_ = plan.used({"bases": features.nbytes, "sums": held, "solve": 2 * held}, seconds)
+
+    def _features_plan(
+        self,
+        source: RowSource,
+        kernel: Kernel,
+        dtype: Any,
+        count: int | None,
+        engine: Engine,
+        rng: np.random.Generator,
+    ) -> Plan:
+        method = self._method_for(source.shape[0], count)
+        return make_plan(
+            method._builder().settle(source, kernel, dtype=dtype, rng=rng, engine=engine),
+            self._workload(source, 1),
+            dtype=dtype,
+            n_threads=engine.n_threads,
+            memory_budget=parse_bytes(self.memory_budget),
+            reason="many rows: landmarks for the components" if self._automatic else AS_ASKED,
+        )
+
+    def _method_for(self, n_rows: int, count: int | None) -> Any:
+        if self._automatic:
+            return Nystrom(rank=min(n_rows, max(AUTO_RANK, RANK_PER_COMPONENT * (count or 1))))
+        return self._method()
+
+    def _keep(self, found: Any, kernel: Kernel, rank: int) -> None:
+        self.eigenvalues_ = found.values
+        self.intercept_ = -found.offset
+        predictor: Predictor | ExactPredictor = found.predictor
+        self.predictor_, self.kernel_ = self._released(predictor, kernel)
+        self.solution_ = found.solution
+        self.rank_ = rank
+
+    def _check_inverse(self, source: RowSource) -> None:
+        if not self.fit_inverse_transform:
+            return
+        positive_number("alpha", self.alpha)
+        if self._precomputed:
+            raise InputError(
+                "Cannot fit_inverse_transform with a precomputed kernel: there are no rows to go back to. "
+                "Pass rows and a kernel, or fit_inverse_transform=False."
+            )
+        if sp.issparse(source.rows(slice(0, 1))):
+            raise InputError(
+                "fit_inverse_transform with sparse rows would make them dense. Pass X.toarray(), or "
+                "fit_inverse_transform=False."
+            )
+
+    def _inverse(self, source: RowSource) -> KernelRidge:
+        """Learn rows from their scores, with the kernel as it was resolved for the rows."""
+        n = source.shape[0]
+        scores = np.empty((n, self.predictor_.n_outputs))
+        for where, values in self._decision_blocks(source):
+            scores[where] = values
+        exact = self._wants_exact(n)
+        ridge = KernelRidge(
+            alpha=self.alpha,
+            kernel=self.kernel_,
+            approximation="exact" if exact else self.approximation,
+            memory_budget=self.memory_budget,
+            tile_dtype=self.tile_dtype,
+            random_state=self.random_state if isinstance(self.random_state, int) else None,
+            n_jobs=self.n_jobs,
+        )
+        rows = np.asarray(source.rows(slice(0, n)), np.float64)
+        return ridge.fit(scores, rows)

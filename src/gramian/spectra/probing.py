@@ -1,0 +1,105 @@
+"""K + D made ready for random vectors: an order of the rows and a preconditioner that takes the variance."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gramian._lapack import inverse_of_triangle
+from gramian._numerics import cholesky_lower, unit_roundoff
+from gramian._typing import Float64Array, IntArray
+from gramian.compression.training import float32_alpha
+from gramian.engine import Engine
+from gramian.exact.blocks import balanced_blocks
+from gramian.exact.policy import Costs
+from gramian.exact.preconditioner import RootAndBlocks
+from gramian.exact.system import ExactSystem
+from gramian.landmarks.pivoting import rpcholesky_factor
+from gramian.operators.kernel import KernelOperator
+from gramian.solvers.krylov import conjugate_gradient
+
+#: Products with K that the preconditioner may cost: an estimate takes some tens of them.
+PRODUCTS = 10.0
+#: Share of the memory beside tiles that are kept that the preconditioner may have.
+ROOM = 0.5
+#: Share of the trace that a root leaves, above which it is left out, and under which blocks are.
+USELESS, ENOUGH = 0.9, 0.05
+
+
+def system_of(operator: KernelOperator, shift: Float64Array, memory_bytes: int) -> ExactSystem:
+    """Return K + D, with float64 tiles where those of float32 could not resolve D."""
+    dtype = operator.tile_dtype
+    mean = float(operator.diagonal().mean())
+    if float(shift.min()) < float32_alpha(len(shift), mean, unit_roundoff(np.float32)):
+        dtype = np.dtype(np.float64)
+    return ExactSystem(operator.kernel, operator.rows, shift, dtype, memory_bytes, Engine(operator.n_jobs))
+
+
+@dataclass(frozen=True)
+class Factored:
+    """K + D by its Cholesky factor: all of it is exact. Time n³, memory 8 n² bytes."""
+
+    lower: Float64Array
+
+    @classmethod
+    def of(cls, system: ExactSystem) -> Factored:
+        """Factorise."""
+        square = system.kernel(system.rows, dtype=np.float64, n_jobs=system.engine.n_jobs)
+        square.flat[:: len(system) + 1] += system.shift
+        return cls(cholesky_lower(np.asarray(square, np.float64), "K + alpha·I")[0])
+
+    @property
+    def logdet(self) -> float:
+        """log det(K + D)."""
+        return 2.0 * float(np.log(self.lower.diagonal()).sum())
+
+    def inverse_diagonal(self) -> Float64Array:
+        """Return the diagonal of (K + D)⁻¹."""
+        inverse = inverse_of_triangle(self.lower)
+        return np.asarray(np.einsum("ij,ij->j", inverse, inverse), np.float64)
+
+
+@dataclass(frozen=True)
+class Probed:
+    """K + D with its rows in the order of blocks, and M ≈ K + D."""
+
+    system: ExactSystem
+    order: IntArray  #: row numbers in the order of the system
+    preconditioner: RootAndBlocks
+
+    @classmethod
+    def of(cls, system: ExactSystem, n_probes: int, rng: np.random.Generator) -> Probed:
+        """Build M at the price of about ten products: a root of pivots, exact blocks of what it leaves."""
+        n = len(system)
+        costs = Costs(n, int(system.rows.shape[1]), n_probes, np.dtype(system.dtype).itemsize)
+        room = int(ROOM * (system.memory_bytes - system.kept_bytes))
+        sizes = costs.affordable(PRODUCTS * costs.product, room)
+        factor, order, slices = np.zeros((0, n)), np.arange(n), []
+        if sizes.block:
+            blocks = balanced_blocks(system.rows, system.kernel, sizes.block, rng, system.engine)
+            order, slices = blocks.order, blocks.slices
+            system = system.ordered(order)
+            pivoted = rpcholesky_factor(
+                system.kernel, system.rows, sizes.rank, rng, n_jobs=system.engine.n_threads
+            )
+            whole = float(system.kernel.diagonal(system.rows).sum())
+            left = float(pivoted.diagonal.sum())
+            if left <= USELESS * whole:
+                factor = pivoted.factor
+            if left <= ENOUGH * whole:
+                slices = []
+        found = RootAndBlocks(system.kernel, system.rows, system.shift, factor, slices, system.engine)
+        return cls(system, order, found)
+
+    def solve(self, right: Float64Array, tol: float, max_iterations: int) -> Float64Array:
+        """Return (K + D)⁻¹ right, rows in the order of the system."""
+        system = self.system
+        return conjugate_gradient(
+            system.fast,
+            right,
+            precondition=self.preconditioner,
+            accurate=system.accurate if system.rounded else None,
+            tol=tol,
+            max_iterations=max_iterations,
+        ).value

@@ -1,0 +1,1 @@
+"""Support vector machines and kernel logistic regression, and the Newton training below them."""

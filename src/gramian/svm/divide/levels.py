@@ -1,0 +1,276 @@
+"""Divide and conquer: clusters of rows are solved on their own, and start the clusters they are parts of."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from gramian._random import children
+from gramian._typing import Float64Array, IntArray, Rows
+from gramian.engine import Engine
+from gramian.kernels.base import Kernel
+from gramian.kernels.precomputed import Precomputed
+from gramian.landmarks.partition import Partition, fit_partition
+from gramian.svm.divide.components import separate
+from gramian.svm.divide.decomposition import Dual, Effort, refine
+from gramian.svm.divide.gram import Gram
+from gramian.svm.divide.pivots import solve_pivots
+
+#: Violation to which levels under the last are solved: they only have to tell the support vectors.
+LEVEL_TOL = 0.1
+#: A first level whose clusters have fewer rows than this share of a leaf's is left out.
+LEAST_LEAF = 0.25
+#: A cluster of the finest level with more rows than so many leaves is cut evenly first: libsvm's time grows
+#: faster than the rows, and what the cut costs in accuracy the next level repairs.
+LARGE_LEAF = 2
+#: Squares of kernel values that a leaf solver holds: its own, ours, and one on the way.
+LEAF_COPIES = 3
+#: Share of ``tol`` to which a leaf solver goes, so that its answer passes in our gradient.
+LEAF_SHARE = 0.5
+#: Share of ``tol`` that the kernel values between components, taken as zero, may change in the gradient.
+NEGLECTED_SHARE = 0.05
+
+#: From K (m, m), y = ±1, bounds C_i and a tolerance to α (m,).
+LeafSolver = Callable[[Float64Array, Float64Array, Float64Array, float], Float64Array]
+
+
+@dataclass(frozen=True, slots=True)
+class Hierarchy:
+    """Nested clusters of rows: the partition, each row's leaf, and the order by leaves."""
+
+    partition: Partition
+    labels: IntArray
+    order: IntArray
+
+    @property
+    def above(self) -> list[IntArray]:
+        """Clusters of the levels, finest first: for each leaf its number there."""
+        leaves = np.arange(self.partition.n_blocks)
+        return [leaves, *reversed(self.partition.ancestors)]
+
+    def edges(self, index: IntArray, leaf_rows: int, n_merged: int | None = None) -> list[IntArray]:
+        """Return where clusters of rows ``index`` (in order) begin and end, level by level, finest first.
+
+        Levels with small clusters are left out; the last is all rows together, or, where ``n_merged`` is a
+        number, the level that many merges above the leaves.
+        """
+        leaf = self.labels[index]
+        levels = self.above if n_merged is None else self.above[: n_merged + 1]
+        found = []
+        for number, level in enumerate(levels):
+            count = int(level.max()) + 1
+            last = n_merged is not None and number == len(levels) - 1
+            if last or (count > 1 and len(index) / count >= LEAST_LEAF * leaf_rows):
+                found.append(np.searchsorted(level[leaf], np.arange(count + 1)))
+        if n_merged is None:
+            found.append(np.array([0, len(index)]))
+        cut = _evenly(found[0], LARGE_LEAF * leaf_rows)
+        if len(cut) == len(found[0]):
+            return found
+        return [cut, *(found[1:] if len(found) > 1 else found)]
+
+
+def _evenly(edges: IntArray, most: int) -> IntArray:
+    """Return edges between which there are at most ``most`` rows."""
+    cuts = [
+        np.linspace(a, b, max(1, -(-int(b - a) // most)), endpoint=False).astype(np.intp)
+        for a, b in pairwise(edges)
+    ]
+    return np.concatenate([*cuts, edges[-1:]])
+
+
+def cluster_rows(
+    rows: Rows, kernel: Kernel, leaf_rows: int, branching: int, rng: np.random.Generator, engine: Engine
+) -> Hierarchy:
+    """Cut rows into leaves of about ``leaf_rows`` by nested k-means, ``branching`` parts a level.
+
+    By k-means of kernel features where the kernel is precomputed. Time O(n d leaves).
+    """
+    n = int(rows.shape[0])
+    n_leaves = max(1, math.ceil(n / leaf_rows))
+    n_levels = max(1, round(math.log(n_leaves, branching)))
+    partition = fit_partition(
+        rows,
+        n_leaves,
+        method="kernel" if isinstance(kernel, Precomputed) else "kmeans",
+        n_levels=n_levels,
+        rng=rng,
+        kernel=kernel,
+    )
+    labels = partition.route(rows, engine)
+    return Hierarchy(partition, labels, np.argsort(labels, kind="stable"))
+
+
+@dataclass(frozen=True, slots=True)
+class Climb:
+    """The last level's coefficients, in the order of the rows, with an offset for each of its clusters."""
+
+    u: Float64Array
+    offsets: Float64Array
+    effort: Effort
+
+
+def climb(
+    gram: Gram,
+    y: Float64Array,
+    most: Float64Array,
+    levels: Sequence[IntArray],
+    *,
+    equality: bool,
+    tol: float,
+    max_iter: int,
+    memory_bytes: int,
+    rng: np.random.Generator,
+    leaf_solver: LeafSolver | None = None,
+) -> Climb:
+    """Solve the dual of labels y = ±1 and bounds C_i = ``most`` level by level, the last to ``tol``.
+
+    levels : edges of the clusters, consecutive rows, finest level first. Clusters of the first are solved
+    from α = 0 (by ``leaf_solver`` where there is one and the equality holds), those of the others from
+    their parts': by block pivoting over the components of the rows (:func:`solve_pivots`), and where that
+    does not settle by working sets, first of the support vectors alone, then of all rows.
+
+    Kernel values between components are at most ε = ``NEGLECTED_SHARE`` · tol / ΣC_i, so that what they add
+    to the gradient is at most ε Σα_i; the violation that is returned counts it in, twice.
+
+    Source: Hsieh, Si and Dhillon 2014, algorithm 1.
+    """
+    u = np.zeros(len(y))
+    total, offsets = Effort(), np.zeros(0)
+    least = NEGLECTED_SHARE * tol / float(most.sum())
+    component = np.zeros(len(y), np.intp)
+    if len(levels) > 1:
+        component = separate(gram.rows, gram.kernel, levels[0], least)
+    for number, edges in enumerate(levels):
+        last = number == len(levels) - 1
+        places = [slice(int(a), int(b)) for a, b in pairwise(edges)]
+        threads = gram.engine.n_threads
+        parallel = len(places) >= 2 * threads
+        level = _Level(
+            gram,
+            y,
+            most,
+            u,
+            component,
+            last=last,
+            least=least,
+            equality=equality,
+            tol=tol if last else max(tol, LEVEL_TOL),
+            max_iter=max_iter,
+            memory_bytes=memory_bytes // (threads if parallel else 1),
+            engine=Engine(1) if parallel else gram.engine,
+            leaf_solver=leaf_solver if number == 0 and equality else None,
+        )
+        tasks = list(zip(places, children(rng, len(places))))
+        found = list(gram.engine.map(level.cluster, tasks) if parallel else map(level.cluster, tasks))
+        u = np.concatenate([dual.u for dual, _ in found])
+        if last:
+            signs = [_sign(y[place]) if equality else 0.0 for place in places]
+            offsets = np.array([s or dual.offset() for s, (dual, _) in zip(signs, found)])
+            total.violation = max((effort.violation for _, effort in found), default=0.0)
+        total.iterations += sum(effort.iterations for _, effort in found)
+        total.entries += sum(effort.entries for _, effort in found)
+    return Climb(u, offsets, total)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Options:
+    """What the clusters of a level have in common."""
+
+    last: bool
+    least: float  #: largest kernel value between components
+    equality: bool
+    tol: float
+    max_iter: int
+    memory_bytes: int
+    engine: Engine
+    leaf_solver: LeafSolver | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Level(_Options):
+    gram: Gram
+    y: Float64Array
+    most: Float64Array
+    u: Float64Array
+    component: IntArray
+
+    def cluster(self, task: tuple[slice, np.random.Generator]) -> tuple[Dual, Effort]:
+        """Solve one cluster from the coefficients of its parts."""
+        place, rng = task
+        gram = Gram(self.gram.rows[place], self.gram.kernel, self.gram.dtype, self.engine)
+        y, most, start = self.y[place], self.most[place], self.u[place]
+        dual = Dual.at_zero(y, most, self.equality)
+        if not len(gram) or (self.equality and _sign(y)):
+            return dual, Effort()  # one class: nothing can move
+        effort = Effort()
+        if self.leaf_solver is not None and LEAF_COPIES * 8 * len(gram) ** 2 <= self.memory_bytes:
+            square = gram.square(slice(None))
+            alpha = self.leaf_solver(square, y, most, LEAF_SHARE * self.tol)
+            dual.u[:] = np.clip(y * alpha, dual.lower, dual.upper)
+            effort.iterations = 1
+            if not self.last:
+                return dual, Effort(1, gram.entries)  # a start needs no proof
+            dual.gradient += square @ dual.u
+            if dual.violation() > self.tol:  # the leaf solver stopped early
+                self._pivot(gram, dual, y, self.component[place], effort)
+        else:
+            dual.u[:] = np.clip(start, dual.lower, dual.upper)
+            if not self._pivot(gram, dual, y, self.component[place], effort):
+                support = np.flatnonzero(dual.u)
+                if support.size:
+                    effort.add(self._on_support(gram, dual, support, rng))
+        whole = self._refine(gram, dual, self.tol - effort.violation, rng)
+        whole.add(effort)
+        return dual, whole
+
+    def _pivot(self, gram: Gram, dual: Dual, y: Float64Array, component: IntArray, effort: Effort) -> bool:
+        """Replace the start by what block pivoting settles at, if it does."""
+        found = solve_pivots(
+            gram,
+            component,
+            -y,
+            dual.lower,
+            dual.upper,
+            dual.u,
+            equality=self.equality,
+            tol=self.tol,
+            max_iter=self.max_iter,
+            memory_bytes=self.memory_bytes,
+        )
+        effort.iterations += found.steps
+        effort.entries += found.entries
+        if found.settled:
+            dual.u[:], dual.gradient[:] = found.u, found.gradient
+            if component.min() < component.max():
+                effort.violation = 2.0 * self.least * float(np.abs(found.u).sum())
+        return found.settled
+
+    def _refine(self, gram: Gram, dual: Dual, tol: float, rng: np.random.Generator) -> Effort:
+        return refine(gram, dual, tol=tol, max_iter=self.max_iter, memory_bytes=self.memory_bytes, rng=rng)
+
+    def _on_support(self, gram: Gram, dual: Dual, support: IntArray, rng: np.random.Generator) -> Effort:
+        """Solve for the support vectors of the start alone, roughly; then bring every gradient up to date."""
+        few, local = gram.part(support), dual.part(support)
+        few.add(local.gradient, few.rows, local.u)
+        effort = self._refine(few, local, max(self.tol, LEVEL_TOL), rng)
+        effort.violation = 0.0  # of these rows alone, which the next solve looks at again
+        dual.u[support], dual.gradient[support] = local.u, local.gradient
+        others = np.ones(len(gram), bool)
+        others[support] = False
+        rest, kept = np.flatnonzero(others), np.flatnonzero(local.u)
+        if rest.size:
+            outside, gradient = gram.part(rest), dual.gradient[rest]
+            outside.add(gradient, few.rows[kept], local.u[kept])
+            dual.gradient[rest] = gradient
+            gram.entries += outside.entries
+        return effort
+
+
+def _sign(y: Float64Array) -> float:
+    """Return the class of rows that are all of one, else 0."""
+    return float(y[0]) if len(y) and abs(float(y.sum())) == len(y) else 0.0

@@ -1,0 +1,132 @@
+"""The pairs of classes of one data set: each solved level by level, gathered as SVC lays them out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gramian._random import children
+from gramian._typing import Array, Float64Array, IntArray, Rows
+from gramian.compression.expansion import PairwisePredictor, class_pairs
+from gramian.engine import Engine
+from gramian.kernels.base import Kernel
+from gramian.svm.divide.gram import Gram
+from gramian.svm.divide.levels import Climb, Hierarchy, LeafSolver, climb
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What every pair is solved with."""
+
+    leaf_rows: int
+    n_merged: int | None  #: merges above the leaves after which early prediction stops; None: all rows
+    equality: bool
+    tol: float
+    max_iter: int
+    memory_bytes: int
+    leaf_solver: LeafSolver | None
+
+
+@dataclass(frozen=True, slots=True)
+class OneVsOne:
+    """Solutions of all pairs, in the layout of libsvm."""
+
+    support: IntArray  #: row numbers, by class, then ascending
+    coefficients: Float64Array  #: (classes − 1, support vectors)
+    offsets: Float64Array  #: (clusters, pairs)
+    iterations: IntArray  #: working sets of each pair, libsvm's leaves included
+    violations: Float64Array  #: m(α) − M(α) of each pair
+    entries: int  #: kernel values computed
+
+    def predictor(
+        self, rows: Rows, codes: IntArray, hierarchy: Hierarchy, n_merged: int | None, kernel: Kernel
+    ) -> PairwisePredictor:
+        """Return the predictor on these solutions."""
+        owner = codes[self.support]
+        level = np.zeros(len(codes), np.intp)
+        partition = None
+        if n_merged is not None:
+            level = hierarchy.above[n_merged][hierarchy.labels]
+            partition = hierarchy.partition
+        cluster = level[self.support]
+        order = np.lexsort((self.support, owner, cluster))
+        return PairwisePredictor(
+            rows[self.support[order]],
+            owner[order],
+            cluster[order],
+            np.ascontiguousarray(self.coefficients[:, order]),
+            self.offsets,
+            kernel,
+            partition,
+            None if n_merged is None else hierarchy.above[n_merged],
+        )
+
+
+def solve_pairs(
+    rows: Rows,
+    codes: IntArray,
+    most: Float64Array,
+    n_classes: int,
+    kernel: Kernel,
+    hierarchy: Hierarchy,
+    settings: Settings,
+    *,
+    dtype: np.dtype[Any],
+    rng: np.random.Generator,
+    engine: Engine,
+) -> OneVsOne:
+    """Solve every pair of classes ``codes`` (n,) with bounds C_i = ``most`` (n,).
+
+    A row with C_i = 0 is left out. Small pairs are solved side by side, large ones one after the other with
+    all threads. Time that of :func:`climb` for each pair; memory classes · n numbers, and what ``settings``
+    allow.
+    """
+    pairs = class_pairs(n_classes)
+    order = hierarchy.order[most[hierarchy.order] > 0]
+    own = codes[order]
+    largest = int(np.sort(np.bincount(own, minlength=n_classes))[-2:].sum())
+    parallel = len(pairs) >= 2 * engine.n_threads and largest <= 2 * settings.leaf_rows
+    inner = Engine(1) if parallel else engine
+    memory = settings.memory_bytes // (engine.n_threads if parallel else 1)
+
+    def solve(task: tuple[tuple[int, int], np.random.Generator]) -> tuple[IntArray, Climb]:
+        (first, second), stream = task
+        index = order[(own == first) | (own == second)]
+        answer = climb(
+            Gram(rows[index], kernel, dtype, inner),
+            np.where(codes[index] == first, 1.0, -1.0),
+            most[index],
+            hierarchy.edges(index, settings.leaf_rows, settings.n_merged),
+            equality=settings.equality,
+            tol=settings.tol,
+            max_iter=settings.max_iter,
+            memory_bytes=memory,
+            rng=stream,
+            leaf_solver=settings.leaf_solver,
+        )
+        return index, answer
+
+    tasks = list(zip(pairs, children(rng, len(pairs))))
+    coefficients: Array = np.zeros((n_classes - 1, len(codes)))
+    offsets, iterations, violations, entries = [], [], [], 0
+    answers = engine.map(solve, tasks) if parallel else map(solve, tasks)
+    for (first, second), (index, answer) in zip(pairs, answers):
+        of_first = codes[index] == first
+        coefficients[second - 1, index[of_first]] = answer.u[of_first]
+        coefficients[first, index[~of_first]] = answer.u[~of_first]
+        offsets.append(answer.offsets)
+        iterations.append(answer.effort.iterations)
+        violations.append(answer.effort.violation)
+        entries += answer.effort.entries
+    found = np.flatnonzero((coefficients != 0).any(axis=0))
+    support = found[np.lexsort((found, codes[found]))]
+    return OneVsOne(
+        support,
+        coefficients[:, support],
+        np.column_stack(offsets),
+        np.maximum(iterations, 1),
+        np.asarray(violations),
+        entries,
+    )

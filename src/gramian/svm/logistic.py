@@ -1,0 +1,144 @@
+"""Kernel logistic regression on a memory budget."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from scipy.special import expit, log_expit, log_softmax, softmax
+from sklearn.utils.validation import check_is_fitted
+
+from gramian._typing import Float64Array, IntArray
+from gramian.estimator.base import own_target
+from gramian.solvers.losses import Logistic, Loss, Softmax
+from gramian.svm.newton import NewtonClassifier
+
+
+class KernelLogisticRegression(NewtonClassifier):
+    r"""Logistic regression: minimise −C Σ w_i log P(y_i | x_i) + ½ Σ_k ‖f_k‖², on a compressed kernel.
+
+    Two classes: P = 1/(1 + exp(−f − b)), by Newton's method, each step a weighted ridge solve from one
+    pass of sums (iteratively reweighted least squares), four to ten passes. More: P_k = exp(f_k + b_k)/Σ, by
+    limited-memory BFGS that starts from a factored bound of the Hessian: one Gram matrix for all classes in
+    every tenth pass. Passes on the digits: 9 for C = 0.1, 24 for 1, 50 to 60 for 100.
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        Weight of the loss, as in scikit-learn's ``LogisticRegression``.
+    kernel, gamma, degree, coef0, kernel_params, approximation, memory_budget, tile_dtype
+    random_state, n_jobs
+        As for :class:`KernelRidge`. What the budget leaves over holds the rows' features between passes.
+    metric : None, "diagonal", "full", LearnedMetric or Metric, default=None
+        As for :class:`KernelRidge`.
+    fit_intercept : bool, default=True
+        Whether to add b, which is not penalised.
+    class_weight : None, "balanced" or dict from class to weight
+    tol : float, default=1e-8
+        Predicted relative distance of the objective to its minimum to stop at; of float32 tiles 2.4e-7 at
+        least.
+    max_iter : int, default=300
+    verbose : int, default=0
+        1 shows the rows that passes have read.
+
+    Attributes
+    ----------
+    classes_, intercept_ (outputs,), kernel_, rank_, n_features_in_ : as named
+    metric_, metric_rounds_, feature_importances_ : as for :class:`KernelRidge`
+    n_iter_ : passes over the rows
+    solution_ : Solution
+        Status, passes, and as ``residual`` the relative gap that was left.
+    plan_ : Plan
+        Sizes, and the bytes of the bases and of a pass.
+
+    Time O(passes · n (m d + m r + classes · r)) and for two classes O(n r²) a pass. Raises ``InputError``
+    for unusable input, ``BudgetError`` for too small a budget; warns ``AccuracyWarning`` where ``tol`` was
+    missed.
+
+    Source: Zhu and Hastie 2005 (kernel logistic regression); Nocedal and Wright 2006, algorithm 7.4.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gramian.svm.logistic import KernelLogisticRegression
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.random((500, 2))
+    >>> y = np.where(np.sin(9 * X[:, 0]) > 2 * X[:, 1] - 1, "above", "below")
+    >>> m = KernelLogisticRegression(C=100.0, gamma=10.0).fit(X, y)
+    >>> bool(m.score(X, y) > 0.97), m.predict_proba(X[:3]).shape
+    (True, (3, 2))
+    """
+
+    _bend = 0.25
+
+    def __init__(
+        self,
+        C: float = 1.0,
+        *,
+        kernel: Any = "rbf",
+        gamma: float | None = None,
+        degree: int = 3,
+        coef0: float = 1.0,
+        kernel_params: dict[str, Any] | None = None,
+        metric: Any = None,
+        approximation: Any = "auto",
+        fit_intercept: bool = True,
+        class_weight: Any = None,
+        tol: float = 1e-8,
+        max_iter: int = 300,
+        memory_budget: int | str = "1GB",
+        tile_dtype: str = "auto",
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.C = C
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.kernel_params = kernel_params
+        self.metric = metric
+        self.approximation = approximation
+        self.fit_intercept = fit_intercept
+        self.class_weight = class_weight
+        self.tol = tol
+        self.max_iter = max_iter
+        self.memory_budget = memory_budget
+        self.tile_dtype = tile_dtype
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Fit to rows X (n, d) and class labels y (n,), by default those of a row source."""
+        with self._all_or_nothing():
+            y = own_target(X, y)
+            source = self._fit_rows(X, y)
+            self._fit_classes(source, y, sample_weight)
+            return self
+
+    def _loss_of(self, n_classes: int) -> Loss:
+        return Logistic() if n_classes == 2 else Softmax()
+
+    def predict_proba(self, X: Any) -> Float64Array:
+        """Return the probability of each class, shape (n, classes)."""
+        check_is_fitted(self, "predictor_")
+        return self._probabilities(self._decision(X))
+
+    def _likeliest(self, values: Float64Array) -> IntArray:
+        # One rule for both: rounding makes ties of probabilities that are none of decision values.
+        return np.asarray(self._probabilities(values).argmax(axis=1))
+
+    def _probabilities(self, values: Float64Array) -> Float64Array:
+        if len(self.classes_) == 2:
+            return np.hstack([expit(-values), expit(values)])
+        return np.asarray(softmax(values, axis=1))
+
+    def predict_log_proba(self, X: Any) -> Float64Array:
+        """Return the logarithm of :meth:`predict_proba`, without its underflow."""
+        check_is_fitted(self, "predictor_")
+        f = self._decision(X)
+        if len(self.classes_) == 2:
+            return np.hstack([log_expit(-f), log_expit(f)])
+        return np.asarray(log_softmax(f, axis=1))

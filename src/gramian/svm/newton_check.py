@@ -1,0 +1,109 @@
+"""How far a model trained with float32 tiles is from its minimum, measured with float64 tiles."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from gramian._typing import Float64Array
+from gramian.compression.basis import BasisBuilder
+from gramian.compression.features import FeatureMap
+from gramian.engine import Engine
+from gramian.solvers.core import CoupledCore
+from gramian.solvers.losses import Loss, Proximal, Softmax
+from gramian.solvers.newton import Newton
+from gramian.solvers.newton_system import Point, coupled_factor, nested_factor
+from gramian.solvers.quasi_newton import minimise_coupled
+from gramian.svm.newton_sums import LossPasses, Tiles
+
+#: Relative gap that float32 tiles may leave without a warning. Kernels of values up to 1 leave 4e-7 to 7e-5
+#: (C = 100, 300 rows), products of rows far from the origin 1e-3 to 0.07 (tests/test_newton_check.py).
+FLOAT32_GAP = 1e-3
+#: Squares of the landmarks that a new whitening in float64 takes.
+SQUARES = 4
+#: The first parabolas of the minimum in float64, over those of a start from nothing.
+WARM = 0.1
+#: Widens a proximal loss so much that its duals stay at their anchors.
+FIXED = 1e200
+
+
+@dataclass(frozen=True)
+class PreciseCheck:
+    """Float64 tiles of the features of a training in float32."""
+
+    features: FeatureMap
+    core: CoupledCore | None
+    spare: int  #: bytes for a whitening in float64, where all rows are landmarks
+
+    def gap(
+        self, passes: LossPasses, loss: Loss, newton: Newton, point: Point, size: int
+    ) -> Float64Array | None:
+        """Return the relative gap of the objective at ``point``, for each output (one of a coupled loss).
+
+        ``size`` outputs have their Gram matrices at a time. Smooth losses: the decrease that a Newton step
+        predicts, one pass in float64. Proximal ones: the duality gap of the anchors, two passes; where that
+        is above :data:`FLOAT32_GAP`, which the anchors may be to blame for, the distance from a minimum in
+        float64. None for explicit feature maps, whose numbers are drawn in float32.
+        """
+        if any(node.vectors is None for node in self.features.nodes):
+            return None
+        features, point = self._precise(point, passes.tiles.source.shape[0])
+        tiles = passes.tiles
+        # Half the rows and threads: as many bytes as in float32.
+        engine = Engine(max(1, tiles.engine.n_threads // 2))
+        wide = Tiles(features, tiles.source, max(1, tiles.chunk_rows // 2), engine)
+        rows = LossPasses(wide, passes.targets, passes.weights, anchors=passes.anchors)
+        factored = (
+            nested_factor(features.forest, newton.alpha, engine)
+            if self.core is None
+            else coupled_factor(self.core, newton.alpha, engine)
+        )
+        newton = replace(newton, factored=factored, engine=engine, coarse=False)
+        step = replace(newton, max_iterations=0)
+        outputs = np.arange(passes.targets.shape[1])
+        if not loss.separable:
+            return minimise_coupled(step, rows, point, outputs, loss, Softmax.bound, memory=1).gap
+        groups = [outputs[i : i + size] for i in range(0, len(outputs), size)]
+        if not isinstance(loss, Proximal):
+            return np.concatenate([step.minimise(rows, point.columns(g), g, loss).gap for g in groups])
+        gap, values = self._duality(rows, loss, newton, point)
+        if not gap.max(initial=0.0) <= max(newton.tol, FLOAT32_GAP):
+            minima = [newton.minimise(rows, point.columns(g), g, loss, sharpness=WARM) for g in groups]
+            least = np.concatenate([m.objective * (1.0 - m.gap) for m in minima])
+            floor = max(newton.floor, np.finfo(float).tiny)
+            gap = np.fmin(gap, (values - least) / np.maximum(values, floor))
+        return gap
+
+    def _duality(
+        self, rows: LossPasses, loss: Proximal, newton: Newton, point: Point
+    ) -> tuple[Float64Array, Float64Array]:
+        """Return relative duality gaps and objectives."""
+        outputs = np.arange(rows.targets.shape[1])
+        fixed = loss.sharper(FIXED / loss.rho)
+        losses, gaps = rows.anchor(point, outputs, fixed)
+        now = rows.evaluate(point, None, outputs, fixed, curvatures=0)
+        gaps = gaps + newton.unstationary(*newton.gradient(point, now.slope, now.slope_offset))
+        value = losses + 0.5 * newton.alpha * point.inner(point)
+        return gaps / np.maximum(value, max(newton.floor, np.finfo(float).tiny)), value
+
+    def _precise(self, point: Point, n_rows: int) -> tuple[FeatureMap, Point]:
+        """Return the features with float64 tiles, and the point in them.
+
+        Where all rows are landmarks the bases are whitened anew: directions that the cutoff of float32 left
+        out, of which the exact K has more, count then.
+        """
+        features = self.features
+        basis, kernel = features.nodes[0], features.kernel
+        m = basis.landmarks.shape[0]
+        whole = len(features.nodes) == 1 and m >= n_rows and 8 * SQUARES * m * m <= self.spare
+        if whole and self.core is None:
+            new = BasisBuilder(kernel, np.float64, ()).build(basis.landmarks, m)
+            inner = new.columns(basis.landmarks) @ basis.folded(point.beta)
+            beta = new.matrix.T @ inner
+            return FeatureMap.lone(new, features.partition, kernel), Point(beta, beta, point.offset)
+        # V and P stay in float32: each product with a tile takes a copy in float64, of one node at a time.
+        nodes = tuple(
+            replace(node, columns=kernel.against(node.landmarks, np.float64)) for node in features.nodes
+        )
+        return replace(features, nodes=nodes, dtype=np.dtype(np.float64)), point

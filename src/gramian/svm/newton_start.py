@@ -1,0 +1,79 @@
+"""Where Newton's method begins: at the minimum for half the rows, found from that for a quarter of them.
+
+A point that is near the minimum has few rows with curvature, so that no Gram matrix of all rows is formed on
+the way: each doubling adds its rows' mistakes to those that were active before. Source: Chapelle 2007,
+"Training a support vector machine in the primal", algorithm 2.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+
+from gramian._typing import Array, Float64Array, IntArray
+from gramian.compression.ridge_sums import Targets
+from gramian.data.source import RowSource, as_source
+
+#: Rows of the smallest sample at least, and of the largest at most.
+LEAST_ROWS, MOST_ROWS = 500, 32_768
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Some rows with their targets and weights."""
+
+    source: RowSource
+    targets: Float64Array
+    weights: Array | None
+
+
+def row_bytes(source: RowSource) -> int:
+    """Return the bytes of a row, of sparse rows as the first ones have them."""
+    n, d = source.shape
+    item = source.dtype.itemsize
+    first = source.rows(slice(0, min(1024, n)))
+    # An index is as large as a number, or half of it.
+    return -(-2 * first.nnz * item // first.shape[0]) if sp.issparse(first) else d * item
+
+
+def sample_sizes(n_rows: int, room: int, bytes_of_row: int) -> list[int]:
+    """Return the sizes of nested samples, each at most half of the next, the largest half of the rows.
+
+    Fewer where ``room`` bytes do not hold them at ``bytes_of_row`` each; none for few rows.
+    """
+    size = min(n_rows // 2, MOST_ROWS, max(0, room) // max(1, bytes_of_row))
+    sizes = []
+    while size >= LEAST_ROWS:
+        sizes.append(size)
+        size //= 2
+    return sizes[::-1]
+
+
+def nested_samples(
+    source: RowSource,
+    targets: Targets,
+    weights: Array | None,
+    sizes: list[int],
+    rng: np.random.Generator,
+) -> Iterator[Sample]:
+    """Yield samples of these sizes, each a part of the next; rows of weight 0 are left out."""
+    usable = np.arange(source.shape[0]) if weights is None else np.flatnonzero(weights > 0)
+    drawn = rng.permutation(usable)[: max(sizes, default=0)]
+    for size in sizes:
+        rows = np.sort(drawn[:size])
+        own = None if weights is None else weights[rows]
+        yield Sample(as_source(source.take(rows)), _of_rows(targets, rows), own)
+
+
+def _of_rows(targets: Targets, rows: IntArray) -> Float64Array:
+    """Return the targets of some rows, in ascending order, by blocks of all."""
+    out = np.empty((len(rows), targets.shape[1]))
+    block = 65_536
+    for start in range(0, targets.shape[0], block):
+        a, b = np.searchsorted(rows, [start, start + block])
+        if a < b:
+            out[a:b] = targets[slice(start, min(start + block, targets.shape[0]))][rows[a:b] - start]
+    return out

@@ -1,0 +1,323 @@
+"""Passes for losses other than squares: each row's curvature weighs it, its slope is its target."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any, TypeVar
+
+import numpy as np
+
+from gramian._typing import Array, Float64Array, FloatArray, IntArray, Rows
+from gramian.compression.features import FeatureMap
+from gramian.compression.grouping import Unit, units_by_leaf
+from gramian.compression.ridge_sums import Targets
+from gramian.compression.sums import Progress
+from gramian.data.source import RowSource, row_blocks
+from gramian.engine import Engine
+from gramian.solvers.active_rows import ActiveRows
+from gramian.solvers.arrowhead import NodeSums
+from gramian.solvers.losses import Loss, Proximal
+from gramian.solvers.newton import STEPS, Evaluation
+from gramian.solvers.newton_system import Curvature, Point
+
+Result = TypeVar("Result")
+#: Work on a unit, given its path features.
+Work = Callable[[Unit, FloatArray], Result]
+
+
+@dataclass
+class Tiles:
+    """The path features of all rows, unit by unit; kept after the first pass where ``room`` holds them."""
+
+    features: FeatureMap
+    source: RowSource
+    chunk_rows: int
+    engine: Engine
+    room: int = 0
+    _kept: dict[int, list[tuple[Unit, FloatArray]]] = field(default_factory=dict)
+
+    @property
+    def kept_bytes(self) -> int:
+        """Bytes that keeping all features takes; 0 where ``room`` is too small for it."""
+        n, width = self.source.shape[0], max(self.features.path_ranks)
+        need = n * (width * self.features.dtype.itemsize + 8)
+        return need if need <= self.room else 0
+
+    def chunks(self) -> Iterator[tuple[slice, Callable[[Work[Result]], Iterator[tuple[Unit, Result]]]]]:
+        """Yield chunks of rows, each with a function that maps work over its units in their order."""
+        n = self.source.shape[0]
+        if n and len(self._kept) == -(-n // self.chunk_rows):
+            for start, stored in self._kept.items():
+                yield slice(start, min(n, start + self.chunk_rows)), self._over(stored)
+            return
+        for where, rows in row_blocks(self.source, self.chunk_rows):
+            yield where, self._through(where.start, rows)
+
+    def _over(
+        self, stored: list[tuple[Unit, FloatArray]]
+    ) -> Callable[[Work[Result]], Iterator[tuple[Unit, Result]]]:
+        def run(work: Work[Result]) -> Iterator[tuple[Unit, Result]]:
+            return self.engine.map(lambda pair: (pair[0], work(*pair)), stored)
+
+        return run
+
+    def _through(self, start: int, rows: Rows) -> Callable[[Work[Result]], Iterator[tuple[Unit, Result]]]:
+        def run(work: Work[Result]) -> Iterator[tuple[Unit, Result]]:
+            labels = self.features.partition.route(rows, self.engine)
+
+            def compute(unit: Unit) -> tuple[Unit, FloatArray | None, Result]:
+                F = self.features.unit_features(rows[unit.rows], unit)
+                return unit, F if self.kept_bytes else None, work(unit, F)
+
+            stored = []
+            units = units_by_leaf(labels, self.features.leaf_levels)
+            for unit, F, result in self.engine.map(compute, units):
+                if F is not None:
+                    stored.append((unit, F))
+                yield unit, result
+            if self.kept_bytes:
+                self._kept[start] = stored
+
+        return run
+
+
+@dataclass
+class _UnitTerms:
+    losses: Float64Array
+    slopes: list[tuple[int, FloatArray]]
+    slope_offset: Float64Array
+    grams: list[tuple[int, int, FloatArray, FloatArray, FloatArray]]  # output, node, D, E, WᵀH1
+    masses: Float64Array
+    rows: list[tuple[int, FloatArray, IntArray, FloatArray]]  # output, H^(1/2)F, nodes, H^(1/2)
+    counts: IntArray  # rows with curvature, by output
+
+
+class _OutputSums:
+    """The sums of one output, or the rows themselves as long as they are few."""
+
+    def __init__(self, features: FeatureMap, few: int, dtype: np.dtype[Any]) -> None:
+        self._forest, self._few, self._dtype = features.forest, few, dtype
+        self._levels = len(features.leaf_levels)
+        self._sums: list[NodeSums] | None = None
+        self._rows: list[tuple[FloatArray, IntArray, FloatArray]] = []
+        self.count = 0
+        self.mass = 0.0
+
+    def add(self, node: int, gram: FloatArray, cross: FloatArray, ones: FloatArray) -> None:
+        total = self._formed()[node]
+        total.gram += gram
+        total.cross += cross
+        total.rhs[:, 0] += ones
+
+    def add_rows(self, path: FloatArray, nodes: IntArray, root: FloatArray) -> None:
+        self._rows.append((path, nodes, root))
+        if sum(len(r[2]) for r in self._rows) > self._few:
+            self._flush()
+
+    def _formed(self) -> list[NodeSums]:
+        if self._sums is None:
+            self._sums = NodeSums.zeros_of(self._forest, 1)
+        return self._sums
+
+    def _active(self) -> ActiveRows:
+        if not self._rows:
+            nothing = np.zeros((0, 0), self._dtype)
+            return ActiveRows(self._forest, nothing, np.zeros((self._levels, 0), np.intp), np.zeros(0))
+        path = np.concatenate([r[0] for r in self._rows], dtype=self._dtype)
+        nodes = np.concatenate([r[1] for r in self._rows], axis=1)
+        root = np.concatenate([r[2] for r in self._rows]).astype(np.float64)
+        return ActiveRows(self._forest, path, nodes, root)
+
+    def _flush(self) -> None:
+        self._active().add_to(self._formed())
+        self._rows = []
+
+    def curvature(self) -> Curvature:
+        if self._few and self._sums is None:
+            return Curvature([], self.mass, self._active())
+        if self._rows:
+            self._flush()
+        return Curvature(self._formed(), self.mass)
+
+
+def few_rows(features: FeatureMap) -> int:
+    """Return up to how many active rows stand for their Gram matrix; 0 for a coupled core.
+
+    m rows take m paths of numbers, half of what the sums take at most; and m³/3 + m² w operations, w the
+    features that two rows share on the average, at most what elimination takes.
+    """
+    if features.core is not None:
+        return 0
+    forest, width = features.forest, max(1, *features.path_ranks)
+    above = [forest.path_rank(b) for b in range(len(forest.ranks))]
+    numbers = sum(r * (r + a) for r, a in zip(forest.ranks, above, strict=True))
+    work = sum(r**3 / 3 + r * r * a + r * a * a / 2 for r, a in zip(forest.ranks, above, strict=True))
+    levels = [forest.ranks[level] for level in forest.levels]
+    shared = sum(sum(ranks) / len(ranks) ** 2 for ranks in levels)
+    most = numbers // (2 * width)
+    while most and most**3 / 3 + most**2 * shared > work:
+        most = int(0.9 * most)
+    return most
+
+
+@dataclass(frozen=True)
+class LossPasses:
+    """The rows' side of :class:`gramian.solvers.newton.Newton`: one pass over the tiles an evaluation.
+
+    Time O(n r_path (outputs + active part · r_path)) beside the features: rows without curvature take no
+    part in a Gram matrix. Memory: a Gram matrix for each output asked, independent of n.
+    """
+
+    tiles: Tiles
+    targets: Targets
+    weights: Array | None
+    progress: Progress | None = None
+    #: A number for each row and output, of losses that have anchors; made when first set.
+    anchors: list[Float64Array] = field(default_factory=list)
+    #: Rows with curvature of each output when it was last asked: where they were few, rows stand for sums.
+    active: dict[int, int] = field(default_factory=dict)
+
+    def anchor(self, point: Point, outputs: Array, loss: Proximal) -> tuple[Float64Array, Float64Array]:
+        """Set the anchors of these outputs to the duals at ``point``; return losses and gaps per output."""
+        if not self.anchors:
+            self.anchors.append(np.full(self.targets.shape, loss.first_anchor))
+        anchors = self.anchors[0]
+        losses, gaps = np.zeros(len(outputs)), np.zeros(len(outputs))
+        by_node = self._by_node(point.beta)
+        for where, over in self.tiles.chunks():
+            y, w = self.targets[where][:, outputs], self._weights(where)
+            for unit, f in over(lambda unit, F: self._values(unit, F, by_node)):
+                rows, f = np.ix_(where.start + unit.rows, outputs), f + point.offset
+                dual = loss.dual(y[unit.rows], f, anchors[rows])
+                anchors[rows] = dual
+                gaps += w[unit.rows] @ loss.gap(y[unit.rows], f, dual)
+                losses += w[unit.rows] @ loss.gap(y[unit.rows], f, np.zeros_like(dual))
+        return losses, gaps
+
+    def _weights(self, where: slice) -> Array:
+        return np.ones(where.stop - where.start) if self.weights is None else self.weights[where]
+
+    def evaluate(
+        self, start: Point, step: Point | None, outputs: Array, loss: Loss, *, curvatures: int
+    ) -> Evaluation:
+        """Return losses, slopes and curvatures at ``start + step``."""
+        forest, p = self.tiles.features.forest, len(outputs)
+        losses = np.zeros((1 if step is None else len(STEPS), p if loss.separable else 1))
+        slope, slope_offset = np.zeros((forest.total_rank, p)), np.zeros(p)
+        few = few_rows(self.tiles.features)
+        fews = [few if self.active.get(int(j), few + 1) <= few else 0 for j in outputs[:curvatures]]
+        # Narrow parabolas weigh rows by 1/ρ, and their rounding with them.
+        precise = np.dtype(np.float64) if isinstance(loss, Proximal) else self.tiles.features.dtype
+        sums = [_OutputSums(self.tiles.features, limit, precise) for limit in fews]
+        coefficients = start.beta if step is None else np.hstack([start.beta, step.beta])
+        offsets = self.tiles.features.offsets
+        by_node = self._by_node(coefficients)
+        shift = start.offset if step is None else np.concatenate([start.offset, step.offset])
+        whole = len(outputs) == self.targets.shape[1]
+        for where, over in self.tiles.chunks():
+            y = self.targets[where] if whole else self.targets[where][:, outputs]
+            w, first = self._weights(where), where.start
+
+            def work(unit: Unit, F: FloatArray, y: Array = y, w: Array = w, first: int = first) -> _UnitTerms:
+                f = self._values(unit, F, by_node) + shift
+                anchor = self.anchors[0][np.ix_(first + unit.rows, outputs)] if self.anchors else None
+                return self._terms(unit, F, f, y[unit.rows], w[unit.rows], loss, anchor, fews)
+
+            for _, part in over(work):
+                losses += part.losses
+                slope_offset += part.slope_offset
+                for total, mass, count in zip(sums, part.masses, part.counts, strict=True):
+                    total.mass += float(mass)
+                    total.count += int(count)
+                for node, own in part.slopes:
+                    slope[offsets[node] : offsets[node] + len(own)] += own
+                for output, node, gram, cross, ones in part.grams:
+                    sums[output].add(node, gram, cross, ones)
+                for output, active, nodes, root in part.rows:
+                    sums[output].add_rows(active, nodes, root)
+            if self.progress is not None:
+                self.progress(len(y))
+        self.active.update({int(j): total.count for j, total in zip(outputs, sums)})
+        found = list(self.tiles.engine.map(_OutputSums.curvature, sums))
+        return Evaluation(losses, slope, slope_offset, found)
+
+    def decisions(self, point: Point) -> Float64Array:
+        """Return f(x) + b of every row, shape (n, outputs)."""
+        out = np.empty((self.tiles.source.shape[0], len(point.offset)))
+        by_node = self._by_node(point.beta)
+        for where, over in self.tiles.chunks():
+            for unit, f in over(lambda unit, F: self._values(unit, F, by_node)):
+                out[where.start + unit.rows] = f + point.offset
+        return out
+
+    def _by_node(self, coefficients: Float64Array) -> list[FloatArray]:
+        features = self.tiles.features
+        return np.split(coefficients.astype(features.dtype), features.offsets[1:])
+
+    def _values(self, unit: Unit, F: FloatArray, by_node: list[FloatArray]) -> Float64Array:
+        forest = self.tiles.features.forest
+        f = np.zeros((len(F), by_node[0].shape[1]), F.dtype)
+        for segment in chain.from_iterable(unit.levels):
+            start = forest.path_rank(segment.node)
+            own = F[segment.rows, start : start + forest.ranks[segment.node]]
+            f[segment.rows] += own @ by_node[segment.node]
+        return f.astype(np.float64)
+
+    def _terms(
+        self,
+        unit: Unit,
+        F: FloatArray,
+        f: Float64Array,
+        y: Array,
+        w: Array,
+        loss: Loss,
+        anchor: Float64Array | None,
+        fews: list[int],
+    ) -> _UnitTerms:
+        forest, p = self.tiles.features.forest, y.shape[1]
+        if f.shape[1] > p:
+            f, d = f[:, :p], f[:, p:]
+            terms = loss.terms(y, f + d, anchor)
+            shorter = [w @ loss.value(y, f + t * d, anchor) for t in STEPS[1:]]
+        else:
+            terms, shorter = loss.terms(y, f, anchor), []
+        g = terms.slope * w[:, None]
+        narrow = g.astype(F.dtype)
+        slopes: list[tuple[int, FloatArray]] = []
+        for segment in chain.from_iterable(unit.levels):
+            start = forest.path_rank(segment.node)
+            own = F[segment.rows, start : start + forest.ranks[segment.node]]
+            slopes.append((segment.node, own.T @ narrow[segment.rows]))
+        bend = terms.curvature if loss.separable else terms.curvature.max(axis=1, keepdims=True)
+        h = bend[:, : len(fews)] * w[:, None]
+        grams: list[tuple[int, int, FloatArray, FloatArray, FloatArray]] = []
+        rows: list[tuple[int, FloatArray, IntArray, FloatArray]] = []
+        nodes = np.empty((len(unit.levels), len(F)), np.intp)
+        for level, segments in zip(nodes, unit.levels, strict=True):
+            for segment in segments:
+                level[segment.rows] = segment.node
+        for output, few in enumerate(fews):
+            active = np.flatnonzero(h[:, output] > 0)
+            root = np.sqrt(h[active, output]).astype(F.dtype)
+            scaled = F[active] * root[:, None]
+            if few:
+                rows.append((output, scaled, nodes[:, active], root))
+            else:
+                grams += self._grams(unit, active, scaled, root, output)
+        losses = np.stack([w @ terms.value, *shorter])
+        return _UnitTerms(losses, slopes, g.sum(axis=0), grams, h.sum(axis=0), rows, (h > 0).sum(axis=0))
+
+    def _grams(
+        self, unit: Unit, active: Array, scaled: FloatArray, root: FloatArray, output: int
+    ) -> Iterator[tuple[int, int, FloatArray, FloatArray, FloatArray]]:
+        forest = self.tiles.features.forest
+        for segment in chain.from_iterable(unit.levels):
+            a, b = np.searchsorted(active, [segment.rows.start, segment.rows.stop])
+            if a == b:
+                continue
+            start = forest.path_rank(segment.node)
+            W = scaled[a:b, start : start + forest.ranks[segment.node]]
+            above = scaled[a:b, :start]
+            yield output, segment.node, W.T @ W, W.T @ above, W.T @ root[a:b]

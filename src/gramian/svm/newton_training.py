@@ -1,0 +1,275 @@
+"""Kernel machines with losses other than squares, for any approximation: passes of Newton's method."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from gramian._numerics import gram_factor, least_smoothing, unit_roundoff
+from gramian._random import children
+from gramian._typing import Array, Float64Array
+from gramian.compression.features import FeatureMap
+from gramian.compression.grouping import UNIT_ROWS
+from gramian.compression.plan import NOMINAL_THREADS, Plan
+from gramian.compression.predictor import Predictor, fold
+from gramian.compression.ridge_sums import Targets
+from gramian.compression.sums import Progress, accumulate
+from gramian.data.source import RowSource
+from gramian.engine import Engine
+from gramian.exceptions import AccuracyWarning
+from gramian.kernels.base import Kernel
+from gramian.solvers.core import CoupledCore
+from gramian.solvers.coupled import CoupledSystem
+from gramian.solvers.losses import Loss, Proximal, Softmax
+from gramian.solvers.newton import Minimum, Newton
+from gramian.solvers.newton_system import Point, coupled_factor, nested_factor
+from gramian.solvers.quasi_newton import minimise_coupled
+from gramian.svm.newton_check import FLOAT32_GAP, PreciseCheck
+from gramian.svm.newton_start import nested_samples, row_bytes, sample_sizes
+from gramian.svm.newton_sums import LossPasses, Tiles
+
+#: Relative decrease, and duality gap, that rounding of the tiles hides, in units of their u.
+ROUNDINGS, GAP_ROUNDINGS = 4.0, 100.0
+#: Relative accuracy of the minima for samples of the rows, which only are to begin with.
+NEAR = 1e-2
+#: What the first parabolas of a proximal loss are narrowed by where the start is such a minimum.
+WARM_SHARPNESS = 0.1
+#: Arrays of all coefficients that are held at once, and of the decision values of a unit.
+POINTS, UNIT_TERMS = 12, 16
+#: Bytes a thread that are no array's: what BLAS works in, and what malloc keeps of freed tiles. A guess: not
+#: measured on its own. tests/promises/test_memory.py measures whole fits.
+UNSEEN = 4_000_000
+#: Pairs of steps and gradients that a quasi-Newton method keeps, where the budget holds them.
+MEMORY, LEAST_MEMORY = 20, 3
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a loss, its penalty and its end are."""
+
+    loss: Loss
+    alpha: float  #: Σ w ℓ + (alpha/2)‖f‖² is minimised
+    intercept: bool
+    tol: float
+    max_iterations: int
+    scale: float = 1.0  #: the size of decision values, which bounds an intercept's step to four of them
+    floor: float = 0.0  #: an objective under this counts as this much
+
+
+class NewtonTraining:
+    """Bases and, where the budget holds them, features of all rows, for one or several minimisations.
+
+    Working memory: the plan's, and beside it what its budget leaves over: first the rows' features (which
+    saves their evaluation in every pass but the first), then the Gram matrices of as many outputs at a time
+    as fit. Independent of n where features do not fit, but for a few numbers a row (``anchored``: one for
+    each output, of proximal losses).
+    """
+
+    def __init__(
+        self,
+        source: RowSource,
+        kernel: Kernel,
+        weights: Array | None,
+        plan: Plan,
+        *,
+        n_outputs: int,
+        anchored: bool,
+        rng: np.random.Generator,
+        engine: Engine,
+        progress: Progress | None = None,
+    ) -> None:
+        started = time.perf_counter()
+        self.plan, self._engine, self._progress = plan, engine, progress
+        self.features: FeatureMap = plan.build(source, kernel, rng=rng, engine=engine, weights=weights)
+        self._source = source
+        (self._rng,) = children(rng, 1)
+        # Half of what is left for the features, so that the other half holds Gram matrices.
+        taken = _beside(self.features, source.shape[0], n_outputs, anchored)
+        spare = max(0, plan.memory_budget - plan.peak_bytes - taken - (1 + NOMINAL_THREADS) * UNSEEN)
+        self._tiles = Tiles(self.features, source, plan.chunk_rows, engine, spare // 2)
+        self._spare = spare - self._tiles.kept_bytes
+        self._group = min(n_outputs, self._group_size(NOMINAL_THREADS))
+        threads = engine.n_threads
+        while threads > NOMINAL_THREADS and self._group_size(threads) < self._group:
+            threads -= 1
+        self._engine = self._tiles.engine = Engine(threads)
+        self.seconds = {"bases": time.perf_counter() - started}
+        self._core = self._definite_core()
+        self.reached = True  #: whether the last minimisation met its tolerance
+
+    def _definite_core(self) -> CoupledCore | None:
+        """Return the core with the negative eigenvalues of K̃ on these rows clipped."""
+        core = self.features.core
+        if core is None or core.psd:
+            return core
+        nothing = np.broadcast_to(np.zeros(1), (self._source.shape[0], 1))
+        sums = accumulate(
+            self.features, self._source, nothing, None, chunk_rows=self.plan.chunk_rows, engine=self._engine
+        )
+        factors = [gram_factor(s.gram) for s in sums]
+        system = CoupledSystem([t for t, _ in factors], core, engine=self._engine)
+        values, vectors = system.eigh()
+        root = np.concatenate([i @ v for (_, i), v in zip(factors, system.split(vectors), strict=True)])
+        clipped = (root * values) @ root.T
+        return CoupledCore((clipped + clipped.T) / 2, core.ranks, psd=True)
+
+    def minimise(
+        self,
+        targets: Targets,
+        weights: Array | None,
+        settings: Settings,
+        start: Point | None = None,
+        *,
+        checked: bool = True,
+    ) -> Minimum:
+        """Minimise; warn if the tolerance was missed, with what is left and the remedy.
+
+        With ``checked`` the gap that is returned was computed in float64, whatever the type of the tiles.
+        """
+        started = time.perf_counter()
+        passes = LossPasses(self._tiles, targets, weights, self._progress)
+        newton = self._newton(settings)
+        warm = False
+        if start is None:
+            start, warm = self._near(passes, settings, newton)
+        found = self._solve(passes, settings.loss, newton, start, warm=warm)
+        met = float(found.gap.max(initial=0.0)) <= newton.tol
+        allowed = newton.tol
+        if checked and np.dtype(self.plan.dtype) != np.float64:
+            check = PreciseCheck(self.features, self._core, self._spare)
+            gap = check.gap(passes, settings.loss, newton, found.point, self._group)
+            if gap is not None:
+                found, allowed = replace(found, gap=gap), max(newton.tol, FLOAT32_GAP)
+        self.reached = met and float(found.gap.max(initial=0.0)) <= allowed
+        if not self.reached:
+            _warn(found, allowed, newton.tol, settings.max_iterations)
+        self.seconds["passes"] = time.perf_counter() - started
+        return found
+
+    def decisions(self, targets: Targets, point: Point) -> Float64Array:
+        """Return f(x) + b of the training rows, shape (n, outputs)."""
+        return LossPasses(self._tiles, targets, None).decisions(point)
+
+    def predictor(self, point: Point) -> Predictor:
+        """Fold the coefficients into kernel weights."""
+        return fold(self.features, np.split(point.beta, self.features.offsets[1:]))
+
+    def used(self) -> Plan:
+        """Return the plan with what the fit used."""
+        held = {"bases": self.features.nbytes, "passes": self.features.nbytes + self._tiles.kept_bytes}
+        return self.plan.used(held, dict(self.seconds))
+
+    def _newton(self, settings: Settings) -> Newton:
+        alpha, engine = settings.alpha, self._engine
+        if self._core is None:
+            factored = nested_factor(self.features.forest, alpha, engine)
+        else:
+            factored = coupled_factor(self._core, alpha, engine)
+        roundings = GAP_ROUNDINGS if isinstance(settings.loss, Proximal) else ROUNDINGS
+        return Newton(
+            factored,
+            engine,
+            alpha,
+            settings.intercept,
+            4.0 * settings.scale,
+            max(settings.tol, roundings * unit_roundoff(self.plan.dtype)),
+            settings.max_iterations,
+            settings.floor,
+            least_smoothing(self.plan.dtype),
+            self._core,
+            np.dtype(self.plan.dtype) != np.float64,
+        )
+
+    def _solve(self, passes: LossPasses, loss: Loss, newton: Newton, start: Point, *, warm: bool) -> Minimum:
+        """Minimise; outputs that are problems of their own by groups that have room for Gram matrices."""
+        outputs, size = np.arange(passes.targets.shape[1]), self._group
+        if not loss.separable:
+            pair = 4 * 8 * self.features.rank * len(outputs)
+            memory = int(np.clip(self._spare // max(pair, 1), LEAST_MEMORY, MEMORY))
+            return minimise_coupled(newton, passes, start, outputs, loss, Softmax.bound, memory=memory)
+
+        def minimise(which: Array, point: Point, sharpness: float) -> Minimum:
+            groups = [which[i : i + size] for i in range(0, len(which), size)]
+            return Minimum.joined(
+                [newton.minimise(passes, point.columns(g), g, loss, sharpness=sharpness) for g in groups]
+            )
+
+        if not warm or not isinstance(loss, Proximal):
+            return minimise(outputs, start, 1.0)
+        found = minimise(outputs, start, WARM_SHARPNESS)
+        # Narrow parabolas may end in the rounding of the tiles, far from which wide ones begin.
+        missed = outputs[found.gap > newton.tol]
+        return found.updated(missed, minimise(missed, found.point, 1.0)) if len(missed) else found
+
+    def _near(self, passes: LossPasses, settings: Settings, newton: Newton) -> tuple[Point, bool]:
+        """Return the minimum for half the rows, begun at that for a quarter, and so on, if there is one.
+
+        Few rows, and a loss that couples outputs, whose passes form few Gram matrices, begin at f = 0.
+        """
+        n, k = passes.targets.shape
+        rough = replace(newton, tol=max(newton.tol, NEAR))
+        taken = 2 * row_bytes(self._source) + 8 * (k + 1)
+        # Beside the samples a permutation of the rows is drawn.
+        sizes = sample_sizes(n, self._spare // 4 - 16 * n, taken) if settings.loss.separable else []
+        point = Point.zeros(self.features.rank, k)
+        active: dict[int, int] = {}
+        warm = False
+        samples = nested_samples(self._source, passes.targets, passes.weights, sizes, self._rng)
+        for sample in samples:
+            tiles = Tiles(self.features, sample.source, self.plan.chunk_rows, self._engine, self._spare // 4)
+            part = LossPasses(tiles, sample.targets, sample.weights, None, active=active)
+            if not warm:
+                point = self._first(part, settings.loss, newton, point)
+                part.active.update(dict.fromkeys(range(k), len(sample.targets)))
+            point = self._solve(part, settings.loss, rough, point, warm=warm).point
+            active = {j: 2 * count for j, count in part.active.items()}
+            warm = True
+        passes.active.update(active)
+        return (point, True) if warm else (self._first(passes, settings.loss, newton, point), False)
+
+    def _first(self, passes: LossPasses, loss: Loss, newton: Newton, zero: Point) -> Point:
+        """Return the first Newton step from f = 0 where every output has the same Gram matrix there."""
+        outputs = np.arange(passes.targets.shape[1])
+        if not loss.separable or not loss.even_start or len(outputs) == 1:
+            return zero
+        now = passes.evaluate(zero, None, outputs, loss, curvatures=1)
+        g, g_b = newton.gradient(zero, now.slope, now.slope_offset)
+        return newton.bordered(now.curvature[0]).solve(-g, -g_b)
+
+    def _group_size(self, threads: int) -> int:
+        """Return how many outputs' Gram matrices the budget holds at once; at least one.
+
+        Asked for two threads, so that the result does not depend on their number; of more, as many are used
+        as then fit.
+        """
+        forest, item = self.features.forest, np.dtype(self.plan.dtype).itemsize
+        held = sum(8 * r * (r + forest.path_rank(b)) for b, r in enumerate(forest.ranks))
+        flight = (2 * threads + 1) * item * max(self.features.path_ranks) ** 2
+        # Of the systems that threads solve at a time each takes a copy and its factor.
+        left = self._spare - 2 * threads * held
+        return 1 + max(0, int(left // max(1, held + flight)))
+
+
+def _beside(features: FeatureMap, n_rows: int, k: int, anchored: bool) -> int:
+    """Return bytes beside a plan's: points, steps and slopes; terms of units; numbers of rows."""
+    points = POINTS * 8 * features.rank * k
+    units = NOMINAL_THREADS * UNIT_TERMS * 8 * UNIT_ROWS * k
+    return points + units + n_rows * (8 + 8 * k * anchored)
+
+
+def _warn(found: Minimum, allowed: float, target: float, limit: int) -> None:
+    """Warn of a missed tolerance; above ``allowed`` it was rounding that was in the way, where it may be."""
+    worst = float(found.gap.max(initial=0.0))
+    text = (
+        f"the objective ended a predicted {worst:.2g} of its value above its minimum, the target is "
+        f"{target:.2g} (max_iter={limit}, {found.iterations} passes). Raise max_iter or tol, or lower C."
+    )
+    if allowed > target and not worst <= allowed:
+        text = (
+            f"in float64 the objective is {worst:.2g} of its value above its minimum: float32 tiles are too "
+            "coarse for these rows and this C. Pass tile_dtype='float64', or centre and scale the features."
+        )
+    warnings.warn(text, AccuracyWarning, stacklevel=4)

@@ -1,0 +1,377 @@
+"""What the two estimators of tables share: columns, scales, the search, the last fit."""
+
+from __future__ import annotations
+
+import math
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from gramian._budget import parse_bytes
+from gramian._random import as_generator, seed_for_sklearn
+from gramian._typing import Array, Float64Array, IntArray
+from gramian.approximations.approximation import one_of
+from gramian.compression.plan import EXACT, Plan
+from gramian.data.mapped import mapped
+from gramian.data.source import ArraySource, RowSource
+from gramian.data.tables import as_table
+from gramian.engine import Engine
+from gramian.estimator.base import checked_weights, positive_number
+from gramian.estimator.progress import shown_bar
+from gramian.exceptions import AccuracyWarning, InputError
+from gramian.metric.metric import Metric
+from gramian.metric.outer_product import FORMS
+from gramian.ridge.ridge import KernelRidge, KernelRidgeClassifier
+from gramian.tables import EncodedRows, Scaling, TableColumns
+from gramian.tables.aim import Aim
+from gramian.tables.fit import LastFit, last_fit
+from gramian.tables.input import checked_table, rows_in_time, weighted_rows
+from gramian.tables.scaling import AUTO, HOWS, QUANTILE, STANDARD
+from gramian.tables.search import Found, Limits, Setting, n_judges, round_sizes, search
+from gramian.tables.serving import TableServer
+from gramian.tables.small_problem import POWERS, Point, SmallProblem
+from gramian.tables.taken import TakenTable
+
+#: Parts of the time limit and of the memory budget that are the search's.
+SEARCH_TIME, SEARCH_MEMORY = 0.3, 2
+#: Part of the memory budget for the sampled rows, of which there are this many at least.
+ROWS_MEMORY, LEAST_SAMPLE = 4, 300
+#: Fewer rows than this are not compared by: usual settings are taken.
+FEWEST = 6
+#: Scaled rows are kept in memory where they take this part of the budget at most; else made as they are read.
+KEPT_PART = 8
+#: Scalings to compare, where none is given; those that do the same count once.
+SCALINGS = (AUTO, STANDARD, QUANTILE)
+
+
+@dataclass(frozen=True)
+class Learned:
+    """What the search is made of: sampled rows in each scaling, targets under each map, weights."""
+
+    rows: dict[str, Float64Array]
+    aims: dict[str, Aim]
+    weights: Float64Array | None
+    groups: tuple[tuple[int, ...], ...]
+    n_judges: int
+
+    def problem(self, setting: Setting, n_fit: int) -> SmallProblem:
+        """Return the exact problem of a setting: the judges stand first in the sample, and last here."""
+        rows, aim = self.rows[setting.scaling], self.aims[setting.target]
+        judges = slice(0, self.n_judges)
+        chosen = np.r_[self.n_judges : self.n_judges + n_fit, judges]
+        fit = slice(self.n_judges, self.n_judges + n_fit)
+        weights = self.weights
+        return SmallProblem(
+            rows[chosen],
+            aim.centred(fit, weights)[chosen],
+            None if weights is None else weights[chosen],
+            n_fit,
+            aim.loss(judges, weights),
+            self.groups,
+            (rows.min(axis=0), rows.max(axis=0)),
+        )
+
+
+class TabularModel(TableServer):
+    """Base of the estimators that learn from a table as it is."""
+
+    kernel: Any
+    metric: Any
+    scaling: str
+    categorical: Any
+    time_limit: float | None
+    memory_budget: Any
+    random_state: Any
+    n_jobs: int | None
+    verbose: int
+
+    search_: Found
+
+    # ---- what the two kinds differ in ---------------------------------------------------------------
+
+    _kind: type[KernelRidge] | type[KernelRidgeClassifier]
+
+    def _last_loss(self, values: Float64Array, held: IntArray) -> float:
+        """Return the error of the last model's values of held rows."""
+        raise AssertionError("each kind judges in its way")
+
+    # ---- fitting --------------------------------------------------------------------------------------
+
+    def _clock(self) -> float:
+        """Check the parameters; return the time at which to end."""
+        began = time.perf_counter()
+        one_of("scaling", self.scaling, HOWS)
+        self._kernels()
+        self._forms()
+        parse_bytes(self.memory_budget)
+        if self.time_limit is None:
+            return math.inf
+        return began + positive_number("time_limit", self.time_limit)
+
+    def _counted(self, X: Any, sample_weight: Any) -> tuple[Any, int, Array | None, IntArray | None]:
+        """Return the rows that count, how many there were, weights (all above 0) and their numbers."""
+        X = checked_table(self, X, reset=True)
+        n = as_table(X).shape[0]
+        weights = checked_weights(sample_weight, n)
+        X, numbers = weighted_rows(X, weights)
+        if numbers is None or weights is None:
+            return X, n, weights, None
+        return checked_table(self, X, reset=True), n, weights[numbers], numbers
+
+    def _in_time(
+        self,
+        X: Any,
+        weights: Array | None,
+        numbers: IntArray | None,
+        until: float,
+        rng: np.random.Generator,
+        classes: Callable[[], IntArray] | None = None,
+    ) -> tuple[Any, Array | None, IntArray | None]:
+        """Return as many of the rows, with their weights and numbers, as the time allows to read."""
+
+        def read(table: Any) -> None:
+            with warnings.catch_warnings(), suppress(InputError):
+                # What these rows alone lack is told when all of them are read.
+                warnings.simplefilter("ignore")
+                columns = TableColumns.learn(table, categorical=self.categorical, rng=as_generator(0))
+                EncodedRows(columns, table).rows(slice(0, table.shape[0]))
+
+        some = rows_in_time(X, until, read, rng, classes)
+        if some is None:
+            return X, weights, numbers
+        X = checked_table(self, TakenTable(as_table(X), some), reset=True)
+        return X, None if weights is None else weights[some], some if numbers is None else numbers[some]
+
+    def _learn_columns(self, X: Any, weights: Array | None, rng: np.random.Generator) -> EncodedRows:
+        """Learn the columns; return the encoded rows."""
+        self.columns_ = TableColumns.learn(X, categorical=self.categorical, sample_weight=weights, rng=rng)
+        self.n_features_in_ = len(self.columns_.columns)
+        self.__dict__.pop("feature_names_in_", None)  # of an earlier table
+        if self.columns_.named:
+            self.feature_names_in_ = np.asarray(self.columns_.column_names, object)
+        return EncodedRows(self.columns_, X)
+
+    def _learn_model(
+        self,
+        rows: EncodedRows,
+        aims: dict[str, Aim],
+        sample: IntArray,
+        weights: Array | None,
+        scale_weights: Array | None,
+        rng: np.random.Generator,
+        until: float,
+    ) -> Found:
+        """Search on the sampled rows, of which the aims are; set scales and what was found.
+
+        ``scale_weights`` are those of the scales: of rows, without those of their classes.
+        """
+        encoded = np.asarray(rows.take(sample), np.float64)
+        how = {
+            name: Scaling.learn(rows, self.columns_, how=name, sample_weight=scale_weights, rng=rng)
+            for name in self._scalings()
+        }
+        # Those that do the same to every column count once, by the first of their names.
+        distinct = {scaling.methods: name for name, scaling in reversed(how.items())}
+        scalings = {name: how[name] for name in how if name in distinct.values()}
+        learned = Learned(
+            {name: np.asarray(scaling.apply(encoded), np.float64) for name, scaling in scalings.items()},
+            aims,
+            None if weights is None else np.asarray(weights[sample], np.float64),
+            self._groups,
+            n_judges(len(sample)) if len(sample) >= FEWEST else 0,
+        )
+        settings = [Setting(s, a, k) for a in aims for s in scalings for k in self._kernels()]
+        limits = self._limits(until)
+        sizes = round_sizes(len(sample), limits)
+        if learned.n_judges:
+            with self._shown_search(learned, len(settings)) as problem:
+                found = search(problem, settings, sizes, limits, forms=self._forms())
+        else:
+            found = Found(settings[0], None, (), 0, 0, 0.0, True)
+        self.scaling_ = scalings[found.setting.scaling]
+        self._set_importances(learned, found, limits.until)
+        # What is kept of the search has no number for each row.
+        kept, other = (
+            None if judged is None else replace(judged, coefficients=judged.coefficients[:0])
+            for judged in (found.best, found.other)
+        )
+        self.search_ = replace(found, best=kept, other=other)
+        return found
+
+    @contextmanager
+    def _shown_search(
+        self, learned: Learned, n_settings: int
+    ) -> Iterator[Callable[[Setting, int], SmallProblem]]:
+        """Give what makes the problems of the search; a bar counts them if ``verbose``."""
+        with shown_bar(self.verbose, total=n_settings, unit="settings", desc="search") as bar:
+
+            def problem(setting: Setting, n_fit: int) -> SmallProblem:
+                bar.set_description(f"search on {n_fit:,} rows")
+                if bar.total is not None and bar.n >= bar.total:
+                    bar.total += 1  # of later rounds, whose settings are not known before
+                bar.update(1)
+                return learned.problem(setting, n_fit)
+
+            yield problem
+
+    def _limits(self, until: float) -> Limits:
+        now = time.perf_counter()
+        end = until if until == math.inf else now + SEARCH_TIME * (until - now)
+        return Limits(Engine(self.n_jobs), parse_bytes(self.memory_budget) // SEARCH_MEMORY, end)
+
+    def _sample(self, n: int, weights: Array | None, rng: np.random.Generator) -> IntArray:
+        """Return the rows of the search in random order, judges first."""
+        counted = np.arange(n) if weights is None else np.flatnonzero(weights > 0)
+        limits = self._limits(math.inf)
+        size = n_judges(len(counted)) + round_sizes(len(counted), limits)[-1]
+        # Each setting has its copy of the rows, and each scaling.
+        copies = len(SCALINGS) * (1 + 2 * len(self._kernels()))
+        most = parse_bytes(self.memory_budget) // (ROWS_MEMORY * 8 * self.columns_.width * copies)
+        size = min(len(counted), max(LEAST_SAMPLE, min(size, most)))
+        return rng.choice(counted, size, replace=False)
+
+    def _set_importances(self, learned: Learned, found: Found, until: float) -> None:
+        """Set each column's share of how much the best fit changes: E (∂f/∂x_j)² var x_j, added by column."""
+        share = np.ones(self.columns_.width)
+        if found.best is not None:
+            problem = learned.problem(found.setting, found.n_rows)
+            share = problem.outer_product(found.best, "diagonal", until) * problem.rows.var(axis=0)
+        total = np.zeros(self.n_features_in_)
+        places = {column.name: j for j, column in enumerate(self.columns_.columns)}
+        for feature in self.columns_.features:
+            total[places[feature.column]] += share[feature.places].sum()
+        self.feature_importances_ = (
+            total / total.sum() if total.sum() > 0 else np.full(len(total), 1.0 / len(total))
+        )
+
+    def _fit_last(
+        self,
+        rows: EncodedRows,
+        y: Array,
+        weights: Array | None,
+        found: Found,
+        rng: np.random.Generator,
+        until: float,
+        n_given: int,
+    ) -> LastFit:
+        """Fit the model of all rows, of ``n_given`` where time was short; warn where it was."""
+        source = self._scaled_rows(rows)
+        near = [judged.point for judged in (found.best, found.other) if judged is not None]
+        fit = last_fit(
+            self._kind,
+            source,
+            y,
+            weights,
+            near or [self._usual_point(source)],
+            self._last_loss,
+            learn=bool(self._forms()),
+            switched=self._groups,
+            rng=rng,
+            until=until,
+            memory_budget=self.memory_budget,
+            random_state=seed_for_sklearn(rng),
+            n_jobs=self.n_jobs,
+            verbose=self.verbose,
+        )
+        self.model_, self.metric_rounds_ = fit.model, fit.rounds
+        # Names are those of the table's columns, and not of the encoded ones.
+        for each in getattr(fit.model, "members_", [fit.model]):
+            each.__dict__.pop("feature_names_in_", None)
+        n = source.shape[0]
+        read = "" if n >= n_given else f", and {n:,} of {n_given:,} rows were read, drawn at random"
+        if n < FEWEST:
+            warnings.warn(
+                f"{n} rows are too few to compare settings by, so that usual ones were taken. "
+                f"Pass {FEWEST} rows or more.",
+                AccuracyWarning,
+                stacklevel=4,
+            )
+        elif fit.short or read or found.best is None or not found.finished:
+            what = (
+                "no setting was compared"
+                if found.best is None
+                else f"{found.n_judged} settings were compared"
+            )
+            work = "search" if not found.finished or found.best is None else "fit"
+            size = (fit.short or "then the model was fitted") + read
+            warnings.warn(
+                f"time_limit={self.time_limit} s was too short for the whole {work}: {what}, {size}. Raise "
+                "it, or leave it out.",
+                AccuracyWarning,
+                stacklevel=4,
+            )
+        return fit
+
+    def _usual_point(self, source: RowSource) -> Point:
+        """Return what is fitted where no time was left to compare: no metric, a usual bandwidth."""
+        d = source.shape[1]
+        kernel = self._kernels()[0]
+        unit = np.sqrt(2.0 * d) if POWERS[kernel][0] == 2.0 else float(d)
+        return Point(kernel, Metric(scales=np.ones(d)), unit, 0.1)
+
+    def _scaled_rows(self, rows: EncodedRows) -> RowSource:
+        """Return the scaled rows, in memory as float32 where they are a small part of the budget."""
+        source = mapped(rows, self.scaling_)
+        n, d = source.shape
+        if 4 * n * d * KEPT_PART > parse_bytes(self.memory_budget):
+            return source
+        kept = np.empty((n, d), np.float32)
+        step = max(1, (1 << 22) // max(1, 8 * d))
+        for start in range(0, n, step):
+            kept[start : start + step] = np.asarray(source.rows(slice(start, min(n, start + step))))
+        return ArraySource(kept)
+
+    @property
+    def _groups(self) -> tuple[tuple[int, ...], ...]:
+        """Encoded columns whose values are switched in place of a derivative."""
+        return (*self.columns_.groups, *((int(j),) for j in self.columns_.two_valued))
+
+    # ---- parameters -------------------------------------------------------------------------------------
+
+    def _kernels(self) -> tuple[str, ...]:
+        chosen = self.kernel
+        if isinstance(chosen, str):
+            one_of("kernel", chosen, (AUTO, *POWERS))
+            return tuple(POWERS) if chosen == AUTO else (chosen,)
+        if not isinstance(chosen, Sequence) or not len(chosen):
+            raise InputError(f"kernel={chosen!r} must be 'auto', or names among {', '.join(POWERS)}.")
+        for name in chosen:
+            one_of("kernel", name, tuple(POWERS))
+        return tuple(dict.fromkeys(chosen))
+
+    def _forms(self) -> tuple[str, ...]:
+        if self.metric is None:
+            return ()
+        one_of("metric", self.metric, (AUTO, *FORMS))
+        return ("diagonal", "full") if self.metric == AUTO else (self.metric,)
+
+    def _scalings(self) -> tuple[str, ...]:
+        return SCALINGS if self.scaling == AUTO else (self.scaling,)
+
+    # ---- what is known after a fit --------------------------------------------------------------------
+
+    @property
+    def metric_(self) -> Metric:
+        """The metric over the encoded, scaled columns (``columns_.feature_names``)."""
+        check_is_fitted(self, "model_")
+        found: Metric = self.model_.metric_
+        return found
+
+    @property
+    def plan_(self) -> Plan:
+        """Sizes, bytes and seconds of the last fit, and why these sizes."""
+        check_is_fitted(self, "model_")
+        plan: Plan = self.model_.plan_
+        exact = plan.reason == EXACT
+        why = "memory and time allow the exact model" if exact else "as large as memory and time allow"
+        return replace(plan, reason=why)
+
+    def _values(self, X: Any) -> Float64Array:
+        source = self._encoded(X)
+        return np.asarray(self.model_._decision(source))

@@ -1,0 +1,148 @@
+"""Tabular models made small and fast: columns and scales as they were, a fast model behind them."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from gramian._budget import parse_bytes
+from gramian._random import as_generator, seed_for_sklearn
+from gramian._tiles import row_slices
+from gramian._typing import Array, Float64Array, IntArray
+from gramian.data.source import RowSource
+from gramian.estimator.kinds import Classifier, Regressor
+from gramian.estimator.targets import ClassTargets, NumberTargets
+from gramian.exceptions import InputError, quoted
+from gramian.fast.compress import compress
+from gramian.fast.cost import Cost
+from gramian.tables.calibration import log_probabilities, slope_of
+from gramian.tables.serving import ClassAnswers, NumberAnswers, TableServer
+
+#: Rows that a fast model answers at a time.
+BLOCK_ROWS = 1 << 14
+#: Copies of the rows in float64 that learning a fast model holds, counted high.
+COPIES = 6
+
+
+class FastTable(TableServer):
+    """Base of the fast models of tables, which ``compress`` of a tabular model makes.
+
+    ``model_`` is a fast model of encoded rows, the rest is that of the model it stands for. They are frozen,
+    as scikit-learn's ``FrozenEstimator``: ``fit`` learns nothing, and a clone is the model itself.
+    """
+
+    def __sklearn_clone__(self) -> Self:
+        return self
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Return the model as it is: nothing is learned."""
+        check_is_fitted(self, "model_")
+        return self
+
+    @property
+    def cost_(self) -> Cost:
+        """Operations, bytes and nanoseconds a row of ``model_``, measured anew; encoding not counted."""
+        found: Cost = self.model_.cost_
+        return found
+
+    def _taken_from(self, model: TableServer, fast: Any) -> None:
+        for name in ("columns_", "scaling_", "n_features_in_", "feature_names_in_", "feature_importances_"):
+            if name in vars(model):
+                setattr(self, name, getattr(model, name))
+        self.model_ = fast.set_params(teacher=None)  # it has learned what that one said
+
+    def _values(self, X: Any) -> Float64Array:
+        source = self._encoded(X)
+        blocks = [self._asked(source.rows(where)) for where in row_slices(source.shape[0], BLOCK_ROWS)]
+        return np.concatenate(blocks)
+
+    def _asked(self, rows: Any) -> Float64Array:
+        """Return the values of encoded rows, shape (n, outputs)."""
+        answer = getattr(self.model_, "decision_function", self.model_.predict)
+        return np.asarray(answer(rows), np.float64).reshape(len(rows), -1)
+
+
+class FastTabularRegressor(Regressor, NumberAnswers, FastTable):
+    """A fast regressor of tables: :meth:`gramian.TabularRegressor.compress` makes it.
+
+    ``predict`` and ``score`` as of the model that it stands for; ``model_`` is a
+    :class:`gramian.FastKernelRegressor` of the mapped target, ``cost_`` its measured cost.
+    """
+
+
+class FastTabularClassifier(Classifier, ClassAnswers, FastTable):
+    """A fast classifier of tables: :meth:`gramian.TabularClassifier.compress` makes it.
+
+    ``predict``, ``decision_function``, ``predict_proba`` and ``score`` as of the model that it stands for;
+    ``model_`` is a :class:`gramian.FastKernelClassifier`, ``cost_`` its measured cost. Its values saturate at
+    ±1; probabilities are fitted to those of the model.
+    """
+
+
+def compressed_regressor(
+    model: Any, X: Any, y: Any, cost: Any, options: dict[str, Any]
+) -> FastTabularRegressor:
+    """Return a fast regressor that stands for a tabular one; see its ``compress``."""
+    source, numbers, seed = _lesson(model, X)
+    given = None
+    if y is not None:
+        targets = NumberTargets(y, source.shape[0])
+        own = np.asarray(targets[slice(0, source.shape[0])])[numbers]
+        given = model.target_.forward(own if model.target_.many else own[:, 0])
+    fast = FastTabularRegressor()
+    rows = np.asarray(source.take(numbers), np.float64)
+    options = {"random_state": seed, "n_jobs": model.n_jobs, **options}
+    fast._taken_from(model, compress(model.model_, rows, given, cost=cost, **options))
+    fast.target_, fast._flat = model.target_, model._flat
+    return fast
+
+
+def compressed_classifier(
+    model: Any, X: Any, y: Any, cost: Any, options: dict[str, Any]
+) -> FastTabularClassifier:
+    """Return a fast classifier that stands for a tabular one; see its ``compress``."""
+    source, numbers, seed = _lesson(model, X)
+    rows = np.asarray(source.take(numbers), np.float64)
+    values = np.asarray(model.model_._decision(rows))
+    labels = _answers(model, values)
+    if y is not None:
+        targets = ClassTargets(y, source.shape[0], model.classes_)
+        labels = model.classes_[targets.codes(slice(0, source.shape[0]))[numbers]]
+    absent = sorted(set(range(len(model.classes_))) - set(np.searchsorted(model.classes_, labels)))
+    if absent:
+        lacking = model.classes_[absent].tolist()
+        raise InputError(
+            f"X has no row of class {quoted(lacking[0])} (by "
+            f"{'the model' if y is None else 'y'}), so that a fast model would not know it. Pass rows of all "
+            "classes, those of the training for example."
+        )
+    fast = FastTabularClassifier()
+    options = {"random_state": seed, "n_jobs": model.n_jobs, **options}
+    learn = options.pop("learn", "teacher" if y is None else "auto")
+    fast._taken_from(model, compress(model.model_, rows, labels, cost=cost, learn=learn, **options))
+    fast.classes_ = model.classes_
+    fast.calibration_ = _calibration(fast._asked(rows), model, values)
+    return fast
+
+
+def _answers(model: Any, values: Float64Array) -> Array:
+    two = values.shape[1] == 1
+    return np.asarray(model.classes_[(values[:, 0] > 0).astype(np.intp) if two else values.argmax(axis=1)])
+
+
+def _calibration(fast: Float64Array, model: Any, values: Float64Array) -> tuple[float, float]:
+    """Return the calibration with which the fast values give the model's probabilities most nearly."""
+    wanted = np.exp(log_probabilities(values, model.calibration_))
+    return slope_of(fast, wanted, np.ones(len(fast))), 0.0
+
+
+def _lesson(model: Any, X: Any) -> tuple[RowSource, IntArray, int]:
+    """Return encoded rows, the numbers of those to learn on, and a seed."""
+    source = model._encoded(X)
+    n, d = source.shape
+    rng = as_generator(model.random_state)
+    most = max(2, parse_bytes(model.memory_budget) // (8 * COPIES * max(d, 1)))
+    numbers = np.arange(n) if n <= most else np.sort(rng.choice(n, most, replace=False))
+    return source, numbers, seed_for_sklearn(rng)

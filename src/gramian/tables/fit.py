@@ -1,0 +1,245 @@
+"""The last fit of a tabular model: to all rows, metric and penalty judged by rows that are held out of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+
+from gramian._budget import parse_bytes
+from gramian._typing import Array, Float64Array, IntArray
+from gramian.data.source import RowSource
+from gramian.engine import Engine
+from gramian.metric.learning import PROGRESS, Round, Settings, learn_metric
+from gramian.ridge.ridge import KernelRidge, KernelRidgeClassifier
+from gramian.tables.maker import Maker
+from gramian.tables.member import (
+    HeldLoss,
+    Member,
+    all_in_time,
+    enough,
+    exact,
+    for_rounds,
+    measure_pace,
+    rows_in_share,
+    streamed,
+)
+from gramian.tables.ridge_mean import RidgeMean
+from gramian.tables.rounds import Rounds
+from gramian.tables.small_problem import Point
+from gramian.tables.time import Pace
+
+#: Part of the rows that judges, and such rows at most.
+HELD_PART, MOST_HELD = 0.2, 4_000
+#: Rounds of the metric at most, and rows that they fit in a regression and of classes.
+ROUNDS, ROUND_ROWS, ROUND_CLASS_ROWS = 5, 10_000, 20_000
+#: Bytes of memory for each number of those rows.
+ROUND_BYTES = 64
+#: Factors that the bandwidth is multiplied by after the rounds while that helps, and how often at most.
+BANDWIDTH_FACTORS, BANDWIDTH_STEPS = (0.5, 2.0), 2
+#: A second model counts where its held-out error after the rounds is within this factor of the first one's;
+#: below this share of the mean it is left out.
+NEAR, LEAST_SHARE = 1.1, 0.1
+#: Rows that rounds are worth their time with.
+LEAST_ROUND_ROWS = 500
+#: Share of the time left that the rounds may take, and of what is left then the first of two models.
+ROUNDS_TIME, FIRST_TIME = 0.3, 0.6
+
+
+@dataclass(frozen=True)
+class LastFit:
+    """The model of all rows, and what the rows that were held out of a part of it say.
+
+    ``values`` are the held rows' decision values (held, outputs) of the model without them, ``held`` their
+    numbers; ``rounds`` those of the leading model's metric; ``short`` what the time did not suffice for, as a
+    phrase ("" where it did).
+    """
+
+    model: Any
+    held: IntArray
+    values: Float64Array
+    rounds: tuple[Round, ...]
+    short: str
+
+
+def last_fit(
+    kind: type[KernelRidge] | type[KernelRidgeClassifier],
+    source: RowSource,
+    y: Array,
+    weights: Array | None,
+    points: Sequence[Point],
+    loss: HeldLoss,
+    *,
+    learn: bool,
+    switched: tuple[tuple[int, ...], ...],
+    rng: np.random.Generator,
+    until: float,
+    **options: Any,
+) -> LastFit:
+    """Learn metrics on more rows, fit to a part of all, choose penalties by the rest, and add the rest.
+
+    Parameters
+    ----------
+    kind : the estimator.
+    source : (n, d) scaled rows.
+    y : (n,) or (n, outputs), targets or labels.
+    weights : (n,) or None.
+    points : kernel, metric, bandwidth and penalty to begin with, of one model or of two: these are averaged
+        with the share that the held rows like best, if the second comes near the first.
+    loss : what judges values of held-out rows.
+    learn : whether further rounds of the metric are made.
+    switched : groups of columns that are switched in place of a derivative.
+    until : when it should end, on the clock of ``time.perf_counter``.
+    options : of the estimator.
+
+    The rounds fit small models (a root of 300, blocks of rank 100) to 10,000 rows at most, 20,000 of
+    classes. The sums of the first part of the rows serve each penalty, and those of the rest are added to
+    them, so that a model costs one pass. Where memory holds it (a Cholesky factor up to 2,500 rows, the tiles
+    of K's lower half beyond: 19,000 rows in 1 GB) the last models are exact, and up to 2,500 rows all are.
+    """
+    n = source.shape[0]
+    counted = np.arange(n) if weights is None else np.flatnonzero(weights > 0)
+    pace = Pace(until)
+    held = np.sort(rng.permutation(counted)[: min(MOST_HELD, int(HELD_PART * len(counted)))])
+    rest = _others(n, held)
+    if kind is KernelRidgeClassifier and len(np.unique(y[rest])) < len(np.unique(y)):
+        # A class of which every row is needed.
+        held = held[np.isin(y[held], y[rest])]
+        rest = _others(n, held)
+    makers = [Maker(kind, source, y, weights, point, options) for point in points]
+    rounds: list[tuple[Round, ...]] = [() for _ in makers]
+    if pace.limited:
+        measure_pace(makers[0], rest, pace)
+    if learn and len(held) and not pace.over:
+        # Models this small are learned faster side by side than on several threads each.
+        seeds, share = rng.spawn(len(makers)), parse_bytes(options["memory_budget"]) // len(makers)
+        single = [make.under(n_jobs=1, memory_budget=share) for make in makers]
+        short = pace.part(ROUNDS_TIME)
+
+        def learned(j: int) -> tuple[Maker, tuple[Round, ...]]:
+            make, rounds = _rounds(single[j], held, rest, loss, switched, seeds[j], short)
+            return replace(make, options=options), rounds
+
+        found = list(Engine(options["n_jobs"]).map(learned, range(len(makers))))
+        makers, rounds = [each[0] for each in found], [each[1] for each in found]
+        errors = [min((r.error for r in each), default=math.inf) for each in rounds]
+        order = np.argsort(errors, kind="stable").tolist()
+        order = [j for j in order if errors[j] <= NEAR * min(errors)] or order[:1]
+        makers, rounds = [makers[j] for j in order], [rounds[j] for j in order]
+    if not len(held) or pace.over or not all_in_time(makers, rest, pace):
+        makers, rounds = makers[:1], rounds[:1]
+
+    def member(make: Maker, pace: Pace = pace) -> Member:
+        return exact(make, held, rest, loss, pace) or streamed(make, held, rest, loss, pace)
+
+    # A single model uses all threads. Two models train side by side, one thread each, if memory holds both:
+    # some of their steps do not run in parallel. Where it holds one exact model, a second would take as long
+    # again: an approximate one gives more than half of what it would.
+    halves = [make.under(memory_budget=parse_bytes(options["memory_budget"]) // 2) for make in makers]
+    if len(makers) > 1 and all(map(_as_large, halves, makers)):
+        members = list(Engine(options["n_jobs"]).map(member, halves))
+    else:
+        members = [member(makers[0], pace.part(FIRST_TIME) if len(makers) > 1 else pace)]
+        alone = members[0].model.plan_.method == "exact"
+        for make in makers[1:]:
+            members.append(streamed(make, held, rest, loss, pace) if alone else member(make))
+    for each in members:
+        each.model.memory_budget = options["memory_budget"]
+    members = [replace(each, rounds=own) for each, own in zip(members, rounds, strict=True)]
+    return _averaged(members, held, loss)
+
+
+def _others(n: int, held: IntArray) -> IntArray:
+    """Return the row numbers below n that are not held out, ascending."""
+    out = np.ones(n, bool)
+    out[held] = False
+    return np.flatnonzero(out)
+
+
+def _rounds(
+    make: Maker,
+    held: IntArray,
+    rest: IntArray,
+    loss: HeldLoss,
+    switched: tuple[tuple[int, ...], ...],
+    rng: np.random.Generator,
+    pace: Pace,
+) -> tuple[Maker, tuple[Round, ...]]:
+    """Return what makes models under the metric and bandwidth of some rounds, and these."""
+    most = ROUND_ROWS if make.kind is KernelRidge else ROUND_CLASS_ROWS
+    most = min(most, parse_bytes(make.options["memory_budget"]) // (ROUND_BYTES * make.source.shape[1]))
+    drawn = rest if len(rest) <= most else make.drawn(rest, most, rng)
+    found_sizes = for_rounds(make, drawn)
+    if found_sizes is None:
+        return make, ()
+    make, small = found_sizes
+    if pace.limited:
+        count = rows_in_share(make, small, drawn, pace)
+        if count < LEAST_ROUND_ROWS:
+            return make, ()
+        if count < len(drawn):
+            drawn = make.drawn(drawn, count, rng)
+            fewer = for_rounds(make, drawn)
+            small = small if fewer is None else fewer[1]
+    form = "diagonal" if make.point.metric.matrix is None else "full"
+    learner = Rounds(
+        lambda metric: make.fit(make.model(small, metric), drawn),
+        lambda model: loss(make.values(model, held), held),
+        make.source.take(drawn[rng.permutation(len(drawn))]),
+        form,
+        switched,
+        pace,
+        enough(make),
+    )
+    settings = Settings(form=form, rounds=ROUNDS, powers=(1.0,), bandwidth=False)
+    start = make.point.bandwidth
+    found = learn_metric(learner, make.point.metric, settings)
+    make = replace(make, point=replace(make.point, metric=found.metric))
+    least = min(each.error for each in found.rounds)
+
+    def judged(factor: float) -> tuple[float, Maker]:
+        if pace.over or least <= enough(make):
+            return math.inf, make
+        other = replace(make, point=replace(make.point, bandwidth=factor * make.point.bandwidth))
+        return loss(other.values(other.fit(other.model(small), drawn), held), held), other
+
+    for factor in BANDWIDTH_FACTORS:
+        for _ in range(BANDWIDTH_STEPS):
+            error, other = judged(factor)
+            if error > (1.0 - PROGRESS) * least:
+                break
+            least, make = error, other
+        if make.point.bandwidth != start:
+            break
+    return make, found.rounds
+
+
+def _averaged(members: list[Member], held: IntArray, loss: HeldLoss) -> LastFit:
+    """Return the mean of one model or two, with the share that the held rows like best."""
+    first, second = members[0], members[-1]
+    if first is second:
+        return LastFit(first.model, held, first.values, first.rounds, first.short)
+
+    def mean(share: float) -> Float64Array:
+        return (1.0 - share) * first.values + share * second.values
+
+    found = minimize_scalar(lambda share: loss(mean(share), held), bounds=(0.0, 1.0), method="bounded")
+    share = float(found.x)
+    short = first.short or second.short
+    if share < LEAST_SHARE:
+        return LastFit(first.model, held, first.values, first.rounds, short)
+    if share > 1.0 - LEAST_SHARE:
+        return LastFit(second.model, held, second.values, second.rounds, short)
+    model = RidgeMean.of([first.model, second.model], [1.0 - share, share])
+    return LastFit(model, held, mean(share), (first if share <= 0.5 else second).rounds, short)
+
+
+def _as_large(half: Maker, make: Maker) -> bool:
+    """Tell whether half of the memory holds a model as large as all of it does."""
+    if make.exact() is not None:
+        return half.exact() is not None
+    return half.fits(make.approximations[0], np.arange(make.source.shape[0]), streamed=True)

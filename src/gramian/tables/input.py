@@ -1,0 +1,122 @@
+"""A table as estimators take it: what scikit-learn asks of X, and in its words."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator
+
+from gramian._typing import Array, IntArray
+from gramian.data.distributed import is_elsewhere
+from gramian.data.formats.frames import frame_kind
+from gramian.data.source import RowSource
+from gramian.data.tables import Table, as_table
+from gramian.exceptions import InputError
+from gramian.tables.taken import TakenTable
+
+#: Rows on which reading is timed; how often a fit reads each row, about; and the share of the time left that
+#: this may take.
+READ_ROWS, READINGS, READ_SHARE = 60_000, 4.0, 0.4
+
+
+def checked_table(estimator: BaseEstimator, X: Any, *, reset: bool) -> Any:
+    """Return X as something that :func:`gramian.data.tables.as_table` reads, or say what is wrong with it.
+
+    ``reset``: whether these are training rows, of which two are needed, or have to match those. Types of
+    columns are looked at as they are read.
+    """
+    X = _readable(X)
+    if isinstance(X, np.ndarray) or sp.issparse(X):
+        array: Any = X
+        if array.ndim != 2:
+            raise InputError(
+                f"X has shape {array.shape}; expected one row a sample, (n, d). Reshape your data: "
+                "X.reshape(-1, 1) for a single column, X.reshape(1, -1) for a single row."
+            )
+        if array.dtype.kind == "c":
+            raise InputError(
+                "Complex data not supported: X holds complex numbers. Pass real and imaginary parts as two "
+                "columns."
+            )
+    table = as_table(X)
+    n, d = table.shape
+    least = 2 if reset else 1
+    if d == 0:
+        raise InputError(
+            f"X has 0 feature(s) (shape={(n, d)}) while a minimum of 1 is required. Pass at least one column."
+        )
+    if n < least:
+        raise InputError(
+            f"X has {n} sample(s) (shape={(n, d)}) while a minimum of {least} is required by "
+            f"{type(estimator).__name__}. Pass more rows" + (f": n_samples={n} is too few." if n else ".")
+        )
+    known = getattr(estimator, "n_features_in_", None)
+    by_place = table.names is None or not hasattr(estimator, "feature_names_in_")
+    if not reset and by_place and d != known:
+        raise InputError(
+            f"X has {d} features, but {type(estimator).__name__} is expecting {known} features as input: the "
+            "columns of the training rows, in their order."
+        )
+    return X
+
+
+def _readable(X: Any) -> Any:
+    """Return X, or the array or table that it stands for."""
+    if isinstance(X, list | tuple):
+        return as_table(X)
+    known = isinstance(X, np.ndarray | Table | RowSource) or sp.issparse(X) or frame_kind(X) is not None
+    if known or is_elsewhere(X) or not hasattr(X, "__array__"):
+        return X
+    return np.asarray(X)
+
+
+def weighted_rows(X: Any, weights: Array | None) -> tuple[Any, Array | None]:
+    """Return the rows of weight above 0 and their numbers; X and None where that is all of them.
+
+    A row of weight 0 then counts nowhere: not in medians, categories or scales.
+    """
+    if weights is None or (weights > 0).all():
+        return X, None
+    numbers = np.flatnonzero(weights > 0)
+    return TakenTable(as_table(X), numbers), numbers
+
+
+def rows_in_time(
+    X: Any,
+    until: float,
+    read: Callable[[Any], object],
+    rng: np.random.Generator,
+    classes: Callable[[], IntArray] | None = None,
+) -> IntArray | None:
+    """Return the numbers of as many rows, drawn at random, as the time allows to read; None for all.
+
+    until : when the fit ends, on the clock of ``time.perf_counter``.
+    read : learns and encodes the columns of a table; timed on some of the rows.
+    classes : gives the class of each row; one row of each is kept.
+    """
+    table = as_table(X)
+    n = table.shape[0]
+    if until == math.inf or n <= READ_ROWS:
+        return None
+    few = READ_ROWS // 3
+    looks = [time.perf_counter()]
+    for size in (few, few, READ_ROWS):  # the first one may import and cache
+        read(TakenTable(table, np.arange(size)))
+        looks.append(time.perf_counter())
+    _, first, second, now = looks
+    # What does not grow with the rows is taken away.
+    each = READINGS * max(0.0, (now - second) - (second - first)) / (READ_ROWS - few)
+    count = int(READ_SHARE * max(0.0, until - now) / max(each, 1e-12))
+    if count >= n:
+        return None
+    # With replacement, and each row once: to permute or sort all of them takes as long as reading some.
+    taken = np.zeros(n, bool)
+    taken[rng.integers(n, size=max(READ_ROWS, count))] = True
+    if classes is not None:
+        taken[np.unique(classes(), return_index=True)[1]] = True
+    return np.flatnonzero(taken)

@@ -1,0 +1,97 @@
+"""The weighted mean of ridge models of the same rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from gramian._typing import Array, Float64Array
+from gramian.compression.plan import Plan
+from gramian.kernels import Kernel
+from gramian.metric.metric import Metric
+
+
+class RidgeMean(BaseEstimator):
+    """f(x) = Σ_j w_j f_j(x) of fitted ridge models: two kernels that err alike, and not in the same rows.
+
+    A tabular model's ``model_`` where a Laplacian and a kernel of a Euclidean distance come near each other.
+    It is made of fitted models (:meth:`of`), and not fitted itself. ``members_``, the one of the larger
+    weight first, and ``weights_`` (members,); ``metric_``, ``kernel_``, ``plan_`` and ``alpha`` are those of
+    the first member. Cost: that of all members.
+    """
+
+    @classmethod
+    def of(cls, members: Sequence[Any], weights: Sequence[float]) -> Self:
+        """Return the mean of fitted models with these weights, of sum 1."""
+        order = np.argsort(-np.asarray(weights, np.float64), kind="stable")
+        made = cls()
+        made.members_ = [members[j] for j in order]
+        made.weights_ = np.asarray(weights, np.float64)[order]
+        made.n_features_in_ = members[0].n_features_in_
+        if hasattr(members[0], "classes_"):
+            made.classes_ = members[0].classes_
+        return made
+
+    members_: list[Any]
+    weights_: Float64Array
+    n_features_in_: int
+    classes_: Array
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        if hasattr(self, "members_"):
+            tags.estimator_type = self.members_[0].__sklearn_tags__().estimator_type
+        return tags
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Return the mean as it is: it is made of fitted models."""
+        check_is_fitted(self, "members_")
+        return self
+
+    def _decision(self, X: Any) -> Float64Array:
+        """Return f, shape (n, outputs)."""
+        check_is_fitted(self, "members_")
+        parts = [
+            weight * each._decision(X) for weight, each in zip(self.weights_, self.members_, strict=True)
+        ]
+        return np.asarray(sum(parts[1:], parts[0]))
+
+    def decision_function(self, X: Any) -> Float64Array:
+        """Return f, shape (n, outputs), or (n,) where there is one."""
+        values = self._decision(X)
+        return values[:, 0] if values.shape[1] == 1 else values
+
+    def predict(self, X: Any) -> Array:
+        """Return f of a regression, or the class of the largest value."""
+        values = self.decision_function(X)
+        if not hasattr(self, "classes_"):
+            return values
+        best = (values > 0).astype(np.intp) if values.ndim == 1 else values.argmax(axis=1)
+        return np.asarray(self.classes_[best])
+
+    @property
+    def metric_(self) -> Metric:
+        """The metric of the first member."""
+        found: Metric = self.members_[0].metric_
+        return found
+
+    @property
+    def kernel_(self) -> Kernel:
+        """The kernel of the first member."""
+        found: Kernel = self.members_[0].kernel_
+        return found
+
+    @property
+    def plan_(self) -> Plan:
+        """The plan of the first member."""
+        found: Plan = self.members_[0].plan_
+        return found
+
+    @property
+    def alpha(self) -> float:
+        """The penalty of the first member."""
+        return float(self.members_[0].alpha)

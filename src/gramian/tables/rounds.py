@@ -1,0 +1,97 @@
+"""The rounds of a tabular model's metric: small models of many rows, judged by rows that they never see."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from gramian._typing import Float64Array, Rows
+from gramian.engine import Engine
+from gramian.metric.differences import gradient_rows
+from gramian.metric.metric import Metric
+from gramian.metric.outer_product import outer_product
+from gramian.tables.time import Pace
+
+#: Rows at which gradients are taken, at most.
+GRADIENT_ROWS = 2_000
+
+
+@dataclass(frozen=True)
+class Rounds:
+    """What :func:`gramian.metric.learning.learn_metric` learns from.
+
+    fit : from a metric to a fitted ridge model; judge : from a model to its held-out error; rows : those that
+    are fitted, in random order; form : of the metric; switched : groups of columns whose values are switched;
+    pace : the time that the rounds have, which learns from their fits; enough : the error after which no
+    further model is needed.
+    """
+
+    fit_model: Callable[[Metric], Any]
+    judge: Callable[[Any], float]
+    rows: Rows
+    form: str
+    switched: tuple[tuple[int, ...], ...]
+    pace: Pace
+    enough: float
+
+    @cached_property
+    def covariance(self) -> Float64Array:
+        """Covariance of the rows, or its diagonal."""
+        rows = np.asarray(self.rows, np.float64)
+        if self.form == "diagonal":
+            return np.asarray(rows.var(axis=0))
+        rows = rows - rows.mean(axis=0)
+        return np.asarray(rows.T @ rows / len(rows))
+
+    def fit(self, metric: Metric, before: Any) -> _Fitted:
+        """Fit anew under a metric."""
+        model = self.fit_model(metric)
+        self.pace.note(model.plan_)
+        return _Fitted(self, model, self.judge(model))
+
+    def screen(self, metric: Metric, before: Any) -> float:
+        """Return the error of a fit."""
+        return self.judge(self.fit_model(metric))
+
+    @cached_property
+    def gradient_rows(self) -> Float64Array:
+        """Rows at which gradients are taken."""
+        count = gradient_rows(self.switched, GRADIENT_ROWS)
+        return np.asarray(self.rows[:count], np.float64)
+
+    @cached_property
+    def levels(self) -> tuple[Float64Array, Float64Array]:
+        """Low and high value of each column."""
+        rows = np.asarray(self.rows)
+        return rows.min(axis=0).astype(np.float64), rows.max(axis=0).astype(np.float64)
+
+
+@dataclass(frozen=True)
+class _Fitted:
+    rounds: Rounds
+    model: Any
+    error: float
+    fault: str = ""
+
+    def outer_product(self) -> Float64Array:
+        """Return the average gradient outer product; zeros, which end the rounds, where no more are due."""
+        rounds = self.rounds
+        if rounds.pace.over or self.error <= rounds.enough:
+            d = rounds.gradient_rows.shape[1]
+            return np.zeros((d, d) if rounds.form == "full" else d)
+        kernel = getattr(self.model.predictor_, "kernel", self.model.kernel_)
+        return outer_product(
+            self.model.predictor_,
+            rounds.gradient_rows,
+            kernel=kernel,
+            form=rounds.form,
+            switched=rounds.switched,
+            levels=rounds.levels,
+            metric=self.model.metric_,
+            engine=Engine(self.model.n_jobs),
+            until=rounds.pace.until,
+        )

@@ -1,0 +1,96 @@
+"""What answers questions about the rows of a table: a model of numbers, behind columns and scales."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from gramian._typing import Array, Float64Array, FloatArray
+from gramian.data.mapped import mapped
+from gramian.data.source import RowSource
+from gramian.estimator.shown import ShownEstimator
+from gramian.tables import EncodedRows, Scaling, TableColumns, TargetTransform
+from gramian.tables.calibration import log_probabilities
+from gramian.tables.input import checked_table
+
+
+class TableServer(ShownEstimator):
+    """Base of what takes tables: ``columns_`` encode their rows, ``scaling_`` scales, ``model_`` answers."""
+
+    columns_: TableColumns
+    scaling_: Scaling
+    model_: Any
+    n_features_in_: int
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.sparse = True
+        tags.input_tags.categorical = True
+        tags.input_tags.string = True
+        return tags
+
+    def transform_rows(self, X: Any) -> FloatArray:
+        """Return rows as ``model_`` takes them: encoded and scaled, shape (n, encoded columns).
+
+        Names of the columns are ``columns_.feature_names``. For what works on ``model_`` itself: its
+        gradients, its plots, an export. Time and memory O(n · encoded columns).
+        """
+        source = self._encoded(X)
+        return np.asarray(source.rows(slice(0, source.shape[0])))
+
+    def _encoded(self, X: Any) -> RowSource:
+        """Return the encoded and scaled rows of a table, made as they are read."""
+        check_is_fitted(self, "model_")
+        return mapped(EncodedRows(self.columns_, checked_table(self, X, reset=False)), self.scaling_)
+
+    def _values(self, X: Any) -> Float64Array:
+        """Return the model's values, shape (n, outputs), by blocks of rows."""
+        raise AssertionError("each kind of model has its way")
+
+
+class NumberAnswers(TableServer):
+    """Answers of a regression, in the target's own units."""
+
+    target_: TargetTransform
+    _flat: bool
+
+    def predict(self, X: Any) -> Float64Array:
+        """Return the target of each row, shape (n,) or (n, outputs)."""
+        return self._back(self._values(X))
+
+    def _back(self, z: Float64Array) -> Float64Array:
+        """Return targets (n,) or (n, outputs) from mapped ones (n, outputs)."""
+        found = self.target_.backward(z if self.target_.many else z[:, 0]).reshape(len(z), -1)
+        return found[:, 0] if self._flat else found
+
+
+class ClassAnswers(TableServer):
+    """Answers of a classification."""
+
+    classes_: Array
+    calibration_: tuple[float, float]
+
+    def decision_function(self, X: Any) -> Float64Array:
+        """Return the value per class, shape (n, classes), or (n,) for two classes."""
+        values = self._values(X)
+        return values[:, 0] if len(self.classes_) == 2 else values
+
+    def predict(self, X: Any) -> Array:
+        """Return the likeliest class of each row; of several the first in ``classes_``."""
+        likeliest = self.predict_proba(X).argmax(axis=1)
+        return np.asarray(self.classes_[likeliest])
+
+    def predict_proba(self, X: Any) -> Float64Array:
+        """Return the probability of each class, shape (n, classes); rows sum to 1.
+
+        Of two classes a sigmoid, of more the softmax of the decision values times one number, which is
+        learned on rows that were held out of the model that gave their values.
+        """
+        return np.exp(self.predict_log_proba(X))
+
+    def predict_log_proba(self, X: Any) -> Float64Array:
+        """Return the logarithm of :meth:`predict_proba`."""
+        return log_probabilities(self._values(X), self.calibration_)

@@ -1,0 +1,157 @@
+"""Time of a tabular fit: what is left of it, how long work takes here, and the sizes that it allows."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from gramian._random import as_generator
+from gramian._typing import IntArray
+from gramian.approximations.multiresolution import MultiResolution
+from gramian.compression.plan import Plan
+from gramian.tables.maker import LEAST_SIZES, SHRUNK_SIZES, Maker, of_sizes
+
+#: Share of the time left that the last model's sums may be expected to take, and share up to which rows are
+#: added in one part: the rest of the time is for penalties, and for what an expectation is wrong by.
+SUMS_SHARE, WHOLE_SHARE = 0.6, 0.25
+#: Factors of root and rank that save time, largest first; at fewer rows than these blocks are no use.
+QUICKER, LEAST_BLOCK_ROWS = (0.7, 0.5, 0.35), 5_000
+#: Rows that a model is fitted to where no time is left, and rows of the fit that measures the pace.
+LEAST_ROWS, PACE_ROWS = 2_000, 2_000
+#: Factor of the number of blocks until memory holds them.
+FEWER = 0.8
+
+
+@dataclass(frozen=True)
+class Pace:
+    """The time that is left, and how long fits take here by those that were made.
+
+    until : when to end, on the clock of ``time.perf_counter``; infinite without a limit.
+    """
+
+    until: float
+    _made: list[Plan] = field(default_factory=list)
+
+    @property
+    def limited(self) -> bool:
+        """Whether there is a limit."""
+        return self.until < math.inf
+
+    @property
+    def left(self) -> float:
+        """Seconds left; 0 where none are."""
+        return max(0.0, self.until - time.perf_counter())
+
+    @property
+    def over(self) -> bool:
+        """Whether the time is over."""
+        return time.perf_counter() > self.until
+
+    def part(self, share: float) -> Pace:
+        """Return the same pace with a share of the time that is left."""
+        until = time.perf_counter() + share * self.left if self.limited else math.inf
+        return Pace(until, self._made)
+
+    def note(self, plan: Plan) -> None:
+        """Take down what a fit took beside what its plan said."""
+        if plan.used_seconds:
+            self._made.append(plan)
+
+    def seconds(self, plan: Plan) -> float:
+        """Return the seconds that a fit will take: those of its plan, times what plans were wrong by.
+
+        By phase, from fits of the same method where there are some.
+        """
+        made = [one for one in self._made if one.method == plan.method] or self._made
+        phases = {phase for one in made for phase in one.used_seconds}
+
+        def ratio(phases: set[str]) -> float:
+            planned = sum(one.seconds.get(phase, 0.0) for one in made for phase in phases)
+            took = sum(one.used_seconds.get(phase, 0.0) for one in made for phase in phases)
+            return took / planned if planned > 0 else 1.0
+
+        known = {phase: ratio({phase}) for phase in phases}
+        whole = ratio(phases) if phases else 1.0
+        return sum(planned * known.get(phase, whole) for phase, planned in plan.seconds.items())
+
+
+def sizes_in_time(make: Maker, rest: IntArray, pace: Pace) -> tuple[Maker, MultiResolution, IntArray]:
+    """Return the largest approximation that memory and time allow, and the rows that it is fitted to.
+
+    All rows by smaller ranks where that is enough; else as many rows as time allows, drawn at random. Beside
+    them what makes the models, in the precision of all of these sizes: its probe would take most of the time.
+    """
+    n = make.source.shape[0]
+    least = make.plan(make.approximations[-1], rest, streamed=True)
+    if least is not None:
+        make = make.under(tile_dtype=least.dtype)
+    room = SUMS_SHARE * pace.left
+    largest = next((one for one in make.approximations if make.fits(one, rest, streamed=True)), None)
+    if largest is None or largest.n_levels == 1:
+        return make, *_least(make, rest, pace)
+    ladder = [largest, *(_quicker(make, rest, factor, n) for factor in QUICKER)]
+    expected = math.inf
+    for one in ladder:
+        plan = None if one is None else make.plan(one, rest, streamed=True)
+        if one is None or plan is None:
+            continue
+        expected = pace.seconds(plan)
+        if expected <= room:
+            return make, one, rest
+    count = int(len(rest) * room / expected)
+    if count >= LEAST_BLOCK_ROWS:
+        some = make.drawn(rest, count, as_generator(make.options["random_state"]))
+        found = _quicker(make, some, QUICKER[-1], len(some))
+        if found is not None:
+            return make, found, some
+    return make, *_least(make, rest, pace)
+
+
+def _quicker(make: Maker, rest: IntArray, factor: float, n_rows: int) -> MultiResolution | None:
+    """Return an approximation of smaller ranks, with as many blocks as memory holds."""
+    root, rank, block = SHRUNK_SIZES
+    blocks = max(2, n_rows // block)
+    while blocks >= 2:
+        found = of_sizes((int(factor * root), int(factor * rank), max(1, n_rows // blocks)), n_rows)
+        if make.fits(found, rest, streamed=True):
+            return found
+        blocks = int(FEWER * blocks)
+    return None
+
+
+def _least(make: Maker, rest: IntArray, pace: Pace) -> tuple[MultiResolution, IntArray]:
+    """Return the least sizes, and as many rows as the time allows."""
+    least = of_sizes(LEAST_SIZES, make.source.shape[0])
+    plan = make.plan(least, rest, streamed=True)
+    expected = math.inf if plan is None else pace.seconds(plan)
+    count = max(LEAST_ROWS, int(len(rest) * min(1.0, SUMS_SHARE * pace.left / expected)))
+    if plan is None or count >= len(rest):
+        return least, rest
+    return least, make.drawn(rest, count, as_generator(make.options["random_state"]))
+
+
+def add_in_time(make: Maker, model: Any, rows: IntArray, pace: Pace) -> int:
+    """Add rows to a model in as many parts as the time asks for; return how many were added.
+
+    Half of them first, at random, and of the others as many as what the first half took allows.
+    """
+    plan = make.plan(model.approximation, rows, streamed=True)
+    whole = plan is None or pace.seconds(plan) <= WHOLE_SHARE * pace.left
+    if not pace.limited or whole or len(rows) <= LEAST_ROWS:
+        make.add(model, rows)
+        return len(rows)
+    rng = as_generator(make.options["random_state"])
+    first = make.drawn(rows, len(rows) // 2, rng)
+    began = time.perf_counter()
+    make.add(model, first)
+    each = (time.perf_counter() - began) / len(first)
+    others = rows[~np.isin(rows, first, assume_unique=True, kind="table")]
+    count = int(min(len(others), SUMS_SHARE * pace.left / max(each, 1e-12)))
+    if count < len(others) // 8:
+        return len(first)
+    make.add(model, others if count >= len(others) else np.sort(rng.choice(others, count, replace=False)))
+    return len(first) + count
