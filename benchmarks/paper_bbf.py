@@ -27,6 +27,7 @@ import numpy as np
 import scipy.linalg as la
 from bbf_comparison import PAPER, Matrix, Panel, against_memory, draw, gaussian, methods
 from block_basis import SWEEP, ideal, rows
+from fast_gauss import ImprovedFastGauss
 
 import gramian as gm
 from gramian.approximations.block_basis_search import BlockSearch
@@ -36,7 +37,6 @@ from gramian.compression.randomized_svd import randomized_eigh, randomized_svd
 from gramian.compression.rank_sharing import Size
 from gramian.data import load_dataset
 from gramian.engine import Engine
-from gramian.fast_gauss import ImprovedFastGauss
 from gramian.landmarks.partition import fit_partition
 
 #: Table 4: 1/h² → stable rank, 100·‖M_r‖_F/‖M‖_F, l_r; r = 100 and 252.
