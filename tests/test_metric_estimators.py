@@ -14,7 +14,6 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import gramian as gm
-from gramian.estimator.summaries import summary_of
 from gramian.exceptions import BudgetError, InputError
 
 QUICK = gm.LearnedMetric(rounds=2, powers=(1.0,), bandwidth=False)
@@ -184,7 +183,7 @@ def test_few_rows_learn_nothing():
     assert (model.metric_.scales == 1.0).all()
     plain = clone(RIDGE).set_params(metric=None).fit(X[:59], Y[:59])
     np.testing.assert_allclose(model.predict(X), plain.predict(X), atol=1e-9)
-    assert "too few rows" in str(summary_of(model))
+    assert "too few rows" in str(model.summary())
 
 
 def test_constant_targets_and_columns():
@@ -203,14 +202,14 @@ def test_plans_and_summaries():
     assert not hasattr(model, "metric_")
     assert clone(model).set_params(metric="full").plan(sp.csr_array(X), Y).n_rows == 400
     assert gm.KernelSVC(metric="diagonal").plan(X, LABELS).n_rows == 400
-    text = str(summary_of(model.fit(X, Y)))
+    text = str(model.fit(X, Y).summary())
     assert "diagonal, round" in text
     assert "held-out error" in text
     assert "x2" in text
     assert "Rounds of the metric" in text
     assert "Features in the metric" in text
     given = model.set_params(metric=gm.Metric(scales=np.ones(8))).fit(X, Y)
-    assert "diagonal, given" in str(summary_of(given))
+    assert "diagonal, given" in str(given.summary())
 
 
 def test_other_kernels_and_approximations():

@@ -16,7 +16,7 @@ import gramian as gm
 from gramian import baselines
 from gramian.approximations.methods import METHODS
 from gramian.estimator import shown
-from gramian.estimator.summaries import block_sizes, model_bytes, rows_of, summary_of
+from gramian.estimator.summaries import block_sizes, model_bytes, rows_of
 from gramian.exceptions import AccuracyWarning
 from gramian.solvers.solution import Status
 
@@ -82,7 +82,7 @@ def test_every_approximation_says_bytes_and_rank(kind):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model = kind(**defaults).fit(X)
-    facts = dict(summary_of(model).facts)
+    facts = dict(model.summary().facts)
     assert facts["trained on"] == "120 rows × 3 features"
     assert facts["rank"].startswith(f"{model.rank_:,} ")
     assert "of K's 115 kB" in facts["memory"] or "of K's 57.6 kB" in facts["memory"]
@@ -98,7 +98,7 @@ def test_baselines_are_summarised_too(model):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model.fit(X, LABELS)
-    summary = summary_of(model)
+    summary = model.summary()
     assert dict(summary.facts)["classes"] == "2: <b>yes</b>, no"
     assert summary.warnings == ()
 
@@ -175,12 +175,12 @@ def test_rows_of_a_stream_are_those_seen():
 
 def warned(model, **changes):
     model.solution_ = replace(model.solution_, **changes)
-    return " ".join(summary_of(model).warnings)
+    return " ".join(model.summary().warnings)
 
 
 def test_evidence_of_trouble_is_a_warning():
     model = fitted(REGRESSORS[0])
-    assert summary_of(model).warnings == ()
+    assert model.summary().warnings == ()
     assert "relative residual of 0.1 only. Raise alpha" in warned(model, residual=0.1)
     assert "0.5 was added to the diagonal" in warned(model, jitter=0.5)
     assert "sum -2 were clipped" in warned(model, clipped=2.0)
@@ -192,7 +192,7 @@ def test_a_solver_that_missed_its_tolerance_is_shown():
     model = gm.KernelSVC(gamma=3.0, max_iter=1)
     with pytest.warns(AccuracyWarning):
         model.fit(X, LABELS)
-    assert any("max_iter" in text for text in summary_of(model).warnings)
+    assert any("max_iter" in text for text in model.summary().warnings)
     assert "gm-warning" in model._repr_html_()
 
 
@@ -200,7 +200,7 @@ def test_a_model_from_a_file_says_the_same_but_for_the_operator(tmp_path):
     for model in (fitted(REGRESSORS[2]), fitted(MAPS[2]), fitted(CLASSIFIERS[4])):
         gm.save(model, tmp_path / "m.gramian")
         loaded = gm.load(tmp_path / "m.gramian")
-        here, there = (dict(summary_of(each).facts) for each in (model, loaded))
+        here, there = (dict(each.summary().facts) for each in (model, loaded))
         assert there["trained on"] == here["trained on"]
         if "operator_" not in vars(model):
             assert there["blocks"] == here["blocks"]

@@ -12,7 +12,6 @@ from sklearn.pipeline import Pipeline
 from gramian._budget import format_bytes
 from gramian.cli.judging import Judgement
 from gramian.cli.pictures import Picture
-from gramian.estimator.summaries import summary_of
 from gramian.summary import Grid, Summary
 from gramian.summary.html import STYLE, facts_table, folded, stated
 
@@ -49,7 +48,7 @@ footer{margin-top:2rem;font-size:.85rem;opacity:.7}
 def summary_of_file(model: Any, header: Mapping[str, Any]) -> Summary:
     """Return the summary of the model of a file, with the notes and the scaler that are stored with it."""
     last = model[-1] if isinstance(model, Pipeline) else model
-    own = summary_of(last)
+    own = last.summary()
     title = " → ".join(type(step).__name__ for _, step in model.steps) if last is not model else own.title
     notes = [(name, text) for name, text in header["notes"].items() if text]
     grids = [*own.grids, *_scaler(model), _arrays(header)]

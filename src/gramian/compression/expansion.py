@@ -9,6 +9,7 @@ import numpy as np
 
 from gramian._tiles import MIN_ROWS, row_slices
 from gramian._typing import Float64Array, IntArray, Rows
+from gramian.data.values import row_bytes
 from gramian.engine import Engine
 from gramian.kernels.base import Kernel
 from gramian.kernels.columns import Columns
@@ -49,6 +50,11 @@ class PairwisePredictor:
     kernel: Kernel
     partition: Partition | None
     level: IntArray | None  #: of each leaf of the partition, its cluster
+
+    @property
+    def model_bytes(self) -> int:
+        """Bytes of coefficients and support vectors."""
+        return row_bytes(self.support) + self.coefficients.nbytes + self.offsets.nbytes
 
     def on(self, kernel: Kernel) -> PairwisePredictor:
         """Return the predictor with another kernel: with the values of new rows, or without any."""

@@ -12,6 +12,7 @@ from gramian._typing import Array, Float64Array, FloatArray, Rows
 from gramian.compression.features import FeatureMap
 from gramian.compression.grouping import Unit, units_by_leaf
 from gramian.data.source import RowSource, row_blocks
+from gramian.data.values import row_bytes
 from gramian.engine import Engine
 from gramian.kernels.base import Kernel
 from gramian.kernels.columns import Columns
@@ -49,6 +50,12 @@ class Predictor:
     def nbytes(self) -> int:
         """Bytes of the folded weights."""
         return sum(w.nbytes for level in self.weights for w in level)
+
+    @property
+    def model_bytes(self) -> int:
+        """Bytes of weights and landmarks."""
+        points = (row_bytes(Z) or columns.nbytes for Z, columns in zip(self.landmarks, self.columns))
+        return self.nbytes + sum(points)
 
     def chunk(self, rows: Rows, engine: Engine) -> Float64Array:
         """Return predictions for rows in memory, shape (rows, outputs)."""

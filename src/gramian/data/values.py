@@ -63,6 +63,13 @@ def _has_length(row: Any) -> bool:
     return isinstance(row, list | tuple) or (isinstance(row, np.ndarray) and row.ndim > 0)
 
 
+def row_bytes(rows: Any) -> int:
+    """Return the bytes of an array or a CSR matrix, and 0 of rows that hold none."""
+    if hasattr(rows, "indptr"):
+        return int(rows.data.nbytes + rows.indices.nbytes + rows.indptr.nbytes)
+    return int(getattr(rows, "nbytes", 0))
+
+
 def too_large(rows: Rows) -> tuple[int, int] | None:
     """Return row and column of the first number whose square would overflow in a distance, or None.
 

@@ -1,13 +1,15 @@
-"""How estimators show themselves: scikit-learn's diagram, and below it what a fit has made."""
+"""Display of estimators: scikit-learn's diagram, and the summary of a fit below it."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
 
 from gramian.estimator.summaries import is_fitted, summary_of
-from gramian.summary import Summary
+from gramian.summary import Grid, Summary
 from gramian.summary.html import fragment
 
 
@@ -18,12 +20,33 @@ class ShownEstimator(BaseEstimator):
     ``print`` and ``repr`` are scikit-learn's.
     """
 
+    def _own_facts(self) -> Iterable[tuple[str, str]]:
+        """Return facts that only this kind of estimator has."""
+        return ()
+
+    def _own_grids(self) -> Iterable[Grid]:
+        """Return tables that only this kind of estimator has."""
+        return ()
+
+    def summary(self) -> Summary:
+        """Return sizes, memory, scores, evidence of the solver, warnings and parameters of the fitted model.
+
+        Nothing is computed from rows, so that the model may come from a file. ``print`` shows it as text.
+        Time O(blocks + parameters). NotFittedError before a fit.
+        """
+        self._check_has_fit()
+        return summary_of(self)
+
+    def _check_has_fit(self) -> None:
+        if not is_fitted(self):
+            raise NotFittedError(f"This {type(self).__name__} is not fitted: call fit before summary.")
+
     def _shown(self) -> Summary | None:
         """Return the summary, or None of an unfitted estimator."""
         if not is_fitted(self):
             return None
         try:
-            return summary_of(self)
+            return self.summary()
         # A notebook that prints a model should never end in a traceback.
         except Exception as error:
             text = f"The summary could not be made ({type(error).__name__}: {error}). Please report this."

@@ -1,4 +1,4 @@
-"""What a fitted estimator says of itself, read from what it has learned: nothing is computed from rows."""
+"""Summary of a fitted estimator, read from its learned attributes; nothing is computed from rows."""
 
 from __future__ import annotations
 
@@ -10,15 +10,11 @@ from sklearn.base import BaseEstimator
 
 from gramian._budget import format_bytes
 from gramian._numerics import ridge_tolerance
-from gramian.compression.expansion import PairwisePredictor
 from gramian.compression.features import FeatureMap
 from gramian.compression.predictor import Predictor
 from gramian.compression.report import report_sizes
-from gramian.estimator.summary_metric import metric_facts, metric_grids
-from gramian.exact.predictor import ExactPredictor
 from gramian.solvers.solution import Solution, Status
 from gramian.summary import Grid, Summary, short, spread_grid
-from gramian.tables.summary import is_tabular, members_of, tabular_facts, tabular_grids
 
 #: What an estimator serves from, by name: one that has one of these is fitted.
 SERVES = ("predictor_", "features_", "posterior_", "model_", "_stream", "_waiting")
@@ -39,26 +35,22 @@ def summary_of(model: Any) -> Summary:
 
     Time O(blocks + parameters); the rows are not needed, so that the model may come from a file.
     """
-    if is_tabular(model):
-        return _tabular_summary(model)
-    facts = [*_data(model), *_kernel(model), *metric_facts(model), *_sizes(model)]
-    facts += [*_quality(model), *_solver(model), *_time(model)]
-    grids = [*metric_grids(model), *_blocks(model), *_phases(model), _parameters(model), _learned(model)]
-    return Summary(type(model).__name__, tuple(facts), tuple(grids), tuple(_warnings(model)))
+    facts = [*_data(model), *kernel_facts(model), *model._own_facts(), *evidence_facts(model)]
+    grids = [*model._own_grids(), *_blocks(model), *phase_grids(model), *state_grids(model)]
+    return Summary(type(model).__name__, tuple(facts), tuple(grids), tuple(warning_texts(model)))
 
 
-def _tabular_summary(model: Any) -> Summary:
-    """Return columns and choices of a model of tables, and sizes and evidence of the model behind them."""
-    facts, grids, said = [*tabular_facts(model), *_classes(model)], [*tabular_grids(model)], []
-    members = members_of(model)
-    for weight, inner in members:
-        if len(members) > 1:
-            facts.append(("share in the mean", f"{weight:.2f} of"))
-        facts += [*_kernel(inner), *_sizes(inner), *_quality(inner), *_solver(inner), *_time(inner)]
-        grids += [*_phases(inner)]
-        said += [*_warnings(inner)]
-    grids += [_parameters(model), _learned(model)]
-    return Summary(type(model).__name__, tuple(facts), tuple(grids), tuple(said))
+def evidence_facts(model: Any) -> Iterator[Fact]:
+    """Yield sizes, memory, scores, the solver's evidence and the time of a fit."""
+    yield from _sizes(model)
+    yield from _quality(model)
+    yield from _solver(model)
+    yield from _time(model)
+
+
+def state_grids(model: Any) -> tuple[Grid, Grid]:
+    """Return the parameters and the learned attributes as tables."""
+    return _parameters(model), _learned(model)
 
 
 def learned(model: Any, name: str, default: Any = None) -> Any:
@@ -88,17 +80,19 @@ def _data(model: Any) -> Iterator[Fact]:
     waiting = learned(model, "n_rows_waiting_", 0)
     if waiting:
         yield "waiting", f"{waiting:,} rows, until there are enough to choose landmarks from"
-    yield from _classes(model)
+    yield from class_facts(model)
 
 
-def _classes(model: Any) -> Iterator[Fact]:
+def class_facts(model: Any) -> Iterator[Fact]:
+    """Yield the classes of a classifier."""
     classes = learned(model, "classes_")
     if classes is not None:
         names = ", ".join(str(label) for label in classes[:MOST_CLASSES])
         yield "classes", short(f"{len(classes)}: {names}" + ", …" * (len(classes) > MOST_CLASSES))
 
 
-def _kernel(model: Any) -> Iterator[Fact]:
+def kernel_facts(model: Any) -> Iterator[Fact]:
+    """Yield the kernel and what regularises the model."""
     if "kernel_" in vars(model):
         yield "kernel", short(repr(model.kernel_))
     for name, attributes in (("alpha", ("alpha_", "alpha")), ("C", ("C",)), ("noise variance", ("noise_",))):
@@ -210,29 +204,16 @@ def feature_map(model: Any) -> FeatureMap | None:
 
 def model_bytes(model: Any) -> int:
     """Return the bytes of what predictions are made from: weights and points."""
-    predictor = learned(model, "predictor_")
-    if isinstance(predictor, Predictor):
-        points = sum(
-            _bytes(Z) or columns.nbytes for Z, columns in zip(predictor.landmarks, predictor.columns)
-        )
-        return predictor.nbytes + points
-    if isinstance(predictor, ExactPredictor):
-        return predictor.nbytes + _bytes(predictor.rows)
+    size = getattr(learned(model, "predictor_"), "model_bytes", None)
+    if size is not None:
+        return int(size)
     if "_stream" in vars(model):
         return int(model._stream.features.nbytes)
     for attribute in ("features_", "posterior_", "model_", "predictor_"):
         size = getattr(learned(model, attribute), "nbytes", None)
         if size is not None:
             return int(size)
-    if isinstance(predictor, PairwisePredictor):
-        return _bytes(predictor.support) + predictor.coefficients.nbytes + predictor.offsets.nbytes
     return 0
-
-
-def _bytes(array: Any) -> int:
-    if hasattr(array, "indptr"):
-        return int(array.data.nbytes + array.indices.nbytes + array.indptr.nbytes)
-    return int(getattr(array, "nbytes", 0))
 
 
 # ---- tables ------------------------------------------------------------------------------------
@@ -249,7 +230,8 @@ def _blocks(model: Any) -> Iterator[Grid]:
         yield spread_grid("Rows of the blocks", "level", [("leaves", counts)])
 
 
-def _phases(model: Any) -> Iterator[Grid]:
+def phase_grids(model: Any) -> Iterator[Grid]:
+    """Yield the plan's phases with their predicted and used bytes."""
     plan = learned(model, "plan_")
     if plan is not None:
         yield plan.phases()
@@ -287,7 +269,7 @@ def _number(value: Any) -> str:
 # ---- warnings ----------------------------------------------------------------------------------
 
 
-def _warnings(model: Any) -> Iterator[str]:
+def warning_texts(model: Any) -> Iterator[str]:
     """Yield what the fit has warned of, as far as its evidence tells."""
     solution = learned(model, "solution_")
     if isinstance(solution, Solution):

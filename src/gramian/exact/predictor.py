@@ -10,6 +10,7 @@ import numpy as np
 
 from gramian._typing import Float64Array, Rows
 from gramian.data.source import RowSource, row_blocks
+from gramian.data.values import row_bytes
 from gramian.engine import Engine
 from gramian.kernels.base import Kernel
 from gramian.operators.kernel import KernelOperator
@@ -36,6 +37,11 @@ class ExactPredictor:
     def nbytes(self) -> int:
         """Bytes of the coefficients; the rows come on top."""
         return self.coefficients.nbytes
+
+    @property
+    def model_bytes(self) -> int:
+        """Bytes of coefficients and rows."""
+        return self.nbytes + row_bytes(self.rows)
 
     def on(self, kernel: Kernel) -> ExactPredictor:
         """Return the predictor with another kernel value: the same one, bound to other rows."""

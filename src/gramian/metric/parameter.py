@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
@@ -26,6 +26,8 @@ from gramian.metric.learner import MOST_HELD_OUT, EstimatorLearner, drawn
 from gramian.metric.learning import Round, learn_metric
 from gramian.metric.metric import Metric
 from gramian.metric.outer_product import FORMS
+from gramian.metric.summary import metric_facts, metric_grids
+from gramian.summary import Grid
 
 #: Rows of positive weight under which nothing is learned: the held-out part would be a dozen.
 LEAST_ROWS = 60
@@ -54,6 +56,12 @@ class MetricEstimator(KernelEstimator):
                 "metric='diagonal'."
             )
         return found.importances
+
+    def _own_facts(self) -> Iterable[tuple[str, str]]:
+        return metric_facts(self)
+
+    def _own_grids(self) -> Iterable[Grid]:
+        return metric_grids(self)
 
     # ---- what a kind of estimator says of itself ------------------------------------------------------
 

@@ -11,9 +11,11 @@ from gramian._typing import Array, Float64Array, FloatArray
 from gramian.data.mapped import mapped
 from gramian.data.source import RowSource
 from gramian.estimator.shown import ShownEstimator
+from gramian.summary import Summary
 from gramian.tables import EncodedRows, Scaling, TableColumns, TargetTransform
 from gramian.tables.calibration import log_probabilities
 from gramian.tables.input import checked_table
+from gramian.tables.summary import summary_of
 
 
 class TableServer(ShownEstimator):
@@ -31,6 +33,14 @@ class TableServer(ShownEstimator):
         tags.input_tags.categorical = True
         tags.input_tags.string = True
         return tags
+
+    def summary(self) -> Summary:
+        """Return columns, choices and trials of the fit, and sizes and evidence of the models behind it.
+
+        Nothing is computed from rows. Time O(columns + blocks). NotFittedError before a fit.
+        """
+        self._check_has_fit()
+        return summary_of(self)
 
     def transform_rows(self, X: Any) -> FloatArray:
         """Return rows as ``model_`` takes them: encoded and scaled, shape (n, encoded columns).

@@ -1,4 +1,4 @@
-"""What a model of tables says of its columns, its choices and its search."""
+"""Summary of a model of tables: its columns, choices and search, and the models behind it."""
 
 from __future__ import annotations
 
@@ -8,8 +8,16 @@ from typing import Any
 
 import numpy as np
 
+from gramian.estimator.summaries import (
+    class_facts,
+    evidence_facts,
+    kernel_facts,
+    phase_grids,
+    state_grids,
+    warning_texts,
+)
 from gramian.metric.metric import Metric
-from gramian.summary import Grid, short
+from gramian.summary import Grid, Summary, short
 from gramian.tables import TableColumns
 from gramian.tables.column import Column
 from gramian.tables.search import Found
@@ -21,17 +29,26 @@ MOST_LINES, MOST_NAMED = 30, 4
 COVERAGE = 0.9
 
 
-def is_tabular(model: Any) -> bool:
-    """Return whether a fitted model takes tables: then its numbers are those of ``model_``."""
-    return {"columns_", "model_"} <= vars(model).keys()
-
-
 def members_of(model: Any) -> list[tuple[float, Any]]:
     """Return the models behind one of tables, with their shares in the mean that it takes of them."""
     inner = vars(model.model_)
     if "members_" not in inner:
         return [(1.0, model.model_)]
     return list(zip(inner["weights_"].tolist(), inner["members_"], strict=True))
+
+
+def summary_of(model: Any) -> Summary:
+    """Return columns and choices of a model of tables, and sizes and evidence of the model behind them."""
+    facts, grids, said = [*tabular_facts(model), *class_facts(model)], [*tabular_grids(model)], []
+    members = members_of(model)
+    for weight, inner in members:
+        if len(members) > 1:
+            facts.append(("share in the mean", f"{weight:.2f} of"))
+        facts += [*kernel_facts(inner), *evidence_facts(inner)]
+        grids += [*phase_grids(inner)]
+        said += [*warning_texts(inner)]
+    grids += [*state_grids(model)]
+    return Summary(type(model).__name__, tuple(facts), tuple(grids), tuple(said))
 
 
 def tabular_facts(model: Any) -> Iterator[tuple[str, str]]:

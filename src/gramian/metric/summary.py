@@ -1,4 +1,4 @@
-"""What a fitted estimator says of its metric."""
+"""Facts and tables of a learned metric for the summary of an estimator."""
 
 from __future__ import annotations
 
