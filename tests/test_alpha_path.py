@@ -7,7 +7,7 @@ import pytest
 from sklearn.kernel_ridge import KernelRidge as Peer
 
 import gramian as gm
-from gramian.approximations.multiresolution_builder import MultiResolutionBuilder
+from gramian.approximations.multiresolution import MultiResolutionBuilder
 from gramian.compression.sums import accumulate, leaf_blocks
 from gramian.data.source import ArraySource
 from gramian.engine import Engine

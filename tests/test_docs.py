@@ -16,7 +16,7 @@ import pytest
 import gramian
 from gramian import MEKA, MultiResolution
 from gramian.approximations import choice as auto
-from gramian.approximations.meka_builder import MEKABuilder
+from gramian.approximations.meka import MEKABuilder
 from gramian.kernels import KERNEL_NAMES
 
 ROOT = Path(__file__).parents[1]

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from gramian.approximations.block_diagonal_builder import BlockDiagonalBuilder
-from gramian.approximations.low_rank_plus_blocks_builder import LowRankPlusBlocksBuilder
-from gramian.approximations.meka_builder import MEKABuilder
-from gramian.approximations.multiresolution_builder import MultiResolutionBuilder
+from gramian.approximations.block_diagonal import BlockDiagonalBuilder
+from gramian.approximations.low_rank_plus_blocks import LowRankPlusBlocksBuilder
+from gramian.approximations.meka import MEKABuilder
+from gramian.approximations.multiresolution import MultiResolutionBuilder
 from gramian.compression.storage import operator_of
 from gramian.data.source import as_source
 from gramian.engine import Engine

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import gramian as gm
-from gramian.approximations.multiresolution_builder import MultiResolutionBuilder
+from gramian.approximations.multiresolution import MultiResolutionBuilder
 from gramian.compression.plan import Workload, make_plan
 from gramian.data.source import as_source
 from gramian.engine import Engine

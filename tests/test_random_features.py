@@ -15,8 +15,7 @@ from sklearn.linear_model import Ridge
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import gramian as gm
-from gramian.approximations.fastfood import Fastfood
-from gramian.approximations.fastfood_map import hadamard
+from gramian.approximations.fastfood import Fastfood, hadamard
 from gramian.approximations.random_fourier import RandomFourier
 from gramian.approximations.random_maclaurin import RandomMaclaurin
 from gramian.approximations.tensor_sketch import TensorSketch

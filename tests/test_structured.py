@@ -9,7 +9,7 @@ from approximation_market import gram, settings
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import gramian as gm
-from gramian.approximations.truncated_eigen_builder import leading_eigenpairs
+from gramian.approximations.truncated_eigen import leading_eigenpairs
 from gramian.exceptions import AccuracyWarning, InputError
 
 

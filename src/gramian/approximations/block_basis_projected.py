@@ -13,7 +13,7 @@ import numpy as np
 
 from gramian._budget import format_bytes
 from gramian._typing import Rows
-from gramian.approximations.meka_builder import MEKABuilder
+from gramian.approximations.meka import MEKABuilder
 from gramian.compression.block_choice import Trials
 from gramian.compression.builder import CHUNK_ROWS, Builder
 from gramian.compression.features import FeatureMap

@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
 
+import numpy as np
+import scipy.sparse as sp
+
+from gramian._random import children
+from gramian._typing import IntArray, Rows
 from gramian.approximations.approximation import Approximation, at_least_one, one_of
-from gramian.approximations.block_diagonal_builder import BlockDiagonalBuilder
+from gramian.compression.basis import Basis, BasisBuilder
+from gramian.compression.builder import Builder, block_members, choose_landmarks
+from gramian.compression.features import FeatureMap, forest_of
+from gramian.data.source import RowSource
+from gramian.engine import Engine
 from gramian.estimator.base import whole_number
+from gramian.exceptions import BudgetError
+from gramian.kernels.base import Kernel
 from gramian.landmarks.partition import METHODS as PARTITIONS
+from gramian.landmarks.partition import Partition
 from gramian.landmarks.rules import METHODS as LANDMARKS
+from gramian.landmarks.rules import Landmarks
 
 
 class BlockDiagonal(Approximation):
@@ -90,3 +105,148 @@ class BlockDiagonal(Approximation):
             landmarks=self.landmarks,
             partition=self.partition,
         )
+
+
+#: Rows of a block that a plan counts with, over the mean, for the tree's even blocks and for the others.
+EVEN, UNEVEN = 1.25, 3.0
+
+
+@dataclass(frozen=True)
+class BlockDiagonalBuilder(Builder):
+    r"""K̃_st = 0 for s ≠ t, K̃_ss = K_ss, or its Nyström approximation of rank ``rank``.
+
+    rank : None takes all rows of a block as its landmarks, which is K_ss itself up to the whitening's cutoff.
+    n_blocks : leaf blocks.
+    oversampling : landmarks per rank.
+
+    Time O(n_blocks · m² (m + d)), memory O(n_blocks · m (d + r)), m the rows of a block without a ``rank``.
+    """
+
+    method: ClassVar[str] = "blockdiagonal"
+    rank: int | None = None
+    n_blocks: int = 50
+    oversampling: float = 1.5
+    landmarks: Landmarks = "kmeans"
+    partition: str = "tree"
+    block_rows: int | None = None
+
+    def settle(
+        self, source: RowSource, kernel: Kernel, *, dtype: Any, rng: np.random.Generator, engine: Engine
+    ) -> Self:
+        """Note the rows of a block."""
+        n = source.shape[0]
+        return replace(self, block_rows=expected_rows(n, self.n_blocks, self.partition))
+
+    @property
+    def n_leaves(self) -> int:
+        """Blocks that are asked for."""
+        return self.n_blocks
+
+    @property
+    def landmarks_per_block(self) -> int:
+        """Landmarks of a block: all its rows where no rank says fewer."""
+        if self.rank is None:
+            return self.block_rows or 1
+        return max(1, round(self.oversampling * self.rank))
+
+    @property
+    def block_rank(self) -> int:
+        """Bound on the rank of a block, or its rows."""
+        return self.landmarks_per_block if self.rank is None else self.rank
+
+    @property
+    def remedy(self) -> str:
+        """Smaller blocks take fewer bytes."""
+        return "lower rank, or raise n_blocks"
+
+    def sample_size(self, n_rows: int) -> int:
+        """All rows, where all are landmarks."""
+        return n_rows if self.rank is None else super().sample_size(n_rows)
+
+    def assemble(
+        self,
+        sample: Rows,
+        partition: Partition,
+        kernel: Kernel,
+        *,
+        dtype: Any,
+        rng: np.random.Generator,
+        engine: Engine,
+    ) -> FeatureMap:
+        """Whiten the kernel on the landmarks of each block."""
+        members = block_members(partition.route(sample, engine), partition.n_blocks)
+        if self.rank is None:
+            bases = whole_blocks(kernel, sample, members, (), dtype, engine, most=self.landmarks_per_block)
+        else:
+            bases = self._low_rank(kernel, sample, members, dtype, rng, engine)
+        forest = forest_of(partition, [[b.rank for b in bases]], root=False)
+        return FeatureMap(kernel, partition, forest, tuple(bases), None, np.dtype(dtype), left_out(bases))
+
+    def _low_rank(
+        self,
+        kernel: Kernel,
+        sample: Rows,
+        members: list[IntArray],
+        dtype: Any,
+        rng: np.random.Generator,
+        engine: Engine,
+    ) -> list[Basis]:
+        streams = children(rng, len(members))
+        rank, count = self.block_rank, self.landmarks_per_block
+
+        def build(s: int) -> Basis:
+            local = choose_landmarks(sample[members[s]], count, self.landmarks, streams[s], kernel=kernel)
+            return BasisBuilder(kernel, dtype, ()).build(local, rank)
+
+        return list(engine.map(build, range(len(members))))
+
+
+def expected_rows(n_rows: int, n_blocks: int, partition: str) -> int:
+    """Return the rows that a plan counts with for the largest block."""
+    if n_blocks == 1:
+        return n_rows
+    return min(n_rows, math.ceil((EVEN if partition == "tree" else UNEVEN) * n_rows / n_blocks) + 1)
+
+
+def check_rows(rows: int, most: int) -> None:
+    """Raise where a block has more rows than the plan counted with."""
+    if rows > most:
+        raise BudgetError(
+            f"The partition is uneven: its largest block has {rows} different rows, over the {most} that "
+            "the plan counted with. Take partition='tree', or more n_blocks.",
+            0,
+        )
+
+
+def whole_blocks(
+    kernel: Kernel,
+    sample: Rows,
+    members: list[IntArray],
+    above: tuple[Basis, ...],
+    dtype: Any,
+    engine: Engine,
+    *,
+    most: int,
+) -> list[Basis]:
+    """Return bases whose landmarks are all rows of their block, each of repeated rows once.
+
+    They span the (residual) kernel on the block; eigenvalues under the cutoff, negative ones among them, are
+    left out. ``most`` bounds the rows of a block. Time O(Σ n_s² (n_s + d)), memory O(max n_s²) a thread.
+    """
+
+    def different(mine: IntArray) -> Rows:
+        rows = sample[mine]
+        return rows if sp.issparse(rows) else np.unique(rows, axis=0)
+
+    points = [different(mine) for mine in members]
+    check_rows(max((rows.shape[0] for rows in points), default=0), most)
+
+    def build(rows: Rows) -> Basis:
+        return BasisBuilder(kernel, dtype, above).build(rows, rows.shape[0], spectral=True)
+
+    return list(engine.map(build, points))
+
+
+def left_out(bases: list[Basis]) -> dict[str, float]:
+    """Return the note of what whitening cut off of the (residual) kernel: the magnitudes of eigenvalues."""
+    return {"trace left out of the blocks": float(sum(b.dropped for b in bases))}

@@ -11,7 +11,7 @@ import scipy.linalg as la
 
 from gramian._numerics import rank_cutoff, unit_roundoff
 from gramian._typing import Float64Array, Rows
-from gramian.approximations.multiresolution_builder import MultiResolutionBuilder
+from gramian.approximations.multiresolution import MultiResolutionBuilder
 from gramian.compression.plan import Plan, Workload, make_plan
 from gramian.data.source import RowSource, sample_rows
 from gramian.exceptions import BudgetError

@@ -5,12 +5,14 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from gramian._tiles import row_slices, tile_rows
 from gramian._typing import Array, FloatArray, Rows
+from gramian.approximations.approximation import Approximation
 from gramian.compression.basis import Basis
 from gramian.compression.builder import CHUNK_ROWS, Builder
 from gramian.compression.features import FeatureMap
@@ -108,3 +110,20 @@ def one_block(n_features: int) -> CenterPartition:
 def lone_map(columns: ExplicitColumns, kernel: Kernel, partition: Partition) -> FeatureMap:
     """Return the feature map whose only node is an explicit map on all rows."""
     return FeatureMap.lone(Basis.explicit(columns, columns.n_features), partition, kernel)
+
+
+class ExplicitMap(Approximation):
+    """Base of the approximations by an explicit feature map, which is drawn before any row is seen."""
+
+    @property
+    def map_(self) -> ExplicitColumns:
+        """The fitted map φ: its frequencies, signs or hashes."""
+        check_is_fitted(self, "features_")
+        return cast(ExplicitColumns, self.features_.nodes[0].columns)
+
+    def _set_map(self, columns: ExplicitColumns, kernel: Kernel) -> None:
+        """Make the estimator one with this map, fitted but for the operator on rows that are not there."""
+        self.features_ = lone_map(columns, kernel, one_block(columns.n_features))
+        self.kernel_ = kernel
+        self.rank_ = self._n_features_out = columns.n_columns
+        self.n_features_in_ = columns.n_features

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, ClassVar
 
+import numpy as np
+import scipy.linalg as la
+
+from gramian._typing import FloatArray, IntArray, Rows
 from gramian.approximations.approximation import one_of
-from gramian.approximations.explicit_transformer import ExplicitMap
-from gramian.approximations.fastfood_map import FastfoodBuilder
-from gramian.approximations.random_fourier_map import FORMS, draws_of
+from gramian.approximations.explicit import ExplicitBuilder, ExplicitMap
+from gramian.approximations.random_fourier import FORMS, Waves, draws_of, wave_factors
 from gramian.estimator.base import whole_number
+from gramian.exceptions import InputError
+from gramian.kernels.base import Kernel, lengthscale_array
+from gramian.kernels.columns import dense
+from gramian.kernels.families import Laplacian
+from gramian.kernels.spectral import mixing, spectral_terms, stratified
 
 
 class Fastfood(ExplicitMap):
@@ -75,3 +85,134 @@ class Fastfood(ExplicitMap):
         rank = whole_number("rank", self.rank, 1)
         draws_of(rank, self.form)
         return FastfoodBuilder(rank=rank, form=self.form)
+
+
+#: Factors of the transform are at most 2⁶ wide: products of this size run at the speed of the cache.
+FACTOR_BITS = 6
+
+
+def hadamard(rows: FloatArray, work: FloatArray) -> FloatArray:
+    """Return H x for each row x of a contiguous (m, 2^q) array, in ``rows`` or in ``work``, which both
+    change.
+
+    H_{ab} = H_a ⊗ H_b, one matrix product for each factor of at most 64, entries ±1 in Sylvester's order.
+    Time O(m 2^q Σ factors), 32 + 32 numbers for 2^q = 1,024.
+    """
+    width = rows.shape[1]
+    source, target, inner = rows, work, 1
+    for factor in _factors(width.bit_length() - 1):
+        H = _sylvester(factor, rows.dtype)
+        if inner == 1:
+            np.matmul(source.reshape(-1, factor), H, out=target.reshape(-1, factor))
+        else:
+            shape = (-1, factor, inner)
+            np.matmul(H, source.reshape(shape), out=target.reshape(shape))
+        source, target, inner = target, source, inner * factor
+    return source
+
+
+def _factors(bits: int) -> list[int]:
+    count = max(1, -(-bits // FACTOR_BITS))
+    return [2 ** (bits * (k + 1) // count - bits * k // count) for k in range(count)]
+
+
+@cache
+def _sylvester(size: int, dtype: np.dtype[Any]) -> FloatArray:
+    matrix: FloatArray = la.hadamard(size).astype(dtype)
+    matrix.setflags(write=False)
+    return matrix
+
+
+@dataclass(frozen=True, eq=False)
+class FastfoodColumns(Waves):
+    """t(x) = S H G Π H B x, block by block of d̂ = 2^q ≥ d frequencies, x filled up with zeros.
+
+    scales : (blocks, d): the signs B over the lengthscales.
+    order : (blocks·d̂,): Π as positions among the numbers of all blocks.
+    gauss : (blocks·d̂,): G.
+    lengths : (draws,): S, the lengths of the frequencies over those of H G Π H B.
+
+    Time O(n draws log d), memory O(draws).
+    """
+
+    scales: FloatArray
+    order: IntArray
+    gauss: FloatArray
+    lengths: FloatArray
+    amplitudes: FloatArray
+    phases: FloatArray | None
+
+    def __post_init__(self) -> None:
+        draws = len(self.lengths)
+        columns = draws if self.phases is not None else 2 * draws
+        self._sized(columns, self.scales.shape[1], self.gauss.dtype)
+
+    @property
+    def _row_numbers(self) -> int:
+        return max(self.n_columns, len(self.gauss))
+
+    def _linear(self, part: Rows, out: FloatArray) -> None:
+        (blocks, features), total, m = self.scales.shape, len(self.gauss), len(out)
+        first = np.zeros((m, blocks, total // blocks), out.dtype)
+        rows = dense(part)[:, None, :]
+        np.multiply(rows, self.scales, out=first[:, :, :features], casting="same_kind")
+        work = np.empty((m * blocks, total // blocks), out.dtype)
+        mixed = hadamard(first.reshape(work.shape), work)
+        second = np.take(mixed.reshape(m, total), self.order, axis=1)
+        second *= self.gauss
+        mixed = hadamard(second.reshape(work.shape), work).reshape(m, total)
+        np.multiply(mixed[:, : self.n_draws], self.lengths, out=out)
+
+
+@dataclass(frozen=True)
+class FastfoodBuilder(ExplicitBuilder):
+    r"""Frequencies W = S H G Π H B/ℓ in blocks of d̂ = 2^⌈log₂ d⌉: random signs B, a permutation Π, normal G.
+
+    Every row of H G Π H B has the length √d̂‖G‖; S gives it the length that the kernel's spectral measure
+    asks for, √s·χ_d̂. As (G∘h)Π H B/√d̂ turns a uniform direction, each frequency has exactly the measure's
+    law; those of a block depend on each other. Time O(rank·log d) a row and memory O(rank) where
+    :class:`RandomFourierBuilder` takes O(rank·d): of use from hundreds of features on.
+
+    Source: Le, Sarlós and Smola 2013, equation 7.
+    """
+
+    method: ClassVar[str] = "fastfood"
+    form: str = "pairs"
+
+    def map_bytes(self, n_features: int, itemsize: int) -> int:
+        """Diagonals, permutation, the numbers that they are drawn from."""
+        total = draws_of(self.rank, self.form) + 2 * n_features
+        return total * (3 * itemsize + 8 * 4)
+
+    def columns(
+        self, kernel: Kernel, n_features: int, *, dtype: Any, rng: np.random.Generator
+    ) -> FastfoodColumns:
+        """Draw the diagonals and the permutations."""
+        terms = spectral_terms(kernel)
+        family = terms[0][1][0]
+        if len(terms) > 1 or len(terms[0][1]) > 1 or isinstance(family, Laplacian):
+            raise InputError(
+                f"Fastfood cannot take {kernel!r}: its frequencies have random lengths in all directions, "
+                "which makes kernels of ‖(x − z)/ℓ‖₂. Give Gaussian, Exponential, Matern, RationalQuadratic "
+                "or Cauchy, or take RandomFourier."
+            )
+        draws = draws_of(self.rank, self.form)
+        width = 1 << max(0, n_features - 1).bit_length()
+        blocks = -(-draws // width)
+        signs = rng.choice([-1.0, 1.0], (blocks, n_features))
+        own = np.argsort(rng.random((blocks, width)), axis=1)
+        gauss = rng.standard_normal((blocks, width))
+        squares = rng.chisquare(width, draws)
+        quantile = mixing(family)
+        if quantile is not None:
+            squares *= quantile(stratified(draws, 1, rng)[:, 0])
+        norms = np.repeat(np.linalg.norm(gauss, axis=1), width)[:draws]
+        weights = np.full(draws, terms[0][0] / draws)
+        scales = signs / lengthscale_array(family.lengthscale, n_features)  # type: ignore[attr-defined]
+        return FastfoodColumns(
+            scales.astype(dtype),
+            (own + width * np.arange(blocks)[:, None]).ravel(),
+            gauss.ravel().astype(dtype),
+            (np.sqrt(squares / width) / norms).astype(dtype),
+            *wave_factors(weights, self.form, dtype, rng),
+        )

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
+import numpy as np
+
+from gramian._random import children
+from gramian._typing import Array, Float64Array, IntArray, Rows
 from gramian.approximations.approximation import (
     Approximation,
     at_least_one,
@@ -11,10 +17,28 @@ from gramian.approximations.approximation import (
     not_negative,
     one_of,
 )
-from gramian.approximations.meka_builder import MEKABuilder
+from gramian.compression.basis import Basis, BasisBuilder
+from gramian.compression.builder import Builder, block_members, choose_landmarks
+from gramian.compression.features import FeatureMap, forest_of
+from gramian.compression.projection_core import projection_core
+from gramian.compression.rank_sharing import Size
+from gramian.compression.recompression import (
+    LEFT_OVER,
+    LEFT_OVER_AFTER,
+    recompress_core,
+    recompression_bytes,
+)
+from gramian.compression.sampled_core import sampled_core
+from gramian.data.source import RowSource
+from gramian.engine import Engine
 from gramian.estimator.base import positive_number, whole_number
+from gramian.exceptions import InputError
+from gramian.kernels.base import Kernel
+from gramian.kernels.precomputed import Precomputed
 from gramian.landmarks.partition import METHODS as PARTITIONS
+from gramian.landmarks.partition import Partition
 from gramian.landmarks.rules import METHODS as LANDMARKS
+from gramian.landmarks.rules import Landmarks
 
 
 class MEKA(Approximation):
@@ -149,3 +173,188 @@ class MEKA(Approximation):
         if self.oversampling is None:
             return 6.0 if self.core == "recompressed" else 3.0
         return at_least_one("oversampling", self.oversampling)
+
+
+@dataclass(frozen=True)
+class MEKABuilder(Builder):
+    r"""w_s(x) = V_sᵀ k(Z_s, x) in each block, coupled by C.
+
+    core : ``"projection"``: C_st = V_sᵀ K(Z_s, Z_t) V_t, so that φ(x) is replaced by its projection on the
+        span of its block's landmarks: positive semi-definite for any data. ``"sampled"``: the paper's
+        least squares on ``(1 + core_oversampling) · rank`` sampled rows of each pair of blocks.
+        ``"recompressed"``: the projection core on all ``oversampling · rank`` landmarks of each block, cut
+        to the numbers of ``rank`` and ``n_blocks`` (:func:`~.recompression.recompress_core`).
+    rank_rule : ``"equal"``, or ``"singular"``: the c·rank largest eigenvalues over all blocks decide
+        (the paper's section 4, rule (ii)).
+    epsilon : blocks of the core with k(m_s, m_t) ≤ epsilon are dropped (m_s: mean of block s); 0 keeps all.
+        A core with dropped blocks need not be positive semi-definite.
+
+    Time O(c m³ + (c m)² d + (c m)² r), memory O(c m d + R²), R = c·rank.
+    """
+
+    method: ClassVar[str] = "meka"
+    rank: int = 128
+    n_blocks: int = 10
+    core: str = "projection"
+    oversampling: float = 3.0
+    core_oversampling: float = 2.0
+    epsilon: float = 0.0
+    rank_rule: str = "equal"
+    landmarks: Landmarks | Sequence[Array] = "kmeans"
+    partition: str = "kmeans"
+
+    @property
+    def n_leaves(self) -> int:
+        """Blocks that are asked for."""
+        return self.n_blocks
+
+    @property
+    def block_rank(self) -> int:
+        """Bound on the rank of a block, before ranks are shared out."""
+        return self.rank
+
+    @property
+    def coupled(self) -> bool:
+        """Always: that is the method."""
+        return True
+
+    @property
+    def definite(self) -> bool:
+        """Where the projection core is kept whole."""
+        return self.core != "sampled" and not self.epsilon
+
+    @property
+    def landmarks_per_block(self) -> int:
+        """Landmarks of a block before its number of rows bounds them."""
+        if isinstance(self.landmarks, str):
+            return max(1, round(self.oversampling * self.rank))
+        if isinstance(self.landmarks, np.ndarray):
+            return max(1, -(-len(self.landmarks) // self.n_blocks))
+        return max((len(points) for points in self.landmarks), default=1)
+
+    def assemble(
+        self,
+        sample: Rows,
+        partition: Partition,
+        kernel: Kernel,
+        *,
+        dtype: Any,
+        rng: np.random.Generator,
+        engine: Engine,
+    ) -> FeatureMap:
+        """Choose landmarks in each block, whiten the kernel on them and couple the blocks."""
+        members = block_members(partition.route(sample, engine), partition.n_blocks)
+        streams = children(rng, partition.n_blocks)
+        points = self._given(sample, partition)
+        recompressed = self.core == "recompressed"
+        whole = recompressed or self.rank_rule == "singular"
+        cap = self.landmarks_per_block if whole else self.rank
+
+        def build(s: int) -> Basis:
+            if points is None:
+                local = choose_landmarks(
+                    sample[members[s]],
+                    self.landmarks_per_block,
+                    self._rule,
+                    streams[s],
+                    kernel=kernel,
+                    tol=LEFT_OVER if recompressed else 0.0,
+                    tol_after=LEFT_OVER_AFTER * self.rank,
+                )
+            else:
+                local = points[s]
+            # The eigenvectors of a recompressed core come from all rows.
+            return BasisBuilder(kernel, dtype, ()).build(local, cap, coupled=True, spectral=not recompressed)
+
+        bases = list(engine.map(build, range(partition.n_blocks)))
+        if recompressed:  # its ranks and its core follow from all rows, in finish
+            forest = forest_of(partition, [[b.rank for b in bases]], root=False)
+            return FeatureMap(kernel, partition, forest, tuple(bases), None, np.dtype(dtype))
+        if self.rank_rule == "singular":
+            counts = np.asarray([len(m) for m in members], np.float64)
+            bases = share_ranks(bases, counts, self.rank * partition.n_blocks)
+        keep = self._kept_pairs(kernel, sample, members)
+        if self.core == "projection":
+            core = projection_core(kernel, bases, keep, engine)
+        else:
+            rows = round((1.0 + self.core_oversampling) * self.rank)
+            core = sampled_core(kernel, bases, sample, members, rows, keep, streams, engine)
+        forest = forest_of(partition, [[b.rank for b in bases]], root=False)
+        return FeatureMap(kernel, partition, forest, tuple(bases), core, np.dtype(dtype))
+
+    def finish(
+        self,
+        features: FeatureMap,
+        source: RowSource,
+        *,
+        rng: np.random.Generator,
+        engine: Engine,
+        chunk_rows: int,
+    ) -> FeatureMap:
+        """Recompress where that is the core."""
+        if self.core != "recompressed":
+            return features
+        size = Size.of_equal_ranks(source.shape[0], self.rank, features.partition.n_blocks)
+        return recompress_core(features, size, source, chunk_rows=chunk_rows, engine=engine)
+
+    def working_bytes(self, n_rows: int, n_features: int, itemsize: int) -> int:
+        """Bytes of the recompression: ΦᵀΦ, its factors, and two matrices a block beside."""
+        if self.core != "recompressed":
+            return 0
+        return recompression_bytes(self.n_blocks, min(self.landmarks_per_block, n_rows))
+
+    @property
+    def _rule(self) -> Landmarks:
+        return self.landmarks  # type: ignore[return-value]
+
+    def _given(self, sample: Rows, partition: Partition) -> list[Array] | None:
+        """Return user-given points per block: a list as it is, one array by routing its rows."""
+        if isinstance(self.landmarks, str):
+            return None
+        if isinstance(self.landmarks, np.ndarray):
+            points = np.asarray(choose_landmarks(sample, 0, self.landmarks, np.random.default_rng(0)))
+            labels = partition.route(points)
+            return [points[labels == s] for s in range(partition.n_blocks)]
+        if len(self.landmarks) != partition.n_blocks:
+            raise InputError(
+                f"landmarks lists {len(self.landmarks)} arrays, but the partition has "
+                f"{partition.n_blocks} blocks. Give one array for each block, or one array for all."
+            )
+        unused = np.random.default_rng(0)
+        return [np.asarray(choose_landmarks(sample, 0, p, unused)) for p in self.landmarks]
+
+    def _kept_pairs(self, kernel: Kernel, sample: Rows, members: list[IntArray]) -> Array | None:
+        if self.epsilon <= 0:
+            return None
+        if isinstance(kernel, Precomputed):
+            raise InputError(
+                f"epsilon={self.epsilon:g} compares means of blocks, which a precomputed kernel does not "
+                "have. Take epsilon=0."
+            )
+        means = np.stack(
+            [
+                np.asarray(sample[m].mean(axis=0), np.float64).ravel()
+                if len(m)
+                else np.zeros(sample.shape[1])
+                for m in members
+            ]
+        )
+        keep = kernel(means, dtype=np.float64, n_jobs=1) > self.epsilon
+        np.fill_diagonal(keep, True)
+        return keep
+
+
+def share_ranks(bases: list[Basis], counts: Float64Array, total: int) -> list[Basis]:
+    """Keep the ``total`` largest eigenvalues over all blocks.
+
+    An eigenvalue of K(Z_s, Z_s) stands for n_s/m_s times itself in K_ss, which makes blocks of
+    different size comparable.
+    """
+    scaled = [
+        b.values * (count / max(1, b.landmarks.shape[0])) for b, count in zip(bases, counts, strict=True)
+    ]
+    everything = np.sort(np.concatenate(scaled))[::-1]
+    if len(everything) <= total:
+        return bases
+    least = everything[total - 1]
+    return [b.truncated(int(np.count_nonzero(v >= least))) for b, v in zip(bases, scaled, strict=True)]

@@ -6,32 +6,19 @@ from gramian.approximations.approximation import Approximation
 from gramian.approximations.block_basis import BlockBasis
 from gramian.approximations.block_basis_projected import BlockBasisBuilder
 from gramian.approximations.block_basis_sampled import SampledBasisBuilder
-from gramian.approximations.block_diagonal import BlockDiagonal
-from gramian.approximations.block_diagonal_builder import BlockDiagonalBuilder
-from gramian.approximations.clustered_low_rank import ClusteredLowRank
-from gramian.approximations.clustered_low_rank_builder import ClusteredLowRankBuilder
-from gramian.approximations.ensemble_nystrom import EnsembleNystrom
-from gramian.approximations.ensemble_nystrom_builder import EnsembleNystromBuilder
-from gramian.approximations.fastfood import Fastfood
-from gramian.approximations.fastfood_map import FastfoodBuilder
-from gramian.approximations.kals import KALS
-from gramian.approximations.kals_builder import KALSBuilder
-from gramian.approximations.low_rank_plus_blocks import LowRankPlusBlocks
-from gramian.approximations.low_rank_plus_blocks_builder import LowRankPlusBlocksBuilder
-from gramian.approximations.meka import MEKA
-from gramian.approximations.meka_builder import MEKABuilder
-from gramian.approximations.multiresolution import MultiResolution
-from gramian.approximations.multiresolution_builder import MultiResolutionBuilder
-from gramian.approximations.nystrom import Nystrom
-from gramian.approximations.nystrom_builder import NystromBuilder
-from gramian.approximations.random_fourier import RandomFourier
-from gramian.approximations.random_fourier_map import RandomFourierBuilder
-from gramian.approximations.random_maclaurin import RandomMaclaurin
-from gramian.approximations.random_maclaurin_map import RandomMaclaurinBuilder
-from gramian.approximations.tensor_sketch import TensorSketch
-from gramian.approximations.tensor_sketch_map import TensorSketchBuilder
-from gramian.approximations.truncated_eigen import TruncatedEigen
-from gramian.approximations.truncated_eigen_builder import TruncatedEigenBuilder
+from gramian.approximations.block_diagonal import BlockDiagonal, BlockDiagonalBuilder
+from gramian.approximations.clustered_low_rank import ClusteredLowRank, ClusteredLowRankBuilder
+from gramian.approximations.ensemble_nystrom import EnsembleNystrom, EnsembleNystromBuilder
+from gramian.approximations.fastfood import Fastfood, FastfoodBuilder
+from gramian.approximations.kals import KALS, KALSBuilder
+from gramian.approximations.low_rank_plus_blocks import LowRankPlusBlocks, LowRankPlusBlocksBuilder
+from gramian.approximations.meka import MEKA, MEKABuilder
+from gramian.approximations.multiresolution import MultiResolution, MultiResolutionBuilder
+from gramian.approximations.nystrom import Nystrom, NystromBuilder
+from gramian.approximations.random_fourier import RandomFourier, RandomFourierBuilder
+from gramian.approximations.random_maclaurin import RandomMaclaurin, RandomMaclaurinBuilder
+from gramian.approximations.tensor_sketch import TensorSketch, TensorSketchBuilder
+from gramian.approximations.truncated_eigen import TruncatedEigen, TruncatedEigenBuilder
 from gramian.compression.builder import Builder
 
 METHODS: dict[str, type[Approximation]] = {

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
 
+import numpy as np
 import scipy.sparse as sp
 
-from gramian._typing import Array
+from gramian._random import children
+from gramian._typing import Array, IntArray, Rows
 from gramian.approximations.approximation import Approximation, at_least_one, given_or_one_of, one_of
-from gramian.approximations.multiresolution_builder import MultiResolutionBuilder
+from gramian.compression.basis import Basis, BasisBuilder
+from gramian.compression.builder import Builder, block_members, choose_landmarks
+from gramian.compression.features import FeatureMap, forest_of
 from gramian.compression.storage import sparse_features
+from gramian.data.floats import as_float
 from gramian.data.source import RowSource
+from gramian.engine import Engine
 from gramian.estimator.base import whole_number
+from gramian.kernels.base import Kernel
 from gramian.landmarks.partition import METHODS as PARTITIONS
+from gramian.landmarks.partition import Partition
 from gramian.landmarks.rules import METHODS as LANDMARKS
+from gramian.landmarks.rules import Landmarks
 
 
 class MultiResolution(Approximation):
@@ -104,3 +114,114 @@ class MultiResolution(Approximation):
         return sparse_features(
             self._on(self.features_, source), source, chunk_rows=self.plan_.chunk_rows, engine=self._engine()
         )
+
+
+@dataclass(frozen=True)
+class MultiResolutionBuilder(Builder):
+    r"""φ₀(x) = V₀ᵀ k(Z₀, x) on all rows and, level by level, w_b(x) = V_bᵀ(k(Z_b, x) − f(Z_b) f(x)).
+
+    V_b whitens the residual Gram matrix k(Z, Z) − f(Z) f(Z)ᵀ in float64, with a relative cutoff (1e-6 at the
+    root, 1e-4 below it for float32 tiles, whose noise lies under it). K̃ is positive semi-definite for
+    any data, and exact as the ranks grow.
+
+    root_rank : r₀, rank (and landmarks) of the global basis.
+    rank : bound on a block's rank, on every level below the root.
+    n_blocks, n_levels : leaf blocks, and levels with the root; 1 is the root alone (Nyström).
+    oversampling : landmarks per rank in a block; all the block's sampled rows where those are fewer.
+
+    Time O(r₀³ + Σ (m_s³ + m_s r_s R_path)), memory O(Σ (m_s d + m_s r_s + r_s R_path)).
+    """
+
+    method: ClassVar[str] = "multiresolution"
+    stored_sample: ClassVar[bool] = True
+    root_rank: int = 500
+    rank: int = 100
+    n_blocks: int = 50
+    n_levels: int = 2
+    oversampling: float = 1.5
+    landmarks: Landmarks = "kmeans"
+    partition: str = "kmeans"
+
+    @classmethod
+    def root_only(cls, rank: int) -> Self:
+        """Return the builder of a root without blocks; with as many landmarks as rows it is K itself."""
+        return cls(root_rank=rank, rank=0, n_blocks=1, n_levels=1)
+
+    @property
+    def nested_levels(self) -> int:
+        """Levels of the partition: one fewer than the tree's, for the root needs none."""
+        return max(1, self.n_levels - 1)
+
+    @property
+    def n_leaves(self) -> int:
+        """Leaf blocks that are asked for."""
+        return self.n_blocks if self.n_levels > 1 else 1
+
+    @property
+    def landmarks_per_block(self) -> int:
+        """Landmarks of a block before its number of rows bounds them."""
+        return max(1, round(self.oversampling * self.rank)) if self.n_levels > 1 else 0
+
+    @property
+    def block_rank(self) -> int:
+        """Bound on a block's rank, on every level below the root."""
+        return self.rank if self.n_levels > 1 else 0
+
+    @property
+    def root_landmarks(self) -> int:
+        """Landmarks of the global basis."""
+        return self.root_rank if isinstance(self.landmarks, str) else len(self.landmarks)
+
+    def assemble(
+        self,
+        sample: Rows,
+        partition: Partition,
+        kernel: Kernel,
+        *,
+        dtype: Any,
+        rng: np.random.Generator,
+        engine: Engine,
+    ) -> FeatureMap:
+        """Choose landmarks level by level and whiten the residual kernel on them."""
+        labels = partition.route(sample, engine)
+        points = choose_landmarks(
+            sample, self.root_landmarks, self.landmarks, rng, engine, kernel=kernel, dtype=dtype
+        )
+        root = BasisBuilder(kernel, dtype, ()).build(as_float(points, dtype), self.root_rank)
+        bases: list[list[Basis]] = [[root]]
+        paths: list[tuple[Basis, ...]] = [(root,)] * partition.n_blocks
+        levels = [*partition.ancestors, np.arange(partition.n_blocks)] if self.n_levels > 1 else []
+        for level in levels:
+            first_leaf = np.unique(level, return_index=True)[1]
+            tasks = zip(
+                block_members(level[labels], len(first_leaf)),
+                children(rng, len(first_leaf)),
+                [paths[leaf] for leaf in first_leaf],
+                strict=True,
+            )
+
+            def build(
+                task: tuple[IntArray, np.random.Generator, tuple[Basis, ...]],
+            ) -> Basis:
+                members, stream, above = task
+                return self.block_basis(sample[members], kernel, dtype, above, stream)
+
+            made = list(engine.map(build, tasks))
+            bases.append(made)
+            paths = [(*path, made[node]) for path, node in zip(paths, level, strict=True)]
+        ranks = [[b.rank for b in level] for level in bases]
+        forest = forest_of(partition, ranks, root=True, blocks=self.n_levels > 1)
+        nodes = tuple(b for level in bases for b in level)
+        return FeatureMap(kernel, partition, forest, nodes, None, np.dtype(dtype))
+
+    def block_basis(
+        self, rows: Rows, kernel: Kernel, dtype: Any, above: tuple[Basis, ...], rng: np.random.Generator
+    ) -> Basis:
+        """Choose a block's landmarks among its rows; whiten what its ancestors leave over of the kernel."""
+        local = choose_landmarks(rows, self.landmarks_per_block, self._local, rng, kernel=kernel, dtype=dtype)
+        return BasisBuilder(kernel, dtype, above).build(as_float(local, dtype), self.rank)
+
+    @property
+    def _local(self) -> Landmarks:
+        # Given points serve the root; a block's own come from its rows.
+        return self.landmarks if isinstance(self.landmarks, str) else "kmeans"

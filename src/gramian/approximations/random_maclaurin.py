@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
+import numpy as np
+
+from gramian._typing import Float64Array, FloatArray, IntArray, Rows
 from gramian.approximations.approximation import one_of
-from gramian.approximations.explicit_transformer import ExplicitMap
-from gramian.approximations.random_maclaurin_map import POWERS, RandomMaclaurinBuilder
+from gramian.approximations.explicit import ExplicitBuilder, ExplicitColumns, ExplicitMap
 from gramian.estimator.base import whole_number
+from gramian.exceptions import InputError
+from gramian.kernels.base import Kernel, lengthscale_array
+from gramian.kernels.columns import dense, is_thin
+from gramian.kernels.maclaurin import Series, maclaurin_series
+from gramian.kernels.spectral import share_out
 
 
 class RandomMaclaurin(ExplicitMap):
@@ -77,3 +85,104 @@ class RandomMaclaurin(ExplicitMap):
         return RandomMaclaurinBuilder(
             rank=whole_number("rank", self.rank, 1), powers=self.powers, exact_low=bool(self.exact_low)
         )
+
+
+#: Features shared out over the powers by their weight; powers drawn as in the paper.
+POWERS = ("shared", "drawn")
+
+
+@dataclass(frozen=True, eq=False)
+class MaclaurinColumns(ExplicitColumns):
+    """φ_i(x) = amplitude_i · Π_{j ≤ N_i} (ω_ij·x), and the exact terms √a_0, √a_1·x/ℓ where asked for.
+
+    signs : (features, ΣN_i): the ω_ij over the lengthscales, factor by factor: the first of every product of
+        at least one, then the second of those of at least two …
+    counts : (largest N,): how many products have a j-th factor; N_i falls with i.
+    amplitudes : (products,).
+    low : (1 + features,): √a_0 and √a_1/ℓ, the features that are exact; or empty.
+
+    Time O(n d ΣN_i).
+    """
+
+    signs: FloatArray
+    counts: IntArray
+    amplitudes: FloatArray
+    low: FloatArray
+
+    def __post_init__(self) -> None:
+        self._sized(len(self.low) + len(self.amplitudes), len(self.signs), self.signs.dtype)
+
+    def into(self, X: Rows, out: FloatArray) -> None:
+        first, bounds = len(self.low), np.concatenate([[0], np.cumsum(self.counts)])
+        for part, tile in self._tiles(X, out, max(self.n_columns, self.n_features)):
+            if first:
+                tile[:, 0] = self.low[0]
+                np.multiply(dense(part, self.dtype), self.low[1:], out=tile[:, 1:first])
+            products = tile[:, first:]
+            products[...] = self.amplitudes
+            rows = part if is_thin(part) else dense(part, self.dtype)
+            for count, start, stop in zip(self.counts, bounds, bounds[1:]):
+                products[:, :count] *= rows @ self.signs[:, start:stop]
+
+
+@dataclass(frozen=True)
+class RandomMaclaurinBuilder(ExplicitBuilder):
+    r"""k(x, z) = Σ a_n (x·z)ⁿ with E Π_{j ≤ n} (ω_j·x)(ω_j·z) = (x·z)ⁿ for random signs ω_j.
+
+    powers : ``"shared"``: each power with a_n > 0 has a share ∝ a_n √(3ⁿ − 1) of the features, at least one,
+        which makes the variance least for rows of norm ℓ; ``"drawn"``: N = n with a probability ∝ 2^{−n−1},
+        as in the paper, over the powers with a_n > 0.
+    exact_low : the powers 0 and 1 exactly, by √a_0 and √a_1·x, 1 + d of the features (the paper's H0/1).
+
+    The variance grows as 3ⁿ‖x‖²ⁿ‖z‖²ⁿ: scale rows to a norm of about ℓ. Source: Kar and Karnick 2012,
+    algorithm 1 and section 6.
+    """
+
+    method: ClassVar[str] = "randommaclaurin"
+    powers: str = "shared"
+    exact_low: bool = False
+
+    def map_bytes(self, n_features: int, itemsize: int) -> int:
+        """Signs of every factor: the powers are known with the kernel only; two factors a product here."""
+        return 2 * self.rank * n_features * (itemsize + 8)
+
+    def columns(
+        self, kernel: Kernel, n_features: int, *, dtype: Any, rng: np.random.Generator
+    ) -> MaclaurinColumns:
+        """Draw powers and signs."""
+        series = maclaurin_series(kernel)
+        inverse = np.broadcast_to(1.0 / lengthscale_array(series.lengthscale, n_features), (n_features,))
+        a = series.coefficients.copy()
+        low = np.zeros(0)
+        if self.exact_low:
+            low = np.sqrt(np.concatenate([a[:1], np.full(n_features, a[1] if len(a) > 1 else 0.0)]))
+            low[1:] *= inverse
+            a[:2] = 0.0
+        powers, squares = self._powers(Series(a, series.lengthscale), self.rank - len(low), rng)
+        counts = (powers[:, None] > np.arange(powers.max(initial=0))).sum(axis=0)
+        signs = rng.choice([-1.0, 1.0], (n_features, int(counts.sum()))) * inverse[:, None]
+        return MaclaurinColumns(
+            np.ascontiguousarray(signs, dtype), counts, np.sqrt(squares).astype(dtype), low.astype(dtype)
+        )
+
+    def _powers(self, series: Series, count: int, rng: np.random.Generator) -> tuple[IntArray, Float64Array]:
+        """Return the power of each product, descending, and the square of its amplitude."""
+        a = series.coefficients
+        present = np.flatnonzero(a > 0)
+        if len(present) == 0 and count >= 0:
+            return np.zeros(0, np.intp), np.zeros(0)
+        if count < len(present):
+            raise InputError(
+                f"rank={self.rank} leaves {count} features for the {len(present)} powers of x·z in the kernel"
+                f"{' beside the exact terms' if self.exact_low else ''}; each needs one. Raise rank"
+                f"{', or pass exact_low=False' if self.exact_low else ''}."
+            )
+        if self.powers == "drawn":
+            chance = 0.5 ** (present + 1.0)
+            chance /= chance.sum()
+            drawn = np.sort(rng.choice(len(present), count, p=chance))[::-1]
+            return present[drawn], a[present[drawn]] / (count * chance[drawn])
+        # The root of the variance of (x·z)ⁿ at z = x, ‖x‖ = ℓ, to which the best shares are proportional.
+        deviations = np.sqrt(3.0**present - 1.0)
+        shares = share_out(count, a[present] * deviations if deviations.any() else a[present])
+        return np.repeat(present, shares)[::-1].copy(), np.repeat(a[present] / shares, shares)[::-1].copy()

@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self, TypeAlias
 
+import numpy as np
+import scipy.linalg as la
+
+from gramian._numerics import rank_cutoff
+from gramian._typing import Array, Float64Array, FloatArray, Rows
 from gramian.approximations.approximation import Approximation
-from gramian.approximations.truncated_eigen_builder import TruncatedEigenBuilder
+from gramian.compression.basis import Basis
+from gramian.compression.builder import CHUNK_ROWS, Builder
+from gramian.compression.features import FeatureMap
+from gramian.data.source import RowSource
+from gramian.engine import Engine
 from gramian.estimator.base import positive_number, whole_number
+from gramian.exceptions import AccuracyWarning
+from gramian.kernels.base import Kernel
+from gramian.landmarks.partition import Partition, fit_partition
 
 
 class TruncatedEigen(Approximation):
@@ -88,3 +103,166 @@ class TruncatedEigen(Approximation):
             tol=positive_number("tol", self.tol),
             max_iter=whole_number("max_iter", self.max_iter, 1),
         )
+
+
+#: V → K V.
+Product: TypeAlias = Callable[[Float64Array], Float64Array]
+
+#: Columns of a step beyond the rank.
+EXTRA = 10
+
+
+@dataclass(frozen=True)
+class TruncatedEigenBuilder(Builder):
+    r"""K̃ = U Λ Uᵀ of the r leading eigenpairs of K on all rows; features Λ^(−1/2) Uᵀ k(X, x).
+
+    tol : residuals ‖K u − λ u‖ ≤ tol · λ that the iteration ends at.
+    max_iter : passes over K at most.
+
+    Time O(passes · n² (d + r)) and memory O(n r · passes): for tables of some ten thousand rows, as the
+    oracle of the other methods. K is never stored. New rows cost n kernel values.
+    """
+
+    method: ClassVar[str] = "truncatedeigen"
+    rank: int = 100
+    tol: float = 1e-6
+    max_iter: int = 20
+
+    @property
+    def root_columns(self) -> int:
+        """Bound on the rank."""
+        return self.rank
+
+    def working_bytes(self, n_rows: int, n_features: int, itemsize: int) -> int:
+        """Bytes of the points, their vectors and the Krylov basis with its products."""
+        width = min(n_rows, _width(self.rank))
+        basis = min(n_rows, width * (self.max_iter + 1))
+        return n_rows * (8 * (2 * basis + 2 * width + 2 * self.rank) + n_features * (8 + itemsize))
+
+    def assemble(
+        self,
+        sample: Rows,
+        partition: Partition,
+        kernel: Kernel,
+        *,
+        dtype: Any,
+        rng: np.random.Generator,
+        engine: Engine,
+    ) -> FeatureMap:
+        """Return the eigenvectors of K on the given rows as features."""
+        points = sample.astype(sample.dtype if sample.dtype.kind == "f" else np.float64)
+        wide = points.astype(np.float64)
+
+        def product(V: Float64Array) -> Float64Array:
+            return np.asarray(kernel.matvec(wide, None, V, n_jobs=engine.n_jobs), np.float64)
+
+        n = points.shape[0]
+        found = leading_eigenpairs(product, n, min(self.rank, n), self.tol, self.max_iter, rng)
+        keep = found.values > rank_cutoff(dtype) * found.values.max(initial=0.0)
+        root = Basis.of_columns(
+            points, found.vectors[:, keep] / np.sqrt(found.values[keep]), kernel, dtype, found.values[keep]
+        )
+        notes = {
+            "largest residual": found.residual,
+            "passes over K": found.passes,
+        }
+        return FeatureMap.lone(root, partition, kernel, notes)
+
+    def build(
+        self,
+        source: RowSource,
+        kernel: Kernel,
+        *,
+        dtype: Any,
+        rng: np.random.Generator,
+        engine: Engine,
+        sample_size: int | None = None,
+        chunk_rows: int = CHUNK_ROWS,
+        weights: Array | None = None,
+    ) -> FeatureMap:
+        """Take all rows."""
+        rows = source.take(np.arange(source.shape[0]))
+        partition = fit_partition(rows[:1], 1, rng=rng)
+        return self.assemble(rows, partition, kernel, dtype=dtype, rng=rng, engine=engine)
+
+
+@dataclass(frozen=True)
+class Eigenpairs:
+    """The leading eigenpairs that were found, and how well they are known."""
+
+    values: Float64Array  #: descending
+    vectors: Float64Array  #: (n, r), orthonormal
+    residual: float  #: max ‖K u − λ u‖, recomputed by a last pass
+    passes: int
+
+
+def leading_eigenpairs(
+    product: Product, n: int, rank: int, tol: float, max_iter: int, rng: np.random.Generator
+) -> Eigenpairs:
+    r"""Return the ``rank`` leading eigenpairs of a symmetric n × n matrix known by its products.
+
+    Block Lanczos with full orthogonalisation: the basis Q grows by K times its last block, a Rayleigh-Ritz
+    step on H = QᵀKQ gives the pairs, and the last block's coupling their residuals. Converged where all
+    are within ``tol`` · λ (or rounding), or the basis is the whole space; warns with the amount where
+    ``max_iter`` steps do not do it. The pairs are as good as the subspace: an error of second order in the
+    residual.
+
+    Time O(steps · (product + n (steps · b)²)) for blocks of b = r + 10 columns, memory O(n · steps · b).
+    Source: Golub and Underwood 1977; Musco and Musco 2015.
+    """
+    width = min(n, _width(rank))
+    block: FloatArray = la.qr(rng.standard_normal((n, width)), mode="economic", check_finite=False)[0]
+    Q, H = np.zeros((n, 0)), np.zeros((0, 0))
+    largest = 0.0
+    values, coefficients = np.zeros(0), np.zeros((0, 0))
+    passes = 0
+    while block.shape[1] and passes < max_iter:
+        W = product(np.asarray(block, np.float64))
+        passes += 1
+        Q = np.concatenate([Q, block], axis=1)
+        cross = Q.T @ W
+        size = Q.shape[1]
+        grown = np.zeros((size, size))
+        grown[: len(H), : len(H)] = H
+        grown[:, len(H) :] = cross
+        grown[len(H) :, :] = cross.T
+        H = 0.5 * (grown + grown.T)
+        W = W - Q @ cross
+        W -= Q @ (Q.T @ W)
+        values, coefficients = la.eigh(H, driver="evd", check_finite=False)
+        values, coefficients = values[::-1][:rank], coefficients[:, ::-1][:, :rank]
+        largest = float(np.abs(values).max(initial=0.0))
+        block, R, order = la.qr(W, mode="economic", pivoting=True, check_finite=False)
+        coupling = R[:, np.argsort(order)] @ coefficients[-block.shape[1] :]
+        if size >= rank and _over(coupling, values, tol) <= 1.0:
+            break
+        useful = np.abs(R.diagonal()) > rank_cutoff(np.float64) * max(largest, np.finfo(float).tiny)
+        block = block[:, : min(int(np.count_nonzero(useful)), n - size)]
+        # Small columns of W were normalised: what they had of Q grew with them.
+        block = la.qr(block - Q @ (Q.T @ block), mode="economic", check_finite=False)[0]
+    vectors = Q @ coefficients
+    left = product(vectors) - vectors * values
+    over = _over(left, values, tol)
+    residual = float(np.sqrt(np.square(left).sum(axis=0)).max(initial=0.0))
+    if over > 2.0:
+        warnings.warn(
+            f"The eigenvectors have residuals up to {over:.2g} times tol={tol:g} of their eigenvalues after "
+            f"{passes} passes. Raise max_iter or tol.",
+            AccuracyWarning,
+            stacklevel=2,
+        )
+    return Eigenpairs(np.asarray(values, np.float64), vectors, residual, passes)
+
+
+def _over(residuals: Float64Array, values: Float64Array, tol: float) -> float:
+    """Return the largest column norm over what is allowed: tol·λ of its own, or rounding beside λ_1."""
+    largest = float(np.abs(values).max(initial=0.0))
+    allowed = np.maximum(
+        tol * np.abs(values), max(rank_cutoff(np.float64) * largest, np.finfo(np.float64).tiny)
+    )
+    return float((np.sqrt(np.square(residuals).sum(axis=0)) / allowed).max(initial=0.0))
+
+
+def _width(rank: int) -> int:
+    # Not under the rank: an eigenvalue of that multiplicity would not be seen whole.
+    return rank + EXTRA

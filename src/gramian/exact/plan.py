@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gramian._budget import format_bytes
-from gramian.approximations.multiresolution_builder import MultiResolutionBuilder
+from gramian.approximations.multiresolution import MultiResolutionBuilder
 from gramian.compression.plan import EXACT, Plan, Workload
 from gramian.exact.policy import Costs
 from gramian.exact.solve import DIRECT_ROWS, Settings, iteration_bytes

@@ -11,8 +11,7 @@ from gramian._budget import format_bytes
 from gramian.approximations.approximation import Approximation
 from gramian.approximations.block_diagonal import BlockDiagonal
 from gramian.approximations.low_rank_plus_blocks import LowRankPlusBlocks
-from gramian.approximations.multiresolution import MultiResolution
-from gramian.approximations.multiresolution_builder import MultiResolutionBuilder
+from gramian.approximations.multiresolution import MultiResolution, MultiResolutionBuilder
 from gramian.compression.builder import Builder
 from gramian.compression.grouping import UNIT_ROWS
 from gramian.compression.plan import AS_ASKED, EXACT, Plan, Workload, make_plan

@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator
 
 from gramian._typing import Array, Rows
 from gramian.approximations.approximation import Approximation
-from gramian.approximations.explicit_transformer import ExplicitMap
+from gramian.approximations.explicit import ExplicitMap
 from gramian.approximations.methods import METHODS
 from gramian.compression.expansion import class_pairs
 from gramian.compression.predictor import Predictor

@@ -10,10 +10,10 @@ import numpy as np
 
 from gramian._typing import Array
 from gramian.approximations.explicit import ExplicitColumns
-from gramian.approximations.fastfood_map import FastfoodColumns
-from gramian.approximations.random_fourier_map import FourierColumns
-from gramian.approximations.random_maclaurin_map import MaclaurinColumns
-from gramian.approximations.tensor_sketch_map import TensorSketchColumns
+from gramian.approximations.fastfood import FastfoodColumns
+from gramian.approximations.random_fourier import FourierColumns
+from gramian.approximations.random_maclaurin import MaclaurinColumns
+from gramian.approximations.tensor_sketch import TensorSketchColumns
 from gramian.exceptions import ModelFileError
 from gramian.model_file.container import CURE
 

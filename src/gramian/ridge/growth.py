@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from gramian._random import children
 from gramian._typing import Array, Float64Array, IntArray, Rows
-from gramian.approximations.multiresolution_builder import MultiResolutionBuilder
+from gramian.approximations.multiresolution import MultiResolutionBuilder
 from gramian.compression.basis import Basis
 from gramian.compression.builder import Builder, block_members
 from gramian.compression.features import FeatureMap

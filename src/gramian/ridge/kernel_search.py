@@ -13,7 +13,7 @@ from sklearn.model_selection import KFold
 from gramian._typing import Float64Array, IntArray
 from gramian.approximations.approximation import Approximation
 from gramian.approximations.methods import METHODS
-from gramian.approximations.multiresolution_builder import MultiResolutionBuilder
+from gramian.approximations.multiresolution import MultiResolutionBuilder
 from gramian.compression.plan import Plan
 from gramian.exact.loo import SQUARES, per_feature, refine_kernel
 from gramian.exceptions import InputError

@@ -21,7 +21,7 @@ from gramian.approximations.approximation import Approximation
 from gramian.approximations.choice import auto_plan, probe, probe_rows
 from gramian.approximations.frozen import frozen_map
 from gramian.approximations.methods import METHODS
-from gramian.approximations.multiresolution_builder import MultiResolutionBuilder
+from gramian.approximations.multiresolution import MultiResolutionBuilder
 from gramian.compression.checkpoint import SumsCheckpoint
 from gramian.compression.plan import AS_ASKED, EXACT, GIVEN, Plan, make_plan
 from gramian.compression.predictor import Predictor

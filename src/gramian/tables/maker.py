@@ -13,8 +13,7 @@ from gramian._numerics import unit_roundoff
 from gramian._random import as_generator
 from gramian._typing import Array, Float64Array, IntArray
 from gramian.approximations.choice import shrink
-from gramian.approximations.multiresolution import MultiResolution
-from gramian.approximations.multiresolution_builder import MultiResolutionBuilder
+from gramian.approximations.multiresolution import MultiResolution, MultiResolutionBuilder
 from gramian.compression.plan import Plan
 from gramian.compression.training import float32_alpha
 from gramian.data.source import RowSource
