@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[1]
 IN_SOURCE = [
     *("CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md", "LICENSE", "Makefile", "PKG-INFO", "README.md"),
     *("SECURITY.md", "conftest.py", "constraints.txt", "pyproject.toml", "docs/index.md", "docs/conf.py"),
-    *("src/gramian/__init__.py", "src/gramian/py.typed", "tests/test_packaging.py", "tools/smoke.py"),
+    *("src/gramian/__init__.py", "src/gramian/py.typed", "tests/project/test_packaging.py", "tools/smoke.py"),
 ]
 FOLDERS_IN_SOURCE = ("benchmarks", "docs", "examples", "src", "tests", "tools")
 #: Left behind by runs, and never part of an archive.

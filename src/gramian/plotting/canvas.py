@@ -10,8 +10,8 @@ from gramian._typing import Array, Float64Array
 from gramian.exceptions import InputError, MissingPackageError
 
 #: Colours that readers with deuteranopia, protanopia or tritanopia tell apart, each with a contrast of 3 or
-#: more on white: chosen for the greatest least distance, which tests/test_plotting_canvas.py measures. With
-#: ten marks there are a hundred pairs.
+#: more on white: chosen for the greatest least distance, which
+#: tests/plotting/test_plotting_canvas.py measures. With ten marks there are a hundred pairs.
 COLOURS = (
     "#0070b8",  # blue
     "#c23d0a",  # vermilion

@@ -16,7 +16,7 @@ from sklearn.preprocessing import StandardScaler
 
 from gramian.exceptions import InputError, MissingPackageError
 
-PATH = Path(__file__).parent.parent / "benchmarks" / "suite" / "peers.py"
+PATH = Path(__file__).parents[2] / "benchmarks" / "suite" / "peers.py"
 NAMES = {"Falkon": "falkon", "EigenPro": "eigenpro2", "xRFM": "xrfm"}
 ADAPTERS = [
     (library, prefix + kind)

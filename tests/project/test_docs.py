@@ -19,7 +19,7 @@ from gramian.approximations import choice as auto
 from gramian.approximations.meka import MEKABuilder
 from gramian.kernels import KERNEL_NAMES
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 #: What the site's build writes beside the pages.
 MADE = {"auto_examples", "generated"}

@@ -12,7 +12,7 @@ from scipy.special import factorial
 
 import gramian as gm
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
 from fast_gauss import ImprovedFastGauss, _bounds, _monomials, _weights
 

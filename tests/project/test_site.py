@@ -13,7 +13,7 @@ import pytest
 
 import gramian as gm
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 EXTENSIONS = ROOT / "docs" / "_ext"
 
 

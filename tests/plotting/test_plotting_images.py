@@ -1,7 +1,7 @@
-"""Each display, with numbers made here, looks as its picture in tests/images does.
+"""Each display, with numbers made here, looks as its picture in tests/plotting/images does.
 
 The pictures have lines, marks, bands and ticks, but no words. To draw them anew, run this file: ``python
-tests/test_plotting_images.py``, and look at them before they are committed.
+tests/plotting/test_plotting_images.py``, and look at them before they are committed.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ def test_picture(name, tmp_path):
     path = tmp_path / f"{name}.png"
     save(drawn(name), path)
     difference = compare_images(str(IMAGES / path.name), str(path), TOLERANCE[name])
-    assert difference is None, f"{difference} If the change is meant, run python tests/{Path(__file__).name}."
+    assert difference is None, f"{difference} If the change is meant, run python tests/plotting/{Path(__file__).name}."
 
 
 @pytest.mark.parametrize("name", CASES)

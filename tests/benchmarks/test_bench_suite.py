@@ -16,7 +16,7 @@ from gramian.exceptions import InputError
 
 pytest.importorskip("matplotlib", reason="needs the extra plot")
 
-BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 sys.path.insert(0, str(BENCHMARKS))
 from suite import methods, peers, results, runner, sets, summary
 from suite.job import Job

@@ -82,7 +82,7 @@ def test_the_error_names_the_pip_command(need, said):
 
 
 def test_every_extra_of_the_library_is_asked():
-    text = (Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8")
+    text = (Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8")
     extras = set(tomllib.loads(text)["project"]["optional-dependencies"])
     # gpu is empty yet; the others serve the project's own work.
     assert {need.split(":")[0] for need in NEEDED} == extras - {

@@ -15,7 +15,7 @@ import gramian as gm
 
 yaml = pytest.importorskip("yaml")
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 REQUIREMENT = re.compile(r"([A-Za-z0-9._-]+)(\[.*\])?(>=([\d.]+))?")
 

@@ -15,7 +15,7 @@ from gramian.exceptions import InputError
 
 pytest.importorskip("matplotlib", reason="needs the extra plot")
 
-BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 sys.path.insert(0, str(BENCHMARKS))
 from suite import peers, results, sets, table_methods, table_run
 from suite.table_job import TableJob
