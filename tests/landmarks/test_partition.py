@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import pickle
 
 import numpy as np
@@ -164,6 +165,26 @@ def test_integers_beyond_float32_are_moved_before_they_are_rounded():
 def test_first_of_equal_centres():
     partition = CenterPartition(np.array([[-1.0, 0.0], [1.0, 0.0]]))
     assert partition.route(np.array([[0.0, 5.0]])).tolist() == [0]
+
+
+@pytest.mark.parametrize("scale", [1, 10**9, 0.1])
+@pytest.mark.parametrize("shift", [0, 10**6])
+@pytest.mark.parametrize("dtype", ["int64", "float32", "float64"])
+@pytest.mark.parametrize("method", ["kmeans", "kcenters", "tree"])
+def test_rows_between_two_blocks_go_to_one_of_them_however_they_are_passed(method, dtype, scale, shift):
+    # Many rows of a grid lie exactly between two centres: rounding used to decide, and to differ between
+    # dense rows, sparse rows and rows one by one.
+    for seed, d in itertools.product(range(4), (1, 2, 3, 5)):
+        grid = np.array(list(itertools.product(range(3), repeat=d)))
+        rows = (grid[np.random.default_rng(seed).permutation(len(grid))][:150] + shift) * scale
+        rows = rows.astype(dtype)
+        partition = fit_partition(rows, 6, method=method, rng=np.random.default_rng(seed))
+        labels = partition.route(rows)
+        np.testing.assert_array_equal(partition.route(sp.csr_array(rows)), labels)
+        np.testing.assert_array_equal(partition.route(rows.astype(np.float64)), labels)
+        for step in (1, 3):
+            parts = [partition.route(rows[i : i + step]) for i in range(0, len(rows), step)]
+            np.testing.assert_array_equal(np.concatenate(parts), labels)
 
 
 def test_memmap(tmp_path):

@@ -12,11 +12,12 @@ from sklearn.cluster import KMeans, MiniBatchKMeans
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
-from gramian._numerics import rank_cutoff, whiten
+from gramian._numerics import distance_error, rank_cutoff, whiten
 from gramian._random import seed_for_sklearn
-from gramian._typing import Array, FloatArray, IntArray, Rows
+from gramian._typing import Array, Float64Array, FloatArray, IntArray, Rows
 from gramian.exceptions import InputError, did_you_mean
 from gramian.kernels.base import Kernel
+from gramian.kernels.columns import squared_norms
 from gramian.kernels.precomputed import Precomputed
 from gramian.landmarks.routing import (
     BisectionPartition,
@@ -292,6 +293,7 @@ def _shares(sizes: IntArray, target: int) -> IntArray:
 def _bisect(sample: Rows, n_blocks: int, n_levels: int, rng: np.random.Generator) -> BisectionPartition:
     offset = None if sp.issparse(sample) else _mean(sample)
     points = sample if offset is None else moved(sample, offset)
+    rounding = _rounding(points, offset)
     # Level l holds the nodes at depths[l], and the leaves above it.
     depths = [max(1, round(math.log2(n_blocks) * level / n_levels)) for level in range(1, n_levels)]
     started = [0] * len(depths)
@@ -305,7 +307,7 @@ def _bisect(sample: Rows, n_blocks: int, n_levels: int, rng: np.random.Generator
     ]
     while stack:
         rows, leaves, depth, where = stack.pop()
-        split = _split(points[rows], leaves, rng) if leaves > 1 else None
+        split = _split(points[rows], rounding[rows], leaves, rng) if leaves > 1 else None
         for level, at in enumerate(depths):
             started[level] += depth == at or (split is None and depth < at)
         if where is not None:
@@ -334,7 +336,19 @@ def _bisect(sample: Rows, n_blocks: int, n_levels: int, rng: np.random.Generator
     )
 
 
-def _split(points: Rows, leaves: int, rng: np.random.Generator) -> tuple[Array, float, Array] | None:
+def _rounding(points: Rows, offset: FloatArray | None) -> Float64Array:
+    """Return by how much a row's product with a direction of length 1 may be wrong, in any container."""
+    d, lengths = points.shape[1], np.sqrt(squared_norms(points))
+    error = distance_error(np.zeros(1), d, points.dtype) * lengths
+    if offset is not None:
+        # CSR rows are multiplied where they lie, in float64, and the offset's product is taken from that.
+        error = error + distance_error(np.zeros(1), d, np.float64) * 2.0 * np.linalg.norm(offset)
+    return np.asarray(error)
+
+
+def _split(
+    points: Rows, rounding: Float64Array, leaves: int, rng: np.random.Generator
+) -> tuple[Array, float, Array] | None:
     """Cut rows in proportion to the leaves on each side, along the line between two means.
 
     Returns the direction, the threshold and which rows lie right of it; None where no cut divides
@@ -357,7 +371,9 @@ def _split(points: Rows, leaves: int, rng: np.random.Generator) -> tuple[Array, 
         if scale > 0.0:
             direction = direction / scale
             value = dots(points, direction[None, :], np.zeros(n, np.intp))
-            cut = _cut(np.sort(value), n * (leaves // 2) // leaves)
+            order = np.argsort(value, kind="stable")
+            noise = rounding[order] * np.linalg.norm(direction)
+            cut = _cut(value[order], noise, n * (leaves // 2) // leaves)
             if cut is not None:
                 return direction, cut, value >= cut
     return None
@@ -370,12 +386,17 @@ def _farthest(points: Rows, row: Array) -> int:
     return int(abs(points - row).max(axis=1).argmax())
 
 
-def _cut(values: FloatArray, below: int) -> float | None:
+def _cut(values: FloatArray, noise: Float64Array, below: int) -> float | None:
     """Return a threshold with ``below`` of the sorted values under it, or the nearest number without a tie.
 
-    It lies between two values, nearer to neither where their type allows; None where all are equal.
+    It lies between two values, nearer to neither where their type allows; None where all are equal. Values
+    that differ by no more than their ``noise`` are tied, unless all are: another container would part them
+    otherwise.
     """
-    borders = 1 + np.flatnonzero(values[:-1] < values[1:])
+    gaps = np.diff(values)
+    borders = 1 + np.flatnonzero(gaps > noise[:-1] + noise[1:])
+    if not borders.size:
+        borders = 1 + np.flatnonzero(gaps > 0)
     if not borders.size:
         return None
     border = borders[abs(borders - below).argmin()]

@@ -14,7 +14,7 @@ from gramian._tiles import row_slices, tile_rows
 from gramian._typing import Float64Array, FloatArray, IntArray, Rows
 from gramian.engine import Engine
 from gramian.kernels.base import Kernel
-from gramian.kernels.columns import Columns
+from gramian.kernels.columns import Columns, squared_norms
 
 
 class Partition(ABC):
@@ -68,6 +68,10 @@ class CenterPartition(Partition):
     """Each row belongs to the nearest centre in Euclidean distance; to the first of equals.
 
     argmin_s ‖x − c_s‖ = argmax_s (x − o)·(c_s − o) − ‖c_s − o‖²/2, o the mean of the centres.
+
+    Scores that differ by no more than their rounding count as equal. Rounding depends on the container and
+    on the other rows of the tile. On a grid (integers, clipped values) many rows lie exactly between two
+    centres: without the margin such a row would change blocks from one call to the next.
 
     Rounding moves a score by about ``distance_error`` of ‖c_s − o‖². Where that is too much of the squared
     distance to the next centre (``routing_tolerance``), o is the median of the centres, which outliers do not
@@ -127,9 +131,35 @@ class CenterPartition(Partition):
             directions, minus_half_norms = self._factor[:-1], self._factor[-1]
             scores = np.asarray(X @ directions)
             scores += minus_half_norms - self._offset @ directions
+            squares, far = _squares_about(X, self._offset.astype(np.float64))
         else:
-            scores = moved(X, self._offset, ones=True) @ self._factor
-        return scores.argmax(axis=1)
+            points = moved(X, self._offset, ones=True)
+            scores = points @ self._factor
+            squares = np.einsum("ij,ij->i", points[:, :-1], points[:, :-1]).astype(np.float64)
+            far = np.zeros(1)
+        rows, labels = np.arange(len(scores)), scores.argmax(axis=1)
+        best = scores[rows, labels]
+        margin = self._rounding(squares, far, best)
+        least = np.where(np.isfinite(margin), best - margin, best)
+        scores[rows, labels] = -np.inf
+        tied = np.flatnonzero(scores[rows, scores.argmax(axis=1)] >= least)
+        first = (scores[tied] >= least[tied, None]).argmax(axis=1)
+        labels[tied] = np.minimum(labels[tied], first)
+        return labels
+
+    def _rounding(self, squares: Float64Array, far: Float64Array, best: FloatArray) -> FloatArray:
+        """Return by how much two scores may differ that are equal but for rounding, for each row.
+
+        squares : ‖x − o‖²; far : what the row's distance from the origin adds to the length that is rounded.
+
+        A score is wrong by c(d) u ‖c_s − o‖ (‖x − o‖ + ‖c_s − o‖/2). A centre as near as the best one has
+        ‖c_s − o‖ ≤ ‖x − o‖ + ‖x − c_s‖, and ‖x − c_s‖² = ‖x − o‖² − 2 best.
+        """
+        error = distance_error(np.zeros(1), len(self._factor) - 1, self._factor.dtype)
+        with np.errstate(over="ignore", invalid="ignore"):  # rows whose squares overflow have no margin
+            reach = np.sqrt(squares) + np.sqrt(np.maximum(squares - 2.0 * best.astype(np.float64), 0.0))
+            margin: FloatArray = (2.0 * error * reach * (reach + far)).astype(best.dtype)
+        return margin
 
 
 @dataclass(frozen=True, eq=False)
@@ -227,6 +257,14 @@ def _nearest(centers: FloatArray) -> Float64Array:
     return least
 
 
+def _squares_about(X: Rows, offset: Float64Array) -> tuple[Float64Array, Float64Array]:
+    """Return ‖x − o‖² of CSR rows, never under its rounding, and ‖x‖ + ‖o‖, in float64."""
+    norms = squared_norms(X)
+    far = np.sqrt(norms) + np.linalg.norm(offset)
+    noise = distance_error(np.zeros(1), X.shape[1], np.float64) * far**2
+    return np.maximum(norms - 2.0 * (X @ offset) + offset @ offset, 0.0) + noise, far
+
+
 def _misses(centers: FloatArray, offset: FloatArray, origin: FloatArray, nearest: Float64Array) -> bool:
     """Tell whether scores (x − origin)·(c_s − offset) in float32 are too coarse for some centre."""
     rows = _lengths(centers, origin) + _lengths(offset[None, :], origin)
@@ -254,10 +292,13 @@ def moved(X: Rows, offset: FloatArray, *, ones: bool = False) -> FloatArray:
 
 
 def dots(points: Rows, directions: FloatArray, at: IntArray) -> FloatArray:
-    """Return x_i · w_at[i] for each row; a row's result does not depend on the rows around it."""
+    """Return x_i · w_at[i] for each row; a row's result does not depend on the rows around it.
+
+    Of CSR rows in float64: they are not centred, and the offset's product is taken from them.
+    """
     if not sp.issparse(points):
         return np.einsum("ij,ij->i", points, directions[at])
     row = np.repeat(np.arange(points.shape[0]), np.diff(points.indptr))
-    products = points.data * directions[at[row], points.indices]
+    products = points.data * directions[at[row], points.indices].astype(np.float64)
     sums: FloatArray = np.bincount(row, products, points.shape[0]).astype(np.float64, copy=False)
     return sums
