@@ -44,6 +44,9 @@ SAMPLE_ROWS = 20_000
 SPREAD_START = 64
 #: Rows of one step of mini-batch k-means.
 BATCH_ROWS = 4096
+#: Where a tree cuts between two values: the golden ratio. A cut half-way would meet new rows of a grid (3
+#: between 2 and 4), whose side rounding would choose; no fraction is farther from all simple ones.
+BETWEEN = 0.618
 METHODS = ("kmeans", "minibatch", "kcenters", "tree", "kernel")
 #: Features by which rows are clustered as the kernel sees them: as many as blocks, between these.
 LEAST_FEATURES, MOST_FEATURES = 256, 512
@@ -389,9 +392,9 @@ def _farthest(points: Rows, row: Array) -> int:
 def _cut(values: FloatArray, noise: Float64Array, below: int) -> float | None:
     """Return a threshold with ``below`` of the sorted values under it, or the nearest number without a tie.
 
-    It lies between two values, nearer to neither where their type allows; None where all are equal. Values
-    that differ by no more than their ``noise`` are tied, unless all are: another container would part them
-    otherwise.
+    It lies between two values where their type allows, at :data:`BETWEEN` of the way; None where all are
+    equal. Values that differ by no more than their ``noise`` are tied, unless all are: another container
+    would part them otherwise.
     """
     gaps = np.diff(values)
     borders = 1 + np.flatnonzero(gaps > noise[:-1] + noise[1:])
@@ -401,6 +404,6 @@ def _cut(values: FloatArray, noise: Float64Array, below: int) -> float | None:
         return None
     border = borders[abs(borders - below).argmin()]
     lower, upper = values[border - 1], values[border]
-    middle = lower + (upper - lower) / 2
+    middle = lower + (upper - lower) * values.dtype.type(BETWEEN)
     # Held in the values' own type, the threshold means the same to the sample and to later rows.
     return float(middle if middle > lower else upper)
