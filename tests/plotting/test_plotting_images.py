@@ -141,7 +141,8 @@ def test_picture(name, tmp_path):
     path = tmp_path / f"{name}.png"
     save(drawn(name), path)
     difference = compare_images(str(IMAGES / path.name), str(path), TOLERANCE[name])
-    assert difference is None, f"{difference} If the change is meant, run python tests/plotting/{Path(__file__).name}."
+    script = Path("tests", "plotting", Path(__file__).name)
+    assert difference is None, f"{difference} If the change is meant, run python {script}."
 
 
 @pytest.mark.parametrize("name", CASES)
