@@ -14,6 +14,9 @@ from gramian.exceptions import InputError, quoted
 #: Arrays from this size on are given back when they are freed: NumPy asks for huge pages for them, so that
 #: taking them anew costs little.
 LARGE_BYTES = 1 << 22
+#: Bytes a thread that are no array's: what BLAS works in, and what malloc keeps of freed tiles. A guess: not
+#: measured on its own. tests/promises/test_memory.py measures whole fits.
+UNSEEN_BYTES = 4_000_000
 #: Numbers of malloc.h.
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
 

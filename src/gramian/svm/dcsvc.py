@@ -13,12 +13,14 @@ from sklearn.svm import SVC
 from sklearn.utils.multiclass import _ovr_decision_function
 from sklearn.utils.validation import check_is_fitted
 
-from gramian._budget import format_bytes, parse_bytes
+from gramian._budget import UNSEEN_BYTES, format_bytes, parse_bytes
 from gramian._random import as_generator
 from gramian._typing import Array, Float64Array
 from gramian.approximations.approximation import one_of
 from gramian.compression.expansion import MOST_PAIRS, class_pairs
+from gramian.compression.plan import NOMINAL_THREADS
 from gramian.data.source import RowSource
+from gramian.engine import Engine
 from gramian.estimator.base import (
     KernelEstimator,
     own_target,
@@ -34,11 +36,17 @@ from gramian.kernels.precomputed import Precomputed
 from gramian.ridge.streaming import PREDICT_ROWS
 from gramian.svm.divide.levels import cluster_rows
 from gramian.svm.divide.one_vs_one import Settings, solve_pairs
+from gramian.svm.divide.tiles import TILE_BYTES
 
 SHAPES = ("ovr", "ovo")
 TILE_DTYPES = ("auto", "float32", "float64")
-#: Bytes without which no working set of a thousand rows can be solved.
+#: Bytes without which no working set of a thousand rows can be solved. Budgets under 100 MB were seen to be
+#: exceeded by up to 17 MB, which BLAS and malloc keep.
 LEAST_BYTES = 64 << 20
+#: What a thread takes beside the matrices of a problem: a tile, and what BLAS and malloc keep.
+THREAD_BYTES = TILE_BYTES + UNSEEN_BYTES
+#: Part of the budget that more threads than ``NOMINAL_THREADS`` may take so.
+THREADS_SHARE = 0.25
 #: Steps of libsvm a row, at most: on 1,500 rows some seconds. Kernels of values up to 1 took up to 800 a row
 #: (C = 10,000); products of features of very different scales have no end.
 LEAF_STEPS = 1000
@@ -90,7 +98,8 @@ class DCSVC(Classifier, KernelEstimator):
         As in ``SVC``.
     class_weight : None, "balanced" or dict
     memory_budget : int or str, default="1GB"
-        Working memory for kernel tiles and preconditioners, beside a copy of the rows.
+        Working memory: kernel matrices, tiles and preconditioners, and what a thread takes (some 12 MB;
+        threads that the budget does not hold are not used). Copies of the rows come on top, up to four.
     tile_dtype : {"auto", "float32", "float64"}
         Precision of the gradient's tiles; "auto" is float64.
     random_state, n_jobs
@@ -112,7 +121,7 @@ class DCSVC(Classifier, KernelEstimator):
     rows · f · d a step over components, memory O(n d) and the budget, of which a factor takes 8 f² bytes.
     Where that does not fit or the free rows do not settle: large working sets, O(s² (d + steps)) for the
     support vectors s, and O(n s d) for the gradient. Raises ``InputError`` for unusable input,
-    ``BudgetError`` for a budget under 64 MB; warns ``AccuracyWarning`` where ``tol`` was not reached.
+    ``BudgetError`` for a budget under 64 MiB; warns ``AccuracyWarning`` where ``tol`` was not reached.
     It is slow where the kernel is so smooth and C so large that thousands of rows are nearly dependent:
     libsvm's small steps suit such problems, if they have few support vectors.
 
@@ -187,7 +196,8 @@ class DCSVC(Classifier, KernelEstimator):
         weights = targets.weights(self.class_weight, sample_weight)
         most = np.full(n, penalty) if weights is None else penalty * weights
         codes = np.asarray(targets.codes(slice(0, n)), np.intp)
-        kernel, engine, rng = self._kernel_of(source), self._engine(), as_generator(self.random_state)
+        kernel, rng = self._kernel_of(source), as_generator(self.random_state)
+        engine, memory = self._shared_out(self._bytes())
         rows = source.rows(slice(0, n))
         branching = whole_number("branching", self.branching, 2)
         hierarchy = cluster_rows(rows, kernel, leaf, branching, rng, engine)
@@ -198,7 +208,7 @@ class DCSVC(Classifier, KernelEstimator):
             bool(self.fit_intercept),
             positive_number("tol", self.tol),
             whole_number("max_iter", self.max_iter, 1),
-            self._bytes(),
+            memory,
             libsvm_leaf,
         )
         dtype: np.dtype[Any] = np.dtype(np.float32 if self.tile_dtype == "float32" else np.float64)
@@ -260,6 +270,13 @@ class DCSVC(Classifier, KernelEstimator):
                 LEAST_BYTES,
             )
         return budget
+
+    def _shared_out(self, budget: int) -> tuple[Engine, int]:
+        """Return the threads that the budget holds, and what it leaves for the matrices of problems."""
+        share = int(THREADS_SHARE * budget)
+        most = max(NOMINAL_THREADS, share // THREAD_BYTES)
+        engine = Engine(min(self._engine().n_threads, most))
+        return engine, budget - UNSEEN_BYTES - max(share, NOMINAL_THREADS * THREAD_BYTES)
 
     def _merges(self, n_levels: int) -> int | None:
         """Return how many merges above the leaves early prediction stops; None without it."""

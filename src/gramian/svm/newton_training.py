@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from gramian._budget import UNSEEN_BYTES
 from gramian._numerics import gram_factor, least_smoothing, unit_roundoff
 from gramian._random import children
 from gramian._typing import Array, Float64Array
@@ -39,9 +40,6 @@ NEAR = 1e-2
 WARM_SHARPNESS = 0.1
 #: Arrays of all coefficients that are held at once, and of the decision values of a unit.
 POINTS, UNIT_TERMS = 12, 16
-#: Bytes a thread that are no array's: what BLAS works in, and what malloc keeps of freed tiles. A guess: not
-#: measured on its own. tests/promises/test_memory.py measures whole fits.
-UNSEEN = 4_000_000
 #: Pairs of steps and gradients that a quasi-Newton method keeps, where the budget holds them.
 MEMORY, LEAST_MEMORY = 20, 3
 
@@ -88,7 +86,7 @@ class NewtonTraining:
         (self._rng,) = children(rng, 1)
         # Half of what is left for the features, so that the other half holds Gram matrices.
         taken = _beside(self.features, source.shape[0], n_outputs, anchored)
-        spare = max(0, plan.memory_budget - plan.peak_bytes - taken - (1 + NOMINAL_THREADS) * UNSEEN)
+        spare = max(0, plan.memory_budget - plan.peak_bytes - taken - (1 + NOMINAL_THREADS) * UNSEEN_BYTES)
         self._tiles = Tiles(self.features, source, plan.chunk_rows, engine, spare // 2)
         self._spare = spare - self._tiles.kept_bytes
         self._group = min(n_outputs, self._group_size(NOMINAL_THREADS))

@@ -27,8 +27,8 @@ LEAST_LEAF = 0.25
 #: A cluster of the finest level with more rows than so many leaves is cut evenly first: libsvm's time grows
 #: faster than the rows, and what the cut costs in accuracy the next level repairs.
 LARGE_LEAF = 2
-#: Squares of kernel values that a leaf solver holds: its own, ours, and one on the way.
-LEAF_COPIES = 3
+#: Squares of kernel values that a leaf takes: ours, and one on the way or the leaf solver's own.
+LEAF_COPIES = 2
 #: Share of ``tol`` to which a leaf solver goes, so that its answer passes in our gradient.
 LEAF_SHARE = 0.5
 #: Share of ``tol`` that the kernel values between components, taken as zero, may change in the gradient.
@@ -216,6 +216,7 @@ class _Level(_Options):
             if not self.last:
                 return dual, Effort(1, gram.entries)  # a start needs no proof
             dual.gradient += square @ dual.u
+            del square
             if dual.violation() > self.tol:  # the leaf solver stopped early
                 self._pivot(gram, dual, y, self.component[place], effort)
         else:

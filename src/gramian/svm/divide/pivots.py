@@ -13,7 +13,7 @@ from gramian._numerics import unit_roundoff
 from gramian._tiles import row_slices
 from gramian._typing import Array, Float64Array, IntArray, Rows
 from gramian.engine import Engine
-from gramian.kernels.base import Kernel
+from gramian.kernels.base import CHUNK_ROWS, Kernel
 from gramian.svm.divide.gram import Gram
 from gramian.svm.divide.subproblem import SQUARES, into_box, solve_box
 
@@ -247,7 +247,10 @@ def _factor(rows: Rows, kernel: Kernel, engine: Engine) -> Float64Array | None:
         square = np.empty((m, m))
 
         def fill(part: slice, square: Float64Array = square) -> None:
-            square[part.start :, part] = kernel.against(rows[part], np.float64)(rows[part.start :])
+            evaluate = kernel.against(rows[part], np.float64)
+            for low in row_slices(m - part.start, CHUNK_ROWS):
+                below = slice(part.start + low.start, part.start + low.stop)
+                square[below, part] = evaluate(rows[below])
 
         engine.run(fill, list(row_slices(m, COLUMNS)))
         diagonal = kernel.diagonal(rows)

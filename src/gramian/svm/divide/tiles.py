@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,12 @@ from gramian.kernels.base import Kernel
 
 #: Side of a tile.
 SIDE = 1024
+#: Bytes of a tile of the wider type: a thread works on one.
+TILE_BYTES = 8 * SIDE * SIDE
+#: Tiles that are computed side by side to see whether they fit when a dense one may not.
+TRIED = 2
+#: Rows of a tile whose entries are counted together.
+COUNTED_ROWS = 64
 #: A tile with fewer entries than this share above rounding is kept sparse, which takes 8 bytes an entry.
 SPARSE_SHARE = 0.15
 
@@ -26,20 +33,23 @@ class SymmetricTiles:
     recomputes the gradient in its own precision. Entries of a kept tile under u·max k(x, x) count as zero
     where that makes it sparse, so that a local kernel of points in clustered order takes little memory and
     time. Time O(m² d / 2) for the first product, then less by the share that is kept; memory ``cache_bytes``
-    and two tiles a thread.
+    and a tile a thread, at least ``TRIED``.
     """
 
     def __init__(self, points: Rows, kernel: Kernel, cache_bytes: int, engine: Engine) -> None:
         self._points, self._engine = points, engine
         self._slices = list(row_slices(points.shape[0], SIDE))
         self._pairs = [(i, j) for i in range(len(self._slices)) for j in range(i + 1)]
-        wide = len(self._pairs) * SIDE * SIDE * 8 <= cache_bytes
+        wide = len(self._pairs) * TILE_BYTES <= cache_bytes
         self.dtype = np.dtype(np.float64 if wide else np.float32)
+        side = min(SIDE, len(self))
+        self._tile_bytes = max(1, side * side * self.dtype.itemsize)
         self._columns = [kernel.against(points[part], self.dtype) for part in self._slices]
         largest = np.abs(kernel.diagonal(points)).max(initial=0.0)
         self._least = unit_roundoff(self.dtype) * float(largest)
-        self._room = max(0, cache_bytes)
-        self._kept: dict[tuple[int, int], Any] = {}
+        self._room, self._filling = max(0, cache_bytes), cache_bytes > 0
+        #: Tiles of the first pairs, as many as there was room for.
+        self._kept: list[Any] = []
         #: Kernel values that were computed.
         self.entries = 0
 
@@ -51,35 +61,57 @@ class SymmetricTiles:
         out = np.zeros(len(self))
         short = v.astype(self.dtype)
 
-        def product(pair: tuple[int, int]) -> tuple[Any, FloatArray, FloatArray | None]:
-            i, j = pair
-            new = pair not in self._kept
-            tile: Any = self._kept[pair] if not new else self._columns[j](self._points[self._slices[i]])
-            if new and self._room > 0:
-                tile = self._thinned(tile)
+        def product(number: int, new: bool, fill: bool) -> tuple[Any, FloatArray, FloatArray | None]:
+            i, j = self._pairs[number]
+            tile = self._columns[j](self._points[self._slices[i]]) if new else self._kept[number]
+            kept = self._thinned(tile) if new and fill else None
+            tile = tile if kept is None else kept
             along = None if i == j else tile.T @ short[self._slices[i]]
-            return tile if new else None, tile @ short[self._slices[j]], along
+            return kept, tile @ short[self._slices[j]], along
 
-        found = self._engine.map(product, self._pairs)
-        for (i, j), (tile, down, along) in zip(self._pairs, found, strict=True):
-            if tile is not None:
-                self._keep((i, j), tile)
-            out[self._slices[i]] += down
-            if along is not None:
-                out[self._slices[j]] += along
+        done = 0
+        while done < len(self._pairs):
+            group, new = self._group(done), done >= len(self._kept)
+            work = partial(product, new=new, fill=self._filling)
+            for number, (tile, down, along) in zip(group, self._engine.map(work, group)):
+                i, j = self._pairs[number]
+                out[self._slices[i]] += down
+                if along is not None:
+                    out[self._slices[j]] += along
+                if tile is not None:
+                    self._keep(tile)
+                del tile  # or the next group's tiles come on top of it
+                if new:
+                    self.entries += len(down) * (len(down) if along is None else len(along))
+            done = group.stop
         return out
 
-    def _thinned(self, tile: FloatArray) -> Any:
-        """Return the tile sparse, if few of its entries are above rounding."""
-        above = np.abs(tile) > self._least
-        if np.count_nonzero(above) > SPARSE_SHARE * tile.size:
-            return tile
-        return sp.csr_array(np.where(above, tile, 0))
+    def _group(self, done: int) -> range:
+        """Return the pairs whose products are computed next.
 
-    def _keep(self, pair: tuple[int, int], tile: Any) -> None:
-        self.entries += tile.shape[0] * tile.shape[1]
+        They are those of all kept tiles, or as many as are sure to fit into the cache (and always
+        ``TRIED``), so that tiles on their way do not exceed it; or all others, once the cache is full.
+        """
+        if done < len(self._kept):
+            return range(done, len(self._kept))
+        most = max(TRIED, self._room // self._tile_bytes) if self._filling else len(self._pairs)
+        return range(done, min(done + most, len(self._pairs)))
+
+    def _thinned(self, tile: FloatArray) -> Any:
+        """Return the tile sparse, if few of its entries are above rounding; it may be written to."""
+        parts = [tile[part] for part in row_slices(len(tile), COUNTED_ROWS)]
+        above = sum(np.count_nonzero(np.abs(part) > self._least) for part in parts)
+        if above > SPARSE_SHARE * tile.size:
+            return tile
+        for part in parts:
+            part[np.abs(part) <= self._least] = 0
+        return sp.csr_array(tile)
+
+    def _keep(self, tile: Any) -> None:
+        """Keep the tile if there is room, or else no further one."""
         sparse = sp.issparse(tile)
         size = tile.data.nbytes + tile.indices.nbytes + tile.indptr.nbytes if sparse else tile.nbytes
-        if size <= self._room:
+        self._filling = self._filling and size <= self._room
+        if self._filling:
             self._room -= size
-            self._kept[pair] = tile
+            self._kept.append(tile)

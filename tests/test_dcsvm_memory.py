@@ -1,0 +1,55 @@
+"""Memory of the parts of the exact SVM, as tracemalloc counts it."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import numpy as np
+
+import gramian as gm
+from gramian.engine import Engine
+from gramian.svm.dcsvc import DCSVC, LEAST_BYTES
+from gramian.svm.divide.pivots import _factor
+from gramian.svm.divide.tiles import SIDE, SymmetricTiles
+
+
+def traced_peak(work):
+    """Return the bytes by which memory grows at most during a call."""
+    tracemalloc.start()
+    try:
+        work()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_tiles_on_their_way_are_within_the_cache():
+    X = np.random.default_rng(0).random((6 * SIDE, 3))
+    tile = 4 * SIDE**2
+    tiles = SymmetricTiles(X, gm.Gaussian(0.5), 5 * tile, Engine(2))
+    assert tiles.dtype == np.float32
+    first, later = (traced_peak(lambda: tiles.matvec(np.ones(len(X)))) for _ in range(2))
+    assert first <= (5 + 2.5) * tile
+    assert later <= 2.5 * tile  # one a thread, none kept on
+
+
+def test_a_factor_is_made_in_one_square():
+    X = np.random.default_rng(0).random((3_000, 3))
+    peak = traced_peak(lambda: _factor(X, gm.Gaussian(0.05), Engine(1)))
+    assert peak <= 1.1 * 8 * len(X) ** 2
+
+
+def test_the_least_budget_holds_a_fit_by_working_sets():
+    # Noise keeps most rows at or near the margin, so that pivots do not settle and tiles fill their cache.
+    rng = np.random.default_rng(0)
+    X = rng.random((6_000, 8))
+    signal = np.sin(6.0 * X[:, 0]) + np.cos(5.0 * X[:, 1]) * X[:, 2] + 0.5 * rng.standard_normal(len(X))
+    model = DCSVC(10.0, gamma=20.0, memory_budget=LEAST_BYTES, random_state=0, n_jobs=2)
+    assert traced_peak(lambda: model.fit(X, signal > np.median(signal))) <= LEAST_BYTES
+
+
+def test_threads_are_as_many_as_the_budget_holds():
+    few, memory = DCSVC(n_jobs=64)._shared_out(LEAST_BYTES)
+    assert few.n_threads == 2
+    assert 0.5 * LEAST_BYTES <= memory < LEAST_BYTES
+    assert DCSVC(n_jobs=64)._shared_out(10**10)[0].n_threads == 64
