@@ -98,6 +98,18 @@ class TestInterface:
         assert peak < 24e6
         assert model.score(rows, names) > 0.9
 
+    def test_exact_models_of_many_classes_are_refused_with_what_works(self, monkeypatch):
+        monkeypatch.setattr("gramian.fast.dcpred.training.MOST_EXACT_WORK", 2e8)
+        names = np.arange(len(X)) // 2
+        with pytest.raises(InputError, match=r"[0-9,]+ models, which would take hours") as caught:
+            classifier(n_leaves=3).fit(X, names)
+        rows = int(str(caught.value).split("exact_rows=")[2].split(",")[0])
+        model = classifier(n_leaves=3, exact_rows=rows).fit(X, names)
+        assert model.exact_from_sample_.all()
+        classifier(n_leaves=3, landmarks="kmeans").fit(X, names)
+        classifier(n_leaves=3, loss="ridge").fit(X, names)
+        classifier(n_leaves=3).fit(X, LABELS)
+
     def test_no_bias(self):
         model = classifier(fit_intercept=False, n_leaves=2).fit(X, LABELS)
         assert all((leaf.bias == 0.0).all() for leaf in model.model_.leaves)

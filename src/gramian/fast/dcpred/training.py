@@ -22,7 +22,14 @@ from gramian.engine import Engine
 from gramian.exceptions import InputError
 from gramian.fast.dcpred.batched_leaves import BatchedLeaves, batch_leaves
 from gramian.fast.dcpred.center_tree import fit_tree
-from gramian.fast.dcpred.local_models import HingeSolver, LinearFit, Tiles, exact_duals, fit_linear
+from gramian.fast.dcpred.local_models import (
+    HingeSolver,
+    LinearFit,
+    Tiles,
+    exact_duals,
+    exact_work,
+    fit_linear,
+)
 from gramian.fast.dcpred.pseudo_landmarks import MonomialColumns, TriangleColumns, expand, fit_core
 from gramian.kernels import Kernel
 from gramian.kernels.columns import Columns
@@ -38,6 +45,10 @@ ROUNDS = 15
 TILE_ROWS, FIT_ROWS = 8192, 2048
 #: Bytes of features that the training of one leaf holds; a larger leaf computes them again at each pass.
 FEATURE_BYTES = 1 << 26
+
+#: Most :func:`gramian.fast.dcpred.local_models.exact_work` of a fit: a quarter of an hour to an hour on one core.
+#: Two classes stay far below it, and so do ten in 64 leaves of 2,000 rows.
+MOST_EXACT_WORK = 1e13
 
 #: Targets of the rows with these numbers, (rows, outputs).
 TargetsOf: TypeAlias = Callable[[IntArray], Float64Array]
@@ -223,6 +234,7 @@ def train_dcpred(
         labels[part] = partition.route(source.take(rows[part]), engine)
     order = np.argsort(labels, kind="stable")
     members = np.split(rows[order], np.searchsorted(labels[order], np.arange(1, partition.n_blocks)))
+    _check_work(members, targets, settings)
     generators = children(rng, partition.n_blocks)
 
     def fit(task: tuple[IntArray, np.random.Generator]) -> Leaf:
@@ -232,6 +244,26 @@ def train_dcpred(
 
     leaves = tuple(engine.map(fit, zip(members, generators, strict=True)))
     return DCPred(partition, leaves, kernel, source.shape[1])
+
+
+def _check_work(members: list[IntArray], targets: TargetsOf, settings: DCPredSettings) -> None:
+    """Refuse exact models that would take too long, with the number of rows that does not."""
+    if settings.landmarks != "weighted-kmeans":
+        return
+    work, outputs = 0.0, 0
+    for own in members:
+        if len(own) > settings.n_landmarks:  # a smaller leaf has no exact model
+            y = targets(own)
+            varying = int(np.count_nonzero((y != y[:1]).any(axis=0)))
+            work += exact_work(min(len(own), settings.exact_rows), varying, settings.loss)
+            outputs += varying
+    if work > MOST_EXACT_WORK:
+        fewer = int((MOST_EXACT_WORK / outputs) ** (1 / 3))
+        raise InputError(
+            f"landmarks='weighted-kmeans' fits an exact model to up to exact_rows={settings.exact_rows:,} "
+            f"rows for each class of each leaf, {outputs:,} models, which would take hours. Give "
+            f"exact_rows={fewer}, or landmarks='kmeans', which needs no exact model."
+        )
 
 
 def _take(source: RowSource, rows: IntArray, count: int, rng: np.random.Generator) -> Rows:
