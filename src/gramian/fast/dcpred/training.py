@@ -46,8 +46,8 @@ TILE_ROWS, FIT_ROWS = 8192, 2048
 #: Bytes of features that the training of one leaf holds; a larger leaf computes them again at each pass.
 FEATURE_BYTES = 1 << 26
 
-#: Most :func:`gramian.fast.dcpred.local_models.exact_work` of a fit: a quarter of an hour to an hour on one core.
-#: Two classes stay far below it, and so do ten in 64 leaves of 2,000 rows.
+#: Most :func:`gramian.fast.dcpred.local_models.exact_work` of a fit: a quarter of an hour to an hour on one
+#: core. Two classes stay far below it, and so do ten in 64 leaves of 2,000 rows.
 MOST_EXACT_WORK = 1e13
 
 #: Targets of the rows with these numbers, (rows, outputs).
