@@ -101,9 +101,9 @@ def als_ridge(gram: Float64Array) -> float:
     """Return the μ that alternating least squares adds to U_JᵀU_J: 1e-10 of its trace.
 
     Directions under it hold less than 1e-10 of K̃ on the columns J; unregularised they blow up on rows that J
-    does not stand for.
+    does not stand for. Never 0: where K is nearly diagonal, U may be 0 on all of J.
     """
-    return rank_cutoff(np.float64, residual=True) * float(np.trace(gram))
+    return max(rank_cutoff(np.float64, residual=True) * float(np.trace(gram)), least_divisor())
 
 
 def pivot_floor(diagonal: Float64Array) -> float:

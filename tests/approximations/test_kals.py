@@ -24,6 +24,18 @@ def X():
     return np.random.default_rng(4).random((300, 3))
 
 
+@pytest.mark.parametrize("rank", [1, 5])
+@pytest.mark.parametrize("landmarks", ["kmeans", "uniform"])
+def test_a_diagonal_matrix_has_a_map(X, rank, landmarks):
+    # No sampled column says anything of another row: U is 0 on all of them.
+    a = gm.KALS(rank=rank, gamma=1e12, landmarks=landmarks, random_state=0).fit(X)
+    K = a.operator_.to_dense()
+    assert np.isfinite(K).all()
+    assert np.abs(K - np.diag(np.diag(K))).max() < 1e-8
+    model = gm.KernelRidge(approximation=gm.KALS(rank=rank), gamma=1e12, alpha=0.1).fit(X, X[:, 0])
+    assert np.isfinite(model.predict(X)).all()
+
+
 @pytest.mark.parametrize("n_jobs", [1, 3])
 def test_half_step_is_the_least_squares_of_each_row(X, n_jobs):
     rng = np.random.default_rng(0)
