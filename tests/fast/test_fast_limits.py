@@ -11,6 +11,7 @@ import gramian as gm
 import gramian.fast.base as fast_base
 import gramian.fast.search as search_module
 from gramian.exceptions import BudgetError, InputError
+from gramian.fast.base import parted
 from gramian.fast.distill import Shape
 
 SIZES = {"n_levels": 1, "n_units": 4, "n_directions": 2, "random_state": 0}
@@ -96,3 +97,22 @@ def test_one_row_that_counts_gives_its_target() -> None:
     weights = np.r_[1.0, np.zeros(39)]
     model = gm.FastKernelRegressor(gm.KernelRidge(), **SIZES).fit(X, X[:, 0], sample_weight=weights)
     assert model.predict(X) == pytest.approx(X[0, 0], abs=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_class_of_one_row_is_never_held_out(seed: int) -> None:
+    # It used to be: the teacher then knew a class less than y, and the fit was refused.
+    rng = np.random.default_rng(seed)
+    X, y = rng.standard_normal((20, 3)), np.array([*range(6), *rng.integers(6, 8, 14)])
+    model = gm.FastKernelClassifier(n_levels=0, n_units=4, n_directions=2, random_state=seed).fit(X, y)
+    assert set(model.predict(X)) <= set(range(8))
+    held, kept = parted(rng.permutation(20), y)
+    assert len(held) == 3
+    assert sorted([*held, *kept]) == list(range(20))
+    assert set(y[kept]) == set(y)
+
+
+def test_held_out_rows_are_those_of_the_order_where_no_class_is_lost() -> None:
+    order = np.random.default_rng(0).permutation(40)
+    held, kept = parted(order, np.zeros(40, int))
+    np.testing.assert_array_equal(np.concatenate([held, kept]), order)

@@ -83,8 +83,8 @@ class FastKernelModel(ShownEstimator):
         n, d = rows.shape
         weights = np.ones(n) if weights is None else weights
         order = rng.permutation(np.flatnonzero(weights > 0))
-        count = min(MOST_HELD_OUT, round(HELD_OUT * len(order)))
-        held, kept = (order[:count], order[count:]) if count >= 2 else (order, order)
+        held, kept = parted(order, self._groups(values))
+        count = len(held) if len(kept) < len(order) else 0
         teacher = self._teacher(rows[kept], values[kept], weights[kept])
         lessons = self._lessons(rows, values, weights, teacher)
 
@@ -163,6 +163,10 @@ class FastKernelModel(ShownEstimator):
         check_is_fitted(self, "predictor_")
         return flatten(self.predictor_)
 
+    def _groups(self, values: Float64Array) -> Array:
+        """Return a number for each row; the rows learned from have to hold every number."""
+        return np.zeros(len(values), np.intp)
+
     # What the two kinds of model differ in.
     _bounds: tuple[float | None, float | None]
 
@@ -185,3 +189,20 @@ def unfitted(teacher: Any) -> bool:
     if not isinstance(teacher, BaseEstimator):
         return False
     return not any(name.endswith("_") and not name.startswith("_") for name in vars(teacher))
+
+
+def parted(order: Array, groups: Array) -> tuple[Array, Array]:
+    """Return held-out rows and those to learn from, which hold a row of every group; all twice where few.
+
+    The first rows of ``order`` are held out. If a group would be left without a row to learn from, the last
+    row of every group is passed over.
+    """
+    count = min(MOST_HELD_OUT, round(HELD_OUT * len(order)))
+    held, kept = order[:count], order[count:]
+    if len(np.unique(groups[kept])) < len(np.unique(groups[order])):
+        last = len(order) - 1 - np.unique(groups[order[::-1]], return_index=True)[1]
+        free = np.ones(len(order), bool)
+        free[last] = False
+        held = order[free][:count]
+        kept = order[~np.isin(order, held)]
+    return (held, kept) if len(held) >= 2 else (order, order)

@@ -120,9 +120,12 @@ class FastKernelClassifier(Classifier, FastKernelModel):
         return self._answers(self._values(X))
 
     def _answers(self, values: Array) -> Array:
+        return np.asarray(self.classes_[self._groups(values)])
+
+    def _groups(self, values: Array) -> Array:
         binary = len(self.classes_) == 2
-        found = (values[:, 0] > 0).astype(np.intp) if binary else values.argmax(axis=1)
-        return np.asarray(self.classes_[found])
+        found: Array = (values[:, 0] > 0).astype(np.intp) if binary else values.argmax(axis=1)
+        return found
 
     def _answer(self, values: Array) -> Any:
         return self.classes_[int(values[0] > 0) if len(values) == 1 else values.argmax()]
