@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -84,11 +85,20 @@ def frozen_matrices(trial: Trial, inner: Any) -> tuple[np.ndarray, np.ndarray]:
         return inner.operator_.to_dense(), inner.cross(put(case.new, "array")) @ np.eye(case.n)
 
 
+def entry_error(trial: Trial, X: np.ndarray, dtype: Any) -> float:
+    """Return how far an entry of a tile may be from the model's kernel; a Gaussian process learns its own."""
+    case = trial.case
+    if case.estimator == "GaussianProcessRegressor" and isinstance(case.value("kernel", "rbf"), str):
+        options = case.options | {"gamma": repr(kernels.gamma_of(trial.model.kernel_))}
+        case = replace(case, parameters=tuple(options.items()))
+    return kernels.entry_error(case, X, dtype)
+
+
 def matrix_error(trial: Trial, K: np.ndarray, exact: bool) -> float:
     """Return how far an entry of the model's matrix may be from K: tiles, algebra, cutoff, warned amounts."""
     case, dtype = trial.case, tiles_of(trial.model)
     largest = float(np.abs(np.diag(K)).max(initial=0.0))
-    error = kernels.entry_error(case, rows_of(case)[0], dtype) * largest
+    error = entry_error(trial, rows_of(case)[0], dtype) * largest
     w = weights_of(case)
     # Weights are in the matrix that is factored, and rows of little weight carry its rounding.
     root = np.ones(len(K)) if w is None else np.sqrt(w)
@@ -151,27 +161,39 @@ def model_slack(
     slack = slack + 64.0 * unit_roundoff(np.float64) * np.abs(targets_of(case)).max()
     if hopeless(case.n * error, alpha, w):
         slack = np.full_like(slack, np.inf)
-    if name == "std":
-        pull = 1.0 + np.abs(cross @ fit.shifted).sum(axis=1)
-        variance = trial.answered["std"].reshape(len(pull), -1) ** 2
-        slack = np.minimum(
-            np.sqrt(error) * pull[:, None] * factor,
-            error * (pull**2)[:, None] * factor**2 / np.maximum(np.sqrt(variance), 1e-300),
-        )
     slack = SAFETY * slack
-    if not exact and own is not None:
-        slack = slack + (apart(case, model, K, cross, own)[:, None] * np.abs(fit.a).sum(axis=0)) * factor
+    between = np.zeros(len(cross)) if exact or own is None else apart(case, model, K, cross, own)
+    if name == "std":
+        moved = variance_slack(fit, cross, error, between)[:, None] * factor**2
+        deviation = trial.answered["std"].reshape(len(cross), -1)
+        slack = np.minimum(np.sqrt(moved), moved / np.maximum(deviation, 1e-300))
+    else:
+        slack = slack + (between[:, None] * np.abs(fit.a).sum(axis=0)) * factor
     return np.asarray(slack.reshape(np.shape(trial.answered[name])) if name in trial.answered else slack)
+
+
+def variance_slack(fit: references.Dense, cross: np.ndarray, error: float, between: np.ndarray) -> np.ndarray:
+    """Bound the change of k(x, x) − c B c, c = k(x, X) and B = (K + noise I)⁻¹, for each new row x.
+
+    ``error`` bounds changes of the entries of K, of c and of k(x, x): to first order (1 + ‖c B‖₁)² of it.
+    ``between`` bounds what whitening leaves out of c alone, r (:func:`apart`): 2 |r B c| + r B r of it.
+    """
+    pull = np.abs(cross @ fit.shifted).sum(axis=1)
+    left = between * (2.0 * pull + between * np.abs(fit.shifted).sum())
+    return np.asarray(SAFETY * error * (1.0 + pull) ** 2 + left)
 
 
 def apart(case: Case, model: Any, K: np.ndarray, cross: np.ndarray, own: np.ndarray) -> np.ndarray:
     """Bound |k(x, x_i) − K̃(x, x_i)| for each new row x: the root of what whitening leaves of both diagonals.
 
     All rows are landmarks, so that a training row keeps the cutoff only; a row that lies apart keeps more.
+    Where no eigenvalue is under the cutoff nothing is left out.
     """
     left = LEFT * kernels.cutoff(case, K, tiles_of(model))
     values, vectors = np.linalg.eigh(K)
     keep = values > left
+    if keep.all():
+        return np.zeros(len(cross))
     explained = ((cross @ vectors[:, keep]) ** 2 / values[keep]).sum(axis=1)
     return np.asarray(np.sqrt(left * (np.maximum(own - explained, 0.0) + left)))
 
@@ -186,7 +208,7 @@ def rounding(trial: Trial, values: np.ndarray) -> float:
     case, model = trial.case, trial.model
     dtype = tiles_of(model)
     X = np.vstack([rows_of(case)[0], rows_of(case)[1]])
-    error = kernels.entry_error(case, X, dtype) if not case.estimator.startswith("Fast") else 1e-4
+    error = entry_error(trial, X, dtype) if not case.estimator.startswith("Fast") else 1e-4
     if case.estimator.startswith(("Fast", "DCPred")):
         # Float32 models round the rows themselves, which lie far from 0 beside their spread.
         single = case.estimator.startswith("Fast") or case.dtype in ("float32", "uint8", "bool")
@@ -308,16 +330,12 @@ def posterior_is_the_textbooks(trial: Trial) -> None:
     got = trial.answered
     trial.near("the mean", got["predict"].reshape(slack.shape), want.mean * spread + mean, slack)
     fit = references.ridge(K, Y, model.noise_)
-    pull = (1.0 + np.abs(cross @ fit.shifted).sum(axis=1)) ** 2
+    between = apart(case, model, K, cross, np.diag(own))
+    allowed = variance_slack(fit, cross, error, between)[:, None] * spread**2
     if hopeless(case.n * error, model.noise_, None):
-        pull = np.full(len(pull), np.inf)
+        allowed = np.full_like(allowed, np.inf)
     variance = np.maximum(np.diag(want.covariance), 0.0)[:, None] * spread**2
-    trial.near(
-        "the variance",
-        got["std"].reshape(variance.shape) ** 2,
-        variance,
-        8.0 * error * pull[:, None] * spread**2,
-    )
+    trial.near("the variance", got["std"].reshape(variance.shape) ** 2, variance, allowed)
     allowed = error * (0.5 * (np.abs(fit.a).sum(axis=0) ** 2).sum() + Y.shape[1] * np.abs(fit.shifted).sum())
     if hopeless(case.n * error, model.noise_, None):
         return

@@ -59,13 +59,23 @@ def of_instance(kernel: Any, X: np.ndarray, Z: np.ndarray, case: Case) -> np.nda
     if hasattr(kernel, "factor"):
         return np.asarray(kernel.factor * of_instance(kernel.kernel, X, Z, case))
     scale = np.asarray(kernel.lengthscale, np.float64)
-    A, B = X / scale, Z / scale
-    if isinstance(kernel, gm.Matern):
-        return by_name("matern52" if kernel.nu == 2.5 else "matern32", A, B, 1.0, case)
+    name, gamma = _named(kernel)
+    if name in ("linear", "poly", "cosine"):
+        A, B = X / scale, Z / scale
+    else:  # differences before the division, which would round rows far from 0
+        A, B = (X - Z[:1]) / scale, (Z - Z[:1]) / scale
     if isinstance(kernel, gm.Polynomial):
         return np.asarray((A @ B.T + kernel.offset) ** kernel.degree)
+    return by_name(name, A, B, gamma, case)
+
+
+def _named(kernel: Any) -> tuple[str, float]:
+    """Return a kernel's name, and the gamma that lengthscale 1 stands for."""
+    if isinstance(kernel, gm.Matern):
+        return ("matern52" if kernel.nu == 2.5 else "matern32"), 1.0
     names = {
         gm.Gaussian: ("rbf", 0.5),
+        gm.Polynomial: ("poly", 1.0),
         gm.Cauchy: ("cauchy", 1.0),
         gm.Linear: ("linear", 1.0),
         gm.Cosine: ("cosine", 1.0),
@@ -74,8 +84,16 @@ def of_instance(kernel: Any, X: np.ndarray, Z: np.ndarray, case: Case) -> np.nda
         gm.RationalQuadratic: ("rational_quadratic", 0.5),
         gm.PoweredExponential: ("powered_exponential", 1.0),
     }
-    name, gamma = names[type(kernel)]
-    return by_name(name, A, B, gamma, case)
+    return names[type(kernel)]
+
+
+def gamma_of(kernel: Any) -> float:
+    """Return gamma of a kernel of one lengthscale, or of a multiple of one."""
+    if hasattr(kernel, "factor"):
+        return gamma_of(kernel.kernel)
+    name, gamma = _named(kernel)
+    squared = name in ("rbf", "cauchy", "rational_quadratic", "linear", "poly")
+    return float(gamma / np.float64(kernel.lengthscale) ** (2 if squared else 1))
 
 
 def matrix(case: Case, X: Any, Z: Any) -> np.ndarray:
