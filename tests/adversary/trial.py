@@ -22,7 +22,7 @@ from adversary.cases import Case, put
 AMOUNTS = (
     (re.compile(r"; ([\d.e+-]+) was added to its diagonal"), "matrix"),
     (re.compile(r"negative eigenvalues with sum -([\d.e+-]+)"), "matrix"),
-    (re.compile(r"predicted ([\d.e+-]+) of its value above its minimum"), "gap"),
+    (re.compile(r"(?:predicted|is) ([\d.e+-]+) of its value above its minimum"), "gap"),
     (re.compile(r"relative residual(?: of)? ([\d.e+-]+)"), "residual"),
     (re.compile(r"ended with residual ([\d.e+-]+) relative to"), "residual"),
     (re.compile(r"residuals up to ([\d.e+-]+) times tol"), "residual"),
