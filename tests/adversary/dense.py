@@ -316,6 +316,12 @@ def normalised(case: Case, Y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.nd
     return (Y - mean) / spread, mean, spread
 
 
+def prior_sizes(trial: Trial) -> np.ndarray:
+    """Return k(x, x) of each new row, of the kernel that a Gaussian process has learned."""
+    new = rows_of(trial.case)[1]
+    return np.diag(kernels.of_instance(trial.model.kernel_, new, new, trial.case))
+
+
 def posterior_is_the_textbooks(trial: Trial) -> None:
     """Mean, deviation and likelihood are those of the exact process with the kernel that was learned."""
     case, model = trial.case, trial.model
