@@ -1,4 +1,4 @@
-"""What the scripts of the block basis factorization paper share: the matrix, the methods, the plots."""
+"""Shared parts of the block basis factorization paper's scripts: matrix, methods, plots."""
 
 from __future__ import annotations
 

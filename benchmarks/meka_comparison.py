@@ -1,4 +1,4 @@
-"""What the scripts of the MEKA paper share: its rows, its methods and ours at a given memory, the measure."""
+"""Shared parts of the MEKA paper's scripts: its rows, its methods and ours at a given memory, the measure."""
 
 from __future__ import annotations
 

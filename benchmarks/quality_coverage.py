@@ -1,4 +1,4 @@
-"""How often the 95 % interval of ``relative_error`` covers the truth, and how wide it is.
+"""Coverage and width of the 95 % interval of ``relative_error``.
 
 [GRAMIAN_DATA=folder] python benchmarks/quality_coverage.py [--trials 200] [--large] [--spectral]
 

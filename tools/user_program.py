@@ -1,4 +1,4 @@
-"""What a user with a strict type checker might write; checked against the installed wheel, never run."""
+"""Program of a user with a strict type checker; checked against the installed wheel, never run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one process does: search a method's settings on a set, or fit a size of it and measure."""
+"""Work of one process: search a method's settings on a set, or fit one of its sizes and measure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the figures were made on."""
+"""Description of the machine that produced the figures."""
 
 from __future__ import annotations
 

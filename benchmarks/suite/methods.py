@@ -1,4 +1,4 @@
-"""Who is measured: the library's contenders, and the peers that are installed."""
+"""Methods to measure: the library's contenders, and the peers that are installed."""
 
 from __future__ import annotations
 

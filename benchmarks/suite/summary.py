@@ -1,4 +1,4 @@
-"""What the lines say together: ranks, ratios, who wins where."""
+"""Summary of the results: ranks, ratios, and the winner on each set."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one process does for the tables: fit a method on one split of a set and measure."""
+"""Work of one process for the tables: fit a method on one split of a set and measure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who is measured on tables: gramian with its defaults, boosting, forests, Nystroem features, xRFM."""
+"""Methods to measure on tables: gramian's defaults, boosting, forests, Nystroem features, xRFM."""
 
 from __future__ import annotations
 

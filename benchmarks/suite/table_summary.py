@@ -1,4 +1,4 @@
-"""What the lines of the tables say together: errors with their errors, ranks, and the bar."""
+"""Summary of the table results: errors with standard errors, ranks, and the threshold to pass."""
 
 from __future__ import annotations
 

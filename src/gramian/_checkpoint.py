@@ -1,4 +1,4 @@
-"""Files that unfinished work goes on from: complete, checked, and only for the work that wrote them."""
+"""Checkpoint files for unfinished work: complete, verified, and valid for the same work only."""
 
 from __future__ import annotations
 

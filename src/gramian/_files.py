@@ -1,4 +1,4 @@
-"""Files that are complete or absent."""
+"""Atomic writing of files: a file is complete or absent."""
 
 from __future__ import annotations
 

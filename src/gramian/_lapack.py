@@ -1,4 +1,4 @@
-r"""Factors of dense matrices and solutions by them, without the interpreter's lock.
+r"""Dense factorizations and solves by LAPACK that release the interpreter's lock.
 
 SciPy's wrappers of LAPACK hold the lock while they compute, so that threads which factor a block each wait
 for one another. Here the same routines are called through ctypes, which lets it go, by the pointers that

@@ -1,4 +1,4 @@
-"""Every cutoff, jitter and clipping rule of the library, each relative and dtype-aware."""
+"""Every threshold, jitter and clipping rule of the library, each relative and dtype-aware."""
 
 from __future__ import annotations
 

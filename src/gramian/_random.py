@@ -1,4 +1,4 @@
-"""Randomness stays local: one generator per fit, one child stream per block."""
+"""Random generators: one per fit, and one independent child stream per block."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tiles: row slices sized so that what a thread works on stays in its cache."""
+"""Tile sizes: row slices whose working set stays in a thread's cache."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names for the array types that cross module borders."""
+"""Array types used in the signatures of several modules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Errors and warnings of the library, the wording of "did you mean", and values as errors quote them."""
+"""Errors and warnings of the library, "did you mean" hints, and short quotes of values for error messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The average gradient outer product of any fitted model, by its features as they came."""
+"""Average gradient outer product of any fitted model, in the features of its input."""
 
 from __future__ import annotations
 

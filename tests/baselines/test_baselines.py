@@ -1,4 +1,4 @@
-"""What every baseline keeps: scikit-learn's contract, rows of any kind, weights, threads, float32 storage."""
+"""Contract of every baseline: scikit-learn's checks, all kinds of rows, weights, threads, float32 storage."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a plan shows: sizes, bytes and why they were chosen, and no seconds that nobody measured."""
+"""Display of plans: sizes, bytes and the reasons for them, and no seconds that were not measured."""
 
 import re
 

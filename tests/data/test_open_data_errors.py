@@ -1,4 +1,4 @@
-"""What open_data refuses, by its text; rows dropped, categories, and reading ahead."""
+"""Errors of open_data, by their text; dropped rows, categories, and reading ahead."""
 
 from __future__ import annotations
 

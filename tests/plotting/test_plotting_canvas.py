@@ -1,4 +1,4 @@
-"""What all displays share: the palette as other eyes see it, ticks and their text, names that keep clear."""
+"""Shared parts of all displays: palette under colour blindness, tick labels, names that do not overlap."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What users and package indexes read about the project: one version, a valid citation, pins that fit."""
+"""Metadata of the project: one version, a valid citation, pins that fit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What builds and checks the site: docstrings for numpydoc, formulas as MathML, a browser or advice."""
+"""Build and check of the site: docstrings for numpydoc, formulas as MathML, a browser or advice."""
 
 from __future__ import annotations
 

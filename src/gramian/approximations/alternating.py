@@ -1,4 +1,4 @@
-"""Alternating least squares on sampled entries of K: U with K ≈ U Uᵀ.
+"""Alternating least squares on sampled entries of K: find U with K ≈ U Uᵀ.
 
 Source: Bhojanapalli and Jain's matrix completion, for kernels by KALS (ESANN 2016), Algorithm 1.
 """

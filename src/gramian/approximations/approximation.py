@@ -1,4 +1,4 @@
-"""What every approximation shares as a transformer: the compressed matrix, and features for any pipeline."""
+"""Base class of all approximations as transformers: compressed matrix, features, error, memory."""
 
 from __future__ import annotations
 

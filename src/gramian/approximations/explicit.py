@@ -1,4 +1,4 @@
-"""What the explicit feature maps share: φ(x) itself as columns, one lone node, no row read to make it."""
+"""Shared base of the explicit feature maps: φ(x) is computed directly, without landmarks."""
 
 from __future__ import annotations
 

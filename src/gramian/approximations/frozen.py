@@ -1,4 +1,4 @@
-"""``approximation=FrozenEstimator(a)``: the feature map of a fitted approximation, taken as it is."""
+"""Builder for ``approximation=FrozenEstimator(a)``: reuse the feature map of a fitted approximation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The approximations by the name that ``approximation=`` takes."""
+"""Table of the approximations by the names that ``approximation=`` accepts."""
 
 from __future__ import annotations
 

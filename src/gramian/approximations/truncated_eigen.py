@@ -1,4 +1,4 @@
-"""The best approximation of a rank as a transformer."""
+"""Truncated eigendecomposition as a transformer: the best approximation of K for a given rank."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Other fast kernel predictors of the field, to compare with: one interface, float32 models.
+"""Fast kernel predictors from the literature, for comparison: one interface, float32 models.
 
 | estimator | a prediction takes |
 |---|---|

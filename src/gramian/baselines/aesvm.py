@@ -1,4 +1,4 @@
-"""The SVM on approximate extreme points: fewer rows, with weights for those that they stand for.
+"""Support vector machine on approximate extreme points: fewer rows, weighted by the rows they represent.
 
 Source: Nandan, Khargonekar and Talathi 2014.
 """

@@ -1,4 +1,4 @@
-"""What the baselines share: rows and weights in, values by chunks out; many classes: one against the rest."""
+"""Shared base of the baselines: checked rows and weights, chunked predictions, one machine per class."""
 
 from __future__ import annotations
 

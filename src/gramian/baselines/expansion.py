@@ -1,4 +1,4 @@
-"""A Gaussian kernel expansion in float32: what every baseline with a kernel predicts with."""
+"""Gaussian kernel expansion in float32, the predictor of every baseline with a kernel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-r"""Approximate extreme points: few rows whose convex hull, in the feature space, comes near to all rows.
+r"""Approximate extreme points: a few rows whose convex hull in feature space is close to all rows.
 
 Source: Nandan, Khargonekar and Talathi 2014 (DeriveRS).
 """

@@ -1,4 +1,4 @@
-r"""Local deep kernel learning: a tree whose nodes on a row's path are linear models with soft gates.
+r"""Local deep kernel learning: a tree of linear models whose gates along a row's path are soft.
 
 Source: Jose, Goyal, Aggrwal and Varma 2013.
 """

@@ -1,4 +1,4 @@
-"""Linear models on features that are made by tiles: liblinear's for classes, ridge for numbers."""
+"""Linear models on features that are computed in tiles: liblinear for classes, ridge for numbers."""
 
 from __future__ import annotations
 

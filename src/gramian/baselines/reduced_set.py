@@ -1,4 +1,4 @@
-r"""Reduced sets: a kernel expansion on many support vectors, approximated by one on a few constructed units.
+r"""Reduced sets: approximate an expansion over many support vectors by a few constructed units.
 
 Source: Schölkopf, Mika, Burges, Knirsch, Müller, Rätsch and Smola 1999; greedy as in STPRtool.
 """

@@ -1,4 +1,4 @@
-"""libsvm's exact solution, one machine against the rest for each class, as one set of support vectors."""
+"""Exact SVMs from libsvm, one per class against the rest, merged into one set of support vectors."""
 
 from __future__ import annotations
 

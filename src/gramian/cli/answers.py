@@ -1,4 +1,4 @@
-"""What ``gramian predict`` writes of each row: the prediction, an interval, probabilities."""
+"""Output of ``gramian predict`` for each row: prediction, interval, probabilities."""
 
 from __future__ import annotations
 

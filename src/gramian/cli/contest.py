@@ -1,4 +1,4 @@
-"""Methods side by side: the same rows, the same time, a fresh process for each search and each fit."""
+"""Comparison of methods on the same rows with the same time limit, each search and fit in a fresh process."""
 
 from __future__ import annotations
 

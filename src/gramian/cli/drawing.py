@@ -1,4 +1,4 @@
-"""Figures that become images within a page."""
+"""Conversion of figures to images that are embedded in an HTML page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How good a model is on rows of a file: scores, seconds, probabilities, intervals, errors of a map."""
+"""Evaluation of a model on the rows of a file: scores, seconds, probabilities, intervals, kernel error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A model file as one HTML page: what it is, how good, and pictures; nothing is loaded from elsewhere."""
+"""HTML page about one model file: description, scores and pictures, with no external resources."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files that a command is given: the rows to train on, and rows with a model's columns."""
+"""Opening of the files a command is given: training rows, and rows with the columns of a model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a training came to: the model, its scores, and where the time went."""
+"""Result of a training run: the model, its scores, and the seconds of each phase."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What there is to see of a model: its blocks, a spectrum, the search, bytes and seconds of its fit."""
+"""Pictures of a model: blocks, spectrum, search, bytes and seconds of its fit."""
 
 from __future__ import annotations
 

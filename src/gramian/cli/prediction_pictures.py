@@ -1,4 +1,4 @@
-"""What there is to see of predictions beside the true values."""
+"""Pictures of predictions beside the true values."""
 
 from __future__ import annotations
 

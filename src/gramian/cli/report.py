@@ -1,4 +1,4 @@
-"""What the command line prints: tables for people, errors and warnings in one line each."""
+"""Output on the terminal: tables for people, errors and warnings in one line each."""
 
 from __future__ import annotations
 

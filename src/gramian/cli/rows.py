@@ -1,4 +1,4 @@
-"""Rows as estimators take them: floats by steps, frames as they are."""
+"""Conversion of rows to what estimators take: chunks of floats, or data frames unchanged."""
 
 from __future__ import annotations
 

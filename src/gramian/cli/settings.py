@@ -1,4 +1,4 @@
-"""What the command line asks of a training, and which of the two models that means."""
+"""Options of ``gramian fit``, checked, and the choice between the numeric and the table model."""
 
 from __future__ import annotations
 

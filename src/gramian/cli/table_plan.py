@@ -1,4 +1,4 @@
-"""What ``gramian plan`` says of the model for tables: its columns, its search, the plan of its last fit."""
+"""Plan of the table model for ``gramian plan``: columns, search, and the plan of the last fit."""
 
 from __future__ import annotations
 

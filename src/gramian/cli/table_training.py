@@ -1,4 +1,4 @@
-"""How ``gramian fit`` trains the model for tables: held-out score, then all rows with what was chosen."""
+"""Training of the table model for ``gramian fit``: score on held-out rows, then refit on all rows."""
 
 from __future__ import annotations
 

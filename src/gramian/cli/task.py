@@ -1,4 +1,4 @@
-"""What the target asks for: regression or classification, held-out rows of it, and scores."""
+"""Task of a target: regression or classification, the held-out split, and scores."""
 
 from __future__ import annotations
 

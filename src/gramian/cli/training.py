@@ -1,4 +1,4 @@
-"""How ``gramian fit`` trains kernel ridge regression on numbers: scaling, gamma and alpha, score."""
+"""Training of kernel ridge for ``gramian fit`` on numeric data: scaling, choice of gamma and alpha, score."""
 
 from __future__ import annotations
 

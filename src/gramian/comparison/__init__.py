@@ -1,4 +1,4 @@
-"""Models side by side: who competes, a search of equal time for all, and what a fit costs."""
+"""Side-by-side comparison of models: contenders, a search with equal time for all, and the cost of a fit."""
 
 from gramian.comparison.contenders import CLASSIFICATION, CONTENDERS, REGRESSION, Contender
 from gramian.comparison.equal_time import Found, error_of, search

@@ -1,4 +1,4 @@
-"""Who competes: gramian and the peers of scikit-learn, each with the settings that a search draws."""
+"""Contenders of a comparison: gramian and scikit-learn models, each with the distributions to search."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The search that every contender gets: the same rows, the same seconds, random candidates."""
+"""Random search that gives every contender the same rows and the same number of seconds."""
 
 from __future__ import annotations
 

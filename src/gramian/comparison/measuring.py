@@ -1,4 +1,4 @@
-"""What a fit costs: seconds, memory, bytes of the model, seconds of its predictions."""
+"""Measurement of a fit: seconds, peak memory, bytes of the model, seconds per prediction."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The peak of a process's own memory while something runs."""
+"""Peak private memory of this process while a piece of code runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Environment for measured processes whose OpenMP threads sleep while they wait."""
+"""Environment variables that make idle OpenMP threads sleep in measured processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The basis of one node: columns, the vectors that they are multiplied with, and how Nyström makes them."""
+"""Basis of one node: kernel columns, the vectors that multiply them, and the Nyström construction."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many blocks, and how large: trials on a sample, judged on rows that they have not seen."""
+"""Choice of the number and size of blocks by trials on a sample, scored on held-out rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a builder is: sizes in, a :class:`FeatureMap` out, from one sample of the rows."""
+"""Base class of builders: sizes in, a :class:`FeatureMap` out, made from one sample of the rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A pass that can be broken off: the sums so far in a folder, and only for the same fit."""
+"""Checkpoints of a pass over the rows: the sums so far in a folder, valid for the same fit only."""
 
 from __future__ import annotations
 

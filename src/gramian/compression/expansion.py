@@ -1,4 +1,4 @@
-"""Decision values of one-vs-one models, each row by the model of its cluster."""
+"""Decision values of one-vs-one models, where each row uses the model of its own cluster."""
 
 from __future__ import annotations
 

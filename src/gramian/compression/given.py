@@ -1,4 +1,4 @@
-"""A feature map that is there already, where a plan asks for a builder."""
+"""Builder that returns an existing feature map, for plans that expect a builder."""
 
 from __future__ import annotations
 

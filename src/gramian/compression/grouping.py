@@ -1,4 +1,4 @@
-"""Rows grouped by block: the units of work into which every pass over the data is cut."""
+"""Rows grouped by block, the work units of every pass over the data."""
 
 from __future__ import annotations
 

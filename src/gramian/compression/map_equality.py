@@ -1,4 +1,4 @@
-"""Whether two feature maps are the same: not the same object, but the same numbers."""
+"""Comparison of two feature maps by their numbers, not by identity."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a trained model serves: per level one kernel row and one dot product, independent of n."""
+"""Trained predictor: one kernel row and one dot product per level, at a cost independent of n."""
 
 from __future__ import annotations
 

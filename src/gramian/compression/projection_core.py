@@ -1,4 +1,4 @@
-"""Cores that are products over the landmarks of two blocks: no row of the data, no sampling."""
+"""Projection cores: products over the landmarks of two blocks, without reading or sampling rows."""
 
 from __future__ import annotations
 

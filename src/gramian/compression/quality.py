@@ -1,4 +1,4 @@
-r"""How good is it: the Frobenius error from sampled rows, with an interval that covers; trace; blocks.
+r"""Error estimates of K̃: Frobenius error from sampled rows with a confidence interval, trace, blocks.
 
 ‖K − K̃‖_F² is the sum over rows of Σ_j E_ij², and a few rows may hold much of it. So the sample goes
 where the error is: one pass finds what K̃ leaves of each diagonal entry, which for E ⪰ 0 bounds a row's

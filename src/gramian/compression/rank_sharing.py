@@ -1,4 +1,4 @@
-"""How many directions each block gets: the largest gains per byte until the size is spent."""
+"""Allocation of ranks to blocks: largest gain per byte first, until the size limit is reached."""
 
 from __future__ import annotations
 

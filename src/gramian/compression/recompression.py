@@ -1,4 +1,4 @@
-"""Smaller bases from larger ones: sums over all rows say which directions K̃ needs."""
+"""Recompression of bases: sums over all rows decide which directions of K̃ to keep."""
 
 from __future__ import annotations
 

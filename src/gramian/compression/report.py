@@ -1,4 +1,4 @@
-"""What a fit is, how wrong and where: a table, and a sentence that its numbers support."""
+"""Report of a fitted approximation: sizes, errors by block, and one sentence of verdict."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""K − K̃ over the rows of a source, by tiles: what every estimate of quality looks at."""
+"""Residual K − K̃ over the rows of a source, by tiles; every error estimate reads it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All that a ridge fit keeps of the rows it has seen: sums that add up, over chunks, machines and days."""
+"""Sums of a ridge fit over the rows seen so far; they add up over chunks, machines and days."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows drawn with unequal probabilities and without replacement, and how sure a sum over them is."""
+"""Sampling of rows with unequal probabilities, and the standard error of sums estimated from it."""
 
 from __future__ import annotations
 

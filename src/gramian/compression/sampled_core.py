@@ -1,4 +1,4 @@
-"""The paper's core: least squares on sampled rows of each pair of blocks, regularised.
+"""Core of the MEKA paper: regularised least squares on sampled rows of each pair of blocks.
 
 Source: Si, Hsieh and Dhillon 2014, Algorithm 1. The sampled systems are ill-conditioned (unregularised, the
 error ranged from 0.09 to 10⁶), so that each is solved with the noise that its bases leave.

@@ -1,4 +1,4 @@
-"""‖K − K̃‖₂ by block Lanczos on products with K that is never stored, with bounds on either side."""
+"""Spectral error ‖K − K̃‖₂ by block Lanczos on products with K, with lower and upper bounds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Features that are kept: the operator on the training rows, dense features, CSR features."""
+"""Stored features of the training rows: block operator, dense features, CSR features."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Blocks read one ahead by a thread, so that reading overlaps with computing."""
+"""Reading one block ahead in a thread, so that reading overlaps with computing."""
 
 from __future__ import annotations
 

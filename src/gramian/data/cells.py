@@ -1,4 +1,4 @@
-"""Cells of one column as numbers or codes, whatever they were stored as."""
+"""Conversion of the cells of one column to numbers or codes, whatever type they are stored as."""
 
 from __future__ import annotations
 

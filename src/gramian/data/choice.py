@@ -1,4 +1,4 @@
-"""What is asked of a data set when it is opened."""
+"""Options of a dataset when it is opened: target, columns, categories."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One value (or a few) for each row of a source, such as targets, read as they are asked for."""
+"""Values for each row of a source, such as targets, read on demand."""
 
 from __future__ import annotations
 

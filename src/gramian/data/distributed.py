@@ -1,4 +1,4 @@
-"""Rows and values that lie in parts elsewhere: work goes to them, and what comes back is small.
+"""Rows and values that are stored in parts elsewhere: work travels to them, small results come back.
 
 Nothing here knows a cluster. ``gramian.engine_dask`` does, and is looked up by name where somebody passes a
 Dask collection (:func:`cluster_of`), so that nobody else needs Dask installed.

@@ -1,4 +1,4 @@
-"""File formats: tables in (CSV, Parquet, npz, svmlight), predictions out.
+"""File formats: read tables (CSV, Parquet, npz, svmlight) and write predictions.
 
 ``read_table`` ends with numbers that a kernel can take, or with an error that names the column to mend.
 """

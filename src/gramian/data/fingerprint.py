@@ -1,4 +1,4 @@
-"""What identifies a data set, so that work saved for it is not continued on another."""
+"""Fingerprint of a dataset, so that saved work is never continued on other data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows of a source under a map of the features, mapped as they are read."""
+"""Row source that applies a map to the features as rows are read."""
 
 from __future__ import annotations
 

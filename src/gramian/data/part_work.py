@@ -1,4 +1,4 @@
-"""What is done with one part of a collection, where it lies: to numbers, to some rows, to a result."""
+"""Work done on one part of a distributed collection: conversion, sampling of rows, sums."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a format says of its rows: pieces that are read whole, each a few megabytes."""
+"""Interface between a file format and its rows: pieces of a few megabytes, each read whole."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows with columns of mean 0 and deviation 1, scaled as they are read."""
+"""Row source that standardises columns (mean 0, standard deviation 1) as rows are read."""
 
 from __future__ import annotations
 

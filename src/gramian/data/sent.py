@@ -1,4 +1,4 @@
-"""Rows of this machine that are worked on elsewhere: read here, sent part by part."""
+"""Rows of this machine sent part by part to workers elsewhere."""
 
 from __future__ import annotations
 

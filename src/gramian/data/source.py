@@ -1,4 +1,4 @@
-"""Where rows come from: one small protocol over arrays, memmaps and CSR matrices."""
+"""Row sources: one small protocol over arrays, memmaps and CSR matrices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files of a source: which ones a path means, and whether they are still as they were."""
+"""Files of a source: expansion of a path to files, and a check that they have not changed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows and targets that lie in files, read piece by piece as they are asked for."""
+"""Row source over files: rows and targets are read piece by piece on demand."""
 
 from __future__ import annotations
 

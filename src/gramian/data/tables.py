@@ -1,4 +1,4 @@
-"""Tables of every sort, read by blocks of rows: frames, Arrow tables, arrays, sparse rows, row sources."""
+"""Tables of every kind, read in blocks of rows: frames, Arrow tables, arrays, sparse rows, row sources."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Some rows of a source as a source of their own, read as they are asked for."""
+"""Row source with a subset of the rows of another, read on demand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows and values that tasks of another package compute, wherever it runs them, and their sums."""
+"""Rows and values that tasks of another package compute, on whatever machine, and their sums."""
 
 from __future__ import annotations
 

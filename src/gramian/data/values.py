@@ -1,4 +1,4 @@
-"""Checks for values that no estimator can take: masked ones, ragged lists, numbers whose squares overflow."""
+"""Checks for values that no estimator accepts: masked values, ragged lists, squares that overflow."""
 
 from __future__ import annotations
 

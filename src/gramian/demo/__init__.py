@@ -1,4 +1,4 @@
-"""The demo: a table as it is and digits by the hundred thousand, within a budget, beside scikit-learn.
+"""The demo: a mixed table and hundreds of thousands of digits within a memory budget, beside scikit-learn.
 
 ``python -m gramian.demo`` makes the rows, trains three models on each of both, each model in a process of its
 own so that its peak memory is its own, and draws the Gram matrix.

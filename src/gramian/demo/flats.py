@@ -1,4 +1,4 @@
-"""The table of the demo: flats of numbers, words, yes or no and gaps, whose true prices are known."""
+"""Table of the demo: flats with numeric, text and boolean columns, missing values, and known true prices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the demo measures of a model, in a process of its own, and the table of it."""
+"""Measurements of the demo, each model in a process of its own, and their table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every estimator shares: its kernel parameters, its row input, its plan."""
+"""Base class of every estimator: kernel parameters, checked row input, plan."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One table of what each constructor parameter of the estimators may be, and the check that opens each fit.
+"""Table of the values each constructor parameter accepts, and the check at the start of every fit.
 
 A parameter means the same in every class that has it, so the table is keyed by the parameter's name.
 """

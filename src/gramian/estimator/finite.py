@@ -1,4 +1,4 @@
-"""Refuse predictions and features that have overflowed, naming the row and the value that are the cause."""
+"""Check of predictions and features for overflow; the error names the row and the value that caused it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Base classes of all classifiers and regressors: scikit-learn's, whose ``score`` takes row sources too."""
+"""Base classes of all classifiers and regressors: scikit-learn's, with a ``score`` that takes row sources."""
 
 from __future__ import annotations
 

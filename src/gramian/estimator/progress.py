@@ -1,4 +1,4 @@
-"""Bars of progress: rows, phase and seconds left."""
+"""Progress bars: rows, phase and seconds left."""
 
 from __future__ import annotations
 

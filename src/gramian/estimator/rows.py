@@ -1,4 +1,4 @@
-"""The door for rows in memory: scikit-learn's checks, and errors that name the column of a table."""
+"""Checks of rows in memory: scikit-learn's, with errors that name the column of a table."""
 
 from __future__ import annotations
 

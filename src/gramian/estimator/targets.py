@@ -1,4 +1,4 @@
-"""Targets as the passes read them: a few thousand rows at a time, never expanded whole."""
+"""Targets that passes read a few thousand rows at a time and never expand as a whole."""
 
 from __future__ import annotations
 

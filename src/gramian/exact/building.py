@@ -1,4 +1,4 @@
-"""Building a preconditioner of some sizes, or what the root shows to be better at the same cost."""
+"""Construction of a preconditioner with given sizes, or with better ones at the same cost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A long solve that can be broken off: the coefficients so far in a file, and only for the same problem."""
+"""Checkpoint of a long solve: the coefficients so far in a file, valid for the same problem only."""
 
 from __future__ import annotations
 

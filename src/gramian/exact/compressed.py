@@ -1,4 +1,4 @@
-"""A preconditioner from any approximation of the library: (K̃ + D)⁻¹ by its own exact algebra."""
+"""Preconditioner made from any approximation of the library: (K̃ + D)⁻¹ by its own exact algebra."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How an exact model is to be solved: what ``approximation="exact"`` stands for."""
+"""Settings of an exact solve: the value behind ``approximation="exact"``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Exact ridge regression for one penalty after another, on rows that none of them fits."""
+"""Exact ridge regression for a sequence of penalties, scored on held-out rows."""
 
 from __future__ import annotations
 

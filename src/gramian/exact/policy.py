@@ -1,4 +1,4 @@
-"""Which preconditioner, and when a larger one pays: nominal costs, and rent or buy.
+"""Choice of the preconditioner, and of the moment when a larger one pays off, by nominal costs.
 
 Costs are seconds of one core at nominal rates, counted and not measured, so that the same problem is solved
 in the same steps on every machine.

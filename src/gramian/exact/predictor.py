@@ -1,4 +1,4 @@
-"""What an exact model serves: kernel values against all of its rows."""
+"""Predictor of an exact model: kernel values against all training rows."""
 
 from __future__ import annotations
 

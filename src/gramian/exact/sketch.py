@@ -1,4 +1,4 @@
-"""Block sketch-and-project: steps of some thousand rows, where one product with all of K is too dear."""
+"""Block sketch-and-project: steps of some thousand rows, for data where one product with K costs too much."""
 
 from __future__ import annotations
 

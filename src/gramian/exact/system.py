@@ -1,4 +1,4 @@
-"""(K + D) a = y for the exact K: its products, its factor, and what they have cost."""
+"""Linear system (K + D) a = y for the exact K: products, factor, and a count of their cost."""
 
 from __future__ import annotations
 

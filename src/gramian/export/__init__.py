@@ -1,4 +1,4 @@
-"""Fast models as files that need no gramian: ONNX, one NumPy file, one C file."""
+"""Export of fast models to files that need no gramian: ONNX, one NumPy file, one C file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A model as one C99 file that needs libm only: ``template.c`` with its numbers."""
+"""Export to one C99 file that needs libm only: ``template.c`` with a model's numbers."""
 
 from __future__ import annotations
 

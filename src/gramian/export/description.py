@@ -1,4 +1,4 @@
-"""What every target writes: a model as plain arrays, and the names of its classes."""
+"""Description of a model for export: plain arrays and the names of its classes."""
 
 from __future__ import annotations
 

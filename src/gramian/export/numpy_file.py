@@ -1,4 +1,4 @@
-"""A model as one Python file that needs NumPy only: the code of ``standalone.py`` around its numbers."""
+"""Export to one Python file that needs NumPy only: the code of ``standalone.py`` with a model's numbers."""
 
 from __future__ import annotations
 

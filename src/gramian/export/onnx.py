@@ -1,4 +1,4 @@
-"""A model as an ONNX graph of standard operators. The only file that imports onnx."""
+"""Export to an ONNX graph of standard operators. The only file that imports onnx."""
 
 from __future__ import annotations
 

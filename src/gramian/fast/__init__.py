@@ -1,1 +1,1 @@
-"""Predictors that cost nanoseconds a row: local models on few kernel units."""
+"""Predictors that take nanoseconds a row: local models on a few kernel units."""

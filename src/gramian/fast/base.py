@@ -1,4 +1,4 @@
-"""What the two fast models share: lessons, search, prediction."""
+"""Shared base of the two fast models: training data, search, prediction."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One row at a time, in a microsecond or two: loops that numba compiles. The only file that imports numba."""
+"""Compiled prediction of a single row in one or two microseconds. The only file that imports numba."""
 
 from __future__ import annotations
 

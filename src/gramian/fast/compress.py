@@ -1,4 +1,4 @@
-"""Any trained model, compressed to one that answers in nanoseconds."""
+"""Compression of any trained model into one that predicts in nanoseconds a row."""
 
 from __future__ import annotations
 

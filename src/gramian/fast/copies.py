@@ -1,4 +1,4 @@
-"""Rows between the rows of a leaf, for a teacher to label."""
+"""Synthetic rows between the rows of a leaf, for a teacher to label."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a prediction costs: operations, bytes and nanoseconds, and budgets of them."""
+"""Cost of a prediction in operations, bytes and nanoseconds, and limits on it."""
 
 from __future__ import annotations
 

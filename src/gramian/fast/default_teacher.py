@@ -1,4 +1,4 @@
-"""The teacher of a fast model that was given none: kernel ridge, gamma and alpha by held-out rows."""
+"""Default teacher of a fast model: kernel ridge with gamma and alpha chosen on held-out rows."""
 
 from __future__ import annotations
 

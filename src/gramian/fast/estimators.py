@@ -1,4 +1,4 @@
-"""Fast kernel models: learned kernel units in the leaves of a shallow tree, for a cost that is asked for."""
+"""Fast kernel models: learned kernel units in the leaves of a shallow tree, within a requested cost."""
 
 from __future__ import annotations
 

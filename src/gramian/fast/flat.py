@@ -1,4 +1,4 @@
-"""A fast predictor as a few plain arrays: for code that has no BLAS and no batch, here or elsewhere."""
+"""Fast predictor as a few plain arrays, for code without BLAS and for export."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Directions and the units of all leaves learned together: quasi-Newton with the weights eliminated."""
+"""Joint training of directions and the units of all leaves: quasi-Newton with the weights eliminated."""
 
 from __future__ import annotations
 

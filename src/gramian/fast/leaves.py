@@ -1,4 +1,4 @@
-"""The units of one leaf learned on their own: quasi-Newton with the weights eliminated."""
+"""Training of the units of one leaf: quasi-Newton with the weights eliminated."""
 
 from __future__ import annotations
 

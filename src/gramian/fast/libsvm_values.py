@@ -1,4 +1,4 @@
-"""Decision values of scikit-learn's Gaussian SVMs by tiles: libsvm evaluates one kernel value at a time."""
+"""Decision values of scikit-learn's Gaussian SVMs computed in tiles, much faster than libsvm's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Directions in which a teacher varies: the average outer product of its gradients."""
+"""Directions in which a teacher varies, from the average outer product of its gradients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A fast predictor: project, route to a leaf, a few kernel units and a linear part there."""
+"""Fast predictor: project a row, route it to a leaf, and evaluate a few kernel units and a linear part."""
 
 from __future__ import annotations
 

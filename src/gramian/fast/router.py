@@ -1,4 +1,4 @@
-"""Which leaf a row lies in: a complete tree of half-spaces, four levels by one product and one table."""
+"""Routing of rows to leaves by a complete tree of half-spaces, four levels per product and table lookup."""
 
 from __future__ import annotations
 

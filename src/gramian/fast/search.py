@@ -1,4 +1,4 @@
-"""The best fast predictor within a budget of nanoseconds: shapes timed first, then fitted and validated."""
+"""Search for the best fast predictor within a cost limit: time the shapes, then fit and validate them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a fast model learns from: values of any fitted model or function, in one shape."""
+"""Teacher values that a fast model learns from, taken from any fitted model or function."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows grouped by leaf into tiles of equal height: few array operations, however many leaves."""
+"""Rows grouped by leaf into tiles of equal height, so that few array operations serve all leaves."""
 
 from __future__ import annotations
 

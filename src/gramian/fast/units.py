@@ -1,4 +1,4 @@
-"""Kernel units of a leaf: their first centres and widths, and the best weights at any."""
+"""Kernel units of a leaf: initial centres and widths, and the best weights for given units."""
 
 from __future__ import annotations
 

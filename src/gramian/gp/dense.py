@@ -1,4 +1,4 @@
-r"""The exact log marginal likelihood by dense algebra, where n rows are few enough for n² numbers.
+r"""Exact log marginal likelihood by dense algebra, for n small enough to store n² numbers.
 
     log p(y) = −½ (yᵀa + log det Σ + n log 2π),  Σ = K + noise·I,  a = Σ⁻¹y,
     ∂/∂θ = ½ tr((a aᵀ − Σ⁻¹) ∂Σ/∂θ),

@@ -1,4 +1,4 @@
-r"""The gradient of the log marginal likelihood by log parameters: reverse mode through the nested features.
+r"""Gradient of the log marginal likelihood with respect to log parameters, by reverse mode.
 
 Landmarks and blocks are held fixed. With Σ = F Fᵀ + Λ, Λ = diag(k(x, x)) − diag(F Fᵀ) + noise·I, and
 a = Σ⁻¹y,

@@ -1,4 +1,4 @@
-"""Parameters of a Gaussian process by the maximum of its log marginal likelihood."""
+"""Learning of Gaussian process hyperparameters by maximising the log marginal likelihood."""
 
 from __future__ import annotations
 

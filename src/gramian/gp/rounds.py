@@ -1,4 +1,4 @@
-"""The rows that a Gaussian process learns from: in a fit, and in the rounds of a learned metric."""
+"""Choice of the rows that a Gaussian process learns from, in a fit and in rounds of metric learning."""
 
 from __future__ import annotations
 

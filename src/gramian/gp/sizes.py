@@ -1,4 +1,4 @@
-"""Sizes of a Gaussian process's approximation: by the number of rows and the budget, or as asked."""
+"""Sizes of a Gaussian process's approximation: from the number of rows and the budget, or as requested."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where learning a Gaussian process starts, and how far it may go."""
+"""Starting point and bounds of hyperparameter learning in a Gaussian process."""
 
 from __future__ import annotations
 

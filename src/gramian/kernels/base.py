@@ -1,4 +1,4 @@
-"""What a kernel is: a frozen value that evaluates blocks k(X, Z) by tiles, and its algebra."""
+"""Base class of kernels: frozen values that evaluate blocks k(X, Z) by tiles, with sums and products."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Columns of kernels of a city-block distance: differences, or a product where values are few."""
+"""Kernel columns for city-block distances: differences, or a product where features take few values."""
 
 from __future__ import annotations
 

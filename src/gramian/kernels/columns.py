@@ -1,4 +1,4 @@
-"""A kernel prepared against fixed points Z: the evaluator that fills tiles k(X[i:j], Z).
+"""Prepared kernel columns k(·, Z) for fixed points Z, which fill tiles k(X[i:j], Z).
 
 Everything that depends on Z alone (centre, norms, the factor of the product) is computed once;
 ``into`` is then one product and one in-place elementwise map per tile.

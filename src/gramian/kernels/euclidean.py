@@ -1,4 +1,4 @@
-"""Columns of kernels of a Euclidean distance: one product per tile, and what keeps it accurate."""
+"""Kernel columns for Euclidean distances: one matrix product per tile, with safeguards for accuracy."""
 
 from __future__ import annotations
 

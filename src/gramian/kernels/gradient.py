@@ -1,4 +1,4 @@
-"""Kernels as functions of their parameters: a vector of logarithms, and gradients contracted with weights."""
+"""Kernels as functions of their log parameters, with gradients contracted with weights."""
 
 from __future__ import annotations
 

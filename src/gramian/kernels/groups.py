@@ -1,4 +1,4 @@
-"""A kernel of some of the features: products and sums of such kernels treat groups of features apart."""
+"""Kernel on a subset of the features, to combine into sums and products over feature groups."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gradients of expansions Σ_j κ_j k(x, z_j) by x, in closed form for every family."""
+"""Gradients of expansions Σ_j κ_j k(x, z_j) with respect to x, in closed form for every family."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kernels by scikit-learn's names and parameters: what the estimators' ``kernel=`` accepts."""
+"""Kernels by scikit-learn's names and parameters, as accepted by the estimators' ``kernel=``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The powered exponential: Gaussian, exponential and Laplacian kernels and all that lies between them."""
+"""Powered exponential kernel, the family between Laplacian, exponential and Gaussian kernels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The precomputed kernel: a point is the number of a row, and its values stand in a stored matrix."""
+"""Precomputed kernel: a point is a row number, and values are looked up in a stored matrix."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Derivatives of the kernel families by what they are functions of: r² = ‖(x − z)/ℓ‖², or x·z/ℓ²."""
+"""Derivatives of the kernel families with respect to r² = ‖(x − z)/ℓ‖² or x·z/ℓ²."""
 
 from __future__ import annotations
 

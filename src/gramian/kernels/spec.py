@@ -1,4 +1,4 @@
-"""Kernels as plain dicts that JSON can hold, and back: how a model file stores its kernel."""
+"""Conversion of kernels to plain dicts that JSON can hold, and back; model files store kernels this way."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-r"""Spectral measures of stationary kernels, and draws from them.
+r"""Spectral measures of stationary kernels, and random draws from them.
 
 By Bochner's theorem k(x, z) = κ(x − z) = κ(0) E cos(w·(x − z)) for w drawn from a probability measure. Every
 radial family here is a scale mixture of Gaussians, so that w = √s·g/ℓ with g standard normal and s > 0 drawn

@@ -1,4 +1,4 @@
-"""Ridge leverage scores: how much of a row the others cannot explain at a given ridge."""
+"""Ridge leverage scores: how much of a row the other rows cannot explain at a given ridge."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows that span a kernel block, picked one after another: RPCholesky, pivoted Cholesky, pivoted QR.
+"""Selection of rows that span a kernel block: RPCholesky, pivoted Cholesky, pivoted QR.
 
 All work on a factor F (n × m) of the rows seen so far, K ≈ F Fᵀ, and evaluate K in the picked columns only.
 """

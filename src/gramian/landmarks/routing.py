@@ -1,4 +1,4 @@
-"""Which block a row lies in: the nearest centre, of points or of features, or the leaf of a tree."""
+"""Routing of rows to blocks: by nearest centre of points or features, or by the leaf of a tree."""
 
 from __future__ import annotations
 

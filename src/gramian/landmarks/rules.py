@@ -1,4 +1,4 @@
-"""Landmarks: the points that span a basis, chosen from a sample of a block's rows."""
+"""Rules that choose landmarks, the points that span a basis, from a sample of a block's rows."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The metric that a model implies: how much its values change along each direction of the features."""
+"""Learned metrics: how much a model's values change along each direction of the features."""

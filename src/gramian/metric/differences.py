@@ -1,4 +1,4 @@
-"""Slopes of any function of rows: by finite differences, and by switching what takes two or a few values."""
+"""Slopes of any function of rows: finite differences, or switched values for features with few values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gradients of what the library's models predict with, in closed form where there is one."""
+"""Gradients of the library's predictors, in closed form where one exists."""
 
 from __future__ import annotations
 

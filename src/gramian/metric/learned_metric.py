@@ -1,4 +1,4 @@
-"""How a metric is to be learned: what ``metric="diagonal"`` stands for."""
+"""Settings for learning a metric: the value behind ``metric="diagonal"``."""
 
 from __future__ import annotations
 

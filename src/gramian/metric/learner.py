@@ -1,4 +1,4 @@
-"""An estimator as what learns a metric: fits to some of the rows, judged on others."""
+"""Adapter that lets an estimator learn a metric: fit to some rows, score on others."""
 
 from __future__ import annotations
 

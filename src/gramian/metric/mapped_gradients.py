@@ -1,4 +1,4 @@
-"""Gradients of a predictor that takes its rows under a metric, by the features as they were."""
+"""Gradients with respect to the original features of a predictor that takes rows under a metric."""
 
 from __future__ import annotations
 

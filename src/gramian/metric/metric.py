@@ -1,4 +1,4 @@
-"""A metric as a value: how far apart two rows are, feature by feature or direction by direction."""
+"""Metric as a value: distances between rows with a weight per feature or per direction."""
 
 from __future__ import annotations
 

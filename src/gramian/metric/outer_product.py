@@ -1,4 +1,4 @@
-"""The average gradient outer product of a predictor: along which directions its values change."""
+"""Average gradient outer product of a predictor: the directions along which its values change."""
 
 from __future__ import annotations
 

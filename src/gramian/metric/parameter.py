@@ -1,4 +1,4 @@
-"""The parameter ``metric`` of the estimators: rows mapped as they are read, by a metric given or learned."""
+"""Parameter ``metric`` of the estimators: rows are mapped as they are read, by a given or learned metric."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trained models as files that hold numbers and text only: no pickle, nothing that could run."""
+"""Model files, ``save`` and ``load``: numbers and text only, no pickle, nothing executable."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A predictor as named arrays, and back: centres, landmarks and weights, nothing that was derived."""
+"""Conversion of predictors to named arrays and back: centres, landmarks and weights."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One zip of plain arrays and a JSON description, verified in full before anything is used.
+"""Container of a model file: one zip of plain arrays and a JSON description, verified before use.
 
 Members are ``.npy`` files stored without compression and without pickles, so that reading one can neither
 run code nor take more memory than the file has bytes.

@@ -1,4 +1,4 @@
-"""A fitted estimator as a description and arrays, and back: of each kind what its predictions need."""
+"""Conversion of fitted estimators to a description and arrays, and back."""
 
 from __future__ import annotations
 

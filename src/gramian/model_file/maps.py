@@ -1,4 +1,4 @@
-"""Explicit feature maps as fields and arrays, and back."""
+"""Conversion of explicit feature maps to fields and arrays, and back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fitted parts as JSON and arrays: frozen dataclasses field by field, arrays in the order of their memory."""
+"""Conversion of fitted parts to JSON and arrays: frozen dataclasses field by field."""
 
 from __future__ import annotations
 

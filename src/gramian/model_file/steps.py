@@ -1,4 +1,4 @@
-"""Preprocessing steps of scikit-learn as descriptions and arrays, and back: scalers, one-hot, columns."""
+"""Conversion of scikit-learn's preprocessing steps to descriptions and arrays, and back."""
 
 from __future__ import annotations
 

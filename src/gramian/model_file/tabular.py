@@ -1,4 +1,4 @@
-"""Models of tables as descriptions and arrays: columns, scales, target, and the model behind them."""
+"""Conversion of table models to descriptions and arrays: columns, scales, target, inner model."""
 
 from __future__ import annotations
 

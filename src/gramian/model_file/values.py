@@ -1,4 +1,4 @@
-"""Parameters as JSON that keeps their types: tuples, dicts with any key, arrays, kernels, approximations."""
+"""Conversion of parameters to JSON that keeps their types: tuples, dicts, arrays, kernels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a matrix is that is only ever multiplied with, looked into and solved: SciPy's words."""
+"""Base classes of operators: matrices used through products, entries and solves, in SciPy's words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A block-diagonal basis W over disjoint sets of rows, and its products."""
+"""Block-diagonal basis W over disjoint sets of rows, and its products."""
 
 from __future__ import annotations
 

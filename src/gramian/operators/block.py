@@ -1,4 +1,4 @@
-"""The one operator of the library: K̃ = Σ_l W_l W_lᵀ, with a core C on the last level where given."""
+"""The block operator K̃ = Σ_l W_l W_lᵀ, with a core C on the last level where given."""
 
 from __future__ import annotations
 

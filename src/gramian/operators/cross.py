@@ -1,4 +1,4 @@
-"""The rectangular K̃ between two sets of rows, such as test and training rows."""
+"""Rectangular K̃ between two sets of rows, such as test and training rows."""
 
 from __future__ import annotations
 

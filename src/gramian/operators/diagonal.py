@@ -1,4 +1,4 @@
-"""K̃ + D: a diagonal of its own stored beside the factors."""
+"""The operator K̃ + D: factors plus a stored diagonal."""
 
 from __future__ import annotations
 

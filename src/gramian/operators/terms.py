@@ -1,4 +1,4 @@
-"""A_1B_1ᵀ + … + A_LB_Lᵀ with a core inside the last term: the two formulas that all operators share."""
+"""Products and entries of A_1B_1ᵀ + … + A_LB_Lᵀ with a core in the last term, used by all operators."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pictures of what the library computes, each a class that stores its numbers and draws them (``plot``).
+"""Displays of what the library computes: each class stores its numbers and draws them (``plot``).
 
 They follow scikit-learn's displays: ``Display.from_estimator(...)`` computes and draws, the constructor takes
 stored numbers, and ``figure_`` and ``ax_`` (``axes_`` where there are several) are what was drawn on.

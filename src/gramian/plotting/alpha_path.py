@@ -1,4 +1,4 @@
-"""How a ridge penalty was chosen: held-out error against alpha, a line for each gamma."""
+"""Display of the choice of a ridge penalty: held-out error against alpha, one line per gamma."""
 
 from __future__ import annotations
 

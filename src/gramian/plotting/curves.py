@@ -1,4 +1,4 @@
-"""Points of several methods as curves: their numbers from lists or records, a line with marks for each."""
+"""Points of several methods as curves, from lists or records, one marked line each."""
 
 from __future__ import annotations
 

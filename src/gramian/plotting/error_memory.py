@@ -1,4 +1,4 @@
-"""What memory buys: the relative error of compressed matrices against the bytes that they take."""
+"""Display of relative error against bytes for compressed matrices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What accuracy costs: the error of several methods at several sizes against seconds or bytes."""
+"""Display of error against seconds or bytes for several methods at several sizes."""
 
 from __future__ import annotations
 

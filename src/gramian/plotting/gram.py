@@ -1,4 +1,4 @@
-"""The Gram matrix before and after ordering by block, and where the compressed one is wrong."""
+"""Display of the Gram matrix before and after ordering by block, and of the compression error."""
 
 from __future__ import annotations
 

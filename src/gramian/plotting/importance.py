@@ -1,4 +1,4 @@
-"""Which features a model looks at: their importances, as bars."""
+"""Display of the feature importances of a model, as bars."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names beside their curves instead of in a box: near a point, where there is room."""
+"""Labels placed beside their curves, where there is room, instead of a legend."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a Gaussian process believes: its mean and band along one feature, over the rows that it has seen."""
+"""Display of a Gaussian process along one feature: mean, band, and the training rows."""
 
 from __future__ import annotations
 

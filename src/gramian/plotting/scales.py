@@ -1,4 +1,4 @@
-"""Axes in units that people read: seconds, bytes and plain numbers, with ticks that fit the span."""
+"""Axes in seconds, bytes and plain numbers, with ticks that fit the range."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How fast a kernel's eigenvalues fall, and how far a compressed matrix follows them."""
+"""Display of a kernel's eigenvalues and of how far a compressed matrix follows them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a kernel is worth: its held-out scores for every alpha, and the model of the best of them."""
+"""Candidate kernels of a search: held-out scores for every alpha, and the best one's model."""
 
 from __future__ import annotations
 

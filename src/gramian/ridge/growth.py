@@ -1,4 +1,4 @@
-"""New blocks where a stream comes to rows that its feature map does not represent."""
+"""Growth of a stream's feature map: new blocks for rows that it does not represent."""
 
 from __future__ import annotations
 

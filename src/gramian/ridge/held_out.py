@@ -1,4 +1,4 @@
-r"""Errors on rows that a model has not seen, for every alpha of a path in one pass over the rows.
+r"""Held-out errors for every alpha of a path, from one pass over the rows.
 
 Leave-one-out: e_i = (y_i − ŷ_i)/(1 − h_i) is the residual of row i under the fit to all other rows, on the
 same features; generalised cross-validation puts the mean of h in place of h_i. Source: Allen 1974; Golub,

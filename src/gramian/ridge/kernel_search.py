@@ -1,4 +1,4 @@
-"""The search over kernels: successive halving over gammas, then refinement by the leave-one-out gradient."""
+"""Search over kernels: successive halving over gammas, then refinement by the leave-one-out gradient."""
 
 from __future__ import annotations
 

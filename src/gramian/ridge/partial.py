@@ -1,4 +1,4 @@
-"""Ridge models of streams: rows that come a few at a time, fade, join others, and find new territory."""
+"""Ridge models of streams: batches of rows, forgetting, merging, and growth into new regions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``partial_fit`` of ridge models: of numbers and of classes."""
+"""``partial_fit`` of ridge models, for regression and classification."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scores of held-out predictions, one for each alpha: squared errors, or a scorer of scikit-learn's."""
+"""Scores of held-out predictions for each alpha: squared errors, or one of scikit-learn's scorers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A model of rows that come a few at a time: one feature map, and the sums of all rows so far."""
+"""State of a stream: one feature map, and the sums of all rows so far."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the streaming ridge estimators share: the plan, the pass, predictions in chunks."""
+"""Shared base of the ridge estimators that train in one pass: planning, accumulation, chunked prediction."""
 
 from __future__ import annotations
 

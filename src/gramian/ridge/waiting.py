@@ -1,4 +1,4 @@
-"""Rows of a stream that wait until enough have come to choose scale, metric and landmarks from."""
+"""First rows of a stream, kept until there are enough to choose scale, metric and landmarks."""
 
 from __future__ import annotations
 

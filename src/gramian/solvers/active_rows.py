@@ -1,4 +1,4 @@
-"""Few weighted rows of nested bases, S = H^(1/2)F, that stand for their sums SᵀS."""
+"""Normal equations of few rows: S = H^(1/2)F kept as rows, where their number is below the rank."""
 
 from __future__ import annotations
 

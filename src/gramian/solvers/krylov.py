@@ -1,4 +1,4 @@
-"""Conjugate gradients for many right-hand sides at once: one block of directions, true residuals."""
+"""Block conjugate gradients for many right-hand sides at once, with true residuals at exit."""
 
 from __future__ import annotations
 

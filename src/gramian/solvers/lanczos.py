@@ -1,4 +1,4 @@
-"""Largest eigenpairs of a matrix that is only ever multiplied with: block Lanczos with thick restarts."""
+"""Largest eigenpairs of a matrix known only by its products: block Lanczos with thick restarts."""
 
 from __future__ import annotations
 

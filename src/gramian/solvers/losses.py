@@ -1,4 +1,4 @@
-r"""Losses of decision values, with slope and curvature: each formula once, for every row and output.
+r"""Losses of decision values with their first and second derivatives, for every row and output.
 
 A loss knows targets y and decision values f of shape (rows, outputs) and nothing of kernels. The ones with
 a kink are built on the positive part u₊ = max(0, u), of u = 1 − y f for classification and of

@@ -1,4 +1,4 @@
-"""Minimal residuals: symmetric systems that need not be positive definite."""
+"""MINRES (minimal residuals) for symmetric systems that need not be positive definite."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The systems of Newton steps: nested bases, a coupled core, few rows; with an intercept as their border."""
+"""Linear systems of Newton steps: nested bases, coupled core or few rows, bordered by an intercept."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Solves along one path of an arrowhead's factor: what variances and gradients of single rows need."""
+"""Solves along one path of an arrowhead's factor, for variances and gradients of single rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-r"""Limited-memory BFGS from a factored bound of the Hessian, for losses that couple their outputs.
+r"""L-BFGS preconditioned by a factored bound of the Hessian, for losses that couple their outputs.
 
 The softmax Hessian of k outputs is kR × kR. Row by row it is at most 2 diag(p_k (1 − p_k)), so that
 2 FᵀΩF + alpha·I, with the largest of a row's entries in Ω, bounds it for every output: one Gram matrix and

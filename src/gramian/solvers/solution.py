@@ -1,4 +1,4 @@
-"""What a linear solver gives back: the answer together with its evidence."""
+"""Result of a linear solve: the answer, its status, and its true residual."""
 
 from __future__ import annotations
 

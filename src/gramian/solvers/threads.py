@@ -1,4 +1,4 @@
-"""How many BLAS threads a dense system deserves."""
+"""Number of BLAS threads to use for a dense system."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Principal components of the exact K: centred products of K never stored, or the whole of a small one."""
+"""Principal components of the exact K: by centred products without storing K, or of a small dense K."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-r"""What the spectrum of a kernel matrix says: eigenpairs, effective dimension, leverage, log-determinant.
+r"""Spectral functions of kernel matrices: eigenpairs, effective dimension, leverage, log-determinant.
 
 Operators that the library builds answer exactly, by their own algebra. The exact K answers by products: its
 eigenpairs to a tolerance, sums over all its eigenvalues with a standard error, which is small because an

@@ -1,4 +1,4 @@
-"""K + D made ready for random vectors: an order of the rows and a preconditioner that takes the variance."""
+"""Preparation of K + D for random probing: a row order and a preconditioner that reduce the variance."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a model, a plan or a report says of itself, as texts, as HTML and in a terminal."""
+"""Summaries of models, plans and reports as text, as HTML and in a terminal."""
 
 from gramian.summary.shown import Shown
 from gramian.summary.value import Grid, Summary, short, spread_grid

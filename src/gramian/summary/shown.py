@@ -1,4 +1,4 @@
-"""How an object that has a summary is shown by notebooks and by rich."""
+"""Display of objects that have a summary, in notebooks and by rich."""
 
 from __future__ import annotations
 

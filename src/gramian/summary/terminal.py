@@ -1,4 +1,4 @@
-"""A summary as a table of rich: the only file beside the command line's that imports it."""
+"""Summary as a rich table. The only file outside the command line that imports rich."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A summary as a plain value: texts only, made once, written as HTML or shown in a terminal."""
+"""Summary as a plain value: texts made once, then written as HTML or shown in a terminal."""
 
 from __future__ import annotations
 

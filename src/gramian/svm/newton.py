@@ -1,4 +1,4 @@
-"""What the estimators trained by Newton's method share: targets, the fit, decisions as classes."""
+"""Shared base of the estimators trained by Newton's method: targets, fit, decisions as classes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far a model trained with float32 tiles is from its minimum, measured with float64 tiles."""
+"""Distance of a float32-trained model from its minimum, measured with float64 tiles."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where Newton's method begins: at the minimum for half the rows, found from that for a quarter of them.
+"""Starting point of Newton's method: the minimum for half the rows, found from a quarter of them first.
 
 A point that is near the minimum has few rows with curvature, so that no Gram matrix of all rows is formed on
 the way: each doubling adds its rows' mistakes to those that were active before. Source: Chapelle 2007,

@@ -1,4 +1,4 @@
-"""Passes for losses other than squares: each row's curvature weighs it, its slope is its target."""
+"""Passes of Newton's method over the rows, weighted by each row's curvature."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kernel machines with losses other than squares, for any approximation: passes of Newton's method."""
+"""Training with losses other than squares, for any approximation, by passes of Newton's method."""
 
 from __future__ import annotations
 

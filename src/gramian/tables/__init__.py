@@ -1,4 +1,4 @@
-"""Tables as they are: what their columns are, their rows as numbers, the scales of these, the target."""
+"""Models of mixed tables: columns, their conversion to numbers, scaling, and the target."""
 
 from gramian.tables.column import Column, Feature
 from gramian.tables.columns import TableColumns

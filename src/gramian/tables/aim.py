@@ -1,4 +1,4 @@
-"""A target as the search sees it: mapped and centred, and what judges the residuals of a fit to it."""
+"""Target as the search uses it: transformed and centred, with the measure that scores residuals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the two estimators of tables share: columns, scales, the search, the last fit."""
+"""Shared base of the two table estimators: columns, scales, search, last fit."""
 
 from __future__ import annotations
 

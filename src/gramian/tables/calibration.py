@@ -1,4 +1,4 @@
-"""Probabilities of classes from decision values that are regressions on ±1."""
+"""Calibrated class probabilities from decision values that are regressions on ±1."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was learned of one column, and the numbers that its cells become."""
+"""Learned treatment of one column, and the numbers that its cells become."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A table as it is, as numbers: what each column is, learned from the training rows."""
+"""Learned conversion of a whole table to numbers: the kind and treatment of each column."""
 
 from __future__ import annotations
 

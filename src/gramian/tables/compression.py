@@ -1,4 +1,4 @@
-"""Tabular models made small and fast: columns and scales as they were, a fast model behind them."""
+"""Compressed table models: unchanged columns and scales, with a fast model behind them."""
 
 from __future__ import annotations
 

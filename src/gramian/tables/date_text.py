@@ -1,4 +1,4 @@
-"""Dates stored as text: the order in which a column writes year, month and day, and the days it means."""
+"""Dates stored as text: detection of the order of year, month and day, and parsing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parts of a date: how late it is, the season, the day of the week, the time of day."""
+"""Features of a date: days since 1970, season, day of the week, time of day."""
 
 from __future__ import annotations
 

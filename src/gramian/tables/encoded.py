@@ -1,4 +1,4 @@
-"""Rows of a table as numbers, encoded as they are read."""
+"""Row source of a table, encoded to numbers as rows are read."""
 
 from __future__ import annotations
 

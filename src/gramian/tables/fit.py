@@ -1,4 +1,4 @@
-"""The last fit of a tabular model: to all rows, metric and penalty judged by rows that are held out of it."""
+"""Last fit of a table model to all rows; held-out rows choose metric and penalty."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A table as estimators take it: what scikit-learn asks of X, and in its words."""
+"""Checks of a table given to an estimator, in scikit-learn's words."""
 
 from __future__ import annotations
 

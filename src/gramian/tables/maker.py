@@ -1,4 +1,4 @@
-"""Models of one setting on the rows of a table: fitted to some of them, of the sizes that memory holds."""
+"""Training of models with one setting on rows of a table, at sizes that memory allows."""
 
 from __future__ import annotations
 

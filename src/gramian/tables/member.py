@@ -1,4 +1,4 @@
-"""Train one model of a tabular fit: exact or streamed, its penalty chosen by held-out rows, in time."""
+"""Training of one member of a table model: exact or streamed, with the penalty chosen on held-out rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The weighted mean of ridge models of the same rows."""
+"""Weighted mean of ridge models of the same rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rounds of a tabular model's metric: small models of many rows, judged by rows that they never see."""
+"""Rounds of learning a table model's metric: small models of many rows, scored on held-out rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scales of encoded columns, learned from rows: numbers of deviation about 1, categories √2 apart."""
+"""Scales of encoded columns learned from rows: deviation about 1 for numbers, distance √2 for categories."""
 
 from __future__ import annotations
 

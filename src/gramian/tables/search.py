@@ -1,4 +1,4 @@
-r"""Which scaling, kernel, metric, bandwidth and penalty a table wants: successive halving on exact models.
+r"""Search for a table's scaling, kernel, metric, bandwidth and penalty by successive halving.
 
 Settings are compared by exact kernel ridge on nested random rows, few at first, on the same rows that none of
 them saw. In each round a setting climbs in bandwidth and penalty, takes the average gradient outer

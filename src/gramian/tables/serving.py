@@ -1,4 +1,4 @@
-"""What answers questions about the rows of a table: a model of numbers, behind columns and scales."""
+"""Prediction for the rows of a table: a numeric model behind columns and scales."""
 
 from __future__ import annotations
 

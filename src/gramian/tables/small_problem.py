@@ -1,4 +1,4 @@
-r"""Exact kernel ridge on a few rows: what rows that it has not seen say of a metric, a kernel and a penalty.
+r"""Exact kernel ridge on a few rows, scoring metric, kernel and penalty on held-out rows.
 
 Leave-one-out would judge by every row, but not a metric: that is learned from all of them. So a part of the
 rows fits, and gives the gradients; the others judge.

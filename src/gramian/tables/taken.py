@@ -1,4 +1,4 @@
-"""Some rows of a table as a table of their own, read as they are asked for."""
+"""Subset of the rows of a table as a table of its own, read on demand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a pass over the rows counts of one column, and the treatment that follows from it."""
+"""Counts of one column in a pass over the rows, and the treatment chosen from them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Targets of mean 0 and deviation 1, where they are skewed after a map that makes them less so."""
+"""Standardised targets (mean 0, deviation 1), with a transformation first where they are skewed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Time of a tabular fit: what is left of it, how long work takes here, and the sizes that it allows."""
+"""Time of a table fit: time left, speed of this machine, and the sizes it allows."""
 
 from __future__ import annotations
 

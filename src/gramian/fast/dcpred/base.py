@@ -1,4 +1,4 @@
-"""What the estimators of DC-Pred++ share: settings, training, decisions in chunks."""
+"""Shared base of the DC-Pred++ estimators: settings, training, decisions in chunks."""
 
 from __future__ import annotations
 

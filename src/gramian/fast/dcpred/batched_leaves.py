@@ -1,4 +1,4 @@
-r"""All leaves of a model evaluated together: two products a leaf, everything else once for the batch.
+r"""Evaluation of all leaves of a model together: two products per leaf, the rest once per batch.
 
 With T = [κ(x, u_1) … κ(x, u_m), 1] a leaf without pseudo-landmarks is T times a matrix, and one with
 monomials is the quadratic form Tᵀ B T, whose products c_i c_j are never written out.

@@ -1,4 +1,4 @@
-r"""Local models of one leaf: the exact one, whose α says where landmarks belong, and the one on features.
+r"""Local models of one leaf: an exact one whose α chooses landmarks, and one on features.
 
 Both minimise ½‖f‖² + Σ_i c_i ℓ(y_i, f(x_i) + b) with costs c_i = C · weight_i and a bias b that is not
 penalised, for each column of y: over the kernel's own space (:func:`exact_duals`), or over f(x) = φ(x)ᵀw

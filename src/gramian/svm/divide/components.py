@@ -1,4 +1,4 @@
-"""Components: groups of rows between which a kernel that falls with the distance is negligible."""
+"""Groups of rows between which a decaying kernel is negligible, solved independently."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The dual of the hinge loss by large working sets, with a gradient that is kept up to date by tiles."""
+"""Dual of the hinge loss by large working sets, with a gradient kept up to date by tiles."""
 
 from __future__ import annotations
 

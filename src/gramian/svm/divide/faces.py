@@ -1,4 +1,4 @@
-"""The box problem of many thousands of points: active sets, each face solved by conjugate gradients."""
+"""Box-constrained problems of many thousands of variables: active sets and conjugate gradients."""
 
 from __future__ import annotations
 

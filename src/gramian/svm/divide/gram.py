@@ -1,4 +1,4 @@
-"""The kernel between the rows of one problem: sums over columns by tiles, and small dense squares."""
+"""Kernel between the rows of one problem: sums over columns by tiles, and small dense squares."""
 
 from __future__ import annotations
 

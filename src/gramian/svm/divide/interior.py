@@ -1,4 +1,4 @@
-"""Predictor-corrector interior point for a quadratic over a box, with or without one equality."""
+"""Interior point method for a quadratic over a box, with or without one equality."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Divide and conquer: clusters of rows are solved on their own, and start the clusters they are parts of."""
+"""Divide and conquer over levels: the solutions of small clusters start the larger ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pairs of classes of one data set: each solved level by level, gathered as SVC lays them out."""
+"""One-vs-one problems of all pairs of classes, solved by levels and arranged as SVC stores them."""
 
 from __future__ import annotations
 

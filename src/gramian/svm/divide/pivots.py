@@ -1,4 +1,4 @@
-"""The box problem by block pivoting: exact solves on the free rows, component by component."""
+"""Box-constrained problems by block pivoting: exact solves on the free rows, component by component."""
 
 from __future__ import annotations
 

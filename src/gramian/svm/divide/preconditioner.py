@@ -1,4 +1,4 @@
-"""K ≈ G Gᵀ + D: the smooth part of a kernel by landmarks, what it leaves exactly within blocks."""
+"""Preconditioner K ≈ G Gᵀ + D: landmarks for the smooth part, exact blocks for the rest."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The dense problem of one working set: a quadratic over a box, with or without one equality."""
+"""Dense problem of one working set: a quadratic over a box, with or without one equality."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The symmetric kernel matrix of some thousands of points, by tiles of its lower half."""
+"""Symmetric kernel matrix of some thousands of points, stored as tiles of its lower half."""
 
 from __future__ import annotations
 
