@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, is_regressor
 from sklearn.utils.validation import check_is_fitted
 
+from gramian._checks import whole_number
 from gramian._random import as_generator
 from gramian._typing import Array, Float64Array, Rows
 from gramian.compression.predictor import Predictor
@@ -17,7 +18,7 @@ from gramian.data.scaled import Scaler
 from gramian.data.source import RowSource, as_source
 from gramian.data.values import refuse_masked
 from gramian.engine import Engine
-from gramian.estimator.base import KernelEstimator, checked_weights, whole_number
+from gramian.estimator.base import KernelEstimator, checked_weights
 from gramian.exceptions import InputError
 from gramian.fast.base import FastKernelModel
 from gramian.fast.dcpred.base import DCPredEstimator

@@ -175,7 +175,7 @@ def test_parts_and_subsets_of_many_rows():
         ({"epsilon": np.inf}, "epsilon=inf must be a finite number"),
         ({"P": 0}, "P=0 must be a whole number of at least 1"),
         ({"V": 2.5}, "V=2.5 must be a whole number of at least 1"),
-        ({"gamma": 0.0}, "gamma=0.0 is out of range"),
+        ({"gamma": 0.0}, "gamma=0.0 must be a positive"),
         ({"C": -1.0}, "C=-1.0 must be a positive"),
         ({"tol": 0.0}, "tol=0.0 must be a positive"),
     ],

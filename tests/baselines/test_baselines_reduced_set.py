@@ -160,7 +160,7 @@ def test_fewer_units_come_nearer_the_more_they_are():
         ({"coefficients": np.ones(3)}, r"coefficients has shape \(3,\), but support has 20 rows"),
         ({"coefficients": np.full(20, np.nan)}, "holds NaN or infinity"),
         ({"support": np.ones(20)}, "support has shape"),
-        ({"gamma": 0.0}, "gamma=0.0 is out of range"),
+        ({"gamma": 0.0}, "gamma=0.0 must be a positive"),
         ({"n_units": 0}, "n_units=0 must be a whole number of at least 1"),
         ({"n_starts": 0}, "n_starts=0 must be"),
         ({"n_steps": -1}, "n_steps=-1 must be"),

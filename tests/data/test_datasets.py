@@ -188,7 +188,7 @@ def test_digits_from_some_originals(tmp_path):
 
 
 def test_digits_errors(tmp_path):
-    with pytest.raises(InputError, match="n_rows=0 must be a positive whole number"):
+    with pytest.raises(InputError, match="n_rows=0 must be a whole number of at least 1"):
         make_digits(tmp_path / "d.npy", 0)
     with pytest.raises(InputError, match="rows_per_block=-1 must be"):
         make_digits(tmp_path / "d.npy", 5, rows_per_block=-1)

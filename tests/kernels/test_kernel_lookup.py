@@ -144,16 +144,16 @@ ERRORS: list[tuple[dict[str, Any], str]] = [
     ),
     (
         {"kernel": "rbf", "gamma": 0},
-        "gamma=0 is out of range; give a positive, finite number. gamma=None means 1/n_feat",
+        "gamma=0 must be a positive, finite number. gamma=None means 1/n_feat",
     ),
-    ({"kernel": "rbf", "gamma": -1.0}, "gamma=-1.0 is out of range"),
-    ({"kernel": "rbf", "gamma": np.nan}, "gamma=nan is out of range"),
-    ({"kernel": "linear", "gamma": np.inf}, "gamma=inf is out of range"),
+    ({"kernel": "rbf", "gamma": -1.0}, "gamma=-1.0 must be a positive"),
+    ({"kernel": "rbf", "gamma": np.nan}, "gamma=nan must be a positive"),
+    ({"kernel": "linear", "gamma": np.inf}, "gamma=inf must be a positive"),
     (
         {"kernel": "rbf", "gamma": True},
-        "gamma=True has type bool; expected a positive, finite number. gamma=None",
+        "gamma=True must be a positive, finite number. gamma=None",
     ),
-    ({"kernel": "rbf", "gamma": "scale"}, "gamma='scale' has type str"),
+    ({"kernel": "rbf", "gamma": "scale"}, "gamma='scale' must be a positive"),
     ({"kernel": "poly", "degree": 1.5}, "degree=1.5 is not whole; give an integer"),
     ({"kernel": "poly", "coef0": -1}, "coef0=-1 is not a number of at least 0. Give coef0 >= 0, else"),
     ({"kernel": "poly", "coef0": None}, "coef0=None is not a number"),
@@ -250,12 +250,15 @@ DAMAGED: list[tuple[Any, str]] = [
     ({"family": "Sum", "left": {"family": "Linear"}, "right": 1}, "the kernel is stored as 1"),
     (
         {"family": "Gaussian", "lengthscale": -1.0},
-        "Gaussian is stored with a bad value: lengthscale=-1.0 is out",
+        "Gaussian is stored with a bad value: lengthscale=-1.0 must be",
     ),
-    ({"family": "Gaussian", "lengthscale": {}}, "bad value: lengthscale={} has type dict"),
+    (
+        {"family": "Gaussian", "lengthscale": {}},
+        "bad value: lengthscale={} must be a positive, finite number",
+    ),
     (
         {"family": "Scaled", "factor": "2", "kernel": {"family": "Linear"}},
-        "bad value: factor='2' has type str",
+        "bad value: factor='2' must be a positive, finite number",
     ),
     (DEEP, "nested too deeply"),
 ]

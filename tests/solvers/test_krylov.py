@@ -132,7 +132,9 @@ def test_empty_systems(shape):
 
 
 def test_bad_tolerance():
-    with pytest.raises(InputError, match=r"tol=0 must be positive"):
+    with pytest.raises(
+        InputError, match=r"tol=0 must be a positive, finite number: the target of the relative"
+    ):
         run(np.eye(2), np.ones(2), tol=0)
 
 

@@ -14,6 +14,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from gramian._budget import parse_bytes
+from gramian._checks import one_of, positive_number, whole_number
 from gramian._random import as_generator
 from gramian._typing import Array
 from gramian.compression.builder import Builder
@@ -26,10 +27,9 @@ from gramian.compression.spectral_error import SpectralError, spectral_error
 from gramian.compression.storage import dense_features, operator_of, stored_levels
 from gramian.data.source import RowSource
 from gramian.engine import Engine
-from gramian.estimator.base import KernelEstimator, positive_number, whole_number
-from gramian.estimator.constraints import not_negative as not_negative
+from gramian.estimator.base import KernelEstimator
 from gramian.estimator.finite import finite_values, overflowing, rows_at
-from gramian.exceptions import InputError, did_you_mean, quoted
+from gramian.exceptions import InputError, quoted
 from gramian.operators import BlockOperator, CrossOperator, DiagonalPlus
 
 
@@ -220,16 +220,6 @@ class Approximation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEst
             self.plan_.chunk_rows,
             stored_diagonal=self.diagonal,
         )
-
-
-def one_of(name: str, value: Any, choices: tuple[str, ...]) -> str:
-    """Return the value; raise, with the nearest choice, where it is not among the choices."""
-    if not isinstance(value, str) or value not in choices:
-        raise InputError(
-            f"{name}={quoted(value)} is unknown. Choose one of {', '.join(choices)}."
-            + did_you_mean(value, choices)
-        )
-    return value
 
 
 def given_or_one_of(name: str, value: Any, choices: tuple[str, ...]) -> None:

@@ -5,17 +5,11 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from gramian._budget import parse_bytes
-from gramian.approximations.approximation import (
-    Approximation,
-    at_least_one,
-    given_or_one_of,
-    not_negative,
-    one_of,
-)
+from gramian._checks import not_negative, one_of, positive_number, whole_number
+from gramian.approximations.approximation import Approximation, at_least_one, given_or_one_of
 from gramian.approximations.block_basis_projected import BlockBasisBuilder
 from gramian.approximations.block_basis_sampled import SAMPLINGS, SampledBasisBuilder
 from gramian.compression.builder import Builder
-from gramian.estimator.base import positive_number, whole_number
 from gramian.exceptions import InputError
 from gramian.landmarks.partition import METHODS as PARTITIONS
 from gramian.landmarks.rules import METHODS as LANDMARKS

@@ -9,15 +9,15 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import scipy.sparse as sp
 
+from gramian._checks import one_of, whole_number
 from gramian._random import children
 from gramian._typing import IntArray, Rows
-from gramian.approximations.approximation import Approximation, at_least_one, one_of
+from gramian.approximations.approximation import Approximation, at_least_one
 from gramian.compression.basis import Basis, BasisBuilder
 from gramian.compression.builder import Builder, block_members, choose_landmarks
 from gramian.compression.features import FeatureMap, forest_of
 from gramian.data.source import RowSource
 from gramian.engine import Engine
-from gramian.estimator.base import whole_number
 from gramian.exceptions import BudgetError
 from gramian.kernels.base import Kernel
 from gramian.landmarks.partition import METHODS as PARTITIONS

@@ -10,10 +10,11 @@ import scipy.linalg as la
 import scipy.sparse as sp
 import scipy.sparse.linalg as sla
 
+from gramian._checks import one_of, whole_number
 from gramian._numerics import unit_roundoff
 from gramian._random import as_generator, children
 from gramian._typing import Array, Float64Array, IntArray, Rows
-from gramian.approximations.approximation import Approximation, one_of
+from gramian.approximations.approximation import Approximation
 from gramian.approximations.block_diagonal import check_rows, expected_rows, left_out
 from gramian.compression.basis import Basis, BasisBuilder
 from gramian.compression.builder import Builder, block_members
@@ -21,7 +22,6 @@ from gramian.compression.features import FeatureMap, forest_of
 from gramian.compression.projection_core import projection_core
 from gramian.data.source import RowSource
 from gramian.engine import Engine
-from gramian.estimator.base import whole_number
 from gramian.exceptions import InputError
 from gramian.kernels.base import Kernel
 from gramian.landmarks.partition import METHODS as PARTITIONS

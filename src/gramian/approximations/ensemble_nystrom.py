@@ -10,14 +10,14 @@ import numpy as np
 import scipy.linalg as la
 from scipy.optimize import nnls
 
+from gramian._checks import one_of, whole_number
 from gramian._random import children
 from gramian._typing import Float64Array, Rows
-from gramian.approximations.approximation import Approximation, one_of
+from gramian.approximations.approximation import Approximation
 from gramian.compression.basis import Basis, BasisBuilder
 from gramian.compression.builder import Builder, choose_landmarks
 from gramian.compression.features import FeatureMap
 from gramian.engine import Engine
-from gramian.estimator.base import whole_number
 from gramian.kernels.base import Kernel
 from gramian.kernels.columns import dense
 from gramian.landmarks.partition import Partition

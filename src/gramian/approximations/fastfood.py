@@ -9,11 +9,10 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.linalg as la
 
+from gramian._checks import one_of, whole_number
 from gramian._typing import FloatArray, IntArray, Rows
-from gramian.approximations.approximation import one_of
 from gramian.approximations.explicit import ExplicitBuilder, ExplicitMap
 from gramian.approximations.random_fourier import FORMS, Waves, draws_of, wave_factors
-from gramian.estimator.base import whole_number
 from gramian.exceptions import InputError
 from gramian.kernels.base import Kernel, lengthscale_array
 from gramian.kernels.columns import dense

@@ -8,11 +8,12 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from gramian._checks import one_of, whole_number
 from gramian._lapack import cho_solve
 from gramian._random import children
 from gramian._typing import Array, Rows
 from gramian.approximations.alternating import Entries, half_step, ridged_factor
-from gramian.approximations.approximation import Approximation, given_or_one_of, one_of
+from gramian.approximations.approximation import Approximation, given_or_one_of
 from gramian.compression.basis import Basis, BasisBuilder
 from gramian.compression.builder import CHUNK_ROWS, Builder, choose_landmarks
 from gramian.compression.features import FeatureMap
@@ -20,7 +21,6 @@ from gramian.compression.storage import dense_features
 from gramian.data.floats import as_float
 from gramian.data.source import RowSource, sample_rows
 from gramian.engine import Engine
-from gramian.estimator.base import whole_number
 from gramian.exceptions import InputError
 from gramian.kernels.base import Kernel
 from gramian.landmarks.partition import Partition, fit_partition

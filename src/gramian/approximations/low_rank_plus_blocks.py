@@ -7,15 +7,15 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from gramian._checks import one_of, whole_number
 from gramian._typing import Rows
-from gramian.approximations.approximation import Approximation, given_or_one_of, one_of
+from gramian.approximations.approximation import Approximation, given_or_one_of
 from gramian.approximations.block_diagonal import expected_rows, left_out, whole_blocks
 from gramian.compression.basis import BasisBuilder
 from gramian.compression.builder import Builder, block_members, choose_landmarks
 from gramian.compression.features import FeatureMap, forest_of
 from gramian.data.source import RowSource
 from gramian.engine import Engine
-from gramian.estimator.base import whole_number
 from gramian.kernels.base import Kernel
 from gramian.landmarks.partition import METHODS as PARTITIONS
 from gramian.landmarks.partition import Partition

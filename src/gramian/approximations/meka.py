@@ -8,15 +8,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from gramian._checks import not_negative, one_of, positive_number, whole_number
 from gramian._random import children
 from gramian._typing import Array, Float64Array, IntArray, Rows
-from gramian.approximations.approximation import (
-    Approximation,
-    at_least_one,
-    given_or_one_of,
-    not_negative,
-    one_of,
-)
+from gramian.approximations.approximation import Approximation, at_least_one, given_or_one_of
 from gramian.compression.basis import Basis, BasisBuilder
 from gramian.compression.builder import Builder, block_members, choose_landmarks
 from gramian.compression.features import FeatureMap, forest_of
@@ -31,7 +26,6 @@ from gramian.compression.recompression import (
 from gramian.compression.sampled_core import sampled_core
 from gramian.data.source import RowSource
 from gramian.engine import Engine
-from gramian.estimator.base import positive_number, whole_number
 from gramian.exceptions import InputError
 from gramian.kernels.base import Kernel
 from gramian.kernels.precomputed import Precomputed

@@ -8,16 +8,11 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from gramian._checks import not_negative, one_of, whole_number
 from gramian._numerics import descending_eigh, rank_cutoff
 from gramian._random import children
 from gramian._typing import Array, Rows
-from gramian.approximations.approximation import (
-    Approximation,
-    at_least_one,
-    given_or_one_of,
-    not_negative,
-    one_of,
-)
+from gramian.approximations.approximation import Approximation, at_least_one, given_or_one_of
 from gramian.compression.basis import Basis, BasisBuilder
 from gramian.compression.builder import Builder, choose_landmarks
 from gramian.compression.features import FeatureMap
@@ -25,7 +20,6 @@ from gramian.compression.randomized_svd import randomized_eigh
 from gramian.compression.recompression import Leading, recompress_root
 from gramian.data.source import RowSource
 from gramian.engine import Engine
-from gramian.estimator.base import whole_number
 from gramian.exceptions import InputError
 from gramian.kernels.base import Kernel
 from gramian.kernels.columns import dense

@@ -8,11 +8,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from gramian._checks import one_of, whole_number
 from gramian._numerics import phase_limit
 from gramian._typing import Float64Array, FloatArray, Rows
-from gramian.approximations.approximation import one_of
 from gramian.approximations.explicit import ExplicitBuilder, ExplicitColumns, ExplicitMap
-from gramian.estimator.base import whole_number
 from gramian.exceptions import InputError
 from gramian.kernels.base import Kernel
 from gramian.kernels.columns import dense, is_thin

@@ -7,10 +7,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from gramian._checks import one_of, whole_number
 from gramian._typing import Float64Array, FloatArray, IntArray, Rows
-from gramian.approximations.approximation import one_of
 from gramian.approximations.explicit import ExplicitBuilder, ExplicitColumns, ExplicitMap
-from gramian.estimator.base import whole_number
 from gramian.exceptions import InputError
 from gramian.kernels.base import Kernel, lengthscale_array
 from gramian.kernels.columns import dense, is_thin

@@ -9,9 +9,9 @@ import numpy as np
 import scipy.fft as fft
 import scipy.sparse as sp
 
+from gramian._checks import whole_number
 from gramian._typing import Float64Array, FloatArray, IntArray, Rows
 from gramian.approximations.explicit import ExplicitBuilder, ExplicitColumns, ExplicitMap
-from gramian.estimator.base import whole_number
 from gramian.exceptions import InputError
 from gramian.kernels.base import Kernel, Scaled, lengthscale_array
 from gramian.kernels.columns import dense

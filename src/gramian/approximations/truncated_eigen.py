@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Self, TypeAlias
 import numpy as np
 import scipy.linalg as la
 
+from gramian._checks import positive_number, whole_number
 from gramian._numerics import rank_cutoff
 from gramian._typing import Array, Float64Array, FloatArray, Rows
 from gramian.approximations.approximation import Approximation
@@ -18,7 +19,6 @@ from gramian.compression.builder import CHUNK_ROWS, Builder
 from gramian.compression.features import FeatureMap
 from gramian.data.source import RowSource
 from gramian.engine import Engine
-from gramian.estimator.base import positive_number, whole_number
 from gramian.exceptions import AccuracyWarning
 from gramian.kernels.base import Kernel
 from gramian.landmarks.partition import Partition, fit_partition

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from gramian._checks import not_negative, whole_number
 from gramian._random import as_generator
-from gramian.baselines.base import BaselineClassifier, Counted, number_at_least
+from gramian.baselines.base import BaselineClassifier, Counted
 from gramian.baselines.expansion import Expansion
 from gramian.baselines.extreme_points import derive_representatives
 from gramian.baselines.support import support_vectors
-from gramian.estimator.base import whole_number
 
 
 class AESVMClassifier(BaselineClassifier):
@@ -93,7 +93,7 @@ class AESVMClassifier(BaselineClassifier):
 
     def _train(self, rows: Counted) -> Expansion:
         gamma = self._checked_gamma(rows.rows.shape[1])
-        epsilon = number_at_least("epsilon", self.epsilon, 0.0)
+        epsilon = not_negative("epsilon", self.epsilon)
         P, V = whole_number("P", self.P, 1), whole_number("V", self.V, 1)
         engine = self._engine()
         counted = rows

@@ -14,16 +14,9 @@ from gramian._tiles import row_slices
 from gramian._typing import Array, Float64Array, FloatArray, Rows
 from gramian.data.scaled import Moments, Scaler
 from gramian.data.source import RowSource
-from gramian.estimator.base import (
-    KernelEstimator,
-    checked_weights,
-    own_target,
-    positive_number,
-    required_target,
-)
+from gramian.estimator.base import KernelEstimator, checked_weights, own_target, required_target
 from gramian.estimator.kinds import Classifier, Regressor
 from gramian.estimator.targets import ClassTargets, NumberTargets, Targets
-from gramian.exceptions import InputError
 
 #: Rows of one task of a prediction: its outputs are a few hundred kilobytes.
 CHUNK_ROWS = 8192
@@ -174,19 +167,6 @@ class BaselineRegressor(Regressor, Baseline):
         """Return f(x) per row, shape (n,) or (n, outputs)."""
         values = self._values(X)
         return values.ravel() if self._flat else values
-
-
-def number_at_least(name: str, value: Any, least: float) -> float:
-    """Return a finite float of at least ``least``, or raise with the parameter's name."""
-    if value == least and not isinstance(value, bool):
-        return float(least)
-    try:
-        found = positive_number(name, value)
-    except InputError:
-        found = least - 1.0
-    if found < least:
-        raise InputError(f"{name}={value!r} must be a finite number of at least {least:g}.")
-    return found
 
 
 def moments(rows: Rows, weights: Array | None) -> tuple[FloatArray, FloatArray]:

@@ -10,16 +10,15 @@ from typing import Any
 
 import numpy as np
 
+from gramian._checks import one_of, whole_number
 from gramian._random import as_generator, children
 from gramian._tiles import row_slices, tile_rows
 from gramian._typing import Float64Array, FloatArray, Rows
-from gramian.approximations.approximation import one_of
 from gramian.approximations.fastfood import FastfoodBuilder, FastfoodColumns
 from gramian.approximations.random_fourier import FORMS, draws_of
 from gramian.baselines.base import Baseline, BaselineClassifier, BaselineRegressor, Counted, moments
 from gramian.baselines.expansion import gaussian
 from gramian.baselines.linear import linear_svm, ridge
-from gramian.estimator.base import whole_number
 from gramian.kernels.columns import dense
 from gramian.landmarks.routing import moved
 

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from gramian._checks import not_negative, positive_number, whole_number
 from gramian._random import as_generator, children
 from gramian._tiles import row_slices
 from gramian._typing import FloatArray, IntArray, Rows
-from gramian.baselines.base import BaselineClassifier, Counted, moments, number_at_least
-from gramian.estimator.base import positive_number, whole_number
+from gramian.baselines.base import BaselineClassifier, Counted, moments
 from gramian.exceptions import InputError
 from gramian.kernels.columns import dense
 from gramian.landmarks.routing import moved
@@ -197,9 +197,9 @@ class LDKLClassifier(BaselineClassifier):
             )
         descent = _Descent(
             depth,
-            number_at_least("lambda_theta", self.lambda_theta, 0.0),
-            number_at_least("lambda_theta_prime", self.lambda_theta_prime, 0.0),
-            number_at_least("lambda_w", self.lambda_w, 0.0),
+            not_negative("lambda_theta", self.lambda_theta),
+            not_negative("lambda_theta_prime", self.lambda_theta_prime),
+            not_negative("lambda_w", self.lambda_w),
             positive_number("sigma", self.sigma),
             n_epochs=whole_number("n_epochs", self.n_epochs, 1),
             batch_size=whole_number("batch_size", self.batch_size, 1),

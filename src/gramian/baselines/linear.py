@@ -11,14 +11,13 @@ import scipy.linalg as la
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import LinearSVC
 
+from gramian._checks import one_of, positive_number, whole_number
 from gramian._numerics import cholesky_lower
 from gramian._random import seed_for_sklearn
 from gramian._tiles import row_slices
 from gramian._typing import Float64Array, FloatArray, Rows
-from gramian.approximations.approximation import one_of
 from gramian.baselines.base import CHUNK_ROWS, Counted
 from gramian.engine import Engine
-from gramian.estimator.base import positive_number, whole_number
 from gramian.exceptions import AccuracyWarning
 
 #: φ of rows: shape (n, features).

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from gramian._checks import whole_number
 from gramian._numerics import rank_cutoff, whiten
 from gramian._random import as_generator, children
 from gramian._typing import Array, Float64Array, Rows
@@ -16,7 +17,6 @@ from gramian.baselines.base import Baseline, BaselineClassifier, BaselineRegress
 from gramian.baselines.expansion import Expansion, gaussian
 from gramian.baselines.linear import linear_svm, ridge
 from gramian.engine import Engine
-from gramian.estimator.base import whole_number
 from gramian.kernels.columns import dense
 from gramian.landmarks.rules import select_landmarks
 

@@ -10,15 +10,15 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.linalg as la
 
+from gramian._checks import positive_number, whole_number
 from gramian._numerics import rank_cutoff
 from gramian._tiles import row_slices, tile_rows
 from gramian._typing import Array, Float64Array, IntArray
 from gramian.baselines.base import BaselineClassifier, Counted
 from gramian.baselines.expansion import Expansion, gaussian
 from gramian.baselines.support import support_vectors
-from gramian.estimator.base import whole_number
 from gramian.exceptions import InputError
-from gramian.kernels.base import as_rows, positive
+from gramian.kernels.base import as_rows
 from gramian.kernels.columns import Columns, dense
 
 #: Support vectors at most among which starts are looked for.
@@ -103,7 +103,7 @@ def reduced_set(
         )
     if not (np.isfinite(points).all() and np.isfinite(alpha).all()):
         raise InputError("support or coefficients holds NaN or infinity. Fit the model again without them.")
-    gamma = positive("gamma", gamma)
+    gamma = positive_number("gamma", gamma)
     n_units = whole_number("n_units", n_units, 1)
     n_starts, n_steps = whole_number("n_starts", n_starts, 1), whole_number("n_steps", n_steps, 0)
     if n_units >= len(points):

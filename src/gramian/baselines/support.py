@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from sklearn.svm import SVC
 
+from gramian._checks import positive_number
 from gramian._typing import Float64Array, Rows
 from gramian.baselines.base import Counted
 from gramian.engine import Engine
-from gramian.estimator.base import positive_number
 from gramian.kernels.columns import dense
 
 

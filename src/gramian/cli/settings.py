@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gramian._budget import parse_bytes
+from gramian._checks import positive_number
 from gramian.data.files import file_format
 from gramian.data.frame_files import holds_frame
-from gramian.estimator.base import positive_number
 from gramian.exceptions import InputError
 from gramian.kernels.lookup import resolve_kernel
 from gramian.ridge.ridge import KernelRidge

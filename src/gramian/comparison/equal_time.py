@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from gramian._checks import positive_number
 from gramian._random import as_generator
 from gramian._typing import Array, IntArray
 from gramian.comparison.contenders import CLASSIFICATION, Contender, Settings, Shape
-from gramian.estimator.base import positive_number
 from gramian.exceptions import GramianError, InputError
 
 #: Rows that the first and the second round of a search train on, and rows held out to judge them, at most.

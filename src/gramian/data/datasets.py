@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from sklearn.datasets import fetch_covtype, fetch_openml, load_digits
 
+from gramian._checks import whole_number
 from gramian._random import as_generator, children
 from gramian._typing import Array, FloatArray, IntArray
 from gramian.data.files import read_arrays
@@ -209,8 +210,7 @@ def make_digits(
     """
     path = Path(path)
     for label, count in (("n_rows", n_rows), ("rows_per_block", rows_per_block)):
-        if count < 1:
-            raise InputError(f"{label}={count} must be a positive whole number.")
+        whole_number(label, count, 1)
     if not path.parent.is_dir():
         raise InputError(f"Cannot write {path}: the folder {path.parent} does not exist. Create it first.")
     images, labels = load_digits(return_X_y=True)

@@ -21,8 +21,6 @@ from gramian.data.source import KEPT, RowSource, as_source
 from gramian.data.values import LARGEST, as_array, refuse_masked
 from gramian.engine import Engine
 from gramian.estimator.constraints import check_parameters
-from gramian.estimator.constraints import positive_number as positive_number
-from gramian.estimator.constraints import whole_number as whole_number
 from gramian.estimator.rows import checked_rows
 from gramian.estimator.shown import ShownEstimator
 from gramian.exceptions import InputError, NumericalError, did_you_mean, shortened

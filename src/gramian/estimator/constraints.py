@@ -7,17 +7,23 @@ from __future__ import annotations
 
 import functools
 import inspect
-import math
-import numbers
-import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from sklearn.base import BaseEstimator
 
-from gramian.exceptions import InputError, quoted
+from gramian._checks import (
+    any_whole_number,
+    flag,
+    not_negative,
+    path,
+    positive_number,
+    real_number,
+    several,
+    verbosity,
+    whole_number,
+)
 
 Check = Callable[[str, Any], object]
 
@@ -62,69 +68,6 @@ def _defaults(kind: Any) -> dict[str, Any]:
 
 
 # ---- checks ------------------------------------------------------------------------------------------
-
-
-def flag(name: str, value: Any) -> bool:
-    """Return True or False, or raise with the parameter's name."""
-    if not isinstance(value, bool | np.bool_):
-        raise InputError(f"{name}={quoted(value)} must be True or False.")
-    return bool(value)
-
-
-def real_number(name: str, value: Any) -> float:
-    """Return a finite float or raise with the parameter's name."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not math.isfinite(value):
-        raise InputError(f"{name}={quoted(value)} must be a finite number.")
-    return float(value)
-
-
-def positive_number(name: str, value: Any) -> float:
-    """Return a positive finite float or raise with the parameter's name."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not 0 < float(value) < float("inf"):
-        raise InputError(f"{name}={quoted(value)} must be a positive, finite number.")
-    return float(value)
-
-
-def not_negative(name: str, value: Any) -> float:
-    """Return a finite float of at least 0 or raise with the parameter's name."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not 0 <= float(value) < float("inf"):
-        raise InputError(f"{name}={quoted(value)} must be a finite number of at least 0.")
-    return float(value)
-
-
-def whole_number(name: str, value: Any, least: int) -> int:
-    """Return an integer of at least ``least`` or raise with the parameter's name."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or int(value) < least:
-        raise InputError(f"{name}={quoted(value)} must be a whole number of at least {least}.")
-    return int(value)
-
-
-def any_whole_number(name: str, value: Any) -> int:
-    """Return an integer or raise with the parameter's name."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
-        raise InputError(f"{name}={quoted(value)} must be a whole number.")
-    return int(value)
-
-
-def verbosity(name: str, value: Any) -> int:
-    """Return an integer of at least 0, 1 for True, or raise with the parameter's name."""
-    return int(value) if isinstance(value, bool | np.bool_) else whole_number(name, value, 0)
-
-
-def path(name: str, value: Any) -> str:
-    """Return a path as text or raise with the parameter's name."""
-    if not isinstance(value, str | os.PathLike):
-        raise InputError(f"{name}={quoted(value)} is not a path. Give a text, a pathlib.Path, or None.")
-    return os.fspath(value)
-
-
-def several(name: str, value: Any) -> Iterable[Any]:
-    """Return what holds several values or raise with the parameter's name."""
-    if isinstance(value, str):
-        raise InputError(f"{name}={quoted(value)} is a text; give a list: [{quoted(value)}].")
-    if not isinstance(value, Iterable):
-        raise InputError(f"{name}={quoted(value)} must be a list, tuple or array.")
-    return value
 
 
 def nested(name: str, value: Any) -> None:

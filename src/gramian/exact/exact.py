@@ -8,8 +8,8 @@ from pathlib import Path
 from sklearn.base import BaseEstimator
 
 from gramian._checkpoint import check_parent
-from gramian.approximations.approximation import Approximation, one_of
-from gramian.estimator.base import positive_number, whole_number
+from gramian._checks import one_of, positive_number, whole_number
+from gramian.approximations.approximation import Approximation
 from gramian.exact.policy import Sizes
 from gramian.exact.solve import CHOSEN, Settings
 from gramian.exceptions import InputError

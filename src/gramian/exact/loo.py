@@ -18,13 +18,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.optimize import minimize
 
+from gramian._checks import positive_alpha
 from gramian._lapack import inverse_of_factored
 from gramian._numerics import cholesky_lower
 from gramian._typing import Array, Float64Array
 from gramian.kernels.base import Kernel, Product, Scaled, Sum
 from gramian.kernels.gradient import contracted, log_parameters, with_log_parameters
 from gramian.kernels.groups import OnFeatures
-from gramian.solvers.checks import positive_alpha
 from gramian.solvers.threads import blas_for
 
 #: Iterations of L-BFGS, and the relative fall of the error under which it stops.

@@ -8,11 +8,11 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from gramian._checks import one_of, whole_number
 from gramian._random import as_generator
 from gramian._typing import Array, Float64Array
-from gramian.approximations.approximation import one_of
 from gramian.engine import Engine
-from gramian.estimator.base import is_source, whole_number
+from gramian.estimator.base import is_source
 from gramian.estimator.finite import finite_values
 from gramian.estimator.rows import checked_rows
 from gramian.estimator.shown import ShownEstimator

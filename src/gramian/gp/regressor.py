@@ -11,12 +11,13 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from gramian._budget import parse_bytes
+from gramian._checks import positive_number, whole_number
 from gramian._random import as_generator
 from gramian._typing import Float64Array
 from gramian.compression.plan import Plan
 from gramian.data.source import RowSource
 from gramian.engine import Engine
-from gramian.estimator.base import own_target, positive_number, required_target, whole_number
+from gramian.estimator.base import own_target, required_target
 from gramian.estimator.finite import finite_values, quietly, rows_at
 from gramian.estimator.kinds import Regressor
 from gramian.estimator.targets import NumberTargets

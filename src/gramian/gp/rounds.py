@@ -6,9 +6,9 @@ from typing import Any, Self
 
 import numpy as np
 
+from gramian._checks import whole_number
 from gramian._typing import Array, Float64Array
 from gramian.data.source import RowSource, as_source, sample_rows
-from gramian.estimator.base import whole_number
 from gramian.gp.posterior import Posterior
 from gramian.kernels import Kernel
 from gramian.metric.parameter import MetricEstimator

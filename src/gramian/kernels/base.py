@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from gramian._checks import positive_number
 from gramian._tiles import row_slices, tile_rows
 from gramian._typing import Array, Float64Array, FloatArray, Rows
 from gramian.data.values import as_array, refuse_masked
@@ -165,7 +166,7 @@ class Scaled(Kernel):
     kernel: Kernel
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "factor", positive("factor", self.factor))
+        object.__setattr__(self, "factor", positive_number("factor", self.factor))
 
     def against(self, Z: Rows, dtype: Any = None) -> Columns:
         return ScaledColumns(self.kernel.against(Z, dtype), self.factor)
@@ -206,26 +207,15 @@ class FunctionKernel(Kernel):
         return values
 
 
-def positive(name: str, value: object) -> float:
-    """Return a positive finite number or raise with its name."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise InputError(
-            f"{name}={value!r} has type {type(value).__name__}; expected a positive, finite number."
-        )
-    if not 0 < float(value) < float("inf"):
-        raise InputError(f"{name}={value!r} is out of range; give a positive, finite number.")
-    return float(value)
-
-
 def stored_lengthscale(value: float | Sequence[float] | Array) -> float | tuple[float, ...]:
     """Return a lengthscale as a hashable value: a float, or a tuple with one per feature."""
     if isinstance(value, np.ndarray | np.generic):
         value = value.tolist()
     if not isinstance(value, list | tuple):
-        return positive("lengthscale", value)
+        return positive_number("lengthscale", value)
     if not value:
         raise InputError("lengthscale is empty; give a positive number, or one per feature.")
-    return tuple(positive(f"lengthscale[{i}]", v) for i, v in enumerate(value))
+    return tuple(positive_number(f"lengthscale[{i}]", v) for i, v in enumerate(value))
 
 
 def lengthscale_array(value: float | tuple[float, ...], n_features: int) -> Float64Array:

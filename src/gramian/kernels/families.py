@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from gramian._checks import positive_number
 from gramian._numerics import largest_exponent
 from gramian._typing import Float64Array, FloatArray, Rows
 from gramian.exceptions import InputError
-from gramian.kernels.base import Kernel, as_rows, lengthscale_array, positive, stored_lengthscale
+from gramian.kernels.base import Kernel, as_rows, lengthscale_array, stored_lengthscale
 from gramian.kernels.cityblock import CityblockColumns
 from gramian.kernels.columns import Columns, DotColumns, float_type, squared_norms
 from gramian.kernels.euclidean import EuclideanColumns
@@ -87,7 +88,7 @@ class Matern(_Euclidean):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if positive("nu", self.nu) not in (0.5, 1.5, 2.5):
+        if positive_number("nu", self.nu) not in (0.5, 1.5, 2.5):
             raise InputError(f"nu={self.nu!r} is not a smoothness offered here. Give 0.5, 1.5 or 2.5.")
         object.__setattr__(self, "nu", float(self.nu))
 
@@ -119,7 +120,7 @@ class RationalQuadratic(_Euclidean):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "shape", positive("shape", self.shape))
+        object.__setattr__(self, "shape", positive_number("shape", self.shape))
 
     def _map(self, t: FloatArray) -> None:
         t *= 0.5 / self.shape
@@ -175,7 +176,7 @@ class Polynomial(_Dot):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        degree = positive("degree", self.degree)
+        degree = positive_number("degree", self.degree)
         if not degree.is_integer():
             raise InputError(f"degree={self.degree!r} is not whole; give an integer of at least 1.")
         object.__setattr__(self, "degree", int(degree))

@@ -7,8 +7,9 @@ import numbers
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from gramian._checks import positive_number
 from gramian.exceptions import InputError, did_you_mean
-from gramian.kernels.base import FunctionKernel, Kernel, positive
+from gramian.kernels.base import FunctionKernel, Kernel
 from gramian.kernels.families import (
     Cauchy,
     Cosine,
@@ -172,7 +173,7 @@ def _powered(gamma: float, params: Mapping[str, Any] | None) -> Kernel:
 
 def _check_gamma(gamma: object) -> None:
     try:
-        positive("gamma", gamma)
+        positive_number("gamma", gamma)
     except InputError as error:
         raise InputError(f"{error} gamma=None means 1/n_features.") from None
 

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from scipy.spatial.distance import cdist
 
+from gramian._checks import positive_number
 from gramian._tiles import row_slices, tile_rows
 from gramian._typing import Float64Array, FloatArray, Rows
 from gramian.exceptions import InputError
-from gramian.kernels.base import positive
 from gramian.kernels.cityblock import CityblockColumns
 from gramian.kernels.columns import Columns, ElementMap, dense, float_type
 from gramian.kernels.euclidean import EuclideanColumns
@@ -52,7 +52,7 @@ class PoweredExponential(_Stationary):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        p, q = positive("p", self.p), positive("q", self.q)
+        p, q = positive_number("p", self.p), positive_number("q", self.q)
         if not q <= p <= 2.0:
             raise InputError(
                 f"p={self.p!r} and q={self.q!r} are out of range: exp(−‖x − z‖_p^q) is positive "

@@ -8,8 +8,7 @@ from typing import Any
 
 from sklearn.base import BaseEstimator
 
-from gramian.approximations.approximation import not_negative, one_of
-from gramian.estimator.base import positive_number, whole_number
+from gramian._checks import not_negative, one_of, positive_number, whole_number
 from gramian.exceptions import InputError
 from gramian.metric.learning import Settings
 from gramian.metric.outer_product import FORMS

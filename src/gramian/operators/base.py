@@ -11,10 +11,10 @@ import numpy as np
 from scipy.sparse.linalg import LinearOperator
 
 from gramian._budget import format_bytes
+from gramian._checks import positive_alpha
 from gramian._numerics import ridge_tolerance
 from gramian._typing import Array, Float64Array, FloatArray, IntArray
 from gramian.exceptions import AccuracyWarning, InputError
-from gramian.solvers.checks import positive_alpha
 from gramian.solvers.solution import Solution, Status
 
 #: Most numbers, as a square's side, that to_dense() writes out unasked (3.2 GB).

@@ -9,8 +9,8 @@ import numpy as np
 from sklearn.base import clone
 
 from gramian._budget import format_bytes
+from gramian._checks import whole_number
 from gramian.approximations.approximation import Approximation
-from gramian.estimator.base import whole_number
 from gramian.exceptions import InputError
 from gramian.plotting.canvas import caption, colour_and_mark, name_axes, padded, panel, pyplot, tidy
 from gramian.plotting.curves import checked_points, draw_curves, flat_items, members, records_of

@@ -11,8 +11,8 @@ from sklearn.base import is_classifier
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils.validation import check_is_fitted
 
+from gramian._checks import whole_number
 from gramian._typing import Array, IntArray
-from gramian.estimator.base import whole_number
 from gramian.exceptions import InputError
 from gramian.plotting.canvas import caption, name_axes, padded, panel, pyplot, tidy
 from gramian.plotting.curves import checked_points, draw_curves, flat_items, pareto_front, records_of

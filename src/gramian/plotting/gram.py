@@ -7,13 +7,13 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from gramian._checks import whole_number
 from gramian._random import as_generator
 from gramian._typing import Array, Float64Array, IntArray
 from gramian.approximations.approximation import Approximation
 from gramian.compression.storage import stored_operator
 from gramian.data.source import ArraySource, sample_rows
 from gramian.engine import Engine
-from gramian.estimator.base import whole_number
 from gramian.exceptions import InputError
 from gramian.plotting.canvas import pyplot
 

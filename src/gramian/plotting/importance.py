@@ -7,8 +7,8 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from gramian._checks import whole_number
 from gramian._typing import Float64Array, IntArray
-from gramian.estimator.base import whole_number
 from gramian.exceptions import InputError, shortened
 from gramian.plotting.canvas import COLOURS, INK, NOTE_SIZE, caption, name_axes, panel, pyplot, tidy
 from gramian.plotting.scales import scale_axis, text_of

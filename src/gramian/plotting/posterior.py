@@ -10,9 +10,9 @@ import numpy as np
 from scipy.special import ndtri
 from sklearn.utils.validation import check_is_fitted
 
+from gramian._checks import whole_number
 from gramian._typing import Array, Float64Array
 from gramian.data.formats.frames import frame_kind
-from gramian.estimator.base import whole_number
 from gramian.exceptions import InputError, did_you_mean
 from gramian.plotting.canvas import COLOURS, INK, caption, name_axes, padded, panel, pyplot, tidy
 from gramian.plotting.scales import scale_axis

@@ -8,6 +8,7 @@ import numpy as np
 import scipy.linalg as la
 from sklearn.utils.validation import check_is_fitted
 
+from gramian._checks import positive_number, whole_number
 from gramian._random import as_generator
 from gramian._typing import Array, Float64Array
 from gramian.approximations.approximation import Approximation
@@ -15,7 +16,6 @@ from gramian.compression.features import FeatureMap
 from gramian.compression.storage import operator_of
 from gramian.data.source import ArraySource, RowSource, sample_rows
 from gramian.engine import Engine
-from gramian.estimator.base import positive_number, whole_number
 from gramian.exact.predictor import ExactPredictor
 from gramian.exceptions import InputError
 from gramian.gp.regressor import GaussianProcessRegressor

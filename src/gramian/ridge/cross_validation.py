@@ -12,12 +12,13 @@ from sklearn.model_selection import check_cv
 from sklearn.utils.validation import check_is_fitted
 
 from gramian._budget import parse_bytes
+from gramian._checks import positive_numbers
 from gramian._random import as_generator
 from gramian._typing import Float64Array
 from gramian.compression.plan import Plan
 from gramian.data.source import RowSource
 from gramian.data.taken import TakenRows
-from gramian.estimator.base import checked_weights, own_target, positive_number
+from gramian.estimator.base import checked_weights, own_target
 from gramian.estimator.kinds import Regressor
 from gramian.estimator.progress import shown_bar
 from gramian.estimator.targets import NumberTargets
@@ -358,16 +359,6 @@ class KernelRidgeCV(Regressor, StreamingRidge):
             )
         # Whatever its parameters, a kernel has a gradient by them or has none.
         log_parameters(self._resolved_kernel(source.shape[1]))
-
-
-def positive_numbers(name: str, values: Any) -> Float64Array:
-    """Return a non-empty sequence of positive finite numbers as an array, or raise with its name."""
-    if isinstance(values, str) or not isinstance(values, Iterable):
-        raise InputError(f"{name}={values!r} is not a sequence. Give positive numbers, such as (0.1, 1.0).")
-    checked = [positive_number(f"{name}[{i}]", value) for i, value in enumerate(values)]
-    if not checked:
-        raise InputError(f"{name}={values!r} is empty. Give at least one positive number.")
-    return np.asarray(checked, np.float64)
 
 
 def _plain_seed(random_state: Any) -> bool:

@@ -15,6 +15,7 @@ from sklearn.base import BaseEstimator, is_classifier
 
 from gramian._budget import parse_bytes
 from gramian._checkpoint import checkpoint_folder
+from gramian._checks import positive_number
 from gramian._random import as_generator
 from gramian._typing import Array, Float64Array, Rows
 from gramian.approximations.approximation import Approximation
@@ -32,7 +33,7 @@ from gramian.data.scaled import Scaler, moments
 from gramian.data.source import ArraySource, RowSource
 from gramian.data.taken import TakenRows
 from gramian.engine import Engine
-from gramian.estimator.base import checked_weights, positive_number, required_target
+from gramian.estimator.base import checked_weights, required_target
 from gramian.estimator.finite import finite_blocks, finite_values, quietly, rows_at
 from gramian.estimator.progress import rows_bar, shown_bar
 from gramian.estimator.targets import Targets

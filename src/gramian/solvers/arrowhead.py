@@ -18,12 +18,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gramian._checks import positive_alpha
 from gramian._lapack import solve_triangular
 from gramian._numerics import cholesky_lower
 from gramian._typing import Float64Array
 from gramian.engine import Engine
 from gramian.exceptions import InputError
-from gramian.solvers.checks import positive_alpha
 
 
 @dataclass(frozen=True)

@@ -14,12 +14,12 @@ import numpy as np
 import scipy.linalg as la
 
 from gramian._budget import format_bytes
+from gramian._checks import positive_alpha
 from gramian._lapack import cho_solve
 from gramian._numerics import cholesky_lower, clip_negative, gram_factor, unit_roundoff
 from gramian._typing import Float64Array
 from gramian.engine import Engine
 from gramian.exceptions import InputError
-from gramian.solvers.checks import positive_alpha
 from gramian.solvers.core import CoupledCore
 from gramian.solvers.krylov import conjugate_gradient
 from gramian.solvers.solution import Solution, Status, relative_residual

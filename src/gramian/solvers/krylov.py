@@ -10,9 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.linalg as la
 
+from gramian._checks import positive_number
 from gramian._numerics import direction_cutoff
 from gramian._typing import Float64Array
-from gramian.exceptions import AccuracyWarning, InputError
+from gramian.exceptions import AccuracyWarning
 from gramian.solvers.solution import GRAVEST_FIRST, Solution, Status
 
 #: Iterations between two recomputations of the true residual.
@@ -102,8 +103,7 @@ def conjugate_gradient(
     >>> s.value.round(3).tolist(), s.iterations
     ([1.0, 0.25, 0.111], 3)
     """
-    if not tol > 0:
-        raise InputError(f"tol={tol!r} must be positive: the target of the relative residual.")
+    positive_number("tol", tol, why="the target of the relative residual")
     b = np.asarray(right, np.float64)
     columns = b if b.ndim == 2 else b[:, None]
     scale = np.linalg.norm(columns, axis=0)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.linalg as la
 
+from gramian._checks import positive_number
 from gramian._numerics import descending_eigh, unit_roundoff
 from gramian._typing import Float64Array
 from gramian.exceptions import AccuracyWarning, InputError
@@ -92,8 +93,7 @@ def leading_eigenpairs(
     """
     if not 1 <= count <= n:
         raise InputError(f"count={count} eigenpairs of a matrix of {n} rows: ask for 1 to {n}.")
-    if not tol > 0:
-        raise InputError(f"tol={tol!r} must be positive: the target of the relative residual.")
+    positive_number("tol", tol, why="the target of the relative residual")
     width = _width(count) if block is None else int(block)
     width = width if start is None else max(width, start.shape[1])
     most = _most(count, width)

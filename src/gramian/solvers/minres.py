@@ -6,8 +6,9 @@ import warnings
 
 import numpy as np
 
+from gramian._checks import positive_number
 from gramian._typing import Float64Array
-from gramian.exceptions import AccuracyWarning, InputError
+from gramian.exceptions import AccuracyWarning
 from gramian.solvers.krylov import CHECK_EVERY, Multiply
 from gramian.solvers.solution import GRAVEST_FIRST, Solution, Status
 
@@ -38,8 +39,7 @@ def minimal_residual(
     >>> minimal_residual(lambda V: A @ V, np.ones(3), tol=1e-10, max_iterations=10).value.round(3).tolist()
     [1.0, -0.5, 0.333]
     """
-    if not tol > 0:
-        raise InputError(f"tol={tol!r} must be positive: the target of the relative residual.")
+    positive_number("tol", tol, why="the target of the relative residual")
     b = np.asarray(right, np.float64)
     columns = b if b.ndim == 2 else b[:, None]
     scale = np.linalg.norm(columns, axis=0)

@@ -17,6 +17,7 @@ import numpy as np
 import scipy.linalg as la
 
 from gramian._budget import format_bytes, parse_bytes
+from gramian._checks import positive_alpha, whole_number
 from gramian._numerics import entry_tolerance
 from gramian._random import as_generator
 from gramian._typing import Array, Float64Array
@@ -26,7 +27,6 @@ from gramian.exceptions import BudgetError, InputError, did_you_mean
 from gramian.landmarks.pivoting import rpcholesky_factor
 from gramian.operators.base import SymmetricOperator
 from gramian.operators.kernel import KernelOperator
-from gramian.solvers.checks import positive_alpha
 from gramian.solvers.lanczos import LEAST_BLOCK, Eigenpairs, basis_bytes, leading_eigenpairs
 from gramian.solvers.trace import LeaveOneOut, StochasticValue, lanczos_quadrature
 from gramian.spectra.probing import Factored, Probed, system_of
@@ -326,12 +326,12 @@ def _scalar(alpha: float | Array) -> float:
             f"alpha has shape {np.shape(alpha)}; expected one positive number. Only log_determinant of a "
             "KernelOperator takes a diagonal."
         )
-    return positive_alpha(float(alpha))
+    return positive_alpha(alpha)
 
 
 def _shift(alpha: float | Array, n: int) -> Float64Array:
     if not np.ndim(alpha):
-        return np.full(n, positive_alpha(float(alpha)))
+        return np.full(n, positive_alpha(alpha))
     shift = np.asarray(alpha, np.float64)
     if shift.shape != (n,) or not (np.isfinite(shift).all() and (shift > 0).all()):
         raise InputError(f"alpha has shape {shift.shape}; expected {n} positive, finite numbers, or one.")
@@ -339,11 +339,8 @@ def _shift(alpha: float | Array, n: int) -> Float64Array:
 
 
 def _probes(n_probes: int, n: int) -> int:
-    if isinstance(n_probes, bool) or int(n_probes) != n_probes or n_probes < 2:
-        raise InputError(
-            f"n_probes={n_probes!r} must be a whole number of at least 2: their spread is the error."
-        )
-    return min(int(n_probes), n)
+    # The error is the spread of at least two.
+    return min(whole_number("n_probes", n_probes, 2), n)
 
 
 def _direct(method: str, system: ExactSystem) -> bool:

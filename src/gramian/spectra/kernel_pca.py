@@ -11,6 +11,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from gramian._budget import parse_bytes
+from gramian._checks import positive_number, whole_number
 from gramian._random import as_generator
 from gramian._typing import Float64Array
 from gramian.approximations.nystrom import Nystrom
@@ -19,7 +20,6 @@ from gramian.compression.predictor import Predictor
 from gramian.compression.sums import accumulate
 from gramian.data.source import RowSource
 from gramian.engine import Engine
-from gramian.estimator.base import positive_number, whole_number
 from gramian.exact.exact import Exact
 from gramian.exact.plan import exact_plan
 from gramian.exact.predictor import ExactPredictor

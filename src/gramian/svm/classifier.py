@@ -9,9 +9,9 @@ from scipy.special import expit
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from gramian._checks import one_of, whole_number
 from gramian._typing import Array, Float64Array, IntArray
-from gramian.approximations.approximation import one_of
-from gramian.estimator.base import own_target, whole_number
+from gramian.estimator.base import own_target
 from gramian.solvers.losses import Hinge, Loss, SquaredHinge
 from gramian.solvers.newton import Minimum
 from gramian.solvers.platt import platt_sigmoid

@@ -14,20 +14,14 @@ from sklearn.utils.multiclass import _ovr_decision_function
 from sklearn.utils.validation import check_is_fitted
 
 from gramian._budget import UNSEEN_BYTES, format_bytes, parse_bytes
+from gramian._checks import one_of, positive_number, whole_number
 from gramian._random import as_generator
 from gramian._typing import Array, Float64Array
-from gramian.approximations.approximation import one_of
 from gramian.compression.expansion import MOST_PAIRS, class_pairs
 from gramian.compression.plan import NOMINAL_THREADS
 from gramian.data.source import RowSource
 from gramian.engine import Engine
-from gramian.estimator.base import (
-    KernelEstimator,
-    own_target,
-    positive_number,
-    required_target,
-    whole_number,
-)
+from gramian.estimator.base import KernelEstimator, own_target, required_target
 from gramian.estimator.finite import finite_values, overflowing, rows_at
 from gramian.estimator.kinds import Classifier
 from gramian.estimator.targets import ClassTargets

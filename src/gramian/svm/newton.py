@@ -10,11 +10,12 @@ from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from gramian._budget import parse_bytes
+from gramian._checks import positive_number, whole_number
 from gramian._typing import Array, Float64Array, IntArray
 from gramian.compression.plan import Plan
 from gramian.compression.ridge_sums import Targets
 from gramian.data.source import RowSource
-from gramian.estimator.base import checked_weights, positive_number, whole_number
+from gramian.estimator.base import checked_weights
 from gramian.estimator.kinds import Classifier
 from gramian.estimator.progress import shown_bar
 from gramian.estimator.targets import ClassTargets

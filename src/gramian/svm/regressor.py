@@ -9,9 +9,9 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
+from gramian._checks import one_of
 from gramian._tiles import row_slices
 from gramian._typing import Array, Float64Array
-from gramian.approximations.approximation import one_of
 from gramian.compression.plan import Plan
 from gramian.data.source import RowSource
 from gramian.estimator.base import checked_weights, own_target

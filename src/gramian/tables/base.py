@@ -14,15 +14,15 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from gramian._budget import parse_bytes
+from gramian._checks import one_of, positive_number
 from gramian._random import as_generator, seed_for_sklearn
 from gramian._typing import Array, Float64Array, IntArray
-from gramian.approximations.approximation import one_of
 from gramian.compression.plan import EXACT, Plan
 from gramian.data.mapped import mapped
 from gramian.data.source import ArraySource, RowSource
 from gramian.data.tables import as_table
 from gramian.engine import Engine
-from gramian.estimator.base import checked_weights, positive_number
+from gramian.estimator.base import checked_weights
 from gramian.estimator.progress import shown_bar
 from gramian.exceptions import AccuracyWarning, InputError
 from gramian.metric.metric import Metric

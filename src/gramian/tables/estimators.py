@@ -7,9 +7,9 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from gramian._checks import one_of
 from gramian._random import as_generator
 from gramian._typing import Array, Float64Array, IntArray
-from gramian.approximations.approximation import one_of
 from gramian.estimator.base import all_or_nothing, own_target, required_target
 from gramian.estimator.kinds import Classifier, Regressor
 from gramian.estimator.targets import ClassTargets, NumberTargets

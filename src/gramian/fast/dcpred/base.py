@@ -10,11 +10,11 @@ import numpy as np
 from sklearn.svm import SVC
 from sklearn.utils.validation import check_is_fitted
 
+from gramian._checks import one_of, whole_number
 from gramian._random import as_generator
 from gramian._typing import Array, Float64Array, FloatArray
-from gramian.approximations.approximation import one_of
 from gramian.data.source import RowSource
-from gramian.estimator.base import KernelEstimator, required_target, whole_number
+from gramian.estimator.base import KernelEstimator, required_target
 from gramian.estimator.finite import finite_values, quietly
 from gramian.exceptions import AccuracyWarning, InputError
 from gramian.fast.dcpred.center_tree import METHODS

@@ -1,0 +1,103 @@
+"""Checks of single parameters: flags, numbers, names, paths. Each names the parameter in its error."""
+
+from __future__ import annotations
+
+import math
+import numbers
+import os
+from collections.abc import Collection, Iterable
+from typing import Any
+
+import numpy as np
+
+from gramian._typing import Float64Array
+from gramian.exceptions import InputError, did_you_mean, quoted
+
+
+def flag(name: str, value: Any) -> bool:
+    """Return True or False, or raise with the parameter's name."""
+    if not isinstance(value, bool | np.bool_):
+        raise InputError(f"{name}={quoted(value)} must be True or False.")
+    return bool(value)
+
+
+def real_number(name: str, value: Any) -> float:
+    """Return a finite float or raise with the parameter's name."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not math.isfinite(value):
+        raise InputError(f"{name}={quoted(value)} must be a finite number.")
+    return float(value)
+
+
+def positive_number(name: str, value: Any, *, why: str = "") -> float:
+    """Return a positive finite float or raise with the parameter's name, and why it must be positive."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not 0 < float(value) < math.inf:
+        reason = f": {why}" if why else ""
+        raise InputError(f"{name}={quoted(value)} must be a positive, finite number{reason}.")
+    return float(value)
+
+
+def positive_numbers(name: str, values: Any) -> Float64Array:
+    """Return a non-empty sequence of positive finite numbers as an array, or raise with its name."""
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        raise InputError(f"{name}={values!r} is not a sequence. Give positive numbers, such as (0.1, 1.0).")
+    checked = [positive_number(f"{name}[{i}]", value) for i, value in enumerate(values)]
+    if not checked:
+        raise InputError(f"{name}={values!r} is empty. Give at least one positive number.")
+    return np.asarray(checked, np.float64)
+
+
+def positive_alpha(alpha: Any) -> float:
+    """Return a ridge penalty as a float, or raise if it is not positive and finite."""
+    return positive_number("alpha", alpha, why="K̃ + alpha·I is singular without it")
+
+
+def not_negative(name: str, value: Any) -> float:
+    """Return a finite float of at least 0 or raise with the parameter's name."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not 0 <= float(value) < math.inf:
+        raise InputError(f"{name}={quoted(value)} must be a finite number of at least 0.")
+    return float(value)
+
+
+def whole_number(name: str, value: Any, least: int) -> int:
+    """Return an integer of at least ``least`` or raise with the parameter's name."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or int(value) < least:
+        raise InputError(f"{name}={quoted(value)} must be a whole number of at least {least}.")
+    return int(value)
+
+
+def any_whole_number(name: str, value: Any) -> int:
+    """Return an integer or raise with the parameter's name."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+        raise InputError(f"{name}={quoted(value)} must be a whole number.")
+    return int(value)
+
+
+def verbosity(name: str, value: Any) -> int:
+    """Return an integer of at least 0, 1 for True, or raise with the parameter's name."""
+    return int(value) if isinstance(value, bool | np.bool_) else whole_number(name, value, 0)
+
+
+def one_of(name: str, value: Any, choices: Collection[str]) -> str:
+    """Return the value, or raise, with the nearest choice, if it is not among the choices."""
+    if not isinstance(value, str) or value not in choices:
+        raise InputError(
+            f"{name}={quoted(value)} is unknown. Choose one of {', '.join(choices)}."
+            + did_you_mean(value, choices)
+        )
+    return value
+
+
+def path(name: str, value: Any) -> str:
+    """Return a path as text or raise with the parameter's name."""
+    if not isinstance(value, str | os.PathLike):
+        raise InputError(f"{name}={quoted(value)} is not a path. Give a text, a pathlib.Path, or None.")
+    return os.fspath(value)
+
+
+def several(name: str, value: Any) -> Iterable[Any]:
+    """Return a collection of values, or raise with the parameter's name for a single one."""
+    if isinstance(value, str):
+        raise InputError(f"{name}={quoted(value)} is a text; give a list: [{quoted(value)}].")
+    if not isinstance(value, Iterable):
+        raise InputError(f"{name}={quoted(value)} must be a list, tuple or array.")
+    return value
