@@ -11,6 +11,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import gramian as gm
+from gramian.operators import KernelOperator
+from gramian.spectra import leverage_scores
 
 # %%
 # A crowd of 2,500 rows, and eight groups of six rows around it.
@@ -25,9 +27,7 @@ gamma, count = 2.0, 50
 # The leverage score of a row is how much of it the others cannot explain at a given ridge. The scores sum to
 # the effective dimension: so many landmarks it takes. The groups are 2 % of the rows and a quarter of it.
 
-scores = gm.leverage_scores(
-    gm.KernelOperator(gm.Gaussian((2 * gamma) ** -0.5), X), 0.1, random_state=0
-).values
+scores = leverage_scores(KernelOperator(gm.Gaussian((2 * gamma) ** -0.5), X), 0.1, random_state=0).values
 print(f"effective dimension {scores.sum():.1f}, of which the groups have {scores[2_500:].sum():.1f}")
 
 # %%

@@ -11,6 +11,7 @@ from gramian.approximations.fastfood import Fastfood
 from gramian.approximations.random_fourier import RandomFourier
 from gramian.approximations.random_maclaurin import RandomMaclaurin
 from gramian.approximations.tensor_sketch import TensorSketch
+from gramian.kernels import Cauchy
 
 
 def drawn(fitted):
@@ -101,7 +102,7 @@ def dot(kind, **parameters):
     return kind(**settings(**{"rank": 60, "gamma": 0.5, **parameters}))
 
 
-TWO = gm.Gaussian((1.0, 0.5, 2.0)) + 2.0 * gm.Matern(0.7, nu=2.5) * gm.Cauchy(2.0)
+TWO = gm.Gaussian((1.0, 0.5, 2.0)) + 2.0 * gm.Matern(0.7, nu=2.5) * Cauchy(2.0)
 
 MARKET = {
     "fourier": Case(wave(RandomFourier), fourier),

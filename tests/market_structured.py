@@ -6,6 +6,7 @@ import numpy as np
 from approximation_market import Case, gram, meka, multiresolution, settings
 
 import gramian as gm
+from gramian.approximations import ClusteredLowRank, LowRankPlusBlocks
 
 
 def block_diagonal(fitted, X, Y):
@@ -32,12 +33,10 @@ def eigen(fitted, X, Y):
 MARKET = {
     "whole blocks": Case(gm.BlockDiagonal(n_blocks=5, **settings()), block_diagonal),
     "blocks of low rank": Case(gm.BlockDiagonal(n_blocks=4, rank=9, **settings()), block_diagonal),
-    "low rank plus blocks": Case(
-        gm.LowRankPlusBlocks(root_rank=12, n_blocks=5, **settings()), multiresolution
-    ),
+    "low rank plus blocks": Case(LowRankPlusBlocks(root_rank=12, n_blocks=5, **settings()), multiresolution),
     "low rank plus blocks, k-means": Case(
-        gm.LowRankPlusBlocks(root_rank=8, n_blocks=6, partition="kmeans", **settings()), multiresolution
+        LowRankPlusBlocks(root_rank=8, n_blocks=6, partition="kmeans", **settings()), multiresolution
     ),
     "eigen": Case(gm.TruncatedEigen(rank=15, tol=1e-9, **settings()), eigen),
-    "clustered low rank": Case(gm.ClusteredLowRank(rank=8, n_blocks=4, **settings()), meka),
+    "clustered low rank": Case(ClusteredLowRank(rank=8, n_blocks=4, **settings()), meka),
 }

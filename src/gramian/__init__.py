@@ -1,29 +1,26 @@
 """gramian: kernel machines on a memory budget."""
 
-from gramian.approximations.block_basis import BlockBasis
-from gramian.approximations.block_diagonal import BlockDiagonal
-from gramian.approximations.clustered_low_rank import ClusteredLowRank
-from gramian.approximations.ensemble_nystrom import EnsembleNystrom
-from gramian.approximations.fastfood import Fastfood
-from gramian.approximations.kals import KALS
-from gramian.approximations.low_rank_plus_blocks import LowRankPlusBlocks
-from gramian.approximations.meka import MEKA
-from gramian.approximations.multiresolution import MultiResolution
-from gramian.approximations.nystrom import Nystrom
-from gramian.approximations.random_fourier import RandomFourier
-from gramian.approximations.random_maclaurin import RandomMaclaurin
-from gramian.approximations.tensor_sketch import TensorSketch
-from gramian.approximations.truncated_eigen import TruncatedEigen
+from gramian.approximations import (
+    KALS,
+    MEKA,
+    BlockBasis,
+    BlockDiagonal,
+    EnsembleNystrom,
+    Fastfood,
+    MultiResolution,
+    Nystrom,
+    RandomFourier,
+    RandomMaclaurin,
+    TensorSketch,
+    TruncatedEigen,
+)
 from gramian.data.opening import open_data
 from gramian.exact.exact import Exact
 from gramian.exceptions import (
     AccuracyWarning,
     BudgetError,
-    ClusterError,
     GramianError,
     InputError,
-    MissingPackageError,
-    ModelFileError,
     NumericalError,
     NumericalWarning,
 )
@@ -33,35 +30,21 @@ from gramian.fast.dcpred.estimators import DCPredClassifier, DCPredRegressor
 from gramian.fast.estimators import FastKernelClassifier, FastKernelRegressor
 from gramian.gp.regressor import GaussianProcessRegressor
 from gramian.kernels import (
-    Cauchy,
-    Cosine,
     Exponential,
-    FunctionKernel,
     Gaussian,
     Kernel,
     Laplacian,
     Linear,
     Matern,
-    OnFeatures,
     Polynomial,
-    PoweredExponential,
     RationalQuadratic,
 )
 from gramian.metric.learned_metric import LearnedMetric
 from gramian.metric.metric import Metric
 from gramian.model_file import load, save
-from gramian.operators.block import BlockOperator
-from gramian.operators.kernel import KernelOperator
-from gramian.outer_product import average_gradient_outer_product
 from gramian.ridge.cross_validation import KernelRidgeCV
 from gramian.ridge.ridge import KernelRidge, KernelRidgeClassifier
-from gramian.spectra.functions import (
-    effective_dimension,
-    leverage_scores,
-    log_determinant,
-    top_eigenpairs,
-)
-from gramian.spectra.kernel_pca import KernelPCA
+from gramian.spectra import KernelPCA
 from gramian.svm.classifier import KernelSVC
 from gramian.svm.dcsvc import DCSVC
 from gramian.svm.logistic import KernelLogisticRegression
@@ -77,12 +60,7 @@ __all__ = [
     "AccuracyWarning",
     "BlockBasis",
     "BlockDiagonal",
-    "BlockOperator",
     "BudgetError",
-    "Cauchy",
-    "ClusterError",
-    "ClusteredLowRank",
-    "Cosine",
     "DCPredClassifier",
     "DCPredRegressor",
     "EnsembleNystrom",
@@ -91,14 +69,12 @@ __all__ = [
     "FastKernelClassifier",
     "FastKernelRegressor",
     "Fastfood",
-    "FunctionKernel",
     "Gaussian",
     "GaussianProcessRegressor",
     "GramianError",
     "InputError",
     "Kernel",
     "KernelLogisticRegression",
-    "KernelOperator",
     "KernelPCA",
     "KernelRidge",
     "KernelRidgeCV",
@@ -108,18 +84,13 @@ __all__ = [
     "Laplacian",
     "LearnedMetric",
     "Linear",
-    "LowRankPlusBlocks",
     "Matern",
     "Metric",
-    "MissingPackageError",
-    "ModelFileError",
     "MultiResolution",
     "NumericalError",
     "NumericalWarning",
     "Nystrom",
-    "OnFeatures",
     "Polynomial",
-    "PoweredExponential",
     "RandomFourier",
     "RandomMaclaurin",
     "RationalQuadratic",
@@ -127,14 +98,37 @@ __all__ = [
     "TabularRegressor",
     "TensorSketch",
     "TruncatedEigen",
-    "average_gradient_outer_product",
     "compress",
-    "effective_dimension",
     "export",
-    "leverage_scores",
     "load",
-    "log_determinant",
     "open_data",
     "save",
-    "top_eigenpairs",
 ]
+
+#: Names that live in a subpackage, for those who look for them here.
+_ELSEWHERE = {
+    "BlockOperator": "operators",
+    "Cauchy": "kernels",
+    "ClusterError": "exceptions",
+    "ClusteredLowRank": "approximations",
+    "Cosine": "kernels",
+    "FunctionKernel": "kernels",
+    "KernelOperator": "operators",
+    "LowRankPlusBlocks": "approximations",
+    "MissingPackageError": "exceptions",
+    "ModelFileError": "exceptions",
+    "OnFeatures": "kernels",
+    "PoweredExponential": "kernels",
+    "average_gradient_outer_product": "outer_product",
+    "effective_dimension": "spectra",
+    "leverage_scores": "spectra",
+    "log_determinant": "spectra",
+    "top_eigenpairs": "spectra",
+}
+
+
+def __getattr__(name: str) -> object:
+    """Raise for a name that is not here, and say where it is if a subpackage has it."""
+    where = _ELSEWHERE.get(name)
+    hint = f" It is in a subpackage: from gramian.{where} import {name}" if where else ""
+    raise AttributeError(f"module 'gramian' has no attribute {name!r}.{hint}", name=name)

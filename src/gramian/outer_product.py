@@ -74,9 +74,10 @@ def average_gradient_outer_product(
     Examples
     --------
     >>> import numpy as np, gramian as gm
+    >>> from gramian.outer_product import average_gradient_outer_product
     >>> X = np.random.default_rng(0).random((1000, 3))
     >>> m = gm.KernelRidge(alpha=1e-3, gamma=2.0, random_state=0).fit(X, np.sin(4 * X[:, 0]) + X[:, 1])
-    >>> gm.average_gradient_outer_product(m, X, form="diagonal", random_state=0).round(1)
+    >>> average_gradient_outer_product(m, X, form="diagonal", random_state=0).round(1)
     array([9.1, 1. , 0. ])
     """
     parts = _parts(model)

@@ -26,6 +26,11 @@ NAMES = {"gm": gm, "np": np, "FrozenEstimator": FrozenEstimator}
 NEW_ROWS = 17
 
 
+def class_of(name: str) -> Any:
+    """Return the estimator class of that name."""
+    return getattr(gm if name in gm.__all__ else gm.approximations, name)
+
+
 def _duplicated(X: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     return X[rng.integers(max(1, len(X) // 4), size=len(X))]
 
@@ -109,12 +114,13 @@ class Case:
     def expression(self) -> str:
         """The estimator as code."""
         given = self.options
-        kind = getattr(gm, self.estimator)
+        kind = class_of(self.estimator)
         if "n_jobs" in kind._get_param_names():
             given.setdefault("n_jobs", str(self.threads))
         if "random_state" in kind._get_param_names():
             given.setdefault("random_state", "0")
-        return f"gm.{self.estimator}({', '.join(f'{name}={text}' for name, text in given.items())})"
+        home = "gm" if self.estimator in gm.__all__ else "gm.approximations"
+        return f"{home}.{self.estimator}({', '.join(f'{name}={text}' for name, text in given.items())})"
 
     def model(self, **changes: Any) -> Any:
         """Return the estimator, unfitted, with some parameters changed."""

@@ -123,7 +123,7 @@ def check(name: str, text: str, data: bytes, folder: Path) -> str:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             model = gm.load(path)
-    except gm.ModelFileError:
+    except gm.exceptions.ModelFileError:
         return "refused"
     except BaseException as error:
         raise Broken(f"{name}, {text}: {type(error).__name__}: {str(error)[:200]}") from error

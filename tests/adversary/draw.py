@@ -37,7 +37,11 @@ CLASSIFIERS = (
 ONE_OUTPUT = ("DCPredRegressor", "FastKernelRegressor")
 STATIONARY = ("rbf", "laplacian", "exponential", "matern32", "matern52", "rational_quadratic", "cauchy")
 OTHERS = ("linear", "poly", "cosine", "powered_exponential", "gm.Gaussian(1.5)", "gm.Matern(2.0, nu=2.5)")
-SUMS = ("gm.Gaussian(2.0) + gm.Linear()", "2.0 * gm.Matern(1.0, nu=1.5)", "gm.Gaussian(2.0) * gm.Cauchy(1.5)")
+SUMS = (
+    "gm.Gaussian(2.0) + gm.Linear()",
+    "2.0 * gm.Matern(1.0, nu=1.5)",
+    "gm.Gaussian(2.0) * gm.kernels.Cauchy(1.5)",
+)
 
 
 def _methods(rank: int, blocks: int, rng: np.random.Generator) -> dict[str, str]:
@@ -180,7 +184,7 @@ def _map(rng: np.random.Generator, case: Case, kernel: str) -> dict[str, str]:
     if kernel == "'rbf'":
         usable += FOURIER
     chosen = _one(rng, usable)
-    return {"approximation": f"gm.{chosen}({made[chosen]})"}
+    return {"approximation": f"gm.approximations.{chosen}({made[chosen]})"}
 
 
 def _own(rng: np.random.Generator, case: Case, method: str, kernel: str) -> dict[str, str]:

@@ -76,13 +76,13 @@ def _named(kernel: Any) -> tuple[str, float]:
     names = {
         gm.Gaussian: ("rbf", 0.5),
         gm.Polynomial: ("poly", 1.0),
-        gm.Cauchy: ("cauchy", 1.0),
+        gm.kernels.Cauchy: ("cauchy", 1.0),
         gm.Linear: ("linear", 1.0),
-        gm.Cosine: ("cosine", 1.0),
+        gm.kernels.Cosine: ("cosine", 1.0),
         gm.Exponential: ("exponential", 1.0),
         gm.Laplacian: ("laplacian", 1.0),
         gm.RationalQuadratic: ("rational_quadratic", 0.5),
-        gm.PoweredExponential: ("powered_exponential", 1.0),
+        gm.kernels.PoweredExponential: ("powered_exponential", 1.0),
     }
     return names[type(kernel)]
 

@@ -18,7 +18,7 @@ from sklearn.frozen import FrozenEstimator
 
 import gramian as gm
 from adversary import dense, kernels
-from adversary.cases import Case, put
+from adversary.cases import Case, class_of, put
 from adversary.trial import Broken, Refused, Trial, takes_weights
 from gramian.approximations.approximation import Approximation
 
@@ -250,7 +250,7 @@ Condition = Callable[[Case], bool]
 
 
 def _kind(case: Case) -> type:
-    return type(getattr(gm, case.estimator)())
+    return type(class_of(case.estimator)())
 
 
 def _any(case: Case) -> bool:

@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from adversary import kernels, references
-from adversary.cases import Case
+from adversary.cases import Case, class_of
 from adversary.trial import Broken, Trial
 from gramian._numerics import rank_cutoff, unit_roundoff
 from gramian.approximations.approximation import Approximation
@@ -185,9 +185,7 @@ def _array(values: Any) -> np.ndarray:
 
 
 def _approximation(case: Case) -> bool:
-    import gramian as gm
-
-    return issubclass(getattr(gm, case.estimator), Approximation)
+    return issubclass(class_of(case.estimator), Approximation)
 
 
 def _full(case: Case) -> bool:

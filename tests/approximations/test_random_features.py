@@ -21,6 +21,7 @@ from gramian.approximations.random_maclaurin import RandomMaclaurin
 from gramian.approximations.tensor_sketch import TensorSketch
 from gramian.data.source import ArraySource
 from gramian.engine import Engine
+from gramian.kernels import Cauchy
 from gramian.kernels.maclaurin import maclaurin_series
 from gramian.kernels.spectral import DRAWS, share_out, spectral_draws
 
@@ -203,10 +204,10 @@ KERNELS = {
     "matern52": gm.Matern(0.7, nu=2.5),
     "matern12": gm.Matern(0.7, nu=0.5),
     "rational": gm.RationalQuadratic(0.8, shape=2.5),
-    "cauchy": gm.Cauchy(1.2),
-    "scaled": 3.0 * gm.Cauchy(1.2),
+    "cauchy": Cauchy(1.2),
+    "scaled": 3.0 * Cauchy(1.2),
     "sum": gm.Gaussian(0.5) + 2.0 * gm.Laplacian(3.0),
-    "product": (gm.Gaussian() + 0.5 * gm.Cauchy(0.5)) * gm.Matern(1.0),
+    "product": (gm.Gaussian() + 0.5 * Cauchy(0.5)) * gm.Matern(1.0),
 }
 
 
@@ -240,7 +241,7 @@ def test_frequencies_have_the_spectral_law(kind):
         gm.Exponential(2.0): stats.t(1, scale=0.5),
         gm.Matern(2.0, nu=1.5): stats.t(3, scale=0.5),
         gm.Matern(2.0, nu=2.5): stats.t(5, scale=0.5),
-        gm.Cauchy(1.0): stats.laplace(),
+        Cauchy(1.0): stats.laplace(),
     }
     for kernel, law in laws.items():
         for column in drawn_of(kernel).T:
@@ -354,10 +355,10 @@ def test_series_follow_the_kernels_algebra():
         (RandomFourier(form="pair"), r"form='pair' is unknown\. Choose one of pairs, phase\. Did you mean"),
         (Fastfood(form="sin"), r"form='sin' is unknown"),
         (RandomFourier(rank=0), r"rank=0 must be a whole number of at least 1\."),
-        (RandomFourier(gm.Gaussian() + gm.Cauchy() + gm.Laplacian(), rank=4),
+        (RandomFourier(gm.Gaussian() + Cauchy() + gm.Laplacian(), rank=4),
          r"2 frequencies cannot be shared out over the 3 terms of .* Raise rank"),
         (Fastfood("laplacian"), r"Fastfood cannot take Laplacian\(.*\): .* or take RandomFourier\."),
-        (Fastfood(gm.Gaussian() + gm.Cauchy()), r"Fastfood cannot take Sum\("),
+        (Fastfood(gm.Gaussian() + Cauchy()), r"Fastfood cannot take Sum\("),
         (Fastfood("linear"), r"Linear\(.*\) has no spectral measure here"),
         (RandomMaclaurin("rbf"), r"Gaussian\(.*\) has no power series in x·z here, .* Give Linear or "
          r"Polynomial; take RandomFourier for a kernel of x − z, Nystrom for any other\."),
@@ -384,11 +385,11 @@ def test_too_many_coordinates_for_sobol_and_unknown_draws():
     with pytest.raises(
         gm.InputError, match=r"draws='qmc' needs 21202 coordinates, but .* has 21201\. Use draws="
     ):
-        spectral_draws(gm.Cauchy(), 2, 21_201, np.random.default_rng(0), "qmc")
+        spectral_draws(Cauchy(), 2, 21_201, np.random.default_rng(0), "qmc")
     with pytest.raises(
         gm.InputError, match=r"draws='halton' is unknown\. Choose one of iid, orthogonal, qmc\."
     ):
-        spectral_draws(gm.Cauchy(), 2, 2, np.random.default_rng(0), "halton")
+        spectral_draws(Cauchy(), 2, 2, np.random.default_rng(0), "halton")
 
 
 @parametrize_with_checks(

@@ -9,6 +9,7 @@ from approximation_market import gram, settings
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import gramian as gm
+from gramian.approximations import ClusteredLowRank, LowRankPlusBlocks
 from gramian.approximations.truncated_eigen import leading_eigenpairs
 from gramian.exceptions import AccuracyWarning, InputError
 
@@ -22,7 +23,7 @@ def labels_of(a, X):
     return a.features_.partition.route(X)
 
 
-@pytest.mark.parametrize("method", [gm.BlockDiagonal, gm.LowRankPlusBlocks])
+@pytest.mark.parametrize("method", [gm.BlockDiagonal, LowRankPlusBlocks])
 def test_diagonal_blocks_are_those_of_k(method, X):
     a = method(n_blocks=6, **settings()).fit(X)
     K, found, labels = gram(X, X), a.operator_.to_dense(), labels_of(a, X)
@@ -37,7 +38,7 @@ def test_diagonal_blocks_are_those_of_k(method, X):
 
 
 def test_low_rank_plus_blocks_solves_by_its_structure(X):
-    a = gm.LowRankPlusBlocks(root_rank=20, n_blocks=6, **settings()).fit(X)
+    a = LowRankPlusBlocks(root_rank=20, n_blocks=6, **settings()).fit(X)
     dense = a.operator_.to_dense()
     y = np.cos(np.arange(len(X)))
     expected = np.linalg.solve(dense + 0.1 * np.eye(len(X)), y)
@@ -49,7 +50,7 @@ def test_low_rank_plus_blocks_solves_by_its_structure(X):
 
 def test_blocks_of_two_hundred_rows_by_default():
     X = np.random.default_rng(0).random((1600, 2))
-    a = gm.LowRankPlusBlocks(gamma=2.0, root_rank=10, random_state=0).fit(X)
+    a = LowRankPlusBlocks(gamma=2.0, root_rank=10, random_state=0).fit(X)
     assert a.operator_.n_blocks == 8
 
 
@@ -87,9 +88,9 @@ def test_eigenvectors_never_store_k():
 
 
 def test_clustered_low_rank_couples_by_exact_products(X):
-    a = gm.ClusteredLowRank(rank=6, n_blocks=4, **settings()).fit(X)
+    a = ClusteredLowRank(rank=6, n_blocks=4, **settings()).fit(X)
     K, labels = gram(X, X), labels_of(a, X)
-    given = gm.ClusteredLowRank.of_matrix(K, 6, labels=labels)
+    given = ClusteredLowRank.of_matrix(K, 6, labels=labels)
     np.testing.assert_allclose(a.operator_.to_dense(), given.to_dense(), atol=1e-8)
     U = np.zeros((len(X), 24))
     for s in range(4):
@@ -108,7 +109,7 @@ def test_clustered_low_rank_of_a_graph(sparse):
     shuffled = rng.permutation(180)
     A, truth = A[np.ix_(shuffled, shuffled)], truth[shuffled]
     before = A.copy()
-    found = gm.ClusteredLowRank.of_matrix(sp.csr_array(A) if sparse else A, 4, n_blocks=3, random_state=0)
+    found = ClusteredLowRank.of_matrix(sp.csr_array(A) if sparse else A, 4, n_blocks=3, random_state=0)
     np.testing.assert_array_equal(A, before)
     # Blocks are the communities, so that the error is that of their own eigenvectors by far.
     for s in range(3):
@@ -123,9 +124,9 @@ def test_duplicates_and_more_rank_than_rows():
     X = np.repeat(np.random.default_rng(0).random((9, 2)), 20, axis=0)
     for a in (
         gm.BlockDiagonal(gamma=2.0, n_blocks=1),
-        gm.LowRankPlusBlocks(gamma=2.0, root_rank=50),
+        LowRankPlusBlocks(gamma=2.0, root_rank=50),
         gm.TruncatedEigen(gamma=2.0, rank=500),
-        gm.ClusteredLowRank(gamma=2.0, rank=500, n_blocks=2),
+        ClusteredLowRank(gamma=2.0, rank=500, n_blocks=2),
     ):
         assert a.fit(X).relative_error(X) < 1e-5, a
         assert a.rank_ <= 18
@@ -137,17 +138,17 @@ def test_duplicates_and_more_rank_than_rows():
         (lambda X: gm.BlockDiagonal(rank=0).fit(X), r"rank=0"),
         (lambda X: gm.BlockDiagonal(partition="trees").fit(X), r"partition='trees' is unknown.*'tree'"),
         (lambda X: gm.BlockDiagonal(landmarks=X[:4]).fit(X), r"is unknown\. Choose one of uniform"),
-        (lambda X: gm.LowRankPlusBlocks(n_blocks=0).fit(X), r"n_blocks=0"),
-        (lambda X: gm.LowRankPlusBlocks(landmarks=X[:4, :2]).fit(X), r"landmarks has shape \(4, 2\)"),
+        (lambda X: LowRankPlusBlocks(n_blocks=0).fit(X), r"n_blocks=0"),
+        (lambda X: LowRankPlusBlocks(landmarks=X[:4, :2]).fit(X), r"landmarks has shape \(4, 2\)"),
         (lambda X: gm.TruncatedEigen(tol=0).fit(X), r"tol=0"),
-        (lambda X: gm.ClusteredLowRank.of_matrix(X, 3), r"shape \(320, 3\).*expected a square one"),
-        (lambda X: gm.ClusteredLowRank.of_matrix(X[:3] + 1, 3), r"not symmetric: .* differ by up to"),
-        (lambda X: gm.ClusteredLowRank.of_matrix(np.eye(3) * np.nan, 3), r"holds NaN or infinite"),
+        (lambda X: ClusteredLowRank.of_matrix(X, 3), r"shape \(320, 3\).*expected a square one"),
+        (lambda X: ClusteredLowRank.of_matrix(X[:3] + 1, 3), r"not symmetric: .* differ by up to"),
+        (lambda X: ClusteredLowRank.of_matrix(np.eye(3) * np.nan, 3), r"holds NaN or infinite"),
         (
-            lambda X: gm.ClusteredLowRank.of_matrix(np.eye(4), 2, labels=np.zeros(3, int)),
+            lambda X: ClusteredLowRank.of_matrix(np.eye(4), 2, labels=np.zeros(3, int)),
             r"labels has shape \(3,\) .* each of 4 rows",
         ),
-        (lambda X: gm.ClusteredLowRank.of_matrix(np.eye(4), 0), r"rank=0"),
+        (lambda X: ClusteredLowRank.of_matrix(np.eye(4), 0), r"rank=0"),
     ],
 )
 def test_bad_input(X, call, message):
@@ -158,8 +159,8 @@ def test_bad_input(X, call, message):
 def test_budgets_bind(X):
     for a in (
         gm.BlockDiagonal(n_blocks=1),
-        gm.LowRankPlusBlocks(n_blocks=1),
-        gm.ClusteredLowRank(n_blocks=1),
+        LowRankPlusBlocks(n_blocks=1),
+        ClusteredLowRank(n_blocks=1),
     ):
         with pytest.raises(gm.BudgetError, match=r"memory_budget=1 MB is too small for .*n_blocks=1"):
             a.set_params(memory_budget="1MB").fit(X)
@@ -169,9 +170,9 @@ def test_budgets_bind(X):
 @parametrize_with_checks(
     [
         gm.BlockDiagonal(n_blocks=2),
-        gm.LowRankPlusBlocks(root_rank=4, n_blocks=2),
+        LowRankPlusBlocks(root_rank=4, n_blocks=2),
         gm.TruncatedEigen(rank=4),
-        gm.ClusteredLowRank(rank=4, n_blocks=2),
+        ClusteredLowRank(rank=4, n_blocks=2),
     ]
 )
 def test_sklearn_checks(estimator, check):
@@ -187,4 +188,4 @@ def test_uneven_blocks_are_refused_before_they_take_the_memory():
         gm.BlockDiagonal(n_blocks=10, partition="kcenters", random_state=0).fit(X)
     assert gm.BlockDiagonal(n_blocks=10, random_state=0).fit(X).block_errors(X).max() < 1e-6
     with pytest.raises(gm.BudgetError, match=r"or lower root_rank or raise n_blocks"):
-        gm.LowRankPlusBlocks(n_blocks=1, memory_budget="1MB").fit(X)
+        LowRankPlusBlocks(n_blocks=1, memory_budget="1MB").fit(X)

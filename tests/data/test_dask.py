@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 import gramian as gm
 from gramian.compression import training
 from gramian.data.distributed import cluster_of
+from gramian.exceptions import ClusterError
 
 dask = pytest.importorskip("dask", reason="needs the extra 'dask'")
 pytest.importorskip("distributed", reason="needs the extra 'dask'")
@@ -276,7 +277,7 @@ class TestBadInput:
             raise ValueError("Can not use replicate to delete data")  # the scheduler's words
 
         monkeypatch.setattr(client, "scatter", scatter)
-        with pytest.raises(gm.ClusterError, match=r"the Dask cluster has gone .its workers are closing"):
+        with pytest.raises(ClusterError, match=r"the Dask cluster has gone .its workers are closing"):
             model(engine=DaskEngine(client)).fit(*rows[:2])
 
     def test_nan_in_targets(self, client, rows):
@@ -411,7 +412,7 @@ def test_a_cluster_that_is_closed_during_a_fit(rows, closes, monkeypatch):
 
         monkeypatch.setattr(training, "sum_rows", closing)
         fitted = model(engine=None if closes == "client" else DaskEngine(own, timeout=1.0))
-        with own.as_current(), pytest.raises(gm.ClusterError, match=r"cluster has gone .*fit again"):
+        with own.as_current(), pytest.raises(ClusterError, match=r"cluster has gone .*fit again"):
             fitted.fit(da.from_array(X, chunks=1000), Y)
         with pytest.raises(NotFittedError):
             check_is_fitted(fitted)
@@ -464,10 +465,10 @@ def test_fits_then_loses_its_worker_and_its_scheduler(processes, rows):
 
             fitted.fit(Killing(X), Y)
 
-        with pytest.raises(gm.ClusterError, match=r"no worker for 2 s|has gone"):
+        with pytest.raises(ClusterError, match=r"no worker for 2 s|has gone"):
             interrupted(worker)
         assert fitted.__dict__ == before
-        with pytest.raises(gm.ClusterError, match="has gone"):
+        with pytest.raises(ClusterError, match="has gone"):
             interrupted(scheduler)
         assert fitted.__dict__ == before
         close(fitted.set_params(engine=None).predict(X), expected)

@@ -11,6 +11,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 import gramian as gm
+from gramian.approximations import LowRankPlusBlocks
 
 RNG = np.random.default_rng(0)
 X = RNG.random((60, 3))
@@ -351,7 +352,7 @@ MILLION = 10**6
     "method",
     [
         gm.BlockDiagonal(n_blocks=MILLION),
-        gm.LowRankPlusBlocks(n_blocks=MILLION),
+        LowRankPlusBlocks(n_blocks=MILLION),
         gm.MEKA(n_blocks=MILLION, rank=2),
         gm.MultiResolution(n_blocks=MILLION),
         gm.EnsembleNystrom(n_experts=MILLION),

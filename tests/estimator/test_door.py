@@ -10,6 +10,7 @@ from sklearn.base import is_classifier, is_regressor
 
 import gramian as gm
 from gramian.data.column import StoredColumn
+from gramian.operators import KernelOperator
 
 N = len(X)
 WALKED = {name: kind for name, kind in ESTIMATORS.items() if name not in HOSTS}
@@ -122,7 +123,7 @@ def test_a_masked_array_without_masked_values_is_an_array(name):
 
 def test_functions_of_rows_refuse_them_too():
     masked = np.ma.array(X, mask=X > 0.9)
-    for ask in (lambda: gm.Gaussian()(masked), lambda: gm.KernelOperator(gm.Gaussian(), masked)):
+    for ask in (lambda: gm.Gaussian()(masked), lambda: KernelOperator(gm.Gaussian(), masked)):
         with pytest.raises(gm.InputError, match="is a masked array"):
             ask()
 

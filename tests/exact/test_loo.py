@@ -8,6 +8,7 @@ import pytest
 import gramian as gm
 from gramian.exact.loo import leave_one_out, refine_kernel
 from gramian.exceptions import InputError
+from gramian.kernels import Cosine
 from gramian.kernels.gradient import log_parameters, with_log_parameters
 
 KERNELS = {
@@ -84,4 +85,4 @@ def test_targets_without_error_are_left_as_they_are():
 def test_kernels_without_a_gradient_are_refused():
     X, Y, _ = table()
     with pytest.raises(InputError, match="no gradient by its parameters"):
-        refine_kernel(gm.Cosine(), X, Y, 0.1)
+        refine_kernel(Cosine(), X, Y, 0.1)

@@ -10,6 +10,7 @@ from sklearn.svm import SVC
 import gramian as gm
 from gramian._numerics import design_cutoff
 from gramian.fast.dcpred.local_models import Loss
+from gramian.kernels import Cauchy
 
 
 class TestAlgorithm1:
@@ -108,7 +109,7 @@ class TestBatch:
             3.0 * gm.Gaussian(0.5),
             gm.Matern(0.7, nu=2.5),
             gm.RationalQuadratic(0.5),
-            gm.Cauchy(0.5),
+            Cauchy(0.5),
         ],
         ids=repr,
     )

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import gramian as gm
 from gramian.exceptions import InputError
-from gramian.kernels import Kernel
+from gramian.kernels import Cauchy, Cosine, FunctionKernel, Kernel, OnFeatures, PoweredExponential
 from gramian.kernels.input_gradient import input_gradient
 from gramian.kernels.precomputed import Precomputed
 
@@ -29,16 +29,16 @@ KERNELS: list[Kernel] = [
     gm.Matern(ELL, nu=1.5),
     gm.Matern(1.3, nu=2.5),
     gm.RationalQuadratic(ELL, shape=0.7),
-    gm.Cauchy(1.3),
+    Cauchy(1.3),
     gm.Linear(ELL),
-    *(gm.PoweredExponential(ELL, p=p, q=q) for p, q in POWERS),
-    gm.OnFeatures(gm.Gaussian((1.0, 2.0)), (2, 0)) * gm.OnFeatures(gm.Laplacian(2.0), (1,)),
+    *(PoweredExponential(ELL, p=p, q=q) for p, q in POWERS),
+    OnFeatures(gm.Gaussian((1.0, 2.0)), (2, 0)) * OnFeatures(gm.Laplacian(2.0), (1,)),
     gm.Polynomial(ELL, degree=3, offset=0.5),
     gm.Polynomial(2.0, degree=1),
-    gm.Cosine(ELL),
+    Cosine(ELL),
     2.0 * gm.Gaussian(1.3) + gm.Linear(),
     gm.Laplacian(2.0) * gm.Matern(ELL, nu=2.5),
-    0.5 * (gm.Cosine() + gm.Exponential(2.0)) * gm.Polynomial(3.0, degree=2) * gm.Cauchy(ELL),
+    0.5 * (Cosine() + gm.Exponential(2.0)) * gm.Polynomial(3.0, degree=2) * Cauchy(ELL),
 ]
 kernels = pytest.mark.parametrize("kernel", KERNELS, ids=repr)
 
@@ -113,7 +113,7 @@ def test_near_duplicates_far_from_the_origin_do_not_blow_up() -> None:
 
 
 def test_a_row_of_zeros_has_no_angle() -> None:
-    found = input_gradient(gm.Cosine(), np.zeros((1, 2)), np.array([[1.0, 2.0], [0.0, 0.0]]), np.ones(2))
+    found = input_gradient(Cosine(), np.zeros((1, 2)), np.array([[1.0, 2.0], [0.0, 0.0]]), np.ones(2))
     np.testing.assert_array_equal(found, 0.0)
 
 
@@ -137,7 +137,7 @@ def test_linear_in_the_coefficients_and_even_under_reflection(
 ROWS = np.ones((3, 2))
 ERRORS: list[tuple[Callable[[], object], str]] = [
     (
-        lambda: input_gradient(gm.FunctionKernel(lambda X, Z: X @ Z.T), ROWS, ROWS, np.ones(3)),
+        lambda: input_gradient(FunctionKernel(lambda X, Z: X @ Z.T), ROWS, ROWS, np.ones(3)),
         "has no gradient by its rows here: it is not made of gramian's families. Use a Gaussian",
     ),
     (

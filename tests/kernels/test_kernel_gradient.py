@@ -7,6 +7,7 @@ import pytest
 
 import gramian as gm
 from gramian.exceptions import InputError
+from gramian.kernels import Cauchy, Cosine, FunctionKernel, OnFeatures, PoweredExponential
 from gramian.kernels.gradient import contracted, log_parameters, with_log_parameters
 from gramian.kernels.precomputed import Precomputed
 
@@ -19,15 +20,15 @@ KERNELS = [
     gm.Matern((0.6, 1.0, 2.0), nu=1.5),
     gm.Matern(0.6, nu=2.5),
     gm.RationalQuadratic(0.9, shape=1.7),
-    gm.Cauchy((0.9, 1.0, 1.1)),
+    Cauchy((0.9, 1.0, 1.1)),
     gm.Laplacian(1.3),
     gm.Laplacian((1.3, 0.5, 0.9)),
-    gm.PoweredExponential(0.9, p=2.0, q=2.0),
-    gm.PoweredExponential((1.3, 0.5, 0.9), p=2.0, q=0.7),
-    gm.PoweredExponential((1.3, 0.5, 0.9), p=1.0, q=0.7),
-    gm.PoweredExponential(0.9, p=1.5, q=1.2),
-    gm.OnFeatures(gm.Gaussian((0.7, 1.5)), (2, 0)) * gm.OnFeatures(2.0 * gm.Laplacian(0.9), (1,)),
-    gm.OnFeatures(gm.Linear((0.7, 1.5)), (0, 1)) + gm.Gaussian(1.0),
+    PoweredExponential(0.9, p=2.0, q=2.0),
+    PoweredExponential((1.3, 0.5, 0.9), p=2.0, q=0.7),
+    PoweredExponential((1.3, 0.5, 0.9), p=1.0, q=0.7),
+    PoweredExponential(0.9, p=1.5, q=1.2),
+    OnFeatures(gm.Gaussian((0.7, 1.5)), (2, 0)) * OnFeatures(2.0 * gm.Laplacian(0.9), (1,)),
+    OnFeatures(gm.Linear((0.7, 1.5)), (0, 1)) + gm.Gaussian(1.0),
     gm.Linear(2.0),
     gm.Polynomial((1.0, 2.0, 3.0), degree=3, offset=0.5),
     2.5 * gm.Gaussian(0.7) + gm.Linear((1.0, 2.0, 0.5)),
@@ -64,7 +65,7 @@ def test_parameters_go_there_and_back(kernel):
 
 
 @pytest.mark.parametrize(
-    "kernel", [gm.Cosine(), Precomputed(), gm.FunctionKernel(lambda X, Z: X @ Z.T), 2.0 * gm.Cosine()]
+    "kernel", [Cosine(), Precomputed(), FunctionKernel(lambda X, Z: X @ Z.T), 2.0 * Cosine()]
 )
 def test_kernels_without_a_gradient_say_so(kernel):
     with pytest.raises(InputError, match="has no gradient by its parameters here"):

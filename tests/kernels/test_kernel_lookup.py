@@ -15,6 +15,8 @@ import gramian as gm
 from gramian.exceptions import InputError, ModelFileError
 from gramian.kernels import (
     KERNEL_NAMES,
+    Cauchy,
+    Cosine,
     FunctionKernel,
     Kernel,
     kernel_from_spec,
@@ -185,12 +187,12 @@ SPECS = [
     gm.Exponential(0.1),
     gm.Matern(np.float32(1.5), nu=2.5),
     gm.RationalQuadratic(3, shape=np.float64(0.5)),
-    gm.Cauchy(),
+    Cauchy(),
     gm.Laplacian(np.array([1, 2])),
     gm.Linear(),
     gm.Polynomial(2.0, degree=np.int64(4), offset=np.float32(0.5)),  # type: ignore[arg-type]
-    gm.Cosine(),
-    np.float32(2) * gm.Gaussian() + gm.Linear(3) * (0.5 * gm.Cosine() + gm.Cauchy()),
+    Cosine(),
+    np.float32(2) * gm.Gaussian() + gm.Linear(3) * (0.5 * Cosine() + Cauchy()),
 ]
 
 

@@ -11,7 +11,17 @@ import scipy.sparse as sp
 
 import gramian as gm
 from gramian.exceptions import InputError
-from gramian.kernels import FunctionKernel, Kernel, Product, Scaled, Sum
+from gramian.kernels import (
+    Cauchy,
+    Cosine,
+    FunctionKernel,
+    Kernel,
+    OnFeatures,
+    PoweredExponential,
+    Product,
+    Scaled,
+    Sum,
+)
 from gramian.kernels.columns import is_thin
 
 D = 5
@@ -65,23 +75,23 @@ def _markets() -> list[tuple[Kernel, Oracle]]:
             (gm.Matern(ell, nu=1.5), lambda x, z, e=ell: matern(1.5, np.sqrt(r2(x, z, e)))),
             (gm.Matern(ell, nu=2.5), lambda x, z, e=ell: matern(2.5, np.sqrt(r2(x, z, e)))),
             (gm.RationalQuadratic(ell, shape=0.3), lambda x, z, e=ell: (1 + r2(x, z, e) / 0.6) ** -0.3),
-            (gm.Cauchy(ell), lambda x, z, e=ell: 1 / (1 + r2(x, z, e))),
+            (Cauchy(ell), lambda x, z, e=ell: 1 / (1 + r2(x, z, e))),
             (gm.Laplacian(ell), lambda x, z, e=ell: np.exp(-r1(x, z, e))),
             (gm.Linear(ell), lambda x, z, e=ell: dot(x, z, e)),
             *(
                 (
-                    gm.PoweredExponential(ell, p=p, q=q),
+                    PoweredExponential(ell, p=p, q=q),
                     lambda x, z, e=ell, p=p, q=q: np.exp(-(rp(x, z, e, p) ** q)),
                 )
                 for p, q in POWERS
             ),
             (gm.Polynomial(ell, degree=3, offset=0.5), lambda x, z, e=ell: (dot(x, z, e) + 0.5) ** 3),
             (gm.Polynomial(ell, degree=9, offset=2), lambda x, z, e=ell: (dot(x, z, e) + 2) ** 9),
-            (gm.Cosine(ell), lambda x, z, e=ell: cosine(x, z, e)),
+            (Cosine(ell), lambda x, z, e=ell: cosine(x, z, e)),
         ]
     table += [
         (
-            gm.OnFeatures(gm.Gaussian(2.0), (0, 3)) * gm.OnFeatures(gm.Laplacian((1, 2, 4)), (4, 1, 2)),
+            OnFeatures(gm.Gaussian(2.0), (0, 3)) * OnFeatures(gm.Laplacian((1, 2, 4)), (4, 1, 2)),
             lambda x, z: (
                 np.exp(-r2(x[:, [0, 3]], z[:, [0, 3]], 2.0) / 2)
                 * np.exp(-r1(x[:, [4, 1, 2]], z[:, [4, 1, 2]], (1, 2, 4)))
@@ -242,12 +252,7 @@ def test_a_value_with_hash_and_pickle(kernel: Kernel, oracle: Oracle) -> None:
     twin = pickle.loads(pickle.dumps(kernel))
     assert twin == kernel
     assert hash(twin) == hash(kernel)
-    names = {name: getattr(gm, name, None) for name in dir(gm)} | {
-        "Sum": Sum,
-        "Scaled": Scaled,
-        "Product": Product,
-    }
-    assert eval(repr(kernel), names) == kernel
+    assert eval(repr(kernel), vars(gm.kernels).copy()) == kernel
     assert sum(kernel == other for other, _ in MARKET) == 1
     with pytest.raises(AttributeError, match="cannot assign"):
         kernel.lengthscale = 2.0  # type: ignore[attr-defined]
@@ -279,9 +284,9 @@ def test_lists_are_rows() -> None:
 def test_rows_of_zeros_have_a_cosine_of_zero(Z: np.ndarray) -> None:
     rows = np.vstack([np.zeros(D), np.full(D, 1e-30), np.full(D, 1e30)])
     for dtype in (np.float32, np.float64):
-        block = gm.Cosine()(rows.astype(dtype), Z.astype(dtype))
+        block = Cosine()(rows.astype(dtype), Z.astype(dtype))
         np.testing.assert_allclose(block, cosine(rows, Z, 1.0), atol=1e-6)
-        np.testing.assert_array_equal(gm.Cosine().diagonal(rows.astype(dtype)), [0, 1, 1])
+        np.testing.assert_array_equal(Cosine().diagonal(rows.astype(dtype)), [0, 1, 1])
 
 
 def test_algebra() -> None:

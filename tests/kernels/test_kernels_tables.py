@@ -16,7 +16,7 @@ from scipy.spatial.distance import cdist
 import gramian as gm
 from gramian.exact.loo import per_feature
 from gramian.exceptions import InputError
-from gramian.kernels import kernel_from_spec, kernel_to_spec
+from gramian.kernels import OnFeatures, PoweredExponential, kernel_from_spec, kernel_to_spec
 from gramian.kernels.precomputed import Precomputed
 
 POWERS = [(2.0, 2.0), (2.0, 1.9), (2.0, 1.0), (2.0, 0.3), (1.0, 1.0), (1.0, 0.5), (1.4, 1.1), (0.7, 0.7)]
@@ -35,7 +35,7 @@ def test_positive_semi_definite_over_its_range(p: float, q: float) -> None:
     rng = np.random.default_rng(0)
     for X in (rng.standard_normal((80, 6)), np.vstack([np.eye(20), -np.eye(20)])):
         for ell in (0.5, 3.0):
-            values = np.linalg.eigvalsh(gm.PoweredExponential(ell, p=p, q=q)(X))
+            values = np.linalg.eigvalsh(PoweredExponential(ell, p=p, q=q)(X))
             assert values.min() > -1e-10 * values.max()
 
 
@@ -45,16 +45,16 @@ def test_outside_the_range_it_would_not_be() -> None:
     values = np.linalg.eigvalsh(oracle(X, X, 4.0, 1.0, 2.0))
     assert values.min() < -1e-3
     with pytest.raises(InputError, match="positive semi-definite for 0 < q <= p <= 2 alone"):
-        gm.PoweredExponential(p=1.0, q=2.0)
+        PoweredExponential(p=1.0, q=2.0)
 
 
 def test_the_named_families_are_cases() -> None:
     rng = np.random.default_rng(1)
     X, Z = rng.standard_normal((20, 3)), rng.standard_normal((9, 3))
     for kernel, same in (
-        (gm.PoweredExponential(2.0, p=2, q=2), gm.Gaussian(2**0.5)),
-        (gm.PoweredExponential(2.0), gm.Exponential(2.0)),
-        (gm.PoweredExponential((1.0, 2.0, 3.0), p=1, q=1), gm.Laplacian((1.0, 2.0, 3.0))),
+        (PoweredExponential(2.0, p=2, q=2), gm.Gaussian(2**0.5)),
+        (PoweredExponential(2.0), gm.Exponential(2.0)),
+        (PoweredExponential((1.0, 2.0, 3.0), p=1, q=1), gm.Laplacian((1.0, 2.0, 3.0))),
     ):
         np.testing.assert_allclose(kernel(X, Z), same(X, Z), atol=1e-12)
 
@@ -76,7 +76,7 @@ def test_any_scale_and_offset(
     steps = rng.standard_normal((24, d)) / np.sqrt(d) * 10.0 ** rng.uniform(-6, 0.7, (24, 1))
     X = np.vstack([Z + ell * steps, Z[:3]])
     p, q = power
-    kernel = gm.PoweredExponential(ell, p=p, q=q)
+    kernel = PoweredExponential(ell, p=p, q=q)
     truth = oracle(X, Z, ell, p, q)
     np.testing.assert_allclose(kernel(X, Z), truth, atol=FLOAT64)
     np.testing.assert_allclose(kernel(X, Z, dtype=np.float32), truth, atol=FLOAT32)
@@ -135,29 +135,29 @@ def test_wide_features_keep_their_digits(width: float) -> None:
 
 def test_a_sharp_peak_is_exact_at_equal_rows() -> None:
     Z = table(100, np.random.default_rng(0))
-    kernel = gm.PoweredExponential(0.1, p=1.0, q=0.2)
+    kernel = PoweredExponential(0.1, p=1.0, q=0.2)
     np.testing.assert_array_equal(np.diag(kernel(Z, Z.copy())), 1.0)
 
 
 def test_groups_of_features() -> None:
     rng = np.random.default_rng(0)
     X, Z = rng.standard_normal((20, 5)), rng.standard_normal((7, 5))
-    group = gm.OnFeatures(gm.Matern((1.0, 2.0)), [3, 0])
-    assert group == gm.OnFeatures(gm.Matern((1.0, 2.0)), np.array([3, 0]))
+    group = OnFeatures(gm.Matern((1.0, 2.0)), [3, 0])
+    assert group == OnFeatures(gm.Matern((1.0, 2.0)), np.array([3, 0]))
     assert group.features == (3, 0)
     np.testing.assert_array_equal(group(X, Z), gm.Matern((1.0, 2.0))(X[:, [3, 0]], Z[:, [3, 0]]))
     np.testing.assert_array_equal(group.diagonal(X), 1.0)
-    linear = gm.OnFeatures(gm.Linear(), range(2))
+    linear = OnFeatures(gm.Linear(), range(2))
     np.testing.assert_allclose(linear.diagonal(X), (X[:, :2] ** 2).sum(axis=1))
     np.testing.assert_allclose((group + linear)(sp.csr_array(X), sp.csr_array(Z)), (group + linear)(X, Z))
     assert group(X.astype("f4"), Z.astype("f4")).dtype == np.float32
-    widened = per_feature(2.0 * gm.OnFeatures(gm.Gaussian(2.0), (0, 4)), 5)
-    assert widened == 2.0 * gm.OnFeatures(gm.Gaussian((2.0, 2.0)), (0, 4))
+    widened = per_feature(2.0 * OnFeatures(gm.Gaussian(2.0), (0, 4)), 5)
+    assert widened == 2.0 * OnFeatures(gm.Gaussian((2.0, 2.0)), (0, 4))
 
 
 KERNELS = [
-    gm.PoweredExponential((1.0, 2.0, 3.0), p=1.0, q=0.5),
-    2.0 * gm.OnFeatures(gm.PoweredExponential(2.0, p=2.0, q=1.5), (0, 2)) + gm.OnFeatures(gm.Linear(), (1,)),
+    PoweredExponential((1.0, 2.0, 3.0), p=1.0, q=0.5),
+    2.0 * OnFeatures(PoweredExponential(2.0, p=2.0, q=1.5), (0, 2)) + OnFeatures(gm.Linear(), (1,)),
 ]
 
 
@@ -181,28 +181,28 @@ def test_models_are_fitted_learned_and_saved(kernel: gm.Kernel, tmp_path: Path) 
 ROWS = np.ones((4, 2))
 ERRORS: list[tuple[Callable[[], object], str]] = [
     (
-        lambda: gm.PoweredExponential(p=2.5, q=1.0),
+        lambda: PoweredExponential(p=2.5, q=1.0),
         r"p=2.5 and q=1.0 are out of range: .* for 0 < q <= p <= 2",
     ),
-    (lambda: gm.PoweredExponential(p=0.5, q=1.0), "p=0.5 and q=1.0 are out of range"),
-    (lambda: gm.PoweredExponential(p=0), "p=0 must be a positive, finite number"),
-    (lambda: gm.PoweredExponential(q="a"), "q='a' must be a positive, finite number"),
-    (lambda: gm.PoweredExponential(-1.0), "lengthscale=-1.0 must be a positive"),
-    (lambda: gm.OnFeatures(gm.Gaussian(), ()), r"features=\(\) must name columns by whole numbers from 0"),
-    (lambda: gm.OnFeatures(gm.Gaussian(), (1, 1)), "each once, at least one"),
-    (lambda: gm.OnFeatures(gm.Gaussian(), (-1,)), r"features=\(-1,\) must name columns"),
-    (lambda: gm.OnFeatures(gm.Gaussian(), (True,)), "must name columns"),
-    (lambda: gm.OnFeatures(gm.Gaussian(), (0.5,)), "must name columns"),
-    (lambda: gm.OnFeatures(gm.Gaussian(), "ab"), "features='ab' must name columns"),
-    (lambda: gm.OnFeatures(gm.Gaussian(), 3), "features=3 must name columns"),
-    (lambda: gm.OnFeatures("rbf", (0,)), "kernel='rbf' is no kernel of rows"),
-    (lambda: gm.OnFeatures(Precomputed(), (0,)), "is no kernel of rows. Give one such as"),
+    (lambda: PoweredExponential(p=0.5, q=1.0), "p=0.5 and q=1.0 are out of range"),
+    (lambda: PoweredExponential(p=0), "p=0 must be a positive, finite number"),
+    (lambda: PoweredExponential(q="a"), "q='a' must be a positive, finite number"),
+    (lambda: PoweredExponential(-1.0), "lengthscale=-1.0 must be a positive"),
+    (lambda: OnFeatures(gm.Gaussian(), ()), r"features=\(\) must name columns by whole numbers from 0"),
+    (lambda: OnFeatures(gm.Gaussian(), (1, 1)), "each once, at least one"),
+    (lambda: OnFeatures(gm.Gaussian(), (-1,)), r"features=\(-1,\) must name columns"),
+    (lambda: OnFeatures(gm.Gaussian(), (True,)), "must name columns"),
+    (lambda: OnFeatures(gm.Gaussian(), (0.5,)), "must name columns"),
+    (lambda: OnFeatures(gm.Gaussian(), "ab"), "features='ab' must name columns"),
+    (lambda: OnFeatures(gm.Gaussian(), 3), "features=3 must name columns"),
+    (lambda: OnFeatures("rbf", (0,)), "kernel='rbf' is no kernel of rows"),
+    (lambda: OnFeatures(Precomputed(), (0,)), "is no kernel of rows. Give one such as"),
     (
-        lambda: gm.OnFeatures(gm.Gaussian(), (0, 2))(ROWS),
+        lambda: OnFeatures(gm.Gaussian(), (0, 2))(ROWS),
         "names column 2, but the rows have 2 features, numbered from 0",
     ),
     (
-        lambda: gm.OnFeatures(gm.Gaussian((1.0, 2.0)), (0,))(ROWS),
+        lambda: OnFeatures(gm.Gaussian((1.0, 2.0)), (0,))(ROWS),
         "lengthscale has 2 values, but the rows have 1",
     ),
 ]

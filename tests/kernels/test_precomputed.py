@@ -14,6 +14,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import gramian as gm
 from gramian._numerics import whiten
+from gramian.approximations import ClusteredLowRank, LowRankPlusBlocks
 from gramian.data.source import as_source
 from gramian.exceptions import InputError, NumericalWarning
 from gramian.kernels.precomputed import Precomputed, StoredMatrix, check_kernel_matrix
@@ -44,8 +45,8 @@ BLOCKS = {
     "bbf": gm.BlockBasis(rank=10),
     "bbf sampled": gm.BlockBasis(rank=10, n_blocks=4, core="sampled"),
     "diagonal": gm.BlockDiagonal(n_blocks=6),
-    "low rank plus blocks": gm.LowRankPlusBlocks(root_rank=15, n_blocks=6),
-    "clustered": gm.ClusteredLowRank(rank=10, n_blocks=4),
+    "low rank plus blocks": LowRankPlusBlocks(root_rank=15, n_blocks=6),
+    "clustered": ClusteredLowRank(rank=10, n_blocks=4),
 }
 
 

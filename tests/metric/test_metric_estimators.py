@@ -15,6 +15,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import gramian as gm
 from gramian.exceptions import BudgetError, InputError
+from gramian.kernels import FunctionKernel
 
 QUICK = gm.LearnedMetric(rounds=2, powers=(1.0,), bandwidth=False)
 RIDGE = gm.KernelRidge(0.1, metric=QUICK, random_state=0)
@@ -213,7 +214,7 @@ def test_plans_and_summaries():
 
 
 def test_other_kernels_and_approximations():
-    product = gm.FunctionKernel(lambda a, b: np.exp(-0.1 * ((a[:, None] - b[None]) ** 2).sum(axis=2)))
+    product = FunctionKernel(lambda a, b: np.exp(-0.1 * ((a[:, None] - b[None]) ** 2).sum(axis=2)))
     for changes in (
         {"kernel": product},
         {"kernel": "laplacian"},

@@ -56,7 +56,7 @@ for name, code in json.loads(sys.argv[1]).items():
         with redirect_stderr(told):
             exec(code)
         said[name] = "no error"
-    except gm.MissingPackageError as error:
+    except gm.exceptions.MissingPackageError as error:
         said[name] = str(error)
     except SystemExit as error:
         said[name] = told.getvalue()

@@ -14,7 +14,7 @@ from sklearn.metrics import log_loss
 
 import gramian as gm
 from gramian.engine import Engine
-from gramian.exceptions import AccuracyWarning, InputError
+from gramian.exceptions import AccuracyWarning, InputError, ModelFileError
 from gramian.metric.metric import Metric
 from gramian.model_file.estimators import estimator_from_header, estimator_header
 from gramian.model_file.records import Records
@@ -560,7 +560,7 @@ def test_a_file_whose_parts_do_not_fit_is_refused(fitted: Any, edit: Any, match:
     values = Records({})
     header = estimator_header(fitted[0], values)
     edit(header["state"])
-    with pytest.raises(gm.ModelFileError, match=match):
+    with pytest.raises(ModelFileError, match=match):
         estimator_from_header(header, values)
 
 

@@ -55,13 +55,14 @@ class ClusteredLowRank(Approximation):
 
     Examples
     --------
-    >>> import numpy as np, gramian as gm
+    >>> import numpy as np
+    >>> from gramian.approximations import ClusteredLowRank
     >>> X = np.random.default_rng(0).random((300, 2))
-    >>> a = gm.ClusteredLowRank(gamma=5.0, rank=15, n_blocks=4, random_state=0).fit(X)
+    >>> a = ClusteredLowRank(gamma=5.0, rank=15, n_blocks=4, random_state=0).fit(X)
     >>> bool(a.relative_error(X) < 0.01)
     True
     >>> A = np.kron(np.eye(3), np.ones((20, 20)))
-    >>> gm.ClusteredLowRank.of_matrix(A, 1, n_blocks=3, random_state=0).shape
+    >>> ClusteredLowRank.of_matrix(A, 1, n_blocks=3, random_state=0).shape
     (60, 60)
     """
 

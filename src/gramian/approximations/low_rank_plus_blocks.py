@@ -56,9 +56,10 @@ class LowRankPlusBlocks(Approximation):
 
     Examples
     --------
-    >>> import numpy as np, gramian as gm
+    >>> import numpy as np
+    >>> from gramian.approximations import LowRankPlusBlocks
     >>> X = np.random.default_rng(0).random((600, 2))
-    >>> a = gm.LowRankPlusBlocks(gamma=20.0, root_rank=40, random_state=0).fit(X)
+    >>> a = LowRankPlusBlocks(gamma=20.0, root_rank=40, random_state=0).fit(X)
     >>> bool(a.relative_error(X) < 0.05), bool(a.block_errors(X).max() < 1e-6)
     (True, True)
     """

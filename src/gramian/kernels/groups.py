@@ -32,7 +32,8 @@ class OnFeatures(Kernel):
     numbers that are no columns, and where rows have fewer.
 
     >>> import numpy as np, gramian as gm
-    >>> k = gm.OnFeatures(gm.Gaussian(), (0,)) * gm.OnFeatures(gm.Laplacian((1.0, 2.0)), (1, 2))
+    >>> from gramian.kernels import OnFeatures
+    >>> k = OnFeatures(gm.Gaussian(), (0,)) * OnFeatures(gm.Laplacian((1.0, 2.0)), (1, 2))
     >>> k(np.zeros((1, 3)), np.array([[1.0, 0.5, 1.0]])).round(4)  # exp(−1/2 − 1/2 − 1/2)
     array([[0.2231]])
     """

@@ -75,7 +75,9 @@ class SpectrumDisplay:
     >>> display = SpectrumDisplay.from_estimator(a, X, alpha=0.1)
     >>> len(display.exact), len(display.approximate)
     (400, 30)
-    >>> exact = gm.effective_dimension(gm.KernelOperator(gm.Gaussian(0.5), X), 0.1)
+    >>> from gramian.operators import KernelOperator
+    >>> from gramian.spectra import effective_dimension
+    >>> exact = effective_dimension(KernelOperator(gm.Gaussian(0.5), X), 0.1)
     >>> bool(np.isclose(display.effective_dimension[0][0], exact))
     True
     """

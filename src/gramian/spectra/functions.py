@@ -84,8 +84,10 @@ def top_eigenpairs(
     Examples
     --------
     >>> import numpy as np, gramian as gm
+    >>> from gramian.operators import KernelOperator
+    >>> from gramian.spectra import top_eigenpairs
     >>> X = np.random.default_rng(0).random((500, 2))
-    >>> found = gm.top_eigenpairs(gm.KernelOperator(gm.Gaussian(0.5), X), 3, random_state=0)
+    >>> found = top_eigenpairs(KernelOperator(gm.Gaussian(0.5), X), 3, random_state=0)
     >>> bool(np.allclose(found.values, np.linalg.eigvalsh(gm.Gaussian(0.5)(X))[::-1][:3]))
     True
     """
@@ -166,10 +168,12 @@ def log_determinant(
     Examples
     --------
     >>> import numpy as np, gramian as gm
+    >>> from gramian.operators import KernelOperator
+    >>> from gramian.spectra import log_determinant
     >>> X = np.random.default_rng(0).random((400, 2))
-    >>> K = gm.KernelOperator(gm.Gaussian(0.1), X)
-    >>> found = gm.log_determinant(K, 0.1, method="stochastic", random_state=0)
-    >>> bool(abs(found - gm.log_determinant(K, 0.1)) < 4 * found.standard_error)
+    >>> K = KernelOperator(gm.Gaussian(0.1), X)
+    >>> found = log_determinant(K, 0.1, method="stochastic", random_state=0)
+    >>> bool(abs(found - log_determinant(K, 0.1)) < 4 * found.standard_error)
     True
     """
     n = _square(operator)
@@ -212,10 +216,12 @@ def effective_dimension(
     Examples
     --------
     >>> import numpy as np, gramian as gm
+    >>> from gramian.operators import KernelOperator
+    >>> from gramian.spectra import effective_dimension
     >>> X = np.random.default_rng(0).random((400, 2))
-    >>> K = gm.KernelOperator(gm.Gaussian(0.1), X)
-    >>> found = gm.effective_dimension(K, 0.1, method="stochastic", random_state=0)
-    >>> bool(abs(found - gm.effective_dimension(K, 0.1)) <= 4 * found.standard_error + 1e-3)
+    >>> K = KernelOperator(gm.Gaussian(0.1), X)
+    >>> found = effective_dimension(K, 0.1, method="stochastic", random_state=0)
+    >>> bool(abs(found - effective_dimension(K, 0.1)) <= 4 * found.standard_error + 1e-3)
     True
     """
     n, alpha = _square(operator), _scalar(alpha)
@@ -250,10 +256,12 @@ def leverage_scores(
     Examples
     --------
     >>> import numpy as np, gramian as gm
+    >>> from gramian.operators import KernelOperator
+    >>> from gramian.spectra import effective_dimension, leverage_scores
     >>> X = np.random.default_rng(0).random((400, 2))
-    >>> K = gm.KernelOperator(gm.Gaussian(0.1), X)
-    >>> scores = gm.leverage_scores(K, 0.1).values
-    >>> bool(np.isclose(scores.sum(), gm.effective_dimension(K, 0.1)))
+    >>> K = KernelOperator(gm.Gaussian(0.1), X)
+    >>> scores = leverage_scores(K, 0.1).values
+    >>> bool(np.isclose(scores.sum(), effective_dimension(K, 0.1)))
     True
     """
     n, alpha = _square(operator), _scalar(alpha)
@@ -312,7 +320,7 @@ def _square(operator: KernelOperator | SymmetricOperator) -> int:
     if not isinstance(operator, KernelOperator | SymmetricOperator):
         raise InputError(
             f"operator has type {type(operator).__name__}; expected a KernelOperator, such as "
-            "gramian.KernelOperator(kernel, X), or an approximation's operator_."
+            "gramian.operators.KernelOperator(kernel, X), or an approximation's operator_."
         )
     if isinstance(operator, KernelOperator) and operator.columns is not None:
         n, m = operator.shape

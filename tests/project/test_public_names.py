@@ -1,0 +1,27 @@
+"""The names of `gramian` itself: few, and a name that lives in a subpackage says where."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+import pytest
+
+import gramian as gm
+
+
+def test_at_most_fifty_names():
+    assert len(gm.__all__) <= 50
+    assert all(hasattr(gm, name) for name in gm.__all__)
+
+
+@pytest.mark.parametrize(("name", "where"), gm._ELSEWHERE.items())
+def test_a_name_of_a_subpackage_is_there_and_the_error_says_so(name, where):
+    assert name not in gm.__all__
+    assert hasattr(import_module(f"gramian.{where}"), name)
+    with pytest.raises(AttributeError, match=f"from gramian.{where} import {name}"):
+        getattr(gm, name)
+
+
+def test_any_other_name_has_pythons_own_error():
+    with pytest.raises(AttributeError, match=r"^module .gramian. has no attribute .Nothing.\.$"):
+        gm.Nothing  # noqa: B018
