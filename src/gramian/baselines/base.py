@@ -14,6 +14,7 @@ from gramian._tiles import row_slices
 from gramian._typing import Array, Float64Array, FloatArray, Rows
 from gramian.data.scaled import Moments, Scaler
 from gramian.data.source import RowSource
+from gramian.estimator.answers import class_labels, decision_values, predicted_numbers
 from gramian.estimator.base import KernelEstimator, checked_weights, own_target, required_target
 from gramian.estimator.kinds import Classifier, Regressor
 from gramian.estimator.targets import ClassTargets, NumberTargets, Targets
@@ -132,15 +133,11 @@ class BaselineClassifier(Classifier, Baseline):
 
     def decision_function(self, X: Any) -> Float64Array:
         """Return the value per class, shape (n, classes), or (n,) for two classes."""
-        values = self._values(X)
-        return values.ravel() if len(self.classes_) == 2 else values
+        return decision_values(self._values(X))
 
     def predict(self, X: Any) -> Array:
         """Return the class of each row."""
-        values = self._values(X)
-        if len(self.classes_) == 2:
-            return self.classes_[(values[:, 0] > 0).astype(np.intp)]
-        return self.classes_[values.argmax(axis=1)]
+        return class_labels(self._values(X), self.classes_)
 
 
 class BaselineRegressor(Regressor, Baseline):
@@ -165,8 +162,7 @@ class BaselineRegressor(Regressor, Baseline):
 
     def predict(self, X: Any) -> Float64Array:
         """Return f(x) per row, shape (n,) or (n, outputs)."""
-        values = self._values(X)
-        return values.ravel() if self._flat else values
+        return predicted_numbers(self._values(X), flat=self._flat)
 
 
 def moments(rows: Rows, weights: Array | None) -> tuple[FloatArray, FloatArray]:

@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from gramian._typing import Array, Float64Array
 from gramian.engine import Engine
+from gramian.estimator.answers import class_labels, decision_values, likeliest, predicted_numbers
 from gramian.estimator.base import all_or_nothing, checked_weights, own_target, required_target
 from gramian.estimator.kinds import Classifier, Regressor
 from gramian.estimator.targets import ClassTargets, NumberTargets
@@ -112,20 +113,17 @@ class FastKernelClassifier(Classifier, FastKernelModel):
 
     def decision_function(self, X: Any) -> Float64Array:
         """Return the value per class, shape (n, classes), or (n,) for two classes."""
-        values = self._values(X)
-        return values.ravel() if len(self.classes_) == 2 else values
+        return decision_values(self._values(X))
 
     def predict(self, X: Any) -> Array:
         """Return the class of each row."""
         return self._answers(self._values(X))
 
     def _answers(self, values: Array) -> Array:
-        return np.asarray(self.classes_[self._groups(values)])
+        return class_labels(values, self.classes_)
 
     def _groups(self, values: Array) -> Array:
-        binary = len(self.classes_) == 2
-        found: Array = (values[:, 0] > 0).astype(np.intp) if binary else values.argmax(axis=1)
-        return found
+        return likeliest(values)
 
     def _answer(self, values: Array) -> Any:
         return self.classes_[int(values[0] > 0) if len(values) == 1 else values.argmax()]
@@ -206,7 +204,7 @@ class FastKernelRegressor(Regressor, FastKernelModel):
 
     def _answers(self, values: Array) -> Array:
         out = np.asarray(values, np.float64) * self._spread + self._center
-        return out.ravel() if self._flat else out
+        return predicted_numbers(out, flat=self._flat)
 
     def flat_predictor(self) -> FlatPredictor:
         check_is_fitted(self, "predictor_")

@@ -17,6 +17,7 @@ from gramian._typing import Float64Array
 from gramian.compression.plan import Plan
 from gramian.data.source import RowSource
 from gramian.engine import Engine
+from gramian.estimator.answers import in_blocks, predicted_numbers
 from gramian.estimator.base import own_target, required_target
 from gramian.estimator.finite import finite_values, quietly, rows_at
 from gramian.estimator.kinds import Regressor
@@ -209,7 +210,7 @@ class GaussianProcessRegressor(Regressor, GaussianProcessRounds):
         if not return_std:
             return mean
         std = np.sqrt(self._variance(source) + noise)[:, None] * self._y_std
-        return mean, std.ravel() if self._flat else std
+        return mean, predicted_numbers(std, flat=self._flat)
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> Float64Array:
         """Return joint draws of f at a few rows, shape (n, n_samples) or (n, outputs, n_samples).
@@ -223,7 +224,7 @@ class GaussianProcessRegressor(Regressor, GaussianProcessRounds):
         self._variance(source)  # where all are finite, so are the draws
         found = self.posterior_.draws(_all_rows(source), self._mean(source), draws, rng, self._engine())
         found = found * self._y_std[:, None] + self._y_mean[:, None]
-        return found[:, 0] if self._flat else found
+        return predicted_numbers(found, flat=self._flat)
 
     def sample_paths(self, n_samples: int = 1, random_state: Any = None) -> Callable[[Any], Float64Array]:
         """Return functions drawn from the posterior: X ↦ (n, n_samples), or (n, outputs, n_samples).
@@ -243,7 +244,7 @@ class GaussianProcessRegressor(Regressor, GaussianProcessRounds):
             out = np.empty((source.shape[0], paths.n_outputs, paths.n_draws))
             for where, values in paths.blocks(source, chunk_rows=PREDICT_ROWS, engine=self._engine()):
                 out[where] = values * self._y_std[:, None] + self._y_mean[:, None]
-            return out[:, 0] if self._flat else out
+            return predicted_numbers(out, flat=self._flat)
 
         return evaluate
 
@@ -376,22 +377,17 @@ class GaussianProcessRegressor(Regressor, GaussianProcessRounds):
     # ---- answers --------------------------------------------------------------------------------
 
     def _mean(self, source: RowSource) -> Float64Array:
-        out = np.empty((source.shape[0], self.posterior_.n_outputs))
         blocks = self.posterior_.predictor.blocks(source, engine=self._engine(), chunk_rows=PREDICT_ROWS)
-        for where, values in quietly(blocks):
-            out[where] = values
+        out = in_blocks(quietly(blocks), (source.shape[0], self.posterior_.n_outputs))
         return finite_values(out, partial(rows_at, source))
 
     def _variance(self, source: RowSource) -> Float64Array:
-        out = np.empty(source.shape[0])
         blocks = self.posterior_.variances(source, chunk_rows=PREDICT_ROWS, engine=self._engine())
-        for where, values in quietly(blocks):
-            out[where] = values
+        out = in_blocks(quietly(blocks), source.shape[:1])
         return finite_values(out[:, None], partial(rows_at, source))[:, 0]
 
     def _scaled(self, mean: Float64Array) -> Float64Array:
-        found = mean * self._y_std + self._y_mean
-        return found.ravel() if self._flat else found
+        return predicted_numbers(mean * self._y_std + self._y_mean, flat=self._flat)
 
 
 def _all_rows(source: RowSource) -> Any:

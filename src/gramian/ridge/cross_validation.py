@@ -18,6 +18,7 @@ from gramian._typing import Float64Array
 from gramian.compression.plan import Plan
 from gramian.data.source import RowSource
 from gramian.data.taken import TakenRows
+from gramian.estimator.answers import predicted_numbers
 from gramian.estimator.base import checked_weights, own_target
 from gramian.estimator.kinds import Regressor
 from gramian.estimator.progress import shown_bar
@@ -210,8 +211,7 @@ class KernelRidgeCV(Regressor, StreamingRidge):
     def predict(self, X: Any) -> Float64Array:
         """Return f(x) per row, shape (n,) or (n, outputs). Time O(n (route + m d))."""
         check_is_fitted(self, "predictor_")
-        out = self._decision(X)
-        return out.ravel() if self._flat else out
+        return predicted_numbers(self._decision(X), flat=self._flat)
 
     def plan(self, X: Any, y: Any = None) -> Plan:
         """Predict sizes and bytes of one fit to all rows, with the first gamma."""
@@ -281,7 +281,7 @@ class KernelRidgeCV(Regressor, StreamingRidge):
         if refinement is not None:
             self.refinement_ = refinement
         if model.residuals is not None:
-            self.loo_residuals_ = model.residuals.ravel() if self._flat else model.residuals
+            self.loo_residuals_ = predicted_numbers(model.residuals, flat=self._flat)
 
     def _gammas(self) -> Float64Array | None:
         if self.gammas is None:

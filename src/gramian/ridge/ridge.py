@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from copy import deepcopy
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -11,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from gramian._typing import Array, Float64Array
 from gramian.compression.plan import Plan
 from gramian.data.distributed import is_elsewhere
+from gramian.estimator.answers import class_labels, decision_values, in_blocks, predicted_numbers
 from gramian.estimator.base import checked_weights, own_target
 from gramian.estimator.kinds import Classifier, Regressor
 from gramian.estimator.targets import ClassTargets, NumberTargets
@@ -157,8 +159,7 @@ class KernelRidge(Regressor, PartialRegressor):
         if is_elsewhere(X):
             shape = () if self._flat else (self.predictor_.n_outputs,)
             return self._lazily(X, "predict", shape, np.float64)
-        out = self._decision(X)
-        return out.ravel() if self._flat else out
+        return predicted_numbers(self._decision(X), flat=self._flat)
 
     def plan(self, X: Any, y: Any = None) -> Plan:
         """Predict sizes and bytes of a fit, without fitting (``y`` gives the outputs)."""
@@ -244,8 +245,7 @@ class KernelRidgeClassifier(Classifier, PartialClassifier):
         if is_elsewhere(X):
             shape = () if len(self.classes_) == 2 else (len(self.classes_),)
             return self._lazily(X, "decision_function", shape, np.float64)
-        out = self._decision(X)
-        return out.ravel() if len(self.classes_) == 2 else out
+        return decision_values(self._decision(X))
 
     def predict(self, X: Any) -> Array:
         """Return the class of each row."""
@@ -253,13 +253,9 @@ class KernelRidgeClassifier(Classifier, PartialClassifier):
         if is_elsewhere(X):
             return self._lazily(X, "predict", (), self.classes_.dtype)
         source = self._rows(X, reset=False)
-        out = np.empty(source.shape[0], self.classes_.dtype)
-        for where, values in self._finite_blocks(source):
-            if len(self.classes_) == 2:
-                out[where] = self.classes_[(values[:, 0] > 0).astype(np.intp)]
-            else:
-                out[where] = self.classes_[values.argmax(axis=1)]
-        return out
+        labels = partial(class_labels, classes=self.classes_)
+        blocks = self._finite_blocks(source)
+        return in_blocks(blocks, source.shape[:1], labels, dtype=self.classes_.dtype)
 
     def plan(self, X: Any, y: Any = None) -> Plan:
         """Predict sizes and bytes of a fit, without fitting (``y`` gives the classes)."""

@@ -33,6 +33,7 @@ from gramian.data.scaled import Scaler, moments
 from gramian.data.source import ArraySource, RowSource
 from gramian.data.taken import TakenRows
 from gramian.engine import Engine
+from gramian.estimator.answers import in_blocks
 from gramian.estimator.base import checked_weights, required_target
 from gramian.estimator.finite import finite_blocks, finite_values, quietly, rows_at
 from gramian.estimator.progress import rows_bar, shown_bar
@@ -373,9 +374,7 @@ class StreamingRidge(MetricEstimator):
 
     def _decision(self, X: Any) -> Float64Array:
         source = self._rows(X, reset=False)
-        out = np.empty((source.shape[0], self.predictor_.n_outputs))
-        for where, values in self._decision_blocks(source):
-            out[where] = values
+        out = in_blocks(self._decision_blocks(source), (source.shape[0], self.predictor_.n_outputs))
         return finite_values(out, partial(rows_at, source))
 
 

@@ -20,6 +20,7 @@ from gramian.compression.predictor import Predictor
 from gramian.compression.sums import accumulate
 from gramian.data.source import RowSource
 from gramian.engine import Engine
+from gramian.estimator.answers import in_blocks
 from gramian.exact.exact import Exact
 from gramian.exact.plan import exact_plan
 from gramian.exact.predictor import ExactPredictor
@@ -279,9 +280,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, StreamingRidg
     def _inverse(self, source: RowSource) -> KernelRidge:
         """Learn rows from their scores, with the kernel as it was resolved for the rows."""
         n = source.shape[0]
-        scores = np.empty((n, self.predictor_.n_outputs))
-        for where, values in self._decision_blocks(source):
-            scores[where] = values
+        scores = in_blocks(self._decision_blocks(source), (n, self.predictor_.n_outputs))
         exact = self._wants_exact(n)
         ridge = KernelRidge(
             alpha=self.alpha,

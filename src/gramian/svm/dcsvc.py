@@ -16,13 +16,15 @@ from sklearn.utils.validation import check_is_fitted
 from gramian._budget import UNSEEN_BYTES, format_bytes, parse_bytes
 from gramian._checks import one_of, positive_number, whole_number
 from gramian._random import as_generator
+from gramian._tiles import row_slices
 from gramian._typing import Array, Float64Array
 from gramian.compression.expansion import MOST_PAIRS, class_pairs
 from gramian.compression.plan import NOMINAL_THREADS
 from gramian.data.source import RowSource
 from gramian.engine import Engine
+from gramian.estimator.answers import decision_values, in_blocks
 from gramian.estimator.base import KernelEstimator, own_target, required_target
-from gramian.estimator.finite import finite_values, overflowing, rows_at
+from gramian.estimator.finite import finite_values, quietly, rows_at
 from gramian.estimator.kinds import Classifier
 from gramian.estimator.targets import ClassTargets
 from gramian.exceptions import AccuracyWarning, BudgetError, InputError
@@ -299,18 +301,15 @@ class DCSVC(Classifier, KernelEstimator):
         source = self._rows(X, reset=False)
         predictor = self.predictor_.on(self._kernel_of(source)) if self._precomputed else self.predictor_
         n, engine = source.shape[0], self._engine()
-        out = np.empty((n, len(class_pairs(len(self.classes_)))))
-        for start in range(0, n, PREDICT_ROWS):
-            where = slice(start, min(n, start + PREDICT_ROWS))
-            with overflowing():
-                out[where] = predictor(source.rows(where), engine)
+        blocks = ((where, predictor(source.rows(where), engine)) for where in row_slices(n, PREDICT_ROWS))
+        out = in_blocks(quietly(blocks), (n, len(class_pairs(len(self.classes_)))))
         return finite_values(out, partial(rows_at, source))
 
     def decision_function(self, X: Any) -> Float64Array:
         """Return f(x): (n,) for two classes, else (n, pairs) for "ovo" or (n, classes) for "ovr"."""
         values = self._pair_values(X)
         if len(self.classes_) == 2:
-            return -values.ravel()
+            return -decision_values(values)
         if self.decision_function_shape == "ovr":
             out: Float64Array = _ovr_decision_function(values < 0, -values, len(self.classes_))
             return out

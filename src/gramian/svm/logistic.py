@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
-from scipy.special import expit, log_expit, log_softmax, softmax
 from sklearn.utils.validation import check_is_fitted
 
 from gramian._typing import Float64Array, IntArray
+from gramian.estimator.answers import log_probabilities, probabilities
 from gramian.estimator.base import own_target
 from gramian.solvers.losses import Logistic, Loss, Softmax
 from gramian.svm.newton import NewtonClassifier
@@ -124,21 +124,13 @@ class KernelLogisticRegression(NewtonClassifier):
     def predict_proba(self, X: Any) -> Float64Array:
         """Return the probability of each class, shape (n, classes)."""
         check_is_fitted(self, "predictor_")
-        return self._probabilities(self._decision(X))
+        return probabilities(self._decision(X))
 
     def _likeliest(self, values: Float64Array) -> IntArray:
         # One rule for both: rounding makes ties of probabilities that are none of decision values.
-        return np.asarray(self._probabilities(values).argmax(axis=1))
-
-    def _probabilities(self, values: Float64Array) -> Float64Array:
-        if len(self.classes_) == 2:
-            return np.hstack([expit(-values), expit(values)])
-        return np.asarray(softmax(values, axis=1))
+        return np.asarray(probabilities(values).argmax(axis=1))
 
     def predict_log_proba(self, X: Any) -> Float64Array:
         """Return the logarithm of :meth:`predict_proba`, without its underflow."""
         check_is_fitted(self, "predictor_")
-        f = self._decision(X)
-        if len(self.classes_) == 2:
-            return np.hstack([log_expit(-f), log_expit(f)])
-        return np.asarray(log_softmax(f, axis=1))
+        return log_probabilities(self._decision(X))

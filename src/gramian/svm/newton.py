@@ -15,6 +15,7 @@ from gramian._typing import Array, Float64Array, IntArray
 from gramian.compression.plan import Plan
 from gramian.compression.ridge_sums import Targets
 from gramian.data.source import RowSource
+from gramian.estimator.answers import decision_values, in_blocks, likeliest
 from gramian.estimator.base import checked_weights
 from gramian.estimator.kinds import Classifier
 from gramian.estimator.progress import shown_bar
@@ -189,23 +190,18 @@ class NewtonClassifier(Classifier, StreamingNewton):
     def decision_function(self, X: Any) -> Float64Array:
         """Return the value per class, shape (n, classes), or (n,) for two classes."""
         check_is_fitted(self, "predictor_")
-        out = self._decision(X)
-        return out.ravel() if len(self.classes_) == 2 else out
+        return decision_values(self._decision(X))
 
     def predict(self, X: Any) -> Array:
         """Return the likeliest class of each row; of several the first in ``classes_``."""
         check_is_fitted(self, "predictor_")
         source = self._rows(X, reset=False)
-        out = np.empty(source.shape[0], self.classes_.dtype)
-        for where, values in self._finite_blocks(source):
-            out[where] = self.classes_[self._likeliest(values)]
-        return out
+        blocks, labels = self._finite_blocks(source), lambda values: self.classes_[self._likeliest(values)]
+        return in_blocks(blocks, source.shape[:1], labels, dtype=self.classes_.dtype)
 
     def _likeliest(self, values: Float64Array) -> IntArray:
         """Return the number of the likeliest class for decision values, shape (rows, outputs)."""
-        if len(self.classes_) == 2:
-            return (values[:, 0] > 0).astype(np.intp)
-        return np.asarray(values.argmax(axis=1))
+        return likeliest(values)
 
     def plan(self, X: Any, y: Any = None) -> Plan:
         """Predict sizes and bytes of bases and a pass, without fitting (``y``: the classes)."""

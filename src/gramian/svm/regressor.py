@@ -14,6 +14,7 @@ from gramian._tiles import row_slices
 from gramian._typing import Array, Float64Array
 from gramian.compression.plan import Plan
 from gramian.data.source import RowSource
+from gramian.estimator.answers import predicted_numbers
 from gramian.estimator.base import checked_weights, own_target
 from gramian.estimator.kinds import Regressor
 from gramian.estimator.targets import NumberTargets
@@ -152,8 +153,7 @@ class KernelSVR(Regressor, StreamingNewton):
     def predict(self, X: Any) -> Float64Array:
         """Return f(x) + b per row, shape (n,) or (n, outputs)."""
         check_is_fitted(self, "predictor_")
-        out = self._decision(X)
-        return out.ravel() if self._flat else out
+        return predicted_numbers(self._decision(X), flat=self._flat)
 
     def plan(self, X: Any, y: Any = None) -> Plan:
         """Predict sizes and bytes of bases and a pass, without fitting (``y``: the outputs)."""

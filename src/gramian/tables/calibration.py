@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 from scipy.optimize import minimize_scalar
-from scipy.special import log_expit, log_softmax
 
 from gramian._typing import Array, Float64Array, IntArray
+from gramian.estimator import answers
 
 #: Slope without held-out values: the log odds of a value v in [−1, 1] are about 2 artanh v.
 USUAL_SLOPE = 2.0
@@ -51,7 +51,5 @@ def slope_of(values: Float64Array, targets: Float64Array, weights: Array) -> flo
 def log_probabilities(values: Float64Array, calibration: tuple[float, float]) -> Float64Array:
     """Return the logarithm of the probability of each class, (n, classes), from values (n, outputs)."""
     slope, offset = calibration
-    if values.shape[1] == 1:
-        f = slope * values[:, 0] + offset
-        return np.stack([log_expit(-f), log_expit(f)], axis=1)
-    return np.asarray(log_softmax(slope * values, axis=1))
+    log_odds = slope * values + offset if values.shape[1] == 1 else slope * values
+    return answers.log_probabilities(log_odds)

@@ -10,8 +10,9 @@ from sklearn.utils.validation import check_is_fitted
 from gramian._budget import parse_bytes
 from gramian._random import as_generator, seed_for_sklearn
 from gramian._tiles import row_slices
-from gramian._typing import Array, Float64Array, IntArray
+from gramian._typing import Float64Array, IntArray
 from gramian.data.source import RowSource
+from gramian.estimator.answers import class_labels
 from gramian.estimator.kinds import Classifier, Regressor
 from gramian.estimator.targets import ClassTargets, NumberTargets
 from gramian.exceptions import InputError, quoted
@@ -106,7 +107,7 @@ def compressed_classifier(
     source, numbers, seed = _lesson(model, X)
     rows = np.asarray(source.take(numbers), np.float64)
     values = np.asarray(model.model_._decision(rows))
-    labels = _answers(model, values)
+    labels = class_labels(values, model.classes_)
     if y is not None:
         targets = ClassTargets(y, source.shape[0], model.classes_)
         labels = model.classes_[targets.codes(slice(0, source.shape[0]))[numbers]]
@@ -125,11 +126,6 @@ def compressed_classifier(
     fast.classes_ = model.classes_
     fast.calibration_ = _calibration(fast._asked(rows), model, values)
     return fast
-
-
-def _answers(model: Any, values: Float64Array) -> Array:
-    two = values.shape[1] == 1
-    return np.asarray(model.classes_[(values[:, 0] > 0).astype(np.intp) if two else values.argmax(axis=1)])
 
 
 def _calibration(fast: Float64Array, model: Any, values: Float64Array) -> tuple[float, float]:

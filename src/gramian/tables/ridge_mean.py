@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from gramian._typing import Array, Float64Array
 from gramian.compression.plan import Plan
+from gramian.estimator.answers import class_labels, decision_values
 from gramian.kernels import Kernel
 from gramian.metric.metric import Metric
 
@@ -62,16 +63,12 @@ class RidgeMean(BaseEstimator):
 
     def decision_function(self, X: Any) -> Float64Array:
         """Return f, shape (n, outputs), or (n,) where there is one."""
-        values = self._decision(X)
-        return values[:, 0] if values.shape[1] == 1 else values
+        return decision_values(self._decision(X))
 
     def predict(self, X: Any) -> Array:
         """Return f of a regression, or the class of the largest value."""
-        values = self.decision_function(X)
-        if not hasattr(self, "classes_"):
-            return values
-        best = (values > 0).astype(np.intp) if values.ndim == 1 else values.argmax(axis=1)
-        return np.asarray(self.classes_[best])
+        values = self._decision(X)
+        return class_labels(values, self.classes_) if hasattr(self, "classes_") else decision_values(values)
 
     @property
     def metric_(self) -> Metric:

@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from gramian._typing import Array, Float64Array, FloatArray
 from gramian.data.mapped import mapped
 from gramian.data.source import RowSource
+from gramian.estimator.answers import class_labels, decision_values, predicted_numbers
 from gramian.estimator.shown import ShownEstimator
 from gramian.summary import Summary
 from gramian.tables import EncodedRows, Scaling, TableColumns, TargetTransform
@@ -74,7 +75,7 @@ class NumberAnswers(TableServer):
     def _back(self, z: Float64Array) -> Float64Array:
         """Return targets (n,) or (n, outputs) from mapped ones (n, outputs)."""
         found = self.target_.backward(z if self.target_.many else z[:, 0]).reshape(len(z), -1)
-        return found[:, 0] if self._flat else found
+        return predicted_numbers(found, flat=self._flat)
 
 
 class ClassAnswers(TableServer):
@@ -85,13 +86,11 @@ class ClassAnswers(TableServer):
 
     def decision_function(self, X: Any) -> Float64Array:
         """Return the value per class, shape (n, classes), or (n,) for two classes."""
-        values = self._values(X)
-        return values[:, 0] if len(self.classes_) == 2 else values
+        return decision_values(self._values(X))
 
     def predict(self, X: Any) -> Array:
         """Return the likeliest class of each row; of several the first in ``classes_``."""
-        likeliest = self.predict_proba(X).argmax(axis=1)
-        return np.asarray(self.classes_[likeliest])
+        return class_labels(self.predict_proba(X), self.classes_)
 
     def predict_proba(self, X: Any) -> Float64Array:
         """Return the probability of each class, shape (n, classes); rows sum to 1.

@@ -14,6 +14,7 @@ from gramian._checks import one_of, whole_number
 from gramian._random import as_generator
 from gramian._typing import Array, Float64Array, FloatArray
 from gramian.data.source import RowSource
+from gramian.estimator.answers import in_blocks
 from gramian.estimator.base import KernelEstimator, required_target
 from gramian.estimator.finite import finite_values, quietly
 from gramian.exceptions import AccuracyWarning, InputError
@@ -150,7 +151,5 @@ class DCPredEstimator(KernelEstimator):
 
     def _decision(self, X: Any) -> Float64Array:
         n, blocks = self._decision_blocks(X)
-        out = np.empty((n, self.model_.n_outputs))
-        for where, values in blocks:
-            out[where] = values
+        out = in_blocks(blocks, (n, self.model_.n_outputs))
         return finite_values(out, lambda at: self._rows(X, reset=False).take(at))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from gramian._checks import one_of, positive_number
 from gramian._tiles import row_slices
 from gramian._typing import Array, Float64Array, IntArray
+from gramian.estimator.answers import class_labels, decision_values, in_blocks, predicted_numbers
 from gramian.estimator.base import checked_weights, own_target
 from gramian.estimator.finite import finite_blocks
 from gramian.estimator.kinds import Classifier, Regressor
@@ -173,19 +175,14 @@ class DCPredClassifier(Classifier, DCPredEstimator):
 
         In a leaf where a class is missing its value is −1, and +1 where it is the only one.
         """
-        out = self._decision(X)
-        return out.ravel() if len(self.classes_) == 2 else out
+        return decision_values(self._decision(X))
 
     def predict(self, X: Any) -> Array:
         """Return the class of each row."""
         n, blocks = self._decision_blocks(X)
-        out = np.empty(n, self.classes_.dtype)
-        for where, values in finite_blocks(blocks, lambda at: self._rows(X, reset=False).take(at)):
-            if len(self.classes_) == 2:
-                out[where] = self.classes_[(values[:, 0] > 0).astype(np.intp)]
-            else:
-                out[where] = self.classes_[values.argmax(axis=1)]
-        return out
+        checked = finite_blocks(blocks, lambda at: self._rows(X, reset=False).take(at))
+        labels = partial(class_labels, classes=self.classes_)
+        return in_blocks(checked, (n,), labels, dtype=self.classes_.dtype)
 
 
 class DCPredRegressor(Regressor, DCPredEstimator):
@@ -278,5 +275,4 @@ class DCPredRegressor(Regressor, DCPredEstimator):
 
     def predict(self, X: Any) -> Float64Array:
         """Return f(x) per row, shape (n,) or (n, outputs)."""
-        out = self._decision(X)
-        return out.ravel() if self._flat else out
+        return predicted_numbers(self._decision(X), flat=self._flat)
