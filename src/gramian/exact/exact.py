@@ -11,10 +11,10 @@ from gramian._checkpoint import check_parent
 from gramian._checks import one_of, positive_number, whole_number
 from gramian.approximations.approximation import Approximation
 from gramian.exact.policy import Sizes
-from gramian.exact.solve import CHOSEN, Settings
+from gramian.exact.solve import CHOSEN, ITERATIVE, Settings
 from gramian.exceptions import InputError
 
-SOLVERS = ("auto", "cg", "cholesky", "minres", "askotch")
+SOLVERS = ("auto", "cg", "cholesky", "askotch")
 PRECONDITIONERS = ("auto", "none", "nystrom", "jacobi", "pitc")
 #: Sizes where only the kind of preconditioner is given.
 DEFAULT_RANK, DEFAULT_BLOCK = 500, 1000
@@ -86,7 +86,7 @@ class Exact(BaseEstimator):
 
     def settings(self) -> Settings:
         """Return the checked settings."""
-        one_of("solver", self.solver, SOLVERS)
+        one_of("solver", self.solver, (*SOLVERS, *ITERATIVE))
         builder = None
         if isinstance(self.preconditioner, Approximation):
             builder = self.preconditioner._builder()

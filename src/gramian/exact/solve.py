@@ -34,13 +34,15 @@ PRECONDITIONER_SHARE = 0.75
 LEAST_PRODUCTS = 10
 #: Sizes that stand for "as the policy says".
 CHOSEN = Sizes(-1, -1)
+#: Solvers that need nothing but products with K + D, by the names that ``Exact(solver=…)`` takes.
+ITERATIVE: dict[str, Callable[..., Solution]] = {"minres": minimal_residual}
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
     """One way of solving and what it did."""
 
-    name: str  #: none, nystrom, jacobi, pitc, an approximation's, cholesky, minres or askotch
+    name: str  #: none, nystrom, jacobi, pitc, an approximation's, cholesky, askotch or one of ITERATIVE
     rank: int
     block: int
     iterations: int
@@ -53,7 +55,7 @@ class Stage:
 class Settings:
     """How to solve."""
 
-    solver: str = "auto"  #: auto, cg, cholesky, minres or askotch
+    solver: str = "auto"  #: auto, cg, cholesky, askotch or one of ITERATIVE
     sizes: Sizes = CHOSEN  #: of one preconditioner for all of the solve
     builder: Builder | None = None  #: of an approximation that is the preconditioner instead
     tol: float = 1e-6
@@ -128,10 +130,10 @@ def _solved(
         begin = time.perf_counter()
         found = system.factorised(right)
         stages = [Stage("cholesky", 0, 0, 0, found.residual, time.perf_counter() - begin, 0.0)]
-    elif solver == "minres":
+    elif solver in ITERATIVE:
         begin = time.perf_counter()
-        found = minimal_residual(system.accurate, right, tol=settings.tol, max_iterations=settings.max_iter)
-        stages = [Stage("minres", 0, 0, found.iterations, found.residual, 0.0, time.perf_counter() - begin)]
+        found = ITERATIVE[solver](system.accurate, right, tol=settings.tol, max_iterations=settings.max_iter)
+        stages = [Stage(solver, 0, 0, found.iterations, found.residual, 0.0, time.perf_counter() - begin)]
     elif solver == "askotch" or (solver == "auto" and _too_dear(system, right, settings)):
         begin = time.perf_counter()
         block = settings.sizes.block if settings.sizes.block > 0 else 0
