@@ -9,56 +9,28 @@ from dataclasses import dataclass
 import numpy as np
 
 from gramian._budget import format_bytes
-from gramian._typing import Array, Float64Array, IntArray
+from gramian._typing import Float64Array, IntArray
 from gramian.compression.plan import Plan
 from gramian.compression.predictor import fold
 from gramian.compression.sums import accumulate
 from gramian.compression.training import RidgeFit
-from gramian.data.source import RowSource
-from gramian.data.taken import TakenRows
 from gramian.engine import Engine
-from gramian.estimator.targets import NumberTargets, TakenTargets
+from gramian.estimator.labelled import LabelledRows
+from gramian.estimator.targets import NumberTargets
 from gramian.exceptions import BudgetError
 from gramian.kernels import Kernel
 from gramian.ridge.held_out import EXACT, HELD_ROWS, MEAN, UNSEEN, HeldOut, held_out
 from gramian.ridge.path import AlphaPath, alpha_path
 from gramian.ridge.scoring import Scorer, Scores
 
+#: Labelled rows whose targets are numbers.
+NumberRows = LabelledRows[NumberTargets]
 #: What a candidate starts from: sizes, kernel, threads and the generator of its bases.
 Planned = tuple[Plan, Kernel, Engine, np.random.Generator]
 #: Matrices of the size of a Gram matrix that an eigendecomposition holds at a time.
 EIGEN_SQUARES = 5
 #: Bytes per number of rows that are whitened: in float64, their solved part and its product.
 WHITENED = 32
-
-
-@dataclass(frozen=True)
-class Sample:
-    """The rows that candidates are compared on."""
-
-    source: RowSource
-    targets: NumberTargets
-    weights: Array | None
-
-    def taken(self, numbers: IntArray) -> Sample:
-        """Return some of the rows."""
-        weights = None if self.weights is None else self.weights[numbers]
-        return Sample(TakenRows(self.source, numbers), TakenTargets(self.targets, numbers), weights)
-
-    @property
-    def n(self) -> int:
-        """Number of rows."""
-        return self.source.shape[0]
-
-    @property
-    def counted(self) -> int:
-        """Rows that have a weight."""
-        return self.n if self.weights is None else int(np.count_nonzero(self.weights))
-
-    @property
-    def mass(self) -> float:
-        """Σw."""
-        return float(self.n if self.weights is None else self.weights.sum())
 
 
 @dataclass(frozen=True)
@@ -77,7 +49,7 @@ class Candidate:
     as the memory budget holds factors (and held-out values, where a scorer wants them) of.
     """
 
-    def __init__(self, planned: Planned, sample: Sample, *, intercept: bool) -> None:
+    def __init__(self, planned: Planned, sample: NumberRows, *, intercept: bool) -> None:
         began = time.perf_counter()
         self.plan, self.kernel, self.engine, rng = planned
         self.sample, self.intercept = sample, intercept
@@ -112,7 +84,7 @@ class Candidate:
         self._solved = solved
         return Scores.joined(parts)
 
-    def scores_of(self, unseen: Sample, alphas: Float64Array, scorer: Scorer) -> Scores:
+    def scores_of(self, unseen: NumberRows, alphas: Float64Array, scorer: Scorer) -> Scores:
         """Return scores on rows that took no part in the sums."""
         unseen.targets.shift = self.mean
         parts = []
@@ -164,7 +136,7 @@ class Candidate:
                 del path
         return Chosen(fit, self.kernel, residuals)
 
-    def _errors(self, path: AlphaPath, sample: Sample, rule: str, *, keep: bool) -> HeldOut:
+    def _errors(self, path: AlphaPath, sample: NumberRows, rule: str, *, keep: bool) -> HeldOut:
         return held_out(
             path,
             self.features,
@@ -177,7 +149,7 @@ class Candidate:
             keep=keep,
         )
 
-    def _paths(self, alphas: Float64Array, kept: Sample | None) -> Iterator[AlphaPath]:
+    def _paths(self, alphas: Float64Array, kept: NumberRows | None) -> Iterator[AlphaPath]:
         """Yield the path in groups of alphas that the budget holds, with values of the ``kept`` rows."""
         budget, phases = self.plan.memory_budget, self.plan.bytes
         square = 8 * self.features.rank**2

@@ -21,6 +21,7 @@ from gramian.data.taken import TakenRows
 from gramian.estimator.answers import predicted_numbers
 from gramian.estimator.base import checked_weights, own_target
 from gramian.estimator.kinds import Regressor
+from gramian.estimator.labelled import LabelledRows
 from gramian.estimator.progress import shown_bar
 from gramian.estimator.targets import NumberTargets
 from gramian.exceptions import InputError, did_you_mean, quoted
@@ -28,7 +29,7 @@ from gramian.kernels import Kernel
 from gramian.kernels.gradient import log_parameters
 from gramian.kernels.lookup import KERNEL_NAMES
 from gramian.kernels.precomputed import Precomputed, StoredRows
-from gramian.ridge.candidates import Planned, Sample
+from gramian.ridge.candidates import NumberRows, Planned
 from gramian.ridge.kernel_search import (
     Best,
     Judge,
@@ -176,7 +177,7 @@ class KernelRidgeCV(Regressor, StreamingRidge):
             targets = NumberTargets(y, source.shape[0])
             self._flat = targets.flat
             weights = checked_weights(sample_weight, source.shape[0])
-            sample = Sample(source, targets, weights)
+            sample = LabelledRows(source, targets, weights)
             judge = self._judge(sample, y)
             self._check_refine(source)
             rng = as_generator(self.random_state)
@@ -245,7 +246,7 @@ class KernelRidgeCV(Regressor, StreamingRidge):
     ) -> Planner:
         trial = self._trial(kernel, gamma, alphas, share)
 
-        def planned(sample: Sample) -> Planned:
+        def planned(sample: NumberRows) -> Planned:
             plan, chosen, engine, rng = trial._planned(sample.source, sample.targets.shape[1], seed)
             if isinstance(self.approximation, str) and self.approximation == "auto":
                 plan = scaled_plan(plan, share)
@@ -298,11 +299,12 @@ class KernelRidgeCV(Regressor, StreamingRidge):
             )
         return gammas
 
-    def _judge(self, sample: Sample, y: Any) -> Judge:
+    def _judge(self, sample: NumberRows, y: Any) -> Judge:
         cv = self._folds(sample, y)
-        if sample.counted < 2:
+        count = len(sample.counted)
+        if count < 2:
             raise InputError(
-                f"held-out errors need at least 2 samples with a weight; got {sample.counted} sample(s). "
+                f"held-out errors need at least 2 samples with a weight; got {count} sample(s). "
                 "Pass more rows, or use KernelRidge with a given alpha."
             )
         if self.store_cv_results and not (cv is None or cv == "gcv"):
@@ -313,7 +315,7 @@ class KernelRidgeCV(Regressor, StreamingRidge):
         scorer = Scorer(self.scoring, per_target=bool(self.alpha_per_target) and sample.targets.shape[1] > 1)
         return Judge(scorer, cv, bool(self.fit_intercept), bool(self.store_cv_results))
 
-    def _folds(self, sample: Sample, y: Any) -> Any:
+    def _folds(self, sample: NumberRows, y: Any) -> Any:
         """Return None, "gcv", a number of folds, or the folds of a splitter."""
         if self.cv is None or isinstance(self.cv, str):
             if self.cv is None or self.cv == "gcv":

@@ -19,7 +19,7 @@ from gramian.exact.loo import SQUARES, per_feature, refine_kernel
 from gramian.exceptions import InputError
 from gramian.kernels import Kernel
 from gramian.kernels.columns import dense
-from gramian.ridge.candidates import Candidate, Chosen, Planned, Sample
+from gramian.ridge.candidates import Candidate, Chosen, NumberRows, Planned
 from gramian.ridge.held_out import EXACT, MEAN
 from gramian.ridge.scoring import Scorer, Scores
 
@@ -33,7 +33,7 @@ REFINE_ROWS, REFINE_SQUARES = 2_000, SQUARES + 2
 _SIZES = ("rank", "root_rank", "n_blocks")
 
 #: From rows to what a candidate starts from.
-Planner = Callable[[Sample], Planned]
+Planner = Callable[[NumberRows], Planned]
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Judge:
     keep_residuals: bool
 
     def scores(
-        self, planner: Planner, sample: Sample, alphas: Float64Array
+        self, planner: Planner, sample: NumberRows, alphas: Float64Array
     ) -> tuple[Scores, Callable[[], Chosen]]:
         """Return the scores on these rows, and what makes the model of the best alpha."""
         splits = self._splits(sample.n)
@@ -116,7 +116,7 @@ def halve(
     judge: Judge,
     planners: Callable[[int, float], Planner],
     gammas: Float64Array,
-    sample: Sample,
+    sample: NumberRows,
     alphas: Float64Array,
     rng: np.random.Generator,
     seen: Callable[[], object],
@@ -132,8 +132,7 @@ def halve(
     scores: list[Scores | None] = [None] * count
     n_rows = np.zeros(count, np.intp)
     alive = list(range(count))
-    counted = np.arange(sample.n) if sample.weights is None else np.flatnonzero(sample.weights)
-    order = rng.permutation(counted)
+    order = rng.permutation(sample.counted)
     parts = [len(order) // part for part in SHARES if len(order) // part >= LEAST_ROWS]
     if count <= FEW or not judge.splits_any_rows:
         parts = []
@@ -191,7 +190,7 @@ def refine(
     judge: Judge,
     planner: Callable[[Kernel, Float64Array], Planner],
     best: Best,
-    sample: Sample,
+    sample: NumberRows,
     rng: np.random.Generator,
     *,
     each_feature: bool,
@@ -201,9 +200,8 @@ def refine(
 
     ``planner`` plans a kernel for the given alphas: those of before, and the one that was found.
     """
-    counted = np.arange(sample.n) if sample.weights is None else np.flatnonzero(sample.weights)
     most = math.isqrt(memory_bytes // (8 * REFINE_SQUARES))
-    drawn = np.sort(rng.permutation(counted)[: max(2, min(REFINE_ROWS, most))])
+    drawn = np.sort(rng.permutation(sample.counted)[: max(2, min(REFINE_ROWS, most))])
     some = sample.taken(drawn)
     rows = some.source.rows(slice(0, some.n))
     X = dense(rows).astype(np.float64)
