@@ -35,11 +35,11 @@ from gramian.ridge.kernel_search import (
     Judge,
     Planner,
     Refinement,
-    Table,
-    halve,
+    ScoreTable,
     refine,
     scaled,
     scaled_plan,
+    search_gammas,
 )
 from gramian.ridge.scoring import Scorer
 from gramian.ridge.streaming import StreamingRidge
@@ -190,7 +190,7 @@ class KernelRidgeCV(Regressor, StreamingRidge):
 
             with shown_bar(self.verbose, unit="fits", desc="kernels") as bar:
                 tried = np.zeros(1) if gammas is None else gammas
-                best, table = halve(judge, planners, tried, sample, alphas, rng, bar.update)
+                best, table = search_gammas(judge, planners, tried, sample, alphas, rng, bar.update)
                 refinement = None
                 if self.refine:
 
@@ -255,7 +255,12 @@ class KernelRidgeCV(Regressor, StreamingRidge):
         return planned
 
     def _learn(
-        self, best: Best, table: Table, alphas: Float64Array, gammas: list[Any], refinement: Refinement | None
+        self,
+        best: Best,
+        table: ScoreTable,
+        alphas: Float64Array,
+        gammas: list[Any],
+        refinement: Refinement | None,
     ) -> None:
         model, number = best.model, best.scores.best
         self.intercept_ = model.fit.intercept

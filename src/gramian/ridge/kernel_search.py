@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,6 +22,7 @@ from gramian.kernels.columns import dense
 from gramian.ridge.candidates import Candidate, Chosen, NumberRows, Planned
 from gramian.ridge.held_out import EXACT, MEAN
 from gramian.ridge.scoring import Scorer, Scores
+from gramian.search import Trials, search
 
 #: Parts of the rows that gammas are compared on before all rows are, and the fewest rows of a part.
 SHARES, LEAST_ROWS = (9, 3), 1_000
@@ -105,14 +106,14 @@ class Best:
 
 
 @dataclass(frozen=True)
-class Table:
+class ScoreTable:
     """Scores of gammas × alphas, each on the most rows that the gamma was tried on."""
 
     scores: list[Scores | None]
     n_rows: IntArray
 
 
-def halve(
+def search_gammas(
     judge: Judge,
     planners: Callable[[int, float], Planner],
     gammas: Float64Array,
@@ -120,7 +121,7 @@ def halve(
     alphas: Float64Array,
     rng: np.random.Generator,
     seen: Callable[[], object],
-) -> tuple[Best, Table]:
+) -> tuple[Best, ScoreTable]:
     """Compare gammas on a ninth and a third of the rows, the better half going on, then on all rows.
 
     ``planners(k, share)`` plans gamma k with sizes for that share of the rows. Gammas are ranked by the score
@@ -128,43 +129,46 @@ def halve(
     all: from there the search climbs, on all rows, until both neighbours of the best have been tried. Parts
     of under 1,000 rows are left out, and without a part every gamma is tried on all rows.
     """
-    count = len(gammas)
-    scores: list[Scores | None] = [None] * count
-    n_rows = np.zeros(count, np.intp)
-    alive = list(range(count))
+    table = ScoreTable([None] * len(gammas), np.zeros(len(gammas), np.intp))
     order = rng.permutation(sample.counted)
     parts = [len(order) // part for part in SHARES if len(order) // part >= LEAST_ROWS]
-    if count <= FEW or not judge.splits_any_rows:
+    if len(gammas) <= FEW or not judge.splits_any_rows:
         parts = []
-    for size in parts:
-        some = sample.taken(np.sort(order[:size]))
-        for k in alive:
-            scores[k] = judge.scores(planners(k, size / len(order)), some, alphas)[0]
-            n_rows[k] = size
-            seen()
-        alive = sorted(alive, key=lambda k: -_rank(scores[k]))[: max(1, math.ceil(len(alive) / 2))]
     best: Best | None = None
-    line = np.argsort(gammas, kind="stable").tolist()
-    todo = alive[:1] if parts else list(range(count))
-    while todo:
-        k = todo.pop(0)
-        scores[k], make = judge.scores(planners(k, 1.0), sample, alphas)
-        n_rows[k] = sample.n
+
+    def error_on(rows: NumberRows, k: int) -> tuple[float, None]:
+        nonlocal best
+        whole = rows is sample
+        scores, make = judge.scores(planners(k, 1.0 if whole else rows.n / len(order)), rows, alphas)
+        table.scores[k], table.n_rows[k] = scores, rows.n
         seen()
-        score = _rank(scores[k])
-        if best is None or score > best.score:
-            best = Best(score, scores[k], alphas, k, make())  # type: ignore[arg-type]
-        del make  # it holds bases and sums, which the next kernel has its own of
-        if not todo:
-            at = line.index(best.number)
-            near = line[max(at - 1, 0) : at + 2]
-            todo = [k for k in near if n_rows[k] < sample.n][:1]
+        score = _rank(scores)
+        if whole and (best is None or score > best.score):
+            # Of the best alone, and now: ``make`` holds bases and sums, and the next kernel has its own.
+            best = Best(score, scores, alphas, k, make())
+        return -score, None
+
+    alive = list(range(len(gammas)))
+    for size in parts:
+        found = search(sample.taken(np.sort(order[:size])), [alive], error_on)
+        alive = [trial.candidate for trial in found.ranked[: math.ceil(len(alive) / 2)]]
+    line = np.argsort(gammas, kind="stable").tolist()
+
+    def climb(found: Trials[int, None]) -> Iterator[list[int]]:
+        yield alive[:1] if parts else alive
+        while found.best is not None:
+            at = line.index(found.best.candidate)
+            untried = [k for k in line[max(at - 1, 0) : at + 2] if table.n_rows[k] < sample.n]
+            if not untried:
+                return
+            yield untried[:1]
+
+    search(sample, climb, error_on)
     assert best is not None
-    return best, Table(scores, n_rows)
+    return best, table
 
 
-def _rank(scores: Scores | None) -> float:
-    assert scores is not None
+def _rank(scores: Scores) -> float:
     return float(scores.top.mean())
 
 
