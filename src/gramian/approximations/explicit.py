@@ -1,4 +1,4 @@
-"""Shared base of the explicit feature maps: φ(x) is computed directly, without landmarks."""
+"""Shared parts of the explicit feature maps: φ(x) as columns, and a builder that reads no rows."""
 
 from __future__ import annotations
 
@@ -112,18 +112,15 @@ def lone_map(columns: ExplicitColumns, kernel: Kernel, partition: Partition) -> 
     return FeatureMap.lone(Basis.explicit(columns, columns.n_features), partition, kernel)
 
 
-class ExplicitMap(Approximation):
-    """Base of the approximations by an explicit feature map, which is drawn before any row is seen."""
+def fitted_map(model: Approximation) -> ExplicitColumns:
+    """Return the fitted map φ of an explicit method: its frequencies, signs or hashes."""
+    check_is_fitted(model, "features_")
+    return cast(ExplicitColumns, model.features_.nodes[0].columns)
 
-    @property
-    def map_(self) -> ExplicitColumns:
-        """The fitted map φ: its frequencies, signs or hashes."""
-        check_is_fitted(self, "features_")
-        return cast(ExplicitColumns, self.features_.nodes[0].columns)
 
-    def _set_map(self, columns: ExplicitColumns, kernel: Kernel) -> None:
-        """Make the estimator one with this map, fitted but for the operator on rows that are not there."""
-        self.features_ = lone_map(columns, kernel, one_block(columns.n_features))
-        self.kernel_ = kernel
-        self.rank_ = self._n_features_out = columns.n_columns
-        self.n_features_in_ = columns.n_features
+def set_map(model: Approximation, columns: ExplicitColumns, kernel: Kernel) -> None:
+    """Make the model one with this map: fitted, but without an operator, for there are no training rows."""
+    model.features_ = lone_map(columns, kernel, one_block(columns.n_features))
+    model.kernel_ = kernel
+    model.rank_ = model._n_features_out = columns.n_columns
+    model.n_features_in_ = columns.n_features

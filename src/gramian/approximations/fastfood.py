@@ -11,7 +11,8 @@ import scipy.linalg as la
 
 from gramian._checks import one_of, whole_number
 from gramian._typing import FloatArray, IntArray, Rows
-from gramian.approximations.explicit import ExplicitBuilder, ExplicitMap
+from gramian.approximations.approximation import Approximation, one_of
+from gramian.approximations.explicit import ExplicitBuilder, fitted_map
 from gramian.approximations.random_fourier import FORMS, Waves, draws_of, wave_factors
 from gramian.exceptions import InputError
 from gramian.kernels.base import Kernel, lengthscale_array
@@ -20,7 +21,7 @@ from gramian.kernels.families import Laplacian
 from gramian.kernels.spectral import mixing, spectral_terms, stratified
 
 
-class Fastfood(ExplicitMap):
+class Fastfood(Approximation):
     r"""Fastfood: random Fourier features in time O(rank·log d) a row, by Hadamard transforms.
 
     The frequencies are rows of S H G Π H B/ℓ: signs B, permutation Π, normal diagonal G, lengths S of the
@@ -51,6 +52,8 @@ class Fastfood(ExplicitMap):
     >>> a.features_.nbytes < 20_000, bool(a.relative_error(X) < 0.1)
     (True, True)
     """
+
+    map_ = property(fitted_map)
 
     def __init__(
         self,

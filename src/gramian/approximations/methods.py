@@ -37,6 +37,8 @@ METHODS: dict[str, type[Approximation]] = {
     "randommaclaurin": RandomMaclaurin,
     "tensorsketch": TensorSketch,
 }
+#: Those whose map is drawn before any row is seen.
+EXPLICIT = ("randomfourier", "fastfood", "randommaclaurin", "tensorsketch")
 #: What their fits build, for model files.
 BUILDERS: tuple[type[Builder], ...] = (
     BlockBasisBuilder,

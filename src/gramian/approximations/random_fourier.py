@@ -11,14 +11,15 @@ import numpy as np
 from gramian._checks import one_of, whole_number
 from gramian._numerics import phase_limit
 from gramian._typing import Float64Array, FloatArray, Rows
-from gramian.approximations.explicit import ExplicitBuilder, ExplicitColumns, ExplicitMap
+from gramian.approximations.approximation import Approximation, one_of
+from gramian.approximations.explicit import ExplicitBuilder, ExplicitColumns, fitted_map
 from gramian.exceptions import InputError
 from gramian.kernels.base import Kernel
 from gramian.kernels.columns import dense, is_thin
 from gramian.kernels.spectral import DRAWS, spectral_draws
 
 
-class RandomFourier(ExplicitMap):
+class RandomFourier(Approximation):
     r"""Random Fourier features: φ(x) = √(2/r)·(sin w_j·x, cos w_j·x), w_j drawn from the kernel's spectrum.
 
     E φ(x)·φ(z) = k(x, z), and φ(x)·φ(x) = k(x, x). The map is drawn before any row is seen: training is one
@@ -51,6 +52,8 @@ class RandomFourier(ExplicitMap):
     >>> a.transform(X[:2]).shape, bool(a.relative_error(X) < 0.05)
     ((2, 800), True)
     """
+
+    map_ = property(fitted_map)
 
     def __init__(
         self,

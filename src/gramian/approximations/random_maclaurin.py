@@ -9,7 +9,8 @@ import numpy as np
 
 from gramian._checks import one_of, whole_number
 from gramian._typing import Float64Array, FloatArray, IntArray, Rows
-from gramian.approximations.explicit import ExplicitBuilder, ExplicitColumns, ExplicitMap
+from gramian.approximations.approximation import Approximation, one_of
+from gramian.approximations.explicit import ExplicitBuilder, ExplicitColumns, fitted_map
 from gramian.exceptions import InputError
 from gramian.kernels.base import Kernel, lengthscale_array
 from gramian.kernels.columns import dense, is_thin
@@ -17,7 +18,7 @@ from gramian.kernels.maclaurin import Series, maclaurin_series
 from gramian.kernels.spectral import share_out
 
 
-class RandomMaclaurin(ExplicitMap):
+class RandomMaclaurin(Approximation):
     r"""Random Maclaurin features of a dot-product kernel k(x, z) = Σ a_n (x·z/ℓ²)ⁿ with a_n ≥ 0.
 
     φ_i(x) = √c_i · Π_{j ≤ n} (ω_ij·x/ℓ) with random signs ω_ij, n the power that feature i is given to.
@@ -49,6 +50,8 @@ class RandomMaclaurin(ExplicitMap):
     >>> a.rank_, bool(a.relative_error(X) < 0.05)
     (2000, True)
     """
+
+    map_ = property(fitted_map)
 
     def __init__(
         self,

@@ -11,14 +11,15 @@ import scipy.sparse as sp
 
 from gramian._checks import whole_number
 from gramian._typing import Float64Array, FloatArray, IntArray, Rows
-from gramian.approximations.explicit import ExplicitBuilder, ExplicitColumns, ExplicitMap
+from gramian.approximations.approximation import Approximation
+from gramian.approximations.explicit import ExplicitBuilder, ExplicitColumns, fitted_map
 from gramian.exceptions import InputError
 from gramian.kernels.base import Kernel, Scaled, lengthscale_array
 from gramian.kernels.columns import dense
 from gramian.kernels.families import Linear, Polynomial
 
 
-class TensorSketch(ExplicitMap):
+class TensorSketch(Approximation):
     r"""TensorSketch: the polynomial kernel (x·z/ℓ² + offset)^degree by hashed features.
 
     φ(x) = FFT⁻¹(Π_j FFT(C_j y)), y = (x/ℓ, √offset), is a CountSketch of the d^degree monomials, none of
@@ -45,6 +46,8 @@ class TensorSketch(ExplicitMap):
     >>> a.rank_, bool(a.relative_error(X) < 0.05)
     (2000, True)
     """
+
+    map_ = property(fitted_map)
 
     def __init__(
         self,

@@ -10,8 +10,8 @@ from sklearn.base import BaseEstimator
 
 from gramian._typing import Array, Rows
 from gramian.approximations.approximation import Approximation
-from gramian.approximations.explicit import ExplicitMap
-from gramian.approximations.methods import METHODS
+from gramian.approximations.explicit import fitted_map, set_map
+from gramian.approximations.methods import EXPLICIT, METHODS
 from gramian.compression.expansion import class_pairs
 from gramian.compression.predictor import Predictor
 from gramian.data.source import as_source
@@ -51,9 +51,9 @@ STREAMING: dict[str, type[StreamingRidge]] = {
         KernelPCA,
     )
 }
-MAPS = {kind.__name__: kind for kind in METHODS.values() if issubclass(kind, ExplicitMap)}
+MAPS: dict[str, type[Approximation]] = {METHODS[name].__name__: METHODS[name] for name in EXPLICIT}
 TRANSFORMERS: dict[str, type[Approximation]] = {
-    kind.__name__: kind for kind in METHODS.values() if not issubclass(kind, ExplicitMap)
+    kind.__name__: kind for name, kind in METHODS.items() if name not in EXPLICIT
 }
 #: Those whose learned attributes are parts by themselves, and the one that predicts.
 RECORDED: dict[str, tuple[type[Any], str]] = {
@@ -246,21 +246,22 @@ def _outputs(model: Any) -> int:
 # ---- approximations -----------------------------------------------------------------------------
 
 
-def _map_state(model: ExplicitMap, values: Records) -> dict[str, Any]:
-    own, arrays = map_to_arrays(model.map_, "map")
+def _map_state(model: Approximation, values: Records) -> dict[str, Any]:
+    columns = fitted_map(model)
+    own, arrays = map_to_arrays(columns, "map")
     values.arrays.update(arrays)
     return {
         "kernel": kernel_to_spec(model.kernel_),
         "map": own,
-        "tile_dtype": model.map_.dtype.name,
+        "tile_dtype": columns.dtype.name,
         "plan": values.plain.write_plan(model.plan_),
     }
 
 
-def _read_map(model: ExplicitMap, state: Mapping[str, Any], values: Records) -> None:
+def _read_map(model: Approximation, state: Mapping[str, Any], values: Records) -> None:
     n_features = model.n_features_in_
     columns = map_from_arrays(state["map"], values.arrays, "map", n_features, state["tile_dtype"])
-    model._set_map(columns, kernel_from_spec(state["kernel"]))
+    set_map(model, columns, kernel_from_spec(state["kernel"]))
     model.plan_ = values.read_plan(state["plan"])
 
 
