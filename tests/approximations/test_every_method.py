@@ -17,7 +17,7 @@ from approximation_market import MARKET as NESTED
 from sklearn.base import clone
 
 import gramian as gm
-from gramian.approximations.methods import METHODS
+from gramian.approximations.methods import EXPLICIT, METHODS
 
 FAMILIES = (
     market_block_basis,
@@ -47,6 +47,27 @@ def fitted(case, X, **parameters):
 
 def test_every_method_is_in_the_market():
     assert {type(case.estimator) for case in MARKET.values()} == set(METHODS.values())
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_few_rows_have_an_answer_and_a_rank_above_them_a_warning(name):
+    X = np.random.default_rng(0).random((30, 3))
+    model = METHODS[name](random_state=0)
+    assert np.isfinite(model.fit(X).operator_.to_dense()).all()  # by default, without a warning
+    size = "root_rank" if hasattr(model, "root_rank") else "rank"
+    model.set_params(**{size: 70})
+    if name in EXPLICIT:  # whose rank the rows do not bound
+        assert model.fit(X).rank_ == 70
+        return
+    with pytest.warns(UserWarning, match=f"{size}=70 is larger than n_samples = 30: .* Give {size} <= 30"):
+        cut = model.fit(X).operator_.to_dense()
+    np.testing.assert_array_equal(cut, model.set_params(**{size: 30}).fit(X).operator_.to_dense())
+
+
+@pytest.mark.parametrize("kind", METHODS.values(), ids=lambda kind: kind.__name__)
+def test_two_classes_of_the_library_above_each(kind):
+    above = {k.__name__ for k in kind.__mro__[1:] if k.__module__.startswith("gramian.")}
+    assert above - {"ShownEstimator"} == {"Approximation", "KernelEstimator"}
 
 
 @EVERY

@@ -102,7 +102,7 @@ class SampledBasisBuilder(Builder):
         size = asked_size(n, np.dtype(dtype).itemsize, self.rank, self.n_blocks, budget)
         if self.tol is None and self.n_blocks is not None:
             if budget is None:
-                return replace(self, rank=self.rank or DEFAULT_RANK)
+                return replace(self, rank=min(self.rank or DEFAULT_RANK, n))
             return replace(self, rank=_equal_rank(size, n, self.n_blocks), limit=size.limit)
         sample = as_float(sample_rows(source, min(n, SAMPLE_ROWS), rng)[0], dtype)
         search = BlockSearch(sample, n, kernel, rng, engine, self.partition)

@@ -8,7 +8,7 @@ times as long on a busy two-core machine, by its method.
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from gramian._typing import Array
 from gramian.compression.builder import Builder
 from gramian.compression.features import FeatureMap
 from gramian.compression.grouping import UNIT_ROWS
+from gramian.compression.rank_sharing import at_most_rows
 from gramian.data.source import RowSource
 from gramian.engine import Engine
 from gramian.exceptions import BudgetError
@@ -192,6 +193,8 @@ def make_plan(
     """
     item = np.dtype(dtype).itemsize
     builder = within_rows(builder, work.n_rows)
+    if reason == AS_ASKED:
+        warn_of_ranks(builder, work.n_rows)
 
     def sized(threads: int, chunk: int, sample: int) -> dict[str, int]:
         everything = _bytes(builder, work, item, threads, chunk, sample)
@@ -279,6 +282,19 @@ def within_rows(builder: Builder, n_rows: int) -> Builder:
                 )
             builder = replace(builder, **{name: most})  # type: ignore[type-var]
     return builder
+
+
+def warn_of_ranks(builder: Builder, n_rows: int) -> None:
+    """Warn of a rank that was asked for and is larger than the number of rows, which bounds the bases.
+
+    A default is no wish, and an explicit map may have more features than there are rows.
+    """
+    if builder.map_columns:
+        return
+    for size in fields(builder):  # type: ignore[arg-type]
+        asked = getattr(builder, size.name)
+        if size.name in ("rank", "root_rank") and asked not in (None, size.default):
+            at_most_rows(size.name, asked, n_rows)
 
 
 @dataclass(frozen=True)

@@ -62,6 +62,18 @@ class Size:
             front[s] = gains[s][ranks[s]] if ranks[s] < len(gains[s]) else -1.0
 
 
+def at_most_rows(name: str, asked: int, n_rows: int) -> int:
+    """Return a rank, cut to the number of rows with a warning."""
+    if asked > n_rows:
+        warnings.warn(
+            f"{name}={asked} is larger than n_samples = {n_rows}: no matrix of {n_rows} rows has a higher "
+            f"rank than {n_rows}, which is used instead. Give {name} <= {n_rows}.",
+            UserWarning,
+            stacklevel=2,
+        )
+    return min(asked, n_rows)
+
+
 def asked_size(
     n: int, itemsize: int, rank: int | None, n_blocks: int | None, memory_budget: int | None
 ) -> Size:
@@ -80,12 +92,5 @@ def asked_size(
                 order + (n + 16) * itemsize,
             )
         return Size(float(memory_budget - order), itemsize, 8.0)
-    if rank is not None and rank > n:
-        warnings.warn(
-            f"rank={rank} is larger than n_samples = {n}: no matrix of {n} rows has a higher rank than {n}, "
-            f"which is used instead. Give a rank of at most {n}.",
-            UserWarning,
-            stacklevel=2,
-        )
-    rank = min(DEFAULT_RANK if rank is None else rank, n)
+    rank = min(DEFAULT_RANK, n) if rank is None else at_most_rows("rank", rank, n)
     return Size(float(n * rank)) if n_blocks is None else Size.of_equal_ranks(n, rank, n_blocks)

@@ -17,6 +17,7 @@ from gramian._typing import Float64Array
 from gramian.approximations.nystrom import Nystrom
 from gramian.compression.plan import AS_ASKED, EXACT, Plan, make_plan
 from gramian.compression.predictor import Predictor
+from gramian.compression.rank_sharing import at_most_rows
 from gramian.compression.sums import accumulate
 from gramian.data.source import RowSource
 from gramian.engine import Engine
@@ -48,7 +49,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, StreamingRidg
     ----------
     n_components : int, default=None
         None takes all components that are not rounding: of the exact K up to n − 1 (dense), of an
-        approximation up to its rank.
+        approximation up to its rank. More than there are rows are cut to their number, with a warning.
     kernel, gamma, degree, coef0, kernel_params : as for :class:`KernelRidge`.
     approximation : str or unfitted approximation, default="auto"
         "auto" is the exact K up to 2,000 rows, and beyond a Nyström approximation of rank
@@ -134,7 +135,9 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, StreamingRidg
         """Find the components of the rows of X. ``y`` is ignored."""
         with self._all_or_nothing():
             source = self._rows(X, reset=True)
-            count = None if self.n_components is None else whole_number("n_components", self.n_components, 1)
+            count = self.n_components
+            if count is not None:
+                count = at_most_rows("n_components", whole_number("n_components", count, 1), source.shape[0])
             tol = positive_number("tol", self.tol)
             self._check_inverse(source)
             if self._wants_exact(source.shape[0]):
