@@ -30,6 +30,7 @@ from gramian.metric.differences import Group
 from gramian.metric.gradients import Predicts
 from gramian.metric.metric import Metric
 from gramian.metric.outer_product import outer_product
+from gramian.tables.serving import TableServer
 
 #: What a model that is not of this library is asked for, the first that it has.
 ASKED = ("decision_function", "predict_proba")
@@ -121,15 +122,21 @@ class _Parts:
     @property
     def engine(self) -> Engine:
         jobs = getattr(self.model, "n_jobs", None)
-        return Engine(jobs if isinstance(self.model, KernelEstimator | FastKernelModel) else 1)
+        return Engine(jobs if _takes_rows(self.model) else 1)
 
     def read(self, X: Any) -> RowSource:
-        if isinstance(self.model, KernelEstimator):
-            return self.model._rows(X, reset=False)
         if isinstance(self.model, FastKernelModel):
             return as_source(self.model._dense(X, reset=False))
+        if _takes_rows(self.model):
+            found: RowSource = self.model._rows(X, reset=False)
+            return found
         refuse_masked("X", X)
         return as_source(np.asarray(X) if not hasattr(X, "nnz") else X)
+
+
+def _takes_rows(model: Any) -> bool:
+    """Return whether a model is of this library and takes rows of numbers, not tables."""
+    return isinstance(model, KernelEstimator) and not isinstance(model, TableServer)
 
 
 def _parts(model: Any) -> _Parts:
@@ -148,7 +155,7 @@ def _parts(model: Any) -> _Parts:
         check_is_fitted(model, "predictor_")
         fast, factor = model.predictor_, model._spread if isinstance(model, FastKernelRegressor) else 1.0
         return _Parts(model, lambda rows: np.asarray(fast(rows, Engine(1)), np.float64) * factor)
-    if isinstance(model, KernelEstimator):
+    if _takes_rows(model):
         check_is_fitted(model)
         if not hasattr(model, "predictor_"):
             raise InputError(

@@ -15,7 +15,7 @@ from sklearn.preprocessing import StandardScaler
 import gramian as gm
 from gramian import baselines
 from gramian.approximations.methods import METHODS
-from gramian.estimator import shown
+from gramian.estimator import base
 from gramian.estimator.summaries import block_sizes, model_bytes, rows_of
 from gramian.exceptions import AccuracyWarning
 from gramian.solvers.solution import Status
@@ -144,7 +144,7 @@ def test_what_cannot_be_summarised_is_shown_with_the_reason(monkeypatch):
     def broken(_):
         raise ZeroDivisionError("by <zero>")
 
-    monkeypatch.setattr(shown, "summary_of", broken)
+    monkeypatch.setattr(base, "summary_of", broken)
     assert "(ZeroDivisionError: by <zero>)" in Page(below(model._repr_html_())).text
     assert "ZeroDivisionError" in told(model)
 

@@ -14,6 +14,7 @@ from sklearn.metrics import log_loss
 
 import gramian as gm
 from gramian.engine import Engine
+from gramian.estimator.shown import shown_summary
 from gramian.exceptions import AccuracyWarning, InputError, ModelFileError
 from gramian.metric.metric import Metric
 from gramian.model_file.estimators import estimator_from_header, estimator_header
@@ -313,7 +314,7 @@ def test_a_mean_of_two_kernels_is_served_kept_and_compressed(tmp_path: Any) -> N
     loaded = gm.load(tmp_path / "mean.gramian")
     np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
     assert loaded.model_.weights_.tolist() == [0.75, 0.25]
-    assert "0.75 of" in str(loaded._shown())
+    assert "0.75 of" in str(shown_summary(loaded))
     assert loaded.compress(X, **SMALL).score(X, y) > 0.3
 
 
@@ -537,7 +538,7 @@ def test_model_files_give_the_same_model(kind: str, request: Any, tmp_path: Any)
     np.testing.assert_array_equal(loaded.predict(table), model.predict(table))
     assert loaded.search_.trials == model.search_.trials
     assert vars(loaded).keys() == vars(model).keys()
-    assert str(loaded._shown()) == str(model._shown())
+    assert str(shown_summary(loaded)) == str(shown_summary(model))
     if kind == "fitted":
         np.testing.assert_array_equal(loaded.predict_interval(table), model.predict_interval(table))
     else:
@@ -576,7 +577,7 @@ def test_the_summary_says_what_was_chosen_and_left_out() -> None:
     table, y = mixed_table(400)
     table[:, 3] = 1.0
     model = gm.TabularRegressor(**QUICK, target="none").fit(table, y)
-    text = str(model._shown())
+    text = str(shown_summary(model))
     for part in (
         "400 rows × 4 columns",
         "Column '3' is constant and is not used.",
@@ -594,8 +595,8 @@ def test_the_summary_says_what_was_chosen_and_left_out() -> None:
     assert "important columns" in model._repr_html_inner()
     with pytest.warns(AccuracyWarning, match="too few"):
         few = gm.TabularRegressor(**QUICK).fit(table[:4], y[:4])
-    assert "nothing was compared" in str(few._shown())
-    assert "too few for a coverage of 90%" in str(few._shown())
+    assert "nothing was compared" in str(shown_summary(few))
+    assert "too few for a coverage of 90%" in str(shown_summary(few))
 
 
 def test_transformed_rows_are_what_the_model_takes(fitted: Any) -> None:

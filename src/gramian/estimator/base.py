@@ -1,9 +1,9 @@
-"""Base class of every estimator: kernel parameters, checked row input, plan."""
+"""The base of every estimator: checked fits, rows and kernel from the parameters, display."""
 
 from __future__ import annotations
 
 import numbers
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Protocol, Self, TypeVar
 
@@ -11,7 +11,6 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 
-from gramian._budget import give_back_early
 from gramian._numerics import unit_roundoff
 from gramian._typing import Array
 from gramian.compression.plan import Workload
@@ -20,13 +19,17 @@ from gramian.data.formats.frames import frame_kind
 from gramian.data.source import KEPT, RowSource, as_source
 from gramian.data.values import LARGEST, as_array, refuse_masked
 from gramian.engine import Engine
-from gramian.estimator.constraints import check_parameters
+from gramian.estimator import shown
+from gramian.estimator.constraints import positive_number as positive_number
+from gramian.estimator.constraints import whole_number as whole_number
+from gramian.estimator.fitting import all_or_nothing as all_or_nothing
 from gramian.estimator.rows import checked_rows
-from gramian.estimator.shown import ShownEstimator
-from gramian.exceptions import InputError, NumericalError, did_you_mean, shortened
+from gramian.estimator.summaries import summary_of
+from gramian.exceptions import InputError, did_you_mean, shortened
 from gramian.kernels import Kernel
 from gramian.kernels.lookup import PRECOMPUTED, resolve_kernel
 from gramian.kernels.precomputed import Precomputed, StoredMatrix, StoredRows, check_kernel_matrix
+from gramian.summary import Grid, Summary
 
 
 class Bindable(Protocol):
@@ -42,16 +45,61 @@ Bound = TypeVar("Bound", bound=Bindable)
 TILE_DTYPES = ("auto", "float32", "float64")
 
 
-class KernelEstimator(ShownEstimator):
-    """Base of the estimators that take a kernel: how parameters and rows come in."""
+class KernelEstimator(BaseEstimator):
+    """The base of every estimator: checked fits, rows and kernel from the parameters, display.
 
-    kernel: Any
+    A fitted one is shown with its :class:`~gramian.summary.Summary`; ``print`` and ``repr`` are
+    scikit-learn's.
+    """
+
+    kernel: Any = None
     gamma: Any
     degree: Any
     coef0: Any
     kernel_params: Any
     tile_dtype: str
     n_jobs: int | None
+
+    # ---- display --------------------------------------------------------------------------------
+
+    def _own_facts(self) -> Iterable[tuple[str, str]]:
+        """Return facts that only this kind of estimator has."""
+        return ()
+
+    def _own_grids(self) -> Iterable[Grid]:
+        """Return tables that only this kind of estimator has."""
+        return ()
+
+    def summary(self) -> Summary:
+        """Return sizes, memory, scores, evidence of the solver, warnings and parameters of the fitted model.
+
+        Nothing is computed from rows, so that the model may come from a file. ``print`` shows it as text.
+        Time O(blocks + parameters). NotFittedError before a fit.
+        """
+        shown.check_has_fit(self)
+        return summary_of(self)
+
+    def _repr_html_inner(self) -> str:
+        return shown.below_diagram(self, super()._repr_html_inner())
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any]:
+        bundle: dict[str, Any] = super()._repr_mimebundle_(**kwargs)
+        if "text/html" in bundle:
+            bundle["text/html"] = self._repr_html_inner()
+        return bundle
+
+    def _get_fitted_attr_html(self, doc_link: str = "") -> dict[str, Any]:
+        """Leave scikit-learn's table of learned attributes empty, also within the diagram of a pipeline.
+
+        It would read every property, of which some compute (``cost_`` runs predictions), and write every
+        block of a model as text, a second for a few hundred blocks. The summary has a table of its own.
+        """
+        return {}
+
+    def __rich__(self) -> Any:
+        return shown.rich_text(self)
+
+    # ---- rows, kernel, tiles --------------------------------------------------------------------
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -229,61 +277,6 @@ class KernelEstimator(ShownEstimator):
                 + (", or pass tile_dtype='float64'." if dtype == np.float32 else ".")
             )
         return dtype
-
-
-@contextmanager
-def all_or_nothing(estimator: BaseEstimator, *, keep: bool = True) -> Iterator[None]:
-    """Open a fit: check the parameters, and put every attribute back if the body fails.
-
-    ``keep=False`` puts them back in any case. Fits only ever rebind attributes, so that the names and
-    references are all there is to restore. A new model whose coefficients are not finite counts as a failure
-    (:func:`check_finite`).
-    """
-    check_parameters(estimator)
-    give_back_early()
-    before = dict(estimator.__dict__)
-    done = False
-    try:
-        yield
-        if keep:
-            for name in ("predictor_", "posterior_", "intercept_", "_y_std"):
-                model = estimator.__dict__.get(name)
-                if model is not before.get(name):
-                    check_finite(model, type(estimator).__name__)
-        done = keep
-    except np.linalg.LinAlgError as error:
-        if isinstance(error, NumericalError):
-            raise
-        raise NumericalError(
-            f"{type(estimator).__name__} could not factor a matrix ({error}): numbers overflowed, or are too "
-            "far apart in size. Scale the features and targets, raise alpha (lower C), or pass "
-            "tile_dtype='float64'."
-        ) from error
-    finally:
-        if not done:
-            estimator.__dict__.clear()
-            estimator.__dict__.update(before)
-
-
-#: Names of what a model learns by solving systems, in predictors of every kind.
-LEARNED = ("coefficients", "weights", "offsets", "predictor")
-
-
-def check_finite(model: Any, name: str) -> None:
-    """Raise where a predictor has coefficients that are not finite; ``name`` is the estimator's."""
-    if isinstance(model, np.ndarray):
-        if model.dtype.kind == "f" and not np.isfinite(model).all():
-            raise NumericalError(
-                f"{name} ended with coefficients that are not finite: sums or kernel values overflowed, or "
-                "a solve diverged. Scale the features and targets, raise alpha (lower C), or pass "
-                "tile_dtype='float64'."
-            )
-    elif isinstance(model, tuple | list):
-        for part in model:
-            check_finite(part, name)
-    else:
-        for part in LEARNED:
-            check_finite(getattr(model, part, ()), name)
 
 
 def is_source(X: Any) -> bool:

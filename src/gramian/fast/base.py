@@ -12,10 +12,9 @@ from gramian._checks import one_of, whole_number
 from gramian._random import as_generator
 from gramian._typing import Array, Float64Array
 from gramian.engine import Engine
-from gramian.estimator.base import is_source
+from gramian.estimator.base import KernelEstimator, is_source, whole_number
 from gramian.estimator.finite import finite_values
 from gramian.estimator.rows import checked_rows
-from gramian.estimator.shown import ShownEstimator
 from gramian.exceptions import InputError
 from gramian.fast.compiled import available, one_row, single_row
 from gramian.fast.cost import Cost, measure, parse_cost, timed_batch
@@ -32,7 +31,7 @@ LEARN = ("auto", "teacher", "labels")
 DTYPES = ("float32", "float16", "float64")
 
 
-class FastKernelModel(ShownEstimator):
+class FastKernelModel(KernelEstimator):
     """Base of the two fast models: lessons, search, prediction."""
 
     teacher: Any

@@ -11,7 +11,8 @@ from gramian._typing import Array, Float64Array, FloatArray
 from gramian.data.mapped import mapped
 from gramian.data.source import RowSource
 from gramian.estimator.answers import class_labels, decision_values, predicted_numbers
-from gramian.estimator.shown import ShownEstimator
+from gramian.estimator.base import KernelEstimator
+from gramian.estimator.shown import check_has_fit
 from gramian.summary import Summary
 from gramian.tables import EncodedRows, Scaling, TableColumns, TargetTransform
 from gramian.tables.calibration import log_probabilities
@@ -19,7 +20,7 @@ from gramian.tables.input import checked_table
 from gramian.tables.summary import summary_of
 
 
-class TableServer(ShownEstimator):
+class TableServer(KernelEstimator):
     """Base of what takes tables: ``columns_`` encode their rows, ``scaling_`` scales, ``model_`` answers."""
 
     columns_: TableColumns
@@ -40,7 +41,7 @@ class TableServer(ShownEstimator):
 
         Nothing is computed from rows. Time O(columns + blocks). NotFittedError before a fit.
         """
-        self._check_has_fit()
+        check_has_fit(self)
         return summary_of(self)
 
     def transform_rows(self, X: Any) -> FloatArray:
