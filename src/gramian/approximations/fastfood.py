@@ -11,7 +11,7 @@ import scipy.linalg as la
 
 from gramian._checks import one_of, whole_number
 from gramian._typing import FloatArray, IntArray, Rows
-from gramian.approximations.approximation import Approximation, one_of
+from gramian.approximations.approximation import Approximation
 from gramian.approximations.explicit import ExplicitBuilder, fitted_map
 from gramian.approximations.random_fourier import FORMS, Waves, draws_of, wave_factors
 from gramian.exceptions import InputError

@@ -11,7 +11,7 @@ import numpy as np
 from gramian._checks import one_of, whole_number
 from gramian._numerics import phase_limit
 from gramian._typing import Float64Array, FloatArray, Rows
-from gramian.approximations.approximation import Approximation, one_of
+from gramian.approximations.approximation import Approximation
 from gramian.approximations.explicit import ExplicitBuilder, ExplicitColumns, fitted_map
 from gramian.exceptions import InputError
 from gramian.kernels.base import Kernel

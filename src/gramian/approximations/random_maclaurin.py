@@ -9,7 +9,7 @@ import numpy as np
 
 from gramian._checks import one_of, whole_number
 from gramian._typing import Float64Array, FloatArray, IntArray, Rows
-from gramian.approximations.approximation import Approximation, one_of
+from gramian.approximations.approximation import Approximation
 from gramian.approximations.explicit import ExplicitBuilder, ExplicitColumns, fitted_map
 from gramian.exceptions import InputError
 from gramian.kernels.base import Kernel, lengthscale_array

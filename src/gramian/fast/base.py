@@ -12,7 +12,7 @@ from gramian._checks import one_of, whole_number
 from gramian._random import as_generator
 from gramian._typing import Array, Float64Array
 from gramian.engine import Engine
-from gramian.estimator.base import KernelEstimator, is_source, whole_number
+from gramian.estimator.base import KernelEstimator, is_source
 from gramian.estimator.finite import finite_values
 from gramian.estimator.rows import checked_rows
 from gramian.exceptions import InputError
