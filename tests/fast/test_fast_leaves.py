@@ -1,5 +1,7 @@
 """Leaves learned on their own, and the copies of rows that they learn from."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -8,7 +10,7 @@ from gramian.engine import Engine
 from gramian.fast.copies import MIXED, between, two_valued
 from gramian.fast.distill import Effort, Lesson, Shape, distill
 from gramian.fast.leaves import learn_alone, reduced
-from gramian.fast.units import Targets, first_units, units_at
+from gramian.fast.units import Targets, first_units, flattest, units_at
 
 
 @pytest.fixture(scope="module")
@@ -69,6 +71,16 @@ def test_a_leaf_finds_the_units_that_made_its_values(rows):
     assert np.abs(found(rows) - values).max() < 1e-2
     none = first_units(rows, targets, 0, np.random.default_rng(0))
     np.testing.assert_allclose(learn_alone(rows, targets, none, 10).linear, none.linear, atol=1e-12)
+
+
+def test_a_unit_that_is_flat_stays_one(rows):
+    # Beside a far outlier log s went to −6,100, and the unit of length 1/s = inf gave 0/0.
+    targets = Targets(np.sign(rows[:, :1]), np.ones(700))
+    start = first_units(rows, targets, 3, np.random.default_rng(0))
+    start = replace(start, log_scales=np.array([-6100.0, *start.log_scales[1:]]))
+    found = learn_alone(rows, targets, start, 20)
+    assert np.isfinite(found(rows)).all()
+    assert found.log_scales.min() >= flattest(rows) > -30
 
 
 def test_the_last_stage_learns_each_leaf_from_its_copies(rows):

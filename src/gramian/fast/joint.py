@@ -10,7 +10,7 @@ from scipy.optimize import Bounds, minimize
 from gramian._typing import Float64Array, FloatArray
 from gramian.engine import Engine, one_blas_thread
 from gramian.fast.leaves import MEMORY, reduced
-from gramian.fast.units import Targets, Units, settle, sharpest
+from gramian.fast.units import Targets, Units, flattest, settle, sharpest
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +37,9 @@ def learn_together(
     beside the rows. Source: Golub and Pereyra 1973 for the elimination.
     """
     d, r = Q.shape
-    reach = [np.exp(leaf.log_scales) for leaf in leaves]
+    flat = [flattest(_points(leaf, Q)) for leaf in sets]
+    widths = [np.maximum(leaf.log_scales, least) for leaf, least in zip(leaves, flat, strict=True)]
+    reach = [np.exp(log_scales) for log_scales in widths]
     sizes = [len(leaf.centers) for leaf in leaves]
     ends = d * r + np.cumsum([0, *((r + 1) * u for u in sizes)])
     outputs: list[Float64Array | None] = [None] * len(leaves)
@@ -68,15 +70,17 @@ def learn_together(
     start = np.concatenate(
         [Q.ravel()]
         + [
-            np.column_stack([leaf.centers * own[:, None], leaf.log_scales]).ravel()
-            for leaf, own in zip(leaves, reach, strict=True)
+            np.column_stack([leaf.centers * own[:, None], log_scales]).ravel()
+            for leaf, own, log_scales in zip(leaves, reach, widths, strict=True)
         ]
     )
-    highest = np.full(len(start), np.inf)
+    lowest, highest = np.full(len(start), -np.inf), np.full(len(start), np.inf)
     for s, leaf in enumerate(sets):
-        own = highest[ends[s] : ends[s + 1]].reshape(sizes[s], r + 1)
-        own[:, r] = np.maximum(sharpest(_points(leaf, Q)), leaves[s].log_scales)
-    bounds = Bounds(np.full(len(start), -np.inf), highest)
+        least, most = (
+            bound[ends[s] : ends[s + 1]].reshape(sizes[s], r + 1)[:, r] for bound in (lowest, highest)
+        )
+        least[:], most[:] = flat[s], np.maximum(sharpest(_points(leaf, Q)), widths[s])
+    bounds = Bounds(lowest, highest)
     # Threads of BLAS would only wait for each other on vectors this short.
     with one_blas_thread():
         found = minimize(

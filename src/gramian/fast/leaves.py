@@ -6,7 +6,7 @@ import numpy as np
 from scipy.optimize import Bounds, minimize
 
 from gramian._typing import Float64Array
-from gramian.fast.units import State, Targets, Units, settle, sharpest
+from gramian.fast.units import State, Targets, Units, flattest, settle, sharpest
 
 #: Pairs of steps and gradients that the quasi-Newton matrix is made of.
 MEMORY = 20
@@ -22,7 +22,9 @@ def learn_alone(points: Float64Array, targets: Targets, units: Units, rounds: in
     u, r = units.centers.shape
     if not u:
         return settle(points, targets, units.centers, units.log_scales, None).units
-    reach = np.exp(units.log_scales)
+    flat = flattest(points)
+    log_scales = np.maximum(units.log_scales, flat)
+    reach = np.exp(log_scales)
     outputs: Float64Array | None = None
 
     def parts(theta: Float64Array) -> tuple[Float64Array, Float64Array]:
@@ -36,15 +38,17 @@ def learn_alone(points: Float64Array, targets: Targets, units: Units, rounds: in
         of_own[:, :r] /= reach[:, None]
         return state.objective, of_own.ravel()
 
-    start = np.column_stack([units.centers * reach[:, None], units.log_scales])
+    start = np.column_stack([units.centers * reach[:, None], log_scales])
     highest = np.full(start.shape, np.inf)
-    highest[:, r] = np.maximum(sharpest(points), units.log_scales)
+    highest[:, r] = np.maximum(sharpest(points), log_scales)
+    lowest = np.full(start.shape, -np.inf)
+    lowest[:, r] = flat
     found = minimize(
         evaluate,
         start.ravel(),
         jac=True,
         method="L-BFGS-B",
-        bounds=Bounds(np.full(start.size, -np.inf), highest.ravel()),
+        bounds=Bounds(lowest.ravel(), highest.ravel()),
         options={"maxiter": rounds, "maxfun": 2 * rounds, "maxcor": MEMORY},
     )
     return settle(points, targets, *parts(found.x), outputs).units

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.linalg as la
 
+from gramian._numerics import unit_roundoff
 from gramian._typing import Float64Array
 from gramian.landmarks.rules import lloyd
 
@@ -131,8 +132,18 @@ def first_units(points: Float64Array, targets: Targets, n_units: int, rng: np.ra
 
 def sharpest(points: Float64Array) -> float:
     """Return the largest log s of a unit that float32 predicts well; 0 for points that are all the origin."""
+    return _log_scale(points, SHARPEST)
+
+
+def flattest(points: Float64Array) -> float:
+    """Return the log s under which a unit is 1 at the points but for rounding, whatever s is."""
+    return _log_scale(points, unit_roundoff(np.float64))
+
+
+def _log_scale(points: Float64Array, share: float) -> float:
+    """Return log s with s² = share / mean ‖z‖²; 0 for points that are all the origin."""
     size = float(np.einsum("ij,ij->", points, points)) / len(points)
-    return 0.5 * float(np.log(SHARPEST / size)) if size > 0 else 0.0
+    return 0.5 * float(np.log(share / size)) if size > 0 else 0.0
 
 
 def _nearest_squares(points: Float64Array, centers: Float64Array) -> Float64Array:
