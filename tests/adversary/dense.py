@@ -342,7 +342,11 @@ def posterior_is_the_textbooks(trial: Trial) -> None:
         allowed = np.full_like(allowed, np.inf)
     variance = np.maximum(np.diag(want.covariance), 0.0)[:, None] * spread**2
     trial.near("the variance", got["std"].reshape(variance.shape) ** 2, variance, allowed)
-    allowed = error * (0.5 * (np.abs(fit.a).sum(axis=0) ** 2).sum() + Y.shape[1] * np.abs(fit.shifted).sum())
+    # A difference of sums as large as ‖y‖²/noise.
+    rounded = case.n * unit_roundoff(np.float64) * float((Y**2).sum()) / model.noise_
+    allowed = rounded + error * (
+        0.5 * (np.abs(fit.a).sum(axis=0) ** 2).sum() + Y.shape[1] * np.abs(fit.shifted).sum()
+    )
     if hopeless(case.n * error, model.noise_, None):
         return
     trial.near(
