@@ -11,13 +11,13 @@ from functools import cache
 
 from gramian.exceptions import InputError, quoted
 
-#: Arrays from this size on are given back when they are freed: NumPy asks for huge pages for them, so that
-#: taking them anew costs little.
+#: From this size on, a freed array goes back to the system at once. NumPy asks for huge pages for such
+#: arrays, so that allocating a new one costs little. Chosen by hand.
 LARGE_BYTES = 1 << 22
-#: Bytes a thread that are no array's: what BLAS works in, and what malloc keeps of freed tiles. A guess: not
-#: measured on its own. tests/promises/test_memory.py measures whole fits.
+#: Bytes per thread that belong to no array: the buffers of BLAS, and freed tiles that malloc keeps. A guess,
+#: not measured on its own; tests/promises/test_memory.py measures whole fits.
 UNSEEN_BYTES = 4_000_000
-#: Numbers of malloc.h.
+#: Names of options of mallopt, from malloc.h.
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
 
 _PATTERN = re.compile(r"\s*([0-9]*\.?[0-9]+)\s*(?:([kmgt])(i?))?b?\s*", re.IGNORECASE)
@@ -58,9 +58,9 @@ def parse_bytes(budget: str | float | int, name: str = "memory_budget") -> int:
 def give_back_early() -> None:
     """Tell the C library to give freed arrays of over 4 MB back to the system at once, from now on.
 
-    glibc keeps up to 64 MB that were freed, for the main thread and again for each other thread: a fit within
-    its budget then takes twice as much of the machine. Arrays of less, such as tiles, are kept and used
-    again. Nothing is changed where the environment says how malloc is to behave, or on other systems.
+    By default glibc keeps up to 64 MB of freed memory for each thread, so that a fit within its budget could
+    take twice as much of the machine. Smaller arrays, such as tiles, are still kept and used again. Nothing
+    changes on systems without glibc, or where environment variables configure malloc.
     """
     set_already = any(name.startswith("MALLOC_") for name in os.environ) or "GLIBC_TUNABLES" in os.environ
     if sys.platform != "linux" or set_already:
@@ -78,6 +78,6 @@ def format_bytes(size: float) -> str:
     ('123 MB', '512 B')
     """
     for unit, base in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if size >= 0.9995 * base:  # what three figures round up to the next unit
+        if size >= 0.9995 * base:  # three figures would round it up to the next unit
             return f"{size / base:.3g} {unit}"
     return f"{size:.0f} B"

@@ -12,20 +12,20 @@ from gramian._files import complete_file
 from gramian._typing import Array
 from gramian.exceptions import InputError
 
-#: Name of the text that says whose work it is.
+#: Name of the stored text that identifies the work.
 IDENTITY = "identity"
 
 
 def write_state(path: Path, identity: str, arrays: Mapping[str, Array]) -> None:
-    """Write arrays under the identity of the work; the file is the old one or the new one, complete."""
+    """Write arrays and the identity of the work; until all is written, the old file stays."""
     with complete_file(path) as file:
         np.savez(file, allow_pickle=False, **{IDENTITY: np.asarray(identity)}, **arrays)
 
 
 def read_state(path: Path, identity: str | None = None) -> dict[str, Array] | None:
-    """Return the arrays of a file, each compared with its checksum; None where there is no file.
+    """Read the arrays of a file and verify their checksums; return None if there is no file.
 
-    Raises ``InputError`` for a damaged file, and for one of another ``identity`` (None: any).
+    Raises ``InputError`` for a damaged file, and for a file of another ``identity`` (None accepts any).
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "state.npz"
@@ -36,7 +36,7 @@ def read_state(path: Path, identity: str | None = None) -> dict[str, Array] | No
     if not path.exists():
         return None
     try:
-        # Of a damaged file np.load would leave open what it opened itself.
+        # np.load leaves a damaged file open if it opened it itself.
         with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
             arrays = {name: stored[name] for name in stored.files}
         found = str(arrays.pop(IDENTITY))
@@ -54,7 +54,7 @@ def read_state(path: Path, identity: str | None = None) -> dict[str, Array] | No
 
 
 def checkpoint_folder(folder: Path) -> Path:
-    """Return the folder, made where it is missing; raise where that cannot be."""
+    """Return the folder, created if it is missing; raise if it cannot be created."""
     if folder.is_file():
         raise InputError(f"checkpoint={str(folder)!r} is a file. Pass the path of a folder.")
     check_parent(folder)
@@ -69,7 +69,7 @@ def checkpoint_folder(folder: Path) -> Path:
 
 
 def check_parent(path: Path) -> None:
-    """Raise where the folder of a checkpoint's path is missing, or a part of the path is a file."""
+    """Raise if the parent folder of a checkpoint is missing, or if a part of its path is a file."""
     barrier = next((part for part in path.parents if part.exists() and not part.is_dir()), None)
     if barrier is not None:
         raise InputError(f"checkpoint={str(path)!r}: {barrier} is a file, not a folder. Pass another path.")

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 
 from gramian.exceptions import InputError, quoted
 
-#: What a path may name beside regular files and folders.
+#: Kinds of file that are neither regular files nor folders, by their test.
 _SPECIAL = (
     (stat.S_ISFIFO, "a FIFO"),
     (stat.S_ISSOCK, "a socket"),
@@ -22,7 +22,7 @@ _SPECIAL = (
 
 
 def as_path(path: Any) -> Path:
-    """Return the path that a caller gave, or raise ``InputError`` for what names no file.
+    """Return a caller's path as a ``Path``, or raise ``InputError`` for a value that names no file.
 
     >>> as_path(None)
     Traceback (most recent call last):
@@ -43,13 +43,13 @@ def as_path(path: Any) -> Path:
 
 @contextmanager
 def complete_file(path: Path) -> Iterator[BinaryIO]:
-    """Give a file to write; it appears under ``path`` when the block ends well, until then the old one stays.
+    """Open a file for writing that replaces ``path`` only when the block ends without an error.
 
-    An existing file keeps its mode, owner and group. A symbolic link stays, and the file that it leads to is
-    the one that is written.
+    Until then an existing file stays as it is. Its mode, owner and group are kept. If ``path`` is a symbolic
+    link, the link stays and the file that it leads to is replaced.
 
-    Raises ``InputError`` where the folder is missing, where ``path`` is a folder, a device or anything else
-    that is not a regular file, and where its owner cannot be kept.
+    Raises ``InputError`` if the folder is missing, if ``path`` is a folder, a device or anything else that is
+    not a regular file, or if its owner cannot be kept.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "numbers.bin"
@@ -63,7 +63,7 @@ def complete_file(path: Path) -> Iterator[BinaryIO]:
         raise InputError(f"Cannot write {path}: the folder {target.parent} does not exist. Create it first.")
     old = _existing(path, target)
     unfinished = target.with_name(f".{target.name[:50]}.{uuid.uuid4().hex}.tmp")
-    # Never open to more users than the file that it replaces.
+    # Readable by no more users than the file that it replaces.
     mode = 0o666 if old is None else stat.S_IMODE(old.st_mode) & 0o777
     try:
         created = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), mode)
@@ -72,7 +72,7 @@ def complete_file(path: Path) -> Iterator[BinaryIO]:
                 _take_over(path, file, old)
             yield file
             file.flush()
-            # Renamed before its bytes are on disk, a power cut could leave an empty file under the name.
+            # Without this, a power cut after the rename could leave an empty file under the name.
             os.fsync(file.fileno())
         unfinished.replace(target)
     finally:
@@ -80,7 +80,7 @@ def complete_file(path: Path) -> Iterator[BinaryIO]:
 
 
 def _existing(path: Path, target: Path) -> os.stat_result | None:
-    """Return what is known of the file that will be replaced; None where there is none."""
+    """Return the ``stat`` of the file that will be replaced; None if there is none."""
     try:
         old = target.lstat()
     except FileNotFoundError:
@@ -94,7 +94,7 @@ def _existing(path: Path, target: Path) -> os.stat_result | None:
 
 
 def _take_over(path: Path, file: BinaryIO, old: os.stat_result) -> None:
-    """Give a new file the owner, the group and the mode of the one that it will replace."""
+    """Give the new file the owner, the group and the mode of the file that it replaces."""
     if not hasattr(os, "fchown"):  # Windows has neither
         return
     new = os.fstat(file.fileno())

@@ -1,9 +1,10 @@
 r"""Dense factorizations and solves by LAPACK that release the interpreter's lock.
 
-SciPy's wrappers of LAPACK hold the lock while they compute, so that threads which factor a block each wait
-for one another. Here the same routines are called through ctypes, which lets it go, by the pointers that
-SciPy publishes for Cython. Triangular factors may be stored by columns or by rows, as whole arrays or as
-slices of one: what LAPACK takes for the upper triangle by columns is the lower one by rows.
+SciPy's wrappers of LAPACK hold the lock while they compute, so threads that factor one block each wait for
+one another (``benchmarks/lapack.py`` measures it). Here the same routines are called through ctypes, which
+releases the lock, by the pointers that SciPy publishes for Cython. Triangular factors may be stored by
+columns or by rows, as whole arrays or as slices: to LAPACK, a lower triangle by rows is an upper triangle by
+columns.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from gramian._typing import IntArray
 
 Real = TypeVar("Real", bound=np.floating[Any])
 
-#: LAPACK's letter and C's type of a precision, by NumPy's letter.
+#: NumPy's letter of a precision → LAPACK's letter and the C type.
 _PRECISIONS = {"d": ("d", ctypes.c_double), "f": ("s", ctypes.c_float)}
 
 _capsule_name = ctypes.pythonapi.PyCapsule_GetName
@@ -49,7 +50,7 @@ def _routine(name: str) -> Callable[..., None]:
 
 
 def _call(name: str, dtype: np.dtype[Any], *arguments: Any) -> None:
-    """Call the routine of this precision; text, whole numbers and real ones go by reference."""
+    """Call the routine for this precision; strings, integers and floats are passed by reference."""
     letter, real = _PRECISIONS[dtype.char]
     given: list[Any] = []
     for value in arguments:
@@ -67,24 +68,24 @@ def _call(name: str, dtype: np.dtype[Any], *arguments: Any) -> None:
 
 
 def _by_columns(array: NDArray[Real]) -> bool:
-    """Return whether LAPACK can take the array by columns."""
+    """Return whether LAPACK can read the array as stored by columns."""
     short, long = array.strides
     return short == array.itemsize and long >= max(1, array.shape[0]) * array.itemsize
 
 
 def _as_columns(array: NDArray[Real]) -> tuple[NDArray[Real], int, bool]:
-    """Return the array or its transpose, whichever is by columns, their distance, and whether it is turned.
+    """Return an array stored by columns, the distance of its columns, and whether it is the transpose.
 
-    A copy by columns where neither is.
+    That is the array itself or its transpose, or a copy if neither is stored by columns.
     """
     turned = not _by_columns(array) and _by_columns(array.T)
     columns = array.T if turned else array if _by_columns(array) else np.array(array, order="F")
-    # LAPACK refuses a distance of 0, which NumPy may give to arrays without entries.
+    # LAPACK refuses a stride of 0, which NumPy may give to empty arrays.
     apart = max(1, len(columns), columns.strides[1] // columns.itemsize)
     return columns, apart, turned
 
 
-#: Which triangle LAPACK finds a lower one in, by whether it is given by rows.
+#: The triangle to name to LAPACK for a lower triangle, by whether it is stored by rows.
 _TRIANGLE = {False: "L", True: "U"}
 _STRIPE = 64
 _ABOVE = np.triu(np.ones((_STRIPE, _STRIPE), bool), 1)
@@ -93,8 +94,8 @@ _ABOVE = np.triu(np.ones((_STRIPE, _STRIPE), bool), 1)
 def cholesky(matrix: NDArray[Real], *, overwrite: bool = False) -> NDArray[Real]:
     """Return the lower Cholesky factor L of A = L Lᵀ, with zeros above it.
 
-    Reads the lower triangle. Raises ``LinAlgError`` where A is not positive definite; ``overwrite`` then
-    leaves it half-changed. Time m³/3, memory A's, or none beside with ``overwrite``.
+    Reads the lower triangle only. Raises ``LinAlgError`` if A is not positive definite; with ``overwrite`` A
+    is then left half-changed. Time m³/3; memory one copy of A, or none with ``overwrite``.
     """
     lower, apart, by_rows = _as_columns(matrix if overwrite else matrix.copy(order="K"))
     info = ctypes.c_int(0)
@@ -107,7 +108,7 @@ def cholesky(matrix: NDArray[Real], *, overwrite: bool = False) -> NDArray[Real]
 
 
 def _clear_above(lower: NDArray[Any]) -> None:
-    """Set what is above the diagonal to 0, by stripes, without an index for every number."""
+    """Set the entries above the diagonal to 0, stripe by stripe, without building an index of them."""
     for start in range(0, len(lower), _STRIPE):
         stripe = lower[start : start + _STRIPE]
         rows = len(stripe)
@@ -116,23 +117,23 @@ def _clear_above(lower: NDArray[Any]) -> None:
 
 
 def cho_solve(lower: NDArray[Real], right: NDArray[Real]) -> NDArray[Real]:
-    """Return A⁻¹ b from the lower Cholesky factor of A; b is (m,) or (m, outputs)."""
+    """Solve A x = b given the lower Cholesky factor of A; b is (m,) or (m, outputs)."""
     return solve_triangular(lower, solve_triangular(lower, right), transposed=True, overwrite=True)
 
 
 def solve_triangular(
     lower: NDArray[Real], right: NDArray[Real], *, transposed: bool = False, overwrite: bool = False
 ) -> NDArray[Real]:
-    """Return L⁻¹ b, or L⁻ᵀ b; b is (m,) or (m, outputs), and keeps its order in memory.
+    """Solve L x = b, or Lᵀ x = b, for b of shape (m,) or (m, outputs); x has b's order in memory.
 
-    ``overwrite`` writes the solution over b where it has the factor's dtype and is by rows or by columns.
+    ``overwrite`` writes the solution over b if b has the factor's dtype and is stored by rows or by columns.
     """
     dtype = np.result_type(lower, right)
     triangle, apart, by_rows = _as_columns(np.asarray(lower, dtype))
     found = np.asarray(right, dtype) if overwrite else right.astype(dtype, order="K")
     columns, distance, turned = _as_columns(found.reshape(len(found), 1) if found.ndim == 1 else found)
     if columns.size:
-        # L x = b is xᵀ Lᵀ = bᵀ, which is solved from the right where bᵀ is by columns.
+        # L x = b is xᵀ Lᵀ = bᵀ, which is solved from the right if bᵀ is stored by columns.
         other = transposed ^ by_rows ^ turned
         _call(
             "trsm",
@@ -153,9 +154,9 @@ def solve_triangular(
 
 
 def pivoted_cholesky(gram: NDArray[Real], least: float) -> tuple[NDArray[Real], IntArray]:
-    """Return L (m, rank) with zeros above, and the order of the pivots: A[order][:, order] ≈ L Lᵀ.
+    """Return the factor L (m, rank) and the order of the pivots, with A[order][:, order] ≈ L Lᵀ.
 
-    Stops at the first pivot at or under ``least``. Time m² rank, memory one matrix.
+    Stops at the first pivot that is not above ``least``. Time m² rank, memory one matrix.
     """
     lower = np.array(gram, order="F")
     m, info, rank = len(lower), ctypes.c_int(0), ctypes.c_int(0)
@@ -167,7 +168,7 @@ def pivoted_cholesky(gram: NDArray[Real], least: float) -> tuple[NDArray[Real], 
 
 
 def inverse_of_triangle(lower: NDArray[Real]) -> NDArray[Real]:
-    """Return L⁻¹, lower and by columns. Time m³/3."""
+    """Return L⁻¹, lower and stored by columns. Time m³/3."""
     inverse = np.array(lower, order="F")
     info = ctypes.c_int(0)
     _call("trtri", inverse.dtype, "L", "N", len(inverse), inverse, max(1, len(inverse)), info)
@@ -175,9 +176,9 @@ def inverse_of_triangle(lower: NDArray[Real]) -> NDArray[Real]:
 
 
 def inverse_of_factored(lower: NDArray[Real]) -> NDArray[Real]:
-    """Return (L Lᵀ)⁻¹ as a full matrix; the lower factor is overwritten where it is by rows or columns."""
+    """Return (L Lᵀ)⁻¹ as a full matrix; a factor stored by rows or by columns is overwritten."""
     columns, apart, by_rows = _as_columns(lower)
     info = ctypes.c_int(0)
     _call("potri", columns.dtype, _TRIANGLE[by_rows], len(columns), columns, apart, info)
-    half = np.tril(columns.T if by_rows else columns)  # LAPACK sets one half alone
+    half = np.tril(columns.T if by_rows else columns)  # LAPACK writes one half only
     return half + np.tril(half, -1).T

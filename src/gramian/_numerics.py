@@ -20,42 +20,42 @@ def unit_roundoff(dtype: Any) -> float:
 
 
 def entry_tolerance(dtype: Any) -> float:
-    """Return the largest entrywise error that a tile of k(X, Z), |k| ≤ 1, may carry.
+    """Return the largest error that an entry of a tile k(X, Z) may have, for |k| ≤ 1.
 
-    float32: 2e-5, some 300 u, what a product of norms and inner products can keep at speed;
-    float64: 1e-8.
+    float32: 2e-5, about 300 u, which a fast matrix product can keep; float64: 1e-8.
     """
     return 2e-5 if np.dtype(dtype) == np.float32 else 1e-8
 
 
 def stored_tolerance() -> float:
-    """Return the relative error that a stored kernel matrix may have without remark.
+    """Return the relative error, 2e-5, up to which a stored kernel matrix is accepted without a warning.
 
-    Many are computed in float32 and kept in float64, so that their type does not say: 2e-5.
+    It is that of float32 whatever the type, because many matrices are computed in float32 and stored in
+    float64.
     """
     return entry_tolerance(np.float32)
 
 
 def distance_error(square: Float64Array, n_features: int, dtype: Any) -> Float64Array:
-    """Bound the error of ‖a − b‖² = ‖a‖² − 2a·b + ‖b‖² when it is computed by one product.
+    """Bound the rounding error of ‖a − b‖² = ‖a‖² − 2a·b + ‖b‖² computed by one matrix product.
 
-    ``square`` is ‖b‖², and ‖a − b‖ is of order 1. The error is c(d)·u·(1 + ‖b‖²); rounding in a
-    sum of d terms walks at random (Higham and Mary 2019), and c(d) = 2 + √d holds with a margin
-    over 1.5 + 0.8·√d, the largest that was measured for d from 2 to 3,000.
+    ``square`` is ‖b‖², and ‖a − b‖ is of order 1. The error is c(d)·u·(1 + ‖b‖²). Rounding errors in a sum of
+    d terms behave like a random walk (Higham and Mary 2019). c(d) = 2 + √d leaves a margin over 1.5 + 0.8·√d,
+    the largest value found by hand for d from 2 to 3,000.
     """
     return (2.0 + np.sqrt(n_features)) * unit_roundoff(dtype) * (1.0 + square)
 
 
 def routing_tolerance() -> float:
-    """Return the error of a score, over the squared distance of two centres, that routing may make: 1e-3.
+    """Return the largest error of a routing score relative to the squared distance of two centres: 1e-3.
 
-    A row that lies closer than that to the border of two blocks may go to either.
+    A row closer than that to the border of two blocks may go to either. Chosen by hand.
     """
     return 1e-3
 
 
 def phase_limit(dtype: Any) -> float:
-    """Return the phase t beyond which the rounding u·|t| of cos(t) exceeds the tolerance of an entry.
+    """Return the phase t beyond which the rounding error u·|t| of cos(t) exceeds :func:`entry_tolerance`.
 
     float32: 335; float64: 9e7.
     """
@@ -63,29 +63,30 @@ def phase_limit(dtype: Any) -> float:
 
 
 def least_divisor() -> float:
-    """Return √ of the least normal float64, 1.5e-154: ordinary numbers over larger ones are finite."""
+    """Return the smallest safe divisor, the square root of the smallest normal float64: 1.5e-154."""
     return float(np.sqrt(np.finfo(np.float64).tiny))
 
 
 def largest_exponent(dtype: Any) -> float:
-    """Return a t with exp(−t) = 0 in ``dtype`` whose powers are finite: 207 and 1,489."""
+    """Return a t with exp(−t) = 0 in ``dtype`` and finite powers: 207 for float32, 1,489 for float64."""
     return -2.0 * float(np.log(np.finfo(dtype).smallest_subnormal))
 
 
 def ridge_tolerance(dtype: Any) -> float:
-    """Return the relative residual that a direct ridge solve must reach: √u, 1e-8 in float64."""
+    """Return the relative residual that a direct ridge solve must reach: √u, which is 1e-8 in float64."""
     return float(np.sqrt(unit_roundoff(dtype)))
 
 
 def rank_cutoff(dtype: Any, *, residual: bool = False, coupled: bool = False) -> float:
-    """Return the relative eigenvalue at or under which a direction is left out as rounding noise.
+    """Return the relative eigenvalue up to which a direction is left out as rounding noise.
 
-    The Gram matrix of the landmarks is float64, but its features w(x) = λ^(−1/2) eᵀ k(Z, x) are computed
-    from tiles of ``dtype``: they carry noise u·λ^(−1/2) beside a size of (λ/m)^(1/2), so that at
-    λ = 2u·λ_max, λ_max of order m, noise is still under a tenth. A *residual* kernel k − φφᵀ is a
-    difference of numbers near 1, which loses three further digits. Bases that are *coupled* by V_sᵀ K V_t
-    divide the rounding of that core (always float64) by the cutoff c, and what a block leaves out meets the
-    other blocks with its norm, √c: c = u^(2/3) balances √c and u/c.
+    The Gram matrix of the landmarks is float64, but the features w(x) = λ^(−1/2) eᵀ k(Z, x) come from tiles
+    of ``dtype``. Their noise is u·λ^(−1/2) and their size (λ/m)^(1/2). At λ = 2u·λ_max, with λ_max of order
+    m, the noise is below a tenth of the size.
+
+    ``residual``: a residual kernel k − φφᵀ is a difference of numbers near 1 and loses three more digits.
+    ``coupled``: the core V_sᵀ K V_t, always float64, has its rounding divided by the cutoff c, and the
+    directions that a block leaves out enter the other blocks with norm √c. c = u^(2/3) balances √c and u/c.
 
     float32: 1e-7, residual 1e-4; float64: 1e-13, residual 1e-10, coupled 2e-11.
     """
@@ -98,30 +99,31 @@ def rank_cutoff(dtype: Any, *, residual: bool = False, coupled: bool = False) ->
 
 
 def als_ridge(gram: Float64Array) -> float:
-    """Return the μ that alternating least squares adds to U_JᵀU_J: 1e-10 of its trace.
+    """Return the ridge μ that alternating least squares adds to U_JᵀU_J: 1e-10 of its trace.
 
-    Directions under it hold less than 1e-10 of K̃ on the columns J; unregularised they blow up on rows that J
-    does not stand for. Never 0: where K is nearly diagonal, U may be 0 on all of J.
+    Smaller directions hold less than 1e-10 of K̃ on the columns J. Without the ridge they would blow up on
+    rows that J does not represent. μ is never 0: if K is nearly diagonal, U may be 0 on all of J.
     """
     return max(rank_cutoff(np.float64, residual=True) * float(np.trace(gram)), least_divisor())
 
 
 def pivot_floor(diagonal: Float64Array) -> float:
-    """Return the residual diagonal entry at or under which a row lies in the span of the pivots."""
+    """Return the residual diagonal entry up to which a row counts as lying in the span of the pivots."""
     return rank_cutoff(np.float64) * float(diagonal.max(initial=0.0))
 
 
 @dataclass(frozen=True, slots=True)
 class Whitening:
-    """V with Vᵀ K V = I on the kept directions, and what was dropped."""
+    """Whitening vectors V, with Vᵀ K V = I on the kept directions, and the amount that was dropped."""
 
     vectors: Float64Array  #: V, shape (m, r)
     values: Float64Array  #: the r kept eigenvalues or pivots, descending
-    dropped: float  #: trace (of magnitudes) that fell under the cutoff or beyond the rank
-    negative: float = 0.0  #: the part of it in negative eigenvalues under minus the cutoff
+    dropped: float  #: sum of the absolute eigenvalues below the cutoff or beyond the rank
+    negative: float = 0.0  #: the part of ``dropped`` in negative eigenvalues below minus the cutoff
 
 
-#: Entries that complete pivoting leaves of a semi-definite matrix, over the largest pivot that it leaves.
+#: A remainder with entries above this multiple of the pivot threshold shows that a matrix is not
+#: semi-definite. Chosen by hand.
 PIVOT_SLACK = 10.0
 
 
@@ -134,14 +136,15 @@ def whiten(
     spectral: bool = False,
     definite: bool = True,
 ) -> Whitening:
-    """Whiten a symmetric positive semi-definite matrix, or that part of one that is not ``definite``.
+    """Whiten a symmetric positive semi-definite matrix, or the positive part of another symmetric one.
 
-    Where ``rank`` truncates (or ``spectral`` asks for eigenvalues) V = E_r Λ_r^(−1/2), the best basis of
-    its rank; where it does not, V = P L⁻ᵀ of the Cholesky factorisation with complete pivoting, which
-    spans the same space at a quarter of the time (if the matrix need not be ``definite``, only where it is,
-    up to rounding). Eigenvalues at or under max(cutoff · λ_max, floor), and pivots at or under
-    max(cutoff · ‖K‖_F²/trace, floor), are left out: r may be smaller, and 0 for a
-    matrix that vanishes. Time O(m³), memory O(m²).
+    If ``rank`` truncates, or with ``spectral``, V = E_r Λ_r^(−1/2), the best basis of that rank. Otherwise
+    V = P L⁻ᵀ from the Cholesky factorisation with complete pivoting, which spans the same space in a quarter
+    of the time. ``definite=False`` says that the matrix may be indefinite; pivots are then used only if it
+    turns out to be semi-definite up to rounding.
+
+    Eigenvalues up to max(cutoff · λ_max, floor) and pivots up to max(cutoff · ‖K‖_F²/trace, floor) are left
+    out, so that the rank may be smaller than asked for, and 0 for a zero matrix. Time O(m³), memory O(m²).
     """
     m = gram.shape[0]
     if m == 0:
@@ -160,20 +163,20 @@ def whiten(
 
 
 def _whiten_by_pivots(gram: Float64Array, cutoff: float, floor: float, definite: bool) -> Whitening | None:
-    """Whiten by pivots; None for a matrix that shows itself to be indefinite."""
+    """Whiten by pivoted Cholesky; return None if the matrix turns out to be indefinite."""
     trace = float(np.trace(gram))
-    # ‖K‖_F²/trace bounds λ_max from below and is within the effective rank of it.
+    # ‖K‖_F²/trace is at most λ_max, and at least λ_max over the effective rank.
     largest = float(np.einsum("ij,ij->", gram, gram)) / trace if trace > 0 else 0.0
     least = max(cutoff * largest, floor)
     if not gram.diagonal().max() > least:
         if not definite and np.abs(gram).max() > PIVOT_SLACK * least:
             return None
         return Whitening(np.zeros((len(gram), 0)), np.zeros(0), abs(trace))
-    # LAPACK stops at the first pivot at or under the tolerance.
+    # LAPACK stops at the first pivot that is not above the tolerance.
     factor, order = pivoted_cholesky(gram, least)
     keep = factor.shape[1]
     if not definite and keep < len(gram):
-        # A semi-definite remainder is bounded by its diagonal, which is under the last pivot.
+        # The entries of a semi-definite remainder are bounded by its diagonal, which is below the last pivot.
         below, rest = factor[keep:], order[keep:]
         if np.abs(gram[np.ix_(rest, rest)] - below @ below.T).max() > PIVOT_SLACK * least:
             return None
@@ -186,8 +189,8 @@ def _whiten_by_pivots(gram: Float64Array, cutoff: float, floor: float, definite:
 def descending_eigh(matrix: Float64Array, count: int | None = None) -> tuple[Float64Array, Float64Array]:
     """Return the ``count`` largest eigenvalues (None: all), descending, and their vectors as columns.
 
-    Time O(m³); two thirds of it, or less, where at most an eighth of them are wanted. LAPACK may find too
-    few of these where eigenvalues are equal (none of I − 11ᵀ/n at n = 50): then all are computed.
+    Time O(m³); at most two thirds of that if an eighth of them or fewer are wanted. LAPACK may then find too
+    few if eigenvalues are equal (none for I − 11ᵀ/n at n = 50), in which case all are computed.
     """
     m = len(matrix)
     if m == 0:
@@ -203,11 +206,11 @@ def descending_eigh(matrix: Float64Array, count: int | None = None) -> tuple[Flo
 
 
 def cholesky_lower(matrix: Float64Array, what: str, *, warn: bool = True) -> tuple[Float64Array, float]:
-    """Return the lower Cholesky factor and the jitter that it took.
+    """Return the lower Cholesky factor and the jitter that had to be added to the diagonal.
 
-    The jitter starts at 16·u·(largest diagonal entry) and grows tenfold up to six times; any jitter
-    warns with its amount (a preconditioner's, which changes no answer, with ``warn=False`` does not), and a
-    matrix that stays indefinite raises ``NumericalError``, which is a ``LinAlgError``.
+    The jitter starts at 16·u·(largest diagonal entry) and grows tenfold up to six times. Any jitter warns
+    with its amount, except with ``warn=False``, which is for preconditioners, whose jitter changes no answer.
+    A matrix that stays indefinite raises ``NumericalError``, which is a ``LinAlgError``.
     """
     try:
         return cholesky(matrix), 0.0
@@ -238,8 +241,8 @@ def cholesky_lower(matrix: Float64Array, what: str, *, warn: bool = True) -> tup
 def gram_factor(gram: Float64Array) -> tuple[Float64Array, Float64Array]:
     """Factor A = TᵀT for a positive semi-definite A of any rank.
 
-    Returns T (r × m) and its pseudo-inverse T⁺ (m × r), with eigenvalues under the relative cutoff
-    of float64 left out, so that T T⁺ = I.
+    Returns T (r × m) and its pseudo-inverse T⁺ (m × r) with T T⁺ = I. Eigenvalues below the relative cutoff
+    of float64 are left out.
     """
     values, vectors = descending_eigh(gram)
     keep = values > rank_cutoff(np.float64) * max(float(values.max(initial=0.0)), 0.0)
@@ -248,10 +251,10 @@ def gram_factor(gram: Float64Array) -> tuple[Float64Array, Float64Array]:
 
 
 def clip_negative(values: Float64Array, what: str, *, whitened: bool = False) -> tuple[Float64Array, float]:
-    """Clip negative eigenvalues at zero; return them with the clipped sum of magnitudes.
+    """Clip negative eigenvalues at zero; return all of them, and the sum of the clipped magnitudes.
 
-    Warns where the clipped part is more than rounding: 64·u·size of the largest, or u^(1/3)·size for a
-    core of ``whitened`` bases, whose entries carry that much (:func:`rank_cutoff`).
+    Warns if that sum is more than rounding: 64·u·m times the largest eigenvalue for m of them, or u^(1/3)·m
+    times it for a core of ``whitened`` bases, whose entries carry that much rounding (:func:`rank_cutoff`).
     """
     clipped = float(-values[values < 0].sum())
     largest = float(np.abs(values).max(initial=0.0))
@@ -267,7 +270,7 @@ def clip_negative(values: Float64Array, what: str, *, whitened: bool = False) ->
 
 
 def warn_negative(negative: float, total: float, what: str) -> None:
-    """Warn of clipped negative eigenvalues (the sum of their magnitudes)."""
+    """Warn if clipped negative eigenvalues, given as the sum of their magnitudes, exceed rounding."""
     if negative > stored_tolerance() * total:
         warnings.warn(
             f"{what} is indefinite: negative eigenvalues with sum {-negative:.3g} (of magnitudes with sum "
@@ -278,40 +281,43 @@ def warn_negative(negative: float, total: float, what: str) -> None:
 
 
 def design_cutoff(dtype: Any) -> float:
-    """Return the relative singular value at or under which a direction of sampled columns C is rounding.
+    """Return the relative singular value up to which a direction of sampled columns C is rounding noise.
 
-    Entries of C carry u of their size, which its pseudo-inverse multiplies by σ_1/σ: under a hundredth of
-    the signal is left where σ > 100 u σ_1. float32: 6e-6; float64: 1e-14.
+    The entries of C have a relative error of u, which the pseudo-inverse multiplies by σ_1/σ. For σ > 100 u
+    σ_1 the noise is below a hundredth of the signal. float32: 6e-6; float64: 1e-14.
     """
     return 100.0 * unit_roundoff(dtype)
 
 
 def expansion_tolerance() -> float:
-    """Return the relative rounding that Σ a_i k(x, x_i) may carry before its tiles must be float64: 1e-5."""
+    """Return the relative rounding error of Σ a_i k(x, x_i), 1e-5, above which tiles must be float64.
+
+    Chosen by hand.
+    """
     return 1e-5
 
 
 def expansion_error(norm: float, dtype: Any) -> float:
-    """Return about what rounding of |k| ≤ 1 in tiles does to Σ a_i k(x, x_i) with ‖a‖₂ = ``norm``.
+    """Estimate the error of Σ a_i k(x, x_i) that rounding of |k| ≤ 1 in tiles causes, for ‖a‖₂ = ``norm``.
 
-    Entries err by some 4 u, independently of each other. Coefficients of exact models are residuals over
-    alpha, large numbers that cancel.
+    Entries have independent errors of about 4 u. The coefficients of exact models are residuals divided by
+    alpha: large numbers that cancel.
     """
     return 4.0 * unit_roundoff(dtype) * norm
 
 
 def direction_cutoff() -> float:
-    """Return the size at or under which a direction, of unit length before, depends on those before it: √u.
+    """Return the length, √u, up to which the rest of a unit vector counts as dependent on earlier directions.
 
-    What is left of it is half rounding then, and a product with it would say little that is new.
+    Half of the digits of such a rest are rounding, and a product with it would bring little that is new.
     """
     return float(np.sqrt(unit_roundoff(np.float64)))
 
 
 def least_smoothing(dtype: Any) -> float:
-    """Return the least width ρ of a proximal loss, relative to the size of decision values f.
+    """Return the smallest width ρ of a proximal loss, relative to the size of the decision values f.
 
-    Its duals are f/ρ: rounding u·f of the values must leave them four digits, and float64 gains nothing by
-    less than 1e-5. float32: 6e-4; float64: 1e-5.
+    The dual variables are f/ρ, and must keep four digits beside the rounding u·f. In float64 less than 1e-5
+    gains nothing. float32: 6e-4; float64: 1e-5. Chosen by hand.
     """
     return max(1e-5, 1e4 * unit_roundoff(dtype))

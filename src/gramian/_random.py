@@ -13,8 +13,8 @@ from gramian.exceptions import InputError, quoted, shortened
 def as_generator(random_state: Any) -> np.random.Generator:
     """Turn scikit-learn's ``random_state`` into a NumPy generator.
 
-    ``None`` draws fresh entropy, an integer seeds, a ``RandomState`` is drawn from once (so that
-    it advances as users expect), and a ``Generator`` is used as it is.
+    ``None`` takes fresh entropy, an integer is the seed, a ``RandomState`` gives one draw (so that it
+    advances as users expect), and a ``Generator`` is used as it is.
     """
     if isinstance(random_state, np.random.Generator):
         return random_state
@@ -30,7 +30,7 @@ def as_generator(random_state: Any) -> np.random.Generator:
 
 
 def children(rng: np.random.Generator, count: int) -> Sequence[np.random.Generator]:
-    """Return independent generators, one per block, whatever thread will use them."""
+    """Return independent generators, one per block, so that results do not depend on the threads."""
     seeds = rng.integers(0, 2**63 - 1, size=count)
     return [np.random.default_rng(seed) for seed in seeds]
 

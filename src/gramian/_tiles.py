@@ -9,15 +9,16 @@ from typing import Any
 
 from threadpoolctl import ThreadpoolController
 
-#: Bytes of one tile. About the size of a core's second-level cache: the GEMM writes the tile and
-#: the elementwise map reads it back before it is evicted.
+#: Bytes of one tile, about the size of a core's second-level cache: the matrix product writes the tile and
+#: the elementwise map reads it back before it leaves the cache. ``benchmarks/tiles.py`` measures tiles of
+#: this size.
 TILE_BYTES = 1 << 20
-#: Fewer rows than this make the GEMM slow; more than MAX_ROWS only add latency.
+#: Rows of a tile: fewer make the matrix product slow, more only delay the first result. Chosen by hand.
 MIN_ROWS, MAX_ROWS = 64, 4096
 
 
 def tile_rows(n_columns: int, itemsize: int, tile_bytes: int = TILE_BYTES) -> int:
-    """Return how many rows of ``n_columns`` numbers make one tile."""
+    """Return the number of rows of a tile with ``n_columns`` columns."""
     rows = tile_bytes // max(1, n_columns * itemsize)
     return int(min(MAX_ROWS, max(MIN_ROWS, rows)))
 
@@ -34,5 +35,5 @@ def _controller() -> ThreadpoolController:
 
 
 def one_blas_thread() -> AbstractContextManager[Any]:
-    """Hold BLAS to one thread: threads that share nothing must not fight over cores."""
+    """Limit BLAS to one thread, so that the engine's threads do not compete with BLAS's for cores."""
     return _controller().limit(limits=1, user_api="blas")

@@ -1,8 +1,8 @@
 """Map over independent tasks, serially or on threads, with the same result either way.
 
-Algorithms cut their work into tasks whose number does not depend on the number of threads, and
-add what comes back in task order; the engine only decides who computes what. Each thread runs with
-BLAS held to one thread.
+Algorithms cut their work into tasks, whose number does not depend on the number of threads, and add up the
+results in the order of the tasks. The engine only decides which thread computes what. In each thread BLAS is
+limited to one thread.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ _inside = threading.local()
 class Engine:
     """Threads for independent tasks.
 
-    ``n_jobs`` is the number of threads: ``None`` uses ``OMP_NUM_THREADS`` where set, else every core
-    the process may use; ``-1`` every core; ``1`` runs in the calling thread.
+    ``n_jobs`` is the number of threads. ``None`` means ``OMP_NUM_THREADS`` if it is set, else every core that
+    the process may use; ``-1`` means every core; ``1`` runs everything in the calling thread.
     """
 
     n_jobs: int | None = None
@@ -61,9 +61,9 @@ class Engine:
     def map(self, function: Callable[[Task], Result], tasks: Iterable[Task]) -> Iterator[Result]:
         """Yield ``function(task)`` in the order of the tasks.
 
-        At most two tasks per thread are in flight, so results do not pile up. A call from inside a
-        task runs serially: the outer level has the threads already. What the caller ignores of NumPy's
-        floating-point warnings (``np.errstate``) the threads ignore too.
+        At most two tasks per thread are started ahead, so that results do not pile up. A call from inside a
+        task runs serially, because the outer call has all threads. The threads take over the caller's
+        ``np.errstate``.
         """
         threads = self.n_threads
         alone = isinstance(tasks, Sized) and len(tasks) <= 1  # a pool costs more than small tasks
@@ -85,7 +85,7 @@ class Engine:
                     future.cancel()
 
     def run(self, function: Callable[[Task], object], tasks: Iterable[Task]) -> None:
-        """Run tasks for their effect on memory that no two of them share."""
+        """Run tasks for their side effects; no two of them may write to the same memory."""
         for _ in self.map(function, tasks):
             pass
 
@@ -105,7 +105,7 @@ class Engine:
 
 
 def _under(state: Mapping[str, Any], function: Callable[[Task], Result], task: Task) -> Result:
-    """Return ``function(task)`` under the floating-point error state of the thread that asked for it."""
+    """Return ``function(task)``, computed under the caller's floating-point error state."""
     with np.errstate(**state):
         return function(task)
 

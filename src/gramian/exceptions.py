@@ -17,9 +17,9 @@ class InputError(GramianError, ValueError):
 
 
 class BudgetError(InputError):
-    """The memory budget is smaller than the least that works.
+    """The memory budget is too small for the work.
 
-    ``least_bytes`` is that least, so that a caller can raise the budget and try again.
+    ``least_bytes`` is the smallest budget that works, so that a caller can raise the budget and try again.
     """
 
     def __init__(self, message: str, least_bytes: int) -> None:
@@ -27,12 +27,12 @@ class BudgetError(InputError):
         self.least_bytes = least_bytes
 
     def __reduce__(self) -> tuple[type[BudgetError], tuple[str, int]]:
-        # A worker process sends its error to the parent by pickle, which knows only ``args``.
+        # A worker process sends its error to the parent by pickle, which keeps ``args`` only.
         return type(self), (str(self), self.least_bytes)
 
 
 class NumericalError(GramianError, np.linalg.LinAlgError):
-    """Rounding or overflow leaves no answer: an indefinite matrix, numbers that are not finite."""
+    """Rounding or overflow made the result unusable: an indefinite matrix, or numbers that are not finite."""
 
 
 class ModelFileError(GramianError, ValueError):
@@ -40,15 +40,15 @@ class ModelFileError(GramianError, ValueError):
 
 
 class MissingPackageError(GramianError, ImportError):
-    """An optional package is needed; the text names the extra that brings it."""
+    """An optional package is not installed; the text names the extra to install."""
 
 
 class ClusterError(GramianError, RuntimeError):
-    """The machines that were to work on the rows are gone, or cannot do it; the text says what to do."""
+    """The machines of a cluster are gone or cannot do the work; the text says what to do."""
 
 
 class NumericalWarning(UserWarning):
-    """Jitter, a clipped eigenvalue or a dropped direction, with its amount."""
+    """Jitter was added, or an eigenvalue clipped or a direction dropped; the text gives the amount."""
 
 
 class CheckpointWarning(UserWarning):
@@ -56,15 +56,15 @@ class CheckpointWarning(UserWarning):
 
 
 class AccuracyWarning(UserWarning):
-    """A solver ended above its tolerance; the text gives residual, target and remedy."""
+    """A solver missed its tolerance; the text gives residual, target and remedy."""
 
 
-#: Characters of a value that an error shows at most, and of another package's message, which may quote one.
+#: Most characters that an error shows of a value, and of another package's message (which may quote a value).
 QUOTED, MESSAGE = 80, 140
 
 
 def quoted(value: object) -> str:
-    """Return ``repr(value)``, cut to 80 characters: a cell of a table may hold megabytes of text.
+    """Return ``repr(value)``, cut to 80 characters, because a cell of a table may hold megabytes of text.
 
     >>> quoted("Rome"), len(quoted("x" * 1000))
     ("'Rome'", 80)
@@ -73,7 +73,7 @@ def quoted(value: object) -> str:
 
 
 def shortened(text: str, most: int = QUOTED) -> str:
-    """Return a text, cut to ``most`` characters."""
+    """Return the text, cut to ``most`` characters."""
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
