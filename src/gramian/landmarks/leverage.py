@@ -11,13 +11,15 @@ from gramian._numerics import rank_cutoff, whiten
 from gramian._typing import Float64Array, IntArray, Rows
 from gramian.kernels.base import Kernel
 
-#: Pilot rows for each landmark that is asked for.
+#: Pilot rows per requested landmark. Chosen by hand.
 PILOT_SHARE = 1.0
-#: BLESS: rows that a level looks at for 1/lambda, and points it keeps for each effective dimension.
+#: BLESS: rows that a level examines per unit of 1/lambda, and points that it keeps per unit of effective
+#: dimension. Chosen by hand.
 SEEN, KEPT = 5.0, 5.0
-#: BLESS: rows beside these that a level looks at for each landmark that is asked for.
+#: BLESS: further rows that a level examines per requested landmark. Chosen by hand.
 CHOICE = 4
-#: BLESS: it ends where half the lambda does not raise the dimension by this factor: rows span each other.
+#: BLESS: stop if halving lambda raises the effective dimension by less than this factor, since more landmarks
+#: would then span nothing new. Chosen by hand.
 GROWTH = 1.02
 
 
@@ -27,8 +29,8 @@ def ridge_leverage_scores(
     r"""Estimate ℓ_i(λ) = (K (K + λ I)⁻¹)_ii for the λ at which they sum to ``dimension``, shape (n,).
 
     With Nyström features B of the pilot points (K ≈ B Bᵀ, σ the singular values of B) the scores are
-    b_iᵀ(BᵀB + λ I)⁻¹ b_i, and λ solves Σ σ²/(σ² + λ) = dimension; where B has no more directions than that, λ
-    is its smallest eigenvalue's rounding.
+    b_iᵀ(BᵀB + λ I)⁻¹ b_i, and λ solves Σ σ²/(σ² + λ) = dimension. If B has too few directions for that, λ is
+    the rounding error of its eigenvalues.
 
     rows : (n, d); pilot : (p, d).
 
@@ -73,9 +75,9 @@ def leverage_sample(
 
 
 def draw(scores: Float64Array, count: int, rng: np.random.Generator) -> IntArray:
-    """Return at most ``count`` distinct numbers with probability ∝ scores; rows of score 0 are not drawn.
+    """Draw at most ``count`` distinct row numbers with probability ∝ scores; rows of score 0 are not drawn.
 
-    Where all scores are 0 any row is as good as another.
+    If all scores are 0, every row is equally likely.
     """
     usable = int(np.count_nonzero(scores))
     if not usable:
@@ -86,14 +88,14 @@ def draw(scores: Float64Array, count: int, rng: np.random.Generator) -> IntArray
 def bless(kernel: Kernel, rows: Rows, count: int, rng: np.random.Generator, *, n_jobs: int = 1) -> IntArray:
     r"""Return ``count`` row numbers by bottom-up leverage score sampling.
 
-    From λ_0 = max k(x, x) on, λ_h = λ_{h−1}/2. A level sees each row with probability
-    β = (5·λ_0/λ_h + 4·count)/n, estimates ℓ_i = (k_ii − k_iᵀ(K_JJ + λ_h n A)⁻¹ k_i)/(λ_h n) by the points
-    J of the level before, and keeps a row with probability p_i = min(β, 5·ℓ_i), which is its weight in
-    A. It ends where the effective dimension Σ ℓ_i/β is half of ``count`` (or grows no more), and draws by
-    the scores.
+    The levels have λ_0 = max k(x, x) and λ_h = λ_{h−1}/2. A level examines each row with probability
+    β = (5·λ_0/λ_h + 4·count)/n and estimates its score ℓ_i = (k_ii − k_iᵀ(K_JJ + λ_h n A)⁻¹ k_i)/(λ_h n) from
+    the points J that the level before kept. It keeps the row with probability p_i = min(β, 5·ℓ_i), which
+    becomes its weight in A. The last level is the one whose effective dimension Σ ℓ_i/β reaches half of
+    ``count``, or stops growing; the landmarks are drawn by its scores.
 
-    No level sees more than its own rows: time O(β n · count · (d + count)) for the last, independent of n
-    where n is large. Source: Rudi, Calandriello, Carratino and Rosasco 2018, Algorithm 2 (BLESS-R).
+    A level reads only the rows that it examines: time O(β n · count · (d + count)) for the last, independent
+    of n for large n. Source: Rudi, Calandriello, Carratino and Rosasco 2018, Algorithm 2 (BLESS-R).
     """
     n = rows.shape[0]
     diagonal = kernel.diagonal(rows)
@@ -125,7 +127,7 @@ def _explained(
     ridge: float,
     n_jobs: int,
 ) -> Float64Array:
-    """Return (k_ii − k_iᵀ(K_JJ + ridge·A)⁻¹k_i)/ridge of the rows seen, between rounding and 1."""
+    """Return (k_ii − k_iᵀ(K_JJ + ridge·A)⁻¹k_i)/ridge of the examined rows, between rounding error and 1."""
     left = diagonal[seen].copy()
     if len(kept):
         points = rows[kept]

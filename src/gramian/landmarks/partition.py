@@ -1,4 +1,4 @@
-"""Partitions of the rows into blocks, fitted on a sample of them."""
+"""Partition of the rows into blocks, fitted on a sample of them."""
 
 from __future__ import annotations
 
@@ -37,20 +37,22 @@ __all__ = [
     "fit_partition",
 ]
 
-#: Rows on which a partition is fitted at most (the MEKA paper, section 4: 20,000 suffice).
+#: Largest sample on which a partition is fitted. The MEKA paper, section 4, finds 20,000 rows sufficient.
 SAMPLE_ROWS = 20_000
-#: Up to this many centres start spread out (k-means++): with few blocks one bad start can double the
-#: error; with hundreds it costs more than the rounds and gains nothing.
+#: Up to this many centres are initialised by k-means++. With few blocks one bad start can double the error;
+#: with hundreds k-means++ costs more than the rounds and gains nothing. Chosen by hand.
 SPREAD_START = 64
-#: Rows of one step of mini-batch k-means.
+#: Rows of one mini-batch of k-means. Chosen by hand.
 BATCH_ROWS = 4096
-#: Where a tree cuts between two values: the golden ratio. A cut half-way would meet new rows of a grid (3
-#: between 2 and 4), whose side rounding would choose; no fraction is farther from all simple ones.
+#: Where a tree puts its threshold between two values: at the golden ratio. A threshold half-way could
+#: coincide with a new value of a grid (3 between 2 and 4), and rounding would then choose the side. No
+#: fraction is farther from all simple fractions.
 BETWEEN = 0.618
 METHODS = ("kmeans", "minibatch", "kcenters", "tree", "kernel")
-#: Features by which rows are clustered as the kernel sees them: as many as blocks, between these.
+#: ``partition="kernel"`` clusters by as many Nyström features as there are blocks, within these bounds.
+#: Chosen by hand.
 LEAST_FEATURES, MOST_FEATURES = 256, 512
-#: Rows of a block on which such centres are fitted, and the least in all: each takes as many kernel values.
+#: Rows per block on which these clusters are fitted, and the least number in all. Chosen by hand.
 ROWS_PER_BLOCK, LEAST_ROWS = 20, 4_000
 
 
@@ -68,18 +70,18 @@ def fit_partition(
 
     sample : (n, d), dense or CSR; at most 20,000 of its rows are drawn and used.
     method : ``"kmeans"`` and ``"minibatch"`` (scikit-learn's), ``"kcenters"`` (farthest first,
-        Gonzalez 1985), ``"tree"`` (balanced bisection along the line between two means: routing in
-        O(d log c) for many blocks), ``"kernel"`` (spherical k-means of Nyström features, for a precomputed
-        kernel or one that is not Euclidean; routing takes 256 to 512 kernel values a row).
-    n_levels : levels of nested blocks, the leaves included; ``n_blocks`` counts the leaves.
-    rounds : rounds of k-means at most.
-    kernel : what the blocks are for: of ``"kernel"``, and to refuse the others for a precomputed one, whose
-        rows are numbers.
+        Gonzalez 1985), ``"tree"`` (balanced bisection along the line between two means, with routing in
+        O(d log c), for many blocks), ``"kernel"`` (spherical k-means of Nyström features, for a precomputed
+        kernel or one that is not Euclidean; routing takes 256 to 512 kernel values per row).
+    n_levels : levels of nested blocks, including the leaves; ``n_blocks`` counts the leaves.
+    rounds : largest number of k-means rounds.
+    kernel : the model's kernel, needed for ``"kernel"``. A precomputed kernel allows no other method, because
+        its rows are row numbers.
 
-    Returns centres or directions in the sample's float type (float32 for bytes, float64 for wider
-    integers). Blocks that no row of the sample falls in are dropped, so there may be fewer blocks than
-    asked for, and never more than distinct rows. Time O(n c d rounds), or O(n d log c) for the tree;
-    memory two copies of the sample that is used.
+    Returns centres or directions in the sample's float type (float32 for bytes, float64 for wider integers).
+    Blocks without a row of the sample are dropped, so there may be fewer blocks than asked for, and never
+    more than distinct rows. Time O(n c d rounds), or O(n d log c) for the tree; memory two copies of the
+    sample used.
 
     >>> rows = np.random.default_rng(0).random((200, 3))
     >>> partition = fit_partition(rows, 8, method="tree", rng=np.random.default_rng(0))
@@ -104,8 +106,8 @@ def fit_partition(
         sample, n = sample[keep], SAMPLE_ROWS
     sample = sample.astype(np.result_type(sample.dtype, np.float32), copy=False)
     n_blocks = int(max(1, min(n_blocks, n)))
-    # With one thread the sums do not depend on how many there are; scikit-learn adds its threads'
-    # partial sums in the order in which they end, and on samples of this size gains little by them.
+    # One thread makes the result independent of the number of threads: scikit-learn adds partial sums in the
+    # order in which its threads end. On samples of this size more threads would save little.
     with threadpool_limits(1):
         if method == "tree":
             return _bisect(sample, n_blocks, n_levels, rng)
@@ -138,12 +140,12 @@ def _centers(sample: Rows, count: int, method: str, rounds: int, rng: np.random.
     points: Rows
     offset = np.zeros(sample.shape[1], sample.dtype)
     if sp.issparse(sample):
-        # scikit-learn refuses 64-bit indices, which a sample does not need, and its mini-batches
-        # read-only arrays: both are copied.
+        # Copies, because scikit-learn refuses 64-bit indices, and mini-batch k-means refuses read-only
+        # arrays.
         index = (part.astype(np.int32) for part in (sample.indices, sample.indptr))
         points = sp.csr_matrix((sample.data.copy(), *index), shape=sample.shape)
     else:
-        # Mini-batches and farthest-first do not centre the rows themselves.
+        # Mini-batch k-means and farthest-first do not centre the rows themselves.
         offset = _mean(sample)
         points = moved(sample, offset)
     if method == "kcenters":
@@ -159,20 +161,20 @@ def _centers(sample: Rows, count: int, method: str, rounds: int, rng: np.random.
             count, init=init, n_init=1, max_iter=rounds, batch_size=batch, random_state=seed
         )
     with warnings.catch_warnings():
-        # Fewer distinct rows than clusters: the empty ones are dropped below.
+        # Fewer distinct rows than clusters give empty clusters, which are dropped below.
         warnings.simplefilter("ignore", ConvergenceWarning)
         model.fit(points)
     return (model.cluster_centers_ + offset).astype(sample.dtype, copy=False)
 
 
 def farthest_first(points: Rows, count: int, rng: np.random.Generator) -> tuple[list[int], list[float]]:
-    """Return row numbers, each the farthest from those before it, and how far each was, squared.
+    """Choose rows, each the farthest from those before it; return their numbers and squared distances.
 
-    The first is drawn, with distance infinity. The distance of row k + 1 is the radius of the covering by
-    the first k: at most twice the smallest that k balls can have. Ends where all rows repeat chosen ones.
-    Time O(n d count), memory O(n). Source: Gonzalez 1985.
+    The first row is drawn at random, with distance infinity. The distance of row k + 1 is the radius at which
+    balls about the first k cover all rows, at most twice the smallest possible for k balls. Stops early once
+    every row equals a chosen one. Time O(n d count), memory O(n). Source: Gonzalez 1985.
     """
-    # In float64: float32 would round all distances at the scale of the farthest outlier.
+    # float32 would round all distances at the scale of the farthest outlier.
     points = points.astype(np.float64, copy=False)
     norms = _squares(points)
     chosen, squares = [int(rng.integers(points.shape[0]))], [np.inf]
@@ -191,7 +193,7 @@ def farthest_first(points: Rows, count: int, rng: np.random.Generator) -> tuple[
 
 
 def _without_empty(partition: CenterPartition, sample: Rows) -> CenterPartition:
-    """Drop repeated centres, then those to which no row of the sample is nearest."""
+    """Drop repeated centres, then centres that are not the nearest of any row of the sample."""
     first = np.unique(partition.centers, axis=0, return_index=True)[1]
     partition = partition.keep(np.sort(first))
     while True:
@@ -205,7 +207,7 @@ def _without_empty(partition: CenterPartition, sample: Rows) -> CenterPartition:
 def _nested(
     sample: Rows, n_blocks: int, n_levels: int, method: str, rounds: int, rng: np.random.Generator
 ) -> CenterPartition:
-    """Centres within blocks of centres; a block is cut into parts in proportion to its rows."""
+    """Fit nested centres: each block of a level is split into parts in proportion to its rows."""
     groups: list[Array] = [np.arange(sample.shape[0])]
     paths: list[tuple[int, ...]] = [()]
     centers: list[FloatArray] = []
@@ -225,8 +227,8 @@ def _nested(
                 new_groups.append(rows[labels == part])
                 centers.append(local.centers[part])
         groups, paths = new_groups, new_paths
-    # Routing by the nearest leaf centre nests by definition: a block is the union of its leaves. A leaf
-    # may lose its rows to those of another parent, though.
+    # Rows are routed to the nearest leaf centre, and a coarser block is the union of its leaves. A leaf may
+    # therefore lose rows to a leaf of another parent, and all of them at worst.
     above = np.asarray([path[:-1] for path in paths], np.intp).reshape(len(paths), n_levels - 1)
     return _without_empty(CenterPartition(np.asarray(centers), tuple(above.T.copy())), sample)
 
@@ -234,11 +236,12 @@ def _nested(
 def _by_features(
     sample: Rows, n_blocks: int, n_levels: int, rounds: int, kernel: Kernel | None, rng: np.random.Generator
 ) -> FeaturePartition:
-    """Centres of spherical k-means on the Nyström features of as many random rows as there are blocks.
+    """Fit centres by spherical k-means on Nyström features.
 
-    By the angle, for rows far from all landmarks have features near zero, whatever parts them: with plain
-    k-means abalone at h = 0.2 put half of its rows in one of 20 blocks. By angles MEKA's errors were within
-    6 % of those with k-means on the points, either way. Source: Dhillon and Modha 2001.
+    Spherical k-means compares angles, because rows far from all landmarks have features near zero: with plain
+    k-means, abalone at h = 0.2 had half of its rows in one of 20 blocks. With angles, MEKA's errors were
+    within 6 % of those with k-means on the points, in both directions (measured by hand). Source: Dhillon and
+    Modha 2001.
     """
     if kernel is None:
         raise InputError("partition='kernel' clusters by the kernel. Pass kernel=, or take 'kmeans'.")
@@ -247,7 +250,7 @@ def _by_features(
     count = min(fitted, feature_count(n_blocks))
     points = rows[np.sort(rng.choice(fitted, count, replace=False))]
     gram = kernel(points, dtype=np.float64, n_jobs=1)
-    # The features are those of tiles of this type, and clustering wants no directions near rounding.
+    # Clustering gains nothing from directions near the rounding of float32.
     cutoff = rank_cutoff(np.float32)
     white = whiten(0.5 * (gram + gram.T), count, cutoff, definite=not isinstance(kernel, Precomputed))
     columns = kernel.against(points, rows.dtype)
@@ -259,20 +262,20 @@ def _by_features(
 
 
 def _unit(vectors: FloatArray) -> FloatArray:
-    """Return vectors of length 1 along each row, zeros where a row is zero."""
+    """Return the rows scaled to length 1; rows of zeros stay zero."""
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     return vectors / np.where(lengths > 0, lengths, 1)
 
 
 def feature_count(n_blocks: int) -> int:
-    """Return the features by which ``partition="kernel"`` tells that many blocks apart."""
+    """Return the number of features that ``partition="kernel"`` clusters by."""
     return int(np.clip(n_blocks, LEAST_FEATURES, MOST_FEATURES))
 
 
 def partition_bytes(
     method: str, n_rows: int, n_blocks: int, held: int, n_features: int, itemsize: int
 ) -> int:
-    """Bytes that fitting takes on rows of ``held`` numbers: copies that k-means makes, and centres."""
+    """Bytes for fitting on rows of ``held`` numbers: the copies that k-means makes, and the centres."""
     rows, gram = min(n_rows, SAMPLE_ROWS), 0
     if method == "kernel" and n_blocks > 1:
         rows = min(rows, max(ROWS_PER_BLOCK * n_blocks, LEAST_ROWS))
@@ -282,13 +285,13 @@ def partition_bytes(
 
 
 def _shares(sizes: IntArray, target: int) -> IntArray:
-    """Share out ``target`` parts, one each at least, in proportion to the sizes (D'Hondt's rule)."""
+    """Divide ``target`` parts among blocks by their sizes, at least one each (D'Hondt's rule)."""
     parts = np.ones(len(sizes), np.intp)
     for _ in range(target - len(sizes)):
         quotient = sizes / parts
         largest = int(quotient.argmax())
         if quotient[largest] <= 1.0:
-            break  # every block is down to one row a part
+            break  # every part has a single row
         parts[largest] += 1
     return parts
 
@@ -304,7 +307,8 @@ def _bisect(sample: Rows, n_blocks: int, n_levels: int, rng: np.random.Generator
     directions: list[Array] = []
     thresholds: list[float] = []
     children: list[list[int]] = []
-    # (rows, leaves below, depth, where to write the number); left is popped first: leaves in order.
+    # (rows, leaves below, depth, where to write the number); the left child is popped first, so leaves are in
+    # order.
     stack: list[tuple[Array, int, int, tuple[int, int] | None]] = [
         (np.arange(points.shape[0]), n_blocks, 0, None)
     ]
@@ -324,7 +328,7 @@ def _bisect(sample: Rows, n_blocks: int, n_levels: int, rng: np.random.Generator
         thresholds.append(cut)
         children.append([0, 0])
         on_right = int(right.sum())
-        # In proportion to the rows, which is leaves // 2 on the left but for ties at the cut.
+        # Divide the leaves in proportion to the rows: leaves // 2 go left unless values tie at the cut.
         left = leaves // 2
         if len(rows) * left // leaves != len(rows) - on_right:
             left = min(leaves - 1, max(1, round(leaves * (len(rows) - on_right) / len(rows))))
@@ -340,11 +344,11 @@ def _bisect(sample: Rows, n_blocks: int, n_levels: int, rng: np.random.Generator
 
 
 def _rounding(points: Rows, offset: FloatArray | None) -> Float64Array:
-    """Return by how much a row's product with a direction of length 1 may be wrong, in any container."""
+    """Bound the error of each row's product with a direction of length 1, for any container of the rows."""
     d, lengths = points.shape[1], np.sqrt(squared_norms(points))
     error = distance_error(np.zeros(1), d, points.dtype) * lengths
     if offset is not None:
-        # CSR rows are multiplied where they lie, in float64, and the offset's product is taken from that.
+        # CSR rows are not centred: they are multiplied in float64, and the offset's product is subtracted.
         error = error + distance_error(np.zeros(1), d, np.float64) * 2.0 * np.linalg.norm(offset)
     return np.asarray(error)
 
@@ -354,8 +358,7 @@ def _split(
 ) -> tuple[Array, float, Array] | None:
     """Cut rows in proportion to the leaves on each side, along the line between two means.
 
-    Returns the direction, the threshold and which rows lie right of it; None where no cut divides
-    the rows, for they are all the same.
+    Returns the direction, the threshold and a mask of the rows on the right; None if all rows are the same.
     """
     n = points.shape[0]
     if n < 2:
@@ -390,11 +393,12 @@ def _farthest(points: Rows, row: Array) -> int:
 
 
 def _cut(values: FloatArray, noise: Float64Array, below: int) -> float | None:
-    """Return a threshold with ``below`` of the sorted values under it, or the nearest number without a tie.
+    """Return a threshold with ``below`` of the sorted values under it, or as near to that as ties allow.
 
-    It lies between two values where their type allows, at :data:`BETWEEN` of the way; None where all are
-    equal. Values that differ by no more than their ``noise`` are tied, unless all are: another container
-    would part them otherwise.
+    The threshold lies between two values if their type allows, at the fraction :data:`BETWEEN`; it is None if
+    all values are equal. Values that differ by no more than their ``noise`` count as tied, because another
+    container of the same rows could order them differently; if that ties all of them, only equal values count
+    as tied.
     """
     gaps = np.diff(values)
     borders = 1 + np.flatnonzero(gaps > noise[:-1] + noise[1:])
@@ -405,5 +409,5 @@ def _cut(values: FloatArray, noise: Float64Array, below: int) -> float | None:
     border = borders[abs(borders - below).argmin()]
     lower, upper = values[border - 1], values[border]
     middle = lower + (upper - lower) * values.dtype.type(BETWEEN)
-    # Held in the values' own type, the threshold means the same to the sample and to later rows.
+    # In the values' own type the threshold separates later rows exactly as it separates the sample.
     return float(middle if middle > lower else upper)

@@ -1,6 +1,6 @@
 """Selection of rows that span a kernel block: RPCholesky, pivoted Cholesky, pivoted QR.
 
-All work on a factor F (n × m) of the rows seen so far, K ≈ F Fᵀ, and evaluate K in the picked columns only.
+Each builds a factor F (n × m) with K ≈ F Fᵀ and evaluates only the columns of K that it picks.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from gramian._numerics import pivot_floor, rank_cutoff, whiten
 from gramian._typing import Float64Array, IntArray, Rows
 from gramian.kernels.base import Kernel
 
-#: Proposals of one round of RPCholesky for each that is still to be found; at most this many.
+#: Rows proposed in one round of RPCholesky, as a share of the requested pivots, and at most. Chosen by hand.
 PROPOSED_SHARE, MOST_PROPOSED = 0.1, 120
-#: Rows that a pivoted QR looks at for each pivot.
+#: Sampled rows per pivot of a pivoted QR. Chosen by hand.
 QR_ROWS = 2
 
 
 @dataclass(frozen=True, slots=True)
 class PivotedFactor:
-    """K ≈ FᵀF by pivots: what :func:`rpcholesky_factor` found."""
+    """Result of :func:`rpcholesky_factor`: pivots and a factor F with K ≈ FᵀF."""
 
     picked: IntArray  #: row numbers of the pivots
-    factor: Float64Array  #: F, one row a direction: (given + picked, n)
+    factor: Float64Array  #: F, one row per direction: (given + picked, n)
     diagonal: Float64Array  #: diag(K − FᵀF), (n,)
 
 
@@ -61,15 +61,15 @@ def rpcholesky_factor(
 ) -> PivotedFactor:
     r"""Return at most ``count`` pivots, each drawn with probability ∝ diag(K − F Fᵀ), and the factor.
 
-    Randomly pivoted Cholesky, by blocks with rejection: a round draws b rows from the current diagonal, then
-    accepts the i-th with probability (its diagonal after those before it)/(its diagonal at the draw), so
-    that the law is that of drawing one by one, while the work is products of matrices. Expected error of
-    rank m: tr(K − F Fᵀ) ≤ (1 + ε) tr(K − K_r) for m ≥ r/ε + r log(1/(ε η)), η = tr(K − K_r)/tr(K).
+    Randomly pivoted Cholesky in blocks with rejection. A round draws b rows from the current diagonal and
+    accepts the i-th with probability (its diagonal after those before it)/(its diagonal at the draw). The
+    distribution is that of drawing one by one, but the work is products of matrices. Expected error of rank
+    m: tr(K − F Fᵀ) ≤ (1 + ε) tr(K − K_r) for m ≥ r/ε + r log(1/(ε η)), η = tr(K − K_r)/tr(K).
 
-    Fewer come back where tr(K − F Fᵀ) ≤ ``tol`` · tr(K), or where the diagonal that is left is rounding:
-    those rows span K. With ``tol_after`` the first ``tol_after`` pivots are always taken, and ``tol`` is a
-    part of the trace that they leave. ``given`` are points (m₀, d) that are landmarks already; F begins
-    with them. ``after`` is a factor that is continued: F begins with it, and costs nothing again.
+    Stops early once tr(K − F Fᵀ) ≤ ``tol`` · tr(K), or once the remaining diagonal is rounding error: the
+    pivots then span K. With ``tol_after`` the first ``tol_after`` pivots are always taken, and ``tol`` refers
+    to the trace that they leave. ``given`` are points (m₀, d) that are landmarks already; F begins with them.
+    ``after`` is an earlier factor to continue, which is not computed again.
 
     Time O(n m (d + m)), memory O(n m); n (m + b) kernel values, m with the given ones. Source: Chen,
     Epperly, Tropp and Webber 2025, Algorithm 2.1; Epperly, Tropp and Webber 2024, Algorithm 2.2.
@@ -77,7 +77,7 @@ def rpcholesky_factor(
     n = rows.shape[0]
     diagonal = kernel.diagonal(rows)
     floor, enough = pivot_floor(diagonal), 0.0 if tol_after else tol * diagonal.sum()
-    # Columns are written and multiplied a block at a time: one block is contiguous in this order.
+    # Columns are written and multiplied in blocks; with one row per direction a block is contiguous.
     before = np.zeros((0, n)) if after is None else after.factor
     if given is not None:
         before = _projected(kernel, rows, given, n_jobs)
@@ -111,19 +111,19 @@ def rpcholesky_factor(
 
 
 def proposed_rows(count: int) -> int:
-    """Return how many rows a round of :func:`rpcholesky_factor` draws."""
+    """Return the number of rows that a round of :func:`rpcholesky_factor` draws."""
     return int(np.clip(PROPOSED_SHARE * count, 1, MOST_PROPOSED))
 
 
 def _projected(kernel: Kernel, rows: Rows, given: Rows, n_jobs: int) -> Float64Array:
-    """Return F of given points: Vᵀ k(Z, rows) with V whitening k(Z, Z), one row a direction."""
+    """Return the factor F of given points Z: Vᵀ k(Z, rows), with V whitening k(Z, Z)."""
     gram = kernel(given, dtype=np.float64, n_jobs=n_jobs)
     white = whiten(0.5 * (gram + gram.T), len(gram), rank_cutoff(np.float64))
     return white.vectors.T @ kernel(given, rows, dtype=np.float64, n_jobs=n_jobs)
 
 
 def _accepted(block: Float64Array, rng: np.random.Generator, floor: float) -> tuple[IntArray, Float64Array]:
-    """Return the proposals that rejection keeps, and the Cholesky factor of their part of ``block``."""
+    """Return the proposals that rejection accepts, and the Cholesky factor of their part of ``block``."""
     size = len(block)
     asked = block.diagonal().copy()
     chances = rng.random(size)
@@ -142,11 +142,11 @@ def _accepted(block: Float64Array, rng: np.random.Generator, floor: float) -> tu
 def pivoted_cholesky(
     kernel: Kernel, rows: Rows, count: int, *, tol: float = 0.0, tol_after: int = 0, n_jobs: int = 1
 ) -> IntArray:
-    r"""Return row numbers, each the largest entry of diag(K − F Fᵀ): the incomplete Cholesky factorization.
+    r"""Return pivots by incomplete Cholesky factorization, each the largest entry of diag(K − F Fᵀ).
 
-    Ends after ``count`` pivots, or where tr(K − F Fᵀ) ≤ ``tol`` · tr(K) (with ``tol_after``: of the trace
-    that the first ``tol_after`` pivots leave), or where what is left is rounding.
-    It follows outliers, which RPCholesky does not.
+    Stops after ``count`` pivots, once tr(K − F Fᵀ) ≤ ``tol`` · tr(K) (with ``tol_after``, relative to the
+    trace that the first ``tol_after`` pivots leave), or once the rest is rounding error. Unlike RPCholesky it
+    is attracted by outliers.
 
     Time O(n m (d + m)), memory O(n m). Source: Fine and Scheinberg 2001; Harbrecht, Peters and
     Schneider 2012.
@@ -175,7 +175,7 @@ def pivoted_cholesky(
 def pivoted_qr(
     kernel: Kernel, rows: Rows, count: int, rng: np.random.Generator, *, n_jobs: int = 1
 ) -> IntArray:
-    r"""Return at most ``count`` row numbers: the column pivots of a QR of K(S, ·) for 2·count random rows S.
+    r"""Return at most ``count`` pivots of a QR with column pivoting of K(S, ·), for 2·count random rows S.
 
     Time O(n m (d + m)), memory O(n m). Source: Golub and Businger 1965; on sampled rows as in Wang, Li,
     Mahoney and Darve, Algorithm 1.
@@ -189,8 +189,8 @@ def pivoted_qr(
 def pivot_columns(matrix: Float64Array, count: int) -> IntArray:
     """Return at most ``count`` columns of nearly the largest volume, by QR with column pivoting.
 
-    Columns whose pivot |R_jj| is rounding beside |R_11| lie in the span of those before them and are left
-    out: repeated points give one. Time O(min(m, n) m n).
+    A column whose pivot |R_jj| is rounding error relative to |R_11| lies in the span of those before it and
+    is left out, so repeated points give one pivot. Time O(min(m, n) m n).
     """
     factor, pivots = la.qr(matrix, mode="r", pivoting=True, check_finite=False)
     sizes = np.abs(np.diagonal(factor))

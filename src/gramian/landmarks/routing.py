@@ -18,11 +18,11 @@ from gramian.kernels.columns import Columns, squared_norms
 
 
 class Partition(ABC):
-    """Disjoint blocks V_1 … V_c that cover the space: every row has one block.
+    """Disjoint blocks V_1 … V_c that cover the space, so that every row belongs to one block.
 
-    ``ancestors[l][b]`` is the block of level l (coarser first) in which leaf block b lies. Blocks of a
-    level are numbered 0 … k − 1 without gaps, and leaves so that those of one ancestor are consecutive. A
-    flat partition has no ancestors.
+    ``ancestors[l][b]`` is the block of level l (coarser levels first) that contains leaf block b. The blocks
+    of a level are numbered 0 … k − 1, and the leaves of one ancestor are consecutive. A flat partition has no
+    ancestors.
     """
 
     ancestors: tuple[IntArray, ...]
@@ -33,12 +33,12 @@ class Partition(ABC):
         """Number of leaf blocks."""
 
     def on(self, kernel: Kernel) -> Partition:
-        """Return the partition that asks this kernel value; itself where it asks none."""
+        """Return the partition that uses this kernel; the same partition if it uses none."""
         return self
 
     @abstractmethod
     def _row_numbers(self, n_features: int) -> int:
-        """Return how many numbers a row takes in the work space of a tile."""
+        """Return the numbers that one row needs in the work space of a tile."""
 
     @abstractmethod
     def _route_tile(self, X: Rows) -> IntArray:
@@ -49,7 +49,7 @@ class Partition(ABC):
 
         X : (n, d), dense of any real type or CSR.
 
-        Time O(n d c), or O(n d log c) for a tree; memory one tile a thread.
+        Time O(n d c), or O(n d log c) for a tree; memory one tile per thread.
         """
         n, d = X.shape
         labels = np.zeros(n, np.intp)
@@ -65,17 +65,17 @@ class Partition(ABC):
 
 @dataclass(frozen=True, eq=False)
 class CenterPartition(Partition):
-    """Each row belongs to the nearest centre in Euclidean distance; to the first of equals.
+    """Partition by the nearest centre in Euclidean distance; of equally near centres the first counts.
 
     argmin_s ‖x − c_s‖ = argmax_s (x − o)·(c_s − o) − ‖c_s − o‖²/2, o the mean of the centres.
 
-    Scores that differ by no more than their rounding count as equal. Rounding depends on the container and
-    on the other rows of the tile. On a grid (integers, clipped values) many rows lie exactly between two
-    centres: without the margin such a row would change blocks from one call to the next.
+    Scores that differ by no more than their rounding error count as equal. Rounding depends on the container
+    and on the other rows of the tile. On a grid (integers, clipped values) many rows lie exactly between two
+    centres, and without this margin such a row could change blocks from one call to the next.
 
-    Rounding moves a score by about ``distance_error`` of ‖c_s − o‖². Where that is too much of the squared
-    distance to the next centre (``routing_tolerance``), o is the median of the centres, which outliers do not
-    drag away; where it still is, scores are computed in float64.
+    Rounding moves a score by about ``distance_error`` of ‖c_s − o‖². If that is too large beside the squared
+    distance to the next centre (``routing_tolerance``), o becomes the median of the centres, which outliers
+    do not move. If it is still too large, scores are computed in float64.
 
     centers : (c, d), float32 or float64: the type of the scores, except for those that need float64.
     """
@@ -87,8 +87,8 @@ class CenterPartition(Partition):
     _by_zero: bool = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        # Scores about the mean of the centres keep their digits far from the origin. The offset may be
-        # rounded: what counts is that rows and centres are moved by the same numbers.
+        # Scores about the mean of the centres keep their digits far from the origin. Rounding of the offset
+        # does no harm, as long as rows and centres are moved by the same numbers.
         dtype = self.centers.dtype
         offset = self.centers.mean(axis=0, dtype=np.float64).astype(dtype)
         by_zero = True
@@ -103,12 +103,12 @@ class CenterPartition(Partition):
         points = self.centers - offset
         half_norms = 0.5 * np.einsum("ij,ij->i", points, points)
         object.__setattr__(self, "_offset", offset)
-        # The last row meets a column of ones: the product then gives the scores in one pass.
+        # The last row is multiplied by a column of ones, so that one product gives the scores.
         object.__setattr__(self, "_factor", np.vstack([points.T, -half_norms]).astype(dtype))
         object.__setattr__(self, "_by_zero", by_zero)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # What __post_init__ derives need not be stored in model files.
+        # Model files need not store what __post_init__ derives.
         return CenterPartition, (self.centers, self.ancestors)
 
     @property
@@ -117,7 +117,7 @@ class CenterPartition(Partition):
         return len(self.centers)
 
     def keep(self, blocks: IntArray) -> CenterPartition:
-        """Return the partition of these blocks alone, in this order, levels numbered afresh."""
+        """Return the partition with these blocks only, in this order, its levels renumbered."""
         levels = tuple(np.unique(level[blocks], return_inverse=True)[1] for level in self.ancestors)
         return CenterPartition(self.centers[blocks], levels)
 
@@ -148,11 +148,11 @@ class CenterPartition(Partition):
         return labels
 
     def _rounding(self, squares: Float64Array, far: Float64Array, best: FloatArray) -> FloatArray:
-        """Return by how much two scores may differ that are equal but for rounding, for each row.
+        """Bound, for each row, the difference of two scores that rounding alone can cause.
 
-        squares : ‖x − o‖²; far : what the row's distance from the origin adds to the length that is rounded.
+        squares : ‖x − o‖²; far : length that the row's distance from the origin adds to what is rounded.
 
-        A score is wrong by c(d) u ‖c_s − o‖ (‖x − o‖ + ‖c_s − o‖/2). A centre as near as the best one has
+        The error of a score is c(d) u ‖c_s − o‖ (‖x − o‖ + ‖c_s − o‖/2). A centre as near as the best one has
         ‖c_s − o‖ ≤ ‖x − o‖ + ‖x − c_s‖, and ‖x − c_s‖² = ‖x − o‖² − 2 best.
         """
         error = distance_error(np.zeros(1), len(self._factor) - 1, self._factor.dtype)
@@ -164,10 +164,10 @@ class CenterPartition(Partition):
 
 @dataclass(frozen=True, eq=False)
 class FeaturePartition(Partition):
-    """Each row belongs to the centre at the smallest angle to its features φ(x) = Vᵀ k(Z, x).
+    """Partition by the centre at the smallest angle to the features φ(x) = Vᵀ k(Z, x).
 
-    argmax_s φ(x)·c_s/‖c_s‖ = argmax_s k(x, Z) V c_s/‖c_s‖: the length of φ(x), which is small where no
-    landmark is near, has no part in it.
+    argmax_s φ(x)·c_s/‖c_s‖ = argmax_s k(x, Z) V c_s/‖c_s‖: the length of φ(x), which is small far from all
+    landmarks, does not matter.
 
     landmarks : (m, d), Z; columns : k(·, Z); weights : (m, c), V c_s/‖c_s‖.
     """
@@ -195,12 +195,12 @@ class FeaturePartition(Partition):
 
 @dataclass(frozen=True, eq=False)
 class BisectionPartition(Partition):
-    """Balanced binary tree of half-spaces: node i sends x left where (x − offset)·w_i < t_i.
+    """Partition by a balanced binary tree of half-spaces: node i sends x left if (x − offset)·w_i < t_i.
 
     directions : (c − 1, d), the w_i.
     thresholds : (c − 1), the t_i in float64, which holds the products of either type exactly.
-    children : (c − 1, 2), the left and right child: an inner node, or −1 − leaf.
-    offset : (d), about which the products keep their digits; None for the origin.
+    children : (c − 1, 2), the left and right child: the number of an inner node, or −1 − leaf.
+    offset : (d), subtracted from the rows so that products keep their digits; None for the origin.
     """
 
     directions: FloatArray
@@ -241,7 +241,7 @@ class BisectionPartition(Partition):
 
 
 def _nearest(centers: FloatArray) -> Float64Array:
-    """Return the squared distance of each centre to the nearest one that differs from it; infinity if none.
+    """Return the squared distance of each centre to the nearest different centre; infinity if there is none.
 
     Time O(c² d), memory one float64 copy of the centres and a tile.
     """
@@ -252,13 +252,13 @@ def _nearest(centers: FloatArray) -> Float64Array:
     for rows in row_slices(len(points), tile_rows(len(points), points.itemsize)):
         both = norms[rows, None] + norms
         squares = both - 2.0 * (points[rows] @ points.T)
-        # Of equal centres, and of a centre and itself, the rounding of the norms is left.
+        # Between equal centres only the rounding error of the norms is left.
         least[rows] = np.where(squares > noise * both, squares, np.inf).min(axis=1)
     return least
 
 
 def _squares_about(X: Rows, offset: Float64Array) -> tuple[Float64Array, Float64Array]:
-    """Return ‖x − o‖² of CSR rows, never under its rounding, and ‖x‖ + ‖o‖, in float64."""
+    """Return ‖x − o‖² of CSR rows, raised by its rounding error, and ‖x‖ + ‖o‖, in float64."""
     norms = squared_norms(X)
     far = np.sqrt(norms) + np.linalg.norm(offset)
     noise = distance_error(np.zeros(1), X.shape[1], np.float64) * far**2
@@ -284,8 +284,8 @@ def moved(X: Rows, offset: FloatArray, *, ones: bool = False) -> FloatArray:
     """Return X − offset in the offset's type, with a last column of ones where asked for."""
     n, d = X.shape
     out = np.empty((n, d + ones), offset.dtype)
-    # The difference is taken in the wider of the two types and rounded after: float64 rows far from
-    # the origin would lose their digits the other way round.
+    # The difference is computed in the wider type and rounded afterwards. The other way round, float64 rows
+    # far from the origin would lose their digits.
     np.subtract(np.asarray(X), offset, out=out[:, :d], casting="unsafe")
     out[:, d:] = 1.0
     return out
@@ -294,7 +294,7 @@ def moved(X: Rows, offset: FloatArray, *, ones: bool = False) -> FloatArray:
 def dots(points: Rows, directions: FloatArray, at: IntArray) -> FloatArray:
     """Return x_i · w_at[i] for each row; a row's result does not depend on the rows around it.
 
-    Of CSR rows in float64: they are not centred, and the offset's product is taken from them.
+    CSR rows are not centred and multiplied in float64, because the offset's product is subtracted afterwards.
     """
     if not sp.issparse(points):
         return np.einsum("ij,ij->i", points, directions[at])

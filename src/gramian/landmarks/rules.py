@@ -20,19 +20,20 @@ from gramian.landmarks.routing import CenterPartition, moved
 #: The name of a rule, or the points themselves.
 Landmarks: TypeAlias = "str | Array"
 
-#: Rules that average rows, and rules that pick rows, most by what the kernel says of them.
+#: Rules that average rows; the other rules pick rows, most of them by kernel values.
 AVERAGED = ("kmeans", "weighted-kmeans")
 PIVOTED = ("rpcholesky", "cholesky", "pivoted-qr")
 LEVERAGED = ("leverage", "bless")
-#: Rules that know what part of the trace is left, and may end at it.
+#: Rules that know the remaining part of the trace and can stop at a tolerance.
 STOPPING = ("rpcholesky", "cholesky")
 PICKED = ("uniform", *LEVERAGED, *PIVOTED)
 METHODS = ("uniform", *AVERAGED, *LEVERAGED, *PIVOTED)
-#: Sampled rows per landmark and Lloyd rounds: more of either changed the error by under 1 %.
+#: Sampled rows per landmark, and Lloyd rounds. More of either changed the error by under 1 % (tried by hand).
 ROWS_PER_LANDMARK, LLOYD_ROUNDS = 10, 4
-#: Sampled rows per pivot: outlying rows that are not seen stay unexplained.
+#: Sampled rows per pivot. More than for k-means, because outlying rows that are not sampled stay unexplained.
+#: Chosen by hand.
 ROWS_PER_PIVOT = 20
-#: Numbers that a rule works with, over count · rows and over count².
+#: Memory of a rule in float64 numbers: (a, b) means a · count · rows + b · count². Measured by hand.
 FACTORS = {
     "rpcholesky": (1.0, 0.0),
     "cholesky": (1.0, 0.1),
@@ -57,11 +58,11 @@ def select_landmarks(
     given: Rows | None = None,
     dtype: Any = None,
 ) -> Rows:
-    """Choose ``count`` landmarks from rows; all rows, as they are, where there are not more (and no ``tol``).
+    """Choose ``count`` landmarks from rows; return all rows if there are not more and no ``tol`` is given.
 
-    rows : (n, d), dense or CSR; all rules but ``"uniform"`` look at ten of them per landmark at most, those
-        that pick pivots at twenty.
-    method : what the landmarks are.
+    rows : (n, d), dense or CSR. Rules other than ``"uniform"`` sample at most ten rows per landmark, or
+        twenty if they pick pivots.
+    method : the rule.
 
         - ``"uniform"``: rows drawn without replacement.
         - ``"kmeans"``: centres of four Lloyd rounds, started from drawn rows (Zhang, Tsang and Kwok 2008).
@@ -69,17 +70,17 @@ def select_landmarks(
         - ``"leverage"``, ``"bless"``: rows drawn by ridge leverage scores, see
           :mod:`gramian.landmarks.leverage`.
         - ``"rpcholesky"``, ``"cholesky"``, ``"pivoted-qr"``: pivots, see :mod:`gramian.landmarks.pivoting`;
-          fewer than ``count`` where fewer rows span the others up to rounding.
+          fewer than ``count`` if fewer rows span the others up to rounding.
 
-    kernel : k, for every rule but the first two.
-    tol : the Cholesky rules end where their pivots leave no more than this part of the trace; with
-        ``tol_after``, of the trace that the first ``tol_after`` pivots leave.
-    given : (m₀, d), landmarks that there are already: ``"rpcholesky"`` picks what they leave over.
-    dtype : type of the tiles, to which the rows that are looked at are widened first; None leaves them.
+    kernel : k, needed by every rule except the first two.
+    tol : the Cholesky rules stop once their pivots leave at most this part of the trace; with ``tol_after``,
+        of the trace that the first ``tol_after`` pivots leave.
+    given : (m₀, d), existing landmarks, to which ``"rpcholesky"`` adds others.
+    dtype : type of the tiles, to which sampled rows are converted first; None leaves them as they are.
 
-    Returns (count, d): rows of the data in their order and type, or dense centres in the data's float
-    type. Repeated rows may give repeated landmarks with ``"uniform"`` and the centres. With m = ``count``
-    and n ≤ 20 m rows: time O(n m d) per round or O(n m (d + m)) by the kernel, memory O(n d) or O(n m).
+    Returns (count, d): rows of the data in their order and type, or dense centres in the data's float type.
+    Repeated rows may give repeated landmarks with ``"uniform"`` and with centres. With m = ``count`` and n ≤
+    20 m sampled rows: time O(n m d) per round or O(n m (d + m)) with the kernel, memory O(n d) or O(n m).
 
     >>> rows = np.arange(12.0).reshape(6, 2)
     >>> select_landmarks(rows, 2, "uniform", np.random.default_rng(0)).shape
@@ -136,7 +137,7 @@ def pick_rows(
     tol_after: int = 0,
     given: Rows | None = None,
 ) -> IntArray:
-    """Return the row numbers that a rule picks: any but those that average. See :func:`select_landmarks`."""
+    """Return the row numbers that a rule without averages picks. See :func:`select_landmarks`."""
     match method:
         case "uniform":
             return rng.choice(rows.shape[0], count, replace=False)
@@ -155,15 +156,15 @@ def pick_rows(
 
 
 def rows_seen(method: Any, count: int) -> int:
-    """Return the rows that a rule looks at, at most."""
+    """Return the largest number of rows that a rule samples."""
     pivoted = isinstance(method, str) and method in PIVOTED
     return (ROWS_PER_PIVOT if pivoted else ROWS_PER_LANDMARK) * count
 
 
 def selection_bytes(method: Any, count: int, n_rows: int, n_features: int, itemsize: int) -> int:
-    """Bytes that :func:`select_landmarks` of ``n_rows`` rows works with: those it looks at, and its factors.
+    """Bytes that :func:`select_landmarks` needs for ``n_rows`` rows: the sampled rows and its factors.
 
-    Measured: a rule holds 8 · count · (a · rows + b · count) bytes, by :data:`FACTORS`.
+    A rule holds 8 · count · (a · rows + b · count) bytes, with a and b from :data:`FACTORS`.
     """
     looked = min(n_rows, rows_seen(method, count))
     rows = looked * (2 * n_features * itemsize + 16)
@@ -192,11 +193,11 @@ def lloyd(
     *,
     weights: Float64Array | None = None,
 ) -> FloatArray:
-    """Run Lloyd rounds from drawn rows; a centre that loses all its rows stays where it is.
+    """Run Lloyd rounds that start from drawn rows; a centre that loses all its rows stays where it is.
 
     rows : (n, d) with n of at least ``count``, dense or CSR.
-    weights : (n,) not negative: rows are drawn, and averaged, in proportion to them. With fewer than
-        ``count`` positive ones there are as many centres as those.
+    weights : (n,), at least 0: rows are drawn and averaged in proportion to them. With fewer than ``count``
+        positive weights there are only as many centres.
 
     Returns centres of shape (count, d) in the rows' float type (integers give float32 for bytes,
     else float64). Time O(n · count · d) per round, memory one copy of the rows.
@@ -214,7 +215,7 @@ def lloyd(
         points = rows.astype(dtype, copy=False)
         centers = rows[drawn].toarray().astype(dtype, copy=False)
     else:
-        # Sums and distances about a mean of the rows keep their digits.
+        # Sums and distances relative to a mean of the rows keep their digits.
         offset = np.asarray(rows[drawn].mean(axis=0, dtype=np.float64), dtype)
         points = moved(rows, offset)
         centers = points[drawn]
@@ -223,14 +224,14 @@ def lloyd(
         sums = _group_sums(points, labels, count, weights)
         total = np.bincount(labels, weights, minlength=count)
         full = total > 0
-        # A new array: the partition holds on to the old one.
+        # A new array, because the partition keeps the old one.
         centers = centers.copy()
         centers[full] = sums[full] / total[full, None]
     return centers + offset
 
 
 def _group_sums(points: Rows, labels: IntArray, count: int, weights: Float64Array | None) -> FloatArray:
-    """Weighted sum of the rows of each label, as one sparse product."""
+    """Return the weighted sum of the rows of each label, by one sparse product."""
     order = np.argsort(labels, kind="stable")
     indptr = np.concatenate([[0], np.cumsum(np.bincount(labels, minlength=count))])
     shares = np.ones(len(order), points.dtype) if weights is None else weights[order].astype(points.dtype)
