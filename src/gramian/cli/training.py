@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +14,7 @@ from sklearn.preprocessing import StandardScaler
 
 from gramian._budget import parse_bytes
 from gramian._tiles import row_slices
-from gramian._typing import Array, Float64Array, Rows
+from gramian._typing import Array, Float64Array, FloatArray, Rows
 from gramian.cli.outcome import Clock, Outcome, number
 from gramian.cli.rows import STEP, as_float, by_steps
 from gramian.cli.settings import Settings
@@ -25,9 +24,11 @@ from gramian.compression.predictor import Predictor
 from gramian.data.files import Table
 from gramian.estimator.targets import ClassTargets, NumberTargets, Targets
 from gramian.exceptions import InputError
+from gramian.kernels import Kernel
 from gramian.kernels.columns import dense
 from gramian.kernels.lookup import resolve_kernel
 from gramian.ridge.ridge import KernelRidge, KernelRidgeClassifier
+from gramian.search import Split, search
 
 #: Rows of the search: a Gram matrix of 2,000² numbers takes 32 MB and a tenth of a second to factorise.
 SEARCH_TRAIN, SEARCH_TEST = 2_000, 1_000
@@ -104,54 +105,54 @@ def choose(settings: Settings, X: Rows, y: Array, task: str) -> Choice:
     n = min(X.shape[0], SEARCH_TRAIN + SEARCH_TEST, most)
     n_test = min(SEARCH_TEST, n // 3)
     drawn = rng.choice(X.shape[0], n, replace=False)
-    held, used = drawn[:n_test], drawn[n_test:]
-    if n_test < 2 or (task == CLASSIFICATION and len(np.unique(y[used])) < 2):
+    split = Split(drawn[n_test:], drawn[:n_test])
+    if n_test < 2 or (task == CLASSIFICATION and len(np.unique(y[split.train])) < 2):
         # Too few rows, or all of one class: a search would tell nothing.
         return Choice(gammas[0] if usual is None else usual, PLAN_ALPHA if alpha is None else alpha)
-    best: Choice | None = None
-    for g, a, predicted in _candidates(kernel, X, y, task, used, held, gammas, alphas):
-        score = score_of(task, y[held], predicted)
-        if best is None or score > best.score:
-            best = Choice(g, a, len(gammas) * len(alphas), len(drawn), score)
-    if best is None:
+
+    def judge(split: Split, gamma: float | None) -> tuple[float, float]:
+        return _best_alpha(
+            resolve_kernel(kernel, n_features=X.shape[1], gamma=gamma), X, y, task, split, alphas
+        )
+
+    found = search(split, [gammas], judge)
+    if found.best is None:
         raise InputError(
             f"no gamma and alpha of the search gave a solvable system with kernel={kernel!r}. Pass --gamma "
             "and a larger --alpha."
         )
-    return best
+    best = found.best
+    return Choice(best.candidate, best.evidence, len(gammas) * len(alphas), len(drawn), -best.error)
 
 
-def _candidates(
-    kernel: str,
-    X: Rows,
-    y: Array,
-    task: str,
-    used: Array,
-    held: Array,
-    gammas: list[float | None],
-    alphas: list[float],
-) -> Iterator[tuple[float | None, float, Array]]:
-    classes = np.unique(y[used])
-    kind = ClassTargets if task == CLASSIFICATION else NumberTargets
-    targets: Targets = kind(y[used], len(used))
+def _best_alpha(
+    k: Kernel, X: Rows, y: Array, task: str, split: Split, alphas: list[float]
+) -> tuple[float, float]:
+    """Return the least error of exact kernel ridge regression on the held-out rows, and its alpha.
+
+    The error is minus the score; it is infinite where no alpha gives a system with a solution.
+    """
+    train, held, n = split.train, split.held_out, len(split.train)
+    targets: Targets = (ClassTargets if task == CLASSIFICATION else NumberTargets)(y[train], n)
     shift = targets.mean(None)
-    right = targets[slice(0, len(used))] - shift
-    for gamma in gammas:
-        k = resolve_kernel(kernel, n_features=X.shape[1], gamma=gamma)
-        gram, across = k(X[used], dtype=np.float64), k(X[held], X[used], dtype=np.float64)
-        for alpha in alphas:
-            shifted = gram + alpha * np.eye(len(used))
-            try:
-                weights = la.solve(shifted, right, assume_a="pos", overwrite_a=True, check_finite=False)
-            except la.LinAlgError:
-                continue
-            values: Float64Array = across @ weights + shift
-            if task == REGRESSION:
-                yield gamma, alpha, values[:, 0]
-            elif len(classes) == 2:
-                yield gamma, alpha, classes[(values[:, 0] > 0).astype(np.intp)]
-            else:
-                yield gamma, alpha, classes[values.argmax(axis=1)]
+    right = targets[slice(0, n)] - shift
+    across = k(X[held], X[train], dtype=np.float64)
+
+    def judge(gram: FloatArray, alpha: float) -> tuple[float, None]:
+        shifted = gram + alpha * np.eye(n)
+        try:
+            weights = la.solve(shifted, right, assume_a="pos", overwrite_a=True, check_finite=False)
+        except la.LinAlgError:
+            return np.inf, None
+        values: Float64Array = across @ weights + shift
+        predicted: Array = values[:, 0]
+        if isinstance(targets, ClassTargets):
+            two = len(targets.classes) == 2
+            predicted = targets.classes[(predicted > 0).astype(np.intp) if two else values.argmax(axis=1)]
+        return -score_of(task, y[held], predicted), None
+
+    best = search(k(X[train], dtype=np.float64), [alphas], judge).best
+    return (np.inf, np.nan) if best is None else (best.error, best.candidate)
 
 
 # ---- the whole -------------------------------------------------------------------------------
