@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from gramian._typing import Array, Float64Array
 from gramian.fast.metric import feature_spread
 from gramian.kernels import Gaussian
 from gramian.ridge.ridge import KernelRidge, KernelRidgeClassifier
+from gramian.search import Split, search
 
 #: Bandwidths over the median squared distance, and penalties, that the default teacher is chosen among, and
 #: rows that they are compared on.
@@ -33,18 +35,18 @@ def default_teacher(
     middle = max(float(np.median(squares)), np.finfo(np.float64).tiny)
     lengths = {g: scale * np.sqrt(middle / (2.0 * g)) for g in TEACHER_GAMMAS}
     half = max(1, len(some) // 2)
-    first, second = some[:half], some[half:] if len(some) > half else some
+    split = Split(some[:half], some[half:] if len(some) > half else some)
 
     def model(gamma: float, alpha: float) -> Any:
         return kind(alpha=alpha, kernel=Gaussian(lengths[gamma]), random_state=random_state)
 
-    best, choice = -np.inf, (TEACHER_GAMMAS[1], TEACHER_ALPHAS[0])
-    for gamma in TEACHER_GAMMAS:
-        for alpha in TEACHER_ALPHAS:
-            if not np.any(targets[first] != targets[first[0]]):
-                break
-            fitted = model(gamma, alpha).fit(rows[first], targets[first], sample_weight=weights[first])
-            score = float(fitted.score(rows[second], targets[second], sample_weight=weights[second]))
-            if score > best:
-                best, choice = score, (gamma, alpha)
+    def error(split: Split, pair: tuple[float, float]) -> tuple[float, None]:
+        train, held = split.train, split.held_out
+        fitted = model(*pair).fit(rows[train], targets[train], sample_weight=weights[train])
+        return -float(fitted.score(rows[held], targets[held], sample_weight=weights[held])), None
+
+    constant = not np.any(targets[split.train] != targets[split.train[0]])
+    grid = [] if constant else list(product(TEACHER_GAMMAS, TEACHER_ALPHAS))
+    best = search(split, [grid], error).best
+    choice = (TEACHER_GAMMAS[1], TEACHER_ALPHAS[0]) if best is None else best.candidate
     return model(*choice).fit(rows, targets, sample_weight=weights)
