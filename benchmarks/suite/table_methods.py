@@ -21,7 +21,7 @@ from sklearn.preprocessing import StandardScaler
 
 import gramian as gm
 from gramian.comparison import CONTENDERS, REGRESSION, search
-from gramian.comparison.contenders import Settings, Shape, log_uniform
+from gramian.comparison.contenders import Hyperparameters, Shape, log_uniform
 from gramian.exceptions import InputError, did_you_mean
 from suite.methods import METHODS, absent
 
@@ -82,11 +82,11 @@ class SearchedBoosting(BaseEstimator):
         return np.asarray(self.model_.predict(X))
 
 
-def _draw_boosting(rng: np.random.Generator, shape: Shape) -> Settings:
+def _draw_boosting(rng: np.random.Generator, shape: Shape) -> Hyperparameters:
     return CONTENDERS["boosting"].draw(rng, shape) | {"trees": round(log_uniform(rng, *BOOSTED_TREES))}
 
 
-def _build_boosting(settings: Settings, size: Any, shape: Shape) -> Any:
+def _build_boosting(settings: Hyperparameters, size: Any, shape: Shape) -> Any:
     others = {name: value for name, value in settings.items() if name != "trees"}
     return CONTENDERS["boosting"].build(others, settings.get("trees", size), shape)
 

@@ -16,7 +16,7 @@ from html_page import told
 from sklearn.datasets import dump_svmlight_file
 
 import gramian as gm
-from gramian.comparison import Found, Measured
+from gramian.comparison import Measured, SearchResult
 from gramian.comparison.quiet_threads import quiet_environment
 
 for extra in ("typer", "pyarrow", "pandas"):
@@ -133,9 +133,9 @@ def test_gramian_keeps_to_memory_threads_and_time(monkeypatch: pytest.MonkeyPatc
 def test_the_search_gets_its_share_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[float] = []
 
-    def search(*_: Any, seconds: float, **__: Any) -> Found:
+    def search(*_: Any, seconds: float, **__: Any) -> SearchResult:
         given.append(seconds)
-        return Found({"kernel": "rbf", "gamma": 0.3, "alpha": 0.1}, 0.5, 3, 1, 96, 2.0)
+        return SearchResult({"kernel": "rbf", "gamma": 0.3, "alpha": 0.1}, 0.5, 3, 1, 96, 2.0)
 
     monkeypatch.setattr(contest, "search", search)
     entry = contest.contend("nystroem", HELD, replace(RULES, seconds=10.0))

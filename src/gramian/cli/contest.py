@@ -24,7 +24,7 @@ from gramian._budget import format_bytes
 from gramian._typing import Array, Rows
 from gramian.cli.table_training import choice
 from gramian.cli.task import CLASSIFICATION, trivial
-from gramian.comparison import CONTENDERS, Found, Measured, error_of, measure, search
+from gramian.comparison import CONTENDERS, Measured, SearchResult, error_of, measure, search
 from gramian.comparison.contenders import Shape
 from gramian.comparison.quiet_threads import quiet_children
 from gramian.exceptions import InputError
@@ -133,7 +133,7 @@ def tabular(held: Held, rules: Rules) -> Entry:
     return replace(_with(entry, measured, told), fit_seconds=fit_seconds)
 
 
-def searched(name: str, held: Held, rules: Rules) -> Found:
+def searched(name: str, held: Held, rules: Rules) -> SearchResult:
     """Search a method's settings on rows to learn from."""
     with threadpool_limits(rules.threads):
         return search(

@@ -1,7 +1,7 @@
 """Side-by-side comparison of models: contenders, a search with equal time for all, and the cost of a fit."""
 
 from gramian.comparison.contenders import CLASSIFICATION, CONTENDERS, REGRESSION, Contender
-from gramian.comparison.equal_time import Found, error_of, search
+from gramian.comparison.equal_time import SearchResult, error_of, search
 from gramian.comparison.measuring import Measured, measure, model_bytes
 from gramian.comparison.peak_memory import PeakMemory
 
@@ -10,9 +10,9 @@ __all__ = [
     "CONTENDERS",
     "REGRESSION",
     "Contender",
-    "Found",
     "Measured",
     "PeakMemory",
+    "SearchResult",
     "error_of",
     "measure",
     "model_bytes",

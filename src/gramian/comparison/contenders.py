@@ -32,7 +32,8 @@ PENALTIES = (0.1, 1000.0)
 #: Rows a block, where the size is not ``auto``.
 BLOCK_ROWS = 650
 
-Settings = dict[str, Any]
+#: By name.
+Hyperparameters = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -70,16 +71,16 @@ class Contender:
     """
 
     name: str
-    start: Callable[[Shape], Settings]
-    draw: Callable[[np.random.Generator, Shape], Settings]
-    build: Callable[[Settings, Any, Shape], Any]
+    start: Callable[[Shape], Hyperparameters]
+    draw: Callable[[np.random.Generator, Shape], Hyperparameters]
+    build: Callable[[Hyperparameters, Any, Shape], Any]
     sizes: tuple[Any, ...]
     usual_size: Any
     size_name: str
     tasks: tuple[str, ...] = (REGRESSION, CLASSIFICATION)
     settings_of: str | None = None
 
-    def make(self, settings: Settings, shape: Shape, size: Any = None) -> Any:
+    def make(self, settings: Hyperparameters, shape: Shape, size: Any = None) -> Any:
         """Return an unfitted model that scales features, and the target of a regression, by itself."""
         model = make_pipeline(
             StandardScaler(), self.build(settings, self.usual_size if size is None else size, shape)
@@ -125,15 +126,15 @@ class OnSomeRows(BaseEstimator):
 # ---- spaces ------------------------------------------------------------------------------------
 
 
-def usual_kernel(shape: Shape) -> Settings:
+def usual_kernel(shape: Shape) -> Hyperparameters:
     """Return the Gaussian kernel with scikit-learn's gamma, and a moderate alpha."""
     return {"kernel": "rbf", "gamma": 1.0 / shape.n_features, "alpha": 0.1}
 
 
-def draws_of(*kernels: str) -> Callable[[np.random.Generator, Shape], Settings]:
+def draws_of(*kernels: str) -> Callable[[np.random.Generator, Shape], Hyperparameters]:
     """Return a function that draws one of these kernels, a gamma of the same reach for each, and alpha."""
 
-    def draw(rng: np.random.Generator, shape: Shape) -> Settings:
+    def draw(rng: np.random.Generator, shape: Shape) -> Hyperparameters:
         kernel = str(rng.choice(kernels))
         gamma = log_uniform(rng, *GAMMAS) / shape.n_features
         # exp(−gamma·‖x − y‖) of a distance, not of its square.
@@ -143,19 +144,19 @@ def draws_of(*kernels: str) -> Callable[[np.random.Generator, Shape], Settings]:
     return draw
 
 
-def _usual_svm(shape: Shape) -> Settings:
+def _usual_svm(shape: Shape) -> Hyperparameters:
     return {"gamma": 1.0 / shape.n_features, "C": 1.0}
 
 
-def _draw_svm(rng: np.random.Generator, shape: Shape) -> Settings:
+def _draw_svm(rng: np.random.Generator, shape: Shape) -> Hyperparameters:
     return {"gamma": log_uniform(rng, *GAMMAS) / shape.n_features, "C": log_uniform(rng, *PENALTIES)}
 
 
-def _usual_boosting(_: Shape) -> Settings:
+def _usual_boosting(_: Shape) -> Hyperparameters:
     return {}
 
 
-def _draw_boosting(rng: np.random.Generator, _: Shape) -> Settings:
+def _draw_boosting(rng: np.random.Generator, _: Shape) -> Hyperparameters:
     return {
         "learning_rate": log_uniform(rng, 0.02, 0.3),
         "max_leaf_nodes": round(log_uniform(rng, 8, 128)),
@@ -167,7 +168,7 @@ def _draw_boosting(rng: np.random.Generator, _: Shape) -> Settings:
 # ---- models ------------------------------------------------------------------------------------
 
 
-def _gramian(settings: Settings, size: Any, shape: Shape) -> Any:
+def _gramian(settings: Hyperparameters, size: Any, shape: Shape) -> Any:
     kind = KernelRidge if shape.task == REGRESSION else KernelRidgeClassifier
     approximation: Any = "auto"
     if size != "auto":
@@ -177,7 +178,7 @@ def _gramian(settings: Settings, size: Any, shape: Shape) -> Any:
     return kind(approximation=approximation, random_state=shape.seed, **settings)
 
 
-def _compressed(settings: Settings, size: Any, shape: Shape) -> Any:
+def _compressed(settings: Hyperparameters, size: Any, shape: Shape) -> Any:
     kind = FastKernelRegressor if shape.task == REGRESSION else FastKernelClassifier
     return kind(_gramian(settings, "auto", shape), cost=size, random_state=shape.seed)
 
@@ -186,7 +187,7 @@ def _linear(shape: Shape, alpha: float) -> Any:
     return Ridge(alpha) if shape.task == REGRESSION else RidgeClassifier(alpha)
 
 
-def _nystroem(settings: Settings, size: int, shape: Shape) -> Any:
+def _nystroem(settings: Hyperparameters, size: int, shape: Shape) -> Any:
     components = min(size, shape.n_rows)
     features = Nystroem(
         settings["kernel"], gamma=settings["gamma"], n_components=components, random_state=shape.seed
@@ -194,21 +195,21 @@ def _nystroem(settings: Settings, size: int, shape: Shape) -> Any:
     return make_pipeline(features, _linear(shape, settings["alpha"]))
 
 
-def _random_features(settings: Settings, size: int, shape: Shape) -> Any:
+def _random_features(settings: Hyperparameters, size: int, shape: Shape) -> Any:
     features = RBFSampler(gamma=settings["gamma"], n_components=size, random_state=shape.seed)
     return make_pipeline(features, _linear(shape, settings["alpha"]))
 
 
-def _dense(settings: Settings, size: int, shape: Shape) -> Any:
+def _dense(settings: Hyperparameters, size: int, shape: Shape) -> Any:
     return OnSomeRows(DenseKernelRidge(**settings), size, shape.seed)
 
 
-def _svm(settings: Settings, size: int, shape: Shape) -> Any:
+def _svm(settings: Hyperparameters, size: int, shape: Shape) -> Any:
     kind = SVR if shape.task == REGRESSION else SVC
     return OnSomeRows(kind(cache_size=500, **settings), size, shape.seed)
 
 
-def _boosting(settings: Settings, size: int, shape: Shape) -> Any:
+def _boosting(settings: Hyperparameters, size: int, shape: Shape) -> Any:
     kind = HistGradientBoostingRegressor if shape.task == REGRESSION else HistGradientBoostingClassifier
     return kind(max_iter=size, random_state=shape.seed, **settings)
 

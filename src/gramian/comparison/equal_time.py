@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 import warnings
+from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -13,9 +13,12 @@ from sklearn.exceptions import ConvergenceWarning
 
 from gramian._checks import positive_number
 from gramian._random import as_generator
-from gramian._typing import Array, IntArray
-from gramian.comparison.contenders import CLASSIFICATION, Contender, Settings, Shape
+from gramian._typing import Array
+from gramian.comparison.contenders import CLASSIFICATION, Contender, Hyperparameters, Shape
+from gramian.estimator.base import positive_number
 from gramian.exceptions import GramianError, InputError
+from gramian.search import Limits, Split, Trials
+from gramian.search import search as search_candidates
 
 #: Rows that the first and the second round of a search train on, and rows held out to judge them, at most.
 FIRST_ROWS, SECOND_ROWS, JUDGING_ROWS = 3000, 12_000, 4000
@@ -27,19 +30,19 @@ MOST_CANDIDATES = 500
 
 
 @dataclass(frozen=True)
-class Found:
-    """What a search found.
+class SearchResult:
+    """The best hyperparameters that a search found, and what the search took.
 
     Attributes
     ----------
-    settings : of the best candidate.
+    settings : hyperparameters of the best candidate.
     error : of it on the held-out rows; the mean of the folds where there are some.
     tried : candidates fitted in both rounds; failed : those of them that raised a numerical error.
     n_rows : rows of the last round's fits.
     seconds : that it took; one fit may exceed what was given.
     """
 
-    settings: Settings
+    settings: Hyperparameters
     error: float
     tried: int
     failed: int
@@ -66,7 +69,7 @@ def search(
     seconds: float,
     size: Any = None,
     random_state: int = 0,
-) -> Found:
+) -> SearchResult:
     """Search the settings of a contender by random candidates within some seconds.
 
     A fifth of the rows, 4,000 at most, is held out. Candidates are fitted to 3,000 of the others for half of
@@ -87,7 +90,7 @@ def search(
 
     Returns
     -------
-    Found
+    SearchResult
 
     Errors: ``InputError`` for a task that the contender can't do, for no seconds, for too few rows or
     classes, and where every candidate failed.
@@ -98,38 +101,27 @@ def search(
     began = time.perf_counter()
     rounds = _rounds(X.shape[0], random_state)
     race = _Race(contender, X, np.asarray(y), task, size, random_state)
-    fresh = islice(contender.candidates(Shape.of(task, X, random_state), random_state), MOST_CANDIDATES)
-    ranking = race.run(fresh, rounds[0], until=began + seconds / len(rounds))
+    fresh = contender.candidates(Shape.of(task, X, random_state), random_state)
+    found = race.run(rounds[0], fresh, until=began + seconds / len(rounds))
     n_rows = len(rounds[0][0].train)
-    if len(rounds) == 2 and np.isfinite(ranking[0].error) and time.perf_counter() - began < seconds:
-        again = race.run((one.settings for one in ranking), rounds[1], until=began + seconds)
-        if np.isfinite(again[0].error):
-            ranking, n_rows = again, len(rounds[1][0].train)
-    if not np.isfinite(ranking[0].error):
+    if len(rounds) == 2 and found.best is not None and time.perf_counter() - began < seconds:
+        ranked = (trial.candidate for trial in found.ranked)
+        again = race.run(rounds[1], ranked, until=began + seconds)
+        if again.best is not None:
+            found, n_rows = again, len(rounds[1][0].train)
+    if found.best is None:
         raise InputError(
             f"{contender.name}: all of the {race.tried} candidates failed, the last with "
             f"{race.last_failure}. Check the rows, or give the search more seconds."
         )
-    return Found(
-        ranking[0].settings,
-        ranking[0].error,
+    return SearchResult(
+        found.best.candidate,
+        found.best.error,
         race.tried,
         race.failed,
         n_rows,
         time.perf_counter() - began,
     )
-
-
-@dataclass(frozen=True)
-class _Judged:
-    settings: Settings
-    error: float
-
-
-@dataclass(frozen=True)
-class _Split:
-    train: IntArray
-    judge: IntArray
 
 
 @dataclass
@@ -146,25 +138,27 @@ class _Race:
     failed: int = 0
     last_failure: str = ""
 
-    def run(self, settings: Any, splits: list[_Split], *, until: float) -> list[_Judged]:
-        """Fit candidates until the time is over, at least one; return them, the best first."""
+    def run(
+        self, splits: list[Split], candidates: Iterable[Hyperparameters], *, until: float
+    ) -> Trials[Hyperparameters, None]:
+        """Fit candidates until the time is over, at least one."""
         for split in splits:
             if self.task == CLASSIFICATION and len(np.unique(self.y[split.train])) < 2:
                 raise InputError(
                     f"the {len(split.train)} rows of the search are of one class. Pass rows of two classes "
                     "or more."
                 )
-        judged = []
-        for candidate in settings:
-            self.tried += 1
-            # A mean, so that one fold that failed makes the candidate fail.
-            judged.append(_Judged(candidate, float(np.mean([self._error(candidate, one) for one in splits]))))
-            self.failed += not np.isfinite(judged[-1].error)
-            if time.perf_counter() >= until:
-                break
-        return sorted(judged, key=lambda one: one.error)
+        limits = Limits(until=until, at_least=1, most=MOST_CANDIDATES)
+        found = search_candidates(splits, ([one] for one in candidates), self._judged, limits)
+        self.tried += len(found.made)
+        self.failed += sum(not np.isfinite(trial.error) for trial in found.made)
+        return found
 
-    def _error(self, candidate: Settings, split: _Split) -> float:
+    def _judged(self, splits: list[Split], candidate: Hyperparameters) -> tuple[float, None]:
+        # A mean, so that one fold that failed makes the candidate fail.
+        return float(np.mean([self._error(candidate, split) for split in splits])), None
+
+    def _error(self, candidate: Hyperparameters, split: Split) -> float:
         try:
             with warnings.catch_warnings():
                 # A candidate that is ill-conditioned or stops early is judged by its error like any other.
@@ -174,14 +168,14 @@ class _Race:
                 X = self.X[split.train]
                 model = self.contender.make(candidate, Shape.of(self.task, X, self.seed), self.size)
                 model.fit(X, self.y[split.train])
-                error = error_of(self.task, self.y[split.judge], model.predict(self.X[split.judge]))
+                error = error_of(self.task, self.y[split.held_out], model.predict(self.X[split.held_out]))
         except (GramianError, np.linalg.LinAlgError, FloatingPointError) as failure:
             self.last_failure = f"{type(failure).__name__}: {failure}"
             return float("inf")
         return error if np.isfinite(error) else float("inf")
 
 
-def _rounds(n: int, seed: int) -> list[list[_Split]]:
+def _rounds(n: int, seed: int) -> list[list[Split]]:
     """Return the splits of each round."""
     held = min(JUDGING_ROWS, int(HELD_OUT * n))
     if held < 2:
@@ -189,6 +183,6 @@ def _rounds(n: int, seed: int) -> list[list[_Split]]:
     order = as_generator(seed).permutation(n)
     if n - held <= FIRST_ROWS:
         folds = np.array_split(order, FOLDS)
-        return [[_Split(np.setdiff1d(order, fold), fold) for fold in folds]]
-    judge, train = order[:held], order[held:]
-    return [[_Split(train[:rows], judge)] for rows in (FIRST_ROWS, SECOND_ROWS)]
+        return [[Split(np.setdiff1d(order, fold), fold) for fold in folds]]
+    held_out, train = order[:held], order[held:]
+    return [[Split(train[:rows], held_out)] for rows in (FIRST_ROWS, SECOND_ROWS)]
