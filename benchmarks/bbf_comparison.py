@@ -67,16 +67,16 @@ def bytes_of(n: int, memory: float) -> int:
 def methods(n: int, memory: float, n_blocks: int, seed: int) -> dict[str, Callable[..., object]]:
     """Return estimators of about n·memory numbers; MEKA has the blocks of the paper's BBF."""
     r = max(1, round(Size(n * memory).equal_rank(n, n_blocks)))
-    common = {"tile_dtype": "float64", "random_state": seed}
+    common = {"tile_dtype": "float64", "memory_budget": "4GB", "random_state": seed}
     thin = {"oversampling": 1.0, "recompress": False, **common}
     return {
         "uniform Nyström": lambda **k: gm.Nystrom(rank=int(memory), landmarks="uniform", **thin, **k),
         "k-means Nyström": lambda **k: gm.Nystrom(rank=int(memory), landmarks="kmeans", **thin, **k),
         "MEKA": lambda **k: gm.MEKA(rank=r, n_blocks=n_blocks, core="sampled", **common, **k),
         PAPER: lambda **k: gm.BlockBasis(
-            core="sampled", n_blocks=n_blocks, memory_budget=bytes_of(n, memory), **common, **k
+            core="sampled", n_blocks=n_blocks, max_bytes=bytes_of(n, memory), **common, **k
         ),
-        "ours": lambda **k: gm.BlockBasis(memory_budget=bytes_of(n, memory), **common, **k),
+        "ours": lambda **k: gm.BlockBasis(max_bytes=bytes_of(n, memory), **common, **k),
     }
 
 

@@ -74,9 +74,9 @@ def ideal(K: np.ndarray, labels: np.ndarray, numbers: float) -> float:
 
 
 def fitted(X: np.ndarray, gamma: float, numbers: float, seed: int, **options: object) -> gm.BlockBasis:
-    # memory_budget counts bytes; in float64 a number has eight, and the order of the rows is kept beside.
+    # max_bytes counts bytes; in float64 a number has eight, and the order of the rows is kept beside.
     budget = int(8 * numbers) + 8 * len(X)
-    options = {"tile_dtype": "float64", "memory_budget": budget, **options}
+    options = {"tile_dtype": "float64", "max_bytes": budget, "memory_budget": "4GB", **options}
     return gm.BlockBasis(gamma=gamma, random_state=seed, **options).fit(X)
 
 

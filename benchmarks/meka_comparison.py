@@ -122,8 +122,7 @@ def measure(
 ) -> Found:
     a = method.make(memory, n_blocks, len(X))
     a.set_params(gamma=gamma, tile_dtype="float32", random_state=seed)
-    if isinstance(a, gm.MEKA):
-        a.set_params(memory_budget="8GB")  # what the recompressed core of covtype takes
+    a.set_params(memory_budget="8GB")  # what the recompressed core of covtype takes
     start = time.perf_counter()
     a.fit(X)
     took = time.perf_counter() - start

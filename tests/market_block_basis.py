@@ -32,7 +32,7 @@ def recompressed(fitted, X, Y):
         inverses.append(V @ E[:, some] / np.sqrt(squares[some]))
     S = [[A.T @ gram(Zs, Zt) @ B for B, Zt in zip(roots, points)] for A, Zs in zip(roots, points)]
     left, right = features(X, partition, points, inverses), features(Y, partition, points, inverses)
-    budget = fitted.memory_budget if isinstance(fitted, gm.BlockBasis) else None
+    budget = fitted.max_bytes if isinstance(fitted, gm.BlockBasis) else None
     size = asked_size(len(train), 8, fitted.rank, fitted.n_blocks, budget)
     alone = size.share(spectra, np.bincount(labels).astype(float))
     met = [min(int(np.ceil(MET * (rank + 1))), root.shape[1]) for rank, root in zip(alone, roots)]
@@ -64,7 +64,7 @@ def block_basis(**parameters):
 MARKET = {
     "block basis": Case(block_basis(), recompressed),
     "block basis one block": Case(block_basis(n_blocks=1, rank=15), recompressed),
-    "block basis budget": Case(block_basis(rank=None, memory_budget=40_000), recompressed),
+    "block basis budget": Case(block_basis(rank=None, max_bytes=40_000), recompressed),
     "block basis tree": Case(block_basis(partition="tree", n_blocks=5, rank=6), recompressed),
     "meka recompressed": Case(
         gm.MEKA(**settings(rank=8, n_blocks=3, core="recompressed", oversampling=2.0)), recompressed

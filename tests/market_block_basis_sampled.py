@@ -35,6 +35,6 @@ MARKET = {
     "sampled": Case(sampled_block_basis(), sampled),
     "sampled, important rows": Case(sampled_block_basis(sampling="important", n_blocks=6), sampled),
     "sampled, one block": Case(sampled_block_basis(n_blocks=1, rank=15), sampled),
-    "sampled, budget": Case(sampled_block_basis(rank=None, memory_budget=40_000), sampled),
+    "sampled, budget": Case(sampled_block_basis(rank=None, max_bytes=40_000), sampled),
     "sampled, tolerance": Case(sampled_block_basis(rank=None, tol=0.05, partition="tree"), sampled),
 }

@@ -65,7 +65,7 @@ def test_size_is_kept_and_used(rows):
     X, _ = rows
     for budget in (20_000, 60_000, "100kB"):
         for dtype in ("float32", "float64"):
-            fitted = block_basis(rank=None, n_blocks=None, memory_budget=budget, tile_dtype=dtype).fit(X)
+            fitted = block_basis(rank=None, n_blocks=None, max_bytes=budget, tile_dtype=dtype).fit(X)
             limit = 100_000 if budget == "100kB" else budget
             assert 0.8 * limit < fitted.nbytes_ <= limit
     plain = block_basis(rank=30, n_blocks=None).fit(X)
@@ -126,9 +126,9 @@ def test_ridge_on_it_equals_ridge_on_its_features(rows):
 
 def test_a_budget_of_its_own_keeps_its_meaning_in_a_ridge(rows):
     X, _ = rows
-    a = gm.BlockBasis(memory_budget=30_000, n_blocks=3)
+    a = gm.BlockBasis(max_bytes=30_000, n_blocks=3)
     model = gm.KernelRidge(gamma=GAMMA, approximation=a, random_state=0).fit(X, X[:, 0])
-    assert model.plan_.builder.memory_budget == 30_000
+    assert model.plan_.builder.max_bytes == 30_000
     assert model.plan_.memory_budget == 1_000_000_000
 
 
@@ -136,20 +136,20 @@ def test_a_budget_of_its_own_keeps_its_meaning_in_a_ridge(rows):
     ("parameters", "message"),
     [
         ({"rank": 10, "tol": 0.1}, r"rank=10 and tol=0\.1 both say how large"),
-        ({"rank": 10, "memory_budget": "1MB"}, "rank=10 and memory_budget='1MB' both say how large"),
+        ({"rank": 10, "max_bytes": "1MB"}, "rank=10 and max_bytes='1MB' both say how large"),
         ({"rank": 0}, "rank=0 must be a whole number of at least 1"),
         ({"rank": None, "tol": -1.0}, r"tol=-1\.0 must be a positive, finite number"),
         ({"oversampling": 0.5}, "oversampling=0.5 must be at least 1"),
-        ({"rank": None, "memory_budget": 2_000}, "does not hold one column for 260 rows"),
+        ({"rank": None, "max_bytes": 2_000}, "does not hold one column for 260 rows"),
         (
-            {"rank": None, "n_blocks": None, "tol": 1e-4, "memory_budget": 15_000},
+            {"rank": None, "n_blocks": None, "tol": 1e-4, "max_bytes": 15_000},
             r"tol=0\.0001 cannot be reached within .*: the best that fits, \d+ blocks?, has a relative error",
         ),
         (
             {"rank": None, "n_blocks": None, "tol": 1e-3, "gamma": 1e6},
             r"tol=0\.001 cannot be reached within .* Raise tol\.",
         ),
-        ({"working_memory": "10kB"}, "working_memory=10 kB is too small for n_blocks=4, rank=8"),
+        ({"memory_budget": "10kB"}, "memory_budget=10 kB is too small for n_blocks=4, rank=8"),
     ],
 )
 def test_bad_input(rows, parameters, message):
@@ -179,7 +179,7 @@ def test_sklearn_checks(estimator, check):
 def test_a_stored_diagonal_beats_both_the_factors_and_the_diagonal_alone(gamma):
     X = np.random.default_rng(0).random((700, 4))
     K = gram(X, X, gamma)
-    sizes = {"gamma": gamma, "memory_budget": 700 * 40 * 8, "random_state": 0}
+    sizes = {"gamma": gamma, "max_bytes": 700 * 40 * 8, "random_state": 0}
     plain = gm.BlockBasis(**sizes).fit(X)
     stored = gm.BlockBasis(**sizes, diagonal=True).fit(X)
     assert stored.nbytes_ <= 700 * 40 * 8

@@ -127,7 +127,7 @@ def test_positive_semidefinite_any_threads_pickles_and_float32(case, rows):
     kept = pickle.loads(pickle.dumps(fitted))
     np.testing.assert_array_equal(kept.transform(X[:9]), fitted.transform(X[:9]))
     narrow = clone(case.estimator).set_params(tile_dtype="float32").fit(X)
-    if fitted.memory_budget is None:  # half the bytes a number otherwise
+    if fitted.max_bytes is None:  # half the bytes a number otherwise
         assert np.linalg.norm(narrow.operator_.to_dense() - dense) < 1e-3 * np.linalg.norm(dense)
     assert narrow.transform(X).dtype == np.float32
 
@@ -223,10 +223,10 @@ def test_a_budget_is_kept_and_used(rows, tile_dtype, n_blocks):
     X, _ = rows
     for budget in (25_000, 80_000):
         fitted = sampled_block_basis(
-            rank=None, n_blocks=n_blocks, memory_budget=budget, tile_dtype=tile_dtype
+            rank=None, n_blocks=n_blocks, max_bytes=budget, tile_dtype=tile_dtype
         ).fit(X)
         assert 0.7 * budget < fitted.nbytes_ <= budget
-    stored = sampled_block_basis(rank=None, n_blocks=4, memory_budget=25_000, diagonal=True).fit(X)
+    stored = sampled_block_basis(rank=None, n_blocks=4, max_bytes=25_000, diagonal=True).fit(X)
     assert stored.nbytes_ <= 25_000
     # K̃ is no projection of K: it may be above K on the diagonal, where nothing is added.
     assert stored.operator_.diagonal().min() > 1 - 1e-12
@@ -237,7 +237,7 @@ def test_a_budget_is_kept_by_rows_that_the_sample_lacks():
     """Blocks of the sample and of all rows differ in size; last directions go where they would not fit."""
     X = np.random.default_rng(0).random((4000, 2))
     source = ArraySource(X)
-    builder = SampledBasisBuilder(memory_budget=1_200_000, n_blocks=6)
+    builder = SampledBasisBuilder(max_bytes=1_200_000, n_blocks=6)
     rng = np.random.default_rng(0)
     settled = builder.settle(source, KERNEL, dtype=np.float64, rng=rng, engine=Engine(1))
     features = settled.build(
@@ -334,11 +334,11 @@ def test_duplicates_few_rows_and_a_vanishing_kernel():
         ({"landmarks": "kmeans"}, "landmarks='kmeans' would have no effect: core='sampled' does not take it"),
         ({"core": "recompressed", "cutoff": 0.1}, r"cutoff=0\.1 would have no effect: core='recompressed'"),
         (
-            {"rank": None, "n_blocks": None, "tol": 1e-4, "memory_budget": 15_000},
+            {"rank": None, "n_blocks": None, "tol": 1e-4, "max_bytes": 15_000},
             r"tol=0\.0001 needs .*kB by .* more than the 12\.9 kB allowed: the best that fits is tol=0\.14",
         ),
         (
-            {"rank": None, "n_blocks": 50, "memory_budget": 20_000},
+            {"rank": None, "n_blocks": 50, "max_bytes": 20_000},
             r"holds no column of each of 50 blocks: at least 22.*kB is needed\. Raise it, or",
         ),
         ({"rank": None, "n_blocks": None, "tol": 1e-3, "gamma": 1e6}, r"tol=0\.001 needs .* numbers allowed"),

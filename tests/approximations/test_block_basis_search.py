@@ -121,7 +121,7 @@ def test_a_size_that_cannot_reach_the_tolerance_names_the_best_that_fits(search)
     with pytest.raises(
         gm.BudgetError,
         match=r"tol=0\.001 needs .* numbers by the spectra of the diagonal blocks, more than the 2400 "
-        r"numbers allowed: the best that fits is tol=0\.\d+ with \d+ blocks?\. Raise memory_budget or tol\.",
+        r"numbers allowed: the best that fits is tol=0\.\d+ with \d+ blocks?\. Raise max_bytes or tol\.",
     ) as caught:
         search.for_tolerance(1e-3, Size(2400.0))
     assert caught.value.least_bytes > 2400

@@ -106,7 +106,7 @@ def test_float32_tiles_agree(case, rows):
     X, new = rows
     single = fitted(case, X, tile_dtype="float32")
     double = fitted(case, X)
-    if isinstance(case.estimator, gm.BlockBasis) and case.estimator.memory_budget is not None:
+    if isinstance(case.estimator, gm.BlockBasis) and case.estimator.max_bytes is not None:
         # Its bytes are more numbers in float32.
         assert single.rank_ > double.rank_
         return

@@ -24,6 +24,12 @@ def test_the_table_is_complete_and_every_public_estimator_is_walked():
     assert {name for kind in ESTIMATORS.values() for name in parameters(kind)} == set(CONSTRAINTS)
 
 
+@EVERY
+def test_the_memory_budget_has_one_default(kind):
+    budget = parameters(kind).get("memory_budget")
+    assert budget is None or budget.default == "1GB" or kind.__module__.startswith("gramian.baselines")
+
+
 # ---- the documentation -------------------------------------------------------------------------------
 
 WORDS = {word: word for constraint in CONSTRAINTS.values() for word in constraint.kinds}
@@ -93,7 +99,7 @@ TAKEN = {
     "degree": {"float"},  # 3.0 is 3, and 2.5 is told by the polynomial kernel
     "categorical": {"dict"},
     "memory_budget": {"float"},
-    "working_memory": {"float"},
+    "max_bytes": {"float"},
     "refine": {"None"},
     "cv": {"list"},
 }

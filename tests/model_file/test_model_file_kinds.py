@@ -23,6 +23,7 @@ from gramian.kernels.columns import dense
 from gramian.model_file.estimators import MAPS, RECORDED, STREAMING, TRANSFORMERS
 from gramian.model_file.records import RECIPES, Records
 from gramian.model_file.tabular import TABULAR
+from gramian.model_file.values import Values
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((240, 4)) + 1.0
@@ -308,3 +309,13 @@ def test_files_with_a_changed_byte_are_refused_or_the_same(
 
 def test_the_recipes_are_of_frozen_parts() -> None:
     assert all(name.isidentifier() for name in RECIPES)
+
+
+def test_a_block_basis_of_an_earlier_release_keeps_its_size_and_budget() -> None:
+    values = Values({})
+    stored = {"memory_budget": "2MB", "working_memory": "4GB", "n_blocks": 3}
+    model = values.read_params(gm.BlockBasis, stored)
+    assert (model.max_bytes, model.memory_budget, model.n_blocks) == ("2MB", "4GB", 3)
+    plan = values.write_plan(gm.BlockBasis(max_bytes=60_000).plan(X))
+    plan["builder"]["fields"]["memory_budget"] = plan["builder"]["fields"].pop("max_bytes")
+    assert values.read_plan(plan).builder.max_bytes == 60_000

@@ -94,9 +94,9 @@ def ridge(approximation: Any = "auto", kind: Any = gm.KernelRidge, **options: An
     return lambda budget: kind(memory_budget=budget, **given)
 
 
-def of(kind: Any, name: str = "memory_budget", **options: Any) -> Callable[[str], Any]:
+def of(kind: Any, **options: Any) -> Callable[[str], Any]:
     given = {**RUN, **options}
-    return lambda budget: kind(**{name: budget}, **given)
+    return lambda budget: kind(memory_budget=budget, **given)
 
 
 def unbudgeted(kind: Any, **options: Any) -> Callable[[str], Any]:
@@ -170,11 +170,9 @@ CASES: dict[str, Case] = {
     ),
     "nystrom": Case(of(gm.Nystrom, gamma=2.0, rank=200), "100MB", beside=stored),
     "ensemble of nystroms": Case(of(gm.EnsembleNystrom, gamma=2.0, rank=100), "100MB", beside=stored),
-    "block basis": Case(
-        of(gm.BlockBasis, "working_memory", gamma=2.0, rank=60, n_blocks=10), "150MB", beside=stored
-    ),
+    "block basis": Case(of(gm.BlockBasis, gamma=2.0, rank=60, n_blocks=10), "150MB", beside=stored),
     "block basis, sampled": Case(
-        of(gm.BlockBasis, "working_memory", gamma=2.0, rank=20, n_blocks=8, core="sampled"),
+        of(gm.BlockBasis, gamma=2.0, rank=20, n_blocks=8, core="sampled"),
         "200MB",
         beside=stored,
     ),

@@ -6,7 +6,7 @@ import time
 from abc import abstractmethod
 from copy import deepcopy
 from functools import partial
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -39,8 +39,6 @@ class Approximation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEst
     memory_budget: Any
     random_state: Any
     features_: FeatureMap
-    #: Parameters that keep their meaning inside another estimator, which decides those that both have.
-    keeps: ClassVar[frozenset[str]] = frozenset()
     #: Whether n floats of diagonal are stored beside the bases: a parameter where a method offers it.
     diagonal: bool = False
 
@@ -97,9 +95,6 @@ class Approximation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEst
             rng = as_generator(deepcopy(self.random_state))
             return self._planned(self._rows(X, reset=True), rng)[0]
 
-    #: The parameter that bounds the bytes of a fit.
-    working_budget: ClassVar[str] = "memory_budget"
-
     def _planned(self, source: RowSource, rng: np.random.Generator) -> tuple[Plan, Any, Any]:
         builder, engine = self._builder(), self._engine()
         kernel = self._kernel_of(source)
@@ -110,8 +105,7 @@ class Approximation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEst
             work,
             dtype=dtype,
             n_threads=engine.n_threads,
-            memory_budget=parse_bytes(getattr(self, self.working_budget), self.working_budget),
-            budget_name=self.working_budget,
+            memory_budget=parse_bytes(self.memory_budget),
             training=False,
         )
         return plan, kernel, Engine(plan.n_threads)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 from gramian._budget import parse_bytes
 from gramian._checks import not_negative, one_of, positive_number, whole_number
@@ -41,8 +41,8 @@ class BlockBasis(Approximation):
         kernels want one block, which is the best global low rank; the smaller the lengthscale, the more.
     tol : float, optional
         Relative Frobenius error to reach with as few bytes as possible.
-    memory_budget : int or str, optional
-        Bytes of the factorization (``nbytes_``), instead of ``rank``; a bound where ``tol`` is given.
+    max_bytes : int or str, optional
+        Size of the factorization in bytes (``nbytes_``), instead of ``rank``; a bound where ``tol`` is given.
     core : {"recompressed", "sampled"}
         ``"recompressed"``: bases and core by way of landmarks, cut to the best within the size.
         ``"sampled"``: the published algorithm: bases from sampled columns of each block row, the core by
@@ -51,7 +51,7 @@ class BlockBasis(Approximation):
     oversampling : float, optional
         Landmarks (or sampled columns) per rank in a block: at most 7 (4 to 8 serve) and 2 where left out.
     diagonal : bool
-        Store diag(K − K̃), clipped at 0, beside the factors: n float64 numbers, which a ``memory_budget``
+        Store diag(K − K̃), clipped at 0, beside the factors: n float64 numbers, which a ``max_bytes``
         includes. Worth it at small bandwidths, where the diagonal of K dwarfs what lies off it. It is
         part of ``operator_`` and of the errors, not of the features.
     landmarks : str or array (m, d)
@@ -67,9 +67,7 @@ class BlockBasis(Approximation):
         Blocks C_st with ‖C_st‖_F ≤ cutoff·‖C‖_F/n_blocks are not stored; they make an error of at most
         ``cutoff``. K̃ then need not be positive semi-definite.
     partition : {"kmeans", "minibatch", "kcenters", "tree", "kernel"}
-    working_memory : int or str
-        Bound on the memory that building takes.
-    tile_dtype, random_state, n_jobs : as for :class:`MEKA`.
+    memory_budget, tile_dtype, random_state, n_jobs : as for :class:`MEKA`.
 
     Attributes
     ----------
@@ -78,7 +76,7 @@ class BlockBasis(Approximation):
         ``core="sampled"``, which is a rule's tolerance and no estimate of the error).
 
     Raises ``InputError`` for unusable input and ``BudgetError`` for a size that holds nothing, a tolerance
-    that the budget cannot reach (with the best that fits), or a ``working_memory`` that is too small.
+    that ``max_bytes`` cannot reach (with the best that fits), or a ``memory_budget`` that is too small.
 
     Time O(n (m d + m²) + (n_blocks·m)² (d + r)) for m landmarks and rank r a block; memory of the build
     O(n_blocks·m² + R²) and of the result O(n r + R²).
@@ -95,9 +93,6 @@ class BlockBasis(Approximation):
     ((1000, 1000), True)
     """
 
-    keeps: ClassVar[frozenset[str]] = frozenset({"memory_budget"})
-    working_budget: ClassVar[str] = "working_memory"
-
     def __init__(
         self,
         kernel: Any = "rbf",
@@ -109,7 +104,7 @@ class BlockBasis(Approximation):
         rank: int | None = None,
         n_blocks: int | None = None,
         tol: float | None = None,
-        memory_budget: int | str | None = None,
+        max_bytes: int | str | None = None,
         core: str = "recompressed",
         oversampling: float | None = None,
         landmarks: Any = "rpcholesky",
@@ -118,7 +113,7 @@ class BlockBasis(Approximation):
         cutoff: float = 0.0,
         partition: str = "kmeans",
         diagonal: bool = False,
-        working_memory: int | str = "4GB",
+        memory_budget: int | str = "1GB",
         tile_dtype: str = "auto",
         random_state: Any = None,
         n_jobs: int | None = None,
@@ -131,7 +126,7 @@ class BlockBasis(Approximation):
         self.rank = rank
         self.n_blocks = n_blocks
         self.tol = tol
-        self.memory_budget = memory_budget
+        self.max_bytes = max_bytes
         self.core = core
         self.oversampling = oversampling
         self.landmarks = landmarks
@@ -140,7 +135,7 @@ class BlockBasis(Approximation):
         self.cutoff = cutoff
         self.partition = partition
         self.diagonal = diagonal
-        self.working_memory = working_memory
+        self.memory_budget = memory_budget
         self.tile_dtype = tile_dtype
         self.random_state = random_state
         self.n_jobs = n_jobs
@@ -151,12 +146,12 @@ class BlockBasis(Approximation):
         given_or_one_of("landmarks", self.landmarks, LANDMARKS)
         one_of("sampling", self.sampling, SAMPLINGS)
         self._refuse_others()
-        sizes = {"rank": self.rank, "tol": self.tol, "memory_budget": self.memory_budget}
+        sizes = {"rank": self.rank, "tol": self.tol, "max_bytes": self.max_bytes}
         given = [name for name, value in sizes.items() if value is not None]
         if self.rank is not None and len(given) > 1:
             raise InputError(
                 f"rank={self.rank!r} and {given[1]}={sizes[given[1]]!r} both say how large the "
-                "factorization is. Give one of them; tol and memory_budget go together."
+                "factorization is. Give one of them; tol and max_bytes go together."
             )
         sampled = self.core == "sampled"
         default = SampledBasisBuilder.oversampling if sampled else BlockBasisBuilder.oversampling
@@ -164,7 +159,7 @@ class BlockBasis(Approximation):
             "rank": None if self.rank is None else whole_number("rank", self.rank, 1),
             "n_blocks": None if self.n_blocks is None else whole_number("n_blocks", self.n_blocks, 1),
             "tol": None if self.tol is None else positive_number("tol", self.tol),
-            "memory_budget": None if self.memory_budget is None else parse_bytes(self.memory_budget),
+            "max_bytes": None if self.max_bytes is None else parse_bytes(self.max_bytes, "max_bytes"),
             "oversampling": default
             if self.oversampling is None
             else at_least_one("oversampling", self.oversampling),

@@ -42,10 +42,10 @@ class BlockBasisBuilder(Builder):
     rank : numbers a row. With ``n_blocks`` the size is n·rank + (rank·n_blocks)², without it n·rank.
     n_blocks : blocks; None takes the number with the least error at the size, 1 among them.
     tol : relative Frobenius error; the size is then the smallest that reaches it.
-    memory_budget : bytes of the factorization, instead of ``rank``; with ``tol`` a bound.
+    max_bytes : bytes of the factorization, instead of ``rank``; with ``tol`` a bound.
     oversampling : landmarks per rank in a block at most, 4 to 8; fewer where they leave little
         (:data:`~.recompression.LEFT_OVER`).
-    diagonal : n float64 numbers are stored beside the factors; they count in ``memory_budget``, and trials
+    diagonal : n float64 numbers are stored beside the factors; they count in ``max_bytes``, and trials
         are judged with them.
 
     :meth:`settle` fills in ``n_blocks``, ``rank`` (the mean) and ``limit``; a settled builder says its sizes.
@@ -57,7 +57,7 @@ class BlockBasisBuilder(Builder):
     rank: int | None = None
     n_blocks: int | None = None
     tol: float | None = None
-    memory_budget: int | None = None
+    max_bytes: int | None = None
     oversampling: float = 7.0
     landmarks: Landmarks = "rpcholesky"
     partition: str = "kmeans"
@@ -73,7 +73,7 @@ class BlockBasisBuilder(Builder):
         trials = Trials.on(
             source, self._trial(kernel, np.dtype(dtype), engine), rng, engine, stored_diagonal=self.diagonal
         )
-        budget = self.memory_budget
+        budget = self.max_bytes
         if budget is not None and self.diagonal:
             budget -= n * np.dtype(np.float64).itemsize
         size = asked_size(n, np.dtype(dtype).itemsize, self.rank, self.n_blocks, budget)
@@ -88,7 +88,7 @@ class BlockBasisBuilder(Builder):
     def _for_tolerance(self, trials: Trials, size: Size, n: int) -> tuple[int, Size]:
         assert self.tol is not None
         # K itself has n²/2 numbers.
-        most = size.limit if self.memory_budget is not None else size.basis * n * n / 2
+        most = size.limit if self.max_bytes is not None else size.basis * n * n / 2
         start = Size(min(most, size.basis * DEFAULT_RANK * n), size.basis, size.core)
         count, size, error = trials.least_size(self.tol, start, most)
         if error > self.tol:
@@ -96,7 +96,7 @@ class BlockBasisBuilder(Builder):
             raise BudgetError(
                 f"tol={self.tol:g} cannot be reached within {got}: the best that fits, {count} blocks, has a "
                 f"relative error of about {error:.2g}. Raise "
-                f"{'memory_budget or ' if self.memory_budget is not None else ''}tol.",
+                f"{'max_bytes or ' if self.max_bytes is not None else ''}tol.",
                 round(size.limit),
             )
         return count, size
@@ -191,7 +191,7 @@ class BlockBasisBuilder(Builder):
         """Recompress to the size."""
         assert self.limit is not None
         assert self.rank is not None
-        numbers = self.memory_budget is None
+        numbers = self.max_bytes is None
         size = Size(self.limit) if numbers else Size(self.limit, features.dtype.itemsize, 8.0)
         found = recompress_core(features, size, source, chunk_rows=chunk_rows, engine=engine)
         return leave_diagonal(found, source, chunk_rows=chunk_rows) if self.diagonal else found

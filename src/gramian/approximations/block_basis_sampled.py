@@ -55,7 +55,7 @@ class SampledBasisBuilder(Builder):
 
     rank : of every block where ``n_blocks`` is given too; alone, numbers a row.
     tol : ranks (and blocks, where ``n_blocks`` is None) by :class:`BlockSearch`.
-    memory_budget : equal ranks, and blocks by the search where ``n_blocks`` is None. (The ranks of the least
+    max_bytes : equal ranks, and blocks by the search where ``n_blocks`` is None. (The ranks of the least
         tolerance in the budget are far worse: a block whose rows are near to each other may have none. On
         abalone, pendigits and ctg at 100·n numbers they gave 1.2 to 2.0 times the error.)
     n_rounds : q of Algorithm 1; ``sampling``: one of "full", "important".
@@ -64,7 +64,7 @@ class SampledBasisBuilder(Builder):
     n_power, n_extra : q and ℓ of Algorithm 4.
     cutoff : blocks with ‖C_st‖_F ≤ cutoff · ‖C‖_F/n_blocks are set to zero: together they hold at most
         ``cutoff`` of ‖K̃‖_F, for the bases are orthonormal.
-    diagonal : n float64 numbers are stored beside the factors and count in ``memory_budget``.
+    diagonal : n float64 numbers are stored beside the factors and count in ``max_bytes``.
 
     The features' ``notes`` tell the mean number of sampled columns, what U C Uᵀ misses of the entries that
     C was fitted to (relatively), pairs of blocks set to zero, and blocks whose spectrum was too flat for the
@@ -79,7 +79,7 @@ class SampledBasisBuilder(Builder):
     rank: int | None = None
     n_blocks: int | None = None
     tol: float | None = None
-    memory_budget: int | None = None
+    max_bytes: int | None = None
     n_rounds: int = 2
     sampling: str = "full"
     oversampling: float = 2.0
@@ -96,7 +96,7 @@ class SampledBasisBuilder(Builder):
         self, source: RowSource, kernel: Kernel, *, dtype: Any, rng: np.random.Generator, engine: Engine
     ) -> Self:
         """Choose what was left open by the spectra of diagonal blocks of a sample."""
-        n, budget = source.shape[0], self.memory_budget
+        n, budget = source.shape[0], self.max_bytes
         if budget is not None and self.diagonal:
             budget -= n * np.dtype(np.float64).itemsize
         size = asked_size(n, np.dtype(dtype).itemsize, self.rank, self.n_blocks, budget)
@@ -209,7 +209,7 @@ class SampledBasisBuilder(Builder):
 
     def _size(self, itemsize: int) -> Size:
         assert self.limit is not None
-        return Size(self.limit) if self.memory_budget is None else Size(self.limit, itemsize, 8.0)
+        return Size(self.limit) if self.max_bytes is None else Size(self.limit, itemsize, 8.0)
 
     def _ranks(
         self,
@@ -310,7 +310,7 @@ def _equal_rank(size: Size, n_rows: int, n_blocks: int) -> int:
     if rank < 1:
         least = size.basis * n_rows + size.core * n_blocks**2
         raise BudgetError(
-            f"memory_budget={format_bytes(size.limit)} (without the order of the rows) holds no column of "
+            f"max_bytes={format_bytes(size.limit)} (without the order of the rows) holds no column of "
             f"each of {n_blocks} blocks: at least {format_bytes(least)} is needed. Raise it, or lower "
             "n_blocks.",
             math.ceil(least),

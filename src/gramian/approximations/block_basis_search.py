@@ -185,7 +185,7 @@ class BlockSearch:
             raise BudgetError(
                 f"tol={tol:g} needs {_amount(found.size, size)} by the spectra of the diagonal blocks, more "
                 f"than the {_amount(size.limit, size)} allowed: the best that fits is tol={best.tol:.2g} "
-                f"with {best.n_blocks} block{'s' * (best.n_blocks > 1)}. Raise memory_budget or tol.",
+                f"with {best.n_blocks} block{'s' * (best.n_blocks > 1)}. Raise max_bytes or tol.",
                 math.ceil(found.size),
             )
         return found
@@ -201,7 +201,7 @@ class BlockSearch:
             least = float(found.counts.min(initial=np.inf)) * size.basis + size.core
             raise BudgetError(
                 f"{_amount(size.limit, size)} hold no column of any block: at least {_amount(least, size)} "
-                "is needed. Raise memory_budget or rank.",
+                "is needed. Raise max_bytes or rank.",
                 math.ceil(least),
             )
         return found

@@ -75,7 +75,7 @@ class BlockDiagonal(Approximation):
         oversampling: float = 1.5,
         landmarks: str = "kmeans",
         partition: str = "tree",
-        memory_budget: int | str = "2GB",
+        memory_budget: int | str = "1GB",
         tile_dtype: str = "auto",
         random_state: Any = None,
         n_jobs: int | None = None,

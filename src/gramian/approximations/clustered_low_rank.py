@@ -77,7 +77,7 @@ class ClusteredLowRank(Approximation):
         rank: int = 50,
         n_blocks: int = 10,
         partition: str = "kmeans",
-        memory_budget: int | str = "2GB",
+        memory_budget: int | str = "1GB",
         tile_dtype: str = "auto",
         random_state: Any = None,
         n_jobs: int | None = None,

@@ -78,7 +78,7 @@ class EnsembleNystrom(Approximation):
         n_experts: int = 5,
         landmarks: str = "uniform",
         weights: str = "uniform",
-        memory_budget: int | str = "2GB",
+        memory_budget: int | str = "1GB",
         tile_dtype: str = "auto",
         random_state: Any = None,
         n_jobs: int | None = None,

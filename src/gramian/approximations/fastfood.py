@@ -65,7 +65,7 @@ class Fastfood(Approximation):
         kernel_params: dict[str, Any] | None = None,
         rank: int = 1000,
         form: str = "pairs",
-        memory_budget: int | str = "2GB",
+        memory_budget: int | str = "1GB",
         tile_dtype: str = "auto",
         random_state: Any = None,
         n_jobs: int | None = None,

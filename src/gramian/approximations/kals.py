@@ -83,7 +83,7 @@ class KALS(Approximation):
         n_entries: int | None = None,
         landmarks: Any = "kmeans",
         columns: str = "rpcholesky",
-        memory_budget: int | str = "2GB",
+        memory_budget: int | str = "1GB",
         tile_dtype: str = "auto",
         random_state: Any = None,
         n_jobs: int | None = None,

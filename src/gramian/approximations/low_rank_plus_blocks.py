@@ -76,7 +76,7 @@ class LowRankPlusBlocks(Approximation):
         n_blocks: int | None = None,
         landmarks: Any = "kmeans",
         partition: str = "tree",
-        memory_budget: int | str = "2GB",
+        memory_budget: int | str = "1GB",
         tile_dtype: str = "auto",
         random_state: Any = None,
         n_jobs: int | None = None,

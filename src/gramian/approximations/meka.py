@@ -122,7 +122,7 @@ class MEKA(Approximation):
         rank_rule: str = "equal",
         landmarks: Any = "kmeans",
         partition: str = "kmeans",
-        memory_budget: int | str = "2GB",
+        memory_budget: int | str = "1GB",
         tile_dtype: str = "auto",
         random_state: Any = None,
         n_jobs: int | None = None,

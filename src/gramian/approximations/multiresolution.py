@@ -71,7 +71,7 @@ class MultiResolution(Approximation):
         landmarks: Any = "kmeans",
         partition: str = "kmeans",
         sparse_output: bool = True,
-        memory_budget: int | str = "2GB",
+        memory_budget: int | str = "1GB",
         tile_dtype: str = "auto",
         random_state: Any = None,
         n_jobs: int | None = None,

@@ -104,7 +104,7 @@ class Nystrom(Approximation):
         n_extra: int = 10,
         tol: float = 0.0,
         warm_start: bool = False,
-        memory_budget: int | str = "2GB",
+        memory_budget: int | str = "1GB",
         tile_dtype: str = "auto",
         random_state: Any = None,
         n_jobs: int | None = None,

@@ -66,7 +66,7 @@ class RandomFourier(Approximation):
         rank: int = 1000,
         draws: str = "orthogonal",
         form: str = "pairs",
-        memory_budget: int | str = "2GB",
+        memory_budget: int | str = "1GB",
         tile_dtype: str = "auto",
         random_state: Any = None,
         n_jobs: int | None = None,

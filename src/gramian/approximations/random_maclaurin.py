@@ -64,7 +64,7 @@ class RandomMaclaurin(Approximation):
         rank: int = 1000,
         powers: str = "shared",
         exact_low: bool = False,
-        memory_budget: int | str = "2GB",
+        memory_budget: int | str = "1GB",
         tile_dtype: str = "auto",
         random_state: Any = None,
         n_jobs: int | None = None,

@@ -58,7 +58,7 @@ class TensorSketch(Approximation):
         coef0: float = 1.0,
         kernel_params: dict[str, Any] | None = None,
         rank: int = 1000,
-        memory_budget: int | str = "2GB",
+        memory_budget: int | str = "1GB",
         tile_dtype: str = "auto",
         random_state: Any = None,
         n_jobs: int | None = None,

@@ -73,7 +73,7 @@ class TruncatedEigen(Approximation):
         rank: int = 100,
         tol: float = 1e-6,
         max_iter: int = 20,
-        memory_budget: int | str = "2GB",
+        memory_budget: int | str = "1GB",
         tile_dtype: str = "auto",
         random_state: Any = None,
         n_jobs: int | None = None,

@@ -183,7 +183,6 @@ def make_plan(
     memory_budget: int,
     reason: str = AS_ASKED,
     training: bool = True,
-    budget_name: str = "memory_budget",
 ) -> Plan:
     """Predict a builder's bytes and seconds, and choose chunk, sample and threads so that they fit.
 
@@ -203,9 +202,9 @@ def make_plan(
     need = max(sized(NOMINAL_THREADS, MIN_CHUNK_ROWS, _least_sample(builder, work)).values())
     if need > memory_budget:
         raise BudgetError(
-            f"{budget_name}={format_bytes(memory_budget)} is too small for {_sizes(builder)} on "
+            f"memory_budget={format_bytes(memory_budget)} is too small for {_sizes(builder)} on "
             f"{work.n_features} features: at least {format_bytes(1.01 * need)} is needed. Raise "
-            f"{'the budget' if budget_name == 'memory_budget' else budget_name}{_smaller(builder, reason)}.",
+            f"the budget{_smaller(builder, reason)}.",
             need,
         )
     chunk = min(MAX_CHUNK_ROWS, max(MIN_CHUNK_ROWS, work.n_rows))

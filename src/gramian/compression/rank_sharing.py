@@ -74,23 +74,21 @@ def at_most_rows(name: str, asked: int, n_rows: int) -> int:
     return min(asked, n_rows)
 
 
-def asked_size(
-    n: int, itemsize: int, rank: int | None, n_blocks: int | None, memory_budget: int | None
-) -> Size:
-    """Return the size that is asked for: bytes of a budget, or the numbers of a rank for n rows.
+def asked_size(n: int, itemsize: int, rank: int | None, n_blocks: int | None, max_bytes: int | None) -> Size:
+    """Return the size that is asked for: ``max_bytes``, or the numbers of a rank for n rows.
 
-    ``rank`` with ``n_blocks`` stands for n·rank + (rank·n_blocks)² numbers, without it for n·rank; it is
-    100 where neither it nor a budget is given. A rank above n is cut to n, with a warning where it was given.
+    ``rank`` with ``n_blocks`` stands for n·rank + (rank·n_blocks)² numbers, without it for n·rank. It is
+    100 if neither it nor ``max_bytes`` is given. A given rank above n is cut to n with a warning.
     """
-    if memory_budget is not None:
+    if max_bytes is not None:
         # Row numbers of the blocks are kept beside the numbers.
         order = np.dtype(np.intp).itemsize * n
-        if memory_budget <= order + n * itemsize:
+        if max_bytes <= order + n * itemsize:
             raise BudgetError(
-                f"memory_budget={format_bytes(memory_budget)} does not hold one column for {n} rows "
+                f"max_bytes={format_bytes(max_bytes)} does not hold one column for {n} rows "
                 f"and their order: at least {format_bytes(order + (n + 16) * itemsize)} is needed.",
                 order + (n + 16) * itemsize,
             )
-        return Size(float(memory_budget - order), itemsize, 8.0)
+        return Size(float(max_bytes - order), itemsize, 8.0)
     rank = min(DEFAULT_RANK, n) if rank is None else at_most_rows("rank", rank, n)
     return Size(float(n * rank)) if n_blocks is None else Size.of_equal_ranks(n, rank, n_blocks)

@@ -127,7 +127,7 @@ CONSTRAINTS: dict[str, Constraint] = {
     **_rows("gamma", "float"),
     **_rows("n_jobs", "int"),
     **_rows("random_state", "int Generator RandomState"),
-    **_rows("memory_budget working_memory", "int str"),
+    **_rows("max_bytes memory_budget", "int str"),
     **_rows("cost", "str float"),
     # Names, which each class checks against its own.
     **_rows(

@@ -112,6 +112,7 @@ class Values:
         return self._made(kind, kind._get_param_names(), stored)  # type: ignore[attr-defined]
 
     def _made(self, kind: type[Made], known: Iterable[str], stored: Mapping[str, Any]) -> Made:
+        stored = _present_names(kind, stored)
         unknown = sorted(set(stored) - set(known))
         if unknown:
             raise ModelFileError(
@@ -139,6 +140,15 @@ class Values:
         builder = self._made(kind, own, stored["builder"]["fields"])
         plain = {name: self.read(value) for name, value in stored.items() if name != "builder"}
         return Plan(builder=builder, **plain)
+
+
+def _present_names(kind: type, stored: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the parameters of a file of an earlier release under their names of today."""
+    # The size of a BlockBasis was called memory_budget, and its budget working_memory.
+    if "working_memory" in stored or issubclass(kind, Builder):
+        names = {"memory_budget": "max_bytes", "working_memory": "memory_budget"}
+        return {names.get(name, name): value for name, value in stored.items()}
+    return stored
 
 
 def _known(name: Any, kinds: Mapping[str, type[Made]]) -> type[Made]:

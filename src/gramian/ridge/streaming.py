@@ -228,8 +228,6 @@ class StreamingRidge(MetricEstimator):
         """Raise where the instance sets what only the outer estimator decides."""
         given, plain = chosen.get_params(deep=False), type(chosen)().get_params(deep=False)
         for name in OUTER:
-            if name in chosen.keeps:
-                continue
             inner, outer = given[name], getattr(self, name)
             if inner is not outer and inner != plain[name] and inner != outer:
                 kind = type(chosen).__name__
