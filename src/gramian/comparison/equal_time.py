@@ -15,7 +15,6 @@ from gramian._checks import positive_number
 from gramian._random import as_generator
 from gramian._typing import Array
 from gramian.comparison.contenders import CLASSIFICATION, Contender, Hyperparameters, Shape
-from gramian.estimator.base import positive_number
 from gramian.exceptions import GramianError, InputError
 from gramian.search import Limits, Split, Trials
 from gramian.search import search as search_candidates
