@@ -30,7 +30,7 @@ AMOUNTS = (
     (re.compile(r"leverage of (\d+) rows is 1"), "leverage"),
     (re.compile(r"with a gradient of ([\d.e+-]+)"), "gradient"),
     (re.compile(r"gradient is down to ([\d.e+-]+)"), "gradient"),
-    (re.compile(r"rank=(\d+).*(?:rows|cut)"), "told"),
+    (re.compile(r"(?:rank|n_components)=(\d+).*(?:rows|cut)"), "told"),
     (re.compile(r"(\d+) rows are too few to compare"), "told"),
 )
 #: Refusals of configurations that the generator draws: each says why in words, and is promised in the docs.

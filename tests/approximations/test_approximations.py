@@ -85,6 +85,7 @@ def test_standard_error_covers_the_truth(case, rows):
     assert 0.5 < np.mean([d.standard_error for d in draws]) / spread < 2.0
 
 
+@pytest.mark.filterwarnings("ignore:(root_)?rank=.* is larger than n_samples")
 def test_errors_fall_with_rank_to_nothing(rows):
     X, _ = rows
     for make in (
@@ -186,6 +187,7 @@ def test_hard_tables_have_an_answer(case, X, gamma):
 
 
 @pytest.mark.filterwarnings("ignore:n_blocks=100 is more than the")
+@pytest.mark.filterwarnings("ignore:(root_)?rank=.* is larger than n_samples")
 @pytest.mark.filterwarnings("ignore::gramian.NumericalWarning")
 @pytest.mark.parametrize("core", ["projection", "sampled"])
 @pytest.mark.parametrize("rank_rule", ["equal", "singular"])

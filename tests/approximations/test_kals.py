@@ -89,6 +89,7 @@ def test_outlying_rows_do_not_make_it_run_away():
     assert np.linalg.norm(K - a.operator_.to_dense(), 2) < 2.0 * best
 
 
+@pytest.mark.filterwarnings("ignore:(root_)?rank=.* is larger than n_samples")
 def test_duplicates_and_more_rank_than_rows(X):
     few = np.repeat(X[:9], 20, axis=0)
     assert gm.KALS(gamma=2.0, rank=40, random_state=0).fit(few).relative_error(few) < 1e-4

@@ -124,6 +124,7 @@ def test_ridge_weights_are_no_worse_on_the_entries(X):
         np.testing.assert_allclose(fitted.expert_weights_, best, atol=1e-5)
 
 
+@pytest.mark.filterwarnings("ignore:(root_)?rank=.* is larger than n_samples")
 def test_duplicates_and_more_rank_than_rows():
     X = np.repeat(np.random.default_rng(0).random((9, 2)), 20, axis=0)
     for a in (gm.Nystrom(gamma=2.0, rank=50), gm.Nystrom(gamma=2.0, rank=500, landmarks="kmeans")):

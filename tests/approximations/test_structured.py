@@ -120,6 +120,7 @@ def test_clustered_low_rank_of_a_graph(sparse):
     assert np.linalg.eigvalsh(found.to_dense())[0] < -1.0
 
 
+@pytest.mark.filterwarnings("ignore:(root_)?rank=.* is larger than n_samples")
 def test_duplicates_and_more_rank_than_rows():
     X = np.repeat(np.random.default_rng(0).random((9, 2)), 20, axis=0)
     for a in (

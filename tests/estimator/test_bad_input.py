@@ -320,6 +320,7 @@ DEGENERATE = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:(root_)?rank=.* is larger than n_samples")
 @pytest.mark.filterwarnings("ignore::gramian.NumericalWarning")
 @EVERY
 @pytest.mark.parametrize("table", DEGENERATE.values(), ids=DEGENERATE.keys())
