@@ -1,4 +1,4 @@
-"""The exact algebras of K̃ + alpha·I: arrowhead, coupled core, and Woodbury on top of it.
+"""Exact algebras of K̃ + alpha·I: arrowhead, coupled core, and Woodbury on top of it.
 
 ==================================  ==============================================================
 levels and core                     (K̃ + alpha·I)⁻¹ y
@@ -30,12 +30,12 @@ from gramian.solvers.coupled import CoupledSystem
 from gramian.solvers.solution import Solution, Status, relative_residual
 from gramian.solvers.threads import blas_for
 
-#: Right-hand sides that are solved for at a time.
+#: Right-hand sides that are solved at a time. Chosen by hand.
 COLUMNS = 64
 
 
 class Algebra(ABC):
-    """Solve, log-determinant and spectrum of one operator; factorisations are kept for reuse."""
+    """Base class: solve, log-determinant and spectrum of one operator, with factorisations kept for reuse."""
 
     @abstractmethod
     def solve(self, y: Float64Array, alpha: float) -> Solution:
@@ -47,7 +47,7 @@ class Algebra(ABC):
 
     @abstractmethod
     def eigenvalues(self) -> Float64Array:
-        """Return eigenvalues of K̃ as built that include all non-zero ones, in any order."""
+        """Return eigenvalues of K̃ as built, including all nonzero ones, in any order."""
 
     @abstractmethod
     def leverages(self, alpha: float) -> Float64Array:
@@ -56,11 +56,11 @@ class Algebra(ABC):
     @property
     @abstractmethod
     def clipped(self) -> float:
-        """Sum of the negative eigenvalues' magnitudes that solving clipped."""
+        """Sum of the magnitudes of the negative eigenvalues that solving has clipped."""
 
 
 class ArrowheadAlgebra(Algebra):
-    """Nested levels with identity core: sums FᵀF once, one elimination per alpha.
+    """Algebra of nested levels with an identity core: FᵀF is summed once, and eliminated once per alpha.
 
     Cost: sums O(n (Σ path ranks)²), kept in O(Σ r_b (r_b + p_b)) numbers; see ArrowheadFactor.
     """
@@ -86,7 +86,7 @@ class ArrowheadAlgebra(Algebra):
     def solve(self, y: Float64Array, alpha: float) -> Solution:
         factor = self._factored(alpha)
         a = self._solve_once(factor, y, alpha)
-        # One refinement on the system itself takes out what FᵀF lost to rounding.
+        # One step of refinement on the system itself removes the rounding error of FᵀF.
         a += self._solve_once(factor, y - self._shifted(a, alpha), alpha)
         residual = relative_residual(y - self._shifted(a, alpha), y)
         return Solution(a, Status.DIRECT, 0, residual, jitter=factor.jitter)
@@ -96,7 +96,7 @@ class ArrowheadAlgebra(Algebra):
         return (n - rank) * float(np.log(alpha)) + self._factored(alpha).logdet
 
     def eigenvalues(self) -> Float64Array:
-        # K̃ = FFᵀ and FᵀF share them; FᵀF falls apart into one matrix per root.
+        # K̃ = FFᵀ and FᵀF have the same nonzero eigenvalues, and FᵀF splits into one matrix per root.
         forest, sums = self._forest, self._summed()
         roots = range(forest.levels[0].start, forest.levels[0].stop)
         trees: dict[int, list[int]] = {root: [] for root in roots}
@@ -115,7 +115,7 @@ class ArrowheadAlgebra(Algebra):
                 start = 0
                 for a in forest.path(node):
                     stop = start + forest.ranks[a]
-                    # eigvalsh reads the lower triangle, where the deeper node has the row.
+                    # eigvalsh reads the lower triangle, in which the deeper node is the row.
                     dense[rows, starts[a] : starts[a] + forest.ranks[a]] = sums[node].cross[:, start:stop]
                     start = stop
             return np.asarray(la.eigvalsh(dense, check_finite=False), np.float64)
@@ -124,7 +124,7 @@ class ArrowheadAlgebra(Algebra):
         return np.concatenate([np.zeros(0), *found])
 
     def leverages(self, alpha: float) -> Float64Array:
-        # f_iᵀ (FᵀF + alpha·I)⁻¹ f_i, each row along its path.
+        # The scores are f_iᵀ (FᵀF + alpha·I)⁻¹ f_i, computed along the path of each row.
         factor, out = self._factored(alpha), np.zeros(self._levels[0].n_rows)
         for depth, (level, nodes) in enumerate(zip(self._levels, self._forest.levels, strict=True)):
             for numbers, found in self._path_leverages(factor, depth, level, nodes.start):
@@ -176,7 +176,7 @@ class ArrowheadAlgebra(Algebra):
         return (out / alpha).reshape(y.shape)
 
     def _factored(self, alpha: float) -> ArrowheadFactor:
-        # The last alpha only: a factor is as large as the sums.
+        # Kept for the last alpha only, because a factor is as large as the sums.
         if self._factor is None or self._factor.alpha != alpha:
             self._factor = None
             self._factor = ArrowheadFactor(self._forest, self._summed(), alpha, self._engine)
@@ -218,9 +218,9 @@ def _partial_sums(
 
 
 class CoupledAlgebra(Algebra):
-    """One level with a core: orthonormal bases Q (kept in float64) and S = R C Rᵀ.
+    """Algebra of one level with a core: orthonormal bases Q, kept in float64, and S = R C Rᵀ.
 
-    Cost: QR O(n r²) once, memory 8 n r bytes for Q; then what :class:`CoupledSystem` says.
+    Cost: O(n r²) once for the QR, memory 8 n r bytes for Q; then as for :class:`CoupledSystem`.
     """
 
     def __init__(self, basis: BasisLevel, core: CoupledCore, engine: Engine, direct_limit: int) -> None:
@@ -247,7 +247,7 @@ class CoupledAlgebra(Algebra):
         return Solution(a, found.status, found.iterations, residual, found.clipped, found.jitter)
 
     def multiply(self, a: Float64Array) -> Float64Array:
-        """Return Q S₊ Qᵀ a, with what was clipped left out."""
+        """Return Q S₊ Qᵀ a, where S₊ is S without its clipped eigenvalues."""
         inner = self.system.multiply_clipped(self.q.adjoint(a, self.engine))
         return self.q.matmul(inner, self.engine)
 
@@ -255,7 +255,7 @@ class CoupledAlgebra(Algebra):
         return self.system.logdet(alpha, self.q.n_rows)
 
     def leverages(self, alpha: float) -> Float64Array:
-        # Q S (S + alpha·I)⁻¹ Qᵀ: block s of it needs the rows of S's eigenvectors that are its own.
+        # The diagonal of Q S (S + alpha·I)⁻¹ Qᵀ; block s needs only its own rows of S's eigenvectors.
         values, vectors = self.system.eigh()
         half = vectors * np.sqrt(values / (values + alpha))
         q, out = self.q, np.zeros(self.q.n_rows)
@@ -269,10 +269,11 @@ class CoupledAlgebra(Algebra):
 
 
 class WoodburyAlgebra(Algebra):
-    """Levels G above a level with a core: K̃ = GGᵀ + M, M = Q S Qᵀ + alpha·I inverted first.
+    """Algebra of levels G above a level with a core: K̃ = GGᵀ + Q S Qᵀ, by Woodbury's identity.
 
-    The capacity matrix I + GᵀM⁻¹G = I + Pᵀ(S + alpha·I)⁻¹P + H/alpha needs the sums P = QᵀG and
-    H = (G − QP)ᵀ(G − QP) only: O(n R_G (r + R_G)) once, memory O(R R_G + R_G²).
+    M = Q S Qᵀ + alpha·I is inverted first. The capacity matrix I + GᵀM⁻¹G = I + Pᵀ(S + alpha·I)⁻¹P + H/alpha
+    needs only the sums P = QᵀG and H = (G − QP)ᵀ(G − QP): time O(n R_G (r + R_G)) once, memory O(R R_G +
+    R_G²).
     """
 
     def __init__(
@@ -307,7 +308,7 @@ class WoodburyAlgebra(Algebra):
         return self._coupled.logdet(alpha) + 2.0 * float(np.log(np.diag(lower)).sum())
 
     def eigenvalues(self) -> Float64Array:
-        # [G | Q] = [Q | Q⊥] [[P, I], [T, 0]] with TᵀT = H: K̃ has the spectrum of the small middle.
+        # [G | Q] = [Q | Q⊥] [[P, I], [T, 0]] with TᵀT = H, so K̃ has the spectrum of a small middle matrix.
         p, h = self._summed()
         with blas_for(len(p) + len(h)):
             t, _ = gram_factor(h)
@@ -318,7 +319,7 @@ class WoodburyAlgebra(Algebra):
             return np.asarray(la.eigvalsh(middle, check_finite=False), np.float64)
 
     def leverages(self, alpha: float) -> Float64Array:
-        # 1 − alpha·diag(A⁻¹) with A⁻¹ = M⁻¹ − M⁻¹G (capacity)⁻¹ GᵀM⁻¹, some columns of G at a time.
+        # 1 − alpha·diag(A⁻¹) with A⁻¹ = M⁻¹ − M⁻¹G (capacity)⁻¹ GᵀM⁻¹, for some columns of G at a time.
         out, (lower, _) = self._coupled.leverages(alpha), self._factored(alpha)
         for start in range(0, len(lower), COLUMNS):
             unit = np.eye(len(lower), min(COLUMNS, len(lower) - start), k=-start)
@@ -356,7 +357,7 @@ class WoodburyAlgebra(Algebra):
         return self._capacity[1:]
 
     def _summed(self) -> tuple[Float64Array, Float64Array]:
-        """P = QᵀG (R' × R_G) and H = (G − QP)ᵀ(G − QP), by tiles of rows."""
+        """Return P = QᵀG (R' × R_G) and H = (G − QP)ᵀ(G − QP), summed by tiles of rows."""
         if self._sums is None:
             q = self._coupled.q
             width = sum(level.rank for level in self._upper)
@@ -386,7 +387,7 @@ class WoodburyAlgebra(Algebra):
 
 
 def require_direct(what: str, size: int, direct_limit: int) -> None:
-    """Refuse a dense factorisation beyond the limit, with its bytes."""
+    """Raise if a dense factorisation is beyond the limit, and say how many bytes it would take."""
     if size > direct_limit:
         raise InputError(
             f"{what} need a dense matrix of {size} × {size} ({format_bytes(8 * size**2)}), beyond "

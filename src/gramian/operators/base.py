@@ -17,14 +17,14 @@ from gramian._typing import Array, Float64Array, FloatArray, IntArray
 from gramian.exceptions import AccuracyWarning, InputError
 from gramian.solvers.solution import Solution, Status
 
-#: Most numbers, as a square's side, that to_dense() writes out unasked (3.2 GB).
+#: Side of the largest square matrix that to_dense() returns without force=True (3.2 GB). Chosen by hand.
 DENSE_LIMIT = 20_000
 
 
 class Operator(ABC):
-    """A real n × m matrix that is not stored: products, parts, transpose. Results are float64."""
+    """A real n × m matrix given by products, entries and transpose. Results are float64."""
 
-    __array_ufunc__ = None  # so that ``ndarray @ operator`` comes to __rmatmul__
+    __array_ufunc__ = None  # makes ``ndarray @ operator`` call __rmatmul__
     ndim = 2
 
     @property
@@ -48,11 +48,11 @@ class Operator(ABC):
 
     @abstractmethod
     def _entries(self, rows: IntArray, cols: IntArray) -> Float64Array:
-        """Return the dense sub-block of row and column numbers that have been checked."""
+        """Return the dense sub-block of checked row and column numbers."""
 
     @property
     def dtype(self) -> np.dtype[np.float64]:
-        """float64, the type of every result; what is stored may be float32."""
+        """float64, the type of every result, also if the stored arrays are float32."""
         return np.dtype(np.float64)
 
     @property
@@ -72,7 +72,7 @@ class Operator(ABC):
         return self._entries(_numbers(rows, n, "rows"), _numbers(cols, m, "cols"))
 
     def to_dense(self, *, force: bool = False) -> Float64Array:
-        """Return an (n, m) array; beyond 20,000² numbers only with ``force=True``."""
+        """Return the matrix as an (n, m) array; beyond 20,000² numbers only with ``force=True``."""
         n, m = self.shape
         if n * m > DENSE_LIMIT**2 and not force:
             raise InputError(
@@ -116,7 +116,7 @@ class SymmetricOperator(Operator):
 
     @abstractmethod
     def _block_rows(self, s: int) -> IntArray:
-        """Row numbers of a block that exists."""
+        """Return the row numbers of a block, whose number has been checked."""
 
     @abstractmethod
     def diagonal(self) -> Float64Array:
@@ -124,24 +124,24 @@ class SymmetricOperator(Operator):
 
     @abstractmethod
     def _solution(self, y: Float64Array, alpha: float) -> Solution:
-        """Solve for what has been checked."""
+        """Solve (K̃ + alpha·I) a = y for checked arguments."""
 
     @abstractmethod
     def _logdet(self, alpha: float) -> float:
-        """Return the log-determinant for an alpha that has been checked."""
+        """Return log det(K̃ + alpha·I) for a checked alpha."""
 
     @abstractmethod
     def _leverages(self, alpha: float) -> Float64Array:
-        """Return the leverage scores for an alpha that has been checked."""
+        """Return the leverage scores for a checked alpha."""
 
     @abstractmethod
     def eigvalsh(self) -> Float64Array:
-        """Return the eigenvalues of K̃ as built (nothing clipped) that matter, descending."""
+        """Return the eigenvalues of K̃ as built (nothing clipped), descending; zeros may be left out."""
 
     @property
     @abstractmethod
     def clipped_(self) -> float:
-        """Sum of the negative eigenvalues' magnitudes that solve or logdet clipped so far."""
+        """Sum of the magnitudes of the negative eigenvalues that solve or logdet have clipped."""
 
     @property
     def T(self) -> SymmetricOperator:
@@ -153,7 +153,7 @@ class SymmetricOperator(Operator):
         return float(self.diagonal().sum())
 
     def block_rows(self, s: int) -> IntArray:
-        """Row numbers of block s of the last level."""
+        """Return the row numbers of block s of the last level."""
         if not 0 <= s < self.n_blocks:
             raise InputError(f"Block {s} does not exist: the last level has blocks 0 to {self.n_blocks - 1}.")
         return self._block_rows(s)
@@ -168,8 +168,8 @@ class SymmetricOperator(Operator):
     ) -> Float64Array:
         """Return ‖K_ss − K̃_ss‖_F/‖K_ss‖_F of each block of the last level, shape (blocks,).
 
-        ``exact(rows, cols)`` gives entries of K by row numbers; a block of more than ``n_rows`` rows is
-        judged on that many of them, evenly spaced. NaN for an empty block. Time O(blocks n_rows² (d + r)).
+        ``exact(rows, cols)`` returns entries of K by row numbers. A block of more than ``n_rows`` rows is
+        measured on that many of them, evenly spaced. NaN for an empty block. Time O(blocks n_rows² (d + r)).
         """
         sums = self.block_sums(exact, n_rows=n_rows)
         return np.array([np.sqrt(e.sum() / k.sum()) if len(k) else np.nan for _, e, k in sums])
@@ -177,9 +177,10 @@ class SymmetricOperator(Operator):
     def block_sums(
         self, exact: Callable[[IntArray, IntArray], FloatArray], *, n_rows: int
     ) -> Iterator[tuple[int, Float64Array, Float64Array]]:
-        """Yield for each block its rows and the row sums of (K_ss − K̃_ss)² and K_ss² over those looked at.
+        """Yield for each block its number of rows, and the row sums of (K_ss − K̃_ss)² and K_ss² on a sample.
 
-        Off the diagonal a row meets m − 1 of n_s − 1 others, and the sums are raised by that.
+        A sampled row meets m − 1 of its n_s − 1 partners off the diagonal, and the sums are scaled up
+        accordingly.
         """
         for s in range(self.n_blocks):
             rows = self._block_rows(s)
@@ -196,7 +197,7 @@ class SymmetricOperator(Operator):
         return self.solution(y, alpha).value
 
     def solution(self, y: Array, alpha: float) -> Solution:
-        """Solve (K̃ + alpha·I) a = y; the residual is recomputed, and warned about when above 1e-8."""
+        """Solve (K̃ + alpha·I) a = y and recompute the residual; warn if it is above 1e-8."""
         alpha = positive_alpha(alpha)
         y = self._checked(y, "y")
         if not np.isfinite(y).all():
@@ -219,20 +220,20 @@ class SymmetricOperator(Operator):
     def leverages(self, alpha: float) -> Float64Array:
         """Return the ridge leverage scores, the diagonal of K̃ (K̃ + alpha·I)⁻¹; exact, each from 0 to 1.
 
-        Their sum is the effective dimension. Negative eigenvalues are clipped as :meth:`solve` does. Time of
-        a factorisation and O(n·(ranks of a row's path)²), with a core O(n r R).
+        Their sum is the effective dimension. Negative eigenvalues are clipped as in :meth:`solve`. Time: a
+        factorisation and O(n·(ranks of a row's path)²), or O(n r R) with a core.
         """
         return np.clip(self._leverages(positive_alpha(alpha)), 0.0, 1.0)
 
 
 def _row_sums(block: Float64Array, scale: float) -> Float64Array:
-    """Row sums of squares, those off the diagonal times ``scale``."""
+    """Return the row sums of squares, with those off the diagonal multiplied by ``scale``."""
     diagonal = np.diagonal(block) ** 2
     return scale * (np.einsum("ij,ij->i", block, block) - diagonal) + diagonal
 
 
 def _numbers(numbers: Any, count: int, what: str) -> IntArray:
-    """Return row or column numbers as an array, or raise for what are none."""
+    """Return row or column numbers as an array, or raise if they are not numbers from 0 to count − 1."""
     found = np.asarray(numbers)
     if found.ndim != 1 or (found.size and found.dtype.kind not in "iu"):
         raise InputError(

@@ -11,25 +11,26 @@ from gramian._typing import Array, Float64Array, FloatArray, IntArray
 from gramian.engine import Engine
 from gramian.exceptions import InputError
 
-#: Rows that a product casts to float64 at once, and about the rows of one task.
+#: Rows that a product converts to float64 at a time, which is also about the size of a task. Chosen by hand.
 TILE_ROWS = 4096
 
-#: Products with fewer stored numbers than this stay in the calling thread: threads cost more.
+#: Products with fewer multiplications than this run in the calling thread, since starting threads would cost
+#: more. Chosen by hand.
 _SMALL = 1 << 18
 
-#: A tile: block, first row and end within the block.
+#: A tile: the block, and the first row and end within it.
 Tile: TypeAlias = tuple[int, int, int]
-#: Tiles that one thread works off together.
+#: Tiles that one thread computes together.
 Task: TypeAlias = tuple[Tile, ...]
 
 Result = TypeVar("Result")
 
 
 class BasisLevel:
-    r"""W (n × R): block s has its rows and its own r_s columns, zero elsewhere.
+    r"""Block-diagonal basis W (n × R): block s has its own rows and r_s columns, all else is zero.
 
-    A global basis G is the case of one block with all rows. Rows outside every block are zero rows.
-    The arrays are kept as given, without a copy, and never written to.
+    A global basis G is one block with all rows. Rows that are in no block are zero. The arrays are kept
+    without a copy and never written to.
 
     Parameters
     ----------
@@ -40,8 +41,8 @@ class BasisLevel:
     blocks : sequence of ndarray (n_s, r_s)
         float32 or float64; r_s may be 0.
 
-    Products are computed in float64, one tile of rows at a time; cost O(Σ n_s r_s p) time,
-    O(tile · r) memory per thread.
+    Products are computed in float64, one tile of rows at a time: time O(Σ n_s r_s p), memory O(tile · r) per
+    thread.
 
     Examples
     --------
@@ -68,7 +69,7 @@ class BasisLevel:
     def from_order(
         cls, n_rows: int, order: IntArray, offsets: IntArray, blocks: Sequence[FloatArray]
     ) -> BasisLevel:
-        """Build where block s has the rows ``order[offsets[s]:offsets[s + 1]]``."""
+        """Build a basis whose block s has the rows ``order[offsets[s]:offsets[s + 1]]``."""
         self = cls.__new__(cls)
         self._build(n_rows, np.asarray(order, np.intp), np.asarray(offsets, np.intp), blocks)
         return self
@@ -96,7 +97,7 @@ class BasisLevel:
                 f"Row {twice} is in more than one place of the blocks, but the blocks of one level "
                 "must be disjoint. Put overlapping blocks on levels of their own."
             )
-        # Rows in their own order need no permutation, so that products take views instead of copies.
+        # Rows in ascending order need no permutation, so products can use views instead of copies.
         self._order: IntArray | None = order
         if np.array_equal(order, np.arange(len(order))):
             self._order = None
@@ -109,7 +110,7 @@ class BasisLevel:
         return BasisLevel.from_order(self.n_rows, order, self.row_offsets, blocks)
 
     def uncovered(self) -> IntArray:
-        """Rows that lie in no block, ascending."""
+        """Return the rows that lie in no block, ascending."""
         missing = np.ones(self.n_rows, bool)
         missing[slice(0, self.row_offsets[-1]) if self._order is None else self._order] = False
         return np.flatnonzero(missing)
@@ -136,19 +137,19 @@ class BasisLevel:
         return sum(b.nbytes for b in self.blocks) + order
 
     def rows(self, s: int) -> IntArray:
-        """Row numbers of block s."""
+        """Return the row numbers of block s."""
         start, stop = self.row_offsets[s], self.row_offsets[s + 1]
         return np.arange(start, stop) if self._order is None else self._order[start:stop]
 
     def tile_rows(self, s: int, start: int, stop: int) -> slice | IntArray:
-        """Index of rows start … stop of block s in the operator's rows: a view where possible."""
+        """Return the index of rows start … stop of block s in the operator: a slice if possible."""
         first = self.row_offsets[s]
         if self._order is None:
             return slice(first + start, first + stop)
         return self._order[first + start : first + stop]
 
     def locate(self, rows: IntArray) -> tuple[IntArray, IntArray]:
-        """Return for each row its block (−1 for none) and its place in the block."""
+        """Return the block of each row (−1 if it is in none) and its place in the block."""
         if self._order is None:
             place = np.where(rows < self.row_offsets[-1], rows, -1)
         else:
@@ -186,7 +187,7 @@ class BasisLevel:
         return out
 
     def tile(self, s: int, start: int, stop: int) -> Float64Array:
-        """Rows start … stop of block s in float64."""
+        """Return rows start … stop of block s in float64."""
         return np.asarray(self.blocks[s][start:stop], np.float64)
 
     @property
@@ -197,16 +198,16 @@ class BasisLevel:
     def map_tiles(
         self, work: Callable[[Task], Result], engine: Engine | None = None, *, columns: int = 1
     ) -> Iterator[Result]:
-        """Yield ``work(task)`` for each group of tiles, in order; threads only where they pay.
+        """Yield ``work(task)`` for each group of tiles, in order; threads are used only if they save time.
 
-        ``columns`` is how many operations each stored number takes part in.
+        ``columns`` is the number of multiplications per stored number.
         """
         if engine is None or sum(b.size for b in self.blocks) * columns < _SMALL:
-            engine = Engine(1)  # which still holds BLAS to one thread: tiny products need that
+            engine = Engine(1)  # still limits BLAS to one thread, which tiny products need
         return engine.map(work, self._tasks)
 
     def gather(self, rows: IntArray) -> dict[int, tuple[IntArray, Float64Array]]:
-        """Rows of W by block: {s: (places in ``rows``, their (m, r_s) values in float64)}."""
+        """Return rows of W by block: {s: (places in ``rows``, their (m, r_s) values in float64)}."""
         block, place = self.locate(rows)
         by_block = np.argsort(block, kind="stable")
         cuts = np.flatnonzero(np.diff(block[by_block])) + 1
@@ -230,7 +231,7 @@ def _columns(values: FloatArray) -> int:
 
 
 def _tasks(row_offsets: IntArray) -> tuple[Task, ...]:
-    """Cut blocks into tiles of rows, and gather small tiles: as many tasks as the rows need."""
+    """Cut blocks into tiles of rows, and join small tiles into tasks of about TILE_ROWS rows."""
     tasks: list[Task] = []
     pending: list[Tile] = []
     waiting = 0

@@ -21,7 +21,7 @@ from gramian.solvers.solution import Solution
 
 
 class BlockOperator(SymmetricOperator):
-    r"""The symmetric n × n matrix K̃ = W_1W_1ᵀ + … + W_LWLᵀ, or with W_L C W_Lᵀ as the last term.
+    r"""The symmetric n × n matrix K̃ = W_1W_1ᵀ + … + W_LW_Lᵀ, or with W_L C W_Lᵀ as the last term.
 
     Every approximation is one of these: Nyström is one global level, block-diagonal one level of
     blocks, MEKA and BBF one level with a core, multi-resolution a global level and nested blocks.
@@ -31,16 +31,16 @@ class BlockOperator(SymmetricOperator):
     levels : sequence of BasisLevel
         Each block of level l + 1 lies inside one block of level l. Arrays are kept without a copy.
     core : CoupledCore, optional
-        Couples the blocks of the last level; the identity where left out. Where it is indefinite,
-        products, diagonal and spectrum are those of K̃ as built; ``solve`` and ``logdet`` clip the
-        negative eigenvalues of W C Wᵀ, warn, and leave the amount in ``clipped_``.
+        Couples the blocks of the last level; the identity if left out. If it is indefinite, products,
+        diagonal and spectrum are those of K̃ as built, while ``solve`` and ``logdet`` clip the negative
+        eigenvalues of W C Wᵀ, warn, and leave the amount in ``clipped_``.
     n_jobs : int, optional
         Threads, as in :class:`gramian.engine.Engine`; results do not depend on it.
     direct_limit : int
-        Largest dense system that is factorised; larger coupled systems use conjugate gradients.
+        Size of the largest dense system to factorise; larger coupled systems use conjugate gradients.
 
-    Cost: a product O(n r p + R² p); solve and logdet per :mod:`gramian.operators.algebra`, with
-    sums and the factor of the last alpha kept. All results are float64.
+    Cost: a product O(n r p + R² p); solve and logdet as in :mod:`gramian.operators.algebra`. The sums and the
+    factor of the last alpha are kept. All results are float64.
 
     Examples
     --------
@@ -126,12 +126,12 @@ class BlockOperator(SymmetricOperator):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the bases, row numbers and core; factorisations come on top while solving."""
+        """Bytes of the bases, row numbers and core, without the factorisations that solving adds."""
         return sum(level.nbytes for level in self.levels) + (self.core.nbytes if self.core else 0)
 
     @property
     def clipped_(self) -> float:
-        """Sum of the negative eigenvalues' magnitudes that solve or logdet clipped so far."""
+        """Sum of the magnitudes of the negative eigenvalues that solve or logdet have clipped."""
         return 0.0 if self._algebra is None else self._algebra.clipped
 
     def _product(self, values: Float64Array) -> Float64Array:
@@ -176,7 +176,7 @@ class BlockOperator(SymmetricOperator):
     def eigvalsh(self) -> Float64Array:
         """Return min(n, R) eigenvalues of K̃ as built (nothing clipped), descending.
 
-        They include every non-zero one, so those of an indefinite core's negative part too.
+        They include every nonzero one, and so the negative ones of an indefinite core.
         """
         values = self._solver().eigenvalues()
         count = min(self.shape[0], self.rank)
@@ -193,7 +193,7 @@ class BlockOperator(SymmetricOperator):
         )
 
     def __getstate__(self) -> dict[str, Any]:
-        # Factorisations are rebuilt on demand; they may be larger than the operator.
+        # Factorisations may be larger than the operator and are rebuilt on demand.
         return {**self.__dict__, "_algebra": None}
 
     def _solver(self) -> Algebra:
@@ -233,6 +233,6 @@ def _parents(depth: int, upper: BasisLevel, lower: BasisLevel) -> IntArray:
                 f"(blocks {owners[:5].tolist()}, -1 for none), but each block must lie inside one "
                 "block of the level above. Split it, or reorder the levels."
             )
-        # A block without rows can hang anywhere.
+        # A block without rows may have any parent.
         found[s] = owners[0] if len(owners) else 0
     return found

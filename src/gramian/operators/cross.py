@@ -17,15 +17,16 @@ from gramian.solvers.core import CoupledCore
 class CrossOperator(Operator):
     r"""The n × m matrix A_1B_1ᵀ + … + A_LB_Lᵀ, or with A_L C B_Lᵀ as the last term.
 
-    A_l and B_l are the bases of two sets of rows over the same blocks: K̃(X, Y) for any rows X and Y, in
-    n·r + m·r numbers. Column j of block t belongs to column j of block t on the other side.
+    A_l and B_l are the bases of two sets of rows over the same blocks, so this is K̃(X, Y) for any rows X and
+    Y, stored in n·r + m·r numbers. Column j of block t on one side belongs to column j of block t on the
+    other.
 
     Parameters
     ----------
     left, right : sequence of BasisLevel
-        Level by level the same ranks, n and m rows; kept without a copy.
+        Bases with n and m rows, and the same ranks level by level; kept without a copy.
     core : CoupledCore, optional
-        Couples the blocks of the last level; the identity where left out.
+        Couples the blocks of the last level; the identity if left out.
     n_jobs : int, optional
         Threads, as in :class:`gramian.engine.Engine`.
 

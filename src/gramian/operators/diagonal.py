@@ -20,30 +20,30 @@ from gramian.solvers.solution import Solution, relative_residual
 class DiagonalPlus(SymmetricOperator):
     r"""The symmetric matrix K̃ + D with a block operator K̃ and a diagonal D ≥ 0.
 
-    At small bandwidth the diagonal of K holds what no low rank reaches; n numbers store it. With
+    At a small bandwidth much of K is in its diagonal, which no low rank can represent but n numbers can. With
     S = (D + alpha·I)^(−1/2)
 
         K̃ + D + alpha·I = S⁻¹ (S K̃ S + I) S⁻¹,
 
-    and S K̃ S is a block operator on scaled bases, so the exact algebras of K̃ serve: solve and
-    log-determinant cost what they cost there, plus n·(ranks of a row's path) float64 numbers for the
-    scaled bases of the last alpha.
+    and S K̃ S is a block operator on scaled bases, so the exact algebras of K̃ apply. Solve and
+    log-determinant cost the same as there, plus n·(ranks of a row's path) float64 numbers for the scaled
+    bases of the last alpha.
 
     Parameters
     ----------
     operator : BlockOperator
-        K̃, kept without a copy. Where its core is indefinite, ``solve`` and ``logdet`` clip the negative
-        eigenvalues of S K̃ S (not of K̃), warn, and leave their sum in ``clipped_``.
+        K̃, kept without a copy. If its core is indefinite, ``solve`` and ``logdet`` clip the negative
+        eigenvalues of S K̃ S (not of K̃), warn, and leave the sum in ``clipped_``.
     diagonal : ndarray (n,)
         D, finite and not negative.
 
     Attributes
     ----------
     excess_ : float
-        What :meth:`matching` left out: Σ max(K̃_ii − K_ii, 0).
+        Sum of what :meth:`matching` clipped: Σ max(K̃_ii − K_ii, 0).
 
-    ``eigvalsh`` works on the dense matrix, for D spreads the spectrum over all n eigenvalues: up to
-    ``operator.direct_limit`` rows, with an ``InputError`` beyond.
+    ``eigvalsh`` works on the dense matrix, because D makes all n eigenvalues nonzero. It raises
+    ``InputError`` beyond ``operator.direct_limit`` rows.
 
     Examples
     --------
@@ -89,7 +89,7 @@ class DiagonalPlus(SymmetricOperator):
 
     @property
     def rank(self) -> int:
-        """R, the stored columns of K̃; K̃ + D has full rank where D is positive."""
+        """R, the stored columns of K̃; K̃ + D itself has full rank if D is positive."""
         return self.operator.rank
 
     @property
@@ -104,7 +104,7 @@ class DiagonalPlus(SymmetricOperator):
 
     @property
     def clipped_(self) -> float:
-        """Sum of the negative eigenvalues of S K̃ S that solve or logdet clipped last, as a magnitude."""
+        """Sum of the magnitudes of the negative eigenvalues of S K̃ S that solve or logdet clipped last."""
         return self._clipped
 
     def diagonal(self) -> Float64Array:
@@ -122,7 +122,7 @@ class DiagonalPlus(SymmetricOperator):
         return f"<DiagonalPlus {n} × {n}: {self.operator!r} and a diagonal, {format_bytes(self.nbytes)}>"
 
     def __getstate__(self) -> dict[str, Any]:
-        # The scaled bases are rebuilt on demand; they are larger than the operator.
+        # The scaled bases are larger than the operator and are rebuilt on demand.
         return {**self.__dict__, "_scaled": None, "_clipped": 0.0}
 
     def _block_rows(self, s: int) -> IntArray:
@@ -143,7 +143,7 @@ class DiagonalPlus(SymmetricOperator):
         self._clipped = inner.clipped_
         a = _times(scale, found.value)
         if inner.clipped_:
-            # The residual of the scaled system, which alone knows what was clipped.
+            # Keep the residual of the scaled system: only that system knows what was clipped.
             return replace(found, value=a)
         return replace(found, value=a, residual=relative_residual(y - self._product(a) - alpha * a, y))
 
@@ -161,7 +161,7 @@ class DiagonalPlus(SymmetricOperator):
         return found
 
     def _factored(self, alpha: float) -> tuple[Float64Array, BlockOperator]:
-        # The last alpha only: the scaled bases are as large as those of K̃.
+        # Kept for the last alpha only, because the scaled bases are as large as those of K̃.
         if self._scaled is None or self._scaled[0] != alpha:
             self._scaled = None
             scale = 1.0 / np.sqrt(self.added + alpha)

@@ -1,4 +1,4 @@
-"""The exact kernel matrix as an operator: products by fused tiles, never stored."""
+"""Operator of the exact kernel matrix, whose products are computed tile by tile without storing it."""
 
 from __future__ import annotations
 
@@ -15,25 +15,27 @@ from gramian.kernels.base import Kernel, as_rows
 from gramian.kernels.columns import Columns, float_type
 from gramian.operators.base import Operator
 
-#: Columns of a tile: the product k(rows, part) is one GEMM, wide enough to run at full speed.
+#: Columns of a tile, enough for the matrix product in k(rows, part) to run at full speed. Chosen by hand.
 COLUMNS = 1024
-#: Rows of a task at most, in whole parts: the evaluator of a part is prepared once a task.
+#: Largest number of parts (of COLUMNS rows) in a task. A task prepares the evaluator of a part once. Chosen
+#: by hand.
 TASK_PARTS = 8
-#: Tasks along one side that are aimed at, whatever the number of threads.
+#: Intended number of tasks along one side, for any number of threads. Chosen by hand.
 TASKS_A_SIDE = 12
-#: Bytes of prepared parts that are kept from one product to the next.
+#: Largest number of bytes of prepared parts to keep from one product to the next. Chosen by hand.
 KEPT_BYTES = 1 << 26
-#: Columns of V up to which a matrix-vector product each is faster than one product of matrices.
+#: Up to this many columns of V, a matrix-vector product for each is faster than one matrix product. Chosen by
+#: hand.
 FEW = 3
 
 
 class KernelOperator(Operator):
     r"""K = k(X, X), or the rectangular k(X, Z), as an operator V ↦ K V.
 
-    A tile is computed, multiplied with its part of V while it is in the cache, and forgotten. Of the
-    symmetric K only the lower half is computed: a tile K_ij gives K_ij V_j and K_ijᵀ V_i. Tiles have type
-    ``dtype``, and so have the products of one tile; sums over tiles are float64, in an order that does not
-    depend on the number of threads.
+    A tile is computed, multiplied by its part of V while it is in the cache, and dropped. Only the lower half
+    of the symmetric K is computed: a tile K_ij gives both K_ij V_j and K_ijᵀ V_i. Tiles and their products
+    have type ``dtype``. Sums over tiles are float64, in an order that does not depend on the number of
+    threads.
 
     Parameters
     ----------
@@ -41,23 +43,23 @@ class KernelOperator(Operator):
     rows : ndarray or CSR (n, d)
         X; kept without a copy.
     columns : ndarray or CSR (m, d), optional
-        Z; left out for the symmetric K = k(X, X), whose diagonal is exact.
+        Z; leave it out for the symmetric K = k(X, X), whose diagonal is then exact.
     dtype : {"float32", "float64"}, optional
-        Type of the tiles; float32 if all rows are, else float64. An entry errs by at most 2e-5 in float32,
-        1e-8 in float64.
+        Type of the tiles; by default float32 if all rows are, else float64. The error of an entry is at most
+        2e-5 in float32 and 1e-8 in float64.
     n_jobs : int, optional
         Threads, as in :class:`gramian.engine.Engine`.
     keep_bytes : int, default=0
-        Memory for tiles of the symmetric K. Where it holds those of the lower half (:func:`triangle_bytes`)
-        the first product keeps them, and the others read them; otherwise nothing is kept.
+        Memory for tiles of the symmetric K. If it is enough for the lower half (:func:`triangle_bytes`), the
+        first product keeps the tiles and later ones read them; otherwise no tile is kept.
 
     Attributes
     ----------
     evaluations : int
         Kernel values computed so far.
 
-    Time O(n m (d + p)) for p columns of V, half of that (for the kernel) where symmetric. Memory: a tile, and
-    3·8192·p numbers a thread; nothing that grows with n m but for tiles that are kept.
+    Time O(n m (d + p)) for p columns of V; the symmetric K takes half the kernel values. Memory per thread:
+    one tile and 3·8192·p numbers. Apart from tiles that are kept, nothing grows with n m.
 
     Examples
     --------
@@ -93,7 +95,7 @@ class KernelOperator(Operator):
         self.n_jobs = n_jobs
         self._engine = Engine(n_jobs)
         self._kept: dict[int, Columns] = {}
-        # Runs of tiles, one below the other, by their first column and row; None where none are kept.
+        # Runs of tiles below each other, by their first column and row; None if no tiles are kept.
         keep = columns is None and triangle_bytes(self.rows.shape[0], self.tile_dtype) <= keep_bytes
         self._tiles_kept: dict[tuple[int, int], FloatArray] | None = {} if keep else None
         self.evaluations = 0
@@ -105,12 +107,12 @@ class KernelOperator(Operator):
 
     @property
     def nbytes(self) -> int:
-        """Those of the tiles that are kept; otherwise nothing is stored beside the caller's rows."""
+        """Bytes of the tiles that are kept; nothing else is stored beside the caller's rows."""
         return sum(run.nbytes for run in (self._tiles_kept or {}).values())
 
     @property
     def T(self) -> KernelOperator:
-        """The transpose: k(Z, X); the operator itself where symmetric."""
+        """The transpose k(Z, X); the operator itself if it is symmetric."""
         if self.columns is None:
             return self
         return KernelOperator(self.kernel, self.columns, self.rows, dtype=self.tile_dtype, n_jobs=self.n_jobs)
@@ -145,7 +147,7 @@ class KernelOperator(Operator):
         columns = values if values.ndim == 2 else values[:, None]
         if not columns.size:
             return np.zeros((self.shape[0], *values.shape[1:]))
-        # In units of its largest entry a column fits into float32, whatever its size.
+        # Dividing a column by its largest entry makes it fit into float32.
         unit = np.abs(columns).max(axis=0, initial=0.0)
         unit[~(unit > 0)] = 1.0
         short = (columns / unit).astype(self.tile_dtype)
@@ -182,9 +184,9 @@ class KernelOperator(Operator):
         return out
 
     def _square(self, rows: slice, cols: slice, short: FloatArray) -> tuple[Float64Array, Float64Array, int]:
-        """Return K[rows, cols] V[cols], K[rows, cols]ᵀ V[rows] and the kernel values computed.
+        """Return K[rows, cols] V[cols], K[rows, cols]ᵀ V[rows] and the number of kernel values computed.
 
-        Of a square on the diagonal only the lower half, by parts, counts: twice but for the parts' own.
+        Of a square on the diagonal only the parts on and below the diagonal are computed.
         """
         down = np.zeros((rows.stop - rows.start, short.shape[1]))
         along = np.zeros((cols.stop - cols.start, short.shape[1]))
@@ -209,7 +211,7 @@ class KernelOperator(Operator):
         return down, along, entries
 
     def _own(self, part: slice, values: FloatArray) -> Float64Array:
-        """Return K V on one part, with the exact diagonal."""
+        """Return K V for the rows and columns of one part, with the exact diagonal."""
         diagonal = self.kernel.diagonal(self.rows[part])
         out = np.zeros(values.shape)
         for place, tile in self._tiles(part, part):
@@ -218,11 +220,11 @@ class KernelOperator(Operator):
         return out
 
     def _is_new(self, part: slice, first: int) -> bool:
-        """Tell whether tiles of the columns of a part from a row on are still to be computed."""
+        """Return whether the tiles of a part's columns, from a given row on, still have to be computed."""
         return self._tiles_kept is None or (part.start, first) not in self._tiles_kept
 
     def _tiles(self, part: slice, rows: slice) -> Iterator[tuple[slice, FloatArray]]:
-        """Yield places within some rows and the tiles k(X[rows][place], X[part]), kept or computed."""
+        """Yield slices of the rows with the tiles k(X[rows][slice], X[part]), kept or computed."""
         if self._tiles_kept is None:
             yield from self._computed(part, self.rows[rows])
             return
@@ -238,7 +240,7 @@ class KernelOperator(Operator):
     def _computed(
         self, part: slice, rows: Rows, into: FloatArray | None = None
     ) -> Iterator[tuple[slice, FloatArray]]:
-        """Yield places of rows and the tiles k(rows[place], Z[part]), each in the same memory or its own."""
+        """Yield slices of rows with the tiles k(rows[slice], Z[part]), in ``into`` or in shared memory."""
         evaluator = self._kept.get(part.start)
         if evaluator is None:
             evaluator = self.kernel.against(self._points[part], self.tile_dtype)
@@ -254,7 +256,7 @@ class KernelOperator(Operator):
 
 
 def working_bytes(n_columns: int, n_features: int, n_outputs: int, itemsize: int, threads: int) -> int:
-    """Bytes of a product beside V and the answer: tiles, sums in flight, and the parts that are kept."""
+    """Bytes of a product beside V and the result: tiles, partial sums, and prepared parts that are kept."""
     kept = _kept_bytes(n_columns, n_features)
     part = min(COLUMNS, n_columns)
     tile = tile_rows(part, itemsize) * (part + n_features + 2) * itemsize + 12 * part * (n_features + 2)
@@ -263,7 +265,7 @@ def working_bytes(n_columns: int, n_features: int, n_outputs: int, itemsize: int
 
 
 def triangle_bytes(n_rows: int, dtype: Any) -> int:
-    """Bytes of the tiles of the lower half of K, those on the diagonal whole."""
+    """Bytes of the tiles of the lower half of K; tiles on the diagonal count in full."""
     whole, rest = divmod(int(n_rows), COLUMNS)
     own = whole * COLUMNS**2 + rest**2
     return (own + n_rows**2) // 2 * np.dtype(dtype).itemsize
@@ -275,12 +277,12 @@ def _kept_bytes(n_columns: int, n_features: int) -> int:
 
 
 def _parts(n: int) -> int:
-    """Return the parts of a slab: enough slabs for the threads, few enough that each is worth a task."""
+    """Return the parts of a slab: few enough for every thread to have work, and enough to be worth a task."""
     return int(np.clip(-(-n // (TASKS_A_SIDE * COLUMNS)), 1, TASK_PARTS))
 
 
 def _times(tile: FloatArray, values: FloatArray) -> FloatArray:
-    """Return tile @ values; BLAS is slow at matrices of a few columns."""
+    """Return tile @ values, column by column if there are few, for which BLAS's matrix product is slow."""
     if values.shape[1] > FEW:
         return tile @ values
     return np.stack([tile @ column for column in values.T], axis=1)

@@ -19,7 +19,10 @@ def product(
     values: Float64Array,
     engine: Engine,
 ) -> Float64Array:
-    """Return Σ A_l (B_lᵀ V), or A_L (C (B_LᵀV)) in the last term. Time O((n + m) r p + R² p)."""
+    """Return Σ A_l (B_lᵀ V), with A_L (C (B_LᵀV)) as the last term if there is a core.
+
+    Time O((n + m) r p + R² p).
+    """
     out = np.zeros((left[0].n_rows, *values.shape[1:]))
     for up, down in zip(left, right, strict=True):
         inner = down.adjoint(values, engine)

@@ -14,7 +14,7 @@ from gramian.solvers.arrowhead import Forest, NodeSums
 
 @dataclass(frozen=True)
 class ActiveRows:
-    """S by its rows' features on their paths, of a forest's R columns.
+    """The matrix S = H^(1/2)F (m × R), stored as each row's features along its path in the forest.
 
     Examples
     --------
@@ -25,8 +25,8 @@ class ActiveRows:
     """
 
     forest: Forest
-    path: FloatArray  #: (m, widest path), in the type of their products
-    nodes: IntArray  #: each row's node on each level, (levels, m)
+    path: FloatArray  #: (m, widest path), in the type in which products are computed
+    nodes: IntArray  #: node of each row on each level, (levels, m)
     root: Float64Array  #: H^(1/2) of each row, (m,)
 
     def __len__(self) -> int:
@@ -42,7 +42,7 @@ class ActiveRows:
         return replace(self, path=self.path.astype(np.float64, copy=False))
 
     def gram(self) -> Float64Array:
-        """Return S Sᵀ. Time O(m² (width of a path)) at most."""
+        """Return S Sᵀ. Time at most O(m² · widest path)."""
         out = np.zeros((len(self), len(self)))
         for _, which, own in self._groups:
             if len(which) == len(self):
@@ -68,7 +68,7 @@ class ActiveRows:
         return out
 
     def add_to(self, sums: Sequence[NodeSums]) -> None:
-        """Add SᵀS, and SᵀH^(1/2)1 as right-hand side, to the sums of the nodes."""
+        """Add SᵀS to the sums of the nodes, and SᵀH^(1/2)1 to their right-hand sides."""
         for node, which, own in self._groups:
             sums[node].gram += own.T @ own
             sums[node].cross += own.T @ self.path[which, : sums[node].cross.shape[1]]
@@ -80,7 +80,7 @@ class ActiveRows:
 
     @cached_property
     def _groups(self) -> list[tuple[int, IntArray, FloatArray]]:
-        """Each node that has rows, with their numbers and their features of that node."""
+        """Each node that has rows, with the row numbers and their features on that node."""
         found = []
         for level in self.nodes:
             order = np.argsort(level, kind="stable")

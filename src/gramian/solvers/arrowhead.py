@@ -1,8 +1,8 @@
 r"""Exact algebra of K̃ + alpha·I for nested block bases with an identity core.
 
-F = [F₀ | F₁ | …] has one group of columns per node of a forest: the root's columns live on all rows, a
-child's on its block of the rows, so FᵀF is zero except between a node and its ancestors. Eliminating
-nodes from the leaves up fills nothing in:
+F = [F₀ | F₁ | …] has one group of columns per node of a forest. The root's columns are nonzero on all rows, a
+child's on its block of the rows, so FᵀF is zero except between a node and its ancestors. Eliminating nodes
+from the leaves up creates no new nonzeros:
 
     node b with path p = (root … parent):   L_b L_bᵀ = D_b + alpha·I,   Y_b = L_b⁻¹ [E_bp | b_b],
     every pair of ancestors and the right-hand side on the path:  −= Y_bᵀ Y_b.
@@ -28,10 +28,10 @@ from gramian.exceptions import InputError
 
 @dataclass(frozen=True)
 class Forest:
-    """Which node hangs under which, and how many columns each has.
+    """Tree structure of the nodes: the parent of each node and its number of columns.
 
-    Nodes are numbered level by level from the roots (so that a parent comes before its children);
-    ``parent[b]`` is −1 for a root. ``levels`` is the slice of node numbers of each level.
+    Nodes are numbered level by level from the roots, so that a parent comes before its children.
+    ``parent[b]`` is −1 for a root. ``levels`` has the slice of node numbers of each level.
     """
 
     parent: tuple[int, ...]
@@ -118,20 +118,20 @@ class ArrowheadFactor:
     forest : Forest
         The nodes and their ranks.
     sums : sequence of NodeSums
-        One per node. ``sums[node]`` is read exactly once, from the last level up, siblings side by
-        side on the engine's threads: a sequence that computes its items on demand never has more
-        than a few of them in memory. Nothing is written to them.
+        One per node. ``sums[node]`` is read exactly once, from the last level up, with siblings in parallel
+        on the engine's threads. A sequence that computes its items on demand therefore never has more than a
+        few of them in memory. Nothing is written to them.
     alpha : float
         Ridge penalty, > 0.
     engine : Engine, optional
         Threads for the nodes of one level; serial by default.
 
-    ``jitter`` is what the factorisation had to add to a diagonal (0.0 as a rule), ``logdet`` is
+    ``jitter`` is the amount that the factorisation had to add to a diagonal (usually 0.0), ``logdet`` is
     log det(FᵀF + alpha·I).
 
-    Cost: time O(Σ r_b (r_b + p_b)²) with p_b the columns above node b. Memory: the factor, the
-    accumulated update of every inner node that waits for its children, and per task in flight one
-    copy of a Gram matrix and one p_b × p_b update.
+    Cost: time O(Σ r_b (r_b + p_b)²) with p_b the columns above node b. Memory: the factor, the accumulated
+    update of every inner node whose children are not all done, and for each running task one copy of a Gram
+    matrix and one p_b × p_b update.
 
     Examples
     --------
@@ -227,8 +227,8 @@ class ArrowheadFactor:
 
             v_b = L_b⁻¹ f_b,   f_ancestors −= Y_bᵀ v_b,   from the leaf up to the root.
 
-        ``rows`` hold the features of a path, the root's first, shape (m, columns); ``segments`` are (node,
-        its rows), a node after all below it. Time O(m R_path²); nothing else is held than the rows.
+        ``rows`` holds the features of a path, the root's first, shape (m, columns). ``segments`` are pairs of
+        a node and its rows, each node after all nodes below it. Time O(m R_path²), no memory beside the rows.
         """
         for node, where in segments:
             done = self._nodes[node]
@@ -236,7 +236,7 @@ class ArrowheadFactor:
 
 
 def whiten_node(lower: Float64Array, cross: Float64Array, rows: Float64Array) -> None:
-    """Write v_b = L_b⁻¹ f_b over a node's columns of the rows; take Y_bᵀ v_b from its ancestors' columns."""
+    """Replace a node's columns of the rows by v_b = L_b⁻¹ f_b, and subtract Y_bᵀ v_b from its ancestors'."""
     start = cross.shape[1]
     own = rows[:, start : start + len(lower)]
     own[:] = solve_triangular(lower, own.T).T
@@ -253,8 +253,9 @@ class _Update:
 def _sibling_groups(forest: Forest, level: slice) -> list[range]:
     """Cut a level into runs of siblings that are eliminated as one task.
 
-    One stacked update per group, as deep as the path is wide, costs a third less than one per node;
-    a sixteenth of the level at most keeps every thread busy. The cut depends on the forest alone.
+    One stacked update per group, with about as many rows as the path has columns, costs a third less than one
+    update per node. A group has at most a sixteenth of the level, so that all threads have work. The cut
+    depends on the forest only. Both numbers were found by hand.
     """
     most = max(1, (level.stop - level.start) // 16)
     groups: list[range] = []
@@ -277,7 +278,7 @@ def _eliminate_siblings(
     updates: dict[int, _Update],
     alpha: float,
 ) -> tuple[list[_Eliminated], float, Float64Array | None]:
-    """Factor nodes under one parent; returns also the jitter and Σ Y_bᵀY_b for their ancestors."""
+    """Factor the nodes of one parent; return also the jitter and Σ Y_bᵀY_b for their ancestors."""
     width = forest.path_rank(group.start)
     stacked = np.empty((sum(forest.ranks[b] for b in group), width))
     done: list[_Eliminated] = []
@@ -300,13 +301,13 @@ def _eliminate_siblings(
             if width:
                 solve_triangular(lower, solved, overwrite=True)
         done.append(_Eliminated(lower, solved))
-    # One matrix twice: NumPy calls BLAS syrk, at half the price of a product.
+    # NumPy computes AᵀA by BLAS syrk, at half the cost of a general product.
     return done, worst, stacked.T @ stacked if stacked.size else None
 
 
 def _accumulate(forest: Forest, node: int, update: Float64Array, updates: dict[int, _Update]) -> None:
-    """Add a group's update to what its ancestors will subtract; ``node`` is one of the group."""
-    # Rows of the update that belong to ancestor a hold its gram and its cross with a's path.
+    """Add a group's update to the updates of its ancestors; ``node`` is any node of the group."""
+    # The rows of ancestor a hold the update of its gram and of its cross with its own path.
     start = 0
     for ancestor in forest.path(node):
         stop = start + forest.ranks[ancestor]

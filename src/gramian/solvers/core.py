@@ -1,4 +1,4 @@
-"""The symmetric core C that couples the blocks: dense, or only some of its blocks."""
+"""Symmetric core C that couples the blocks, stored dense or as some of its blocks."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ class CoupledCore:
     Parameters
     ----------
     values : ndarray (R, R), or mapping from (s, t) with s ≤ t to ndarray (r_s, r_t)
-        The whole matrix, or its upper blocks; a pair that the mapping lacks is a zero block. Kept
-        without a copy when already float64, symmetric and (for a matrix) an ndarray.
+        The whole matrix, or its upper blocks; a missing pair is a zero block. Kept without a copy if already
+        float64 and symmetric, and for a matrix an ndarray.
     ranks : sequence of int
         r_s per block; 0 is allowed.
     psd : bool
-        True promises a positive semi-definite matrix: systems then use Cholesky, and report the
-        jitter if the promise fails; False lets them clip negative eigenvalues.
+        Whether the matrix is known to be positive semi-definite. Systems then use Cholesky, and report jitter
+        if it is not; otherwise they clip negative eigenvalues.
 
-    Fails with ``InputError`` where shapes do not fit or a diagonal block is not symmetric.
+    Raises ``InputError`` if shapes do not fit or a diagonal block is not symmetric.
 
     Examples
     --------
@@ -86,7 +86,7 @@ class CoupledCore:
         return np.split(strip, self.offsets[1:-1], axis=1)
 
     def block(self, s: int, t: int) -> Float64Array:
-        """Return C_st; a zero matrix where it is not stored."""
+        """Return C_st; a zero matrix if it is not stored."""
         if self._dense is not None:
             return self._dense[self._slice(s), self._slice(t)]
         if (s, t) in self._blocks:
@@ -101,7 +101,7 @@ class CoupledCore:
         return self._dense is not None
 
     def is_zero(self, s: int, t: int) -> bool:
-        """Whether C_st is left out of a block-sparse core."""
+        """Return whether C_st is not stored in a block-sparse core."""
         return self._dense is None and (min(s, t), max(s, t)) not in self._blocks
 
     def row_strip(self, s: int) -> Float64Array:
@@ -152,7 +152,7 @@ class CoupledCore:
 
 
 def _symmetric(matrix: Float64Array, what: str) -> Float64Array:
-    """Return the matrix made exactly symmetric; more than float32 rounding is an error."""
+    """Return the matrix made exactly symmetric; raise if it is off by more than float32 rounding."""
     if np.array_equal(matrix, matrix.T):
         return matrix
     gap = float(np.abs(matrix - matrix.T).max())

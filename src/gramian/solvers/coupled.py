@@ -1,7 +1,7 @@
 r"""Exact algebra of a coupled core: K̃ = W C Wᵀ with a block-diagonal W and a symmetric core C.
 
-With factors T_sᵀT_s = W_sᵀW_s (T_s from a QR of the block, or from its Gram matrix) K̃ = Q S Qᵀ, where
-S = T C Tᵀ (R' × R') and Q has orthonormal columns, so whatever is asked of K̃ + alpha·I is asked of
+Let T_sᵀT_s = W_sᵀW_s, with T_s from a QR of the block or from its Gram matrix. Then K̃ = Q S Qᵀ, where
+S = T C Tᵀ (R' × R') and Q has orthonormal columns, so every question about K̃ + alpha·I becomes one about
 S + alpha·I. A core that was estimated from samples is not positive semi-definite in general: the negative
 eigenvalues of S are clipped, with a warning that gives their amount.
 """
@@ -25,15 +25,16 @@ from gramian.solvers.krylov import conjugate_gradient
 from gramian.solvers.solution import Solution, Status, relative_residual
 from gramian.solvers.threads import blas_for
 
-#: Largest R' that is solved by a dense factorisation (800 MB for S); beyond it conjugate gradients.
+#: Largest R' for a dense factorisation (S then takes 800 MB); beyond it conjugate gradients are used. Chosen
+#: by hand.
 DIRECT_LIMIT = 10_000
 
-#: Iterations of conjugate gradients at most.
+#: Largest number of iterations of conjugate gradients. Chosen by hand.
 MAX_ITERATIONS = 1_000
 
 
 class CoupledSystem:
-    r"""S = T C Tᵀ for factors T_s (r'_s × r_s) and a core C, and exact work on S + alpha·I.
+    r"""The system S = T C Tᵀ for factors T_s (r'_s × r_s) and a core C, with exact algebra on S + alpha·I.
 
     Parameters
     ----------
@@ -48,7 +49,7 @@ class CoupledSystem:
 
     Cost: assembly O(R² max r), Cholesky R'³/3, eigendecomposition about 9 R'³; memory 2 to 3 R'².
     Beyond ``direct_limit``: O(R² p) (dense core) or O(nnz p) (block-sparse core) per iteration.
-    Conjugate gradients cannot clip: for an indefinite S + alpha·I they end with a warning.
+    Conjugate gradients cannot clip eigenvalues: for an indefinite S + alpha·I they end with a warning.
 
     Examples
     --------
@@ -89,7 +90,7 @@ class CoupledSystem:
 
     @property
     def clipped(self) -> float:
-        """Sum of the clipped negative eigenvalues' magnitudes; 0.0 as long as none was needed."""
+        """Sum of the magnitudes of the clipped negative eigenvalues; 0.0 before any were computed."""
         return self._clipped
 
     def stack(self, right: Sequence[Float64Array] | Float64Array) -> Float64Array:
@@ -119,14 +120,14 @@ class CoupledSystem:
         return np.concatenate([t @ v for t, v in zip(self.factors, self.core.split(inner), strict=True)])
 
     def multiply_clipped(self, values: Float64Array) -> Float64Array:
-        """Return S₊ values: S as the solves see it, less its clipped eigenvalues."""
+        """Return S₊ values, where S₊ is S without its clipped eigenvalues, as in the solves."""
         if self._eigh is None or self._clipped == 0.0:
             return self.multiply(values)
         eigenvalues, vectors = self._eigh
         return vectors @ ((vectors.T @ values).T * eigenvalues).T
 
     def to_dense(self) -> Float64Array:
-        """Return S; refuses beyond ``direct_limit``."""
+        """Return S; raise beyond ``direct_limit``."""
         self._require_direct("S")
         out = np.empty((self.size, self.size))
 
@@ -162,7 +163,7 @@ class CoupledSystem:
         return self._eigh
 
     def positive_part(self, values: Float64Array) -> Float64Array:
-        """Project onto the eigenvectors of S that were not clipped; the identity where none were."""
+        """Project onto the eigenvectors of S that were not clipped; the identity if none were."""
         if self._eigh is None or self._clipped == 0.0:
             return values
         kept = self._eigh[1][:, self._eigh[0] > 0]
@@ -213,7 +214,7 @@ class CoupledSystem:
         return Solution(x, Status.DIRECT, 0, relative_residual(residual, b), self._clipped, jitter)
 
     def _factor(self, alpha: float) -> tuple[Float64Array, float]:
-        # The last alpha only: a path over alpha is what eigh() is for.
+        # Kept for the last alpha only; for many alphas eigh() is cheaper.
         if self._cholesky is None or self._cholesky[0] != alpha:
             self._cholesky = None
             shifted = self.to_dense()
@@ -224,7 +225,7 @@ class CoupledSystem:
     def _solve_iteratively(
         self, b: Float64Array, alpha: float, tol: float | None, max_iterations: int
     ) -> Solution:
-        # Products with a block-sparse core are only as large as its blocks.
+        # With a block-sparse core, products are only as large as its blocks.
         with blas_for(self.size if self.core.is_dense else max(self.core.ranks, default=0)):
             return conjugate_gradient(
                 lambda v: self.multiply(v) + alpha * v,
@@ -235,7 +236,7 @@ class CoupledSystem:
             )
 
     def _block_jacobi(self, alpha: float) -> Callable[[Float64Array], Float64Array]:
-        # Clipped eigenvalues keep each inverse positive definite, whatever the core.
+        # Clipping keeps each inverse positive definite for any core.
         inverses = []
         for s, t in enumerate(self.factors):
             values, vectors = la.eigh(t @ self.core.block(s, s) @ t.T, check_finite=False)
@@ -268,8 +269,7 @@ def ridge_coefficients(
 
         β = C (A C + alpha·I)⁻¹ b = C Tᵀ (S + alpha·I)⁻¹ T⁻ᵀ b,   A = WᵀW = TᵀT,   b = Wᵀ y,
 
-    the second form symmetric, by the push-through identity. Directions of S that had to be clipped
-    take no part in β.
+    The second form, by the push-through identity, is symmetric. Clipped directions of S do not enter β.
 
     Parameters
     ----------

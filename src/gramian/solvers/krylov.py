@@ -16,15 +16,17 @@ from gramian._typing import Float64Array
 from gramian.exceptions import AccuracyWarning
 from gramian.solvers.solution import GRAVEST_FIRST, Solution, Status
 
-#: Iterations between two recomputations of the true residual.
+#: Iterations between two recomputations of the true residual. Chosen by hand.
 CHECK_EVERY = 50
-#: Iterations without a halving of the true residual after which a column is given up.
+#: A column is given up after this many iterations in which the true residual did not halve. Chosen by hand.
 PATIENCE = 1000
-#: Share of the residual that the rounding of the products may reach before the residual is replaced.
+#: The residual is recomputed once the rounding of the products may have reached this share of it. Chosen by
+#: hand.
 DRIFT = 0.25
-#: Fall of the residual at which the rounding of the products is measured first.
+#: The rounding of the products is first measured once the residual has fallen by this factor. Chosen by hand.
 FIRST_LOOK = 1e-3
-#: Share of the tolerance at which a residual that carries rounding claims to be converged.
+#: A residual with rounding error counts as converged below this share of the tolerance, subject to a check
+#: with accurate products. Chosen by hand.
 CLAIM = 0.9
 
 Multiply = Callable[[Float64Array], Float64Array]
@@ -32,11 +34,11 @@ Multiply = Callable[[Float64Array], Float64Array]
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Where an iteration stands: what a progress bar and a checkpoint need."""
+    """State of an iteration, for progress bars and checkpoints."""
 
     value: Float64Array  #: x so far, (m, p)
     iterations: int
-    residual: float  #: largest ‖r‖/‖b‖ by the recursion
+    residual: float  #: largest ‖r‖/‖b‖ according to the recursion
 
 
 def conjugate_gradient(
@@ -51,18 +53,19 @@ def conjugate_gradient(
     time_limit: float | None = None,
     progress: Callable[[Progress], bool | None] | None = None,
 ) -> Solution:
-    r"""Solve A x = b for a symmetric positive definite A that is only ever multiplied with.
+    r"""Solve A x = b for a symmetric positive definite A known by its products.
 
-    All columns search in one block of directions P, made conjugate to the last block, with
+    All columns share one block of search directions P, made conjugate to the last block, with
 
         X += P γ,   R −= A P γ,   γ = (PᵀAP)⁻¹ PᵀR,   P ← orth(Z − P (PᵀAP)⁻¹ (AP)ᵀZ),   Z = M⁻¹R,
 
-    directions that have become dependent being left out: p right-hand sides need fewer steps together than
-    each alone, and one that is a multiple of another does no harm. A column ends when its *true* residual
-    b − A x is at most tol·‖b‖: the recursive residual is replaced by the true one every 50 iterations,
-    wherever it claims convergence (where ``multiply`` is rounded more than ``accurate``, once all columns
-    do), and with such rounding as soon as that may be a quarter of it; directions are kept. So products in
-    float32 reach what float64 can.
+    Directions that have become dependent are left out. p right-hand sides need fewer steps together than each
+    alone, and right-hand sides that are multiples of each other do no harm.
+
+    A column is done when its *true* residual b − A x is at most tol·‖b‖. The recursive residual is replaced
+    by the true one every 50 iterations and when it claims convergence. If ``multiply`` is rounded more than
+    ``accurate``, it is replaced once all columns claim convergence, and as soon as rounding may be a quarter
+    of it. The directions are kept. In this way products in float32 reach the accuracy of float64.
 
     Parameters
     ----------
@@ -73,27 +76,27 @@ def conjugate_gradient(
     precondition : callable, optional
         V → M⁻¹ V with M ≈ A symmetric positive definite.
     accurate : callable, optional
-        As ``multiply``, to the accuracy of the answer; called for true residuals only.
+        Like ``multiply``, but as accurate as the answer shall be; called for true residuals only.
     start : ndarray of the shape of ``right``, optional
         x to start from, such as that of a checkpoint; 0 where left out.
     tol : float
         Target of ‖b − A x‖/‖b‖ for every column.
     max_iterations : int
-        Products with A at most, beside the checks of the residual.
+        Largest number of products with A, not counting the checks of the residual.
     time_limit : float, optional
         Seconds, after which no further iteration is begun.
     progress : callable, optional
-        Called after every iteration; where it returns True the iteration pauses: status ``PAUSED``, and
-        nothing is warned about.
+        Called after every iteration. If it returns True the iteration stops with status ``PAUSED`` and
+        without a warning.
 
     Returns
     -------
     Solution
         ``status`` is that of the worst column; ``residual`` is recomputed at exit.
 
-    Cost: one product and O(m p²) per iteration, memory 6 m p numbers. Source: O'Leary 1980; directions
-    that break down left out as in Ji and Li 2017; residual replacement as in van der Vorst and Ye 2000. Fails
-    with an ``AccuracyWarning`` whose text says residual, target and remedy.
+    Cost: one product and O(m p²) per iteration, memory 6 m p numbers. Source: O'Leary 1980; dependent
+    directions are left out as in Ji and Li 2017; residual replacement as in van der Vorst and Ye 2000. If the
+    tolerance is missed, an ``AccuracyWarning`` gives residual, target and remedy.
 
     Examples
     --------
@@ -141,7 +144,7 @@ def conjugate_gradient(
 
 
 class _Run:
-    """The columns of one solve, in units of their right-hand sides: all have norm 1."""
+    """Columns of one solve, scaled so that every right-hand side has norm 1."""
 
     def __init__(
         self,
@@ -160,12 +163,12 @@ class _Run:
         self.live = np.arange(p)
         self.status = [Status.CONVERGED] * p
         self._r = b.copy()
-        self._true = np.full(p, np.nan)  # true residual where x has not moved since it was computed
-        self._best = np.full(p, np.inf)  # true residual at the last check that saw it halved
+        self._true = np.full(p, np.nan)  # true residual, if x has not changed since it was computed
+        self._best = np.full(p, np.inf)  # true residual at the last check that found it halved
         self._since = np.zeros(p, np.intp)  # and the iteration of that check
         self._directions: tuple[Float64Array, Float64Array, Float64Array] | None = None
         self._checked = -1
-        # Rounding of the products per length of the steps, and the steps since the last replacement.
+        # Rounding error per unit of step length, and the step length since the last replacement.
         self._rounding = 0.0
         self._moved = np.zeros(p)
 
@@ -176,7 +179,7 @@ class _Run:
 
     @property
     def claimed(self) -> float:
-        """Largest residual by the recursion."""
+        """Largest residual according to the recursion."""
         return float(np.linalg.norm(self._r, axis=0).max(initial=0.0))
 
     def stop(self, status: Status) -> None:
@@ -194,14 +197,14 @@ class _Run:
         return float(self._true.max(initial=0.0))
 
     def check(self, iteration: int) -> bool:
-        """Replace residuals by the true ones where that is due; tell whether every column has ended."""
+        """Replace residuals by the true ones where due; return whether every column has ended."""
         if self._checked == iteration:
             return False
         self._checked = iteration
         norms = np.linalg.norm(self._r, axis=0)
         claims = norms <= (CLAIM * self._tol if self._rounded else self._tol)
         if self._rounded:
-            claims &= claims.all()  # true residuals are dear: one product for all columns
+            claims &= claims.all()  # true residuals are expensive: one product for all columns
         due = claims | (iteration > 0 and iteration % CHECK_EVERY == 0)
         if self._rounded:
             first = self._rounding == 0.0 and (norms <= FIRST_LOOK).any()
@@ -221,8 +224,8 @@ class _Run:
         done = size <= self._tol
         halved = size <= self._best[which] / 2
         self._best[which[halved]], self._since[which[halved]] = size[halved], iteration
-        # A false claim that did not halve the residual either: rounding is all that is left. So it is where
-        # a long run of checks saw no halving.
+        # A false claim whose residual did not halve is rounding error. The same holds if the residual has not
+        # halved for a long time.
         stuck = ~done & ~halved & (claims[due] | (iteration - self._since[which] >= PATIENCE))
         for column in which[stuck]:
             self.status[column] = Status.STAGNATED
@@ -232,10 +235,10 @@ class _Run:
         return not self.live.size
 
     def step(self) -> bool:
-        """Search one more block of directions; return False if that was not possible.
+        """Search along one more block of directions; return False if that was not possible.
 
-        Where products are rounded, and a direction of negative curvature or an overflow may be the rounding's
-        work, the iteration goes on with accurate products; it ends where those show the same.
+        Rounding in the products may cause a direction of negative curvature or an overflow. The iteration
+        then goes on with accurate products, and ends only if those show the same.
         """
         z = self._r if self._precondition is None else self._precondition(self._r)
         if self._directions is not None:
@@ -246,7 +249,7 @@ class _Run:
             return False
         p = _orthonormal(z)
         if not p.shape[1]:
-            self.stop(Status.STAGNATED)  # nothing of the residual is outside of what was searched
+            self.stop(Status.STAGNATED)  # the residual lies in the space already searched
             return False
         ap = self._multiply(p)
         finite = bool(np.isfinite(ap).all())
@@ -266,13 +269,13 @@ class _Run:
         return True
 
     def _precise(self) -> None:
-        """Go on from x with accurate products and new directions."""
+        """Continue from x with accurate products and new directions."""
         self._multiply, self._rounded, self._directions = self._accurate, False, None
         self._r = self._b[:, self.live] - self._accurate(self.x[:, self.live])
 
 
 def _factor(square: Float64Array) -> Float64Array | None:
-    """Return the lower Cholesky factor of the symmetric part; None where that is not positive definite."""
+    """Return the lower Cholesky factor of the symmetric part; None if it is not positive definite."""
     try:
         return np.asarray(la.cholesky(0.5 * (square + square.T), lower=True, check_finite=False))
     except la.LinAlgError:

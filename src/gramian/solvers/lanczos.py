@@ -15,13 +15,16 @@ from gramian._typing import Float64Array
 from gramian.exceptions import AccuracyWarning, InputError
 from gramian.solvers.threads import blas_for
 
-#: Columns of a block: one pass over a kernel matrix serves this many for little more than one.
+#: Bounds on the columns of a block. A pass over a kernel matrix costs little more for a block than for one
+#: vector. Chosen by hand.
 LEAST_BLOCK, MOST_BLOCK = 8, 64
-#: Blocks of a basis beside the vectors that are asked for.
+#: Blocks that the basis holds beside the requested vectors. Chosen by hand.
 BLOCKS = 4
-#: Restarts in which the residual must fall by this factor, or rounding is all that is left of it.
+#: If PATIENCE restarts do not bring the residual below FALL times what it was, it counts as rounding error.
+#: Chosen by hand.
 PATIENCE, FALL = 4, 0.5
-#: Share of the tolerance at which a residual that is known from the recursion claims to be converged.
+#: A residual from the recursion counts as converged below this share of the tolerance, subject to a check.
+#: Chosen by hand.
 CLAIM = 0.5
 
 Multiply = Callable[[Float64Array], Float64Array]
@@ -29,14 +32,14 @@ Multiply = Callable[[Float64Array], Float64Array]
 
 @dataclass(frozen=True, slots=True)
 class Eigenpairs:
-    """Eigenvalues, eigenvectors, and how far to trust them."""
+    """Eigenvalues and eigenvectors with their residuals."""
 
     values: Float64Array  #: descending, (k,)
     vectors: Float64Array  #: orthonormal columns, (n, k)
-    residuals: Float64Array  #: ‖A v − λ v‖ of each, recomputed at the end, (k,)
-    norm: float  #: largest |eigenvalue| that was met: ‖A‖₂, from below
+    residuals: Float64Array  #: ‖A v − λ v‖ of each pair, recomputed at the end, (k,)
+    norm: float  #: largest |eigenvalue| found, a lower bound of ‖A‖₂
     products: int  #: products of A with a block of vectors
-    columns: int  #: vectors in all of them
+    columns: int  #: vectors in all these blocks together
 
     @property
     def relative_residual(self) -> float:
@@ -57,31 +60,33 @@ def leading_eigenpairs(
 ) -> Eigenpairs:
     r"""Return the ``count`` largest eigenvalues of a symmetric A and their vectors.
 
-    Block Lanczos: V = [V_1 … V_j] grows by the part of A V_j that is orthogonal to it (twice is enough),
-    T = VᵀAV is kept as it is computed, and A V = V T + V_{j+1} B E_jᵀ, so that the residual of a Ritz pair
-    (θ, y) of T is ‖B E_jᵀ y‖. A full basis is cut to its leading Ritz vectors and goes on (thick restart).
-    It ends where ‖A v − λ v‖ ≤ tol·‖A‖₂ for all pairs, by one more product with the vectors.
+    Block Lanczos: the basis V = [V_1 … V_j] grows by the part of A V_j that is orthogonal to it
+    (orthogonalised twice). T = VᵀAV is kept, and A V = V T + V_{j+1} B E_jᵀ, so the residual of a Ritz pair
+    (θ, y) of T is ‖B E_jᵀ y‖. A full basis is cut to its leading Ritz vectors and continued (thick restart).
+    The iteration ends when ‖A v − λ v‖ ≤ tol·‖A‖₂ for all pairs, checked by one more product with the
+    vectors.
 
     Parameters
     ----------
     multiply : callable
         V (n, q) → A V (n, q).
     tol : float
-        Target of the residuals; values err by its square where they lie apart, and by it at worst.
+        Target of the residuals. The error of well separated eigenvalues is its square, that of others at most
+        itself.
     start : ndarray (n, q), optional
-        Vectors near those that are looked for, such as those of an approximation; block of q columns.
+        Vectors near the eigenvectors, such as those of an approximation; the block then has q columns.
     block : int, optional
-        Columns of a block; about half of ``count``, from 8 to 64, where left out. An eigenvalue that is
-        repeated more often may be met fewer times than it is there.
+        Columns of a block; by default half of ``count``, between 8 and 64. An eigenvalue that is repeated
+        more often than that may be found too few times.
     max_products : int
-        Products at most, beside the check.
+        Largest number of products, not counting the check.
 
     Time: a product and O(n q m) for each block, m ≤ 2·count + 5 blocks the columns of the basis; memory
-    8 n (m + 3 q) bytes. Where the basis has room for n columns the matrix is formed and factorised.
+    8 n (m + 3 q) bytes. If the basis has room for n columns, the matrix is formed and factorised.
 
-    Raises ``InputError`` where count is not in 1 … n; warns ``AccuracyWarning`` with the residual where the
-    tolerance is missed. Source: Golub and Underwood 1977; Wu and Simon 2000 (thick restart); Musco and Musco
-    2015 for what blocks gain.
+    Raises ``InputError`` if count is not in 1 … n; an ``AccuracyWarning`` with the residual says that the
+    tolerance was missed. Source: Golub and Underwood 1977; Wu and Simon 2000 (thick restart); Musco and Musco
+    2015 for the gain by blocks.
 
     Examples
     --------
@@ -114,7 +119,7 @@ def leading_eigenpairs(
 
 
 def basis_bytes(n: int, count: int, started: int = 0) -> int:
-    """Return the bytes of :func:`leading_eigenpairs` that begins with ``started`` vectors."""
+    """Return the bytes that :func:`leading_eigenpairs` needs when it starts from ``started`` vectors."""
     width = max(_width(count), started)
     return 8 * n * min(n, _most(count, width) + 3 * width)
 
@@ -124,7 +129,7 @@ def _width(count: int) -> int:
 
 
 def _most(count: int, width: int) -> int:
-    """Return the columns of a basis: twice what is asked for, or that and some blocks, and a block."""
+    """Return the columns of a basis: a block more than the larger of 2·count and count + BLOCKS·width."""
     return max(2 * count, count + BLOCKS * width) + width
 
 
@@ -138,7 +143,7 @@ def _dense(multiply: Multiply, n: int, count: int) -> Eigenpairs:
 
 
 class _Basis:
-    """An orthonormal basis V, T = VᵀAV on it, and what has been spent."""
+    """An orthonormal basis V with T = VᵀAV, and the products spent so far."""
 
     def __init__(self, multiply: Multiply, n: int, most: int, rng: np.random.Generator) -> None:
         self._multiply, self._most, self._rng = multiply, most, rng
@@ -165,7 +170,7 @@ class _Basis:
             if self._size >= count and (ended or claimed.max(initial=0.0) <= CLAIM * tol * scale):
                 found = self._checked(vectors[:, :count], scale)
                 missed = found.relative_residual
-                # A claim that was false and did not bring half of the last: products are not better.
+                # A false claim that did not halve the last one: the products are not more accurate than this.
                 if missed <= tol or ended or missed > 0.5 * before:
                     return found
                 before = missed
@@ -174,7 +179,7 @@ class _Basis:
                 self._restart(values, vectors, min(self._most - 2 * width, count + width))
 
     def _grow(self, block: Float64Array, width: int) -> tuple[Float64Array, Float64Array]:
-        """Append a block; return the next one, and B with A V = V T + next·B in the block's columns."""
+        """Append a block; return the next block, and B with A V = V T + next·B in the block's columns."""
         image = self._apply(block)
         first, self._size = self._size, self._size + block.shape[1]
         self._v[:, first : self._size] = block
@@ -190,14 +195,14 @@ class _Basis:
         self._t[first : self._size, : self._size] = inner.T
         scale = float(np.abs(self._t[: self._size, : self._size]).max(initial=0.0))
         q, triangle, pivots = la.qr(image, mode="economic", pivoting=True, check_finite=False)
-        # Under this a direction is what the product has rounded.
+        # Smaller directions are rounding error of the product.
         keep = int(
             (np.abs(triangle.diagonal()) > 16.0 * len(q) ** 0.5 * unit_roundoff(q.dtype) * scale).sum()
         )
         coupling = np.empty_like(triangle)
         coupling[:, pivots] = triangle
         if self._size < self._most and keep == 0:
-            # The space is invariant: whatever else there is lies outside of it.
+            # The space is invariant: other eigenvectors lie outside of it.
             fresh = self._rng.standard_normal((len(q), min(width, len(q) - self._size)))
             return self._orthonormal(fresh), np.zeros((fresh.shape[1], block.shape[1]))
         return self._orthonormal(np.asarray(q[:, :keep], np.float64)), np.asarray(coupling[:keep], np.float64)

@@ -1,8 +1,9 @@
 r"""Losses of decision values with their first and second derivatives, for every row and output.
 
-A loss knows targets y and decision values f of shape (rows, outputs) and nothing of kernels. The ones with
-a kink are built on the positive part u₊ = max(0, u), of u = 1 − y f for classification and of
-u = ±(f − y) − ε for regression: squared, or approached by smooth losses (:class:`Proximal`).
+A loss takes targets y and decision values f of shape (rows, outputs) and knows nothing about kernels. Losses
+with a kink are built on the positive part u₊ = max(0, u), where u = 1 − y f for classification and
+u = ±(f − y) − ε for regression. The positive part is squared, or approximated by smooth losses
+(:class:`Proximal`).
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ from gramian._typing import Float64Array
 
 
 class Terms(NamedTuple):
-    """A loss at some decision values, entry by entry."""
+    """Values, slopes and curvatures of a loss, entry by entry."""
 
-    value: Float64Array  #: ℓ(y, f); of a loss that couples the outputs one column
+    value: Float64Array  #: ℓ(y, f); one column for a loss that couples the outputs
     slope: Float64Array  #: ∂ℓ/∂f
-    curvature: Float64Array  #: ∂²ℓ/∂f² ≥ 0, one-sided at kinks of the slope
+    curvature: Float64Array  #: ∂²ℓ/∂f² ≥ 0, taken from one side at kinks of the slope
 
 
 def squared_part(u: Float64Array) -> Terms:
@@ -34,8 +35,8 @@ def squared_part(u: Float64Array) -> Terms:
 class Loss(ABC):
     """A convex loss of decision values; subclasses are frozen dataclasses.
 
-    ``separable``: outputs are problems of their own; ``even_start``: at f = 0 all rows and outputs have the
-    same curvature, so that they can share one Gram matrix.
+    ``separable``: the outputs are independent problems. ``even_start``: at f = 0 all rows and outputs have
+    the same curvature, so that they can share one Gram matrix.
     """
 
     separable: ClassVar[bool] = True
@@ -43,7 +44,7 @@ class Loss(ABC):
 
     @abstractmethod
     def terms(self, y: Float64Array, f: Float64Array, anchor: Float64Array | None = None) -> Terms:
-        """Return the loss, slope and curvature at f; ``anchor`` is of :class:`Proximal` losses."""
+        """Return the loss, slope and curvature at f; only :class:`Proximal` losses use ``anchor``."""
 
     def value(self, y: Float64Array, f: Float64Array, anchor: Float64Array | None = None) -> Float64Array:
         """Return the loss alone."""
@@ -53,10 +54,10 @@ class Loss(ABC):
 class Proximal(Loss):
     r"""A loss with kinks, max over a in an interval of a u − c(a), smoothed around an anchor a₀.
 
-    ℓ_ρ(u; a₀) = max_a a u − c(a) − (ρ/2)(a − a₀)² has the slope a and the curvature 1/ρ where a is inside the
-    interval. Its minimiser, with a₀ then replaced by the a found, again and again, converges to the minimiser
-    of ℓ itself, the faster the smaller ρ: the proximal point method in the dual (Rockafellar 1976), whose
-    subproblems Newton's method solves (Li, Sun and Toh 2018). Every a is feasible in the dual, so that
+    ℓ_ρ(u; a₀) = max_a a u − c(a) − (ρ/2)(a − a₀)² has the slope a, and the curvature 1/ρ if a is inside the
+    interval. Minimising it and replacing a₀ by the a found, again and again, converges to the minimiser of ℓ
+    itself, and faster for smaller ρ. This is the proximal point method in the dual (Rockafellar 1976), with
+    subproblems solved by Newton's method (Li, Sun and Toh 2018). Every a is feasible in the dual, so
     Σ w (ℓ(u) − a u + c(a)) is the duality gap.
     """
 
@@ -69,7 +70,7 @@ class Proximal(Loss):
 
     @abstractmethod
     def gap(self, y: Float64Array, f: Float64Array, dual: Float64Array) -> Float64Array:
-        """Return ℓ(u) − a u + c(a) ≥ 0, the rows' parts of the duality gap."""
+        """Return ℓ(u) − a u + c(a) ≥ 0, the part of each row in the duality gap."""
 
     def sharper(self, factor: float) -> Self:
         """Return the loss with ρ multiplied by a factor."""
@@ -129,12 +130,12 @@ class Logistic(Loss):
 class Softmax(Loss):
     r"""log Σ_k exp(f_k) − f_c for the class c with y_c = 1 (the others' y are −1).
 
-    ``curvature`` is the diagonal p (1 − p) of the outputs' Hessian diag(p) − ppᵀ. That is the Laplacian of a
-    graph with the edges p_j p_k, so that it is at most twice its diagonal.
+    ``curvature`` is the diagonal p (1 − p) of the Hessian diag(p) − ppᵀ with respect to the outputs. This
+    Hessian is the Laplacian of a graph with edge weights p_j p_k, so it is at most twice its diagonal.
     """
 
     separable: ClassVar[bool] = False
-    #: The outputs' Hessian over its diagonal, at most.
+    #: The Hessian is at most this multiple of its diagonal.
     bound: ClassVar[float] = 2.0
 
     def terms(self, y: Float64Array, f: Float64Array, anchor: Float64Array | None = None) -> Terms:

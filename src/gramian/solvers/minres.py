@@ -21,18 +21,22 @@ def minimal_residual(
     tol: float,
     max_iterations: int,
 ) -> Solution:
-    r"""Solve A x = b for a symmetric, possibly indefinite A that is only ever multiplied with.
+    r"""Solve A x = b for a symmetric, possibly indefinite A known by its products.
 
-    Lanczos with the preconditioner's inner product makes A tridiagonal, Givens rotations make that
-    triangular, and x_k minimises ‖b − A x‖ in the norm of M⁻¹ over the Krylov space. Each column runs its
-    own recurrence; the columns share the products. The true residual is looked at wherever the recurrence
-    claims convergence, and every 50 iterations; a claim that the truth denies restarts the column from there.
+    Lanczos in the preconditioner's inner product makes A tridiagonal, Givens rotations make that triangular,
+    and x_k minimises ‖b − A x‖ in the norm of M⁻¹ over the Krylov space. Each column has its own recurrence;
+    the columns share the products. The true residual is computed when all columns claim convergence, and
+    every 1,000 iterations. A column whose claim turns out false restarts from there.
 
-    multiply, right, tol, max_iterations : as in :func:`conjugate_gradient`.
+    multiply : V (m, q) → A V (m, q).
+    right : b, (m,) or (m, p); not written to.
     precondition : V → M⁻¹ V with M symmetric positive definite.
+    tol : target of ‖b − A x‖/‖b‖ for every column.
+    max_iterations : largest number of products with A, not counting the checks of the residual.
 
     Cost: one product and O(m p) per iteration, memory 8 m p numbers. Source: Paige and Saunders 1975; with a
-    preconditioner, Elman, Silvester and Wathen 2014, Algorithm 4.1. Fails with an ``AccuracyWarning``.
+    preconditioner, Elman, Silvester and Wathen 2014, Algorithm 4.1. Warns ``AccuracyWarning`` if the
+    tolerance is missed.
 
     >>> import numpy as np
     >>> A = np.diag([1.0, -2.0, 3.0])
@@ -55,10 +59,10 @@ def minimal_residual(
         step += count
         there = x[:, live] + moved
         true = np.linalg.norm(units[:, live] - multiply(there), axis=0)
-        # Rounding can lead away from the solution: the nearest x of all is kept.
+        # Rounding can lead away from the solution, so the best x is kept.
         nearer = true < residual[live]
         x[:, live[nearer]], residual[live[nearer]] = there[:, nearer], true[nearer]
-        # A restart that did not halve the residual: rounding is all that is left.
+        # A restart that did not halve the residual is down to rounding error.
         done = true <= tol
         stuck = ~done & ~(true <= 0.5 * before[live])
         before[live] = true
@@ -89,10 +93,10 @@ def _lanczos(
     tol: float,
     max_iterations: int,
 ) -> tuple[Float64Array, int]:
-    """Return x with A x ≈ right for all columns, from x = 0, and the iterations.
+    """Run MINRES from x = 0 for all columns; return x with A x ≈ right, and the iterations.
 
-    Ends where every column claims ‖b − A x‖ ≤ tol, having fallen from ``size``, or after a check's distance
-    of iterations many times over.
+    Stops when every column claims ‖b − A x‖ ≤ tol, starting from ``size``, or after 20 · CHECK_EVERY
+    iterations.
     """
     apply = (lambda v: v) if precondition is None else precondition
     x = np.zeros(right.shape)
@@ -105,7 +109,7 @@ def _lanczos(
     s_before = s = np.zeros_like(beta)
     w_before, w = np.zeros_like(right), np.zeros_like(right)
     for step in range(1, max_iterations + 1):
-        # A column whose Krylov space is used up has β = 0: it stands still.
+        # A column whose Krylov space is exhausted has β = 0 and no longer changes.
         going = beta > 0
         unit = np.where(going, beta, 1.0)
         z = z / unit

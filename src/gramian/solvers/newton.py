@@ -1,11 +1,11 @@
 r"""Newton's method for Σ_i w_i ℓ(y_i, f(x_i) + b) + (alpha/2) ‖f‖² on the structured normal equations.
 
-With f = Fβ a Newton step solves (FᵀHF + alpha·I) δ = −(Fᵀg + alpha β), H and g the weighted curvature and
-slope of each row: a ridge system with other row weights, so that the arrowhead or the core solve it as they
-solve ridge regression. For a coupled core f = Wβ, β = C v and ‖f‖² = vᵀCv; the step is in v. An
-intercept b, which is not penalised, borders the system by one row and column.
+With f = Fβ, a Newton step solves (FᵀHF + alpha·I) δ = −(Fᵀg + alpha β), where H and g are the weighted
+curvature and slope of each row. This is a ridge system with other row weights, which the arrowhead or the
+coupled core solves as in ridge regression. For a coupled core f = Wβ, β = C v and ‖f‖² = vᵀCv, and the step
+is in v. An intercept b, which is not penalised, adds one row and column to the system.
 
-Nothing here knows rows: an :class:`Objective` makes one pass over them and returns sums.
+Nothing in this file knows rows: an :class:`Objective` makes one pass over them and returns sums.
 """
 
 from __future__ import annotations
@@ -22,53 +22,56 @@ from gramian.solvers.core import CoupledCore
 from gramian.solvers.losses import Loss, Proximal
 from gramian.solvers.newton_system import Bordered, Curvature, Factor, Point
 
-#: Step lengths at which a pass evaluates the objective beside the full step.
+#: Step lengths at which one pass evaluates the objective. Chosen by hand.
 STEPS = (1.0, 0.5, 0.25, 0.1, 0.03, 0.01)
-#: Part of the predicted decrease that a step must achieve (Armijo).
+#: Share of the predicted decrease that a step must achieve (Armijo's rule, with the usual constant).
 SUFFICIENT = 1e-4
-#: How often a step that fails at every length is tried again, a hundred times shorter.
+#: Times that a step which fails at every length is tried again, each a hundred times shorter. Chosen by hand.
 SHORTENINGS = 3
-#: Proximal losses: how ρ shrinks from one anchor to the next, and the most anchors.
+#: Proximal losses: factor of ρ from one anchor to the next, and the largest number of anchors. Chosen by
+#: hand.
 SHRINK, MAX_ANCHORS = 0.3, 40
-#: Anchors after which a duality gap that has not fallen by a third is left as it is.
+#: Proximal losses: stop after this many anchors that did not lower the duality gap by a third. Chosen by
+#: hand.
 PATIENCE = 3
-#: Their inner tolerance: at most, and over the square of the last duality gap; over the target gap, at least.
+#: Proximal losses: the inner tolerance is STAGE_TOLERANCE at most, and times the square of the last duality
+#: gap, but at least INNER times the target gap. Chosen by hand.
 STAGE_TOLERANCE, INNER = 1e-2, 1e-6
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What one pass returns for p outputs."""
+    """Sums that one pass over the rows returns for p outputs."""
 
-    losses: Float64Array  #: Σ w ℓ at each of :data:`STEPS`, (steps, p), or (steps, 1) where ℓ couples them
+    losses: Float64Array  #: Σ w ℓ at each of :data:`STEPS`, (steps, p); (steps, 1) if ℓ couples outputs
     slope: Float64Array  #: Fᵀ(w ∂ℓ/∂f) at the full step, (R, p)
     slope_offset: Float64Array  #: the same for b, (p,)
-    curvature: list[Curvature]  #: at the full step, one an output; one, or none, as asked
+    curvature: list[Curvature]  #: at the full step, as many as asked for: one per output, one, or none
 
 
 class Objective(Protocol):
-    """The rows' side of a minimisation."""
+    """Interface to the rows: passes that a minimisation asks for."""
 
     def evaluate(
         self, start: Point, step: Point | None, outputs: Array, loss: Loss, *, curvatures: int
     ) -> Evaluation:
         """Make one pass at ``start + step`` for these outputs of the targets.
 
-        ``curvatures``: as many as outputs, 1 (that of the first output; of a loss that couples outputs, of
-        the largest entry of each row) or 0.
+        ``curvatures`` is the number of curvatures to sum: one per output, 0, or 1. A single one is that of
+        the first output, or for a loss that couples outputs, that of the largest entry of each row.
         """
 
     def anchor(self, point: Point, outputs: Array, loss: Proximal) -> tuple[Float64Array, Float64Array]:
-        """Make a pass that sets the anchors of these outputs; returns their losses and duality gaps."""
+        """Make a pass that sets the anchors of these outputs; return their losses and duality gaps."""
 
 
 @dataclass(frozen=True)
 class Minimum:
-    """A minimiser and its evidence."""
+    """A minimiser, with its objective, remaining gap and number of passes."""
 
     point: Point
     objective: Float64Array  #: Σ w ℓ + (alpha/2)‖f‖² for each output (one sum for a coupled loss)
-    gap: Float64Array  #: predicted decrease that was left, relative to the objective's size
+    gap: Float64Array  #: predicted decrease that is left, relative to the objective
     iterations: int  #: passes over the rows
 
     @classmethod
@@ -82,7 +85,7 @@ class Minimum:
         )
 
     def updated(self, outputs: Array, other: Minimum) -> Minimum:
-        """Return the minimum with those of ``other``, for these outputs, where their gap is smaller."""
+        """Return the minimum, with those of ``outputs`` replaced by ``other``'s whose gap is smaller."""
         parts = [self.part(np.array([j])) for j in range(len(self.gap))]
         for i, j in enumerate(outputs):
             if other.gap[i] < self.gap[j]:
@@ -90,7 +93,7 @@ class Minimum:
         return replace(Minimum.joined(parts), iterations=self.iterations + other.iterations)
 
     def part(self, which: Array) -> Minimum:
-        """Return some of the outputs."""
+        """Return the minimum of some of the outputs."""
         return Minimum(self.point.columns(which), self.objective[which], self.gap[which], self.iterations)
 
 
@@ -98,11 +101,14 @@ class Minimum:
 class Newton:
     """Settings of a minimisation.
 
-    ``factored`` factors the sums of one output, ``engine`` does several at a time; ``reach`` bounds an
-    intercept's step; ``tol`` is the relative gap (half the squared Newton decrement over the objective) to
-    stop at, and objectives under ``floor`` count as ``floor``. A proximal loss's ρ falls to ``least_rho`` of
-    what it begins with. ``core`` is the C of β = C v, if there is one; ``coarse`` tiles, of float32, round
-    f so much that the duals, f/ρ, do not tell whether f is stationary.
+    factored : factors the sums of one output; ``engine`` runs several outputs in parallel.
+    reach : bound on the step of an intercept.
+    tol : relative gap to stop at: half the squared Newton decrement over the objective, where an objective
+        below ``floor`` counts as ``floor``.
+    least_rho : the ρ of a proximal loss does not fall below this share of its first value.
+    core : the C of β = C v, if there is one.
+    coarse : tiles are float32, whose rounding of f is too large for the duals f/ρ to tell whether f is
+        stationary.
     """
 
     factored: Callable[[Curvature], Factor]
@@ -127,10 +133,10 @@ class Newton:
         return slope + self.alpha * point.dual, offset
 
     def unstationary(self, gradient: Array, gradient_offset: Array) -> Float64Array:
-        """Return what the duality gap of each output has beside that of its rows, for gradients (R, p), (p,).
+        """Return the part of each output's duality gap beside that of the rows; gradients (R, p), (p,).
 
-        f is not the one that the rows' duals imply: ½ alpha ‖difference‖². An intercept whose dual equality
-        is violated counts the size of decision values, ``reach`` / 4, for each unit.
+        It is ½ alpha ‖f − f'‖² for the function f' that the rows' duals imply. A violated dual equality of
+        the intercept adds the size of decision values, ``reach`` / 4, for each unit.
         """
         spread = gradient if self.core is None else self.core.multiply(gradient)
         gap = 0.5 * np.einsum("ij,ij->j", gradient, spread) / self.alpha
@@ -149,11 +155,11 @@ class Newton:
     def minimise(
         self, objective: Objective, start: Point, outputs: Array, loss: Loss, *, sharpness: float = 1.0
     ) -> Minimum:
-        """Minimise for outputs that are problems of their own, each with its Gram matrix.
+        """Minimise for outputs that are independent problems, each with its own Gram matrix.
 
-        One pass an iteration: it evaluates the full step with its slope and curvature, and the objective
-        at shorter steps too; a second pass where the full step fails. The ρ of a proximal loss begins at
-        ``sharpness`` of what it has: under 1 for a start that is near the minimum.
+        An iteration takes one pass, which evaluates slope and curvature at the full step, and the objective
+        at shorter steps too. A second pass is needed if the full step fails. The ρ of a proximal loss is
+        first multiplied by ``sharpness``, which is below 1 if the start is near the minimum.
         """
         if not isinstance(loss, Proximal):
             return self._stage(objective, start, outputs, loss)[0]
@@ -162,17 +168,17 @@ class Newton:
     def _proximal(
         self, objective: Objective, start: Point, outputs: Array, loss: Proximal, sharpness: float
     ) -> Minimum:
-        """Minimise a loss with kinks by smooth ones; outputs leave when their duality gap is small."""
+        """Minimise a loss with kinks by smooth losses; an output is done when its duality gap is small."""
         count = len(outputs)
         points = [start.columns(np.array([j])) for j in range(count)]
         values, gap, live, passes = np.zeros(count), np.full(count, np.inf), np.arange(count), 0
         least, loss = self.least_rho * loss.rho, loss.sharper(sharpness)
-        # The duals are the decision values over ρ: they need digits that the gap does not.
+        # The duals are decision values over ρ, so they need more digits than the gap.
         least_tol = INNER * self.tol
         best, since = np.inf, 0
         for _ in range(MAX_ANCHORS):
             here = Point.joined([points[j] for j in live])
-            # While the gap is wide, a minimum that is only near leaves the next anchors as good.
+            # While the gap is wide, a rough minimum gives equally good next anchors.
             last = best <= self.tol
             rough = least_tol if last else STAGE_TOLERANCE * best * best
             inner = replace(self, tol=min(STAGE_TOLERANCE, max(least_tol, rough)))
@@ -186,12 +192,12 @@ class Newton:
             size = np.maximum(values[live], max(self.floor, np.finfo(float).tiny))
             gaps, missed = gaps / size, missed / size
             if self.coarse and inner.tol <= least_tol:
-                missed[:] = 0.0  # rounding, which no stage lowers
+                missed[:] = 0.0  # rounding error, which no stage lowers
             gap[live] = gaps + missed
             left = gap[live] > self.tol
             if not left.any():
                 break
-            # The anchors are judged by the rows' gaps: a rough stage misses stationarity whatever they are.
+            # Judge the anchors by the rows' gaps: after a rough stage f is not stationary for any anchors.
             worst, live = float(gaps[left].max()), live[left]
             best, since = (worst, 0) if worst < best / 1.5 else (best, since + 1)
             if since >= PATIENCE:
@@ -257,7 +263,7 @@ class Newton:
         outputs: Array,
         loss: Loss,
     ) -> tuple[Evaluation, Float64Array, Float64Array, int]:
-        """Return the evaluation where each output's step ends, its length (0: no descent), value, passes."""
+        """Return the evaluation after the steps, their lengths (0: no descent), the values and the passes."""
         now = objective.evaluate(here, step, outputs, loss, curvatures=len(outputs))
         trials = self.penalised(now.losses, here, step)
         best = np.where(trials[0] <= values - SUFFICIENT * falls, 0, trials.argmin(axis=0))
@@ -265,7 +271,7 @@ class Newton:
         length = np.where(reached < values, np.asarray(STEPS)[best], 0.0)
         passes = 1
         for _ in range(SHORTENINGS):
-            # Far outside the zone of the parabolas a step may have to be much shorter.
+            # Far from the minimum the quadratic model fails, and a step may have to be much shorter.
             short = np.flatnonzero(length == 0.0)
             short = short[falls[short] > 2.0 * self.tol * np.maximum(np.abs(values[short]), self.floor)]
             if not len(short) or passes > SHORTENINGS:
@@ -290,7 +296,7 @@ class Newton:
 def _again(
     objective: Objective, now: Evaluation, there: Point, outputs: Array, loss: Loss, which: Array
 ) -> Evaluation:
-    """Return the evaluation with some outputs replaced by a pass at their shorter steps' ends."""
+    """Return the evaluation with some outputs evaluated anew at the ends of their shorter steps."""
     rest = np.setdiff1d(np.arange(len(outputs)), which)
     curvature = dict(zip(rest.tolist(), (now.curvature[i] for i in rest), strict=True))
     now.curvature.clear()

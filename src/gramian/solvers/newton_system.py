@@ -18,7 +18,7 @@ from gramian.solvers.core import CoupledCore
 from gramian.solvers.coupled import CoupledSystem
 from gramian.solvers.threads import blas_for
 
-#: Solves the system of some sums: from right-hand sides (R, p) to β and v.
+#: A factored system: maps right-hand sides (R, p) to β and v.
 Factor = Callable[[Float64Array], tuple[Float64Array, Float64Array]]
 
 
@@ -45,35 +45,35 @@ class Point:
         return cls(beta, dual, np.concatenate([p.offset for p in points]))
 
     def columns(self, which: Array) -> Point:
-        """Return some of the outputs."""
+        """Return the coefficients of some of the outputs."""
         beta = self.beta[:, which]
         dual = beta if self.dual is self.beta else self.dual[:, which]
         return Point(beta, dual, self.offset[which])
 
     def plus(self, step: Point, length: Float64Array | float = 1.0) -> Point:
-        """Return the point a step (of one length for each output) further."""
+        """Return the point after a step, of one length for each output or for all."""
         beta = self.beta + length * step.beta
         shared = self.dual is self.beta and step.dual is step.beta
         dual = beta if shared else self.dual + length * step.dual
         return Point(beta, dual, self.offset + length * step.offset)
 
     def times(self, factor: float) -> Point:
-        """Return the point with everything multiplied by a number."""
+        """Return the point multiplied by a number."""
         beta = factor * self.beta
         dual = beta if self.dual is self.beta else factor * self.dual
         return Point(beta, dual, factor * self.offset)
 
     def inner(self, other: Point) -> Float64Array:
-        """Return ⟨f, g⟩ of the functions, intercepts apart, for each output."""
+        """Return ⟨f, g⟩ of the functions without their intercepts, for each output."""
         return np.asarray(np.einsum("ij,ij->j", self.dual, other.beta))
 
 
 @dataclass(frozen=True)
 class Curvature:
-    """FᵀHF by nodes; each node's ``rhs`` is its part of FᵀH1, and ``mass`` is 1ᵀH1.
+    """The matrix FᵀHF by nodes; each node's ``rhs`` is its part of FᵀH1, and ``mass`` is 1ᵀH1.
 
-    ``rows``, where it is given, is H^(1/2)F of the rows with curvature, so few that no sums were formed.
-    Factoring the system empties ``sums``: each node's are freed when its factor is there.
+    ``rows`` is H^(1/2)F of the rows with curvature, if they are so few that no sums were formed. Factoring
+    empties ``sums``: the sums of a node are freed once it is factored.
     """
 
     sums: list[NodeSums]
@@ -81,7 +81,7 @@ class Curvature:
     rows: ActiveRows | None = None
 
     def scaled(self, factor: float) -> Curvature:
-        """Return the curvature of rows with H multiplied by a factor; the sums are overwritten."""
+        """Return the curvature with H multiplied by a factor; the sums are overwritten."""
         for node in self.sums:
             for array in node.arrays:
                 array *= factor
@@ -97,7 +97,7 @@ class Curvature:
 
 
 class _Drained(Sequence[NodeSums]):
-    """Sums of the nodes, each read once and not kept after that."""
+    """Sums of the nodes, each read once and then dropped."""
 
     def __init__(self, sums: list[NodeSums]) -> None:
         self._left, self._count = dict(enumerate(sums)), len(sums)
@@ -111,7 +111,7 @@ class _Drained(Sequence[NodeSums]):
 
 
 def nested_factor(forest: Forest, alpha: float, engine: Engine) -> Callable[[Curvature], Factor]:
-    """Return what factors FᵀHF + alpha·I by elimination."""
+    """Return a function that factors FᵀHF + alpha·I by elimination."""
 
     def factored(curvature: Curvature) -> Factor:
         if curvature.rows is not None:
@@ -129,10 +129,10 @@ def nested_factor(forest: Forest, alpha: float, engine: Engine) -> Callable[[Cur
 
 
 def _factor_of_rows(rows: ActiveRows, alpha: float) -> Factor:
-    """Return what solves (SᵀS + alpha·I) x = r by (S Sᵀ + alpha·I)⁻¹, for S of fewer rows than columns.
+    """Return a solver of (SᵀS + alpha·I) x = r by (S Sᵀ + alpha·I)⁻¹, for S with fewer rows than columns.
 
-    x = (r − Sᵀ (S Sᵀ + alpha·I)⁻¹ S r)/alpha, with one step of refinement for the digits that the difference
-    loses.
+    x = (r − Sᵀ (S Sᵀ + alpha·I)⁻¹ S r)/alpha. One step of refinement restores the digits lost in the
+    difference.
     """
     with blas_for(len(rows)):
         small = rows.gram()
@@ -156,10 +156,10 @@ def _factor_of_rows(rows: ActiveRows, alpha: float) -> Factor:
 
 
 def coupled_factor(core: CoupledCore, alpha: float, engine: Engine) -> Callable[[Curvature], Factor]:
-    r"""Return what solves (A C + alpha·I) v = r for A = WᵀHW = TᵀT, and gives β = C v.
+    r"""Return a function that factors A C + alpha·I for A = WᵀHW = TᵀT, to solve for v and β = C v.
 
-    v = (r − Tᵀ (T C Tᵀ + alpha·I)⁻¹ T C r)/alpha (Woodbury) holds for every r: slopes may be nonzero on
-    rows without curvature, outside the range of A.
+    v = (r − Tᵀ (T C Tᵀ + alpha·I)⁻¹ T C r)/alpha (Woodbury) holds for every r, also outside the range of A:
+    slopes may be nonzero on rows without curvature.
     """
 
     def factored(curvature: Curvature) -> Factor:
@@ -182,9 +182,9 @@ def coupled_factor(core: CoupledCore, alpha: float, engine: Engine) -> Callable[
 class Bordered:
     """The Newton system with an intercept: [A + alpha·I, s; sᵀ, m] for s = FᵀH1, m = 1ᵀH1.
 
-    The intercept's step is cut at ``reach``, as it is where rows of curvature are missing and m − sᵀ(A +
-    alpha·I)⁻¹s vanishes; the other coefficients then follow from the cut step, so that the objective's
-    quadratic model still falls.
+    The intercept's step is limited to ``reach``, which matters if few rows have curvature and m − sᵀ(A +
+    alpha·I)⁻¹s is nearly 0. The other coefficients follow from the limited step, so that the quadratic model
+    still decreases.
     """
 
     def __init__(
@@ -197,7 +197,7 @@ class Bordered:
     ) -> None:
         self._intercept, self._reach = intercept, reach
         if intercept:
-            self._border = curvature.border  # before the sums go
+            self._border = curvature.border  # before the sums are freed
         self._factor = factored(curvature)
         if intercept:
             self._beta, self._dual = self._factor(self._border)

@@ -16,12 +16,12 @@ from gramian.solvers.arrowhead import ArrowheadFactor, Forest, whiten_node
 class PathFactor:
     r"""The block Cholesky factor S = L Lᵀ of S = FᵀF + alpha·I, node by node.
 
-    A row's features f live on its path from root to leaf, and so does L⁻¹ f (eliminating a node updates its
-    ancestors only), so that f(x)ᵀ S⁻¹ f(y) = z(x)ᵀ z(y) with z = L⁻¹ f takes the path's blocks alone. Rows
-    are given and returned as rows of features [root | … | node | …], changed in place.
+    A row's features f are nonzero on its path from root to leaf only, and so is L⁻¹ f, because eliminating a
+    node updates only its ancestors. Therefore f(x)ᵀ S⁻¹ f(y) = z(x)ᵀ z(y) with z = L⁻¹ f needs only the
+    blocks of the path. Rows are given as features [root | … | node | …] and changed in place.
 
-    ``lower[b]`` is L_b and ``cross[b]`` the block Y_b of Lᵀ between node b and its ancestors, as in
-    :mod:`gramian.solvers.arrowhead`. Time O(path²) a row.
+    ``lower[b]`` is L_b, and ``cross[b]`` is the block Y_b of Lᵀ between node b and its ancestors, as in
+    :mod:`gramian.solvers.arrowhead`. Time O(path²) per row.
     """
 
     forest: Forest
@@ -40,11 +40,11 @@ class PathFactor:
         return sum(a.nbytes for a in (*self.lower, *self.cross))
 
     def forward(self, node: int, rows: Float64Array) -> None:
-        """Write z_b = L_b⁻¹ f_b over the node's columns of the rows; take Y_bᵀ z_b from those above."""
+        """Replace a node's columns of the rows by z_b = L_b⁻¹ f_b; subtract Y_bᵀ z_b from its ancestors'."""
         whiten_node(self.lower[node], self.cross[node], rows)
 
     def backward(self, node: int, rows: Float64Array) -> None:
-        """Write x_b = L_b⁻ᵀ (z_b − Y_b x_ancestors) over the node's columns of the rows."""
+        """Replace the node's columns of the rows by x_b = L_b⁻ᵀ (z_b − Y_b x_ancestors)."""
         rank, start = self.cross[node].shape
         if not rank:
             return
@@ -54,9 +54,9 @@ class PathFactor:
         rows[:, start : start + rank] = solve_triangular(self.lower[node], own.T, transposed=True).T
 
     def drawn(self, normal: Float64Array) -> list[Float64Array]:
-        """Return L⁻ᵀ z for z of shape (R, draws), one (r_b, draws) array per node: N(0, S⁻¹) for normal z.
+        """Return L⁻ᵀ z for z of shape (R, draws), one (r_b, draws) array per node; normal z gives N(0, S⁻¹).
 
-        Time O(Σ r_b (r_b + path)) a draw.
+        Time O(Σ r_b (r_b + path)) per draw.
         """
         forest = self.forest
         out: list[Float64Array] = []

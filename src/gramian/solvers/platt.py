@@ -8,9 +8,10 @@ from scipy.special import expit
 from gramian._numerics import ridge_tolerance
 from gramian._typing import Array, Float64Array
 
-#: Newton steps at most; ten are rare.
+#: Largest number of Newton steps; more than ten are rare.
 MAX_STEPS = 100
-#: Part of the predicted fall that a step must reach (Armijo), and the shortest step.
+#: Share of the predicted decrease that a step must achieve (Armijo's rule), and the shortest step. Usual
+#: values.
 SUFFICIENT_FALL, SHORTEST = 1e-4, 1e-10
 
 
@@ -19,11 +20,12 @@ def platt_sigmoid(
 ) -> tuple[float, float]:
     r"""Return (a, b) of P(positive | f) = 1/(1 + exp(−a f − b)) by maximum likelihood.
 
-    Targets are (N₊ + 1)/(N₊ + 2) and 1/(N₋ + 2) instead of 1 and 0, N the weights of both sides, so that a
-    separated sample has a finite maximum. ``decision`` (n,) must not come from a model that was trained
-    on the same rows; ``positive`` (n,) is boolean. Newton steps, halved until the likelihood rises.
+    The targets are (N₊ + 1)/(N₊ + 2) and 1/(N₋ + 2) instead of 1 and 0, with N₊ and N₋ the total weights of
+    the two classes, so that the maximum is finite for separated classes too. ``decision`` (n,) must not come
+    from a model that was trained on the same rows; ``positive`` (n,) is boolean. Newton steps are halved
+    until the likelihood rises.
 
-    Cost: time O(n) a step. Source: Platt 1999; Lin, Lin and Weng 2007.
+    Cost: time O(n) per step. Source: Platt 1999; Lin, Lin and Weng 2007.
 
     >>> a, b = platt_sigmoid(np.array([-2.0, -1.0, 1.0, 2.0]), np.array([False, False, True, True]))
     >>> bool(a > 0), bool(abs(b) < 1e-8)
@@ -32,7 +34,7 @@ def platt_sigmoid(
     w = np.ones(len(decision)) if weights is None else np.asarray(weights, np.float64)
     up, down = float(w[positive].sum()), float(w[~positive].sum())
     target = np.where(positive, (up + 1.0) / (up + 2.0), 1.0 / (down + 2.0))
-    # Centred and scaled, so that the 2 × 2 systems are well conditioned.
+    # Centring and scaling keep the 2 × 2 systems well conditioned.
     center = float(np.average(decision, weights=w))
     spread = float(np.sqrt(np.average((decision - center) ** 2, weights=w))) or 1.0
     z = (decision - center) / spread
@@ -47,7 +49,7 @@ def platt_sigmoid(
         p = expit(theta[0] * z + theta[1])
         g, h = w * (p - target), w * p * (1.0 - p)
         gradient = np.array([g @ z, g.sum()])
-        # A rounding of the trace holds the matrix definite where all decisions are one.
+        # This small ridge keeps the matrix positive definite if all decision values are equal.
         hessian = np.array([[h @ (z * z), h @ z], [h @ z, h.sum()]])
         hessian += (
             ridge_tolerance(np.float64) * max(float(np.trace(hessian)), np.finfo(float).tiny) * np.eye(2)

@@ -1,10 +1,11 @@
 r"""L-BFGS preconditioned by a factored bound of the Hessian, for losses that couple their outputs.
 
-The softmax Hessian of k outputs is kR × kR. Row by row it is at most 2 diag(p_k (1 − p_k)), so that
-2 FᵀΩF + alpha·I, with the largest of a row's entries in Ω, bounds it for every output: one Gram matrix and
-one factorisation for all. It starts each two-loop recursion (Nocedal and Wright 2006, algorithm 7.4) and is
-made anew every now and then, as Ω falls where the classes become sure; the other passes cost no Gram matrix.
-The fixed bound ½ (Böhning 1992) took up to four times as many passes.
+The softmax Hessian of k outputs is kR × kR. For each row it is at most 2 diag(p_k (1 − p_k)). With the
+largest of a row's entries in Ω, 2 FᵀΩF + alpha·I bounds it for every output, so one Gram matrix and one
+factorisation serve all. The bound starts each two-loop recursion (Nocedal and Wright 2006, algorithm 7.4). It
+is recomputed every few iterations, because Ω falls as the class probabilities approach 0 and 1; the other
+passes need no Gram matrix. With the fixed bound ½ (Böhning 1992) up to four times as many passes were needed
+(measured by hand).
 """
 
 from __future__ import annotations
@@ -19,19 +20,19 @@ from gramian.solvers.losses import Loss
 from gramian.solvers.newton import STEPS, SUFFICIENT, Minimum, Newton, Objective
 from gramian.solvers.newton_system import Bordered, Point
 
-#: Iterations from one bound to the next.
+#: Iterations after which the bound is recomputed. Chosen by hand.
 REFRESH = 10
 
 
 @dataclass(frozen=True)
 class _Gradient:
-    """A gradient: an element of the dual space."""
+    """A gradient with respect to coefficients and intercepts."""
 
     beta: Float64Array
     offset: Float64Array
 
     def at(self, step: Point) -> float:
-        """Return the slope along a step."""
+        """Return the directional derivative along a step."""
         return float(np.vdot(self.beta, step.beta)) + float(self.offset @ step.offset)
 
     def plus(self, other: _Gradient, factor: float) -> _Gradient:
@@ -50,8 +51,8 @@ def minimise_coupled(
 ) -> Minimum:
     """Minimise over all outputs together; ``bound`` times a row's largest curvature bounds its Hessian.
 
-    Stops where −½ gᵀd of a step d is under ``tol`` of the objective. ``memory`` pairs of steps and
-    gradients are kept, four arrays of the coefficients' size each.
+    Stops once −½ gᵀd of a step d is below ``tol`` times the objective. ``memory`` is the number of pairs of
+    steps and gradients that are kept; a pair takes four arrays of the size of the coefficients.
     """
     point = start
     now = objective.evaluate(start, None, outputs, loss, curvatures=1)
@@ -69,7 +70,7 @@ def minimise_coupled(
             break
         anew = (iteration + 1) % REFRESH == 0
         if anew:
-            hessian = None  # its sums make room for those of the next
+            hessian = None  # free its sums for those of the next one
         now = objective.evaluate(point, step, outputs, loss, curvatures=int(anew))
         passes += 1
         trials = settings.penalised(now.losses, point, step)[:, 0]

@@ -11,7 +11,7 @@ from gramian._typing import Float64Array
 
 
 class Status(StrEnum):
-    """How a solver ended; the text of a failure is advice."""
+    """How a solver ended; for a failure the text gives advice."""
 
     DIRECT = "solved by a factorisation"
     CONVERGED = "converged"
@@ -36,7 +36,7 @@ class Status(StrEnum):
     )
 
 
-#: From the gravest to the harmless: a solution has the status of its worst column.
+#: The worst status first: a solution has the status of its worst column.
 GRAVEST_FIRST = (
     Status.NOT_FINITE,
     Status.INDEFINITE,
@@ -51,20 +51,20 @@ GRAVEST_FIRST = (
 
 @dataclass(frozen=True, slots=True)
 class Solution:
-    """The value of a linear solve and how far to trust it."""
+    """Value of a linear solve, with the evidence for its accuracy."""
 
     value: Float64Array  #: same shape as the right-hand side
-    status: Status  #: how the solver ended; the text is advice
+    status: Status  #: how the solver ended
     iterations: int  #: 0 for a direct solve
     residual: float  #: largest ‖b − A x‖/‖b‖ over the columns, recomputed at the end
-    clipped: float = 0.0  #: sum of the negative eigenvalues' magnitudes that were set to 0
-    jitter: float = 0.0  #: what a factorisation had to add to a diagonal
+    clipped: float = 0.0  #: sum of the magnitudes of negative eigenvalues that were set to 0
+    jitter: float = 0.0  #: amount that a factorisation had to add to the diagonal
     evaluations: int = 0  #: kernel values computed
-    bytes: int = 0  #: of the largest arrays held at a time: a factor, or preconditioner and directions
+    bytes: int = 0  #: peak bytes of the largest arrays: a factor, or preconditioner and directions
 
 
 def relative_residual(residual: Float64Array, right: Float64Array) -> float:
-    """Return the largest column norm of ``residual`` relative to ``right``'s; a zero column counts 0."""
+    """Return the largest column norm of ``residual`` over that of ``right``, if that is not 0."""
     if right.size == 0:
         return 0.0
     missed = np.atleast_1d(np.linalg.norm(residual, axis=0))

@@ -13,21 +13,24 @@ from gramian._numerics import rank_cutoff, unit_roundoff
 from gramian._typing import Float64Array
 from gramian.exceptions import AccuracyWarning, InputError
 
-#: Share of the standard error that the quadrature's own error may reach.
+#: The quadrature stops once its own error is below this share of the standard error. Chosen by hand.
 QUADRATURE_SHARE = 0.1
-#: Steps over which a quadrature's convergence is judged: it goes down stairs, not a slope.
+#: Steps over which the convergence of a quadrature is judged, because it falls in stairs rather than
+#: steadily. Chosen by hand.
 WINDOW = 4
-#: Standard error of a mean of estimates that share their vectors, over that of independent ones, at most: the
-#: space of the others varies as much as the vector that tests it (1.1 to 1.4 in trials).
+#: Bound on the standard error of a mean of estimates that share their random vectors, relative to independent
+#: ones: the space of the other vectors varies as much as the vector that tests it. Trials by hand gave 1.1 to
+#: 1.4.
 SHARED = float(np.sqrt(2.0))
 
 Multiply = Callable[[Float64Array], Float64Array]
 
 
 class StochasticValue(float):
-    """A number with its ``standard_error``; 0 where it is exact.
+    """A number with its ``standard_error``, which is 0 for an exact number.
 
-    ``n_probes`` counts the random vectors, ``products`` the products of blocks of them with the matrix.
+    ``n_probes`` is the number of random vectors, ``products`` that of products of blocks of them with the
+    matrix.
     """
 
     standard_error: float
@@ -53,12 +56,12 @@ class StochasticValue(float):
 
 
 class LeaveOneOut:
-    r"""Products of A with m random vectors, and with the space that they span; each vector left out once.
+    r"""Leave-one-out estimates of trace and diagonal from products of A with m random vectors and their span.
 
     With Ω (n × m) of random signs, AΩ = QR and Z = AQ, the projector on the products of all vectors but the
-    i-th is Q(I − s_i s_iᵀ)Qᵀ, s_i the i-th column of R⁻ᵀ at length 1. What it leaves of A is tested with ω_i,
-    which it does not depend on: m estimates, each unbiased, whose mean is the estimate. Low rank is met
-    exactly; what is left over has the variance of a plain sample.
+    i-th is Q(I − s_i s_iᵀ)Qᵀ, with s_i the i-th column of R⁻ᵀ scaled to length 1. The part of A outside this
+    projection is tested with ω_i, on which the projection does not depend. This gives m unbiased estimates,
+    and their mean is the result. It is exact for A of low rank; the rest has the variance of a plain sample.
 
     Time two products with m columns and O(n m²), memory 5 n m numbers.
 
@@ -81,7 +84,7 @@ class LeaveOneOut:
         q, triangle = la.qr(image, mode="economic", check_finite=False)
         self._q, self._r = np.asarray(q, np.float64), np.asarray(triangle, np.float64)
         sizes = la.svdvals(self._r, check_finite=False)
-        #: Whether fewer directions than vectors hold all of A: no vector can be left out, nor need be.
+        #: Whether the span of the products holds all of A, so that no vector needs to be left out.
         self.exact = bool(sizes[-1] <= rank_cutoff(np.float64) * sizes[0])
         self._z = multiply(self._q)
         self._s = np.zeros_like(self._r)
@@ -118,14 +121,14 @@ def _mean_error(each: Float64Array) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Quadrature:
-    """Estimates of tr f(M^(−1/2) A M^(−1/2)), one a probe, and how they ended."""
+    """Estimates of tr f(M^(−1/2) A M^(−1/2)), one per probe, and their remaining error."""
 
     each: Float64Array  #: (p,)
-    missing: float  #: what further steps would change of their mean, as far as the last ones tell
+    missing: float  #: estimate of the change of their mean that further steps would bring
     steps: int
 
     def value(self) -> StochasticValue:
-        """Return the mean; its standard error counts what is missing."""
+        """Return the mean, with a standard error that includes the remaining error of the quadrature."""
         sampled = _mean_error(self.each)
         error = float(np.hypot(sampled, self.missing))
         return StochasticValue(float(self.each.mean()), error, len(self.each), self.steps)
@@ -142,14 +145,15 @@ def lanczos_quadrature(
     r"""Estimate tr f(M^(−1/2) A M^(−1/2)) for A, M symmetric positive definite from z ~ N(0, M).
 
     u = M^(−1/2) z has a uniform direction, so n·uᵀf(·)u/‖u‖² is unbiased. Lanczos in the inner product of
-    M⁻¹, which needs products with A and M⁻¹ only, gives T_j and Gauss's rule Σ_i τ_i² f(θ_i), (θ, τ) its
-    eigenvalues and the first entries of their vectors. Vectors are not kept: lost orthogonality repeats
-    converged θ, and the rule stays right (Knizhnerman 1996).
+    M⁻¹, which needs only products with A and M⁻¹, gives T_j and Gauss's rule Σ_i τ_i² f(θ_i), where θ are the
+    eigenvalues of T_j and τ the first entries of its eigenvectors. The Lanczos vectors are not kept: lost
+    orthogonality only repeats converged θ, and the rule remains valid (Knizhnerman 1996).
 
-    It ends where the steps to come, at the rate of the last ones, would change the mean by less than a tenth
-    of its standard error, or by rounding; warns where ``max_steps`` comes first.
+    Stops once further steps, at the rate of the last ones, would change the mean by less than a tenth of its
+    standard error or by rounding; warns if ``max_steps`` is reached first.
 
-    probes : (n, p). Time a product and an application for p columns each step, memory 6 n p numbers.
+    probes : (n, p). Each step takes one product and one application of M⁻¹ to p columns; memory 6 n p
+        numbers.
 
     Source: Ubaru, Chen and Saad 2017, Algorithm 1; Gardner, Pleiss, Bindel, Weinberger and Wilson 2018 for
     the preconditioner.
@@ -173,7 +177,7 @@ def lanczos_quadrature(
         image -= alpha * v + beta * before
         inner = precondition(image)
         size = np.sqrt(np.maximum(np.einsum("ij,ij->j", image, inner), 0.0))
-        # A probe whose space is exhausted goes on as a direction of its own that weighs nothing.
+        # A probe whose Krylov space is exhausted continues with weight 0.
         diagonal[:, step] = np.where(alive, alpha, 1.0)
         largest = np.maximum(largest, np.abs(diagonal[:, step]) + size)
         alive &= size > unit_roundoff(np.float64) * n**0.5 * largest
@@ -219,7 +223,7 @@ def _gauss(
 
 
 def _missing(means: list[float], exhausted: bool) -> float:
-    """Return how far the last mean is from its limit, if windows of steps go on falling as they did."""
+    """Estimate the distance of the last mean from its limit, if changes go on falling at their rate."""
     if exhausted:
         return 0.0
     if len(means) <= WINDOW:
