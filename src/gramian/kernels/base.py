@@ -26,22 +26,22 @@ from gramian.kernels.columns import (
     float_type,
 )
 
-#: Rows that one task prepares at once; the evaluator cuts them into tiles.
+#: Rows of one task, which the evaluator cuts into tiles. Chosen by hand.
 CHUNK_ROWS = 1024
-#: Side of the blocks from which a user's function gives its diagonal.
+#: Side of the blocks by which the diagonal of a user's function is computed. Chosen by hand.
 DIAGONAL_ROWS = 64
 
 
 class Kernel(ABC):
     """A positive semi-definite function k(x, z), evaluated a block at a time.
 
-    ``k(X, Z)`` is the block of shape (n, m) (``Z=None`` means X), ``k.diagonal(X)`` the values
-    k(x_i, x_i), ``k.matvec(X, Z, V)`` the product k(X, Z) @ V without storing the block, and
-    ``k.against(Z)`` the evaluator that all three and every algorithm share. Kernels add, multiply
-    and scale: ``2.0 * k1 + k1 * k2``.
+    ``k(X, Z)`` is the block of shape (n, m) (``Z=None`` means X), ``k.diagonal(X)`` gives the values k(x_i,
+    x_i), and ``k.matvec(X, Z, V)`` the product k(X, Z) @ V without storing the block. ``k.against(Z)`` is the
+    evaluator on which these three and every algorithm are built. Kernels can be added, multiplied and scaled:
+    ``2.0 * k1 + k1 * k2``.
 
-    Rows are an array of real numbers (float32, float64, integers, a memmap) or sparse; entries of
-    a stationary kernel err by at most 2e-5 in float32, however far the data lie from the origin.
+    Rows are an array of real numbers (float32, float64, integers, a memmap) or a sparse matrix. In float32
+    the error of an entry of a stationary kernel is at most 2e-5, however far the data lie from the origin.
 
     >>> import numpy as np, gramian as gm
     >>> k = 2.0 * gm.Gaussian(lengthscale=1.5) + gm.Linear()
@@ -49,12 +49,12 @@ class Kernel(ABC):
     (3, 3)
     """
 
-    #: NumPy leaves ``np.float64(2) * k`` to :meth:`__rmul__`.
+    #: Makes NumPy call :meth:`__rmul__` for ``np.float64(2) * k``.
     __array_ufunc__ = None
 
     @abstractmethod
     def against(self, Z: Rows, dtype: Any = None) -> Columns:
-        """Prepare the evaluator of k(·, Z); ``dtype`` is that of its tiles."""
+        """Prepare the evaluator of k(·, Z); ``dtype`` is the type of its tiles."""
 
     @abstractmethod
     def diagonal(self, X: Rows) -> Float64Array:
@@ -65,9 +65,8 @@ class Kernel(ABC):
     ) -> FloatArray:
         """Return the block k(X, Z), shape (n, m), in float32 if both inputs are, else float64.
 
-        ``Z=None`` (or X itself) means X, with an exact diagonal. ``dtype`` overrides the type of
-        the answer, ``n_jobs`` the number of threads. Time O(n m d), memory O(n m) for the answer
-        and one tile per thread beside it.
+        ``Z=None`` (or X itself) means X, with an exact diagonal. ``dtype`` sets the type of the result,
+        ``n_jobs`` the number of threads. Time O(n m d), memory O(n m) for the result and one tile per thread.
         """
         other = None if Z is None or Z is X else as_rows(Z, "Z")
         X = as_rows(X, "X")
@@ -89,7 +88,7 @@ class Kernel(ABC):
         return out
 
     def matvec(self, X: Rows, Z: Rows | None, V: Array, *, n_jobs: int | None = None) -> FloatArray:
-        """Return k(X, Z) @ V, shape of V with n rows, never storing the block.
+        """Return k(X, Z) @ V without storing the block; the result has the shape of V with n rows.
 
         Time O(n m (d + columns of V)), memory O(m d + n) and one tile per thread.
         """
@@ -177,10 +176,10 @@ class Scaled(Kernel):
 
 @dataclass(frozen=True)
 class FunctionKernel(Kernel):
-    """A user's function f(X, Z) → array of shape (n, m), as a kernel.
+    """Kernel of a user's function f(X, Z) → array of shape (n, m).
 
-    It must be symmetric and positive semi-definite; it is called with row blocks of X from several
-    threads. Models with it can be pickled if the function can, but not saved to a file.
+    The function must be symmetric and positive semi-definite. It is called with blocks of rows of X, from
+    several threads. A model with it can be pickled if the function can, but not saved to a model file.
     """
 
     function: Callable[[Rows, Rows], Array]
@@ -197,7 +196,7 @@ class FunctionKernel(Kernel):
         return CallableColumns(Z, work, self.function)
 
     def diagonal(self, X: Rows) -> Float64Array:
-        # The signature gives blocks only: small square ones waste little and cost few calls.
+        # The function returns blocks only: small square blocks compute few unused values in few calls.
         X = as_rows(X, "X")
         values = np.empty(X.shape[0])
         for rows in row_slices(X.shape[0], DIAGONAL_ROWS):
@@ -208,7 +207,7 @@ class FunctionKernel(Kernel):
 
 
 def stored_lengthscale(value: float | Sequence[float] | Array) -> float | tuple[float, ...]:
-    """Return a lengthscale as a hashable value: a float, or a tuple with one per feature."""
+    """Return a lengthscale as a hashable value: a float, or a tuple with one float per feature."""
     if isinstance(value, np.ndarray | np.generic):
         value = value.tolist()
     if not isinstance(value, list | tuple):
@@ -219,7 +218,7 @@ def stored_lengthscale(value: float | Sequence[float] | Array) -> float | tuple[
 
 
 def lengthscale_array(value: float | tuple[float, ...], n_features: int) -> Float64Array:
-    """Return one lengthscale per feature (or a single one), checked against the data's width."""
+    """Return the lengthscales as an array, one or one per feature, checked against the number of features."""
     array = np.atleast_1d(np.asarray(value, np.float64))
     if array.size not in (1, n_features):
         raise InputError(
@@ -230,7 +229,7 @@ def lengthscale_array(value: float | tuple[float, ...], n_features: int) -> Floa
 
 
 def as_rows(X: Any, name: str) -> Rows:
-    """Return rows as an array or a CSR array, without copying either; refuse anything else."""
+    """Return rows as an array or a CSR array, without a copy; raise for anything else."""
     refuse_masked(name, X)
     sparse = sp.issparse(X)
     array: Any = X if sparse else as_array(name, X)

@@ -13,25 +13,28 @@ from gramian._tiles import row_slices, tile_rows
 from gramian._typing import Array, Float64Array, FloatArray, IntArray, Rows
 from gramian.kernels.columns import Columns, ElementMap, dense
 
-#: A feature of at most so many values among the points goes by a product (see ``benchmarks/cityblock.py``).
+#: A feature with at most this many values among the points is computed by a product, which is then faster
+#: (``benchmarks/cityblock.py`` measures it).
 FEW_VALUES = 5
-#: Fewer points than this are not looked through for such features.
+#: Smallest number of points for which such features are looked for. Chosen by hand.
 LEAST_POINTS = 32
-#: Rows of Z at which most features with more values are told.
+#: Rows of Z that are examined first: most features with more values show it there. Chosen by hand.
 FIRST_LOOK = 64
 
 
 class CityblockColumns(Columns):
-    r"""Columns of a kernel of ‖(x − z)/ℓ‖₁ in float64 tiles, rounded to the tile's dtype at the end.
+    r"""Columns of a kernel of ‖(x − z)/ℓ‖₁, computed in float64 and rounded to the tile's dtype at the end.
 
-    A feature that takes few values v_0, v_1, … among the points (one-hot columns, booleans, small counts) has
-    |x − z| = |x − v_0| + Σ_l [z = v_l] (|x − v_l| − |x − v_0|) for any x: a number of the row and a product
-    with zeros and ones, at a third of the cost for two values. The others go by SciPy's distances.
+    If a feature takes few values v_0, v_1, … among the points (one-hot columns, booleans, small counts), then
+    |x − z| = |x − v_0| + Σ_l [z = v_l] (|x − v_l| − |x − v_0|) for any x. This is a number per row plus a
+    product with zeros and ones, at a third of the cost for two values. Other features are computed by SciPy's
+    distances.
 
-    exact : no products: for kernels whose slope at r = 0 is infinite, to which rounding of r near 0 matters.
+    exact : use no products. For kernels with an infinite slope at r = 0, for which rounding of r near 0
+        matters.
 
-    Products round r by u·Σ_f (max_f − min_f)/ℓ_f over their features; where that could show in an entry, they
-    are not used.
+    Products have a rounding error of u·Σ_f (max_f − min_f)/ℓ_f in r. They are not used if that could matter
+    in an entry.
     """
 
     def __init__(
@@ -51,7 +54,7 @@ class CityblockColumns(Columns):
         several = np.setdiff1d(np.arange(points.shape[1]), [] if self._few is None else self._few.features)
         self._several = several if len(several) < points.shape[1] else None
         self._points = points if self._several is None else np.ascontiguousarray(points[:, several])
-        # One number for all features costs less than a weight for each.
+        # A single number for all features is cheaper than a weight for each.
         self._inverse = 1.0 / lengthscale if lengthscale.size == 1 else inverse[several]
 
     @property
@@ -76,7 +79,7 @@ class CityblockColumns(Columns):
         return found
 
     def _by_differences(self, X: Float64Array) -> Float64Array:
-        # Units come after differences, so that data far from the origin keep their digits.
+        # Scaling after the differences keeps the digits of data far from the origin.
         if self._inverse.size == 1:
             found = cdist(X, self._points, "cityblock")
             found *= self._inverse
@@ -86,11 +89,12 @@ class CityblockColumns(Columns):
 
 @dataclass(frozen=True, slots=True)
 class _FewValues:
-    """The features that take few values among the points.
+    """Features that take few values among the points.
 
-    features : (f,) their numbers; common, inverse : (f,) their commonest value v_0, and 1/ℓ
-    which, level : (t,) for each further value its place in ``features`` and the value
-    indicator : (t, m), whether a point has it
+    features : (f,), their column numbers
+    common, inverse : (f,), their most frequent value v_0, and 1/ℓ
+    which, level : (t,), for each further value the place of its feature in ``features``, and the value
+    indicator : (t, m), whether a point has the value
     """
 
     features: IntArray
@@ -105,7 +109,7 @@ class _FewValues:
         return sum(getattr(self, name).nbytes for name in self.__slots__)
 
     def distances(self, X: Float64Array) -> Float64Array:
-        """Return the city-block distance along these features, never negative, shape (n, m)."""
+        """Return the city-block distance along these features, at least 0, shape (n, m)."""
         part = X[:, self.features]
         base = np.abs(part - self.common) * self.inverse
         steps = np.abs(part[:, self.which] - self.level) * self.inverse[self.which]
@@ -116,7 +120,7 @@ class _FewValues:
 
 
 def _few_values(points: Float64Array, inverse: Float64Array) -> _FewValues | None:
-    """Find the features with few values, if a product may stand for them. Time O(m d log m)."""
+    """Find the features with few values, if products are accurate enough for them. Time O(m d log m)."""
     m = len(points)
     if m < LEAST_POINTS:
         return None
@@ -128,7 +132,7 @@ def _few_values(points: Float64Array, inverse: Float64Array) -> _FewValues | Non
     width = float((ordered[:, -1] - ordered[:, 0]) @ inverse[features])
     if not features.size or not width <= entry_tolerance(np.float64) / (32.0 * unit_roundoff(np.float64)):
         return None
-    # Where each value begins, feature by feature, and how often it comes.
+    # Where each value begins, feature by feature, and how often it occurs.
     begins = np.flatnonzero(_new_values(ordered))
     which, level = begins // m, ordered.ravel()[begins]
     times = np.diff(begins, append=ordered.size)
@@ -147,5 +151,5 @@ def _few_values(points: Float64Array, inverse: Float64Array) -> _FewValues | Non
 
 
 def _new_values(ordered: Float64Array) -> Array:
-    """Return where a new value begins in each sorted row."""
+    """Return a mask of the places in each sorted row at which a new value begins."""
     return np.concatenate([np.ones((len(ordered), 1), bool), ordered[:, 1:] != ordered[:, :-1]], axis=1)

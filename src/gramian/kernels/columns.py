@@ -1,7 +1,7 @@
 """Prepared kernel columns k(·, Z) for fixed points Z, which fill tiles k(X[i:j], Z).
 
-Everything that depends on Z alone (centre, norms, the factor of the product) is computed once;
-``into`` is then one product and one in-place elementwise map per tile.
+Everything that depends on Z only (centre, norms, factor of the product) is computed once. ``into`` then takes
+one product and one in-place elementwise map per tile.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from gramian._tiles import row_slices, tile_rows
 from gramian._typing import Array, Float64Array, FloatArray, Rows
 from gramian.exceptions import InputError
 
-#: Below this share of stored entries a sparse product beats a dense one.
+#: Below this share of stored entries a sparse product is faster than a dense one. Chosen by hand.
 THIN = 1 / 32
 
 ElementMap = Callable[[FloatArray], None]
 
 
 class Columns(ABC):
-    """k(·, Z) for fixed Z: m columns, filled a tile at a time."""
+    """The m columns k(·, Z) for fixed points Z, computed tile by tile."""
 
     def __init__(self, n_columns: int, dtype: Any) -> None:
         self.n_columns = n_columns
@@ -46,20 +46,20 @@ class Columns(ABC):
 
 
 def dense(X: Rows, dtype: Any = None) -> Array:
-    """Return rows as a dense array (a view where nothing has to change)."""
+    """Return rows as a dense array, without a copy if nothing has to change."""
     array = X.toarray() if sp.issparse(X) else np.asarray(X)
     return array if dtype is None else array.astype(dtype, copy=False)
 
 
 def float_type(*arrays: Rows) -> np.dtype[Any]:
-    """Working dtype of a result: float32 if every input is float32 (or a byte), else float64."""
+    """Return the type of a result: float32 for float32 inputs (bytes may be among them), else float64."""
     small = all(a.dtype == np.float32 or a.dtype.itemsize == 1 for a in arrays)
     single = small and any(a.dtype == np.float32 for a in arrays)
     return np.dtype(np.float32 if single else np.float64)
 
 
 def is_thin(X: Rows) -> bool:
-    """Tell whether rows are sparse enough to be multiplied as such, rather than tile by tile dense."""
+    """Return whether rows are so sparse that a sparse product is faster than dense tiles."""
     return sp.issparse(X) and X.nnz < THIN * X.shape[0] * X.shape[1]
 
 
@@ -72,7 +72,7 @@ def inner_product(A: Rows, B: Rows) -> Float64Array:
 
 
 def squared_norms(X: Rows, weights: FloatArray | None = None) -> Float64Array:
-    """Return Σ_f w_f x_f² of each row in float64, whatever the dtype of the rows."""
+    """Return Σ_f w_f x_f² of each row in float64, for rows of any type."""
     if sp.issparse(X):
         square: Any = X.astype(np.float64)
         square = square.multiply(square)
@@ -92,7 +92,7 @@ def scaled_columns(X: Any, scale: FloatArray) -> Rows:
 
 
 def check_block(block: Any, n_rows: int, n_columns: int) -> Array:
-    """Return what a user's kernel function gave, if it is a block of real numbers."""
+    """Return the result of a user's kernel function; raise if it is not a block of real numbers."""
     array = dense(block)
     if array.shape != (n_rows, n_columns) or array.dtype.kind not in "fiub":
         raise InputError(
@@ -120,7 +120,7 @@ class DotColumns(Columns):
         self._normalize = normalize
         self._weights = np.broadcast_to(lengthscale**-2.0, (Z.shape[1],))
         self._row_size = max(Z.shape)
-        # The weights of both factors go into Z, so that rows of X are used as they come.
+        # Z carries the weights of both factors, so that rows of X are used as they are.
         self._points: Any = scaled_columns(Z if is_thin(Z) else dense(Z), self._weights)
         if normalize:
             inverse = 1.0 / _norms_or_one(Z, self._weights)

@@ -24,17 +24,17 @@ from gramian.kernels.columns import (
 
 
 class EuclideanColumns(Columns):
-    r"""Columns of a kernel of r² = ‖(x − z)/ℓ‖², by one product with the norms folded in.
+    r"""Columns of a kernel of r² = ‖(x − z)/ℓ‖², computed by one product that includes the norms.
 
     With a = s(x − c), b = s(z − c), the row [‖a‖², a, 1] times the column [1; −2b; ‖b‖²] is
-    ‖a − b‖²; s² = |factor|/ℓ² puts the factor of the exponent into the points, and its sign into
-    the column. c is the mean of Z, or its median where outliers drag the mean away.
+    ‖a − b‖². s² = |factor|/ℓ² puts the factor of the exponent into the points, and its sign into the column.
+    c is the mean of Z, or its median if outliers drag the mean away.
 
-    The product loses digits where the norms exceed the distance, by e = ``distance_error``. An
-    entry of the kernel then errs by at most slope · e, slope = sup |dk/d(r²)|. In float32, columns
-    where that exceeds 2e-5 are computed in float64 and rounded after. In float64, entries whose r²
-    is too small for e are recomputed from differences (near-duplicates, and gamma of 1e12). A kernel
-    with an infinite slope falls from 1 as r^``order`` near 0.
+    The product loses digits if the norms exceed the distance: its error is e = ``distance_error``, and that
+    of a kernel entry at most slope · e, where slope = sup |dk/d(r²)|. In float32, columns for which that
+    exceeds 2e-5 are computed in float64 and rounded afterwards. In float64, entries with r² too small for e
+    are recomputed from differences (near-duplicates, and gamma of 1e12). A kernel with an infinite slope
+    falls from 1 as r^``order`` near 0.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class EuclideanColumns(Columns):
         norms = squared_norms(b)
         needy = self._accuracy.needs_float64(norms, n_features)
         if needy.any():
-            # An outlier drags the mean away from the others, but not the median.
+            # Unlike the mean, the median is not dragged away by an outlier.
             centre = _float32_numbers(np.median(points, axis=0))
             b = (points - centre) * self._frame.scale
             norms = squared_norms(b)
@@ -82,7 +82,7 @@ class EuclideanColumns(Columns):
         if self.dtype == np.float64:
             self._near = _DenseProduct(b, centre, Z, everything, self._frame, self.dtype, limits)
             return
-        # A float32 product for a minority of the columns costs more than it saves.
+        # If most columns need float64, a float32 product for the others costs more than it saves.
         self._far = everything if 2 * needy.sum() > len(b) else np.flatnonzero(needy)
         far = self._far
         if far.size < len(b):
@@ -95,7 +95,7 @@ class EuclideanColumns(Columns):
         by_zero = is_thin(X) or sp.issparse(self._Z)
         if by_zero and self._zero is None:
             self._zero = _SparseProduct(self._Z, self._frame, self._accuracy)
-        # What overflows is a distance that is infinite in this dtype, or is recomputed.
+        # A distance that overflows is infinite in this dtype, or is recomputed.
         with np.errstate(over="ignore", invalid="ignore"):
             for rows in row_slices(X.shape[0], tile_rows(self._row_size, self.dtype.itemsize)):
                 tile = out[rows]
@@ -116,7 +116,7 @@ class EuclideanColumns(Columns):
 
 @dataclass(frozen=True, slots=True)
 class _Frame:
-    """Units in which the tile is a plain squared distance with a sign."""
+    """Scale and sign in whose units a tile is a signed squared distance."""
 
     scale: Float64Array
     sign: float
@@ -124,7 +124,7 @@ class _Frame:
 
 @dataclass(frozen=True, slots=True)
 class _Accuracy:
-    """Which entries a product may compute, for norms in units of the frame."""
+    """Rules for the entries that a product may compute, for norms in units of the frame."""
 
     factor: float
     slope: float
@@ -132,16 +132,16 @@ class _Accuracy:
     dtype: np.dtype[Any]
 
     def needs_float64(self, norms: Float64Array, n_features: int) -> Any:
-        """Columns where a float32 product would miss the tolerance of the tile."""
+        """Return the columns for which a float32 product would miss the tolerance of a tile."""
         error = distance_error(norms / self.factor, n_features, np.float32)
         return self.slope * error > entry_tolerance(np.float32)
 
     def limits(self, norms: Float64Array, n_features: int) -> Float64Array:
-        """Squared distance (in units of the frame) below which differences are needed, per column.
+        """Return, per column, the squared distance (in units of the frame) below which to take differences.
 
-        Each family has r²·|dk/d(r²)| < 1, so that an error e of r² changes k by at most e/r², and
-        by less than slope · e. With an infinite slope, |dk/d(r²)| ≤ (q/2) r^(q−2) for the order q < 2
-        bounds the change by e·r^(q−2).
+        Each family has r²·|dk/d(r²)| < 1, so an error e of r² changes k by at most e/r², and by less than
+        slope · e. If the slope is infinite, |dk/d(r²)| ≤ (q/2) r^(q−2) for the order q < 2 bounds the change
+        by e·r^(q−2).
         """
         error = distance_error(norms / self.factor, n_features, np.float64)
         tolerance = entry_tolerance(self.dtype)
@@ -154,10 +154,10 @@ class _Accuracy:
 
 
 def _settle(tile: FloatArray, sign: float, limits: Float64Array, limit: float, exact: Any) -> None:
-    """Recompute what is under the limits (or is NaN) from differences, and clip at zero."""
+    """Recompute entries below the limits (or NaN) from differences, and clip all at zero."""
     if tile.size == 0:
         return
-    # One look at the nearest pair is cheaper than clamping every entry.
+    # Checking the nearest pair is cheaper than clipping every entry.
     nearest = sign * (tile.max() if sign < 0 else tile.min())
     if nearest > limit or nearest == limit == 0:
         return
@@ -175,7 +175,7 @@ def _float32_numbers(centre: Float64Array) -> Float64Array:
 
 
 def _distances(X: Array, Z: Array, scale: Float64Array) -> Float64Array:
-    """Squared distances by differences of the points as they came: exact to the last digits."""
+    """Return squared distances from differences of the given points, accurate to the last digits."""
     if scale.size == 1:
         return cdist(X, Z, "euclidean") ** 2 * scale**2
     return cdist(X, Z, "seuclidean", V=scale**-2.0) ** 2
@@ -212,7 +212,7 @@ class _DenseProduct:
 
     def _augmented(self, X: Array) -> FloatArray:
         n, d = X.shape
-        # Subtract in float64 what float32 cannot hold; the difference may then be rounded.
+        # Values that float32 cannot hold are subtracted in float64; the difference may then be rounded.
         exact = X.dtype.itemsize <= (4 if X.dtype.kind == "f" else 2)
         work = self._dtype if exact else np.dtype(np.float64)
         a = np.empty((n, d + 2), self._dtype)
@@ -229,7 +229,7 @@ class _DenseProduct:
 
 
 class _SparseProduct:
-    """Signed squared distances where X or Z is thin: about zero, in float64 throughout."""
+    """Signed squared distances for sparse X or Z: not centred, and in float64 throughout."""
 
     def __init__(self, Z: Rows, frame: _Frame, accuracy: _Accuracy) -> None:
         self._frame, self._Z = frame, Z

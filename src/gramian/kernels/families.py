@@ -1,4 +1,4 @@
-"""The kernel families: each is one displayed formula and a few lines of in-place arithmetic."""
+"""Kernel families: each is one formula and a few lines of in-place arithmetic."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gramian.kernels.cityblock import CityblockColumns
 from gramian.kernels.columns import Columns, DotColumns, float_type, squared_norms
 from gramian.kernels.euclidean import EuclideanColumns
 
-#: Up to here repeated multiplication is faster than ``np.power``.
+#: Up to this degree repeated multiplication is faster than ``np.power``. Chosen by hand.
 MULTIPLIED_DEGREE = 8
 
 
@@ -40,10 +40,10 @@ class _Stationary(_Lengthscale):
 
 
 class _Euclidean(_Stationary):
-    """A function of r² = ‖(x − z)/ℓ‖₂²; ``_map`` receives factor · r² and works in place."""
+    """Base of kernels of r² = ‖(x − z)/ℓ‖₂²; ``_map`` receives a tile of factor · r² and works in place."""
 
     _factor = 1.0
-    #: sup |dk/d(r²)|: what an error of r² costs. Every family also has r²·|dk/d(r²)| < 1.
+    #: sup |dk/d(r²)|, by which an error of r² enters k. Every family also has r²·|dk/d(r²)| < 1.
     _slope = 1.0
 
     def against(self, Z: Rows, dtype: Any = None) -> Columns:
@@ -102,7 +102,7 @@ class Matern(_Euclidean):
         if self.nu == 0.5:
             _exp_negative(t)
             return
-        # Beyond, exp(−t) is zero, and t² must not be infinite.
+        # Beyond this limit exp(−t) is zero, and t² must stay finite.
         np.minimum(t, largest_exponent(t.dtype), out=t)
         polynomial = t + 1.0
         if self.nu == 2.5:
@@ -149,7 +149,7 @@ class Laplacian(_Stationary):
 
 class _Dot(_Lengthscale):
     def _map(self, t: FloatArray) -> None:
-        """The linear kernel leaves the product as it is."""
+        """Leave the product as it is, for the linear kernel."""
 
     def against(self, Z: Rows, dtype: Any = None) -> Columns:
         work = float_type(Z) if dtype is None else dtype
@@ -200,7 +200,7 @@ class Polynomial(_Dot):
 
 @dataclass(frozen=True)
 class Cosine(_Lengthscale):
-    """k(x, z) = x·z/(‖x‖‖z‖) in units of ℓ; a row of zeros has the value 0 with every other."""
+    """k(x, z) = x·z/(‖x‖‖z‖) in units of ℓ; it is 0 if x or z is zero."""
 
     def against(self, Z: Rows, dtype: Any = None) -> Columns:
         work = float_type(Z) if dtype is None else dtype
@@ -217,4 +217,4 @@ def _exp_negative(t: FloatArray) -> None:
 
 
 def _leave(t: FloatArray) -> None:
-    """The cosine is the product of the normalised rows."""
+    """Leave the product of normalised rows as it is: it is the cosine."""

@@ -13,15 +13,16 @@ from gramian.kernels.base import Kernel, Product, Scaled, Sum, lengthscale_array
 from gramian.kernels.groups import OnFeatures
 from gramian.kernels.slopes import OF_PRODUCTS, norm_power, of_squares, power_slope, squared_distances
 
-#: Rows whose differences are held at a time, where a distance has no product.
+#: Rows whose differences are held at a time, for distances that are not computed by a product. Chosen by
+#: hand.
 DIFFERENCE_ROWS = 64
 
 
 def log_parameters(kernel: Kernel) -> Float64Array:
     """Return θ: the logarithms of a kernel's lengthscales and factors, outer ones first, left before right.
 
-    A lengthscale counts once, or once a feature where it has one each. Raises ``InputError`` for a kernel
-    whose gradient is not known (a user's function, precomputed values, the cosine).
+    A lengthscale gives one number, or one per feature if it is a tuple. Raises ``InputError`` for a kernel
+    without a known gradient (a user's function, precomputed values, the cosine).
 
     >>> from gramian.kernels import Gaussian, Linear
     >>> np.exp(log_parameters(3.0 * Gaussian((1.0, 2.0)) + Linear(5.0))).round(6).tolist()
@@ -54,12 +55,12 @@ def with_log_parameters(kernel: Kernel, theta: Array) -> Kernel:
 
 
 def contracted(kernel: Kernel, X: Array, Z: Array, weights: Array) -> Float64Array:
-    r"""Return Σ_ij w_ij ∂k(x_i, z_j)/∂θ_p for each log parameter θ_p: what a chain rule needs of a kernel.
+    r"""Return Σ_ij w_ij ∂k(x_i, z_j)/∂θ_p for each log parameter θ_p, as a chain rule needs it.
 
     X : (n, d); Z : (m, d); weights : (n, m). In float64; time O(n m d) by products of matrices (by
     differences where p ≠ 2 in ‖x − z‖_p), memory O(n m).
 
-    With S = w ∘ dk/d(r²), lengthscale f has −2/ℓ_f² Σ_ij S_ij (x_if − z_jf)², which is two sums over rows
+    With S = w ∘ dk/d(r²), the entry of lengthscale f is −2/ℓ_f² Σ_ij S_ij (x_if − z_jf)²: two sums over rows
     and one product.
     """
     X, Z = np.asarray(X, np.float64), np.asarray(Z, np.float64)
@@ -84,7 +85,7 @@ def contracted(kernel: Kernel, X: Array, Z: Array, weights: Array) -> Float64Arr
 def contracted_diagonal(kernel: Kernel, X: Array, weights: Array) -> Float64Array:
     """Return Σ_i w_i ∂k(x_i, x_i)/∂θ_p for each log parameter θ_p. X : (n, d); weights : (n,).
 
-    A distance is 0 on the diagonal, whatever its lengthscale; a product is ‖x/ℓ‖². Time O(n d).
+    On the diagonal a distance is 0 for any lengthscale, and a product is ‖x/ℓ‖². Time O(n d).
 
     >>> from gramian.kernels import Gaussian, Linear
     >>> contracted_diagonal(3.0 * Gaussian(2.0) + Linear(0.5), np.ones((1, 2)), np.ones(1)).tolist()
@@ -112,7 +113,7 @@ def contracted_diagonal(kernel: Kernel, X: Array, weights: Array) -> Float64Arra
 
 
 def _by_feature(kernel: Kernel, X: Float64Array, Z: Float64Array, weights: Float64Array) -> Float64Array:
-    """Return the gradient by each feature's log lengthscale, for points in units of them."""
+    """Return the derivatives by each feature's log lengthscale, for points in units of the lengthscales."""
     power = norm_power(kernel)
     if power is not None:
         return _by_differences(X, Z, weights * power_slope(kernel, X, Z), power)
@@ -122,7 +123,7 @@ def _by_feature(kernel: Kernel, X: Float64Array, Z: Float64Array, weights: Float
     center = Z.mean(axis=0) if len(Z) else np.zeros(Z.shape[1])
     X, Z = X - center, Z - center
     rule = of_squares(kernel)
-    assert rule is not None  # _differentiable has seen to it
+    assert rule is not None  # checked by _differentiable
     slope = weights * rule(kernel, squared_distances(X, Z))
     down, along = slope.sum(axis=1), slope.sum(axis=0)
     return -2.0 * (down @ (X * X) + along @ (Z * Z) - 2.0 * np.einsum("if,if->f", X, slope @ Z))
@@ -147,7 +148,7 @@ def _diagonal(kernel: Kernel, X: Float64Array) -> Float64Array:
 
 
 def _filled(kernel: Kernel, rest: list[float]) -> Kernel:
-    """Return the kernel with the first of the numbers, which are taken off."""
+    """Return the kernel with parameters taken from the front of ``rest``."""
     if isinstance(kernel, Scaled):
         factor = _next(rest, kernel)
         return Scaled(factor, _filled(kernel.kernel, rest))

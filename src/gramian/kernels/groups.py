@@ -19,17 +19,18 @@ from gramian.kernels.precomputed import Precomputed
 
 @dataclass(frozen=True)
 class OnFeatures(Kernel):
-    """k(x, z) = kernel(x_S, z_S) of the features S alone.
+    """k(x, z) = kernel(x_S, z_S), a kernel of the features S only.
 
-    A product gives groups of features a kernel each; a sum makes a model of sums of functions of the groups.
+    A product of such kernels gives each group of features its own kernel. A sum gives an additive model: a
+    sum of functions of the groups.
 
     Parameters
     ----------
     kernel : any kernel of rows; its lengthscale has one number, or one for each feature of the group
-    features : column numbers, each once
+    features : column numbers, without repeats
 
-    Cost that of the kernel on the narrower rows, and a copy of them tile by tile. Raises ``InputError`` for
-    numbers that are no columns, and where rows have fewer.
+    The cost is that of the kernel on the narrower rows, and a copy of them tile by tile. Raises
+    ``InputError`` for numbers that are not columns of the rows.
 
     >>> import numpy as np, gramian as gm
     >>> from gramian.kernels import OnFeatures
@@ -65,7 +66,7 @@ class OnFeatures(Kernel):
 
 
 class GroupColumns(Columns):
-    """Columns of a kernel on some of the features."""
+    """Kernel columns on some of the features."""
 
     def __init__(self, inner: Columns, group: OnFeatures) -> None:
         super().__init__(inner.n_columns, inner.dtype)

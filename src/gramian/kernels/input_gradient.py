@@ -21,14 +21,15 @@ from gramian.kernels.slopes import (
     squared_distances,
 )
 
-#: Rows and points of one tile: its few blocks of float64 stay in a core's cache.
+#: Rows and points of one tile, whose few float64 blocks stay in a core's cache. Chosen by hand.
 TILE_ROWS, TILE_POINTS = 128, 1024
-#: Sides of the tiles of a distance that has no product: a block is made for each feature.
+#: Rows and points of a tile of a distance that is not computed by a product, which needs a block per feature.
+#: Chosen by hand.
 SMALL_ROWS, SMALL_POINTS = 32, 512
 
 
 def has_input_gradient(kernel: Kernel) -> bool:
-    """Return whether :func:`input_gradient` knows a kernel: any family, sums, products, multiples."""
+    """Return whether a kernel has an input gradient here: any family, sums, products, multiples."""
     if isinstance(kernel, Scaled | OnFeatures):
         return has_input_gradient(kernel.kernel)
     if isinstance(kernel, Sum | Product):
@@ -40,12 +41,13 @@ def has_input_gradient(kernel: Kernel) -> bool:
 def input_gradient(kernel: Kernel, X: Rows, Z: Rows, coefficients: Array) -> Float64Array:
     r"""Return the gradients of f_o(x) = Σ_j κ_jo k(x, z_j) at rows X, shape (n, d, outputs), in float64.
 
-    A kernel of r² = ‖(x − z)/ℓ‖² with S_ij = dk/d(r²) gives 2/ℓ_f² (x_if (Sκ_o)_i − (S (κ_o ∘ z_·f))_i): two
-    products for each output. The Laplacian gives −Σ_j κ_jo k_ij sign(x_if − z_jf)/ℓ_f, feature by feature;
-    so does a kernel of any other ‖x − z‖_p, with a power of |x_f − z_f|. A product of kernels is
-    differentiated factor by factor. Where a kernel has a kink (r = 0, or x_f = z_f of
-    the Laplacian) the term counts as 0, the middle of the slopes on both sides; points of a kernel with an
-    infinite slope count as equal where rounding cannot tell r from 0.
+    For a kernel of r² = ‖(x − z)/ℓ‖² with S_ij = dk/d(r²), the gradient is
+    2/ℓ_f² (x_if (Sκ_o)_i − (S (κ_o ∘ z_·f))_i): two products per output. For the Laplacian it is
+    −Σ_j κ_jo k_ij sign(x_if − z_jf)/ℓ_f, computed feature by feature; other kernels of ‖x − z‖_p have a power
+    of |x_f − z_f| in addition. A product of kernels is differentiated factor by factor.
+
+    At a kink (r = 0, or x_f = z_f for the Laplacian) the term counts as 0, the mean of the slopes on both
+    sides. If the slope is infinite, points count as equal when rounding cannot distinguish r from 0.
 
     Parameters
     ----------
@@ -57,13 +59,14 @@ def input_gradient(kernel: Kernel, X: Rows, Z: Rows, coefficients: Array) -> Flo
     -------
     (n, d, outputs)
 
-    Time O(n m d outputs) by products of matrices (p ≠ 2: feature by feature, a tenth as fast), memory that of
-    the answer, of Z in float64 and of a tile, whatever n and m.
+    Time O(n m d outputs) by matrix products (for p ≠ 2 feature by feature, about ten times slower); memory
+    for the result, Z in float64 and one tile.
 
     Raises
     ------
     InputError
-        For a function kernel or precomputed values, which have no formula in x, and for shapes that differ.
+        For a function kernel or precomputed values, which have no formula in x, and for shapes that do not
+        fit.
 
     >>> import numpy as np, gramian as gm
     >>> X, Z = np.array([[0.0, 1.0]]), np.array([[1.0, 1.0]])
@@ -139,7 +142,7 @@ def _weighted(block: Float64Array, weights: Float64Array | None) -> Float64Array
 
 
 def _against(slope: Float64Array, Z: Float64Array, kappa: Float64Array) -> Float64Array:
-    """Return Σ_j S_ij κ_jo z_jf, one product for each output."""
+    """Return Σ_j S_ij κ_jo z_jf, by one product per output."""
     out = np.empty((len(slope), Z.shape[1], kappa.shape[1]))
     for o in range(kappa.shape[1]):
         out[:, :, o] = slope @ (kappa[:, o, None] * Z)
@@ -158,7 +161,7 @@ def _of_squares(
     center = Z.mean(axis=0)
     X, Z = X - center, Z - center
     square = squared_distances(X, Z)
-    # Nearer than rounding can tell, points count as equal: a slope of 1/r would blow noise up.
+    # Points nearer than rounding can resolve count as equal: a slope of 1/r would amplify noise.
     norms = np.einsum("jf,jf->j", Z, Z)
     square[square <= distance_error(norms, Z.shape[1], np.float64)] = 0.0
     slope = _weighted(slope_of(kernel, square), weights)
@@ -181,7 +184,7 @@ def _by_features(
                 np.subtract(X[rows, f, None], Z[some, f], out=steps)
                 signs = np.sign(steps)
                 if p != 1.0:
-                    # At a kink of p < 1 the slopes on both sides are infinite, and cancel.
+                    # At a kink with p < 1 the slopes on both sides are infinite and cancel.
                     np.abs(steps, out=steps)
                     np.power(steps, p - 1.0, out=steps, where=steps > 0)
                     signs *= steps

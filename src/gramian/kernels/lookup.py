@@ -24,7 +24,7 @@ from gramian.kernels.families import (
 from gramian.kernels.powered import PoweredExponential
 from gramian.kernels.precomputed import Precomputed
 
-#: From gamma to the kernel, for the names in which gamma alone decides.
+#: Name → kernel for a given gamma, for the names that need nothing else.
 _BY_GAMMA: dict[str, Callable[[float], Kernel]] = {
     "rbf": lambda gamma: Gaussian((2.0 * gamma) ** -0.5),
     "gaussian": lambda gamma: Gaussian((2.0 * gamma) ** -0.5),
@@ -39,13 +39,13 @@ _BY_GAMMA: dict[str, Callable[[float], Kernel]] = {
     "cosine": lambda gamma: Cosine(),
 }
 _POLYNOMIAL = ("poly", "polynomial")
-#: Takes p and q from ``kernel_params``.
+#: The name that takes p and q from ``kernel_params``.
 _POWERED = "powered_exponential"
 
-#: The name under which values are passed instead of rows.
+#: The name for kernel values passed in place of rows.
 PRECOMPUTED = "precomputed"
 
-#: Every name of a formula that :func:`resolve_kernel` takes.
+#: Every name of a formula that :func:`resolve_kernel` accepts.
 KERNEL_NAMES = (*_BY_GAMMA, *_POLYNOMIAL, _POWERED)
 
 _REFUSED = {
@@ -72,8 +72,8 @@ def resolve_kernel(
     "gaussian") exp(−γ‖x−z‖₂²); "laplacian" exp(−γ‖x−z‖₁); "exponential" (or "matern12")
     exp(−γ‖x−z‖₂); "matern32", "matern52" with lengthscale 1/γ; "rational_quadratic" 1/(1 + γ‖x−z‖²)
     and "cauchy" the same; "powered_exponential" exp(−γ‖x−z‖_p^q); "poly" (or "polynomial")
-    (γ x·z + coef0)^degree; "linear" x·z and "cosine", which have no gamma and ignore it. "precomputed" is no
-    formula: values come in place of rows.
+    (γ x·z + coef0)^degree; "linear" x·z and "cosine", which ignore gamma. "precomputed" means that kernel
+    values are passed in place of rows.
 
     Parameters
     ----------

@@ -17,13 +17,13 @@ Lengthscale = float | tuple[float, ...]
 
 @dataclass(frozen=True)
 class Series:
-    """a_0 … a_p of a kernel in x·z, the features divided by ``lengthscale`` (one number, or one for each)."""
+    """Coefficients a_0 … a_p of a kernel in x·z, for features divided by ``lengthscale``."""
 
     coefficients: Float64Array
     lengthscale: Lengthscale
 
     def in_units_of(self, lengthscale: Lengthscale) -> Float64Array:
-        """Return the coefficients for another lengthscale, a single number as this one is."""
+        """Return the coefficients for another lengthscale; both must be single numbers, or equal."""
         if lengthscale == self.lengthscale:
             return self.coefficients
         if isinstance(lengthscale, tuple) or isinstance(self.lengthscale, tuple):
@@ -39,8 +39,8 @@ class Series:
 def maclaurin_series(kernel: Kernel) -> Series:
     """Return the series of Linear, Polynomial, and of sums, products and positive multiples of them.
 
-    Parts with different single numbers as lengthscale are brought to the first; one for each feature must be
-    the same in all parts. Raises :class:`InputError` for other kernels.
+    Parts with different single lengthscales are converted to the first; lengthscales per feature must be the
+    same in all parts. Raises :class:`InputError` for other kernels.
 
     >>> maclaurin_series(Polynomial(degree=2, offset=1.0) + 0.5 * Linear()).coefficients
     array([1. , 2.5, 1. ])

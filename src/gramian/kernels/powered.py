@@ -22,10 +22,10 @@ from gramian.kernels.families import _Stationary
 class PoweredExponential(_Stationary):
     r"""k(x, z) = exp(−‖(x − z)/ℓ‖_p^q) with 0 < q ≤ p ≤ 2, where it is positive semi-definite.
 
-    p = q = 2 is a Gaussian (of lengthscale ℓ/√2), p = 2 and q = 1 :class:`Exponential`, p = q = 1
-    :class:`Laplacian`. p = 2 treats all directions alike; with p = 1 the features stand for themselves. The
-    smaller q, the sharper the peak at x = z: for targets with jumps. With q = p the kernel is a product over
-    the features.
+    p = q = 2 is a Gaussian of lengthscale ℓ/√2, p = 2 and q = 1 is :class:`Exponential`, and p = q = 1 is
+    :class:`Laplacian`. p = 2 treats all directions alike, p = 1 treats features separately. A smaller q gives
+    a sharper peak at x = z, which suits targets with jumps. With q = p the kernel is a product over the
+    features.
 
     Parameters
     ----------
@@ -36,9 +36,9 @@ class PoweredExponential(_Stationary):
     q : float, default=1.0
         Power of the distance: 0 < q ≤ p.
 
-    Cost a tile as :class:`Gaussian` for p = 2, as :class:`Laplacian` for p = 1; other p take a power for each
-    feature, ten to thirty times that. Raises ``InputError`` outside the range, where eigenvalues of the Gram
-    matrix may be negative.
+    The cost of a tile is that of :class:`Gaussian` for p = 2 and of :class:`Laplacian` for p = 1. Other p
+    take a power per feature, which is ten to thirty times slower. Raises ``InputError`` outside the range,
+    because eigenvalues of the Gram matrix could be negative there.
 
     Source: Schoenberg 1938 (the range); Beaglehole et al. 2025, xRFM (these kernels for tables).
 
@@ -94,11 +94,11 @@ class PoweredExponential(_Stationary):
 
 
 def powered_distances(X: Rows, Z: Rows, p: float, out: FloatArray) -> None:
-    """Write ‖x − z‖_p of all pairs, squared where p = 2, into ``out`` (n, m): for kernels of many ℓ and q."""
+    """Write ‖x − z‖_p of all pairs into ``out`` (n, m), squared for p = 2, to share among many ℓ and q."""
     columns: Columns
     one, dtype = np.ones(1), out.dtype
     if p == 2.0:
-        # The slope of the sharpest kernel of them, which asks for the most digits near 0.
+        # The sharpest of these kernels has an infinite slope and needs the most digits near 0.
         columns = EuclideanColumns(Z, dtype, one, 1.0, _as_they_are, slope=float("inf"))
     elif p == 1.0:
         columns = CityblockColumns(Z, dtype, one, _as_they_are)
@@ -108,7 +108,7 @@ def powered_distances(X: Rows, Z: Rows, p: float, out: FloatArray) -> None:
 
 
 def _as_they_are(t: FloatArray) -> None:
-    """Leave distances."""
+    """Leave distances as they are."""
 
 
 class MinkowskiColumns(Columns):
@@ -131,7 +131,7 @@ class MinkowskiColumns(Columns):
 
 
 def minkowski(X: Float64Array, Z: Float64Array, inverse: Float64Array, p: float) -> Float64Array:
-    """Return ‖(x_i − z_j) · inverse‖_p, differences first, so that rows far from the origin keep digits."""
+    """Return ‖(x_i − z_j) · inverse‖_p; scaling after the differences keeps digits far from the origin."""
     if inverse.size == 1:
         found = cdist(X, Z, "minkowski", p=p)
         found *= inverse

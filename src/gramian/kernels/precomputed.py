@@ -16,29 +16,30 @@ from gramian.exceptions import InputError
 from gramian.kernels.base import Kernel
 from gramian.kernels.columns import Columns
 
-#: Bytes that a file is read by: the price of a block is the number of these that it touches.
+#: Bytes of a page of a file: the cost of a block is the number of pages that it touches.
 PAGE_BYTES = 4096
-#: The check of symmetry looks at whole matrices up to this many rows, then at so many tiles of this side.
+#: Symmetry is checked on the whole matrix up to WHOLE_ROWS rows, else on N_TILES tiles of side TILE_SIDE.
+#: Chosen by hand.
 WHOLE_ROWS, N_TILES, TILE_SIDE = 2048, 256, 64
-#: Row numbers are exact in float32 tiles up to here: a dense matrix of that size has a quarter petabyte.
+#: Largest row number that is exact in float32. A dense float32 matrix of that size would take a petabyte.
 MOST_ROWS = 2**24
 
-#: What to do about rows where a matrix was expected.
+#: Advice in errors about rows that came where a matrix was expected.
 CURE = "Pass K(X, X) of shape (n, n), or the rows themselves with a kernel's name"
 
 
 class StoredMatrix:
-    """k(x_i, z_j) of rows i against training rows j: an array, a memmap or a CSR matrix, read by blocks.
+    """Kernel values of rows i and training rows j in an array, a memmap or a CSR matrix, read by blocks.
 
-    values : (rows, training rows); never copied, of a memmap only what a block needs is read.
-    symmetric : rows are the training rows, so that a block may be read as its transpose: whichever way
-        touches fewer pages of the file.
+    values : (rows, training rows); never copied, and of a memmap only the requested blocks are read.
+    symmetric : the rows are the training rows, so a block may be read as its transpose if that touches fewer
+        pages of the file.
     """
 
     def __init__(self, values: Rows, *, symmetric: bool = False) -> None:
         self.sparse = sp.issparse(values)
         self._values: Any = sp.csr_array(values) if self.sparse else values
-        # Stored columns are read as the rows of the transpose.
+        # An array stored by columns is read as the rows of its transpose.
         flags = getattr(values, "flags", None)
         self._flipped = flags is not None and flags.f_contiguous and not flags.c_contiguous
         if self._flipped:
@@ -49,12 +50,12 @@ class StoredMatrix:
         self._check = isinstance(values, np.memmap) and self.dtype.kind == "f"
 
     def paired(self) -> StoredMatrix:
-        """Return the matrix as that of the training rows with each other, if it may be one."""
+        """Return the matrix as K(X, X) of the training rows; raise if it cannot be one."""
         check_kernel_matrix(self._values)
         return StoredMatrix(self._values, symmetric=True)
 
     def block(self, rows: IntArray, columns: IntArray) -> Array:
-        """Return the values of rows × columns, in the stored type. Time O(rows · columns)."""
+        """Return the block of these rows and columns in the stored type. Time O(rows · columns)."""
         if self.sparse:
             return np.asarray(self._values[rows][:, columns].toarray())
         if self.symmetric:
@@ -67,7 +68,7 @@ class StoredMatrix:
         return block
 
     def diagonal(self, numbers: IntArray) -> Array:
-        """Return k(x_i, x_i) of training rows."""
+        """Return k(x_i, x_i) of these training rows."""
         if not self.symmetric:
             raise InputError(
                 f"X has shape {self.shape} and no kernel values of its rows with each other. Pass the "
@@ -79,20 +80,20 @@ class StoredMatrix:
         return found
 
     def _read(self, rows: IntArray, columns: IntArray) -> Array:
-        """Return stored rows × columns; consecutive numbers are read as slices."""
+        """Return a block of the stored array; consecutive numbers are read as slices."""
         down, along = _run(rows), _run(columns)
         if isinstance(down, slice) or isinstance(along, slice):
             return np.asarray(self._values[down, along])
         return np.asarray(self._values[rows[:, None], columns])
 
     def _pages(self, columns: IntArray) -> int:
-        """Return how many pages a stored row touches in these columns."""
+        """Return the number of pages of a stored row that these columns touch."""
         pages = columns * self.dtype.itemsize // PAGE_BYTES
         return int(np.count_nonzero(np.diff(pages))) + 1
 
 
 def _check_finite(block: Array, rows: Sequence[int] | IntArray, columns: Sequence[int] | IntArray) -> None:
-    """Raise for NaN or infinity among the values of rows × columns, saying where."""
+    """Raise if a block contains NaN or infinity, and say where."""
     bad = np.argwhere(~np.isfinite(block))
     if len(bad):
         i, j = bad[0][0], bad[0][-1]
@@ -103,14 +104,14 @@ def _check_finite(block: Array, rows: Sequence[int] | IntArray, columns: Sequenc
 
 
 def _run(numbers: IntArray) -> slice | IntArray:
-    """Return consecutive numbers as a slice, others as they are."""
+    """Return consecutive numbers as a slice, and others unchanged."""
     if len(numbers) and (np.diff(numbers) == 1).all():
         return slice(int(numbers[0]), int(numbers[-1]) + 1)
     return numbers
 
 
 class StoredRows:
-    """The rows of a stored matrix as a row source: their numbers, shape (n, 1)."""
+    """Row source of a stored matrix: the rows are their numbers, shape (n, 1)."""
 
     dtype = np.dtype(np.float64)
 
@@ -119,7 +120,7 @@ class StoredRows:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Rows, and the one number that a row is."""
+        """(n, 1): a row is its number."""
         return self.matrix.shape[0], 1
 
     def rows(self, where: slice) -> Float64Array:
@@ -132,7 +133,7 @@ class StoredRows:
 
 
 class StoredColumns(Columns):
-    """Columns of a stored matrix: those of the landmarks' numbers."""
+    """Columns of a stored matrix at the numbers of the landmarks."""
 
     def __init__(self, matrix: StoredMatrix | None, numbers: IntArray, dtype: Any) -> None:
         super().__init__(len(numbers), dtype)
@@ -154,17 +155,17 @@ class StoredColumns(Columns):
 class Precomputed(Kernel):
     """k(x_i, z_j) = matrix[i, j]: rows are (n, 1) arrays of row numbers, landmarks numbers of training rows.
 
-    Algorithms see numbers and pick among them; what averages points refuses this kernel. Estimators bind a
-    matrix for the length of a call and keep ``Precomputed()``, so that a fitted model refers to no matrix.
-    The matrix need not be positive semi-definite, which only its eigenvalues tell: whitening clips and
-    reports them.
+    Algorithms that pick rows pick numbers; algorithms that average points refuse this kernel. Estimators bind
+    a matrix during a call only and keep ``Precomputed()``, so that a fitted model does not refer to the
+    matrix. The matrix need not be positive semi-definite: whitening clips negative eigenvalues and reports
+    them.
     """
 
     matrix: StoredMatrix | None = field(default=None, repr=False)
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """float32 where the stored values are rounded to that or less, else float64."""
+        """float32 if the stored values are float32 or float16, else float64."""
         stored = np.dtype(np.float64) if self.matrix is None else self.matrix.dtype
         return np.dtype(np.float32 if stored.kind == "f" and stored.itemsize <= 4 else np.float64)
 
@@ -183,7 +184,7 @@ class Precomputed(Kernel):
 
     @staticmethod
     def _check(Z: Rows, n_train: int) -> None:
-        """Raise for given landmarks that are not numbers of training rows."""
+        """Raise if given landmarks are not numbers of training rows."""
         values = np.asarray(Z)[:, 0]
         wrong = (values != np.floor(values)) | (values < 0) | (values >= n_train)
         if wrong.any():
@@ -194,16 +195,15 @@ class Precomputed(Kernel):
 
 
 def row_numbers(rows: Rows) -> IntArray:
-    """Return the numbers that rows of shape (n, 1) stand for."""
+    """Return the row numbers held in rows of shape (n, 1)."""
     return np.asarray(rows)[:, 0].astype(np.intp)
 
 
 def check_kernel_matrix(values: Rows) -> None:
     """Raise for a training matrix that cannot be K(X, X): not square, not symmetric, no diagonal.
 
-    Symmetry is checked on all pairs up to 2,048 rows (and of a sparse matrix), else on 256 tiles of
-    64 × 64 pairs, the same ones each time: O(n) reads. Differences up to what kernels computed in float32
-    carry pass.
+    Symmetry is checked for all pairs of a sparse matrix or of up to 2,048 rows, else on 256 tiles of 64 × 64
+    pairs, always the same ones: O(n) reads. Differences up to the rounding error of float32 are accepted.
     """
     n, width = values.shape
     if n != width:
@@ -242,7 +242,7 @@ def _asymmetry(values: Rows) -> tuple[float, float, tuple[int, int], tuple[float
     """Return the largest |K_ij| and |K_ij − K_ji| that were met, and where, with both entries, the latter."""
     n = values.shape[0]
     if sp.issparse(values):
-        # In coordinates: what differs is what is stored in either.
+        # Only entries that are stored in K or in Kᵀ can differ.
         gap: Any = abs(values.astype(np.float64) - values.T.astype(np.float64)).tocoo()
         size = float(abs(values).max()) if values.nnz else 0.0
         worst = int(gap.data.argmax()) if gap.nnz else -1

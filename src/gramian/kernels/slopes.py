@@ -32,7 +32,7 @@ _OF_SQUARES: dict[type[Kernel], Slope] = {
     Cauchy: lambda k, t: -((1.0 + t) ** -2.0),
     PoweredExponential: lambda k, t: _powered_slope(t, 0.5 * k.q),
 }
-#: dk/dp from p = x·z/ℓ².
+#: dk/dp as a function of p = x·z/ℓ².
 OF_PRODUCTS: dict[type[Kernel], Slope] = {
     Linear: lambda k, p: np.ones_like(p),
     Polynomial: lambda k, p: k.degree * (p + k.offset) ** (k.degree - 1),
@@ -40,9 +40,10 @@ OF_PRODUCTS: dict[type[Kernel], Slope] = {
 
 
 def of_squares(kernel: Kernel) -> Slope | None:
-    """Return dk/d(r²) as a function of (kernel, r²) with r = ‖(x − z)/ℓ‖₂; None where k is no such function.
+    """Return dk/d(r²) as a function of (kernel, r²) with r = ‖(x − z)/ℓ‖₂; None for other kernels.
 
-    Where it is infinite at r = 0 it counts as 0 there: every difference that it meets is 0.
+    A derivative that is infinite at r = 0 counts as 0 there, because it is multiplied by differences that are
+    0.
     """
     if isinstance(kernel, PoweredExponential) and kernel.p != 2.0:
         return None
@@ -72,7 +73,7 @@ def power_slope(kernel: Kernel, X: Float64Array, Z: Float64Array) -> Float64Arra
 
 
 def squared_distances(X: Float64Array, Z: Float64Array) -> Float64Array:
-    """Return ‖x_i − z_j‖² by one product, never negative; the rows should be centred. Shape (n, m)."""
+    """Return ‖x_i − z_j‖² ≥ 0 by one product, shape (n, m); the rows should be centred."""
     square = X @ Z.T
     square *= -2.0
     square += np.einsum("if,if->i", X, X)[:, None]
@@ -81,7 +82,7 @@ def squared_distances(X: Float64Array, Z: Float64Array) -> Float64Array:
 
 
 def _powered_slope(t: Float64Array, half: float) -> Float64Array:
-    """Return d exp(−t^h)/dt = −h t^(h − 1) exp(−t^h), h = q/2; 0 at t = 0 where it is infinite."""
+    """Return d exp(−t^h)/dt = −h t^(h − 1) exp(−t^h), h = q/2; 0 at t = 0 if infinite."""
     if half == 1.0:
         return -np.exp(-t)
     safe = np.where(t > 0, t, 1.0)

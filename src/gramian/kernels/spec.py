@@ -42,7 +42,7 @@ _CLASSES: dict[str, type[Any]] = {
         Sum,
     )
 }
-#: Key that holds the family's name.
+#: Key of the family's name.
 _KIND = "family"
 
 

@@ -1,10 +1,10 @@
 r"""Spectral measures of stationary kernels, and random draws from them.
 
 By Bochner's theorem k(x, z) = κ(x − z) = κ(0) E cos(w·(x − z)) for w drawn from a probability measure. Every
-radial family here is a scale mixture of Gaussians, so that w = √s·g/ℓ with g standard normal and s > 0 drawn
-from the family's mixing law: one table gives all of them. The Laplacian, a product over the features, has a
-mixing variable of its own for each. The measures follow the kernels' algebra: a factor scales, a sum joins
-the draws, a product adds their frequencies.
+radial family here is a scale mixture of Gaussians: w = √s·g/ℓ with g standard normal and s > 0 drawn from the
+family's mixing distribution, so one table gives all of them. The Laplacian, a product over the features, has
+a mixing variable per feature. The measures follow the algebra of kernels: a factor scales, a sum joins the
+draws, and a product adds their frequencies.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from gramian.exceptions import InputError, did_you_mean
 from gramian.kernels.base import Kernel, Product, Scaled, Sum, lengthscale_array
 from gramian.kernels.families import Cauchy, Exponential, Gaussian, Laplacian, Matern, RationalQuadratic
 
-#: Ways to draw: independent; directions orthogonal by groups of d; a scrambled Sobol sequence.
+#: Ways to draw: independently; orthogonal in groups of d; by a scrambled Sobol sequence.
 DRAWS = ("iid", "orthogonal", "qmc")
-#: Families with a spectral measure here; sums, products and positive multiples of them have one too.
+#: Families whose spectral measure is known here; it follows for their sums, products and positive multiples.
 STATIONARY = (Gaussian, Laplacian, Exponential, Matern, RationalQuadratic, Cauchy)
 #: Bits of a coordinate of the Sobol sequence.
 SOBOL_BITS = 30
@@ -36,7 +36,7 @@ Quantile = Callable[[Float64Array], FloatArray]
 class SpectralDraws:
     """Frequencies w_j, shape (draws, features), and weights a_j with Σ_j a_j cos(w_j·(x − z)) ≈ k(x, z).
 
-    The sum of the weights is k(x, x); they are equal but for sums of kernels.
+    The sum of the weights is k(x, x). They are all equal, except for sums of kernels.
     """
 
     frequencies: Float64Array
@@ -51,16 +51,17 @@ def spectral_draws(
     kernel : Gaussian, Laplacian, Exponential, Matern, RationalQuadratic or Cauchy, or sums, products and
         positive multiples of these.
     kind : ``"iid"`` (Rahimi and Recht 2007); ``"orthogonal"``, where g runs through the rows of random
-        orthogonal matrices times independent lengths of the law χ_d (Yu et al. 2016), and the mixing variable
-        is drawn once in each of n_draws equal parts of its law; ``"qmc"``, a scrambled
-        Sobol sequence through the inverse distribution functions (Avron et al. 2016). Every w_j has the
-        measure's own law in each, so that the sum above is unbiased.
+        orthogonal matrices times independent lengths with distribution χ_d (Yu et al. 2016), and the mixing
+        variable is stratified: one draw in each of n_draws equally likely intervals; ``"qmc"``, a scrambled
+        Sobol sequence mapped by the inverse distribution functions (Avron et al. 2016). In each of them every
+        w_j has the distribution of the measure, so that the sum above is unbiased.
 
-    A sum shares the draws out in proportion to k(x, x) of its terms, at least one to each; a product adds
-    the draws of its factors, paired at random. Time O(n_draws·d), for orthogonal draws times min(n_draws, d).
+    A sum of kernels divides the draws among its terms in proportion to their k(x, x), at least one each; a
+    product adds the draws of its factors, paired at random. Time O(n_draws·d), for orthogonal draws times
+    min(n_draws, d).
 
-    Raises :class:`InputError` for other kernels, which name no measure, for more terms than draws, and for a
-    Sobol sequence of more than 21,201 coordinates.
+    Raises :class:`InputError` for other kernels, whose measure is not known here, for more terms than draws,
+    and for a Sobol sequence of more than 21,201 coordinates.
 
     >>> draws = spectral_draws(Gaussian(2.0), 1000, 3, np.random.default_rng(0), "orthogonal")
     >>> draws.frequencies.shape, bool(abs(draws.frequencies.std() - 0.5) < 0.02)
@@ -83,14 +84,14 @@ def spectral_draws(
     for (_, families), start, stop in zip(terms, ends - counts, ends, strict=True):
         rows = frequencies[start:stop]
         for family in families:
-            # At random, for draws of one family are spread out in an order of their own.
+            # Pair at random, because the draws of a family may be ordered.
             pair = rng.permutation(len(rows)) if len(families) > 1 else slice(None)
             rows += _family(family, len(rows), n_features, rng, kind)[pair]
     return SpectralDraws(frequencies, np.repeat(factors / counts, counts))
 
 
 def spectral_terms(kernel: Kernel) -> list[tuple[float, tuple[Kernel, ...]]]:
-    """Write a kernel as Σ factor · (product of families), brackets expanded; refuse other kernels."""
+    """Write a kernel as Σ factor · (product of families) by expanding brackets; raise for other kernels."""
     if isinstance(kernel, Scaled):
         return [(kernel.factor * factor, own) for factor, own in spectral_terms(kernel.kernel)]
     if isinstance(kernel, Sum):
@@ -111,7 +112,7 @@ def spectral_terms(kernel: Kernel) -> list[tuple[float, tuple[Kernel, ...]]]:
 def _family(kernel: Kernel, n: int, d: int, rng: np.random.Generator, kind: str) -> Float64Array:
     quantile, separable = mixing(kernel), isinstance(kernel, Laplacian)
     if separable and kind != "orthogonal":
-        # The Cauchy law at once: half the coordinates for a Sobol sequence to spread over.
+        # Drawing from the Cauchy distribution directly needs half the coordinates of the Sobol sequence.
         uniforms = _sobol(n, d, rng) if kind == "qmc" else rng.random((n, d))
         rows = np.tan(np.pi * (uniforms - 0.5))
     else:
@@ -124,11 +125,11 @@ def _family(kernel: Kernel, n: int, d: int, rng: np.random.Generator, kind: str)
 
 
 def mixing(kernel: Kernel) -> Quantile | None:
-    """Return the quantile function of s where w = √s·g/ℓ; None where s = 1.
+    """Return the quantile function of s in w = √s·g/ℓ; None if s is always 1.
 
     Matérn: s = ν/Gamma(ν), which makes w Student's t with 2ν degrees of freedom; Exponential, and each
-    feature of the Laplacian: ν = 1/2, the Cauchy law. RationalQuadratic: s = Gamma(shape)/shape; Cauchy:
-    2·Gamma(1).
+    feature of the Laplacian: ν = 1/2, the Cauchy distribution. RationalQuadratic: s = Gamma(shape)/shape;
+    Cauchy: 2·Gamma(1).
     """
     if isinstance(kernel, Matern | Exponential | Laplacian):
         nu = kernel.nu if isinstance(kernel, Matern) else 0.5
@@ -144,7 +145,7 @@ def mixing(kernel: Kernel) -> Quantile | None:
 def _standard(
     n: int, d: int, own: int, rng: np.random.Generator, kind: str
 ) -> tuple[Float64Array, Float64Array]:
-    """Return normal rows (n, d), and ``own`` uniform numbers in (0, 1) for each draw's mixing."""
+    """Return normal rows (n, d), and ``own`` uniform numbers in (0, 1) for the mixing of each draw."""
     if kind == "qmc":
         points = _sobol(n, d + own, rng)
         return special.ndtri(points[:, :d]), points[:, d:]
@@ -154,7 +155,7 @@ def _standard(
 
 
 def stratified(n: int, columns: int, rng: np.random.Generator) -> Float64Array:
-    """Return uniform numbers in (0, 1]: in each column one in each of n equal intervals, in random order."""
+    """Return stratified uniform numbers in (0, 1]: per column one in each of n equal parts, shuffled."""
     cells = rng.permuted(np.tile(np.arange(n)[:, None], (1, columns)), axis=0)
     return (cells + 1.0 - rng.random((n, columns))) / n
 
@@ -162,14 +163,15 @@ def stratified(n: int, columns: int, rng: np.random.Generator) -> Float64Array:
 def orthogonal_normals(n: int, d: int, rng: np.random.Generator) -> Float64Array:
     """Return n standard normal rows, orthogonal within each group of d consecutive ones.
 
-    Rows of Haar's orthogonal matrices times independent lengths of the law χ_d. Source: Yu et al. 2016.
+    Rows of Haar-distributed orthogonal matrices, times independent lengths with distribution χ_d. Source: Yu
+    et al. 2016.
     """
     starts = range(0, n, d)
     rows = np.empty((n, d))
     for start, stream in zip(starts, children(rng, len(starts)), strict=True):
         count = min(d, n - start)
         q, r = np.linalg.qr(stream.standard_normal((d, count)))
-        # With the signs of R's diagonal the law of Q is Haar's.
+        # The signs of R's diagonal make Q Haar-distributed.
         rows[start : start + count] = (q * np.copysign(1.0, r.diagonal())).T
     return rows * np.sqrt(rng.chisquare(d, (n, 1)))
 
@@ -182,12 +184,12 @@ def _sobol(n: int, coordinates: int, rng: np.random.Generator) -> Float64Array:
         )
     sequence = qmc.Sobol(coordinates, bits=SOBOL_BITS, seed=rng)
     points = sequence.random_base2(int(n - 1).bit_length())[:n]
-    # From the edge of its cell to the middle, so that 0 does not become an infinite frequency.
+    # Move points from the edge of their cell to its middle, so that 0 does not give an infinite frequency.
     return points + 0.5**SOBOL_BITS / 2
 
 
 def share_out(total: int, weights: Float64Array) -> IntArray:
-    """Return whole numbers of at least 1 that sum to ``total``, as near to the weights' shares as can be."""
+    """Divide ``total`` into whole numbers of at least 1, as close as possible to the weights' shares."""
     shares = (total - len(weights)) * weights / weights.sum()
     counts = np.floor(shares).astype(np.intp)
     counts[np.argsort(counts - shares, kind="stable")[: total - len(weights) - counts.sum()]] += 1
