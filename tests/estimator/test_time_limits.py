@@ -9,17 +9,24 @@ from typing import Any
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
 
 import gramian as gm
 from gramian.compression.plan import Plan
 from gramian.compression.ridge_sums import RidgeSums
+from gramian.data.source import ArraySource
 from gramian.engine import Engine
+from gramian.exact import ridge
 from gramian.exact.penalties import IterativeTrials
 from gramian.exceptions import AccuracyWarning
+from gramian.metric.metric import Metric
 from gramian.metric.outer_product import outer_product
+from gramian.tables import base as tabular_base
 from gramian.tables import input as tabular_input
 from gramian.tables.input import rows_in_time
-from gramian.tables.small_problem import SmallProblem
+from gramian.tables.maker import Maker
+from gramian.tables.member import measure_pace
+from gramian.tables.small_problem import Point, SmallProblem
 from gramian.tables.time import Pace
 
 #: Rows on which reading is timed here.
@@ -129,6 +136,50 @@ def test_exact_models_are_given_up_where_their_solves_take_too_long(clock: Clock
     assert model.score(X[4_000:], y[4_000:]) > 0.9
 
 
+def test_the_pace_is_measured_by_a_part_of_the_time(clock: Clock) -> None:
+    """A hundred outputs on 2,000 rows would take 16 of 20 seconds: 500 rows tell the pace as well."""
+    rng = np.random.default_rng(0)
+    X = rng.random((2_400, 3))
+    make = Maker(
+        gm.KernelRidge,
+        ArraySource(X),
+        rng.standard_normal((len(X), 100)),
+        None,
+        Point("gaussian", Metric(scales=np.ones(3)), 0.5, 1.0),
+        {"memory_budget": "100MB", "random_state": 0, "n_jobs": 1, "tile_dtype": "float64"},
+    )
+    fits: list[int] = []
+
+    def seconds(maker: Any, model: Any, numbers: Any) -> float:
+        fits.append(len(numbers))
+        return 0.0
+
+    clock.moved_by(Maker, "fit", seconds)
+    clock.moved_by(ridge, "solve_exact", lambda system, *_, **__: 4e-6 * len(system) ** 2)
+    measure_pace(make, np.arange(len(X)), Pace(clock.now + 20.0))
+    assert fits == [500]
+    measure_pace(make, np.arange(len(X)), Pace(clock.now + 2_000.0))
+    assert fits == [500, 500, 2_000]
+
+
+def test_blas_has_one_thread_under_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its threads would wait for each other on a busy machine, at each small matrix."""
+    seen: list[int] = []
+    real = tabular_base.last_fit
+
+    def watched(*given: Any, **options: Any) -> Any:
+        seen.extend(one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas")
+        return real(*given, **options)
+
+    monkeypatch.setattr(tabular_base, "last_fit", watched)
+    X, y = rows_and_target(100)
+    with threadpool_limits(2, user_api="blas"):
+        gm.TabularRegressor(kernel="gaussian", scaling="standard", time_limit=5.0, random_state=0).fit(X, y)
+        after = [one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas"]
+    assert set(seen) == {1}
+    assert set(after) == {2}
+
+
 def test_solves_of_penalties_end_at_the_time(clock: Clock) -> None:
     X, y = rows_and_target(3_000)
 
@@ -159,8 +210,7 @@ def test_a_judgement_ends_at_the_time_with_what_it_has(clock: Clock) -> None:
     X, y = rows_and_target(120)
     levels = X.min(axis=0), X.max(axis=0)
     problem = SmallProblem(X, y[:, None], None, 80, lambda r: float(np.mean(r**2)), (), levels)
-    from gramian.metric.metric import Metric
-    from gramian.tables.small_problem import Point, Workspace
+    from gramian.tables.small_problem import Workspace
 
     clock.moved_by(SmallProblem, "_judged", lambda *_: 1.0)
     point = Point("gaussian", Metric(scales=np.ones(3)), 0.5, 1.0)

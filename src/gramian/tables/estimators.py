@@ -158,7 +158,7 @@ class TabularRegressor(Regressor, NumberAnswers, TabularModel):
         X : a frame of pandas or polars, an Arrow table, an array of numbers or objects, CSR, a row source or
         a list of rows; shape (n, columns). sample_weight : (n,), at least 0.
         """
-        with all_or_nothing(self):
+        with all_or_nothing(self), self._without_waits():
             y = own_target(X, y)
             required_target(self, y)
             one_of("target", self.target, HOWS)
@@ -321,7 +321,7 @@ class TabularClassifier(Classifier, ClassAnswers, TabularModel):
 
         X and sample_weight as of :meth:`gramian.TabularRegressor.fit`; each class has a row that counts.
         """
-        with all_or_nothing(self):
+        with all_or_nothing(self), self._without_waits():
             y = own_target(X, y)
             required_target(self, y)
             until, rng = self._clock(), as_generator(self.random_state)

@@ -19,7 +19,7 @@ from gramian.exceptions import BudgetError
 from gramian.metric.learning import Round
 from gramian.ridge.ridge import KernelRidge, KernelRidgeClassifier
 from gramian.tables.maker import EXACT_ROWS, EXACT_TOL, TOL_OF_ERROR, Maker, of_sizes
-from gramian.tables.time import PACE_ROWS, SUMS_SHARE, Pace, add_in_time, sizes_in_time
+from gramian.tables.time import PACE_ROWS, PACE_SHARE, SUMS_SHARE, Pace, add_in_time, sizes_in_time
 
 #: Sizes of the models that rounds of the metric fit: root, rank and rows of a block (None: the root alone).
 ROUND_SIZES = ((300, 100, 650), (100, 0, None))
@@ -74,12 +74,17 @@ def for_rounds(make: Maker, drawn: IntArray) -> tuple[Maker, Any] | None:
 
 
 def measure_pace(make: Maker, rest: IntArray, pace: Pace) -> None:
-    """Fit a small model to some of the rows, and take down how long that took."""
-    rng = as_generator(make.options["random_state"])
-    drawn = rest if len(rest) <= PACE_ROWS else make.drawn(rest, PACE_ROWS, rng)
-    found = for_rounds(make, drawn)
-    if found is not None:
+    """Fit small models to some of the rows, and take down how long that took."""
+    for most in PACE_ROWS:
+        rng = as_generator(make.options["random_state"])
+        drawn = rest if len(rest) <= most else make.drawn(rest, most, rng)
+        found = for_rounds(make, drawn)
+        if found is None:
+            return
         small, approximation = found
+        plan = small.plan(approximation, drawn) if most > PACE_ROWS[0] else None
+        if plan is not None and pace.seconds(plan) > PACE_SHARE * pace.left:
+            return
         pace.note(small.fit(small.model(approximation), drawn).plan_)
 
 

@@ -20,8 +20,10 @@ from gramian.tables.maker import LEAST_SIZES, SHRUNK_SIZES, Maker, of_sizes
 SUMS_SHARE, WHOLE_SHARE = 0.6, 0.25
 #: Factors of root and rank that save time, largest first; at fewer rows than these blocks are no use.
 QUICKER, LEAST_BLOCK_ROWS = (0.7, 0.5, 0.35), 5_000
-#: Rows that a model is fitted to where no time is left, and rows of the fit that measures the pace.
-LEAST_ROWS, PACE_ROWS = 2_000, 2_000
+#: Rows that a model is fitted to where no time is left.
+LEAST_ROWS = 2_000
+#: Rows of the fits that measure the pace, and the share of the time left that one after the first may take.
+PACE_ROWS, PACE_SHARE = (500, 2_000), 0.05
 #: Factor of the number of blocks until memory holds them.
 FEWER = 0.8
 
