@@ -13,6 +13,7 @@ import gramian.fast.search as search_module
 from gramian.exceptions import BudgetError, InputError
 from gramian.fast.base import parted
 from gramian.fast.distill import Shape
+from gramian.fast.metric import center_and_spread
 
 SIZES = {"n_levels": 1, "n_units": 4, "n_directions": 2, "random_state": 0}
 
@@ -116,3 +117,24 @@ def test_held_out_rows_are_those_of_the_order_where_no_class_is_lost() -> None:
     order = np.random.default_rng(0).permutation(40)
     held, kept = parted(order, np.zeros(40, int))
     np.testing.assert_array_equal(np.concatenate([held, kept]), order)
+
+
+def test_rows_of_weight_0_change_nothing() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.random((200, 3))
+    weights = np.r_[np.zeros(40), rng.random(160) + 0.5]
+    far = np.where(weights > 0, 1.0, 1_000.0)
+    y = np.sin(5.0 * X[:, 0]) + X[:, 1]
+    models = [
+        gm.FastKernelRegressor(**SIZES).fit(f[:, None] * X, f * y, sample_weight=weights)
+        for f in (np.ones(200), far)
+    ]
+    assert models[0].predict(X) == pytest.approx(models[1].predict(X), rel=1e-9)
+
+
+def test_units_of_features_and_targets_are_weighted() -> None:
+    rng = np.random.default_rng(0)
+    rows, weights = rng.random((30, 2)), rng.integers(0, 4, 30).astype(float)
+    found = center_and_spread(rows, weights)
+    repeated = np.repeat(rows, weights.astype(int), axis=0)
+    np.testing.assert_allclose(found, (repeated.mean(axis=0), repeated.std(axis=0)))

@@ -20,7 +20,7 @@ from gramian.fast.compiled import available, one_row, single_row
 from gramian.fast.cost import Cost, measure, parse_cost, timed_batch
 from gramian.fast.distill import Lesson, Shape
 from gramian.fast.flat import FlatPredictor, flatten
-from gramian.fast.metric import Teacher, feature_spread, gradient_outer_product
+from gramian.fast.metric import Teacher, center_and_spread, gradient_outer_product
 from gramian.fast.search import Trial, linear_cost, linear_shape, search, shape_nanoseconds
 from gramian.kernels.columns import dense
 
@@ -90,7 +90,7 @@ class FastKernelModel(KernelEstimator):
         def score(found: Float64Array) -> float:
             return self._score(found, values[held], weights[held])
 
-        spread = feature_spread(rows[kept])
+        spread = center_and_spread(rows[kept], weights[kept])[1]
         M = gradient_outer_product(teacher, rows[kept], spread, rng)
         held_out = {name: lesson.some(held) for name, lesson in lessons.items()}
         trial = Trial(M, spread, held_out, score, int(rng.integers(2**32)), engine)

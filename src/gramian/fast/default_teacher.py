@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gramian._typing import Array, Float64Array
-from gramian.fast.metric import feature_spread
+from gramian.fast.metric import center_and_spread
 from gramian.kernels import Gaussian
 from gramian.ridge.ridge import KernelRidge, KernelRidgeClassifier
 from gramian.search import Split, search
@@ -26,7 +26,7 @@ def default_teacher(
     random_state: Any,
 ) -> Any:
     """Return a kernel ridge model on scaled features, gamma and alpha by held-out score."""
-    spread = feature_spread(rows)
+    spread = center_and_spread(rows, weights)[1]
     scale = np.where(spread > 0, spread, 1.0)
     rng = np.random.default_rng(0)
     some = rng.permutation(len(rows))[: 2 * TEACHER_ROWS]

@@ -13,7 +13,7 @@ from gramian.engine import Engine
 from gramian.fast.copies import between, two_valued
 from gramian.fast.joint import LeafRows, learn_together
 from gramian.fast.leaves import learn_alone
-from gramian.fast.metric import Teacher, feature_spread, inverse_spread
+from gramian.fast.metric import Teacher, center_and_spread, inverse_spread
 from gramian.fast.predictor import FastPredictor
 from gramian.fast.router import TreeRouter, fit_router, stage_levels
 from gramian.fast.units import Targets, Units, first_units
@@ -148,7 +148,7 @@ def distill(
 
     A leaf with fewer rows than its units has as many units as rows. Time O(n (r (d + u) + u²)) a round.
     """
-    center, spread = lesson.rows.mean(axis=0), feature_spread(lesson.rows)
+    center, spread = center_and_spread(lesson.rows, lesson.weights)
     offset = center @ projection
     streams = children(rng, 4)
     two = two_valued(lesson.rows)

@@ -17,7 +17,7 @@ from gramian.estimator.targets import ClassTargets, NumberTargets
 from gramian.fast.base import FastKernelModel, unfitted
 from gramian.fast.default_teacher import default_teacher
 from gramian.fast.flat import FlatPredictor, flatten
-from gramian.fast.metric import Teacher, feature_spread
+from gramian.fast.metric import Teacher, center_and_spread
 from gramian.fast.teachers import CLIP, class_teacher, number_teacher
 from gramian.ridge.ridge import KernelRidge, KernelRidgeClassifier
 
@@ -193,10 +193,11 @@ class FastKernelRegressor(Regressor, FastKernelModel):
             self._flat = targets.flat
             values = targets[slice(0, len(rows))]
             # Learned in units of the targets' spread: penalties of the units then mean the same for all.
-            self._center, spread = values.mean(axis=0), feature_spread(values)
+            weights = checked_weights(sample_weight, len(rows))
+            self._center, spread = center_and_spread(values, weights)
             self._spread = np.where(spread > 0, spread, 1.0)
             scaled = (values - self._center) / self._spread
-            return self._learn(rows, scaled, checked_weights(sample_weight, len(rows)))
+            return self._learn(rows, scaled, weights)
 
     def predict(self, X: Any) -> Float64Array:
         """Return f(x) per row, shape (n,) or (n, outputs)."""

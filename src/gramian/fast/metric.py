@@ -10,6 +10,7 @@ import scipy.linalg as la
 
 from gramian._numerics import rank_cutoff
 from gramian._typing import Array, Float64Array
+from gramian.data.scaled import Moments
 from gramian.metric.differences import STEP, by_differences, by_switching
 
 #: Rows (n, d) → values (n, outputs).
@@ -54,13 +55,23 @@ def gradient_outer_product(
     return M
 
 
-def feature_spread(rows: Float64Array) -> Float64Array:
-    """Return the standard deviation of each column; exactly 0 where all values are equal.
+def center_and_spread(
+    rows: Float64Array, weights: Float64Array | None = None
+) -> tuple[Float64Array, Float64Array]:
+    """Return the weighted mean and standard deviation of each column, as ``standardize=True`` has them.
 
-    >>> feature_spread(np.full((3, 1), 0.1)), np.full((3, 1), 0.1).std(axis=0) > 0
+    The deviation is exactly 0 where all values of rows that count are equal.
+
+    >>> center_and_spread(np.full((3, 1), 0.1))[1], np.full((3, 1), 0.1).std(axis=0) > 0
     (array([0.]), array([ True]))
+    >>> center_and_spread(np.array([[0.0], [4.0], [9.0]]), np.array([1.0, 3.0, 0.0]))
+    (array([3.]), array([1.73205081]))
     """
-    return np.where(np.ptp(rows, axis=0) > 0, rows.std(axis=0), 0.0)
+    if weights is None or not np.ptp(weights):
+        return rows.mean(axis=0), np.where(np.ptp(rows, axis=0) > 0, rows.std(axis=0), 0.0)
+    found = Moments.of(rows, weights)
+    varies = np.ptp(rows[weights > 0], axis=0) > 0
+    return found.mean, np.where(varies, np.sqrt(found.squares / found.mass), 0.0)
 
 
 def inverse_spread(spread: Float64Array) -> Float64Array:
