@@ -66,7 +66,8 @@ def rows_of(case: Case) -> tuple[np.ndarray, np.ndarray]:
         kind = case.X.dtype
         small = kind == np.float32 or (kind.kind in "iu" and kind.itemsize <= 2)
         type_ = np.float32 if small else np.float64
-        X = ((X - centre) / spread).astype(type_).astype(np.float64)
+        given = np.float64 if case.container == "list" else type_  # a list holds Python's numbers
+        X = ((X - centre) / spread).astype(given).astype(np.float64)
         new = ((new - centre) / spread).astype(type_).astype(np.float64)
     return X, new
 
