@@ -58,6 +58,9 @@ def held_out_errors_are_those_of_refits(trial: Trial) -> None:
         # Rows of weight 0 are no landmarks, and may lie apart from all that are.
         apart = np.sqrt(dense.LEFT * kernels.cutoff(case, K, dense.tiles_of(model)) * np.abs(K).max())
         slack = slack + np.where(inside[:, None], 0.0, apart * np.abs(fit.a).sum(axis=0))
+        # A held-out residual is one of the fit over 1 − h, h the row's leverage; 1 − h = alpha P_ii / w_i.
+        kept = np.where(inside, np.minimum(alpha * np.abs(scale) / np.where(inside, counts, 1.0), 1.0), 1.0)
+        slack = slack + (unit_roundoff(np.float64) / kept)[:, None] * np.abs(errors)
         floor = 1e3 * unit_roundoff(np.float64) * np.abs(Y).max() * (1.0 + reach[:, None])
         slack = dense.SAFETY * slack + 1e-9 * np.abs(errors) + floor
         mean = counts @ errors**2 / counts.sum()
