@@ -226,7 +226,8 @@ def test_targets_that_cannot_be_scored_are_left_alone(model: Path, tmp_path: Pat
     holes = FRAME.assign(y=FRAME.y.where(FRAME.index > 5))
     said = good("predict", model, write(holes, tmp_path / "r.csv"), "--out", tmp_path / "p.csv")
     assert "Wrote 150 predictions" in said
-    assert "target column 'y' has 6 missing values" in said
+    assert "Not scored: Row 0 of" in said
+    assert "has a missing value or NaN in the target 'y'" in said
     for y in (0.0, "text"):
         rows = write(FRAME.assign(y=y), tmp_path / "r.csv")
         assert "Not scored: the target" in good("predict", model, rows, "--out", tmp_path / "p.csv")
@@ -274,7 +275,7 @@ def test_errors_of_fit(tmp_path: Path) -> None:
         ((table, *out), "gives no target to learn. Pass --target NAME (one of its columns: a, b, c, y)"),
         ((table, "--target", "Y", *out), "has no target column 'Y'. Did you mean 'y'?"),
         ((odd, *y, *rbf, *out), "column 'c' holds text (such as 'red')"),
-        ((holes, *y, *rbf, *out), "column 'b' has 1 missing value, of 150 rows"),
+        ((holes, *y, *rbf, *out), "has a missing value or NaN in column 'b'"),
         ((text, *y, "--task", "regression", *out), "the target holds text, which regression cannot predict"),
         ((one, *y, *rbf, *out), "y has one class ('same'); a classifier needs at least 2 classes"),
         ((few, *y, *out), "5 rows are too few to hold some out. Pass --holdout 0."),

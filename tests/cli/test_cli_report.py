@@ -15,7 +15,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import gramian as gm
-from gramian.data.files import Table
 
 for extra in ("typer", "pyarrow", "pandas", "matplotlib"):
     pytest.importorskip(extra)
@@ -154,7 +153,7 @@ def test_a_fit_leaves_its_held_out_score(tmp_path: Path) -> None:
 
 def test_scores_are_those_of_the_predictions() -> None:
     model = gm.KernelRidge(0.1, gamma=0.3).fit(X, PRICE)
-    judged = judge(model, Table(X, PRICE, None, "y"))
+    judged = judge(model, X, PRICE)
     assert judged.scores["R²"] == pytest.approx(model.score(X, PRICE))
     assert judged.baseline["R²"] == pytest.approx(0.0)
     assert judged.seconds > 0
@@ -163,7 +162,7 @@ def test_scores_are_those_of_the_predictions() -> None:
 def test_whole_floats_are_the_classes_that_they_stand_for() -> None:
     labels = (PRICE > 0).astype(int)
     model = gm.KernelRidgeClassifier(gamma=0.3).fit(X, labels)
-    judged = judge(model, Table(X, labels.astype(float), None, "y"))
+    judged = judge(model, X, labels.astype(float))
     assert judged.y.dtype == judged.predicted.dtype
     assert judged.scores["accuracy"] == model.score(X, labels)
 

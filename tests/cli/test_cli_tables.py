@@ -23,7 +23,7 @@ from typer.testing import CliRunner
 from gramian.cli import settings, table_training
 from gramian.cli.app import app
 from gramian.cli.settings import Settings, for_tables
-from gramian.data.files import read_arrays
+from gramian.data.formats.numpy_files import read_arrays
 
 RNG = np.random.default_rng(0)
 N = 300
@@ -309,7 +309,7 @@ def test_errors_of_fit_name_the_column(tmp_path: Path) -> None:
     empty = pd.DataFrame({"a": [1] * 30, "price": RNG.random(30)})
     cases: list[tuple[pd.DataFrame, tuple[Any, ...], str]] = [
         (infinite, (), "'size'"),
-        (REGRESSION.assign(price=np.nan), (), "target column 'price' has 300 missing values"),
+        (REGRESSION.assign(price=np.nan), (), "has a missing value or NaN in the target 'price'"),
         (REGRESSION.assign(price=FRAME.built), (), "target column 'price' holds dates or times"),
         (empty, (), "No column of X can be used: 1 constant"),
         (REGRESSION.assign(price="one"), (), "class"),

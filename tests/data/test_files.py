@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from sklearn.datasets import dump_svmlight_file
 
 from gramian.data import Table, read_table, write_predictions
-from gramian.data.files import read_arrays
+from gramian.data.formats.numpy_files import read_arrays
 from gramian.exceptions import InputError, MissingPackageError
 
 pd = pytest.importorskip("pandas")
@@ -190,10 +190,11 @@ def test_paths(tmp_path):
     path = csv(tmp_path, "a\n1\n", "train.csv")
     fails(["There is no file", "Did you mean 'train.csv'?", "Check the path"], tmp_path / "trian.csv")
     fails("There is no file", tmp_path / "absent" / "train.csv")
-    fails(["the suffix '.xlsx'", "Supported: .csv, .csv.gz, .libsvm, .npz, .parquet"], tmp_path / "t.xlsx")
-    fails("has no suffix", tmp_path / "train")
+    for name, said in (("t.xlsx", "the suffix '.xlsx'"), ("train", "no suffix")):
+        (tmp_path / name).touch()
+        fails(["has", said, "Supported: .csv, .csv.gz, .h5, .hdf5, .libsvm, .npy, .npz"], tmp_path / name)
     (tmp_path / "folder.csv").mkdir()
-    fails("is a folder. Pass the path of one file", tmp_path / "folder.csv")
+    fails("folder.csv holds no files", tmp_path / "folder.csv")
     assert read_table(str(path)).X.shape == (1, 1)
 
 
@@ -219,14 +220,17 @@ def test_names(tmp_path):
 @pytest.mark.parametrize(
     ("cells", "text"),
     [
-        ("Paris\nRome", "column 'city' holds text (such as 'Paris'). Encode it as numbers or drop it."),
+        (
+            "Paris\nRome",
+            "column 'city' holds text (such as 'Paris'), first in row 0 (from 0). Encode it",
+        ),
         ("1\n?", "column 'city' holds text (such as '?')"),
         ("2024-01-01\n2024-01-02", "column 'city' holds dates or times (date32[day]). Turn it into numbers"),
         ("2024-01-01 10:00\n2024-01-02 11:00", "column 'city' holds dates or times (timestamp"),
         ("10:00:00\n11:00:00", "column 'city' holds dates or times (time32"),
-        ("1\n", "column 'city' has 1 missing value, of 2 rows. Fill them in, or drop"),
-        ("NA\nnan", "column 'city' has 2 missing values, of 2 rows"),
-        ("inf\n1", "column 'city' has 1 infinite value, of 2 rows"),
+        ("1\n", "has a missing value or NaN in column 'city'. Fill it in, drop the row"),
+        ("NA\nnan", "column 'city' has no values at all. Leave it out"),
+        ("inf\n1", "has infinity in column 'city'. Fill it in, drop the row"),
     ],
 )
 def test_cells(tmp_path, cells, text):
@@ -235,7 +239,8 @@ def test_cells(tmp_path, cells, text):
     fails(text, path)
     assert read_table(path, columns=["a"]).X.shape == (2, 1)
     if "text" not in text:
-        fails("target " + text.split("(")[0], path, target="city")
+        said = text.split("(")[0].split(". ")[0].replace("in column", "in the target")
+        fails(said.replace("column 'city' holds", "target column 'city' holds"), path, target="city")
 
 
 def test_missing_values_of_parquet(tmp_path):
@@ -247,18 +252,24 @@ def test_missing_values_of_parquet(tmp_path):
         "t": ["u", None, None],
     }
     path = parquet(tmp_path, nulls)
-    text = "'a' has 2 missing values, column 'i' has 1 missing value, column 'b' has 2 missing values"
-    fails([text, "column 'none' has 3 missing values", "of 3 rows"], path, columns=["a", "i", "b", "none"])
-    for name, count in (("t", 2), ("i", 1), ("b", 2), ("none", 3)):
-        fails(
-            f"target column '{name}' has {count} missing value",
-            parquet(tmp_path, nulls | {"x": [1, 2, 3]}),
-            target=name,
-            columns=["x"],
-        )
+    for name in ("a", "i", "b"):
+        fails(["has a missing value or NaN in column", f"'{name}'"], path, columns=[name])
+    fails("column 'none' has no values at all", path, columns=["a", "none"])
+    for name, said in (
+        ("t", "NaN in the target 't'"),
+        ("i", "NaN in the target"),
+        ("b", "NaN in the target"),
+    ):
+        fails(said, parquet(tmp_path, nulls | {"x": [1, 2, 3]}), target=name, columns=["x"])
+    fails(
+        "column 'none' has no values",
+        parquet(tmp_path, nulls | {"x": [1, 2, 3]}),
+        target="none",
+        columns=["x"],
+    )
     many = csv(tmp_path, ",".join(f"c{j}" for j in range(8)) + "\n" + "," * 7 + "\n")
-    fails("'c4' has 1 missing value and 3 more columns, of 1 rows", many)
-    fails("target column 't' has 1 missing value", csv(tmp_path, "a,t\n1,u\n2,\n"), target="t")
+    fails("column 'c0' has no values at all", many)
+    fails("Row 1 of", csv(tmp_path, "a,t\n1,u\n2,\n"), target="t")
 
 
 def test_column_types_of_parquet(tmp_path):
@@ -273,7 +284,7 @@ def test_column_types_of_parquet(tmp_path):
     path.write_bytes(b"a,b\n1,caf\xe9\n")
     fails("type binary (text that is not UTF-8?)", path)
     path.write_bytes(b"a,\xe9\n1,2\n")
-    fails("could not be read as CSV", path)
+    fails("could not be read", path)
 
 
 def test_wrong_separator(tmp_path):
@@ -281,32 +292,32 @@ def test_wrong_separator(tmp_path):
 
 
 def test_empty_files(tmp_path):
-    fails(["could not be read as CSV: Empty CSV file"], csv(tmp_path, ""))
-    fails("has no rows. Pass a file with at least one row", csv(tmp_path, "a,b\n"))
-    fails("has no rows", csv(tmp_path, "a,b\n"), target="b")
-    fails("has no rows", parquet(tmp_path, {"a": pa.array([], "float64")}))
-    fails("has no rows", npz(tmp_path, X=np.empty((0, 3))))
-    fails("has no rows", csv(tmp_path, "", "t.svm"))
-    fails("could not be read as npz", csv(tmp_path, "", "e.npz"))
+    fails(["is empty (0 bytes)"], csv(tmp_path, ""))
+    fails("no rows. Pass at least one row", csv(tmp_path, "a,b\n"))
+    fails("no rows", csv(tmp_path, "a,b\n"), target="b")
+    fails("no rows", parquet(tmp_path, {"a": pa.array([], "float64")}))
+    fails("no rows", npz(tmp_path, X=np.empty((0, 3))))
+    fails("is empty (0 bytes)", csv(tmp_path, "", "t.svm"))
+    fails("is empty (0 bytes)", csv(tmp_path, "", "e.npz"))
     fails("has no feature columns besides the target", csv(tmp_path, "y\n1\n"), target="y")
 
 
 def test_damaged_files(tmp_path):
     ragged = csv(tmp_path, "a,b\n1,2\n3\n")
-    fails([str(ragged), "could not be read as CSV: CSV parse error: Expected 2 columns, got 1: 3."], ragged)
-    fails("could not be read as Parquet", csv(tmp_path, "not parquet at all", "t.parquet"))
-    fails("could not be read as svmlight", csv(tmp_path, "1 1:2 x:3\n", "t.svm"))
-    fails("could not be read as CSV", csv(tmp_path, "not gzip", "t.csv.gz"))
+    fails(["Row 1 of", str(ragged), "it has 1 columns, but the first line names 2: '3'. Mend"], ragged)
+    fails("could not be read", csv(tmp_path, "not parquet at all", "t.parquet"))
+    fails("'1 1:2 x:3' is not 'target index:value", csv(tmp_path, "1 1:2 x:3\n", "t.svm"))
+    fails("could not be read", csv(tmp_path, "not gzip", "t.csv.gz"))
     (tmp_path / "half.csv.gz").write_bytes(gzip.compress(b"a,b\n" + b"1,2\n" * 999)[:-20])
-    fails("could not be read as CSV", tmp_path / "half.csv.gz")
+    fails("could not be read", tmp_path / "half.csv.gz")
     whole = parquet(tmp_path, {"a": np.random.default_rng(0).random(1000)}).read_bytes()
     (tmp_path / "cut.parquet").write_bytes(whole[:900])
-    fails("could not be read as Parquet", tmp_path / "cut.parquet")
+    fails("could not be read", tmp_path / "cut.parquet")
     whole = npz(tmp_path, X=np.ones((50, 50))).read_bytes()
     (tmp_path / "cut.npz").write_bytes(whole[:900])
-    fails("could not be read as npz", tmp_path / "cut.npz")
+    fails("could not be read", tmp_path / "cut.npz")
     (tmp_path / "flip.npz").write_bytes(whole[:900] + bytes(100) + whole[1000:])
-    fails("could not be read as npz", tmp_path / "flip.npz")
+    fails("could not be read", tmp_path / "flip.npz")
 
 
 def test_npz_contents(tmp_path):
@@ -314,16 +325,16 @@ def test_npz_contents(tmp_path):
     fails(["no array 'X'", "Its arrays are: 'data'"], npz(tmp_path, data=X))
     fails("no array 'labels'. Did you mean 'label'?", npz(tmp_path, X=X, label=X), target="labels")
     fails("X has shape (3,)", npz(tmp_path, X=X[:, 0]))
-    fails("y has shape (2,) and X (3, 2)", npz(tmp_path, X=X, y=X[0]))
-    fails("the array 'X' holds values of type <U1", npz(tmp_path, X=X.astype(int).astype("U1")))
-    fails("the array 'X' holds values of type complex128", npz(tmp_path, X=X * 1j))
-    fails("the array 'y' holds values of type datetime64", npz(tmp_path, X=X, y=np.zeros(3, "M8[D]")))
-    fails("could not be read as npz: Object arrays cannot be loaded", npz(tmp_path, X=X, y=X.astype(object)))
+    fails("the target has shape (2,) and X (3, 2)", npz(tmp_path, X=X, y=X[0]))
+    fails("X holds values of type <U1", npz(tmp_path, X=X.astype(int).astype("U1")))
+    fails("X holds values of type complex128", npz(tmp_path, X=X * 1j))
+    fails("the target holds values of type datetime64", npz(tmp_path, X=X, y=np.zeros(3, "M8[D]")))
+    fails("the array 'y' holds Python objects", npz(tmp_path, X=X, y=X.astype(object)))
     fails("does not name its columns", npz(tmp_path, X=X), columns=["a"])
     fails("has no columns 'c'", npz(tmp_path, X=X, feature_names=["a", "b"]), columns=["c"])
     fails("2 features, but 3 were expected", npz(tmp_path, X=X), n_features=3)
     X[1, 1] = np.nan
-    fails("column 1 of X has 1 missing value, of 3 rows", npz(tmp_path, X=X))
+    fails("has a missing value or NaN in feature 1", npz(tmp_path, X=X))
     np.save(tmp_path / "a.npy", X)
     (tmp_path / "a.npy").rename(tmp_path / "a.npz")
     fails("is not a .npz archive", tmp_path / "a.npz")
@@ -331,10 +342,10 @@ def test_npz_contents(tmp_path):
 
 def test_svmlight_contents(tmp_path):
     path = csv(tmp_path, "1 1:2 3:nan\n", "t.svm")
-    fails("column 2 of X has 1 missing value, of 1 rows", path)
+    fails("has a missing value or NaN in feature 2", path)
     fails("the target is the first number of each line", path, target="y")
-    fails("Leave target and columns out", path, columns=["a"])
-    fails("could not be read as svmlight: n_features was set to 2", path, n_features=2)
+    fails("columns cannot be used. Leave it out", path, columns=["a"])
+    fails("3 features, but 2 were expected", path, n_features=2)
 
 
 def test_writing(tmp_path):

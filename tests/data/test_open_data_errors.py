@@ -73,7 +73,7 @@ def test_paths(tmp_path):
 
 def test_options(tmp_path):
     path = csv(tmp_path, "a,b,y\n1,2,3\n")
-    with fails("categorical='one-hot' is unknown. Choose one of 'refuse', 'onehot'. Did you mean 'onehot'?"):
+    with fails("categorical='one-hot' is unknown. Choose one of refuse, onehot. Did you mean 'onehot'?"):
         gm.open_data(path, categorical="one-hot")
     with fails("nan='skip' is unknown"):
         gm.open_data(path, nan="skip")
@@ -135,7 +135,7 @@ def test_ragged_and_truncated_text(tmp_path, small_pieces):
     packed.write_bytes(gzip.compress(whole)[:-20])
     with fails("t.csv.gz", "could not be read", "Check that the file is complete"):
         gm.open_data(packed)
-    with fails("'x' in row 50, from 0). Encode it as numbers, leave it out", "categorical='onehot'"):
+    with fails("'x'), first in row 50 (from 0). Encode it as numbers, leave it out", "categorical='onehot'"):
         gm.open_data(csv(tmp_path, "\n".join(["a,y", *lines[:50], "x,1", *lines])))
     svm = csv(tmp_path, "\n".join(f"{k} 1:{k} 3:2" for k in range(80)) + "\n1 2:x\n", "t.svm")
     with fails("Row 80 of", "t.svm", "'1 2:x' is not 'target index:value"):
@@ -300,7 +300,7 @@ def coloured(kind, folder):
 @pytest.mark.parametrize("kind", ["csv", "parquet", "pandas", "polars", "arrow"])
 def test_one_column_for_each_category(tmp_path, kind):
     data = coloured(kind, tmp_path)
-    with fails("column 'colour' holds text (such as 'red' in row 0, from 0)"):
+    with fails("column 'colour' holds text (such as 'red'), first in row 0 (from 0)"):
         gm.open_data(data, target="y")
     source = gm.open_data(data, target="y", categorical="onehot")
     assert source.feature_names == ("x", "colour=blue", "colour=red")

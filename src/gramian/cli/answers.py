@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 from sklearn.pipeline import Pipeline
 
 from gramian._typing import Array
-from gramian.cli.rows import by_steps
 from gramian.exceptions import InputError
 from gramian.tables.serving import TableServer
 
@@ -60,11 +60,11 @@ def answers(model: Any, X: Any, *, coverage: float | None, probabilities: bool) 
     """Return named columns: prediction; low and high of an interval; a probability for each class."""
     last = model[-1] if isinstance(model, Pipeline) else model
     with named_columns():
-        columns = {"prediction": by_steps(model.predict, X)}
+        columns = {"prediction": np.asarray(model.predict(X))}
         if coverage is not None:
-            ends = by_steps(lambda rows: model.predict_interval(rows, coverage), X)
+            ends = model.predict_interval(X, coverage)
             columns |= {"low": ends[:, 0], "high": ends[:, 1]}
         if probabilities:
-            found = by_steps(model.predict_proba, X)
+            found = model.predict_proba(X)
             columns |= {f"probability of {name}": found[:, j] for j, name in enumerate(last.classes_)}
     return columns

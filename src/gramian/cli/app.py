@@ -7,37 +7,36 @@ from json import dumps
 from pathlib import Path
 from typing import Annotated
 
-import numpy as np
 import typer
 from sklearn.pipeline import Pipeline
 
 from gramian import __version__
 from gramian._budget import format_bytes, parse_bytes
 from gramian._files import complete_file
-from gramian._typing import Array
 from gramian.cli import contest, table_plan, table_training, training
-from gramian.cli.answers import answers, check_answers, set_threads
+from gramian.cli.answers import check_answers, set_threads
 from gramian.cli.drawing import check_drawing
 from gramian.cli.judging import judge
 from gramian.cli.model_page import judged_facts, page, summary_of_file
-from gramian.cli.opening import rows_for, training_rows
+from gramian.cli.opening import all_targets, rows_for, training_rows
 from gramian.cli.outcome import Clock, number
 from gramian.cli.pictures import pictures_of
+from gramian.cli.prediction import predict_file
 from gramian.cli.report import (
     on_terminal,
     print_facts,
     print_outcome,
-    print_scores,
     print_summary,
     reported,
     say,
     watched,
 )
-from gramian.cli.rows import taken
+from gramian.cli.rows import in_memory
 from gramian.cli.settings import AUTO, Settings, checked
-from gramian.cli.task import CLASSIFICATION, find_task, prepared_target, scores, split_order
-from gramian.data.files import SVMLIGHT, Table, file_format, write_predictions
-from gramian.data.frame_files import Frame, holds_frame
+from gramian.cli.task import find_task, prepared_target, split_order
+from gramian.data.file_formats import file_format
+from gramian.data.stored_table import StoredTable
+from gramian.data.writing import check_writable
 from gramian.exceptions import InputError
 from gramian.model_file import describe, load, save
 
@@ -160,10 +159,14 @@ def fit(
         settings, tables = checked(asked, train_file)
         check_folder(out)
         clock = Clock()
-        rows = training_rows(train_file, target, as_frame=tables)
+        rows = training_rows(train_file, target, as_table=tables, memory=settings.memory)
         clock.lap("read")
-        outcome = table_training.train(rows, settings) if tables else training.train(rows, settings)
-        notes = {"task": outcome.task, "target": rows.target or "", "held out": outcome.held_out_text}
+        if isinstance(rows, StoredTable):
+            outcome = table_training.train(rows, settings)
+        else:
+            outcome = training.train(rows, settings)
+        name = rows.target.name if rows.target is not None else ""
+        notes = {"task": outcome.task, "target": name, "held out": outcome.held_out_text}
         clock.lap("train")
         save(outcome.model, out, notes=notes)
         clock.lap("save")
@@ -191,19 +194,15 @@ def predict(
 ) -> None:
     """Predict every row of a file; where the file has the target, print the score."""
     with reported(traceback):
-        if file_format(out) == SVMLIGHT or not out.parent.is_dir():
-            write_predictions(out, {"prediction": np.empty(0)})  # says why, before the work and not after
+        check_writable(out)
         model, notes = load(model_file), describe(model_file)["notes"]
         first, last = (model[0], model[-1]) if isinstance(model, Pipeline) else (model, model)
         check_answers(model, coverage, probabilities)
         set_threads(last, threads)
-        table = rows_for(rows_file, first, notes.get("target") or None)
-        columns = answers(model, table.X, coverage=coverage, probabilities=probabilities)
-        write_predictions(out, columns)
-        predicted = columns["prediction"]
-        say(f"Wrote {len(predicted):,} predictions to {out}")
-        if table.y is not None:
-            _print_score(table, predicted, hasattr(last, "classes_"))
+        rows = rows_for(rows_file, first, notes.get("target") or None)
+        scored = predict_file(model, rows, out, coverage=coverage, probabilities=probabilities)
+        say(f"Wrote {rows.shape[0]:,} predictions to {out}")
+        scored.print(classes=hasattr(last, "classes_"))
 
 
 @app.command()
@@ -239,16 +238,17 @@ def plan(
             categorical=tuple(categorical or ()),
         )
         settings, tables = checked(asked, train_file)
-        rows = training_rows(train_file, target, as_frame=tables)
-        found, reason = find_task(rows.y, task)
+        rows = training_rows(train_file, target, as_table=tables, memory=settings.memory)
+        y = all_targets(rows)
+        found, reason = find_task(y, task)
         what = "columns" if tables else "features"
-        say(f"{rows.X.shape[0]:,} rows × {rows.X.shape[1]:,} {what}, {found} ({reason})")
-        y = prepared_target(rows.y, found)
-        if tables:
+        say(f"{rows.shape[0]:,} rows × {rows.shape[1]:,} {what}, {found} ({reason})")
+        y = prepared_target(y, found)
+        if isinstance(rows, StoredTable):
             facts, made = table_plan.facts(rows, y, found, settings)
             print_facts(facts)
         else:
-            choice, made = training.plan(rows.X, y, found, settings)
+            choice, made = training.plan(rows, y, found, settings)
             gammas = "" if choice.gamma is None else f"gamma {number(choice.gamma)}, "
             say(
                 f"{settings.kernel}, {gammas}alpha {number(choice.alpha)} (fit searches for those that are "
@@ -281,10 +281,10 @@ def report(
         set_threads(last, threads)
         judged = None
         if data is not None:
-            table = rows_for(data, first, target or header["notes"].get("target") or None)
-            if target is not None and table.y is None:
+            rows = rows_for(data, first, target or header["notes"].get("target") or None)
+            if target is not None and rows.target is None:
                 raise InputError(f"{data} has no target column {target!r}, to judge the model by.")
-            judged = judge(model, table, seed=seed)
+            judged = judge(model, rows, None if rows.target is None else all_targets(rows), seed=seed)
         print_summary(summary_of_file(model, header), [] if judged is None else judged_facts(judged))
         if html is not None:
             pictures = list(pictures_of(model, judged, seed=seed))
@@ -311,13 +311,15 @@ def compare(
         parse_bytes(memory)
         if json is not None:
             check_folder(json)
-        table = training_rows(train_file, target, as_frame=holds_frame(train_file))
-        found, reason = find_task(table.y, task)
+        as_table = file_format(train_file).columns
+        rows = training_rows(train_file, target, as_table=as_table, memory=memory)
+        y = all_targets(rows)
+        found, reason = find_task(y, task)
         rules = contest.Rules(found, seconds, memory, seed, threads)
-        y = prepared_target(table.y, found)
-        contest.checked(rules, table.X, y)
+        y = prepared_target(y, found)
+        contest.checked(rules, rows, y)
         used, tested = split_order(y, found, contest.HELD_OUT, seed)
-        held = contest.Held(taken(table.X, used), y[used], taken(table.X, tested), y[tested])
+        held = contest.Held(in_memory(rows, used), y[used], in_memory(rows, tested), y[tested])
         say(f"{found} ({reason}), {len(contest.METHODS)} methods with {seconds:g} s each")
         entries = list(watched(contest.entries(held, rules), contest.METHODS))
         print_summary(contest.summary(entries, held, rules))
@@ -350,15 +352,3 @@ def check_folder(path: Path) -> None:
     """Raise, before the work and not after, where a file cannot be written."""
     if not path.parent.is_dir():
         raise InputError(f"Cannot write {path}: the folder {path.parent} does not exist. Create it first.")
-
-
-def _print_score(table: Table | Frame, predicted: Array, classes: bool) -> None:
-    assert table.y is not None
-    y = table.y
-    text = predicted.dtype.kind in "OUS"
-    # Files of rows to predict hold a constant where their format asks for a target (svmlight).
-    if y.ndim != 1 or len(np.unique(y)) < 2 or text != (y.dtype.kind in "OUS"):
-        say("Not scored: the target in the file is constant, or of another type than the predictions.")
-        return
-    task = CLASSIFICATION if classes else "regression"
-    print_scores(scores(task, y, predicted), len(y), table.target or "y")

@@ -16,12 +16,12 @@ from multiprocessing import get_context
 from typing import Any, TypeVar
 
 import numpy as np
-import scipy.sparse as sp
 from threadpoolctl import threadpool_limits
 
 from gramian import __version__
 from gramian._budget import format_bytes
-from gramian._typing import Array, Rows
+from gramian._typing import Array
+from gramian.cli.opening import Opened
 from gramian.cli.table_training import choice
 from gramian.cli.task import CLASSIFICATION, trivial
 from gramian.comparison import CONTENDERS, Measured, SearchResult, error_of, measure, search
@@ -104,9 +104,9 @@ class Entry:
         return self.search_seconds + self.fit_seconds
 
 
-def checked(rules: Rules, X: Rows, y: Array) -> None:
+def checked(rules: Rules, X: Opened, y: Array) -> None:
     """Raise for what none of the methods could do."""
-    if sp.issparse(X):
+    if X.storage.sparse:
         raise InputError(
             "the rows are sparse, which HistGradientBoosting does not read. Store them as .csv, .parquet or "
             "a dense .npz."

@@ -14,11 +14,9 @@ from sklearn.pipeline import Pipeline
 from gramian._typing import Array, Float64Array
 from gramian.approximations.approximation import Approximation
 from gramian.cli.answers import named_columns
-from gramian.cli.rows import as_float, by_steps
+from gramian.cli.rows import all_rows, by_blocks
 from gramian.cli.task import CLASSIFICATION, REGRESSION, scores, trivial
 from gramian.compression.quality import ErrorEstimate
-from gramian.data.files import Table
-from gramian.data.frame_files import Frame
 from gramian.gp.regressor import GaussianProcessRegressor
 from gramian.tables.estimators import TabularRegressor
 
@@ -48,40 +46,41 @@ class Judgement:
     trace: ErrorEstimate | None = None
 
 
-def judge(model: Any, table: Table | Frame, *, seed: int = 0) -> Judgement:
-    """Predict every row of a table and score it; of a map take the features, and estimate its error.
+def judge(model: Any, X: Any, y: Array | None, *, seed: int = 0) -> Judgement:
+    """Predict every row of a source, an array or a table and score it against ``y``.
+
+    Of a map, take the features and estimate its error.
 
     ``model`` is an estimator or a pipeline that ends with one. The seconds are of this run, scaling included.
     Of approximations the rows are K's: the error is that over the rows of the table.
     """
     last = model[-1] if isinstance(model, Pipeline) else model
-    n = table.X.shape[0]
+    n = X.shape[0]
     with named_columns():
         if not hasattr(last, "predict"):
-            taken = _timed(model.transform, table)[1]
+            taken = _timed(model.transform, X)[1]
             if not isinstance(last, Approximation):
                 return Judgement(n, "features", taken, why_not="the model has no predict")
-            rows = as_float(table.X)
-            rows = model[:-1].transform(rows) if isinstance(model, Pipeline) else rows
+            rows = model[:-1].transform(all_rows(X)) if isinstance(model, Pipeline) else X
             error = last.relative_error(rows, n_rows=ERROR_ROWS, random_state=seed)
             why = "an approximation predicts no target"
             return Judgement(n, "features", taken, why_not=why, frobenius=error, trace=last.trace_error(rows))
-        predicted, taken = _timed(model.predict, table)
+        predicted, taken = _timed(model.predict, X)
         classes = hasattr(last, "classes_")
-        why = _not_comparable(table.y, predicted)
+        why = _not_comparable(y, predicted)
         if why:
             return Judgement(n, "predictions", taken, why_not=why, predicted=predicted)
-        assert table.y is not None
+        assert y is not None
         task = CLASSIFICATION if classes else REGRESSION
         probabilities = deviations = None
         if classes and hasattr(model, "predict_proba"):
-            probabilities = _timed(model.predict_proba, table)[0]
+            probabilities = _timed(model.predict_proba, X)[0]
         if isinstance(last, GaussianProcessRegressor):
-            deviations = _deviations(model, table)
+            deviations = _deviations(model, X)
         coverage = {}
         if isinstance(last, TabularRegressor) and predicted.ndim == 1:
-            coverage = dict(_coverage(last, table.X, table.y))
-    y = _like(table.y, predicted) if classes else table.y
+            coverage = dict(_coverage(last, X, y))
+    y = _like(y, predicted) if classes else y
     return Judgement(
         n,
         "predictions",
@@ -97,13 +96,13 @@ def judge(model: Any, table: Table | Frame, *, seed: int = 0) -> Judgement:
     )
 
 
-def _timed(predict: Any, table: Table | Frame) -> tuple[Array, float]:
-    """Return what ``predict`` gives for every row, step by step, and the seconds that it took."""
+def _timed(predict: Any, X: Any) -> tuple[Array, float]:
+    """Return what ``predict`` gives for every row, block by block, and the seconds that it took."""
     began = time.perf_counter()
-    return by_steps(predict, table.X), time.perf_counter() - began
+    return by_blocks(predict, X), time.perf_counter() - began
 
 
-def _deviations(model: Any, table: Table | Frame) -> Float64Array | None:
+def _deviations(model: Any, X: Any) -> Float64Array | None:
     """Return standard deviations of observations; None where there are several outputs."""
 
     def of(rows: Any) -> Any:
@@ -111,7 +110,7 @@ def _deviations(model: Any, table: Table | Frame) -> Float64Array | None:
         last = model[-1] if isinstance(model, Pipeline) else model
         return last.predict(scaled, return_std=True, include_noise=True)[1]
 
-    found = _timed(of, table)[0]
+    found = _timed(of, X)[0]
     return np.asarray(found, np.float64) if found.ndim == 1 else None
 
 
@@ -120,7 +119,7 @@ def _coverage(model: TabularRegressor, X: Any, y: Array) -> Iterator[tuple[float
     count = len(model.residuals_)
     for level in LEVELS:
         if np.ceil(level * (count + 1)) <= count:
-            low, high = by_steps(partial(model.predict_interval, coverage=level), X).T
+            low, high = by_blocks(partial(model.predict_interval, coverage=level), X).T
             yield level, float(np.mean((low <= y) & (y <= high)))
 
 

@@ -3,69 +3,81 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from gramian._budget import parse_bytes
+from gramian._typing import Array
 from gramian.cli.report import say
 from gramian.data.cells import CATEGORY
-from gramian.data.files import NPZ, SVMLIGHT, Table, file_format, read_arrays, read_table
-from gramian.data.frame_files import Frame, holds_frame, read_frame
+from gramian.data.choice import Choice
+from gramian.data.file_formats import file_format
+from gramian.data.opening import open_numbers, open_table, opened
+from gramian.data.stored_source import StoredSource
+from gramian.data.stored_table import StoredTable
 from gramian.exceptions import InputError
 from gramian.tables.serving import TableServer
 
+#: Rows of numbers, or a table of columns of any type: what a file is opened as.
+Opened = StoredSource | StoredTable
+#: Bytes of parsed rows to predict that may stay in memory: small CSV files are parsed once.
+PREDICTED_BYTES = 1 << 28
 
-def training_rows(path: Path, target: str | None, *, as_frame: bool) -> Any:
-    """Read rows with a target: as a Table of numbers, or as a Frame of whatever columns there are.
+
+def training_rows(path: Path, target: str | None, *, as_table: bool, memory: str) -> Opened:
+    """Open rows with a target: as numbers, or as a table of whatever columns there are.
+
+    Rows that take at most ``memory`` stay in memory once they are read; of larger files only what is worked
+    on does.
 
     Raises
     ------
     InputError : where the file gives no target, or more than one.
     """
-    table: Table | Frame
-    table = read_frame(path, target=target) if as_frame else read_table(path, target=target)
-    if table.y is None:
-        names = f" (one of its columns: {', '.join(table.feature_names[:10])})" if table.feature_names else ""
+    choice = Choice(target, floats=True, keep_bytes=parse_bytes(memory))
+    rows: Opened = open_table(path, choice) if as_table else open_numbers(path, choice)
+    found = rows.target
+    if found is None:
+        columns = rows.storage.feature_names
+        names = f" (one of its columns: {', '.join(columns[:10])})" if columns else ""
         raise InputError(f"{path} gives no target to learn. Pass --target NAME{names}.")
-    if table.y.ndim != 1:
-        raise InputError(f"{path}: the target has shape {table.y.shape}. Store one number a row, shape (n,).")
-    return table
+    if found.ndim != 1:
+        raise InputError(f"{path}: the target has shape {found.shape}. Store one number a row, shape (n,).")
+    return rows
 
 
-def rows_for(path: Path, model: Any, target: str | None) -> Table | Frame:
-    """Read a model's columns by name, or by position where the model or the file has no names.
+def all_targets(rows: Opened) -> Array:
+    """Return the targets of all rows."""
+    found = rows.target
+    assert found is not None, "training_rows has refused rows without"
+    return found[slice(0, len(found))]
 
-    ``model`` is the estimator, or the pipeline's first step. The target is read too, where the file has it.
+
+def rows_for(path: Path, model: Any, target: str | None) -> Opened:
+    """Open a model's columns by name, or by position where the model or the file has no names.
+
+    ``model`` is the estimator, or the pipeline's first step. The target is opened too, where the file has it.
     """
-    if isinstance(model, TableServer) and holds_frame(path):
+    # The target is taken where the file has it: rows to predict need none.
+    choice = Choice(target_like=target, floats=True, keep_bytes=PREDICTED_BYTES)
+    has_columns = file_format(path).columns
+    if isinstance(model, TableServer) and has_columns:
         used = model.columns_
         # Columns that the model does not use may be absent.
-        names = [column.name for column in used.columns if column.width] if used.named else None
-        text = [c.name for c in used.columns if c.kind == CATEGORY and c.holds == "text"]
-        return _with_target(path, target, lambda at: read_frame(path, target=at, columns=names, text=text))
-    names = list(model.feature_names_in_) if hasattr(model, "feature_names_in_") else None
-    kind, width = file_format(path), int(model.n_features_in_)
-    if kind == SVMLIGHT:
-        return read_table(path, n_features=width)
-    if kind == NPZ and "feature_names" not in read_arrays(path, ["feature_names"]):
-        names = None
-    expected = width if names is None else None
-    return _with_target(
-        path, target, lambda at: read_table(path, target=at, columns=names, n_features=expected)
-    )
+        names = tuple(column.name for column in used.columns if column.width) if used.named else None
+        text = tuple(c.name for c in used.columns if c.kind == CATEGORY and c.holds == "text")
+        return _opened(open_table, path, replace(choice, columns=names, text=text))
+    if hasattr(model, "feature_names_in_") and (has_columns or opened(path, Choice()).feature_names):
+        return _opened(open_numbers, path, replace(choice, columns=tuple(model.feature_names_in_)))
+    return _opened(open_numbers, path, replace(choice, n_features=int(model.n_features_in_)))
 
 
-def _with_target(
-    path: Path, target: str | None, read: Callable[[str | None], Table | Frame]
-) -> Table | Frame:
-    """Read with the target; without it where the file has none, or not for all rows."""
-    if target is not None:
-        try:
-            return read(target)
-        except InputError as error:
-            # Rows to predict need no target, or have it for some rows only; other errors come again.
-            table = read(None)
-            absent = (f"has no target column {target!r}", f"has no array {target!r}")
-            if not any(text in str(error) for text in absent):
-                say(f"Not scored: {error}")
-            return table
-    return read(None)
+def _opened(call: Callable[[Path, Choice], Opened], path: Path, choice: Choice) -> Opened:
+    """Open rows with the target, or without it where it is none, such as a date."""
+    try:
+        return call(path, choice)
+    except InputError as error:
+        rows = call(path, replace(choice, target_like=None))  # other errors come again
+        say(f"Not scored: {error}")
+        return rows

@@ -1,36 +1,53 @@
-"""Conversion of rows to what estimators take: chunks of floats, or data frames unchanged."""
+"""Blocks of rows, some of the rows, and all rows in memory, of sources of numbers and of tables."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from gramian._tiles import row_slices
-from gramian._typing import Array, IntArray, Rows
+from gramian._typing import Array, IntArray
+from gramian.data.source import as_source, row_blocks
+from gramian.data.stored_table import StoredTable
+from gramian.data.tables import Table
+from gramian.data.taken import TakenRows
+from gramian.tables.taken import TakenTable
 
-#: Rows of one step of scaling and prediction.
+#: Rows of one step of a prediction.
 STEP = 65_536
 
 
-def as_float(X: Rows) -> Rows:
-    """Return rows as floats; float32 holds integers of up to 16 bits exactly in half the memory."""
-    if X.dtype.kind == "f":
-        return X
-    return X.astype(np.float32 if X.dtype.itemsize <= 2 else np.float64)
+def blocks(rows: Any) -> Iterator[tuple[slice, Any]]:
+    """Yield consecutive rows of a source, an array or a table with where they are."""
+    if isinstance(rows, Table):
+        for where in row_slices(rows.shape[0], STEP):
+            yield where, TakenTable(rows, np.arange(where.start, where.stop))
+    else:
+        yield from row_blocks(as_source(rows), STEP)
 
 
-def by_steps(call: Callable[[Any], Any], X: Any) -> Array:
-    """Return what ``call`` makes of all rows, by steps, so that what is made on the way stays small.
-
-    An Arrow table goes in whole: the models for tables read it block by block.
-    """
-    if not hasattr(X, "dtype"):
-        return np.asarray(call(X))
-    return np.concatenate([np.asarray(call(as_float(X[rows]))) for rows in row_slices(X.shape[0], STEP)])
+def by_blocks(call: Callable[[Any], Any], rows: Any) -> Array:
+    """Return what ``call`` makes of all rows, block by block: what is made on the way stays small."""
+    return np.concatenate([np.asarray(call(block)) for _, block in blocks(rows)])
 
 
-def taken(X: Any, rows: IntArray) -> Any:
-    """Return some rows: of an array as floats, of an Arrow table as they are."""
-    return X.take(rows) if not hasattr(X, "dtype") else as_float(X[rows])
+def taken(rows: Any, numbers: IntArray) -> Any:
+    """Return some rows of a source or of a table, read as they are asked for."""
+    return TakenTable(rows, numbers) if isinstance(rows, Table) else TakenRows(as_source(rows), numbers)
+
+
+def in_memory(rows: Any, numbers: IntArray) -> Any:
+    """Return some rows as an array, a CSR matrix or an Arrow table."""
+    if isinstance(rows, StoredTable):
+        return rows.columns(numbers)
+    return as_source(rows).take(numbers)
+
+
+def all_rows(rows: Any) -> Any:
+    """Return all rows of a source or an array as an array of floats, or as a CSR matrix."""
+    source = as_source(rows)
+    found = source.rows(slice(0, source.shape[0]))
+    return found if sp.issparse(found) or found.dtype.kind == "f" else np.asarray(found, np.float64)

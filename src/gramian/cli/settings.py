@@ -8,8 +8,7 @@ from pathlib import Path
 
 from gramian._budget import parse_bytes
 from gramian._checks import positive_number
-from gramian.data.files import file_format
-from gramian.data.frame_files import holds_frame
+from gramian.data.file_formats import file_format
 from gramian.exceptions import InputError
 from gramian.kernels.lookup import resolve_kernel
 from gramian.ridge.ridge import KernelRidge
@@ -63,8 +62,8 @@ def for_tables(settings: Settings, path: Path) -> bool:
 
 
 def _plain(settings: Settings, path: Path) -> Iterator[str]:
-    if not holds_frame(path):
-        yield f"a file of format {file_format(path)}"
+    if not file_format(path).columns:
+        yield f"a file of format {file_format(path).name}"
     if settings.gamma is not None:
         yield "--gamma"
     if settings.alpha is not None:

@@ -11,8 +11,8 @@ from gramian.cli.settings import AUTO, TABLE_KERNELS, Settings
 from gramian.cli.table_training import columns_facts
 from gramian.cli.task import REGRESSION
 from gramian.compression.plan import Plan
-from gramian.data.frame_files import Frame
 from gramian.data.mapped import mapped
+from gramian.data.stored_table import StoredTable
 from gramian.engine import Engine
 from gramian.exact.exact import Exact
 from gramian.exceptions import BudgetError
@@ -25,7 +25,7 @@ from gramian.tables.search import Limits, n_judges, round_sizes
 from gramian.tables.small_problem import Point
 
 
-def facts(frame: Frame, y: Array, task: str, settings: Settings) -> tuple[list[tuple[str, str]], Plan]:
+def facts(table: StoredTable, y: Array, task: str, settings: Settings) -> tuple[list[tuple[str, str]], Plan]:
     """Return what the columns become and what is searched, and the plan of the last fit.
 
     The kernel is the first that the search would compare, with one bandwidth for all features. Where the
@@ -36,8 +36,8 @@ def facts(frame: Frame, y: Array, task: str, settings: Settings) -> tuple[list[t
     BudgetError : where the memory holds no model.
     """
     rng = np.random.default_rng(settings.seed)
-    columns = TableColumns.learn(frame.X, categorical=list(settings.categorical) or None, rng=rng)
-    rows = EncodedRows(columns, frame.X)
+    columns = TableColumns.learn(table, categorical=list(settings.categorical) or None, rng=rng)
+    rows = EncodedRows(columns, table)
     source = mapped(rows, Scaling.learn(rows, columns, rng=rng))
     n, d = source.shape
     kernel = TABLE_KERNELS[0] if settings.kernel == AUTO else settings.kernel

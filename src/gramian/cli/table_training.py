@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from gramian.cli.opening import all_targets
 from gramian.cli.outcome import Clock, Outcome
 from gramian.cli.rows import taken
 from gramian.cli.settings import Settings
 from gramian.cli.task import REGRESSION, find_task, prepared_target, split_order
-from gramian.data.frame_files import Frame
+from gramian.data.stored_table import StoredTable
 from gramian.tables import TableColumns
 from gramian.tables.estimators import TabularClassifier, TabularRegressor
 
@@ -39,32 +40,32 @@ def estimator(task: str, settings: Settings) -> TabularRegressor | TabularClassi
     )
 
 
-def train(frame: Frame, settings: Settings) -> Outcome:
+def train(table: StoredTable, settings: Settings) -> Outcome:
     """Fit to the rows that are not held out and score the others, then fit to all rows.
 
     The second fit keeps the kernel, metric, scaling and map of the target that the first has chosen, and
     searches for bandwidth and penalty among these alone.
     """
-    assert frame.y is not None
     clock, began = Clock(), time.perf_counter()
-    task, reason = find_task(frame.y, settings.task)
-    y = prepared_target(frame.y, task)
+    found = all_targets(table)
+    task, reason = find_task(found, settings.task)
+    y = prepared_target(found, task)
     model = estimator(task, settings)
-    n_rows, n_features = frame.X.shape
+    n_rows, n_features = table.shape
     outcome = Outcome(model, task, reason, n_rows, n_features, seconds=clock.seconds)
     if settings.holdout > 0:
         used, held = map(np.sort, split_order(y, task, settings.holdout, settings.seed))
         if settings.time_limit is not None:
             model.set_params(time_limit=SCORE_TIME * settings.time_limit)
-        model.fit(taken(frame.X, used), y[used])
-        outcome.judge(y[held], model.predict(taken(frame.X, held)), y[used])
+        model.fit(taken(table, used), y[used])
+        outcome.judge(y[held], model.predict(taken(table, held)), y[used])
         searched = search_text(model)
         model.set_params(**choice(model))
         if settings.time_limit is not None:
             left = settings.time_limit - (time.perf_counter() - began)
             model.set_params(time_limit=max(LEAST_SECONDS, left))
         clock.lap("search and held-out score")
-    model.fit(frame.X, y)
+    model.fit(table, y)
     clock.lap("fit on all rows")
     if settings.holdout == 0:
         searched = search_text(model)

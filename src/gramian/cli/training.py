@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import scipy.linalg as la
-import scipy.sparse as sp
 from scipy.spatial.distance import pdist
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
 from gramian._budget import parse_bytes
-from gramian._tiles import row_slices
 from gramian._typing import Array, Float64Array, FloatArray, Rows
+from gramian.cli.answers import named_columns
+from gramian.cli.opening import all_targets
 from gramian.cli.outcome import Clock, Outcome, number
-from gramian.cli.rows import STEP, as_float, by_steps
+from gramian.cli.rows import by_blocks, taken
 from gramian.cli.settings import Settings
 from gramian.cli.task import CLASSIFICATION, REGRESSION, find_task, prepared_target, score_of, split_order
 from gramian.compression.plan import Plan
 from gramian.compression.predictor import Predictor
-from gramian.data.files import Table
+from gramian.data.mapped import mapped
+from gramian.data.scaled import Moments, Scaler, moments
+from gramian.data.source import RowSource, as_source
+from gramian.data.stored_source import StoredSource
 from gramian.estimator.targets import ClassTargets, NumberTargets, Targets
 from gramian.exceptions import InputError
 from gramian.kernels import Kernel
@@ -41,20 +43,6 @@ _SQUARED = ("rbf", "gaussian", "rational_quadratic", "cauchy")
 _POLYNOMIAL = ("poly", "polynomial")
 
 
-def fit_scaler(X: Rows) -> StandardScaler:
-    """Fit mean and standard deviation; of sparse rows the deviation only, so that zeros stay zeros."""
-    return StandardScaler(with_mean=not sp.issparse(X)).fit(X)
-
-
-def scale_in_place(scaler: StandardScaler, X: Rows) -> Rows:
-    """Return scaled rows in the memory of X (a table that this program has read itself)."""
-    if sp.issparse(X):
-        return scaler.transform(X)
-    for rows in row_slices(X.shape[0], STEP):
-        X[rows] = scaler.transform(X[rows])
-    return X
-
-
 # ---- the search for gamma and alpha ------------------------------------------------------------
 
 
@@ -69,7 +57,7 @@ class Choice:
     score: float = float("nan")
 
 
-def usual_gamma(kernel: str, X: Rows, rng: np.random.Generator) -> float | None:
+def usual_gamma(kernel: str, X: RowSource, rng: np.random.Generator) -> float | None:
     """Return the median heuristic: k(x, y) of a pair at the median distance is exp(-1/2) or so.
 
     Of at most 1,000 rows. None for kernels without gamma, or where all rows are the same.
@@ -79,7 +67,7 @@ def usual_gamma(kernel: str, X: Rows, rng: np.random.Generator) -> float | None:
     n, d = X.shape
     if kernel in _POLYNOMIAL:
         return 1.0 / d
-    rows = X[np.sort(rng.choice(n, min(n, 1000), replace=False))]
+    rows = X.take(np.sort(rng.choice(n, min(n, 1000), replace=False)))
     points = dense(rows, np.float64)
     distances = pdist(points, "cityblock" if kernel == "laplacian" else "euclidean")
     typical = float(np.median(distances)) if distances.size else 0.0
@@ -88,24 +76,25 @@ def usual_gamma(kernel: str, X: Rows, rng: np.random.Generator) -> float | None:
     return 0.5 / typical**2 if kernel in _SQUARED else 1.0 / typical
 
 
-def choose(settings: Settings, X: Rows, y: Array, task: str) -> Choice:
+def choose(settings: Settings, rows: Rows | RowSource, y: Array, task: str) -> Choice:
     """Choose what was not given by exact kernel ridge regression on at most 2,000 rows.
 
     Scored on at most 1,000 others; of equals the smoothest is taken. Time O(gammas · alphas · 2000³/3),
     memory four Gram matrices of the search's rows, which are as many as the budget allows.
     """
     kernel, gamma, alpha = settings.kernel, settings.gamma, settings.alpha
-    rng = np.random.default_rng(settings.seed)
-    usual = usual_gamma(kernel, X, rng) if gamma is None else None
+    rng, source = np.random.default_rng(settings.seed), as_source(rows)
+    usual = usual_gamma(kernel, source, rng) if gamma is None else None
     gammas: list[float | None] = [gamma] if usual is None else [usual * factor for factor in GAMMA_FACTORS]
     alphas = sorted(ALPHAS, reverse=True) if alpha is None else [alpha]
     if len(gammas) * len(alphas) == 1:
         return Choice(gammas[0], alphas[0])
     most = int((parse_bytes(settings.memory) / 32) ** 0.5)
-    n = min(X.shape[0], SEARCH_TRAIN + SEARCH_TEST, most)
+    n = min(source.shape[0], SEARCH_TRAIN + SEARCH_TEST, most)
     n_test = min(SEARCH_TEST, n // 3)
-    drawn = rng.choice(X.shape[0], n, replace=False)
-    split = Split(drawn[n_test:], drawn[:n_test])
+    drawn = rng.choice(source.shape[0], n, replace=False)
+    X, y = source.take(drawn), y[drawn]
+    split = Split(np.arange(n_test, n), np.arange(n_test))
     if n_test < 2 or (task == CLASSIFICATION and len(np.unique(y[split.train])) < 2):
         # Too few rows, or all of one class: a search would tell nothing.
         return Choice(gammas[0] if usual is None else usual, PLAN_ALPHA if alpha is None else alpha)
@@ -174,55 +163,62 @@ def estimator(task: str, settings: Settings, choice: Choice) -> KernelRidge | Ke
     )
 
 
-def train(table: Table, settings: Settings) -> Outcome:
+def train(rows: StoredSource, settings: Settings) -> Outcome:
     """Scale, choose, score on held-out rows, and fit on all rows.
 
-    The table's array is scaled in place. Mean, deviation and parameters come from the rows that are not
-    held out, so that the score is that of rows which nothing has seen.
+    Mean, deviation and parameters come from the rows that are not held out, so that the score is that of
+    rows which nothing has seen.
     """
-    assert table.y is not None
     clock = Clock()
-    task, reason = find_task(table.y, settings.task)
-    X, y = as_float(table.X), prepared_target(table.y, task)
-    n_train = X.shape[0]
+    found = all_targets(rows)
+    task, reason = find_task(found, settings.task)
+    y, used = prepared_target(found, task), np.arange(len(found))
+    held = used[:0]
     if settings.holdout > 0:
-        train, held = split_order(y, task, settings.holdout, settings.seed)
-        order, n_train = np.concatenate([train, held]), len(train)
-        X, y = X[order], y[order]
-    scaler = None
-    if settings.standardize:
-        scaler = fit_scaler(X[:n_train])
-        X = scale_in_place(scaler, X)
+        used, held = map(np.sort, split_order(y, task, settings.holdout, settings.seed))
+    seen = moments(taken(rows, used) if len(held) else rows) if settings.standardize else None
+    source: RowSource = rows if seen is None else mapped(rows, Scaler.of(seen))
+    first = taken(source, used) if len(held) else source
     clock.lap("prepare")
-    choice = choose(settings, X[:n_train], y[:n_train], task)
+    choice = choose(settings, first, y[used], task)
     clock.lap("search")
     model = estimator(task, settings, choice)
-    n_rows, n_features = X.shape
-    outcome = Outcome(model, task, reason, n_rows, n_features, seconds=clock.seconds)
-    if n_train < n_rows:
-        model.fit(X[:n_train], y[:n_train])
-        outcome.judge(y[n_train:], by_steps(model.predict, X[n_train:]), y[:n_train])
+    outcome = Outcome(model, task, reason, *rows.shape, seconds=clock.seconds)
+    if len(held):
+        model.fit(first, y[used])
+        with named_columns():
+            predicted = by_blocks(model.predict, taken(source, held))
+        outcome.judge(y[held], predicted, y[used])
         clock.lap("held-out score")
-    model.fit(X, y)
+    model.fit(source, y)
     clock.lap("fit on all rows")
     outcome.facts, outcome.plan = _facts(model, choice), model.plan_
-    first: Any = model if scaler is None else scaler
-    if table.feature_names is not None:
-        first.feature_names_in_ = np.asarray(table.feature_names, object)
-    if scaler is not None:
-        outcome.model = Pipeline([("scaler", scaler), ("model", model)])
+    if seen is not None:
+        outcome.model = Pipeline([("scaler", _scaler(seen, rows.feature_names)), ("model", model)])
+        # The pipeline's first step has the names of the columns, and gives the model none.
+        model.__dict__.pop("feature_names_in_", None)
     return outcome
 
 
-def plan(rows: Rows, y: Array, task: str, settings: Settings) -> tuple[Choice, Plan]:
+def _scaler(seen: Moments, names: tuple[str, ...] | None) -> StandardScaler:
+    """Return scikit-learn's scaler with what was learned from rows that it has not seen as a whole."""
+    found = StandardScaler(with_mean=not seen.sparse)
+    found.mean_, found.scale_ = seen.mean, Scaler.of(seen).scale
+    found.var_, found.n_samples_seen_ = seen.squares / seen.mass, int(seen.mass)
+    found.n_features_in_ = len(seen.mean)
+    if names is not None:
+        found.feature_names_in_ = np.asarray(names, object)
+    return found
+
+
+def plan(rows: StoredSource, y: Array, task: str, settings: Settings) -> tuple[Choice, Plan]:
     """Return the plan of a fit with the usual gamma and alpha where they are not given; rows are scaled."""
-    X, gamma = as_float(rows), settings.gamma
-    if settings.standardize:
-        X = scale_in_place(fit_scaler(X), X)
+    source: RowSource = mapped(rows, Scaler.of(moments(rows))) if settings.standardize else rows
+    gamma = settings.gamma
     if gamma is None:
-        gamma = usual_gamma(settings.kernel, X, np.random.default_rng(settings.seed))
+        gamma = usual_gamma(settings.kernel, source, np.random.default_rng(settings.seed))
     choice = Choice(gamma, PLAN_ALPHA if settings.alpha is None else settings.alpha)
-    return choice, estimator(task, settings, choice).plan(X, y)
+    return choice, estimator(task, settings, choice).plan(source, y)
 
 
 def _facts(model: KernelRidge | KernelRidgeClassifier, choice: Choice) -> list[tuple[str, str]]:

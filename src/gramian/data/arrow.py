@@ -5,25 +5,16 @@ Types are checked column by column before anything is converted, so that an erro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import gzip
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
-import numpy as np
+from gramian._typing import Array
+from gramian.exceptions import InputError, MissingPackageError, did_you_mean
 
-from gramian._typing import Array, FloatArray
-from gramian.exceptions import InputError, MissingPackageError, did_you_mean, quoted
-
-#: Rows converted at a time: a row-major slice of X stays in cache while its columns are filled.
-BATCH_ROWS = 8192
-#: Column types that float32 holds exactly.
-_SINGLE = {"halffloat", "float", "bool", "int8", "uint8", "int16", "uint16"}
 TEXT = {"string", "large_string", "string_view"}
-
-#: A table as NumPy has it: X, y and the names of the features.
-Parts = tuple[FloatArray, Array | None, tuple[str, ...]]
-#: Names → the rows of these columns, batch by batch.
-Batches = Callable[[list[str]], Iterable[Any]]
 
 
 def pyarrow_package() -> Any:
@@ -41,88 +32,35 @@ def pyarrow_package() -> Any:
     return pyarrow
 
 
-def compression(path: Path) -> str | None:
-    """Return how a file is packed, by its name."""
-    return "gzip" if path.name.lower().endswith(".gz") else None
-
-
-def read_parquet(path: Path, target: str | None, columns: Sequence[str] | None) -> Parts:
-    """Read a Parquet file batch by batch: memory X, y and about one row group."""
-    with pyarrow_package().parquet.ParquetFile(path) as file:
-
-        def batches(names: list[str]) -> Iterable[Any]:
-            return file.iter_batches(batch_size=BATCH_ROWS, columns=names)
-
-        return _convert(path, file.schema_arrow, file.metadata.num_rows, batches, target, columns)
-
-
-def read_csv(path: Path, target: str | None, columns: Sequence[str] | None) -> Parts:
-    """Read a CSV file whole (a column's type is known at its end only), then convert it by batches."""
-    table = csv_table(path)
-
-    def batches(names: list[str]) -> Iterable[Any]:
-        return table.select(names).to_batches(max_chunksize=BATCH_ROWS)
-
-    return _convert(path, table.schema, table.num_rows, batches, target, columns)
-
-
-def csv_table(path: Path, text: Iterable[str] = ()) -> Any:
-    """Return a CSV file as an Arrow table; the columns that ``text`` names are text, numbers in them too."""
+@contextmanager
+def column_writer(file: BinaryIO, path: Path) -> Iterator[Callable[[Mapping[str, Array]], None]]:
+    """Give a function that writes named columns, block after block, as Parquet or CSV, as ``path`` says."""
     pa = pyarrow_package()
-    # An empty cell of a text column is missing too, not a class named "".
-    options = pa.csv.ConvertOptions(strings_can_be_null=True, column_types=dict.fromkeys(text, pa.string()))
-    with pa.input_stream(str(path), compression=compression(path)) as stream:
-        table = pa.csv.read_csv(stream, convert_options=options)
-    check_header(path, table.schema.names)
-    return table
+    packed = path.name.lower().endswith(".gz")
+    writer: Any = None
+    # Unlike Arrow's own, this stream leaves the file open when it ends.
+    with gzip.GzipFile(fileobj=file, mode="wb", compresslevel=6) if packed else nullcontext(file) as stream:
+
+        def write(columns: Mapping[str, Array]) -> None:
+            nonlocal writer
+            table = pa.table({name: pa.array(values) for name, values in columns.items()})
+            if writer is None:
+                parquet = path.name.lower().endswith(".parquet")
+                make = pa.parquet.ParquetWriter if parquet else pa.csv.CSVWriter
+                writer = make(stream, table.schema)
+            writer.write_table(table)
+
+        try:
+            yield write
+        finally:
+            if writer is not None:
+                writer.close()
 
 
-def parquet_table(path: Path) -> Any:
-    """Return a Parquet file as an Arrow table."""
-    with pyarrow_package().parquet.ParquetFile(path) as file:
-        return file.read()
-
-
-def write_parquet(path: Path, arrays: Mapping[str, Array]) -> None:
-    """Write named columns as Parquet."""
-    pyarrow_package().parquet.write_table(_to_arrow(arrays), path)
-
-
-def write_csv(path: Path, arrays: Mapping[str, Array]) -> None:
-    """Write named columns as CSV, compressed where the name ends in ``.gz``."""
-    pa = pyarrow_package()
-    with pa.output_stream(str(path), compression=compression(path)) as stream:
-        pa.csv.write_csv(_to_arrow(arrays), stream)
-
-
-def _to_arrow(arrays: Mapping[str, Array]) -> Any:
-    pa = pyarrow_package()
-    return pa.table({name: pa.array(values) for name, values in arrays.items()})
-
-
-def _convert(
-    path: Path, schema: Any, n_rows: int, batches: Batches, target: str | None, columns: Sequence[str] | None
-) -> Parts:
-    """Fill X and y batch by batch from columns whose types have been checked."""
-    names = select(path, schema, target, columns)
-    types = [value_type(schema.field(name).type) for name in names]
-    for name, kind in zip(names, types):
-        check_type(path, name, kind, batches)
-    if target is not None:
-        check_type(path, target, value_type(schema.field(target).type), None)
-    kinds = {str(kind) for kind in types}
-    X = np.empty((n_rows, len(names)), np.float32 if "float" in kinds <= _SINGLE else np.float64)
-    parts: list[Array] = []
-    start = 0
-    for batch in batches(names if target is None else [*names, target]):
-        rows = slice(start, start + batch.num_rows)
-        for j, name in enumerate(names):
-            X[rows, j] = numbers(batch.column(name))
-        if target is not None:
-            parts.append(labels(batch.column(target)))
-        start = rows.stop
-    y = None if target is None else np.concatenate(parts) if parts else np.empty(0)
-    return X, y, tuple(names)
+def joined(tables: Iterable[Any]) -> Any:
+    """Return tables of the same columns as one."""
+    found = list(tables)
+    return found[0] if len(found) == 1 else pyarrow_package().concat_tables(found)
 
 
 def select(
@@ -179,23 +117,17 @@ def value_type(kind: Any) -> Any:
     return getattr(kind, "value_type", kind) if str(kind).startswith("dictionary") else kind
 
 
-def check_type(path: Path | str, name: str, kind: Any, batches: Batches | None) -> None:
-    """Raise for a type that is not numbers; a target (no ``batches``) may also be text."""
+def check_type(path: Path | str, name: str, kind: Any, *, target: bool) -> None:
+    """Raise for a type that is not numbers; a target may also be text."""
     types = pyarrow_package().types
-    role = "target column" if batches is None else "column"
+    role = "target column" if target else "column"
     if types.is_temporal(kind):
         raise InputError(
             f"{path}: {role} {name!r} holds dates or times ({kind}). Turn it into numbers "
             "(days since a date, hour, month) or drop it."
         )
-    if str(kind) in TEXT:
-        if batches is None:
-            return
-        shown = _first_text(name, batches)
-        cure = "Encode it as numbers or drop it."
-        if any(mark in name for mark in (";", "\t", "|")):
-            cure = "Separate the columns by commas."
-        raise InputError(f"{path}: column {name!r} holds text (such as {quoted(shown)}). {cure}")
+    if target and str(kind) in TEXT:
+        return
     if not (
         types.is_integer(kind)
         or types.is_floating(kind)
@@ -208,13 +140,6 @@ def check_type(path: Path | str, name: str, kind: Any, batches: Batches | None) 
             f"{path}: {role} {name!r} holds values of type {kind}{hint}. Numbers or booleans are expected: "
             "convert the column or drop it."
         )
-
-
-def _first_text(name: str, batches: Batches) -> str:
-    """First cell that keeps a text column from being numbers, for the error."""
-    cells = (cell for batch in batches([name]) for cell in batch.column(name).to_pylist() if cell is not None)
-    first = next(cells, "")
-    return first if not is_number(first) else next((c for c in cells if not is_number(c)), first)
 
 
 def is_number(text: str) -> bool:

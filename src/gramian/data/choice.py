@@ -6,6 +6,8 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 REFUSE, ONEHOT, DROP = "refuse", "onehot", "drop"
+#: Columns keep whatever types they have: rows of a table, not of numbers.
+AS_STORED = "as stored"
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,8 +21,11 @@ class Choice:
     categorical: str = REFUSE
     key: str | None = None
     categories: dict[str, tuple[str, ...]] | None = None  #: of an earlier source; None: learned at opening
-    n_features: int | None = None  #: of an earlier svmlight source
+    n_features: int | None = None  #: of an earlier source; svmlight files leave zeros out
     zero_based: bool | None = None  #: whether svmlight counts features from 0; None: seen at opening
+    floats: bool = False  #: whether columns of integers are read as floats
+    text: tuple[str, ...] = ()  #: columns of a CSV file that are text though their cells look like numbers
+    keep_bytes: float = 0.0  #: bytes of parsed rows that may be kept in memory
 
     @property
     def targets(self) -> tuple[str, ...]:

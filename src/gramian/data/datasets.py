@@ -14,7 +14,8 @@ from sklearn.datasets import fetch_covtype, fetch_openml, load_digits
 from gramian._checks import whole_number
 from gramian._random import as_generator, children
 from gramian._typing import Array, FloatArray, IntArray
-from gramian.data.files import read_arrays
+from gramian.data.formats.numpy_files import read_arrays
+from gramian.data.pieces import explained
 from gramian.exceptions import InputError, did_you_mean
 
 #: Environment variable: a folder of NAME.npz with X (n, d), y (n,) and, optionally, n_train.
@@ -89,7 +90,9 @@ def _load_local(name: str, folder: Path) -> Dataset:
     known = sorted(path.stem for path in folder.glob("*.npz"))
     if name not in known:
         raise _unknown(name, known, f"in {folder} ({FOLDER_VARIABLE})")
-    arrays = read_arrays(folder / f"{name}.npz", ("X", "y", "n_train"))
+    path = folder / f"{name}.npz"
+    with explained(str(path), 0):
+        arrays = read_arrays(path, ("X", "y", "n_train"))
     absent = [key for key in ("X", "y") if key not in arrays]
     if absent:
         raise InputError(f"{folder / name}.npz has no array {absent[0]!r}. Store X (n, d) and y (n,) in it.")

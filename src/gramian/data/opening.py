@@ -3,36 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
-from gramian.data.choice import DROP, ONEHOT, REFUSE, Choice
-from gramian.data.files import CSV, FORMATS, NPZ, PARQUET, SVMLIGHT, file_format
-from gramian.data.formats.comma_separated import CSVStorage
+from gramian._checks import one_of
+from gramian.data.choice import AS_STORED, DROP, ONEHOT, REFUSE, Choice
+from gramian.data.file_formats import file_format
+from gramian.data.formats.columnar import ColumnarStorage
 from gramian.data.formats.frames import FrameStorage, frame_kind
-from gramian.data.formats.hdf5 import HDF5Storage
-from gramian.data.formats.numpy_files import NpyStorage, NpzStorage
-from gramian.data.formats.parquet import ParquetStorage
-from gramian.data.formats.svmlight import SvmlightStorage
-from gramian.data.formats.zarr_store import ZarrStorage
 from gramian.data.pieces import Storage, explained
 from gramian.data.stored_file import find_files, is_path
 from gramian.data.stored_source import StoredSource
-from gramian.exceptions import InputError, did_you_mean
-
-NPY, HDF5, ZARR = "npy", "HDF5", "Zarr"
-#: Suffix of a file's name → its format.
-SUFFIXES = FORMATS | {".npy": NPY, ".h5": HDF5, ".hdf5": HDF5, ".zarr": ZARR}
-STORAGES: dict[str, Callable[[Sequence[Path], Choice], Storage]] = {
-    CSV: CSVStorage,
-    PARQUET: ParquetStorage,
-    NPZ: NpzStorage,
-    SVMLIGHT: SvmlightStorage,
-    NPY: NpyStorage,
-    HDF5: HDF5Storage,
-    ZARR: ZarrStorage,
-}
+from gramian.data.stored_table import StoredTable
+from gramian.exceptions import InputError
 
 
 def open_data(
@@ -86,6 +70,7 @@ def open_data(
     Examples
     --------
     >>> import tempfile, gramian as gm
+    >>> from pathlib import Path
     >>> path = Path(tempfile.mkdtemp()) / "train.csv"
     >>> _ = path.write_text("rooms,kind,price\\n3,flat,1.5\\n5,house,2.5\\n")
     >>> source = gm.open_data(path, target="price", categorical="onehot")
@@ -94,22 +79,45 @@ def open_data(
     >>> source.rows(slice(1, 2)), source.target[:]
     (array([[5, 0, 1]]), array([1.5, 2.5]))
     """
-    for name, value, choices in (
-        ("categorical", categorical, (REFUSE, ONEHOT)),
-        ("nan", nan, (REFUSE, DROP)),
-    ):
-        if value not in choices:
-            raise InputError(
-                f"{name}={value!r} is unknown. Choose one of {', '.join(map(repr, choices))}."
-                + did_you_mean(value, choices)
-            )
-    storage = _storage(data, _choice(target, columns, categorical, key, like))
+    one_of("categorical", categorical, (REFUSE, ONEHOT))
+    one_of("nan", nan, (REFUSE, DROP))
+    storage = opened(data, _choice(target, columns, categorical, key, like))
     if like is not None and storage.n_features != like.shape[1]:
         raise InputError(
             f"{storage.names[0]} has {storage.n_features} features, but the data that like= names has "
             f"{like.shape[1]}. Pass rows of that width."
         )
     return StoredSource(storage, drop=nan == DROP)
+
+
+def open_numbers(data: Any, choice: Choice) -> StoredSource:
+    """Open rows of numbers by a choice that is complete; check their width where it says one."""
+    storage = opened(data, choice)
+    if choice.n_features is not None and storage.n_features != choice.n_features:
+        raise InputError(
+            f"{storage.names[0]} has {storage.n_features} features, but {choice.n_features} were expected. "
+            "Pass rows of that width."
+        )
+    return StoredSource(storage, keep_bytes=choice.keep_bytes)
+
+
+def open_table(data: Any, choice: Choice) -> StoredTable:
+    """Open CSV or Parquet files as a table of whatever columns they have.
+
+    Errors: ``InputError`` for what is missing, empty, damaged, ragged or of another format, for names that
+    are absent or occur twice, and for a target of dates; ``MissingPackageError`` without pyarrow.
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> path = Path(tempfile.mkdtemp()) / "train.csv"
+    >>> _ = path.write_text("rooms,town,price\\n3,Bath,1.5\\n,Hull,2.5\\n")
+    >>> table = open_table(path, Choice(target="price"))
+    >>> table.columns(slice(0, 2)).to_pydict(), table.target[:]
+    ({'rooms': [3, None], 'town': ['Bath', 'Hull']}, array([1.5, 2.5]))
+    """
+    storage = opened(data, replace(choice, categorical=AS_STORED))
+    assert isinstance(storage, ColumnarStorage), "other formats refuse it: they name no columns"
+    return StoredTable(storage, keep_bytes=choice.keep_bytes)
 
 
 def _choice(
@@ -146,7 +154,8 @@ def _choice(
     )
 
 
-def _storage(data: Any, choice: Choice) -> Storage:
+def opened(data: Any, choice: Choice) -> Storage:
+    """Return the storage of files, or of a frame: one format, one reader."""
     if frame_kind(data) is not None:
         return FrameStorage(data, choice)
     if not is_path(data):
@@ -155,12 +164,13 @@ def _storage(data: Any, choice: Choice) -> Storage:
             "glob, an Arrow table or a pandas or polars frame; arrays and CSR matrices go to fit as they are."
         )
     paths = find_files(data)
-    kinds = {path: file_format(path, SUFFIXES) for path in paths}
+    kinds = {path: file_format(path) for path in paths}
     first = kinds[paths[0]]
     other = next((path for path, kind in kinds.items() if kind != first), None)
     if other is not None:
         raise InputError(
-            f"{paths[0]} is {first} and {other} is {kinds[other]}. All files of a source have one format."
+            f"{paths[0]} is {first.name} and {other} is {kinds[other].name}. All files of a source have "
+            "one format."
         )
     with explained(str(paths[0]) if len(paths) == 1 else f"{paths[0]} and the other files", 0):
-        return STORAGES[first](paths, choice)
+        return first.storage(paths, choice)

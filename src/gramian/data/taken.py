@@ -21,6 +21,9 @@ class TakenRows:
 
     def __init__(self, source: RowSource, numbers: IntArray) -> None:
         self.source, self.numbers = source, numbers
+        for name in ("reads_ahead", "read_bytes", "row_bytes", "feature_names"):
+            if hasattr(source, name):
+                setattr(self, name, getattr(source, name))
 
     @property
     def shape(self) -> tuple[int, int]:

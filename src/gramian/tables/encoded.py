@@ -9,7 +9,7 @@ import numpy as np
 from gramian._typing import FloatArray, IntArray
 from gramian.data.formats.frames import frame_kind
 from gramian.data.source import RowSource
-from gramian.data.tables import as_table
+from gramian.data.tables import Table, as_table
 from gramian.tables.columns import TableColumns
 
 
@@ -30,7 +30,7 @@ class EncodedRows:
         self._order = columns.order(self._table)
         #: The encoded block, and about as much of what it is made from.
         self.row_bytes = self.shape[1] * self.dtype.itemsize + 8 * self._table.shape[1]
-        if frame_kind(X) is not None or not isinstance(X, RowSource):
+        if frame_kind(X) is not None or not isinstance(X, RowSource | Table):
             return
         self.row_bytes += getattr(X, "row_bytes", 0)
         for name in ("reads_ahead", "read_bytes", "target"):

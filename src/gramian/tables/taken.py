@@ -19,6 +19,9 @@ class TakenTable(Table):
     def __init__(self, table: Table, numbers: IntArray) -> None:
         self.shape, self.names = (len(numbers), table.shape[1]), table.names
         self._table, self._numbers = table, numbers
+        for name in ("reads_ahead", "read_bytes", "row_bytes"):
+            if hasattr(table, name):
+                setattr(self, name, getattr(table, name))
 
     def block(self, where: slice | IntArray) -> Block:
         """Return some rows."""

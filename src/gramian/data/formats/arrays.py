@@ -43,9 +43,13 @@ class ArrayStorage(Storage):
         like = self.y_like if self.y_key is None else None
         return like if like is not None and has(like) else self.y_key
 
+    def pick(self, choice: Choice) -> None:
+        """Settle which columns of X are read; a format that names them may take ``choice.columns``."""
+        refuse_columns(str(self.names[0]), choice.columns, choice.categorical)
+
     def plan(self, choice: Choice) -> None:
         """Look at every file's arrays; all must agree in width, types and targets."""
-        refuse_columns(str(self.names[0]), choice.columns, choice.categorical)
+        self.pick(choice)
         pieces: list[Piece] = []
         self.pieces = pieces
         seen: Any = None

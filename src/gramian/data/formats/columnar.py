@@ -20,7 +20,7 @@ from gramian.data.arrow import (
     select,
     value_type,
 )
-from gramian.data.choice import ONEHOT, Choice
+from gramian.data.choice import AS_STORED, ONEHOT, Choice
 from gramian.data.pieces import Piece, Storage, Target, UnreadableRow, kept_dtype, no_rows
 from gramian.exceptions import InputError, quoted
 
@@ -54,11 +54,20 @@ class ColumnarStorage(Storage):
         self.columns = select(name, schema, choice.target, choice.columns)
         if not self.columns:
             raise InputError(f"{name} has no feature columns besides the target. Pass at least one feature.")
+        self.target = self._target(schema, name)
+        self.categories: dict[str, tuple[str, ...]] = {}
+        if choice.categorical == AS_STORED:
+            self.dtype, self.n_features = np.dtype(object), len(self.columns)
+            self.feature_names = tuple(self.columns)
+            return
+        self._plan_numbers(schema, name)
+
+    def _plan_numbers(self, schema: Any, name: str) -> None:
         kinds = {column: value_type(schema.field(column).type) for column in self.columns}
         text = [column for column, kind in kinds.items() if str(kind) in TEXT]
         for column in self.columns:
             if column not in text:
-                check_type(name, column, kinds[column], lambda names: ())
+                check_type(name, column, kinds[column], target=False)
         types = pyarrow_package().types
         stored = {column: schema.field(column).type for column in self.columns}
         #: Columns that NumPy has as they are.
@@ -67,21 +76,25 @@ class ColumnarStorage(Storage):
         parts = [np.dtype(np.uint8)] if self.categories else []
         parts += [_dtype(kind, name, column) for column, kind in kinds.items() if column not in text]
         self.dtype = np.dtype(np.result_type(*parts))
+        if self.choice.floats and self.dtype.kind != "f":
+            self.dtype = np.dtype(np.float64)
         self.feature_names = tuple(
             feature
             for column in self.columns
             for feature in ([f"{column}={value}" for value in self.categories.get(column, ())] or [column])
         )
         self.n_features = len(self.feature_names)
-        self.target = self._target(schema, name)
 
-    def read(self, piece: Piece, *, rows: bool, target: bool) -> tuple[FloatArray | None, Array | None]:
-        """Return numbers and targets of a piece; with nulls in float64, as NaN."""
+    def read(self, piece: Piece, *, rows: bool, target: bool) -> tuple[Any, Array | None]:
+        """Return numbers and targets of a piece; with nulls in float64, as NaN.
+
+        Columns that are kept as stored come as an Arrow table.
+        """
         wanted = [*(self.columns if rows else ()), *(self.choice.targets if target else ())]
         found = self.table(piece, wanted, "rows" if rows else "targets")
         if found.num_rows != piece.n_rows:
             raise ValueError(f"{piece.n_rows} rows were expected and {found.num_rows} found")
-        return self._matrix(found) if rows else None, self._targets(found) if target else None
+        return self._features(found) if rows else None, self._targets(found) if target else None
 
     def settings(self) -> dict[str, Any]:
         """Return columns and categories."""
@@ -89,7 +102,9 @@ class ColumnarStorage(Storage):
 
     # ---- features ------------------------------------------------------------------------------
 
-    def _matrix(self, table: Any) -> FloatArray:
+    def _features(self, table: Any) -> Any:
+        if self.choice.categorical == AS_STORED:
+            return table.select(self.columns)
         parts = [_flat(table.column(name)) for name in self.columns]
         lacking = any(part.null_count for part in parts)
         X = np.empty((table.num_rows, self.n_features), np.float64 if lacking else self.dtype)
@@ -142,10 +157,15 @@ class ColumnarStorage(Storage):
             ]
             if found:
                 row, cell = found[0]
+                cure = (
+                    "Encode it as numbers, leave it out (columns=), or pass categorical='onehot' to "
+                    "gramian.open_data for a feature of 0 and 1 for each of its values."
+                )
+                if any(mark in column for mark in (";", "\t", "|")):
+                    cure = "Separate the columns by commas."
                 raise InputError(
-                    f"{self.names[piece.file]}: column {column!r} holds text (such as {quoted(cell)} in row "
-                    f"{piece.first + row}, from 0). Encode it as numbers, leave it out (columns=), or pass "
-                    "categorical='onehot' for a feature of 0 and 1 for each of its values."
+                    f"{self.names[piece.file]}: column {column!r} holds text (such as {quoted(cell)}), first "
+                    f"in row {piece.first + row} (from 0). {cure}"
                 )
         raise InputError(
             f"{self.names[0]}: column {column!r} holds numbers stored as text. Store them as numbers, or "
@@ -163,7 +183,7 @@ class ColumnarStorage(Storage):
             return None
         kinds = [value_type(schema.field(column).type) for column in self.choice.targets]
         for column, kind in zip(self.choice.targets, kinds):
-            check_type(name, column, kind, None)
+            check_type(name, column, kind, target=True)
         several = not isinstance(self.choice.target, str)
         text = [column for column, kind in zip(self.choice.targets, kinds) if str(kind) in TEXT]
         if several and text:

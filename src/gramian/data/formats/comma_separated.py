@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +14,19 @@ from gramian.data.formats.columnar import ColumnarStorage, same_columns
 from gramian.data.formats.text import TextReader, first_line_end, text_blocks
 from gramian.data.pieces import Piece, UnreadableRow, explained
 from gramian.data.stored_file import StoredFile
+from gramian.engine import Engine
+
+#: Threads that parse a file at opening: each holds a block of lines and its numbers, or two.
+PARSERS = 4
 
 
 class CSVStorage(ColumnarStorage):
     """Comma-separated files with a line of names first, ``.gz`` or not.
 
-    Opening parses each file once: how many rows there are, each column's type over all files, and where
-    the blocks of lines are. Reading parses one block's bytes, rows and targets together. Integers are
-    int64, all else float64.
+    Opening parses each file once, on a few threads: how many rows there are, each column's type over all
+    files, and where the blocks of lines are. Reading parses one block's bytes, rows and targets together,
+    unless what opening parsed takes at most ``choice.keep_bytes``: that is then handed over, once. Integers
+    are int64, all other numbers float64.
     """
 
     together = True
@@ -31,6 +38,8 @@ class CSVStorage(ColumnarStorage):
         self._reader = TextReader()
         self._headers: list[list[str]] = []
         self._types: dict[str, Any] = {}
+        self._parsed: dict[Piece, Any] = {}
+        self._keep_bytes = choice.keep_bytes
         used: list[str] | None = None
         for number in range(len(paths)):
             with explained(self.names[number], 0):
@@ -42,33 +51,51 @@ class CSVStorage(ColumnarStorage):
     def _find_pieces(self, number: int, choice: Choice, used: list[str] | None) -> list[str]:
         """Parse a file block by block: its pieces, and what its columns' types are so far."""
         name, first = self.names[number], 0
+        blocks = text_blocks(name, quoted=True)
+        start, text = next(blocks)
+        skip = first_line_end(text)
+        self._headers.append(header := _header(name, text[:skip]))
+        pa = pyarrow_package()
+        if used is None:
+            stored = pa.schema([(column, pa.null()) for column in header])
+            self.choice = choice = choice.for_columns(header)
+            used = [*select(name, stored, choice.target, choice.columns), *choice.targets]
+        else:
+            self._same_header(number, used, every=choice.columns is None)
         # Categories that are known are text, even where all of a file look like numbers.
-        known = {column: pyarrow_package().string() for column in choice.categories or ()}
-        for start, text in text_blocks(name, quoted=True):
-            if start == 0:
-                skip = first_line_end(text)
-                self._headers.append(header := _header(name, text[:skip]))
-                if used is None:
-                    pa = pyarrow_package()
-                    stored = pa.schema([(column, pa.null()) for column in header])
-                    self.choice = choice = choice.for_columns(header)
-                    used = [*select(name, stored, choice.target, choice.columns), *choice.targets]
-                else:
-                    self._same_header(number, used, every=choice.columns is None)
-                start, text = skip, text[skip:]
-            assert used is not None, "a file has a first block"
-            if not text.strip():
-                continue
+        known = dict.fromkeys((*(choice.categories or ()), *choice.text), pa.string())
+        parse = partial(_parsed, header=header, names=used, kinds=known)
+        found = Engine(min(PARSERS, Engine().n_threads)).map(
+            parse, chain([(start + skip, text[skip:])], blocks)
+        )
+        while True:
             with explained(name, first):
-                table = _parse(text, self._headers[number], used, known)
-            for field in table.schema:
-                self._types[field.name] = _unified(self._types.get(field.name), field.type)
-            self.pieces.append(Piece(number, first, table.num_rows, (start, start + len(text))))
-            first += table.num_rows
-        assert used is not None, "StoredFile.at has refused an empty file"
+                block = next(found, None)
+            if block is None:
+                break
+            where, table = block
+            if table is not None:
+                piece = Piece(number, first, table.num_rows, where)
+                self.pieces.append(piece)
+                first += table.num_rows
+                self._learn(piece, table)
         for column in used:
-            self._types.setdefault(column, pyarrow_package().null())
+            self._types.setdefault(column, pa.null())
         return used
+
+    def _learn(self, piece: Piece, table: Any) -> None:
+        """Widen the columns' types to hold those of a block; keep it if there is room for all."""
+        for field in table.schema:
+            known = self._types.get(field.name)
+            self._types[field.name] = kind = _unified(known, field.type)
+            # Numbers that turn out to be text have to be read again, as they are written.
+            if pyarrow_package().types.is_string(kind) and not _is_text(known, field.type):
+                self._keep_bytes = 0.0
+        self._keep_bytes -= table.nbytes
+        if self._keep_bytes >= 0:
+            self._parsed[piece] = table
+        else:
+            self._parsed.clear()
 
     def _same_header(self, number: int, used: list[str], *, every: bool) -> None:
         pa = pyarrow_package()
@@ -79,10 +106,27 @@ class CSVStorage(ColumnarStorage):
             same_columns(other, first, other.names, self.names[number], self.names[0])
 
     def table(self, piece: Piece, names: Sequence[str], lane: str) -> Any:
-        """Parse columns of a block of lines."""
+        """Parse columns of a block of lines, or hand over what opening has parsed."""
+        parsed = self._parsed.pop(piece, None)
+        if parsed is not None:
+            schema = pyarrow_package().schema([(name, self._types[name]) for name in names])
+            found = parsed.select(list(names))
+            return found if found.schema.equals(schema) else found.cast(schema, safe=False)
         text = self._reader.read(self.names[piece.file], *piece.where)
         kinds = {name: self._types[name] for name in names}
         return _parse(text, self._headers[piece.file], names, kinds)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_parsed": {}}
+
+
+def _parsed(
+    block: tuple[int, bytes], header: Sequence[str], names: Sequence[str], kinds: dict[str, Any]
+) -> tuple[tuple[int, int], Any]:
+    """Parse a block of lines; return where it is, and its columns (None: no rows)."""
+    start, text = block
+    where = (start, start + len(text))
+    return where, _parse(text, header, names, kinds) if text.strip() else None
 
 
 def _header(name: str, line: bytes) -> list[str]:
@@ -123,11 +167,17 @@ def _parse(text: bytes, header: Sequence[str], names: Sequence[str], kinds: dict
 
 def _unified(known: Any, found: Any) -> Any:
     """Return a type for the values of two blocks of a column; text where nothing else holds both."""
-    types = pyarrow_package().types
-    if known is None or types.is_null(known) or known == found:
-        return found
-    if types.is_null(found):
-        return known
     pa = pyarrow_package()
-    numbers = (pa.int64(), pa.float64())
-    return pa.float64() if known in numbers and found in numbers else pa.string()
+    if known is None or pa.types.is_null(known) or known == found:
+        return found
+    if pa.types.is_null(found):
+        return known
+    for wider in ((pa.int64(), pa.float64()), (pa.date32(), pa.timestamp("s"), pa.timestamp("ns"))):
+        if known in wider and found in wider:
+            return max(known, found, key=wider.index)
+    return pa.string()
+
+
+def _is_text(*kinds: Any) -> bool:
+    types = pyarrow_package().types
+    return all(kind is None or types.is_null(kind) or types.is_string(kind) for kind in kinds)

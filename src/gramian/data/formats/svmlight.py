@@ -39,7 +39,7 @@ class SvmlightStorage(Storage):
                 "line. Leave target out."
             )
         self.files = [StoredFile.at(path) for path in paths]
-        self.target = Target("the first number of a line", np.dtype(np.float64))
+        self.target = Target("y", np.dtype(np.float64))
         self.pieces: list[Piece] = []
         self._reader = TextReader()
         least, most = 1, 0

@@ -1,0 +1,64 @@
+"""Predictions of a file's rows, read and written block by block, and scored where the file has the target."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gramian._typing import Array
+from gramian.cli.answers import answers
+from gramian.cli.opening import Opened
+from gramian.cli.report import print_scores, say
+from gramian.cli.rows import blocks
+from gramian.cli.task import CLASSIFICATION, REGRESSION, scores
+from gramian.data.writing import prediction_file
+from gramian.exceptions import InputError
+
+
+def predict_file(
+    model: Any, rows: Opened, out: Path, *, coverage: float | None, probabilities: bool
+) -> Scored:
+    """Write the answers to all rows to a file; return what there is to score."""
+    scored = Scored(rows)
+    with prediction_file(out) as write:
+        for where, block in blocks(rows):
+            columns = answers(model, block, coverage=coverage, probabilities=probabilities)
+            write(columns)
+            scored.add(where, columns["prediction"])
+    return scored
+
+
+class Scored:
+    """Predictions beside the true values of a file, as far as it has them."""
+
+    def __init__(self, rows: Opened) -> None:
+        self._target = rows.target
+        self._true: list[Array] = []
+        self._predicted: list[Array] = []
+
+    def add(self, where: slice, predicted: Array) -> None:
+        """Take the predictions of some rows; where a true value is missing, say so and score nothing."""
+        if self._target is None:
+            return
+        try:
+            self._true.append(self._target[where])
+        except InputError as error:
+            say(f"Not scored: {error}")
+            self._target = None
+            return
+        self._predicted.append(predicted)
+
+    def print(self, *, classes: bool) -> None:
+        """Print the score, or why there is none."""
+        if self._target is None:
+            return
+        y, predicted = np.concatenate(self._true), np.concatenate(self._predicted)
+        text = predicted.dtype.kind in "OUS"
+        # Files of rows to predict hold a constant where their format asks for a target (svmlight).
+        if y.ndim != 1 or len(np.unique(y)) < 2 or text != (y.dtype.kind in "OUS"):
+            say("Not scored: the target in the file is constant, or of another type than the predictions.")
+            return
+        task = CLASSIFICATION if classes else REGRESSION
+        print_scores(scores(task, y, predicted), len(y), self._target.name)

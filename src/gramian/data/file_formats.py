@@ -1,0 +1,57 @@
+"""List of the file formats that are read: their suffixes, and what opens their files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gramian.data.choice import Choice
+from gramian.data.formats.comma_separated import CSVStorage
+from gramian.data.formats.hdf5 import HDF5Storage
+from gramian.data.formats.numpy_files import NpyStorage, NpzStorage
+from gramian.data.formats.parquet import ParquetStorage
+from gramian.data.formats.svmlight import SvmlightStorage
+from gramian.data.formats.zarr_store import ZarrStorage
+from gramian.data.pieces import Storage
+from gramian.exceptions import InputError
+
+
+@dataclass(frozen=True)
+class Format:
+    """A file format.
+
+    name : what errors and messages call it.
+    suffixes : how the names of its files end.
+    storage : opens files of it as pieces of rows.
+    columns : whether columns have names and types of their own: text, dates, missing values.
+    """
+
+    name: str
+    suffixes: tuple[str, ...]
+    storage: Callable[[Sequence[Path], Choice], Storage]
+    columns: bool = False
+
+
+CSV = Format("CSV", (".csv", ".csv.gz"), CSVStorage, columns=True)
+PARQUET = Format("Parquet", (".parquet",), ParquetStorage, columns=True)
+NPZ = Format("npz", (".npz",), NpzStorage)
+SVMLIGHT = Format("svmlight", (".svmlight", ".libsvm", ".svm"), SvmlightStorage)
+NPY = Format("npy", (".npy",), NpyStorage)
+HDF5 = Format("HDF5", (".h5", ".hdf5"), HDF5Storage)
+ZARR = Format("Zarr", (".zarr",), ZarrStorage)
+FORMATS = (CSV, PARQUET, NPZ, SVMLIGHT, NPY, HDF5, ZARR)
+
+
+def file_format(path: Path, formats: Sequence[Format] = FORMATS) -> Format:
+    """Return the format that the suffix of a file's name says.
+
+    >>> file_format(Path("train.csv.gz")).name
+    'CSV'
+    """
+    for each in formats:
+        if path.name.lower().endswith(each.suffixes):
+            return each
+    got = f"the suffix {path.suffix!r}" if path.suffix else "no suffix"
+    known = ", ".join(sorted(suffix for each in formats for suffix in each.suffixes))
+    raise InputError(f"{path} has {got}, which names no format. Supported: {known}.")

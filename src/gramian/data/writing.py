@@ -1,0 +1,82 @@
+"""Files of predictions: CSV, Parquet and npz, written block by block."""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+
+from gramian._files import complete_file
+from gramian._typing import Array
+from gramian.data.arrow import column_writer
+from gramian.data.file_formats import CSV, NPZ, PARQUET, file_format
+from gramian.exceptions import InputError
+
+#: Takes named columns of some rows, which follow those that it took before.
+Write = Callable[[Mapping[str, Array]], None]
+
+
+def write_predictions(path: str | os.PathLike[str], columns: Mapping[str, Array]) -> None:
+    """Write named columns of equal length to a ``.csv``, ``.csv.gz``, ``.parquet`` or ``.npz`` file.
+
+    ``columns`` maps a name to a one-dimensional array of numbers, booleans or text. An existing file is
+    replaced. CSV and Parquet need pyarrow. Time and memory O(n · columns).
+    """
+    with prediction_file(path) as write:
+        write(columns)
+
+
+@contextmanager
+def prediction_file(path: str | os.PathLike[str]) -> Iterator[Write]:
+    """Give a function that writes named columns of equal length, block after block.
+
+    The file appears when all is written; until then an existing one stays. CSV and Parquet blocks are
+    written as they come; the arrays of a ``.npz`` are written at the end.
+
+    Errors: ``InputError``, before anything is written, for a suffix that names no format of predictions and
+    for a folder that does not exist.
+    """
+    path = Path(path)
+    check_writable(path)
+    with complete_file(path) as file, _writer(file, path) as send:
+
+        def write(columns: Mapping[str, Array]) -> None:
+            arrays = {name: np.asarray(values) for name, values in columns.items()}
+            shapes = {name: values.shape for name, values in arrays.items()}
+            if len(set(shapes.values())) != 1 or any(len(shape) != 1 for shape in shapes.values()):
+                raise InputError(
+                    f"Predictions must be 1-D arrays of one length, one or more; got shapes {shapes}."
+                )
+            send(arrays)
+
+        yield write
+
+
+def check_writable(path: Path) -> None:
+    """Raise, before the work and not after, if predictions cannot be written to a path."""
+    if file_format(path) not in (CSV, PARQUET, NPZ):
+        raise InputError(f"Predictions cannot be written as {path.name}. Use .csv, .parquet or .npz.")
+    if not path.parent.is_dir():
+        raise InputError(f"Cannot write {path}: the folder {path.parent} does not exist. Create it first.")
+
+
+def _writer(file: BinaryIO, path: Path) -> AbstractContextManager[Write]:
+    return _npz_writer(file) if file_format(path) is NPZ else column_writer(file, path)
+
+
+@contextmanager
+def _npz_writer(file: BinaryIO) -> Iterator[Write]:
+    blocks: list[Mapping[str, Array]] = []
+    yield blocks.append
+    # numpy.savez takes the names as keywords, where "file" would clash with its own parameter.
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in blocks[0] if blocks else ():
+            values = np.concatenate([block[name] for block in blocks])
+            plain = values.astype(str) if values.dtype.kind == "O" else values
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, plain, allow_pickle=False)
