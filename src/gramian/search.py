@@ -119,7 +119,7 @@ def search(
     if _is_enough(found, limits):
         return found
     for batch in candidates(found) if callable(candidates) else candidates:
-        for candidate, judged in zip(batch, _judged(problem, batch, judge, limits, engine, count)):
+        for judged, candidate in zip(_judged(problem, batch, judge, limits, engine, count), batch):
             if judged is None:
                 found.out_of_time = True
                 return found

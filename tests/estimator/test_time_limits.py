@@ -84,7 +84,7 @@ def slow_sums(clock: Clock, rate: float) -> None:
         return rate * rows.shape[0] * width**2
 
     clock.moved_by(RidgeSums, "add_rows", seconds)
-    clock.moved_by(SmallProblem, "_judged", lambda *_: 0.01)
+    clock.moved_by(SmallProblem, "_fitted", lambda *_: 0.01)
 
 
 @pytest.mark.parametrize("limit", [6.0, 20.0, 60.0])
@@ -124,7 +124,7 @@ def test_a_limit_that_ends_nothing_changes_nothing(clock: Clock) -> None:
 
 def test_exact_models_are_given_up_where_their_solves_take_too_long(clock: Clock) -> None:
     """Every product with K takes a second: the first penalty is cut, and blocks are fitted instead."""
-    clock.moved_by(SmallProblem, "_judged", lambda *_: 0.001)
+    clock.moved_by(SmallProblem, "_fitted", lambda *_: 0.001)
     slow_sums(clock, 1e-12)
     from gramian.exact.system import ExactSystem
 
@@ -212,12 +212,12 @@ def test_a_judgement_ends_at_the_time_with_what_it_has(clock: Clock) -> None:
     problem = SmallProblem(X, y[:, None], None, 80, lambda r: float(np.mean(r**2)), (), levels)
     from gramian.tables.small_problem import Workspace
 
-    clock.moved_by(SmallProblem, "_judged", lambda *_: 1.0)
+    clock.moved_by(SmallProblem, "_fitted", lambda *_: 1.0)
     point = Point("gaussian", Metric(scales=np.ones(3)), 0.5, 1.0)
     tries = [(point, (1.0, 0.1, 0.01)), (point, (0.5,))]
-    assert len(problem.judge(tries, Workspace())) == 4
-    assert len(problem.judge(tries, Workspace(), clock.now + 1.5)) == 2
-    assert len(problem.judge(tries, Workspace(), clock.now - 1.0)) == 1
+    assert len(problem.fit(tries, Workspace())) == 4
+    assert len(problem.fit(tries, Workspace(), clock.now + 1.5)) == 2
+    assert len(problem.fit(tries, Workspace(), clock.now - 1.0)) == 1
 
 
 def test_an_outer_product_that_ends_early_is_an_average_of_fewer_rows() -> None:

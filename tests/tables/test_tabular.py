@@ -13,7 +13,6 @@ import pytest
 from sklearn.metrics import log_loss
 
 import gramian as gm
-from gramian.engine import Engine
 from gramian.estimator.shown import shown_summary
 from gramian.exceptions import AccuracyWarning, InputError, ModelFileError
 from gramian.metric.metric import Metric
@@ -22,11 +21,11 @@ from gramian.model_file.records import Records
 from gramian.tables import base as tabular_base
 from gramian.tables import fit as tabular_fit
 from gramian.tables import member as tabular_member
-from gramian.tables.aim import Aim
 from gramian.tables.calibration import calibration_of, log_probabilities
+from gramian.tables.descent import Descent
 from gramian.tables.maker import Maker
+from gramian.tables.mapped_target import MappedTarget
 from gramian.tables.ridge_mean import RidgeMean
-from gramian.tables.search import Limits, round_sizes
 from gramian.tables.small_problem import POWERS, Point, SmallProblem, Workspace
 from gramian.tables.summary import members_of
 from gramian.tables.target import TargetTransform
@@ -101,10 +100,10 @@ def test_a_judgement_is_that_of_a_dense_solve(kernel: str) -> None:
     rng = np.random.default_rng(1)
     rows, y, w = rng.standard_normal((30, 3)), rng.standard_normal((30, 2)), rng.random(30) + 0.5
     scales = np.array([1.0, 0.5, 2.0])
-    aim = Aim(y, y)
-    problem = SmallProblem(rows, y, w, 20, aim.loss(slice(20, 30), w), (), (rows.min(0), rows.max(0)))
+    target = MappedTarget(y, y)
+    problem = SmallProblem(rows, y, w, 20, target.loss(slice(20, 30), w), (), (rows.min(0), rows.max(0)))
     point = Point(kernel, Metric(scales=scales, spreads=np.ones(3)), 1.7, 0.3)
-    judged = problem.judge([(point, [0.3, 3.0])], Workspace())
+    judged = problem.fit([(point, [0.3, 3.0])], Workspace())
     p, q = POWERS[kernel]
     distances = np.linalg.norm((rows[:, None] - rows[None]) * scales, ord=p, axis=2)
     K = np.exp(-((distances / 1.7) ** q))
@@ -129,11 +128,12 @@ def test_the_loss_is_the_relative_squared_error_in_the_targets_own_units() -> No
     mean = np.average(own[:10, 0], weights=weights[:10])
     variance = np.average((own[:10, 0] - mean) ** 2, weights=weights[:10])
     expected = np.average((own[:10, 0] - guess) ** 2, weights=weights[:10]) / variance
-    assert Aim(mapped, own, transform).loss(slice(0, 10), weights)(residuals) == pytest.approx(expected)
+    assert MappedTarget(mapped, own, transform).loss(slice(0, 10), weights)(residuals) == pytest.approx(
+        expected
+    )
 
 
-def test_threads_do_not_change_the_sizes_nor_the_result() -> None:
-    assert round_sizes(50_000, Limits(Engine(1), 10**8)) == round_sizes(50_000, Limits(Engine(16), 10**8))
+def test_threads_do_not_change_the_result() -> None:
     table, y = mixed_table(300)
     one, two = (gm.TabularRegressor(**QUICK, n_jobs=n).fit(table, y) for n in (1, 2))
     np.testing.assert_allclose(one.predict(table), two.predict(table), rtol=1e-6, atol=1e-8)
@@ -145,6 +145,34 @@ def test_the_search_is_deterministic() -> None:
     one, two = (gm.TabularRegressor(**QUICK).fit(table, y) for _ in range(2))
     np.testing.assert_array_equal(one.predict(table), two.predict(table))
     assert one.search_.trials == two.search_.trials
+
+
+def test_a_setting_without_a_learned_metric_says_so() -> None:
+    table, y = mixed_table(300)
+    model = gm.TabularRegressor(metric=None, random_state=0).fit(table, y)
+    assert len(model.search_.trials) > 3
+    assert {trial.metric for trial in model.search_.trials} == {None}
+
+
+def test_a_round_that_the_time_cuts_short_keeps_what_the_rounds_before_found(monkeypatch: Any) -> None:
+    """The second round ends at once: the best of the first is still the best."""
+    table, y = mixed_table(900)
+    run, rounds = Descent.run, []
+
+    def cut(self: Descent) -> bool:
+        rounds.append(self.n_rows)
+        if len(rounds) > 1:
+            self.until = -np.inf
+        return run(self)
+
+    monkeypatch.setattr(Descent, "run", cut)
+    with pytest.warns(AccuracyWarning, match="too short for the whole search"):
+        found = gm.TabularRegressor(**{**QUICK, "scaling": "auto"}).fit(table, y).search_
+    assert len(rounds) == 2
+    assert not found.finished
+    assert found.n_rows == rounds[0]
+    assert found.best is not None
+    assert found.best.error == min(trial.error for trial in found.trials)
 
 
 def test_importances_find_two_of_ten_columns() -> None:
@@ -618,14 +646,14 @@ def test_a_bar_is_shown_if_asked_for(capsys: Any) -> None:
 # ---- limits ------------------------------------------------------------------------------------
 
 
-def test_no_model_is_judged_after_the_deadline(monkeypatch: Any) -> None:
+def test_no_model_is_fitted_after_the_deadline(monkeypatch: Any) -> None:
     """A clock that ticks a second a look: the search ends after some looks, and not after all of them."""
     ticks = iter(range(10**9))
     monkeypatch.setattr(time, "perf_counter", lambda: float(next(ticks)))
     table, y = mixed_table(300)
     with pytest.warns(AccuracyWarning, match="too short for the whole search"):
         model = gm.TabularRegressor(**QUICK, time_limit=20.0, n_jobs=1).fit(table, y)
-    assert 0 < model.search_.n_judged < 60
+    assert 0 < model.search_.n_fitted < 60
     assert not model.search_.finished
 
 

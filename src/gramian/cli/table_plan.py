@@ -13,7 +13,6 @@ from gramian.cli.task import REGRESSION
 from gramian.compression.plan import Plan
 from gramian.data.mapped import mapped
 from gramian.data.stored_table import StoredTable
-from gramian.engine import Engine
 from gramian.exact.exact import Exact
 from gramian.exceptions import BudgetError
 from gramian.metric.metric import Metric
@@ -21,7 +20,7 @@ from gramian.ridge.ridge import KernelRidge, KernelRidgeClassifier
 from gramian.tables import EncodedRows, Scaling, TableColumns
 from gramian.tables.base import SEARCH_MEMORY
 from gramian.tables.maker import Maker
-from gramian.tables.search import Limits, n_judges, round_sizes
+from gramian.tables.search import n_held_out, round_sizes
 from gramian.tables.small_problem import Point
 
 
@@ -42,11 +41,10 @@ def facts(table: StoredTable, y: Array, task: str, settings: Settings) -> tuple[
     n, d = source.shape
     kernel = TABLE_KERNELS[0] if settings.kernel == AUTO else settings.kernel
     point = Point(kernel, Metric(scales=np.ones(d)), float(d), 0.1)
-    limits = Limits(Engine(settings.threads), parse_bytes(settings.memory) // SEARCH_MEMORY)
-    sizes = ", ".join(f"{size:,}" for size in round_sizes(n, limits))
+    sizes = ", ".join(f"{size:,}" for size in round_sizes(n, parse_bytes(settings.memory) // SEARCH_MEMORY))
     found = [
         *columns_facts(columns),
-        ("search", f"rounds of {sizes} rows, judged on {n_judges(n):,} others"),
+        ("search", f"rounds of {sizes} rows, judged on {n_held_out(n):,} others"),
     ]
     kind = KernelRidge if task == REGRESSION else KernelRidgeClassifier
     make = Maker(

@@ -40,8 +40,8 @@ from gramian.solvers.arrowhead import Forest
 from gramian.solvers.core import CoupledCore
 from gramian.solvers.path_factor import PathFactor
 from gramian.tables import Column, Scaling, TableColumns, TargetTransform
-from gramian.tables.search import Found, Setting, Trial
-from gramian.tables.small_problem import Judged, Point
+from gramian.tables.search import SearchResult, Setting, SettingResult
+from gramian.tables.small_problem import ExactFit, Point
 from gramian.tables.target import OutputMap
 
 
@@ -111,11 +111,12 @@ class Records(Values):
         if not isinstance(stored, dict):
             return stored
         if "record" in stored:
-            if stored["record"] not in RECIPES:
+            name = EARLIER_NAMES.get(stored["record"], stored["record"])
+            if name not in RECIPES:
                 known = ", ".join(RECIPES)
-                raise ModelFileError(f"the part {stored['record']!r} is not one of {known}. {CURE}")
-            parts = {name: self.read(value) for name, value in stored["parts"].items()}
-            return RECIPES[stored["record"]].make(**parts)
+                raise ModelFileError(f"the part {name!r} is not one of {known}. {CURE}")
+            parts = {part: self.read(value) for part, value in stored["parts"].items()}
+            return RECIPES[name].make(**parts)
         if "map" in stored:
             return map_from_arrays(
                 stored["map"], self.arrays, stored["prefix"], int(stored["features"]), stored["dtype"]
@@ -232,11 +233,10 @@ RECIPES: dict[str, Recipe] = {
         CenterPartition,
         CenterTree,
         Column,
+        ExactFit,
         ExactPredictor,
         FastPredictor,
         Forest,
-        Found,
-        Judged,
         LeafReport,
         Learned,
         OutputMap,
@@ -248,13 +248,14 @@ RECIPES: dict[str, Recipe] = {
         Round,
         Scaler,
         Scaling,
+        SearchResult,
         Setting,
+        SettingResult,
         Shape,
         Stage,
         TableColumns,
         TargetTransform,
         TreeRouter,
-        Trial,
     )
 } | {
     "BisectionPartition": Recipe(_by_fields(BisectionPartition).parts, _bisection),
@@ -262,3 +263,5 @@ RECIPES: dict[str, Recipe] = {
     "DCPred": Recipe(_dcpred_parts, _dcpred),
     "FeatureMap": Recipe(_feature_parts, _features),
 }
+#: Classes that have another name in files written earlier.
+EARLIER_NAMES = {"Found": "SearchResult", "Judged": "ExactFit", "Trial": "SettingResult"}

@@ -7,7 +7,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -30,13 +30,14 @@ from gramian.metric.metric import Metric
 from gramian.metric.outer_product import FORMS
 from gramian.ridge.ridge import KernelRidge, KernelRidgeClassifier
 from gramian.tables import EncodedRows, Scaling, TableColumns
-from gramian.tables.aim import Aim
 from gramian.tables.fit import LastFit, last_fit
 from gramian.tables.input import checked_table, rows_in_time, weighted_rows
+from gramian.tables.mapped_target import MappedTarget
 from gramian.tables.scaling import AUTO, HOWS, QUANTILE, STANDARD
-from gramian.tables.search import Found, Limits, Setting, n_judges, round_sizes, search
+from gramian.tables.search import SearchResult, Setting, n_held_out, round_sizes, search_settings
 from gramian.tables.serving import TableServer
 from gramian.tables.small_problem import POWERS, Point, SmallProblem
+from gramian.tables.table_problem import TableProblem
 from gramian.tables.taken import TakenTable
 
 #: Parts of the time limit and of the memory budget that are the search's.
@@ -49,34 +50,6 @@ FEWEST = 6
 KEPT_PART = 8
 #: Scalings to compare, where none is given; those that do the same count once.
 SCALINGS = (AUTO, STANDARD, QUANTILE)
-
-
-@dataclass(frozen=True)
-class Learned:
-    """What the search is made of: sampled rows in each scaling, targets under each map, weights."""
-
-    rows: dict[str, Float64Array]
-    aims: dict[str, Aim]
-    weights: Float64Array | None
-    groups: tuple[tuple[int, ...], ...]
-    n_judges: int
-
-    def problem(self, setting: Setting, n_fit: int) -> SmallProblem:
-        """Return the exact problem of a setting: the judges stand first in the sample, and last here."""
-        rows, aim = self.rows[setting.scaling], self.aims[setting.target]
-        judges = slice(0, self.n_judges)
-        chosen = np.r_[self.n_judges : self.n_judges + n_fit, judges]
-        fit = slice(self.n_judges, self.n_judges + n_fit)
-        weights = self.weights
-        return SmallProblem(
-            rows[chosen],
-            aim.centred(fit, weights)[chosen],
-            None if weights is None else weights[chosen],
-            n_fit,
-            aim.loss(judges, weights),
-            self.groups,
-            (rows.min(axis=0), rows.max(axis=0)),
-        )
 
 
 class TabularModel(TableServer):
@@ -92,7 +65,7 @@ class TabularModel(TableServer):
     n_jobs: int | None
     verbose: int
 
-    search_: Found
+    search_: SearchResult
 
     # ---- what the two kinds differ in ---------------------------------------------------------------
 
@@ -170,14 +143,14 @@ class TabularModel(TableServer):
     def _learn_model(
         self,
         rows: EncodedRows,
-        aims: dict[str, Aim],
+        mapped_targets: dict[str, MappedTarget],
         sample: IntArray,
         weights: Array | None,
         scale_weights: Array | None,
         rng: np.random.Generator,
         until: float,
-    ) -> Found:
-        """Search on the sampled rows, of which the aims are; set scales and what was found.
+    ) -> SearchResult:
+        """Search on the sampled rows, of which the targets are; set scales and what was found.
 
         ``scale_weights`` are those of the scales: of rows, without those of their classes.
         """
@@ -189,23 +162,33 @@ class TabularModel(TableServer):
         # Those that do the same to every column count once, by the first of their names.
         distinct = {scaling.methods: name for name, scaling in reversed(how.items())}
         scalings = {name: how[name] for name in how if name in distinct.values()}
-        learned = Learned(
+        whole = TableProblem(
             {name: np.asarray(scaling.apply(encoded), np.float64) for name, scaling in scalings.items()},
-            aims,
+            mapped_targets,
             None if weights is None else np.asarray(weights[sample], np.float64),
             self._groups,
-            n_judges(len(sample)) if len(sample) >= FEWEST else 0,
+            n_held_out(len(sample)) if len(sample) >= FEWEST else 0,
         )
-        settings = [Setting(s, a, k) for a in aims for s in scalings for k in self._kernels()]
-        limits = self._limits(until)
-        sizes = round_sizes(len(sample), limits)
-        if learned.n_judges:
-            with self._shown_search(learned, len(settings)) as problem:
-                found = search(problem, settings, sizes, limits, forms=self._forms())
+        settings = [Setting(s, a, k) for a in mapped_targets for s in scalings for k in self._kernels()]
+        if until < math.inf:
+            now = time.perf_counter()
+            until = now + SEARCH_TIME * (until - now)
+        sizes = round_sizes(len(sample), self._search_bytes)
+        if whole.n_held_out:
+            with self._shown_search(whole, len(settings)) as problem:
+                found = search_settings(
+                    problem,
+                    settings,
+                    sizes,
+                    engine=Engine(self.n_jobs),
+                    memory_bytes=self._search_bytes,
+                    until=until,
+                    forms=self._forms(),
+                )
         else:
-            found = Found(settings[0], None, (), 0, 0, 0.0, True)
+            found = SearchResult(settings[0], None, (), 0, 0, 0.0, True)
         self.scaling_ = scalings[found.setting.scaling]
-        self._set_importances(learned, found, limits.until)
+        self._set_importances(whole, found, until)
         # What is kept of the search has no number for each row.
         kept, other = (
             None if judged is None else replace(judged, coefficients=judged.coefficients[:0])
@@ -216,7 +199,7 @@ class TabularModel(TableServer):
 
     @contextmanager
     def _shown_search(
-        self, learned: Learned, n_settings: int
+        self, whole: TableProblem, n_settings: int
     ) -> Iterator[Callable[[Setting, int], SmallProblem]]:
         """Give what makes the problems of the search; a bar counts them if ``verbose``."""
         with shown_bar(self.verbose, total=n_settings, unit="settings", desc="search") as bar:
@@ -226,31 +209,29 @@ class TabularModel(TableServer):
                 if bar.total is not None and bar.n >= bar.total:
                     bar.total += 1  # of later rounds, whose settings are not known before
                 bar.update(1)
-                return learned.problem(setting, n_fit)
+                return whole.at(setting, n_fit)
 
             yield problem
 
-    def _limits(self, until: float) -> Limits:
-        now = time.perf_counter()
-        end = until if until == math.inf else now + SEARCH_TIME * (until - now)
-        return Limits(Engine(self.n_jobs), parse_bytes(self.memory_budget) // SEARCH_MEMORY, end)
+    @property
+    def _search_bytes(self) -> int:
+        return parse_bytes(self.memory_budget) // SEARCH_MEMORY
 
     def _sample(self, n: int, weights: Array | None, rng: np.random.Generator) -> IntArray:
-        """Return the rows of the search in random order, judges first."""
+        """Return the rows of the search in random order, held-out rows first."""
         counted = np.arange(n) if weights is None else np.flatnonzero(weights > 0)
-        limits = self._limits(math.inf)
-        size = n_judges(len(counted)) + round_sizes(len(counted), limits)[-1]
+        size = n_held_out(len(counted)) + round_sizes(len(counted), self._search_bytes)[-1]
         # Each setting has its copy of the rows, and each scaling.
         copies = len(SCALINGS) * (1 + 2 * len(self._kernels()))
         most = parse_bytes(self.memory_budget) // (ROWS_MEMORY * 8 * self.columns_.width * copies)
         size = min(len(counted), max(LEAST_SAMPLE, min(size, most)))
         return rng.choice(counted, size, replace=False)
 
-    def _set_importances(self, learned: Learned, found: Found, until: float) -> None:
+    def _set_importances(self, whole: TableProblem, found: SearchResult, until: float) -> None:
         """Set each column's share of how much the best fit changes: E (∂f/∂x_j)² var x_j, added by column."""
         share = np.ones(self.columns_.width)
         if found.best is not None:
-            problem = learned.problem(found.setting, found.n_rows)
+            problem = whole.at(found.setting, found.n_rows)
             share = problem.outer_product(found.best, "diagonal", until) * problem.rows.var(axis=0)
         total = np.zeros(self.n_features_in_)
         places = {column.name: j for j, column in enumerate(self.columns_.columns)}
@@ -265,7 +246,7 @@ class TabularModel(TableServer):
         rows: EncodedRows,
         y: Array,
         weights: Array | None,
-        found: Found,
+        found: SearchResult,
         rng: np.random.Generator,
         until: float,
         n_given: int,

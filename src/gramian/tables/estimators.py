@@ -15,7 +15,6 @@ from gramian.estimator.kinds import Classifier, Regressor
 from gramian.estimator.targets import ClassTargets, NumberTargets
 from gramian.exceptions import InputError
 from gramian.ridge.ridge import KernelRidge, KernelRidgeClassifier
-from gramian.tables.aim import Aim
 from gramian.tables.base import TabularModel
 from gramian.tables.calibration import calibration_of
 from gramian.tables.compression import (
@@ -24,6 +23,7 @@ from gramian.tables.compression import (
     compressed_classifier,
     compressed_regressor,
 )
+from gramian.tables.mapped_target import MappedTarget
 from gramian.tables.serving import ClassAnswers, NumberAnswers
 from gramian.tables.target import AUTO, HOWS, LOG, TargetTransform
 
@@ -83,7 +83,7 @@ class TabularRegressor(Regressor, NumberAnswers, TabularModel):
     model_ : KernelRidge or RidgeMean
         The last model, of encoded and scaled rows (:meth:`transform_rows`) and the mapped target; a mean has
         ``members_`` and ``weights_``.
-    search_ : Found
+    search_ : SearchResult
         The best setting, and in ``trials`` how far each one came, with rows, error and numbers.
     feature_importances_ : ndarray (columns of the table,)
         Shares E(∂f/∂x_j)² var x_j of the best fit of the search, summed over the encoded columns of each
@@ -174,10 +174,12 @@ class TabularRegressor(Regressor, NumberAnswers, TabularModel):
             maps = self._maps(own, weights)
             mapped = {how: _forward(one, own) for how, one in maps.items()}
             sample = self._sample(n, weights, rng)
-            aims = {how: Aim(mapped[how][sample], own[sample], one) for how, one in maps.items()}
-            found = self._learn_model(rows, aims, sample, weights, weights, rng, until)
+            candidates = {
+                how: MappedTarget(mapped[how][sample], own[sample], one) for how, one in maps.items()
+            }
+            found = self._learn_model(rows, candidates, sample, weights, weights, rng, until)
             self.target_, z = maps[found.setting.target], mapped[found.setting.target]
-            self._held = Aim(z, own, self.target_), weights
+            self._held = MappedTarget(z, own, self.target_), weights
             last = z[:, 0] if z.shape[1] == 1 else z
             fit = self._fit_last(rows, last, weights, found, rng, until, n_counted)
             del self._held
@@ -199,8 +201,8 @@ class TabularRegressor(Regressor, NumberAnswers, TabularModel):
         return {how: TargetTransform.learn(flat, how, sample_weight=weights) for how in hows}
 
     def _last_loss(self, values: Float64Array, held: IntArray) -> float:
-        aim, weights = self._held
-        part = Aim(aim.values[held], aim.own[held], aim.transform)
+        target, weights = self._held
+        part = MappedTarget(target.values[held], target.own[held], target.transform)
         every = slice(0, len(held))
         w = None if weights is None else np.asarray(weights[held], np.float64)
         return part.loss(every, w)(part.values - values)
@@ -344,8 +346,8 @@ class TabularClassifier(Classifier, ClassAnswers, TabularModel):
             codes = targets.codes(slice(0, n))
             sample = self._sample(n, weights, rng)
             signs = 0.5 * targets.part(sample)[slice(0, len(sample))]
-            aims = {"classes": Aim(signs, signs)}
-            found = self._learn_model(rows, aims, sample, weights, own_weights, rng, until)
+            candidates = {"classes": MappedTarget(signs, signs)}
+            found = self._learn_model(rows, candidates, sample, weights, own_weights, rng, until)
             self._held = targets, codes, weights
             fit = self._fit_last(rows, np.asarray(targets.values), weights, found, rng, until, n_counted)
             del self._held

@@ -1,7 +1,7 @@
 r"""Exact kernel ridge on a few rows, scoring metric, kernel and penalty on held-out rows.
 
-Leave-one-out would judge by every row, but not a metric: that is learned from all of them. So a part of the
-rows fits, and gives the gradients; the others judge.
+Leave-one-out errors would use every row, but cannot judge a metric, which is learned from all of them. So
+models are fitted to a part of the rows, which also gives the gradients, and the other rows are held out.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ GRADIENT_ROWS = 500
 #: Penalties of at least this part of the number of rows are compared in float32: a relative error of 0.3 %.
 SINGLE = 2e-5
 
-#: From residuals (judges, outputs) of mapped targets to an error.
+#: From residuals (held-out rows, outputs) of mapped targets to an error.
 Loss = Callable[[Float64Array], float]
 
 
@@ -52,20 +52,20 @@ class Point:
 
 
 @dataclass(frozen=True)
-class Judged:
-    """A setting with its error on the rows that judge, and the coefficients of the fit to the others."""
+class ExactFit:
+    """An exact model of one point: its held-out error, and its coefficients for the fitted rows."""
 
     point: Point
     error: float
     coefficients: Float64Array  #: (n_fit, outputs)
 
 
-#: A point with the penalties that are to be compared there in place of its own.
-Try = tuple[Point, Sequence[float]]
+#: A point, and the penalties to compare there in place of its own.
+PenaltyGrid = tuple[Point, Sequence[float]]
 
 
 class Workspace:
-    """Memory that judgements one after another write into: fresh pages would cost a quarter of their time."""
+    """Memory that one fit after another writes into: fresh pages would cost a quarter of their time."""
 
     def __init__(self) -> None:
         self._buffers: dict[str, NDArray[np.uint8]] = {}
@@ -101,24 +101,24 @@ class _Distances:
         return self._kernels
 
 
-def judge_bytes(n_fit: int, n_judges: int) -> int:
-    """Return the bytes of one judgement in float64: three squares, two n_judges × n_fit."""
-    return 8 * (3 * n_fit**2 + 2 * n_fit * n_judges)
+def fit_bytes(n_fit: int, n_held_out: int) -> int:
+    """Return the bytes of one fit in float64: three squares, two n_held_out × n_fit."""
+    return 8 * (3 * n_fit**2 + 2 * n_fit * n_held_out)
 
 
-def most_fit(memory_bytes: int, n_judges: int) -> int:
-    """Return the most rows to fit that ``memory_bytes`` hold a judgement of."""
+def most_fit(memory_bytes: int, n_held_out: int) -> int:
+    """Return the most rows to fit that ``memory_bytes`` hold a fit of."""
     numbers = memory_bytes // 8
-    return int((math.sqrt(n_judges**2 + 3.0 * numbers) - n_judges) / 3.0)
+    return int((math.sqrt(n_held_out**2 + 3.0 * numbers) - n_held_out) / 3.0)
 
 
 @dataclass(frozen=True)
 class SmallProblem:
-    """Some scaled rows with centred, mapped targets, in random order: the first fit, the others judge.
+    """Scaled rows in random order with centred, mapped targets: the first are fitted, the rest are held out.
 
-    rows : (m, d); targets : (m, outputs); weights : (m,), all > 0, or None; n_fit : rows that fit;
-    loss : what judges residuals; switched : groups of columns whose values are switched in place of a
-    derivative; levels : low and high value of each column.
+    rows : (m, d); targets : (m, outputs); weights : (m,), all > 0, or None; n_fit : rows that are fitted;
+    loss : from held-out residuals to the error; switched : groups of columns whose values are switched in
+    place of a derivative; levels : low and high value of each column.
     """
 
     rows: Float64Array
@@ -129,50 +129,50 @@ class SmallProblem:
     switched: tuple[tuple[int, ...], ...]
     levels: tuple[Float64Array, Float64Array]
 
-    def judge(self, tries: Sequence[Try], space: Workspace, until: float = math.inf) -> list[Judged]:
-        """Return the errors of points under one metric and norm, for some penalties each, in their order.
+    def fit(self, grids: Sequence[PenaltyGrid], space: Workspace, until: float = math.inf) -> list[ExactFit]:
+        """Fit points under one metric and norm, with some penalties each, in their order.
 
         ``space`` is no other thread's meanwhile. After ``until``, on the clock of ``time.perf_counter``, no
         further penalty is begun, so that there may be fewer results than penalties. Errors are infinite where
         K + alpha·I has no factor. Time O(m² d) for all together and n_fit³/3 for each penalty, memory
-        :func:`judge_bytes`.
+        :func:`fit_bytes`.
         """
-        first = tries[0][0]
+        first = grids[0][0]
         mapped = np.asarray(first.metric.apply(self.rows), np.float64)
-        fit, others = mapped[: self.n_fit], mapped[self.n_fit :]
+        near, others = mapped[: self.n_fit], mapped[self.n_fit :]
         distances: _Distances | None = None
-        found: list[Judged] = []
-        for point, alphas in tries:
+        found: list[ExactFit] = []
+        for point, alphas in grids:
             # The largest eigenvalue of K is n_fit at most: float32 serves where that leaves enough digits.
             single = min(alphas) >= SINGLE * self.n_fit
             if distances is None or distances.single != single:
-                distances = _Distances(fit, others, POWERS[point.kernel][0], single, space)
+                distances = _Distances(near, others, POWERS[point.kernel][0], single, space)
             gram, across = distances.under(point.kernel_of())
             for alpha in alphas:
                 if found and time.perf_counter() >= until:
                     return found
                 system = space.array("system", gram.shape, gram.dtype)
                 np.copyto(system, gram)
-                found.append(self._judged(replace(point, alpha=alpha), system, across))
+                found.append(self._fitted(replace(point, alpha=alpha), system, across))
         return found
 
-    def _judged(self, point: Point, gram: FloatArray, across: FloatArray) -> Judged:
-        """Judge a point by K, which is overwritten, and k of the others."""
+    def _fitted(self, point: Point, gram: FloatArray, across: FloatArray) -> ExactFit:
+        """Fit a point to K, which is overwritten, and measure its error by k of the others."""
         y, weights = self.targets[: self.n_fit], self.weights
         found = ridge_solution(gram, point.alpha, None if weights is None else weights[: self.n_fit], y)
         if found is None:
-            return Judged(point, np.inf, np.zeros_like(y))
+            return ExactFit(point, np.inf, np.zeros_like(y))
         error = self.loss(self.targets[self.n_fit :] - across @ found.astype(across.dtype))
-        return Judged(point, error if np.isfinite(error) else np.inf, found)
+        return ExactFit(point, error if np.isfinite(error) else np.inf, found)
 
-    def outer_product(self, judged: Judged, form: str, until: float = math.inf) -> Float64Array:
+    def outer_product(self, fit: ExactFit, form: str, until: float = math.inf) -> Float64Array:
         """Return the average gradient outer product of a fit, by the scaled features.
 
         Over the rows that are reached by ``until``, some at least.
         """
-        point = judged.point
+        point = fit.point
         mapped = np.asarray(point.metric.apply(self.rows[: self.n_fit]), np.float64)
-        predictor = ExactPredictor(point.kernel_of(), mapped, judged.coefficients, np.dtype(np.float64))
+        predictor = ExactPredictor(point.kernel_of(), mapped, fit.coefficients, np.dtype(np.float64))
         some = slice(0, min(self.n_fit, gradient_rows(self.switched, GRADIENT_ROWS)))
         return outer_product(
             predictor,

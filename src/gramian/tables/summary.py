@@ -20,7 +20,7 @@ from gramian.metric.metric import Metric
 from gramian.summary import Grid, Summary, short
 from gramian.tables import TableColumns
 from gramian.tables.column import Column
-from gramian.tables.search import Found
+from gramian.tables.search import SearchResult
 from gramian.tables.target import NONE
 
 #: Columns and trials that are listed, and columns that are named in a line.
@@ -72,7 +72,7 @@ def tabular_facts(model: Any) -> Iterator[tuple[str, str]]:
 
 def _chosen(model: Any) -> Iterator[tuple[str, str]]:
     held = vars(model)
-    found: Found | None = held.get("search_")
+    found: SearchResult | None = held.get("search_")
     if found is None:
         return
     setting = found.setting
@@ -134,7 +134,7 @@ def tabular_grids(model: Any) -> Iterator[Grid]:
     )
     note = f"The first {MOST_LINES} of {len(columns.columns):,}." if len(columns.columns) > MOST_LINES else ""
     yield Grid("Columns", ("column", "kind", "numbers", "importance", ""), lines, note)
-    found: Found | None = held.get("search_")
+    found: SearchResult | None = held.get("search_")
     if found is None or not found.trials:
         return
     rows = tuple(

@@ -12,7 +12,7 @@ from gramian.tables.target import TargetTransform
 
 
 @dataclass(frozen=True)
-class Aim:
+class MappedTarget:
     """A target under one map.
 
     values : (m, outputs), mapped; transform : back to the target's own units, of which errors are measured,
@@ -24,21 +24,24 @@ class Aim:
     transform: TargetTransform | None = None
 
     def centred(self, fit: slice, weights: Float64Array | None) -> Float64Array:
-        """Return all values less the mean of those that fit."""
+        """Return all values less the mean of the fitted rows."""
         mean = np.average(self.values[fit], axis=0, weights=None if weights is None else weights[fit])
         return np.asarray(self.values - mean)
 
-    def loss(self, judges: slice, weights: Float64Array | None) -> Loss:
-        """Return the weighted mean squared error of the judges, all outputs, in units of their variance."""
-        own, mapped = self.own[judges], self.values[judges]
+    def loss(self, held: slice, weights: Float64Array | None) -> Loss:
+        """Return the function that measures residuals: the weighted mean squared error over the variance.
+
+        Of the held-out rows, in the target's own units; the mean over outputs.
+        """
+        own, mapped = self.own[held], self.values[held]
         unit = np.ones(own.shape[1])
         if self.transform is not None and len(own):  # in units of the largest, so that no square overflows
             largest = np.abs(own).max(axis=0)
             unit = np.where(largest > 0, largest, 1.0)
             own = own / unit
-        w = np.ones(len(own)) if weights is None else weights[judges]
+        w = np.ones(len(own)) if weights is None else weights[held]
         centre = np.average(own, axis=0, weights=w)
-        # Each output counts alike, those that the judges have one value of not at all.
+        # Each output counts alike; one that is constant on the held-out rows does not count.
         spread = np.average((own - centre) ** 2, axis=0, weights=w)
         if self.transform is None:  # classes: what matters is their share
             spread = np.full_like(spread, spread.mean())

@@ -1,0 +1,44 @@
+"""The problem of a table's search: sampled rows in every scaling, the target under every map."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gramian._typing import Float64Array
+from gramian.tables.descent import Setting
+from gramian.tables.mapped_target import MappedTarget
+from gramian.tables.small_problem import SmallProblem
+
+
+@dataclass(frozen=True)
+class TableProblem:
+    """The rows that a search compares settings on: in each scaling, with the target under each map.
+
+    rows : by scaling, (m, d), those that are held out first; targets : by map; weights : (m,) or None;
+    groups : columns whose values are switched in place of a derivative; n_held_out : number of held-out rows.
+    """
+
+    rows: dict[str, Float64Array]
+    targets: dict[str, MappedTarget]
+    weights: Float64Array | None
+    groups: tuple[tuple[int, ...], ...]
+    n_held_out: int
+
+    def at(self, setting: Setting, n_fit: int) -> SmallProblem:
+        """Return the exact problem of a setting: held-out rows come first in the sample and last here."""
+        rows, target = self.rows[setting.scaling], self.targets[setting.target]
+        held = slice(0, self.n_held_out)
+        chosen = np.r_[self.n_held_out : self.n_held_out + n_fit, held]
+        fit = slice(self.n_held_out, self.n_held_out + n_fit)
+        weights = self.weights
+        return SmallProblem(
+            rows[chosen],
+            target.centred(fit, weights)[chosen],
+            None if weights is None else weights[chosen],
+            n_fit,
+            target.loss(held, weights),
+            self.groups,
+            (rows.min(axis=0), rows.max(axis=0)),
+        )
