@@ -16,6 +16,7 @@ from gramian.data.source import RowSource
 from gramian.engine import Engine
 from gramian.metric.learning import PROGRESS, Round, Settings, learn_metric
 from gramian.ridge.ridge import KernelRidge, KernelRidgeClassifier
+from gramian.search import Limits, Trial, search
 from gramian.tables.maker import Maker
 from gramian.tables.member import (
     HeldLoss,
@@ -196,25 +197,20 @@ def _rounds(
         enough(make),
     )
     settings = Settings(form=form, rounds=ROUNDS, powers=(1.0,), bandwidth=False)
-    start = make.point.bandwidth
     found = learn_metric(learner, make.point.metric, settings)
     make = replace(make, point=replace(make.point, metric=found.metric))
-    least = min(each.error for each in found.rounds)
+    best = Trial(make, min(each.error for each in found.rounds), None)
 
-    def judged(factor: float) -> tuple[float, Maker]:
-        if pace.over or least <= enough(make):
-            return math.inf, make
-        other = replace(make, point=replace(make.point, bandwidth=factor * make.point.bandwidth))
-        return loss(other.values(other.fit(other.model(small), drawn), held), held), other
+    def judge(rows: IntArray, other: Maker) -> tuple[float, None]:
+        return loss(other.values(other.fit(other.model(small), rows), held), held), None
 
+    limits = Limits(until=pace.until, enough=enough(make), patience=1, progress=PROGRESS)
     for factor in BANDWIDTH_FACTORS:
-        for _ in range(BANDWIDTH_STEPS):
-            error, other = judged(factor)
-            if error > (1.0 - PROGRESS) * least:
-                break
-            least, make = error, other
-        if make.point.bandwidth != start:
-            break
+        bandwidths = [factor**step * make.point.bandwidth for step in range(1, BANDWIDTH_STEPS + 1)]
+        others = [replace(make, point=replace(make.point, bandwidth=each)) for each in bandwidths]
+        tried = search(drawn, [others], judge, limits, start=best)
+        if tried.best is not best and tried.best is not None:
+            return tried.best.candidate, found.rounds
     return make, found.rounds
 
 

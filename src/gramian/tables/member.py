@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -18,6 +18,7 @@ from gramian.exact.penalties import IterativeTrials
 from gramian.exceptions import BudgetError
 from gramian.metric.learning import Round
 from gramian.ridge.ridge import KernelRidge, KernelRidgeClassifier
+from gramian.search import Judge, Limits, Trials, search
 from gramian.tables.maker import EXACT_ROWS, EXACT_TOL, TOL_OF_ERROR, Maker, of_sizes
 from gramian.tables.time import PACE_ROWS, PACE_SHARE, SUMS_SHARE, Pace, add_in_time, sizes_in_time
 
@@ -129,7 +130,7 @@ def streamed(make: Maker, held: IntArray, rest: IntArray, loss: HeldLoss, pace: 
     longest = 0.0
     if len(held):
 
-        def tried(alpha: float) -> tuple[float, Float64Array]:
+        def judge(held: IntArray, alpha: float) -> tuple[float, Float64Array]:
             nonlocal longest
             began = time.perf_counter()
             found = make.values(model._with_penalty(alpha), held)
@@ -140,7 +141,7 @@ def streamed(make: Maker, held: IntArray, rest: IntArray, loss: HeldLoss, pace: 
             # Beside one more, the last solve and the held rows' sums.
             return not pace.limited or pace.left > (2.0 + LONGER) * longest
 
-        alpha, values = _best_penalty(tried, alpha, FACTORS, FURTHER, enough(make), more)
+        alpha, values = _best_penalty(judge, held, alpha, enough(make), more)
         make.add(model._with_penalty(alpha), held)
     model._closed()
     short = "the smallest model was fitted" if smallest else ""
@@ -206,7 +207,7 @@ def exact(make: Maker, held: IntArray, rest: IntArray, loss: HeldLoss, pace: Pac
         trials = make.trials(rest, held)
         longest = 0.0
 
-        def tried(alpha: float) -> tuple[float, Float64Array]:
+        def judge(held: IntArray, alpha: float) -> tuple[float, Float64Array]:
             nonlocal tol, longest
             if not direct and make.options["tile_dtype"] == "float32" and alpha < make.least_float32:
                 return np.inf, np.zeros((0, 1))
@@ -229,7 +230,7 @@ def exact(make: Maker, held: IntArray, rest: IntArray, loss: HeldLoss, pace: Pac
             reserve = last if direct else longest * LONGER * (len(every) / len(rest)) ** 2
             return pace.left > LONGER * (longest + reserve)
 
-        alpha, values = _best_penalty(tried, alpha, FACTORS, FURTHER, enough(make), more)
+        alpha, values = _best_penalty(judge, held, alpha, enough(make), more)
         if isinstance(trials, IterativeTrials) and trials.cut and pace.limited:
             return None  # the last fit would take longer still
         del trials
@@ -246,27 +247,30 @@ def _relative_error(y: Array, values: Float64Array) -> float:
 
 
 def _best_penalty(
-    tried: Callable[[float], tuple[float, Float64Array]],
+    judge: Judge[IntArray, float, Float64Array],
+    held: IntArray,
     start: float,
-    factors: tuple[float, ...],
-    further: int,
     enough: float,
-    more: Callable[[], bool] = lambda: True,
+    more: Callable[[], bool],
 ) -> tuple[float, Float64Array]:
-    """Return the best of some penalties with its values, going on where an end of them is best.
+    """Return the best of some penalties and the held rows' values with it, going on where an end is best.
 
     An error of ``enough`` ends it, and ``more``, which tells whether there is time for another.
     """
-    errors: dict[float, float] = {}
-    best, values = start, np.zeros((0, 1))
-    todo = [factor * start for factor in factors]
-    while todo:
-        alpha = todo.pop(0)
-        errors[alpha], found = tried(alpha)
-        if errors[alpha] <= min(errors.values()):
-            best, values = alpha, found
-        if errors[alpha] <= enough or not more():
-            break
-        if not todo and len(errors) < len(factors) + further and best in (min(errors), max(errors)):
-            todo = [best / 3.0 if best == min(errors) else best * 3.0]
-    return best, values
+
+    def penalties(found: Trials[float, Float64Array]) -> Iterator[list[float]]:
+        tried: list[float] = []
+        todo = [factor * start for factor in FACTORS]
+        while todo and (not tried or more()):
+            found.drain()  # the values of all but the best
+            tried.append(todo.pop(0))
+            yield tried[-1:]
+            best = None if found.best is None else found.best.candidate
+            if best is None or todo or len(tried) >= len(FACTORS) + FURTHER:
+                continue
+            if best in (min(tried), max(tried)):
+                todo = [best / 3.0 if best == min(tried) else best * 3.0]
+
+    found = search(held, penalties, judge, Limits(enough=enough))
+    best = found.best or found.made[-1]
+    return best.candidate, best.evidence
