@@ -47,8 +47,8 @@ def read_state(path: Path, identity: str | None = None) -> dict[str, Array] | No
         ) from None
     if identity is not None and found != identity:
         raise InputError(
-            f"the checkpoint {path} is of other work: other rows, targets, weights or parameters. Delete it, "
-            "or give another path."
+            f"the checkpoint {path} belongs to other work: rows, targets, weights or parameters differ. "
+            "Delete it, or give another path."
         )
     return arrays
 
@@ -62,7 +62,7 @@ def checkpoint_folder(folder: Path) -> Path:
         folder.mkdir(exist_ok=True)
     except (OSError, ValueError) as error:
         raise InputError(
-            f"checkpoint={str(folder)!r}: this folder cannot be made ({error}). Pass one in a folder that "
+            f"checkpoint={str(folder)!r}: this folder cannot be created ({error}). Pass one in a folder that "
             "you may write to."
         ) from None
     return folder

@@ -103,7 +103,7 @@ def _take_over(path: Path, file: BinaryIO, old: os.stat_result) -> None:
             os.fchown(file.fileno(), old.st_uid, old.st_gid)
         except PermissionError:
             raise InputError(
-                f"Cannot write {path}: it belongs to user {old.st_uid} and group {old.st_gid}, whom a new "
-                "file could not be given. Delete it first, or pass another path."
+                f"Cannot write {path}: it belongs to user {old.st_uid} and group {old.st_gid}, and a new "
+                "file could not be given to them. Delete it first, or pass another path."
             ) from None
     os.fchmod(file.fileno(), stat.S_IMODE(old.st_mode))

@@ -274,7 +274,7 @@ def warn_negative(negative: float, total: float, what: str) -> None:
     if negative > stored_tolerance() * total:
         warnings.warn(
             f"{what} is indefinite: negative eigenvalues with sum {-negative:.3g} (of magnitudes with sum "
-            f"{total:.3g}) were clipped to zero, so that the model is one of its positive part.",
+            f"{total:.3g}) were clipped to zero, so the model uses its positive part only.",
             NumericalWarning,
             stacklevel=3,
         )

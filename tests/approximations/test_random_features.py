@@ -344,11 +344,11 @@ def test_series_follow_the_kernels_algebra():
 @pytest.mark.parametrize(
     ("estimator", "words"),
     [
-        (RandomFourier("poly"), r"Polynomial\(.*\) has no spectral measure here, .* Give one of Gaussian, .* "
-         r"take TensorSketch or RandomMaclaurin for a polynomial kernel, Nystrom for any other\."),
-        (RandomFourier("cosine"), r"Cosine\(.*\) has no spectral measure here"),
-        (RandomFourier(lambda A, B: A @ B.T), r"FunctionKernel\(.*\) has no spectral measure here"),
-        (RandomFourier(gm.Gaussian() * gm.Linear()), r"Linear\(.*\) has no spectral measure here"),
+        (RandomFourier("poly"), r"Polynomial\(.*\) has no known spectral measure, .* Give one of Gaussian, "
+         r".* take TensorSketch or RandomMaclaurin for a polynomial kernel, Nystrom for any other\."),
+        (RandomFourier("cosine"), r"Cosine\(.*\) has no known spectral measure"),
+        (RandomFourier(lambda A, B: A @ B.T), r"FunctionKernel\(.*\) has no known spectral measure"),
+        (RandomFourier(gm.Gaussian() * gm.Linear()), r"Linear\(.*\) has no known spectral measure"),
         (RandomFourier(rank=7), r"rank=7 is odd, but form='pairs' gives .* Pass an even rank, or form="),
         (Fastfood(rank=7), r"rank=7 is odd"),
         (RandomFourier(draws="sobol"), r"draws='sobol' is unknown\. Choose one of iid, orthogonal, qmc\."),
@@ -356,11 +356,11 @@ def test_series_follow_the_kernels_algebra():
         (Fastfood(form="sin"), r"form='sin' is unknown"),
         (RandomFourier(rank=0), r"rank=0 must be a whole number of at least 1\."),
         (RandomFourier(gm.Gaussian() + Cauchy() + gm.Laplacian(), rank=4),
-         r"2 frequencies cannot be shared out over the 3 terms of .* Raise rank"),
+         r"2 frequencies cannot be divided among the 3 terms of .* Raise rank"),
         (Fastfood("laplacian"), r"Fastfood cannot take Laplacian\(.*\): .* or take RandomFourier\."),
         (Fastfood(gm.Gaussian() + Cauchy()), r"Fastfood cannot take Sum\("),
-        (Fastfood("linear"), r"Linear\(.*\) has no spectral measure here"),
-        (RandomMaclaurin("rbf"), r"Gaussian\(.*\) has no power series in x·z here, .* Give Linear or "
+        (Fastfood("linear"), r"Linear\(.*\) has no known spectral measure"),
+        (RandomMaclaurin("rbf"), r"Gaussian\(.*\) has no known power series in x·z, .* Give Linear or "
          r"Polynomial; take RandomFourier for a kernel of x − z, Nystrom for any other\."),
         (RandomMaclaurin(powers="all"), r"powers='all' is unknown\. Choose one of shared, drawn\."),
         (RandomMaclaurin(rank=3), r"rank=3 leaves 3 features for the 4 powers of x·z in the kernel; "),
@@ -369,7 +369,7 @@ def test_series_follow_the_kernels_algebra():
          r"kernel beside the exact terms; each needs one\. Raise rank, or pass exact_low="),
         (RandomMaclaurin("linear", rank=3, exact_low=True), r"rank=3 leaves -1 features for the 0 powers"),
         (RandomMaclaurin(gm.Linear((1.0, 2.0, 3.0)) + gm.Linear()),
-         r"the parts of the kernel have the lengthscales 1\.0 and \(1\.0, 2\.0, 3\.0\), so that it is no"),
+         r"the parts of the kernel have the lengthscales 1\.0 and \(1\.0, 2\.0, 3\.0\), so it is not"),
         (TensorSketch("rbf"), r"TensorSketch cannot take Gaussian\(.*\): .* RandomFourier for a kernel of"),
         (TensorSketch(gm.Linear() + gm.Linear()), r"TensorSketch cannot take Sum\(.* take RandomMaclaurin"),
         (TensorSketch(rank=1.5), r"rank=1\.5 must be a whole number"),

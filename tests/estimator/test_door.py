@@ -295,7 +295,7 @@ def test_a_checkpoint_that_cannot_be_made(tmp_path):
         barrier / "sub": "file is a file, not a folder. Pass another path",
         barrier / "a" / "b": "file is a file, not a folder. Pass another path",
         tmp_path / "none" / "sub": "the folder .*none does not exist. Create it",
-        "a\0b": r"cannot be made \(.*embedded null .*\)\. Pass one in a folder that you may write to|damaged",
+        "a\0b": r"cannot be created \(.*embedded null .*\)\. Pass one in a folder that you may|damaged",
     }
     exact = gm.Exact(solver="cg")
     for path, text in texts.items():
@@ -316,5 +316,5 @@ def test_a_folder_that_the_system_refuses(tmp_path, monkeypatch):
 
     monkeypatch.setattr("pathlib.Path.mkdir", refuse)
     refused(
-        gm.KernelRidge(checkpoint=tmp_path / "new"), match=r"cannot be made \(.*Permission denied\)\. Pass"
+        gm.KernelRidge(checkpoint=tmp_path / "new"), match=r"cannot be created \(.*Permission denied\)\. Pass"
     )

@@ -84,5 +84,5 @@ def test_targets_without_error_are_left_as_they_are():
 
 def test_kernels_without_a_gradient_are_refused():
     X, Y, _ = table()
-    with pytest.raises(InputError, match="no gradient by its parameters"):
+    with pytest.raises(InputError, match="no known gradient with respect to its parameters"):
         refine_kernel(Cosine(), X, Y, 0.1)

@@ -138,11 +138,11 @@ ROWS = np.ones((3, 2))
 ERRORS: list[tuple[Callable[[], object], str]] = [
     (
         lambda: input_gradient(FunctionKernel(lambda X, Z: X @ Z.T), ROWS, ROWS, np.ones(3)),
-        "has no gradient by its rows here: it is not made of gramian's families. Use a Gaussian",
+        "has no known gradient with respect to its rows: it is not built from gramian's families",
     ),
     (
         lambda: input_gradient(gm.Gaussian() + Precomputed(), ROWS, ROWS, np.ones(3)),
-        "no gradient by its rows",
+        "no known gradient with respect to its rows",
     ),
     (
         lambda: input_gradient(gm.Gaussian(), ROWS, np.ones((3, 4)), np.ones(3)),

@@ -68,5 +68,5 @@ def test_parameters_go_there_and_back(kernel):
     "kernel", [Cosine(), Precomputed(), FunctionKernel(lambda X, Z: X @ Z.T), 2.0 * Cosine()]
 )
 def test_kernels_without_a_gradient_say_so(kernel):
-    with pytest.raises(InputError, match="has no gradient by its parameters here"):
+    with pytest.raises(InputError, match="has no known gradient with respect to its parameters"):
         log_parameters(kernel)

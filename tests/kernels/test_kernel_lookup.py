@@ -132,7 +132,7 @@ ERRORS: list[tuple[dict[str, Any], str]] = [
         {"kernel": "powered_exponential", "kernel_params": {"r": 1.0}},
         r"which takes p and q\. Pass for example kernel_params={'p': 1.0, 'q': 0.7}",
     ),
-    ({"kernel": "powered_exponential", "kernel_params": {"q": 3.0}}, "0 < q <= p <= 2 alone"),
+    ({"kernel": "powered_exponential", "kernel_params": {"q": 3.0}}, "only for 0 < q <= p <= 2"),
     ({"kernel": 3}, "kernel=3 has type int; expected a name such as 'rbf', a gramian Kernel, or a callable"),
     ({"kernel": None}, "kernel=None has type NoneType; expected a name"),
     ({"kernel": gm.Gaussian}, r"kernel=Gaussian is a class; expected an instance\. Pass kernel=Gaussian\(\)"),

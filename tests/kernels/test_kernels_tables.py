@@ -44,7 +44,7 @@ def test_outside_the_range_it_would_not_be() -> None:
     X = np.array(list(np.ndindex(*(2,) * 6)), float)
     values = np.linalg.eigvalsh(oracle(X, X, 4.0, 1.0, 2.0))
     assert values.min() < -1e-3
-    with pytest.raises(InputError, match="positive semi-definite for 0 < q <= p <= 2 alone"):
+    with pytest.raises(InputError, match="positive semi-definite only for 0 < q <= p <= 2"):
         PoweredExponential(p=1.0, q=2.0)
 
 
@@ -195,8 +195,8 @@ ERRORS: list[tuple[Callable[[], object], str]] = [
     (lambda: OnFeatures(gm.Gaussian(), (0.5,)), "must name columns"),
     (lambda: OnFeatures(gm.Gaussian(), "ab"), "features='ab' must name columns"),
     (lambda: OnFeatures(gm.Gaussian(), 3), "features=3 must name columns"),
-    (lambda: OnFeatures("rbf", (0,)), "kernel='rbf' is no kernel of rows"),
-    (lambda: OnFeatures(Precomputed(), (0,)), "is no kernel of rows. Give one such as"),
+    (lambda: OnFeatures("rbf", (0,)), "kernel='rbf' is not a kernel of rows"),
+    (lambda: OnFeatures(Precomputed(), (0,)), "is not a kernel of rows. Give one such as"),
     (
         lambda: OnFeatures(gm.Gaussian(), (0, 2))(ROWS),
         "names column 2, but the rows have 2 features, numbered from 0",

@@ -349,7 +349,10 @@ MATRICES = {
         r"X is not symmetric: X\[3, 7\] is 0\.\d+ and X\[7, 3\] is .*\(0.5\).*Pass \(K \+ K",
     ),
     "sparse": (lambda K: sp.csr_array(swapped(K)), r"X is not symmetric: X\[3, 7\] is"),
-    "distances": (lambda K: 1 - K, r"the diagonal of X is zero, .* distances .* Pass kernel values"),
+    "distances": (
+        lambda K: 1 - K,
+        r"the diagonal of X is zero, as in a matrix of distances. Pass kernel values",
+    ),
     "negative": (lambda K: K - 2 * np.diag(np.arange(300) == 5), r"X\[5, 5\] is -1, but k\(x, x\) cannot be"),
     "nan": (lambda K: np.where(np.eye(300), np.nan, K), "contains NaN"),
     "one dimension": (lambda K: K[0], "Expected 2D array, got 1D array"),

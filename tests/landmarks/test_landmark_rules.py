@@ -187,5 +187,5 @@ def test_rules_serve_every_method_with_blocks(method, X):
 
 def test_bytes_and_errors(X):
     assert selection_bytes("rpcholesky", 100, 10**4, 5, 8) > selection_bytes("kmeans", 100, 10**4, 5, 8) > 0
-    with pytest.raises(InputError, match=r"landmarks='bless' looks at the kernel\. Pass kernel="):
+    with pytest.raises(InputError, match=r"landmarks='bless' needs the kernel\. Pass kernel="):
         select_landmarks(X, 5, "bless", rng())

@@ -351,7 +351,7 @@ BAD = {
     "refine": [
         ({"refine": "lengthscals"}, "refine='lengthscals' is unknown"),
         ({"refine": True}, "refine=True is unknown"),
-        ({"refine": "lengthscale", "kernel": "cosine"}, "no gradient by its parameters"),
+        ({"refine": "lengthscale", "kernel": "cosine"}, "no known gradient with respect to its parameters"),
         ({"refine": "lengthscale", "kernel": "precomputed"}, "has none. Pass rows"),
     ],
     "approximation": [

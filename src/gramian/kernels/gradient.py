@@ -173,7 +173,7 @@ def _differentiable(kernel: Kernel) -> Any:
     if of_squares(kernel) is not None or norm_power(kernel) is not None or type(kernel) in OF_PRODUCTS:
         return kernel
     raise InputError(
-        f"{kernel!r} has no gradient by its parameters here, so that they cannot be learned. Use a Gaussian, "
-        "Exponential, PoweredExponential, Matern, RationalQuadratic, Cauchy, Laplacian, Linear or Polynomial "
-        "kernel, their sums, products and multiples, or keep the parameters fixed."
+        f"{kernel!r} has no known gradient with respect to its parameters, so they cannot be learned. Use a "
+        "Gaussian, Exponential, PoweredExponential, Matern, RationalQuadratic, Cauchy, Laplacian, Linear or "
+        "Polynomial kernel, their sums, products and multiples, or keep the parameters fixed."
     )

@@ -45,7 +45,8 @@ class OnFeatures(Kernel):
     def __post_init__(self) -> None:
         if not isinstance(self.kernel, Kernel) or isinstance(self.kernel, Precomputed):
             raise InputError(
-                f"kernel={self.kernel!r} is no kernel of rows. Give one such as gm.Gaussian(lengthscale=2.0)."
+                f"kernel={self.kernel!r} is not a kernel of rows. Give one such as "
+                "gm.Gaussian(lengthscale=2.0)."
             )
         object.__setattr__(self, "features", _columns(self.features))
 

@@ -95,9 +95,9 @@ def _check(kernel: Kernel) -> None:
     if has_input_gradient(kernel):
         return
     raise InputError(
-        f"{kernel!r} has no gradient by its rows here: it is not made of gramian's families. "
-        "Use a Gaussian, Laplacian, Exponential, PoweredExponential, Matern, RationalQuadratic, Cauchy, "
-        "Linear, Polynomial or Cosine kernel, their sums, products and multiples."
+        f"{kernel!r} has no known gradient with respect to its rows: it is not built from gramian's "
+        "families. Use a Gaussian, Laplacian, Exponential, PoweredExponential, Matern, RationalQuadratic, "
+        "Cauchy, Linear, Polynomial or Cosine kernel, their sums, products and multiples."
     )
 
 

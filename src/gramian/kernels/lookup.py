@@ -49,8 +49,8 @@ PRECOMPUTED = "precomputed"
 KERNEL_NAMES = (*_BY_GAMMA, *_POLYNOMIAL, _POWERED)
 
 _REFUSED = {
-    "sigmoid": "tanh(gamma x·z + coef0) is not positive semi-definite, so that no approximation here "
-    "is valid for it. Use 'rbf' or 'poly'",
+    "sigmoid": "tanh(gamma x·z + coef0) is not positive semi-definite, so no approximation here is "
+    "valid for it. Use 'rbf' or 'poly'",
     "chi2": "the chi-squared kernels are not offered. Use 'laplacian', or pass the callable "
     "sklearn.metrics.pairwise.chi2_kernel",
     "additive_chi2": "it is not positive semi-definite. Use 'laplacian'",

@@ -29,7 +29,7 @@ class Series:
         if isinstance(lengthscale, tuple) or isinstance(self.lengthscale, tuple):
             raise InputError(
                 f"the parts of the kernel have the lengthscales {self.lengthscale} and {lengthscale}, so "
-                "that it is no function of one inner product. Give both parts the same, or take Nystrom."
+                "it is not a function of a single inner product. Give all parts the same, or use Nystrom."
             )
         return self.coefficients * (lengthscale / self.lengthscale) ** (
             2.0 * np.arange(len(self.coefficients))
@@ -59,7 +59,7 @@ def maclaurin_series(kernel: Kernel) -> Series:
         return Series(both, left.lengthscale)
     if not isinstance(kernel, Linear | Polynomial):
         raise InputError(
-            f"{kernel!r} has no power series in x·z here, which RandomMaclaurin and TensorSketch need. Give "
+            f"{kernel!r} has no known power series in x·z, which RandomMaclaurin and TensorSketch need. Give "
             "Linear or Polynomial; take RandomFourier for a kernel of x − z, Nystrom for any other."
         )
     degree, offset = (kernel.degree, kernel.offset) if isinstance(kernel, Polynomial) else (1, 0.0)

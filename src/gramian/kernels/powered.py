@@ -56,7 +56,7 @@ class PoweredExponential(_Stationary):
         if not q <= p <= 2.0:
             raise InputError(
                 f"p={self.p!r} and q={self.q!r} are out of range: exp(−‖x − z‖_p^q) is positive "
-                "semi-definite for 0 < q <= p <= 2 alone. Give for example p=1.0, q=0.7."
+                "semi-definite only for 0 < q <= p <= 2. Give for example p=1.0, q=0.7."
             )
         object.__setattr__(self, "p", p)
         object.__setattr__(self, "q", q)

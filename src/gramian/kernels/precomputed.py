@@ -223,8 +223,8 @@ def check_kernel_matrix(values: Rows) -> None:
         i, j = where
         raise InputError(
             f"X is not symmetric: X[{i}, {j}] is {pair[0]:.6g} and X[{j}, {i}] is {pair[1]:.6g}, the largest "
-            f"difference of the pairs looked at ({apart:.3g}). With kernel='precomputed' the training matrix "
-            "is K(X, X), rows and columns in the same order. Pass (K + K.T)/2 if that is what is meant."
+            f"difference of the checked pairs ({apart:.3g}). With kernel='precomputed' the training matrix "
+            "is K(X, X), rows and columns in the same order. Pass (K + K.T)/2 if you mean that."
         )
     least = int(diagonal.argmin())
     if diagonal[least] < -stored_tolerance() * size:
@@ -233,7 +233,7 @@ def check_kernel_matrix(values: Rows) -> None:
         )
     if size > 0.0 and float(diagonal.max()) <= stored_tolerance() * size:
         raise InputError(
-            "the diagonal of X is zero, as that of a matrix of distances is. Pass kernel values, such as "
+            "the diagonal of X is zero, as in a matrix of distances. Pass kernel values, such as "
             "np.exp(-gamma * X**2) of Euclidean distances."
         )
 

@@ -124,7 +124,7 @@ def _read(spec: Any) -> Kernel:
         stored = sorted(map(str, values))
         raise ModelFileError(
             f"the kernel {name} is stored with the fields {stored}; expected {sorted(known)}. The "
-            " file is damaged or comes from a newer version: upgrade gramian, or save the model again."
+            "file is damaged or comes from a newer version: upgrade gramian, or save the model again."
         )
     for key, value in values.items():
         if known[key].type == "Kernel":

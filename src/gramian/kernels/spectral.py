@@ -74,7 +74,7 @@ def spectral_draws(
     terms = spectral_terms(kernel)
     if len(terms) > n_draws:
         raise InputError(
-            f"{n_draws} frequencies cannot be shared out over the {len(terms)} terms of {kernel!r}. Raise "
+            f"{n_draws} frequencies cannot be divided among the {len(terms)} terms of {kernel!r}. Raise "
             "rank, so that each term has one."
         )
     factors = np.array([factor for factor, _ in terms])
@@ -103,7 +103,7 @@ def spectral_terms(kernel: Kernel) -> list[tuple[float, tuple[Kernel, ...]]]:
         return [(1.0, (kernel,))]
     names = ", ".join(family.__name__ for family in STATIONARY)
     raise InputError(
-        f"{kernel!r} has no spectral measure here, which random Fourier features draw from. Give one of "
+        f"{kernel!r} has no known spectral measure, which random Fourier features need. Give one of "
         f"{names}, or sums, products and positive multiples of these; take TensorSketch or "
         "RandomMaclaurin for a polynomial kernel, Nystrom for any other."
     )

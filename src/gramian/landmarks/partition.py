@@ -96,7 +96,7 @@ def fit_partition(
     if n_blocks > 1 and method != "kernel" and isinstance(kernel, Precomputed):
         raise InputError(
             f"partition={method!r} clusters points, which a precomputed kernel does not have. Take "
-            "partition='kernel', or a method with a global basis alone, such as Nystrom."
+            "partition='kernel', or a method with only a global basis, such as Nystrom."
         )
     n = sample.shape[0]
     if n == 0:
@@ -275,7 +275,7 @@ def feature_count(n_blocks: int) -> int:
 def partition_bytes(
     method: str, n_rows: int, n_blocks: int, held: int, n_features: int, itemsize: int
 ) -> int:
-    """Bytes for fitting on rows of ``held`` numbers: the copies that k-means makes, and the centres."""
+    """Return the bytes for fitting on rows of ``held`` numbers: k-means's copies, and the centres."""
     rows, gram = min(n_rows, SAMPLE_ROWS), 0
     if method == "kernel" and n_blocks > 1:
         rows = min(rows, max(ROWS_PER_BLOCK * n_blocks, LEAST_ROWS))

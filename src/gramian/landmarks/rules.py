@@ -109,7 +109,7 @@ def select_landmarks(
     if method == "kmeans":
         return lloyd(rows, count, LLOYD_ROUNDS, rng, engine)
     if kernel is None:
-        raise InputError(f"landmarks={method!r} looks at the kernel. Pass kernel=, or take 'kmeans'.")
+        raise InputError(f"landmarks={method!r} needs the kernel. Pass kernel=, or take 'kmeans'.")
     n_jobs = 1 if engine is None else engine.n_threads
     if method == "weighted-kmeans":
         if weights is None:
@@ -162,7 +162,7 @@ def rows_seen(method: Any, count: int) -> int:
 
 
 def selection_bytes(method: Any, count: int, n_rows: int, n_features: int, itemsize: int) -> int:
-    """Bytes that :func:`select_landmarks` needs for ``n_rows`` rows: the sampled rows and its factors.
+    """Return the bytes that :func:`select_landmarks` needs: the sampled rows and its factors.
 
     A rule holds 8 · count · (a · rows + b · count) bytes, with a and b from :data:`FACTORS`.
     """

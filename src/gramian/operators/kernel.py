@@ -256,7 +256,7 @@ class KernelOperator(Operator):
 
 
 def working_bytes(n_columns: int, n_features: int, n_outputs: int, itemsize: int, threads: int) -> int:
-    """Bytes of a product beside V and the result: tiles, partial sums, and prepared parts that are kept."""
+    """Return the bytes of a product beside V and the result: tiles, partial sums, prepared parts."""
     kept = _kept_bytes(n_columns, n_features)
     part = min(COLUMNS, n_columns)
     tile = tile_rows(part, itemsize) * (part + n_features + 2) * itemsize + 12 * part * (n_features + 2)
@@ -265,14 +265,14 @@ def working_bytes(n_columns: int, n_features: int, n_outputs: int, itemsize: int
 
 
 def triangle_bytes(n_rows: int, dtype: Any) -> int:
-    """Bytes of the tiles of the lower half of K; tiles on the diagonal count in full."""
+    """Return the bytes of the tiles of the lower half of K; tiles on the diagonal count in full."""
     whole, rest = divmod(int(n_rows), COLUMNS)
     own = whole * COLUMNS**2 + rest**2
     return (own + n_rows**2) // 2 * np.dtype(dtype).itemsize
 
 
 def _kept_bytes(n_columns: int, n_features: int) -> int:
-    """Bytes of all prepared parts: points in float64, and the factor of the product."""
+    """Return the bytes of all prepared parts: points in float64, and the factor of the product."""
     return n_columns * (n_features + 2) * 16
 
 

@@ -51,7 +51,7 @@ class Forest:
         return cls(tuple(parent), flat, tuple(levels))
 
     def path(self, node: int) -> tuple[int, ...]:
-        """Ancestors of a node from the root to its parent."""
+        """Return the ancestors of a node, from the root to its parent."""
         steps: list[int] = []
         node = self.parent[node]
         while node >= 0:
@@ -60,7 +60,7 @@ class Forest:
         return tuple(reversed(steps))
 
     def path_rank(self, node: int) -> int:
-        """Columns of all ancestors together."""
+        """Return the number of columns of all ancestors."""
         return sum(self.ranks[a] for a in self.path(node))
 
     @property

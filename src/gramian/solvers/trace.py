@@ -160,7 +160,7 @@ def lanczos_quadrature(
     """
     n, p = probes.shape
     if p < 2:
-        raise InputError(f"{p} probe: take at least 2, for their spread is the standard error.")
+        raise InputError(f"{p} probe: take at least 2, because their spread gives the standard error.")
     v = np.array(probes)
     w = precondition(v)
     scale = np.sqrt(np.einsum("ij,ij->j", v, w))
@@ -193,9 +193,9 @@ def lanczos_quadrature(
         inverse = np.divide(1.0, beta, out=np.zeros(p), where=beta > 0)
         before, v, w = v, image * inverse, inner * inverse
     warnings.warn(
-        f"The log-determinant's quadrature stopped after {step} steps with about {missing:.2g} to go, "
-        f"beside a standard error of {_mean_error(each):.2g}. Raise alpha, or memory_budget for a better "
-        "preconditioner.",
+        f"The log-determinant's quadrature stopped after {step} steps with an error of about {missing:.2g} "
+        f"left, against a standard error of {_mean_error(each):.2g}. Raise alpha, or memory_budget for a "
+        "better preconditioner.",
         AccuracyWarning,
         stacklevel=2,
     )
