@@ -11,6 +11,7 @@ from gramian._checks import positive_number
 from gramian.data.file_formats import file_format
 from gramian.exceptions import InputError
 from gramian.kernels.lookup import resolve_kernel
+from gramian.ridge.planning import method_of
 from gramian.ridge.ridge import KernelRidge
 from gramian.tables.small_problem import POWERS
 
@@ -104,5 +105,5 @@ def checked(settings: Settings, path: Path) -> tuple[Settings, bool]:
     if settings.alpha is not None:
         positive_number("alpha", settings.alpha)
     if settings.approximation not in (AUTO, "exact"):
-        KernelRidge(approximation=settings.approximation)._method()
+        method_of(KernelRidge(approximation=settings.approximation))
     return settings, False

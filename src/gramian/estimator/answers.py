@@ -13,6 +13,9 @@ from scipy.special import expit, log_expit, log_softmax, softmax
 
 from gramian._typing import Array, Float64Array, IntArray
 
+#: Rows that are predicted at a time: two outputs of this many rows are a few megabytes.
+PREDICT_ROWS = 65_536
+
 
 def likeliest(values: Array) -> IntArray:
     """Return the number of the class with the largest value for each row, the first of equal ones."""

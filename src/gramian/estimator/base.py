@@ -17,6 +17,7 @@ from gramian.compression.plan import Workload
 from gramian.compression.training import choose_dtype
 from gramian.data.formats.frames import frame_kind
 from gramian.data.source import KEPT, RowSource, as_source
+from gramian.data.taken import TakenRows
 from gramian.data.values import LARGEST, as_array, refuse_masked
 from gramian.engine import Engine
 from gramian.estimator import shown
@@ -130,7 +131,9 @@ class KernelEstimator(BaseEstimator):
     def _kernel_of(self, source: RowSource) -> Kernel:
         """Return the kernel that the parameters describe; a precomputed one with the source's values."""
         kernel = self._resolved_kernel(source.shape[1])
-        return Precomputed(source.matrix) if isinstance(source, StoredRows) else kernel
+        # Rows of a stored matrix are numbers, whichever of them are taken.
+        stored = source.source if isinstance(source, TakenRows) else source
+        return Precomputed(stored.matrix) if isinstance(stored, StoredRows) else kernel
 
     def _engine(self) -> Engine:
         return Engine(self.n_jobs)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from gramian._typing import Array, IntArray
-from gramian.data.source import RowSource
+from gramian._typing import Array, IntArray, Rows
+from gramian.data.source import RowSource, as_source
 from gramian.data.taken import TakenRows
-from gramian.estimator.targets import NumberTargets, TakenTargets
+from gramian.estimator.base import checked_weights
+from gramian.estimator.targets import ClassTargets, NumberTargets, TakenTargets
 
-Labels = TypeVar("Labels", Array, NumberTargets)
+#: An array, a kind of :class:`~gramian.estimator.targets.Targets`, or what else gives numbers by slices.
+Labels = TypeVar("Labels")
 
 
 @dataclass(frozen=True)
@@ -23,17 +25,49 @@ class LabelledRows(Generic[Labels]):
     targets: Labels
     weights: Array | None = None
 
-    def taken(self, numbers: IntArray) -> LabelledRows[Labels]:
+    def taken(self, numbers: IntArray) -> LabelledRows[Any]:
         """Return the rows with these numbers, in this order; rows of the source are read when asked for."""
-        targets = self.targets
+        targets: Any = self.targets
         taken = TakenTargets(targets, numbers) if isinstance(targets, NumberTargets) else targets[numbers]
-        weights = None if self.weights is None else self.weights[numbers]
-        return LabelledRows(TakenRows(self.source, numbers), taken, weights)
+        return LabelledRows(TakenRows(self.source, numbers), taken, self._weights(numbers))
+
+    def read(self, numbers: IntArray) -> LabelledRows[Any]:
+        """Return the rows with these numbers, in this order, read into memory."""
+        targets: Any = self.targets
+        rows = as_source(self.source.take(numbers))
+        return LabelledRows(rows, targets.part(numbers), self._weights(numbers))
+
+    def first(self, count: int) -> LabelledRows[Any]:
+        """Return the first ``count`` rows, or all where there are fewer."""
+        targets: Any = self.targets
+        n = min(count, self.n)
+        rows = as_source(self.source.rows(slice(0, n)))
+        return LabelledRows(rows, targets.part(np.arange(n)), self._weights(slice(0, n)))
+
+    def _weights(self, which: Any) -> Array | None:
+        return None if self.weights is None else self.weights[which]
 
     @property
     def n(self) -> int:
         """Number of rows."""
         return self.source.shape[0]
+
+    @property
+    def n_outputs(self) -> int:
+        """Columns of the targets."""
+        targets: Any = self.targets
+        return int(targets.shape[1])
+
+    @property
+    def rows(self) -> Rows:
+        """All rows, as one array."""
+        return self.source.rows(slice(0, self.n))
+
+    @property
+    def numbers(self) -> Array:
+        """All targets as numbers, shape (n, outputs)."""
+        targets: Any = self.targets
+        return np.asarray(targets[slice(0, self.n)])
 
     @property
     def counted(self) -> IntArray:
@@ -44,3 +78,24 @@ class LabelledRows(Generic[Labels]):
     def mass(self) -> float:
         """Sum of the weights."""
         return float(self.n if self.weights is None else self.weights.sum())
+
+
+def labelled_numbers(source: RowSource, y: Any, sample_weight: Any = None) -> LabelledRows[NumberTargets]:
+    """Return rows with real targets y (n,) or (n, outputs); raise for unusable targets or weights."""
+    targets = NumberTargets(y, source.shape[0])
+    return LabelledRows(source, targets, checked_weights(sample_weight, source.shape[0]))
+
+
+def labelled_classes(
+    source: RowSource,
+    y: Any,
+    sample_weight: Any = None,
+    class_weight: Any = None,
+    classes: Array | None = None,
+) -> LabelledRows[ClassTargets]:
+    """Return rows with class labels y (n,), each weighted by its sample weight times its class's weight.
+
+    ``classes`` names all classes where the rows may lack some.
+    """
+    targets = ClassTargets(y, source.shape[0], classes)
+    return LabelledRows(source, targets, targets.weights(class_weight, sample_weight))

@@ -17,24 +17,28 @@ from gramian._typing import Float64Array
 from gramian.compression.plan import Plan
 from gramian.data.source import RowSource
 from gramian.engine import Engine
-from gramian.estimator.answers import in_blocks, predicted_numbers
-from gramian.estimator.base import own_target, required_target
+from gramian.estimator.answers import PREDICT_ROWS, in_blocks, predicted_numbers
+from gramian.estimator.base import KernelEstimator, own_target, required_target
 from gramian.estimator.finite import finite_values, quietly, rows_at
 from gramian.estimator.kinds import Regressor
+from gramian.estimator.labelled import LabelledRows
+from gramian.estimator.opening import plan_fit
 from gramian.estimator.targets import NumberTargets
 from gramian.exceptions import InputError
 from gramian.gp.learning import Objective, learn
 from gramian.gp.likelihood import Observations
 from gramian.gp.posterior import Posterior
-from gramian.gp.rounds import GaussianProcessRounds
+from gramian.gp.rows import ROUND_ROWS, count_of, drawn
 from gramian.gp.sizes import sized
 from gramian.gp.start import checked_optimizer, log_bounds, start_kernel
 from gramian.kernels import Kernel
 from gramian.landmarks.rules import LEVERAGED, PIVOTED
-from gramian.ridge.streaming import PREDICT_ROWS
+from gramian.metric.input import Input, feature_importances_, learned_input, plain_copy, planned_input
+from gramian.metric.learner import Trial
+from gramian.metric.summary import metric_facts, metric_grids
 
 
-class GaussianProcessRegressor(Regressor, GaussianProcessRounds):
+class GaussianProcessRegressor(Regressor, KernelEstimator):
     r"""Gaussian process regression whose memory and time do not grow with n².
 
     y = f(x) + ε, f ~ GP(0, k), ε ~ N(0, noise). The prior covariance is K̃ + D: the multi-resolution
@@ -176,15 +180,23 @@ class GaussianProcessRegressor(Regressor, GaussianProcessRounds):
             self._flat = targets.flat
             known = self._normalised(targets[slice(0, None)])
             normalised = NumberTargets(known.ravel() if self._flat else known, len(known))
-            return self._train(self._under_metric(source, normalised, None), known)
+            trials = partial(_trial, self)
+            rows = LabelledRows(source, normalised)
+            found = learned_input(self, rows, trials, metric=self.metric, own_bandwidth=True)
+            found.keep_in(self)
+            return self._train(found.over(source), known)
 
     def plan(self, X: Any, y: Any = None) -> Plan:
         """Predict sizes and bytes of one pass, without fitting (``y`` gives the outputs)."""
-        with self._all_or_nothing(keep=False):
-            source = self._planned_metric(self._rows(X, reset=True))
-            outputs = 1 if y is None else NumberTargets(y, source.shape[0]).shape[1]
-            rng = as_generator(deepcopy(self.random_state))
-            return self._sized(source, outputs, self._start(source, rng), rng)
+        return plan_fit(self, X, y, self._planned)
+
+    def _planned(self, source: RowSource, n_outputs: int) -> Plan:
+        source = planned_input(self, source, metric=self.metric).over(source)
+        rng = as_generator(deepcopy(self.random_state))
+        return self._sized(source, n_outputs, self._start(source, rng), rng)
+
+    feature_importances_ = feature_importances_
+    _own_facts, _own_grids = metric_facts, metric_grids
 
     def predict(
         self, X: Any, return_std: bool = False, return_cov: bool = False, *, include_noise: bool = False
@@ -198,7 +210,7 @@ class GaussianProcessRegressor(Regressor, GaussianProcessRounds):
         check_is_fitted(self, "posterior_")
         if return_std and return_cov:
             raise InputError("return_std and return_cov are both true. Ask for one of them at a time.")
-        source = self._mapped(self._rows(X, reset=False))
+        source = self._prepared(X)
         mean = self._scaled(self._mean(source))
         noise = self.noise_ if include_noise else 0.0
         if return_cov:
@@ -219,7 +231,7 @@ class GaussianProcessRegressor(Regressor, GaussianProcessRounds):
         """
         check_is_fitted(self, "posterior_")
         draws = whole_number("n_samples", n_samples, 1)
-        source = self._mapped(self._rows(X, reset=False))
+        source = self._prepared(X)
         rng = as_generator(random_state)
         self._variance(source)  # where all are finite, so are the draws
         found = self.posterior_.draws(_all_rows(source), self._mean(source), draws, rng, self._engine())
@@ -240,7 +252,7 @@ class GaussianProcessRegressor(Regressor, GaussianProcessRounds):
         paths = self.posterior_.paths(draws, as_generator(random_state))
 
         def evaluate(X: Any) -> Float64Array:
-            source = self._mapped(self._rows(X, reset=False))
+            source = self._prepared(X)
             out = np.empty((source.shape[0], paths.n_outputs, paths.n_draws))
             for where, values in paths.blocks(source, chunk_rows=PREDICT_ROWS, engine=self._engine()):
                 out[where] = values * self._y_std[:, None] + self._y_mean[:, None]
@@ -273,6 +285,10 @@ class GaussianProcessRegressor(Regressor, GaussianProcessRounds):
             )
         return objective.value(values) if eval_gradient else objective.moved(values).found().value
 
+    def _prepared(self, X: Any) -> RowSource:
+        """Return checked rows as the kernel takes them."""
+        return Input.of(self).over(self._rows(X, reset=False))
+
     def __getstate__(self) -> Any:
         return {k: v for k, v in super().__getstate__().items() if k != "_training"}
 
@@ -289,7 +305,7 @@ class GaussianProcessRegressor(Regressor, GaussianProcessRounds):
         if optimizer is None:
             objective, plan = self._objective(source, targets, kernel, noise, rng)
         else:
-            some, known = self._drawn(source, targets, rng)
+            some, known = drawn(source, targets, count_of(self.learning_rows, source.shape[0]), rng)
             objective, plan = self._objective(some, known, kernel, noise, rng)
             if len(objective.theta):
                 self.learning_ = learn(
@@ -356,7 +372,7 @@ class GaussianProcessRegressor(Regressor, GaussianProcessRounds):
             source,
             self._workload(source, n_outputs),
             kernel,
-            learning_rows=0 if self.optimizer is None else self._count(source.shape[0]),
+            learning_rows=0 if self.optimizer is None else count_of(self.learning_rows, source.shape[0]),
             memory_budget=parse_bytes(self.memory_budget),
             engine=self._engine(),
             rng=rng,
@@ -388,6 +404,24 @@ class GaussianProcessRegressor(Regressor, GaussianProcessRounds):
 
     def _scaled(self, mean: Float64Array) -> Float64Array:
         return predicted_numbers(mean * self._y_std + self._y_mean, flat=self._flat)
+
+
+def _trial(model: GaussianProcessRegressor, before: GaussianProcessRegressor | None, quick: bool) -> Trial:
+    """Return what a round of a metric fits: a small fit, which starts from the kernel of the last one."""
+    most = model.learning_rows
+    changed: dict[str, Any] = {"learning_rows": ROUND_ROWS if most is None or most > ROUND_ROWS else most}
+    if before is not None:
+        changed |= {"kernel": before.kernel_, "noise": before.noise_}
+        changed |= {"gamma": None, "kernel_params": None, "ard": False}
+    if quick:
+        changed["optimizer"] = None
+    made: GaussianProcessRegressor = plain_copy(model, **changed)
+    return Trial(
+        made,
+        lambda rows: made._train(rows.source, rows.numbers),
+        made._mean,
+        lambda: (made.posterior_.predictor, made.kernel_),
+    )
 
 
 def _all_rows(source: RowSource) -> Any:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from gramian._typing import Array, Float64Array, IntArray, Rows
+from gramian._typing import Float64Array, IntArray
 from gramian.data.source import ArraySource, RowSource
 from gramian.engine import Engine
-from gramian.estimator.targets import Targets
+from gramian.estimator.labelled import LabelledRows
 from gramian.kernels import Kernel
 from gramian.metric.differences import gradient_rows
 from gramian.metric.metric import Metric
@@ -24,59 +25,28 @@ MOST_HELD_OUT, SCREEN_ROWS, SCREEN_HELD_OUT = 4_000, 1_500, 2_000
 BEYOND = 3.0
 
 
-class Trial(Protocol):
-    """What an estimator lets the rounds do with a copy of it."""
-
-    def _fit_part(
-        self, source: RowSource, targets: Targets, weights: Array | None, before: Any = None
-    ) -> None:
-        """Fit to rows in memory."""
-
-    def _values_of(self, source: RowSource) -> Float64Array:
-        """Return f, shape (n, outputs)."""
-
-    def _losses(self, targets: Float64Array, values: Float64Array) -> Float64Array:
-        """Return the loss of each row, (n,): what the held-out error is the mean of."""
-
-    @property
-    def _bounded(self) -> bool:
-        """Whether f stands for the targets, so that values far outside of their range are wrong."""
-
-    @property
-    def _differentiated(self) -> tuple[Any, Kernel]:
-        """Predictor and kernel that gradients are taken of."""
-
-    def _engine(self) -> Engine: ...
+def squared_errors(targets: Float64Array, values: Float64Array) -> Float64Array:
+    """Return the squared error of each row, (n,), from (n, outputs)."""
+    return np.asarray(((values - targets) ** 2).mean(axis=1))
 
 
 @dataclass(frozen=True)
-class Part:
-    """Rows in memory, with targets and weights."""
+class Trial:
+    """An unfitted model for a round, and what the round asks of it: how it is fitted, used and judged."""
 
-    rows: Rows
-    targets: Targets
-    weights: Array | None
-
-    def first(self, count: int) -> Part:
-        """Return the first rows (they are in random order)."""
-        n = min(count, self.rows.shape[0])
-        weights = None if self.weights is None else self.weights[:n]
-        return Part(self.rows[:n], self.targets.part(np.arange(n)), weights)
-
-    @property
-    def y(self) -> Float64Array:
-        """The targets as numbers, shape (n, outputs)."""
-        return self.targets[slice(0, self.rows.shape[0])]
+    model: Any
+    fit: Callable[[LabelledRows[Any]], object]  #: fit the model to rows in memory
+    values: Callable[[RowSource], Float64Array]  #: f of the fitted model, shape (n, outputs)
+    gradients_of: Callable[[], tuple[Any, Kernel]]  #: predictor and kernel that are differentiated
+    #: From targets and values (n, outputs) to the loss of each row, (n,): the held-out error is their mean.
+    losses: Callable[[Float64Array, Float64Array], Float64Array] = squared_errors
+    #: Whether f stands for the targets, so that values far outside of their range are wrong.
+    bounded: bool = True
 
 
-def drawn(
-    source: RowSource,
-    targets: Targets,
-    weights: Array | None,
-    numbers: IntArray,
-) -> Part:
-    """Return some rows of a source, read into memory."""
-    return Part(source.take(numbers), targets.part(numbers), None if weights is None else weights[numbers])
+#: From the fitted model of an earlier round (or None), and whether it serves only to compare metrics, so that
+#: a quicker model of another kind will do, to the trial of a round.
+Trials = Callable[[Any, bool], Trial]
 
 
 @dataclass(frozen=True)
@@ -84,7 +54,7 @@ class Attempt:
     """A trial that was fitted under a metric, and its judgement."""
 
     learner: EstimatorLearner
-    trial: Any
+    trial: Trial
     metric: Metric
     error: float
     fault: str
@@ -98,30 +68,33 @@ class Attempt:
 class EstimatorLearner:
     """Fits copies of an estimator to ``train`` under one metric after another, judged on ``held_out``.
 
-    ``make`` returns a copy that is not fitted; all copies draw from the same seed, so that they are compared
-    on the same randomness. ``switched``: groups of columns beside those of two values, which are found.
+    Both are in memory and in random order. All trials draw from the same seed, so that they are compared on
+    the same randomness. ``switched``: groups of columns beside those of two values, which are found.
     """
 
-    make: Any
-    train: Part
-    held_out: Part
+    trials: Trials
+    train: LabelledRows[Any]
+    held_out: LabelledRows[Any]
+    engine: Engine
     form: str
     gradient_rows: int
     switched: tuple[Any, ...] = ()
 
     def fit(self, metric: Metric, before: Any) -> Attempt:
         """Fit to the training part, in landmarks of its own, and judge."""
-        return self._attempt(self.train, self.held_out, metric, None if before is None else before.trial)
+        return self._attempt(
+            self.train, self.held_out, metric, None if before is None else before.trial.model
+        )
 
     def screen(self, metric: Metric, before: Any) -> float:
         """Return the error of a fit to 1,500 rows on 2,000 held-out rows; infinite where it is at fault."""
-        attempt = self._attempt(*self._small, metric, before.trial, quick=True)
+        attempt = self._attempt(*self._small, metric, before.trial.model, quick=True)
         return attempt.error if np.isfinite(attempt.error) and not attempt.fault else np.inf
 
     def gradients(self, trial: Trial, metric: Metric) -> Float64Array:
         """Return the average gradient outer product of x ↦ f(T(x)) at rows of the training part."""
         part = self.train.first(gradient_rows(self._groups, self.gradient_rows))
-        predictor, kernel = trial._differentiated
+        predictor, kernel = trial.gradients_of()
         return outer_product(
             predictor,
             part.rows,
@@ -131,25 +104,30 @@ class EstimatorLearner:
             switched=self._groups,
             levels=self._levels,
             metric=metric,
-            engine=trial._engine(),
+            engine=self.engine,
         )
 
     def _attempt(
-        self, train: Part, held_out: Part, metric: Metric, before: Any, *, quick: bool = False
+        self,
+        train: LabelledRows[Any],
+        held_out: LabelledRows[Any],
+        metric: Metric,
+        before: Any,
+        *,
+        quick: bool = False,
     ) -> Attempt:
-        trial = self.make(before, quick)
-        trial._fit_part(
-            ArraySource(metric.apply(train.rows)), train.targets.part(None), train.weights, before
-        )
-        values = trial._values_of(ArraySource(metric.apply(held_out.rows)))
-        y = held_out.y
+        trial = self.trials(before, quick)
+        fitted = ArraySource(metric.apply(train.rows))
+        trial.fit(LabelledRows(fitted, train.targets.part(None), train.weights))
+        values = trial.values(ArraySource(metric.apply(held_out.rows)))
         with np.errstate(over="ignore", invalid="ignore"):
-            losses = trial._losses(y, values)
+            losses = trial.losses(held_out.numbers, values)
             error = float(np.average(losses, weights=held_out.weights))
-        return Attempt(self, trial, metric, error, _fault(values, train.y, bounded=trial._bounded))
+        fault = _fault(values, train.numbers, bounded=trial.bounded)
+        return Attempt(self, trial, metric, error, fault)
 
     @cached_property
-    def _small(self) -> tuple[Part, Part]:
+    def _small(self) -> tuple[LabelledRows[Any], LabelledRows[Any]]:
         return self.train.first(SCREEN_ROWS), self.held_out.first(SCREEN_HELD_OUT)
 
     @cached_property

@@ -16,6 +16,7 @@ from gramian.compression.expansion import class_pairs
 from gramian.compression.predictor import Predictor
 from gramian.data.source import as_source
 from gramian.engine import Engine
+from gramian.estimator.base import KernelEstimator
 from gramian.exact.predictor import ExactPredictor
 from gramian.exceptions import InputError, ModelFileError, quoted
 from gramian.fast.cost import batch_rows
@@ -30,7 +31,6 @@ from gramian.model_file.records import Records
 from gramian.model_file.tabular import TABULAR, read_tabular, tabular_state
 from gramian.ridge.cross_validation import KernelRidgeCV
 from gramian.ridge.ridge import KernelRidge, KernelRidgeClassifier
-from gramian.ridge.streaming import StreamingRidge
 from gramian.solvers.solution import Solution, Status
 from gramian.spectra.kernel_pca import KernelPCA
 from gramian.svm.classifier import KernelSVC
@@ -39,7 +39,7 @@ from gramian.svm.logistic import KernelLogisticRegression
 from gramian.svm.regressor import KernelSVR
 
 #: Estimators by what describes them; their names are those of the file.
-STREAMING: dict[str, type[StreamingRidge]] = {
+STREAMING: dict[str, type[KernelEstimator]] = {
     kind.__name__: kind
     for kind in (
         KernelRidge,

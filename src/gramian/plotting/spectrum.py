@@ -21,6 +21,7 @@ from gramian.exceptions import InputError
 from gramian.gp.regressor import GaussianProcessRegressor
 from gramian.kernels import Kernel
 from gramian.kernels.precomputed import Precomputed, StoredRows
+from gramian.metric.input import Input
 from gramian.plotting.canvas import (
     COLOURS,
     NOTE_SIZE,
@@ -251,14 +252,14 @@ def _opened(model: Any, X: Any, rng: np.random.Generator) -> tuple[RowSource, Ke
         return source, features.kernel, features
     if isinstance(model, GaussianProcessRegressor):
         check_is_fitted(model, "posterior_")
-        return model._mapped(model._rows(X, reset=False)), model.kernel_, model.posterior_.features
+        return model._prepared(X), model.kernel_, model.posterior_.features
     if not isinstance(model, RIDGES):
         raise InputError(
             f"model has type {type(model).__name__}; expected a fitted approximation, ridge model or "
             "Gaussian process. Pass for example gramian.MEKA().fit(X) or gramian.KernelRidge().fit(X, y)."
         )
     check_is_fitted(model, "predictor_")
-    source = model._scaled(model._paired_rows(X), learn=False)
+    source = Input.of(model).over(model._paired_rows(X))
     kernel = Precomputed(source.matrix) if isinstance(source, StoredRows) else model.kernel_
     if isinstance(model.predictor_, ExactPredictor):
         return source, kernel, None

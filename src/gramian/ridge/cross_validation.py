@@ -17,19 +17,18 @@ from gramian._random import as_generator
 from gramian._typing import Float64Array
 from gramian.compression.plan import Plan
 from gramian.data.source import RowSource
-from gramian.data.taken import TakenRows
 from gramian.estimator.answers import predicted_numbers
-from gramian.estimator.base import checked_weights, own_target
+from gramian.estimator.base import KernelEstimator, own_target
 from gramian.estimator.kinds import Regressor
-from gramian.estimator.labelled import LabelledRows
+from gramian.estimator.labelled import labelled_numbers
+from gramian.estimator.opening import fit_rows, plan_fit
 from gramian.estimator.progress import shown_bar
-from gramian.estimator.targets import NumberTargets
 from gramian.exceptions import InputError, did_you_mean, quoted
 from gramian.kernels import Kernel
 from gramian.kernels.gradient import log_parameters
 from gramian.kernels.lookup import KERNEL_NAMES
-from gramian.kernels.precomputed import Precomputed, StoredRows
 from gramian.ridge.candidates import NumberRows, Planned
+from gramian.ridge.decisions import decision
 from gramian.ridge.kernel_search import (
     Best,
     Judge,
@@ -41,15 +40,15 @@ from gramian.ridge.kernel_search import (
     scaled_plan,
     search_gammas,
 )
+from gramian.ridge.planning import plan_sums
 from gramian.ridge.scoring import Scorer
-from gramian.ridge.streaming import StreamingRidge
 
 REFINE = ("lengthscale", "lengthscales")
 #: Kernels by name that have no gamma.
 _WITHOUT_GAMMA = ("linear", "cosine")
 
 
-class KernelRidgeCV(Regressor, StreamingRidge):
+class KernelRidgeCV(Regressor, KernelEstimator):
     r"""Kernel ridge regression with alpha, gamma and lengthscales chosen by held-out errors.
 
     The sums of one pass serve every alpha, and one more pass gives every row's exact leave-one-out residual
@@ -173,11 +172,9 @@ class KernelRidgeCV(Regressor, StreamingRidge):
         with self._all_or_nothing():
             alphas, gammas = positive_numbers("alphas", self.alphas), self._gammas()
             y = own_target(X, y)
-            source = self._fit_rows(X, y)
-            targets = NumberTargets(y, source.shape[0])
-            self._flat = targets.flat
-            weights = checked_weights(sample_weight, source.shape[0])
-            sample = LabelledRows(source, targets, weights)
+            source = fit_rows(self, X, y)
+            sample = labelled_numbers(source, y, sample_weight)
+            self._flat = sample.targets.flat
             judge = self._judge(sample, y)
             self._check_refine(source)
             rng = as_generator(self.random_state)
@@ -212,25 +209,16 @@ class KernelRidgeCV(Regressor, StreamingRidge):
     def predict(self, X: Any) -> Float64Array:
         """Return f(x) per row, shape (n,) or (n, outputs). Time O(n (route + m d))."""
         check_is_fitted(self, "predictor_")
-        return predicted_numbers(self._decision(X), flat=self._flat)
+        return predicted_numbers(decision(self, X), flat=self._flat)
 
     def plan(self, X: Any, y: Any = None) -> Plan:
         """Predict sizes and bytes of one fit to all rows, with the first gamma."""
-        with self._all_or_nothing(keep=False):
-            alphas, gammas = positive_numbers("alphas", self.alphas), self._gammas()
-            source = self._rows(X, reset=True)
-            outputs = 1 if y is None else NumberTargets(y, source.shape[0]).shape[1]
-            trial = self._trial(self.kernel, self.gamma if gammas is None else gammas[0], alphas, 1.0)
-            return trial._planned(source, outputs, deepcopy(self.random_state))[0]
+        return plan_fit(self, X, y, self._planned)
 
-    def _penalty(self) -> float:
-        return float(positive_numbers("alphas", self.alphas).min())
-
-    def _kernel_of(self, source: RowSource) -> Kernel:
-        # Rows of a stored matrix are numbers, whichever of them are taken.
-        if isinstance(source, TakenRows) and isinstance(source.source, StoredRows):
-            return Precomputed(source.source.matrix)
-        return super()._kernel_of(source)
+    def _planned(self, source: RowSource, n_outputs: int) -> Plan:
+        alphas, gammas = positive_numbers("alphas", self.alphas), self._gammas()
+        trial = self._trial(self.kernel, self.gamma if gammas is None else gammas[0], alphas, 1.0)
+        return plan_sums(trial, source, n_outputs, float(alphas.min()), deepcopy(self.random_state))[0]
 
     def _trial(self, kernel: Any, gamma: float | None, alphas: Float64Array, share: float) -> KernelRidgeCV:
         """Return an estimator like this one for one kernel, with sizes for a share of the rows."""
@@ -247,7 +235,8 @@ class KernelRidgeCV(Regressor, StreamingRidge):
         trial = self._trial(kernel, gamma, alphas, share)
 
         def planned(sample: NumberRows) -> Planned:
-            plan, chosen, engine, rng = trial._planned(sample.source, sample.targets.shape[1], seed)
+            least = float(positive_numbers("alphas", alphas).min())
+            plan, chosen, engine, rng = plan_sums(trial, sample.source, sample.n_outputs, least, seed)
             if isinstance(self.approximation, str) and self.approximation == "auto":
                 plan = scaled_plan(plan, share)
             return plan, chosen, engine, rng

@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
-from copy import deepcopy
 from functools import partial
 from typing import Any, Self
 
 import numpy as np
+from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from gramian._typing import Array, Float64Array
 from gramian.compression.plan import Plan
-from gramian.data.distributed import is_elsewhere
+from gramian.data.distributed import cluster_of, is_elsewhere
 from gramian.estimator.answers import class_labels, decision_values, in_blocks, predicted_numbers
-from gramian.estimator.base import checked_weights, own_target
+from gramian.estimator.base import KernelEstimator, own_target
 from gramian.estimator.kinds import Classifier, Regressor
-from gramian.estimator.targets import ClassTargets, NumberTargets
-from gramian.ridge.partial_kinds import PartialClassifier, PartialRegressor
+from gramian.estimator.labelled import labelled_classes, labelled_numbers
+from gramian.estimator.opening import fit_rows, opened, plan_fit
+from gramian.exceptions import InputError, quoted
+from gramian.metric.input import feature_importances_
+from gramian.metric.summary import metric_facts, metric_grids
+from gramian.ridge.decisions import checked_blocks, decision, lazily
+from gramian.ridge.partial_fit import forget, merge, of_streams, offered
+from gramian.ridge.planning import plan_ridge
+from gramian.ridge.streaming import begun, end, next_rows, take
+from gramian.ridge.training import ridge_input, train
 
 
-class KernelRidge(Regressor, PartialRegressor):
+@of_streams
+class KernelRidge(Regressor, KernelEstimator):
     r"""Kernel ridge regression: minimise Σ w_i (y_i − f(x_i))² + alpha ‖f‖², on a compressed kernel.
 
     f(x) = Σ over x's path of k(x, Z)ᵀ κ, trained by one pass of sums in tiles: the bases are never
@@ -145,32 +154,85 @@ class KernelRidge(Regressor, PartialRegressor):
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit to rows X (n, d) and targets y (n,) or (n, outputs), by default those of a row source."""
         with self._all_or_nothing():
-            y = own_target(X, y)
-            X, y, sample_weight = self._opened(X, y, sample_weight)
-            source = self._fit_rows(X, y)
-            targets = NumberTargets(y, source.shape[0])
-            self._flat = targets.flat
-            weights = checked_weights(sample_weight, source.shape[0])
-            return self._train(self._under_metric(source, targets, weights), targets, weights)
+            X, y, sample_weight = opened(X, own_target(X, y), sample_weight, engine=self.engine, labels=False)
+            end(self)
+            rows = labelled_numbers(fit_rows(self, X, y, engine=self.engine), y, sample_weight)
+            self._flat = rows.targets.flat
+            found = ridge_input(self, rows)
+            found.keep_in(self)
+            train(self, found.prepared(rows)).keep_in(self)
+            return self
+
+    @offered
+    def partial_fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, grow_landmarks: bool = False
+    ) -> Self:
+        """Add rows X (n, d) with targets y (n,) or (n, outputs) to those of earlier calls.
+
+        The first rows wait until there are 2,000 of them (or a sixteenth of the memory budget);
+        ``n_rows_waiting_`` says how many do. Scale, metric, sizes and landmarks are then chosen from them,
+        with the precision for a million rows. A call with 2,000 rows or more chooses from its own.
+        Predictions before that are those of a model of the rows so far, and everything is chosen again when
+        more come. Nothing waits where the landmarks are given: ``approximation=FrozenEstimator(a)``.
+
+        Later calls add their rows' sums. Over the same landmarks the model is that of one fit to all rows;
+        the intercept too. A call that fails, or is broken off, adds nothing. After ``fit``, which keeps no
+        sums, a stream starts anew, with a warning. alpha is that of the latest call; the coefficients are
+        found when they are asked for. ``checkpoint`` is of ``fit`` alone: pickle the model between two calls.
+
+        Parameters
+        ----------
+        sample_weight : array of shape (n,), optional
+        grow_landmarks : bool
+            Adds blocks where rows lie of whose k(x, x) the map represents too little: more than half of what
+            95 % of the first rows had left over is left of them. Once 2·rank such rows have come (they are
+            kept for it, in a sixteenth of the memory budget at most), their clusters become blocks with
+            landmarks among them. Rows go to the nearest centre from then on; rows that came before keep the
+            features that they were summed with, so that a new block knows nothing of them. For a root with
+            blocks (``MultiResolution``, ``n_levels=2``) only. Growth ends, with a warning, at the memory
+            budget. About twice the time for a row.
+
+        Returns
+        -------
+        self, with ``n_rows_seen_``, ``n_rows_waiting_`` and ``n_blocks_`` beside the attributes of a fit
+
+        Time O(n (m d + m r + R_path²)) and, when the coefficients are asked for, a solve; memory as ``plan_``
+        says, independent of n. Raises ``InputError`` for unusable rows, other outputs, or a kernel or
+        ``fit_intercept`` that was changed since the first call. There is no ``partial_fit`` with
+        ``approximation="exact"`` and ``kernel="precomputed"``, which need all rows at once.
+        """
+        with self._all_or_nothing():
+            X, y, sample_weight = opened(X, own_target(X, y), sample_weight, engine=self.engine, labels=False)
+            rows = labelled_numbers(next_rows(self, X, y), y, sample_weight)
+            if not begun(self):
+                self._flat = rows.targets.flat
+            return take(self, rows, grow=grow_landmarks)
+
+    forget = forget
+    merge = merge
 
     def predict(self, X: Any) -> Float64Array:
         """Return f(x) per row, shape (n,) or (n, outputs). Time O(n (route + m d))."""
         check_is_fitted(self, "predictor_")
         if is_elsewhere(X):
             shape = () if self._flat else (self.predictor_.n_outputs,)
-            return self._lazily(X, "predict", shape, np.float64)
+            return lazily(self, X, "predict", shape, np.float64)
         return predicted_numbers(self._decision(X), flat=self._flat)
+
+    def _decision(self, X: Any) -> Float64Array:
+        return decision(self, X, engine=self.engine)
 
     def plan(self, X: Any, y: Any = None) -> Plan:
         """Predict sizes and bytes of a fit, without fitting (``y`` gives the outputs)."""
-        with self._all_or_nothing(keep=False):
-            X, y, _ = self._opened(X, y, None)
-            source = self._scaled(self._rows(X, reset=True), learn=True, sampled=True)
-            outputs = 1 if y is None else NumberTargets(y, source.shape[0]).shape[1]
-            return self._ridge_plan(source, outputs, deepcopy(self.random_state))
+        X, y, _ = opened(X, y, None, engine=self.engine, labels=False)
+        return plan_fit(self, X, y, partial(plan_ridge, self))
+
+    feature_importances_ = feature_importances_
+    _own_facts, _own_grids = metric_facts, metric_grids
 
 
-class KernelRidgeClassifier(Classifier, PartialClassifier):
+@of_streams
+class KernelRidgeClassifier(Classifier, KernelEstimator):
     """Kernel ridge regression on targets ±1, one column per class; the largest value wins.
 
     Parameters and attributes as for :class:`KernelRidge`, and ``classes_``. ``fit_intercept=True``
@@ -231,36 +293,94 @@ class KernelRidgeClassifier(Classifier, PartialClassifier):
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit to rows X (n, d) and class labels y (n,), by default those of a row source."""
         with self._all_or_nothing():
-            y = own_target(X, y)
-            X, y, sample_weight = self._opened(X, y, sample_weight)
-            source = self._fit_rows(X, y)
-            targets = ClassTargets(y, source.shape[0])
-            self.classes_ = targets.classes
-            weights = targets.weights(self.class_weight, sample_weight)
-            return self._train(self._under_metric(source, targets, weights), targets, weights)
+            X, y, sample_weight = opened(X, own_target(X, y), sample_weight, engine=self.engine, labels=True)
+            end(self)
+            source = fit_rows(self, X, y, engine=self.engine)
+            rows = labelled_classes(source, y, sample_weight, self.class_weight)
+            self.classes_ = rows.targets.classes
+            found = ridge_input(self, rows)
+            found.keep_in(self)
+            train(self, found.prepared(rows)).keep_in(self)
+            return self
+
+    @offered
+    def partial_fit(
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        *,
+        classes: Any = None,
+        grow_landmarks: bool = False,
+    ) -> Self:
+        """Add rows X (n, d) with labels y (n,) to those of earlier calls, as :class:`KernelRidge` does.
+
+        Parameters
+        ----------
+        classes : all labels that will come
+            Required in the first call, as in scikit-learn; later it may be left out.
+        sample_weight, grow_landmarks : as of :meth:`KernelRidge.partial_fit`
+
+        Raises ``InputError`` also for a label that was not named. There is no ``partial_fit`` with
+        ``class_weight="balanced"``, which needs all labels at once.
+        """
+        with self._all_or_nothing():
+            X, y, sample_weight = opened(X, own_target(X, y), sample_weight, engine=self.engine, labels=True)
+            source = next_rows(self, X, y)
+            self.classes_ = self._named(classes)
+            rows = labelled_classes(source, y, sample_weight, self.class_weight, self.classes_)
+            return take(self, rows, grow=grow_landmarks)
+
+    def _named(self, classes: Any) -> Array:
+        if classes is None:
+            if hasattr(self, "classes_"):
+                return self.classes_
+            raise InputError(
+                "classes must be passed on the first call to partial_fit: the labels of all rows to come, "
+                "such as classes=np.unique(y)."
+            )
+        given = np.asarray(classes)
+        if given.ndim != 1 or not given.size:
+            raise InputError(
+                f"classes has shape {given.shape}; expected one label a class, shape (classes,)."
+            )
+        check_classification_targets(np.repeat(given, 3))  # of each once it would warn
+        named = np.unique(given)
+        if begun(self) and not np.array_equal(named, self.classes_):
+            raise InputError(
+                f"classes={quoted(named.tolist())} are not those of the first call to partial_fit "
+                f"({quoted(self.classes_.tolist())}). Leave classes out, or start anew with a clone."
+            )
+        return named
+
+    forget = forget
+    merge = merge
 
     def decision_function(self, X: Any) -> Float64Array:
         """Return the value per class, shape (n, classes), or (n,) for two classes."""
         check_is_fitted(self, "predictor_")
         if is_elsewhere(X):
             shape = () if len(self.classes_) == 2 else (len(self.classes_),)
-            return self._lazily(X, "decision_function", shape, np.float64)
+            return lazily(self, X, "decision_function", shape, np.float64)
         return decision_values(self._decision(X))
 
     def predict(self, X: Any) -> Array:
         """Return the class of each row."""
         check_is_fitted(self, "predictor_")
         if is_elsewhere(X):
-            return self._lazily(X, "predict", (), self.classes_.dtype)
+            return lazily(self, X, "predict", (), self.classes_.dtype)
         source = self._rows(X, reset=False)
         labels = partial(class_labels, classes=self.classes_)
-        blocks = self._finite_blocks(source)
+        blocks = checked_blocks(self, source, cluster=cluster_of(source, self.engine))
         return in_blocks(blocks, source.shape[:1], labels, dtype=self.classes_.dtype)
+
+    def _decision(self, X: Any) -> Float64Array:
+        return decision(self, X, engine=self.engine)
 
     def plan(self, X: Any, y: Any = None) -> Plan:
         """Predict sizes and bytes of a fit, without fitting (``y`` gives the classes)."""
-        with self._all_or_nothing(keep=False):
-            X, y, _ = self._opened(X, y, None)
-            source = self._scaled(self._rows(X, reset=True), learn=True, sampled=True)
-            outputs = 1 if y is None else ClassTargets(y, source.shape[0]).shape[1]
-            return self._ridge_plan(source, outputs, deepcopy(self.random_state))
+        X, y, _ = opened(X, y, None, engine=self.engine, labels=True)
+        return plan_fit(self, X, y, partial(plan_ridge, self))
+
+    feature_importances_ = feature_importances_
+    _own_facts, _own_grids = metric_facts, metric_grids

@@ -1,382 +1,322 @@
-"""Shared base of the ridge estimators that train in one pass: planning, accumulation, chunked prediction."""
+"""The state of a ridge model that takes rows in several calls: rows that wait, then a feature map and sums.
+
+A model of a stream has ``_waiting``, its first rows until there are enough to choose scaler, metric and
+landmarks from, and ``_stream``, the feature map and the sums: from then on, or for the waiting rows once
+somebody asks for predictions.
+"""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator
+import warnings
+from copy import copy, deepcopy
 from dataclasses import replace
-from functools import partial
-from pathlib import Path
-from typing import Any, Self
+from typing import Any, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import BaseEstimator, is_classifier
+from sklearn.base import is_classifier
+from sklearn.utils.validation import check_is_fitted
 
 from gramian._budget import parse_bytes
-from gramian._checkpoint import checkpoint_folder
 from gramian._checks import positive_number
-from gramian._random import as_generator
-from gramian._typing import Array, Float64Array, Rows
-from gramian.approximations.approximation import Approximation
-from gramian.approximations.choice import auto_plan, probe, probe_rows
+from gramian._typing import Array
 from gramian.approximations.frozen import frozen_map
-from gramian.approximations.methods import METHODS
-from gramian.approximations.multiresolution import MultiResolutionBuilder
-from gramian.compression.checkpoint import SumsCheckpoint
-from gramian.compression.plan import AS_ASKED, EXACT, GIVEN, Plan, make_plan
-from gramian.compression.predictor import Predictor
-from gramian.compression.training import train_ridge
-from gramian.data.distributed import Cluster, Partitioned, cluster_of
-from gramian.data.mapped import mapped
-from gramian.data.scaled import Scaler, moments
-from gramian.data.source import ArraySource, RowSource
-from gramian.data.taken import TakenRows
+from gramian.compression.given import GivenBuilder, sizes_of
+from gramian.compression.ridge_sums import RidgeSums
+from gramian.data.distributed import cluster_of
+from gramian.data.source import RowSource, as_source
 from gramian.engine import Engine
-from gramian.estimator.answers import in_blocks
-from gramian.estimator.base import checked_weights, required_target
-from gramian.estimator.finite import finite_blocks, finite_values, quietly, rows_at
-from gramian.estimator.progress import rows_bar, shown_bar
-from gramian.estimator.targets import Targets
-from gramian.exact.exact import Exact
-from gramian.exact.plan import exact_plan
-from gramian.exact.predictor import ExactPredictor
-from gramian.exact.ridge import train_exact
-from gramian.exceptions import InputError, did_you_mean
-from gramian.kernels import Kernel
-from gramian.metric.parameter import MetricEstimator
-from gramian.solvers.krylov import Progress
+from gramian.estimator.base import required_target
+from gramian.estimator.labelled import LabelledRows
+from gramian.estimator.progress import rows_bar
+from gramian.estimator.targets import ClassTargets, NumberTargets, Targets
+from gramian.exceptions import InputError
+from gramian.metric.input import Input, planned_input
+from gramian.ridge.growth import Territory, growable, growing_sizes
+from gramian.ridge.planning import plan_sums
+from gramian.ridge.stream import Stream
+from gramian.ridge.training import ridge_input
+from gramian.ridge.waiting import Waiting, enough
 
-#: Parameters of an approximation's instance that the estimator which it is given to decides.
-OUTER = ("kernel", "gamma", "degree", "coef0", "kernel_params", "memory_budget", "tile_dtype")
-#: Rows per chunk of a prediction: two outputs of this many rows are a few megabytes.
-PREDICT_ROWS = 65_536
-#: Rows that a plan takes the columns' deviations from.
-SCALED_ROWS = 10_000
-#: Rows for which a stream's precision is chosen: nobody knows how many will come.
-STREAM_ROWS = 1_000_000
+#: What is found from a stream's sums when it is asked for, and not before.
+SOLVED = ("predictor_", "intercept_", "solution_")
+#: What is chosen from a stream's first rows: when they are enough, or when it is asked for before that.
+CHOSEN = ("kernel_", "rank_", "n_blocks_", "plan_", "scaler_", "metric_", "metric_rounds_")
+#: What a model of a stream has beside what a fit leaves.
+STREAMED = ("_stream", "_waiting", "n_rows_seen_", "n_rows_waiting_", "n_blocks_")
+
+Model = TypeVar("Model")
 
 
-class StreamingRidge(MetricEstimator):
-    """Base of the estimators that are trained by streaming sums."""
+# ---- the state of a stream -----------------------------------------------------------------------
 
-    alpha: float
-    approximation: Any
-    fit_intercept: bool
-    memory_budget: Any
-    random_state: Any
-    verbose: int
 
-    def _cluster(self, X: Any) -> Cluster | None:
-        """Return the machines that are to work on X: the engine, or those of a collection."""
-        return cluster_of(X, getattr(self, "engine", None))
+def begun(model: Any) -> bool:
+    """Return whether there is a stream that the next rows belong to."""
+    return "_stream" in vars(model) or waits(model)
 
-    def _opened(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
-        """Return rows, targets and weights, collections among them as sources and columns."""
-        cluster = self._cluster(X)
-        if cluster is None:
-            return X, y, sample_weight
-        labels = is_classifier(self)
-        return cluster.rows(X), cluster.column(y, flat=labels), cluster.column(sample_weight)
 
-    def _fit_rows(self, X: Any, y: Any) -> RowSource:
-        required_target(self, y)
-        source = self._rows(X, reset=True)
-        cluster = self._cluster(X)
-        return source if cluster is None else cluster.over(source)
+def waits(model: Any) -> bool:
+    """Return whether scaler, metric and landmarks are still to be chosen."""
+    return "_waiting" in vars(model)
 
-    def _under_metric(self, source: RowSource, targets: Any, weights: Array | None) -> RowSource:
-        """Return the rows of a fit, scaled where that was asked for, under the metric learned from them."""
-        return super()._under_metric(self._scaled(source, learn=True, weights=weights), targets, weights)
 
-    def _scaled(
-        self, source: RowSource, *, learn: bool, sampled: bool = False, weights: Array | None = None
-    ) -> RowSource:
-        """Return the rows scaled, where that was asked for; ``learn`` takes mean and deviation from them.
+def end(model: Any) -> None:
+    """Drop the stream of a model, as a ``fit`` does."""
+    remove(model, *STREAMED)
 
-        ``sampled``: from some of them, which is enough for a plan. Rows that are not learned from come under
-        the metric of the fit too; those of a fit have none yet.
-        """
-        if learn:
-            self.__dict__.pop("scaler_", None)  # of an earlier fit
-            self._forget_metric()
-            if not getattr(self, "standardize", False):
-                return source
-            if self._precomputed:
-                raise InputError(
-                    "standardize=True scales the columns of rows; with kernel='precomputed' X has kernel "
-                    "values. Scale the rows before their kernel values are computed."
-                )
-            if frozen_map(self, source.shape[1]) is not None:
-                raise InputError(
-                    "standardize=True would scale the rows anew for landmarks that are fixed by "
-                    "FrozenEstimator. Scale the rows first, for both."
-                )
-            if sampled:
-                numbers = np.unique(np.linspace(0, source.shape[0] - 1, SCALED_ROWS).astype(np.intp))
-                self.scaler_ = Scaler.of(moments(TakenRows(source, numbers)))
-            else:
-                self.scaler_ = Scaler.of(moments(source, weights))
-        found: Scaler | None = self.__dict__.get("scaler_")
-        source = source if found is None else mapped(source, found)
-        if learn:
-            return self._planned_metric(source) if sampled else source
-        return self._mapped(source)
 
-    def _lazily(self, X: Any, method: str, shape: tuple[int, ...], dtype: Any) -> Any:
-        """Return a method's values for a collection as one of the same package, nothing computed."""
-        cluster = self._cluster(X)
-        assert cluster is not None
-        self._check_width(cluster.header(X), reset=False)
-        of_all = ("predictor_", "kernel_", "intercept_", "classes_", "_flat", "n_features_in_")
-        names = (*of_all, "scaler_", "metric_")
-        model = type(self)(**{**self.get_params(deep=False), "approximation": "auto", "random_state": None})
-        model.__dict__.update(engine=None, n_jobs=1, checkpoint=None, verbose=0)
-        model.__dict__.update((name, getattr(self, name)) for name in names if hasattr(self, name))
-        return cluster.lazily(X, getattr(model, method), shape, dtype)
+def closed(model: Model) -> Model:
+    """Solve and drop the sums: what is left is as of one ``fit``."""
+    solve(model)
+    end(model)
+    return model
 
-    def _penalty(self) -> float:
-        """Return the ridge penalty that sizes and precision are planned for."""
-        return positive_number("alpha", self.alpha)
 
-    def _planned(
-        self,
-        source: RowSource,
-        n_outputs: int,
-        random_state: Any,
-        *,
-        stream: bool = False,
-        weights: Array | None = None,
-        held: int = 0,
-    ) -> tuple[Plan, Kernel, Engine, np.random.Generator]:
-        """Return plan, kernel, engine and the generator, which the probe has drawn from.
+def with_penalty(model: Model, alpha: float) -> Model:
+    """Return another model of the same stream, with this alpha; both share the sums."""
+    made: Any = copy(model)
+    stream = stream_of(model)
+    keep(made.set_params(alpha=alpha), stream)
+    found: Model = made
+    return found
 
-        ``stream``: more rows will follow, so that precision is chosen as for :data:`STREAM_ROWS`. Rows whose
-        weight is 0 are not looked at. ``held``: bytes of the memory budget that the rows take.
-        """
-        alpha = self._penalty()
-        engine, rng = self._engine(), as_generator(random_state)
-        budget = parse_bytes(self.memory_budget) - held
-        work = self._workload(source, n_outputs)
-        if stream:
-            work = replace(work, sums_held=2)
-        threads = engine.n_threads
-        frozen = frozen_map(self, source.shape[1])
-        if frozen is not None:
-            plan = make_plan(
-                frozen.builder.sizes,
-                work,
-                dtype=frozen.features.dtype,
-                n_threads=threads,
-                memory_budget=budget,
-                reason=GIVEN,
-            )
-            plan = replace(plan, builder=frozen.builder)
-            return plan, frozen.features.kernel, Engine(plan.n_threads), rng
-        kernel = self._kernel_of(source)
-        if weights is not None and not (weights > 0).all():
-            counted: RowSource = TakenRows(source, np.flatnonzero(weights > 0))
-        else:
-            counted = source
-        n = STREAM_ROWS if stream else source.shape[0]
-        dtype = self._tiles(counted, kernel, alpha, n)
-        # Drawn in any case: landmarks must not depend on whether the precision is asked for.
-        sample = probe_rows(counted, rng, budget)
-        chosen = isinstance(self.approximation, str) and self.approximation == "auto"
-        open_dtype = self.tile_dtype == "auto" and dtype == np.float32
-        found = probe(sample, kernel, source.shape[0]) if chosen or open_dtype else None
-        if found is not None and open_dtype and replace(found, n_rows=n).needs_float64(alpha):
-            dtype = np.dtype(np.float64)
-        if chosen and found is not None:
-            plan = auto_plan(found, alpha, work, dtype=dtype, n_threads=threads, memory_budget=budget)
-        else:
-            exact = isinstance(self.approximation, str) and self.approximation == "exact"
-            builder = MultiResolutionBuilder.root_only(work.n_rows) if exact else self._method()._builder()
-            plan = make_plan(
-                builder.settle(source, kernel, dtype=dtype, rng=rng, engine=engine),
-                work,
-                dtype=dtype,
-                n_threads=threads,
-                memory_budget=budget,
-                reason=EXACT if exact else AS_ASKED,
-            )
-        return plan, kernel, Engine(plan.n_threads), rng
 
-    def _method(self) -> Approximation:
-        chosen = self.approximation
-        if isinstance(chosen, Exact):
-            raise InputError(
-                f"approximation=Exact(...) solves ridge systems; {type(self).__name__} has none. Use "
-                "approximation='exact', or KernelRidge and KernelRidgeClassifier."
-            )
-        if isinstance(chosen, Approximation):
-            self._refuse_ignored(chosen)
-            return chosen
-        if isinstance(chosen, type) and issubclass(chosen, BaseEstimator):
-            raise InputError(
-                f"approximation={chosen.__name__} is a class. Pass an instance: {chosen.__name__}()."
-            )
-        names = ("auto", "exact", *METHODS)
-        if not isinstance(chosen, str) or chosen not in METHODS:
-            raise InputError(
-                f"approximation={chosen!r} is unknown. Choose one of {', '.join(names)}, or pass an "
-                "unfitted instance such as gramian.MEKA(rank=256)." + did_you_mean(chosen, names)
-            )
-        return METHODS[chosen]()
+def stream_of(model: Any) -> Stream:
+    """Return the stream so far, of waiting rows that which they begin; raise where there is none."""
+    if waits(model) and "_stream" not in vars(model):
+        choose(model)
+    if "_stream" in vars(model):
+        found: Stream = model._stream
+        return found
+    check_is_fitted(model)
+    raise InputError(
+        f"this {type(model).__name__} was trained by fit (or loaded from a file) and keeps no sums of its "
+        "rows. Train it by partial_fit, which can also take all rows in its first call."
+    )
 
-    def _refuse_ignored(self, chosen: Approximation) -> None:
-        """Raise where the instance sets what only the outer estimator decides."""
-        given, plain = chosen.get_params(deep=False), type(chosen)().get_params(deep=False)
-        for name in OUTER:
-            inner, outer = given[name], getattr(self, name)
-            if inner is not outer and inner != plain[name] and inner != outer:
-                kind = type(chosen).__name__
-                raise InputError(
-                    f"approximation={kind}({name}={inner!r}) would have no effect: {name} is taken from "
-                    f"{type(self).__name__}. Write {type(self).__name__}({name}={inner!r}, "
-                    f"approximation={kind}(...))."
-                )
 
-    @property
-    def _exact(self) -> Exact | None:
-        """How the exact system is to be solved, where that was asked for."""
-        chosen = self.approximation
-        if isinstance(chosen, Exact):
-            return chosen
-        return Exact() if isinstance(chosen, str) and chosen == "exact" else None
+def solve(model: Any) -> None:
+    """Find the coefficients of a stream, and keep them until rows come."""
+    stream = stream_of(model)
+    found = stream.solved(model._alpha, _stream_engine(model, stream))
+    model.intercept_, model.solution_ = found.intercept, found.solution
+    model.plan_, model.predictor_ = found.plan, found.predictor
 
-    def _ridge_plan(self, source: RowSource, n_outputs: int, random_state: Any) -> Plan:
-        """Return the plan of a ridge fit: of the exact system, or of the approximation."""
-        if self._exact is None:
-            return self._planned(source, n_outputs, random_state)[0]
-        return self._exact_plan(source, n_outputs, self._exact)[0]
 
-    def _exact_plan(self, source: RowSource, n_outputs: int, exact: Exact) -> tuple[Plan, Kernel]:
-        kernel, alpha = self._kernel_of(source), self._penalty()
-        plan = exact_plan(
-            self._workload(source, n_outputs + bool(self.fit_intercept)),
-            exact.settings(),
-            dtype=self._tiles(source, kernel, alpha),
-            n_threads=self._engine().n_threads,
-            memory_budget=parse_bytes(self.memory_budget),
+def keep(model: Any, stream: Stream) -> Any:
+    """Make this the model of a stream; its coefficients are found when they are asked for."""
+    remove(model, *SOLVED)
+    model._alpha = positive_number("alpha", model.alpha)
+    model._stream = stream
+    model.n_rows_seen_ = stream.sums.n_rows
+    model.n_rows_waiting_ = model._waiting.n_rows if waits(model) else 0
+    model.n_blocks_ = stream.n_blocks
+    model.kernel_, model.rank_, model.plan_ = stream.features.kernel, stream.features.rank, stream.plan
+    return model
+
+
+def wait(model: Any, rows: Waiting, *, grow: bool = False) -> Any:
+    """Make this the model of rows that wait.
+
+    Parameters that nothing can be trained with are refused at the first call, as those of a map that
+    cannot grow (``"auto"`` may still choose one that can).
+    """
+    penalty = positive_number("alpha", model.alpha)
+    if not waits(model):
+        with model._all_or_nothing(keep=False):
+            if grow and not isinstance(model.approximation, str):
+                _first_of(model, rows, deepcopy(model.random_state), grow=grow)
+            source = as_source(rows.rows)
+            found = planned_input(model, source, metric=model.metric, standardize=model.standardize)
+            outputs = _targets_of(model, rows.y).shape[1]
+            state = deepcopy(model.random_state)
+            plan_sums(model, found.over(source), outputs, penalty, state, stream=True)
+    remove(model, "_stream", "stages_", *SOLVED, *CHOSEN)
+    model._alpha, model._waiting = penalty, rows
+    model.n_rows_seen_ = model.n_rows_waiting_ = rows.n_rows
+    return model
+
+
+def choose(model: Any) -> None:
+    """Choose scaler, metric and landmarks from the rows that wait, for as long as no others come."""
+    alpha, rows = model._alpha, model._waiting
+    with model._all_or_nothing():
+        # A generator is left as it is: what is chosen in the end does not depend on who asks before.
+        keep(model, _first_of(model, rows, deepcopy(model.random_state), grow=False))
+        model._alpha = alpha
+
+
+def remove(model: Any, *names: str) -> None:
+    """Remove those of these attributes that a model has."""
+    for name in names:
+        vars(model).pop(name, None)
+
+
+# ---- rows ----------------------------------------------------------------------------------------
+
+
+def next_rows(model: Any, X: Any, y: Any) -> RowSource:
+    """Return the checked rows of a call of ``partial_fit``."""
+    required_target(model, y)
+    if not begun(model) and "predictor_" in vars(model):
+        # scikit-learn's contract has partial_fit go on after fit, of which there are no sums.
+        warnings.warn(
+            f"this {type(model).__name__} was trained by fit (or loaded from a file) and keeps no sums: "
+            "partial_fit starts anew with these rows, and those of fit are forgotten. To add rows to "
+            "rows, pass all of them to partial_fit.",
+            UserWarning,
+            stacklevel=3,
         )
-        return plan, kernel
-
-    def _train_exact(self, source: RowSource, targets: Targets, sample_weight: Any, exact: Exact) -> Self:
-        if isinstance(source, Partitioned):
-            raise InputError(
-                "approximation='exact' needs all rows in the memory of this machine. Choose another "
-                "approximation, or pass arrays (X.compute()) and engine=None."
-            )
-        n, p = targets.shape
-        weights = checked_weights(sample_weight, n)
-        plan, kernel = self._exact_plan(source, p, exact)
-        mean = targets.mean(weights) if self.fit_intercept else np.zeros(p)
-        targets.shift = mean
-        settings, folder = exact.settings(), getattr(self, "checkpoint", None)
-        if folder is not None and settings.checkpoint is None:
-            settings = replace(settings, checkpoint=checkpoint_folder(Path(folder)) / "solve.npz")
-        rows = source.rows(slice(0, n))
-        began = time.perf_counter()
-        with shown_bar(self.verbose, unit="steps", desc="exact") as bar:
-
-            def progress(state: Progress) -> None:
-                bar.set_postfix(residual=f"{state.residual:.1e}", refresh=False)
-                bar.update(1)
-
-            fit = train_exact(
-                rows.copy() if sp.issparse(rows) else np.array(rows),
-                targets[slice(0, n)],
-                weights,
-                kernel,
-                self._penalty(),
-                settings,
-                intercept=bool(self.fit_intercept),
-                dtype=np.dtype(plan.dtype),
-                memory_bytes=plan.memory_budget,
-                engine=self._engine(),
-                rng=as_generator(self.random_state),
-                progress=progress,
-            )
-        self.intercept_ = mean + fit.offset
-        released, self.kernel_ = self._released(fit.predictor, kernel)
-        self.predictor_: Predictor | ExactPredictor = released
-        self.solution_, self.stages_ = fit.solution, fit.stages
-        self.plan_ = plan.used({"solve": fit.solution.bytes}, {"solve": time.perf_counter() - began})
-        self.rank_ = fit.predictor.rows.shape[0]
-        return self
-
-    def _train(self, source: RowSource, targets: Targets, sample_weight: Any) -> Self:
-        if self._exact is not None:
-            return self._train_exact(source, targets, sample_weight, self._exact)
-        self.__dict__.pop("stages_", None)  # of an earlier fit to the exact system
-        n = source.shape[0]
-        weights = checked_weights(sample_weight, n)
-        generator = as_generator(self.random_state)
-        folder = getattr(self, "checkpoint", None)
-        checkpoint = None if folder is None else SumsCheckpoint(Path(folder), generator)
-        plan, kernel, engine, rng = self._planned(source, targets.shape[1], generator, weights=weights)
-        mean = targets.centre(weights) if self.fit_intercept else np.zeros(targets.shape[1])
-        with rows_bar(n, self.verbose) as done:
-            fit = train_ridge(
-                source,
-                targets,
-                weights,
-                kernel,
-                self._penalty(),
-                plan,
-                intercept=bool(self.fit_intercept),
-                shift=mean,
-                rng=rng,
-                engine=engine,
-                progress=done,
-                checkpoint=checkpoint,
-            )
-        self.intercept_ = fit.intercept
-        self.predictor_, self.kernel_ = self._released(fit.predictor, kernel)
-        self.solution_ = fit.solution
-        self.plan_ = fit.plan
-        self.rank_ = fit.rank
-        return self
-
-    def _fit_part(self, source: RowSource, targets: Any, weights: Any, before: Any = None) -> None:
-        self._train(source, targets, weights)
-
-    def _values_of(self, source: RowSource) -> Float64Array:
-        return np.concatenate([values for _, values in self._decision_blocks(source)])
-
-    @property
-    def _differentiated(self) -> tuple[Any, Kernel]:
-        return self.predictor_, self.kernel_
-
-    def _decision_blocks(self, source: RowSource) -> Iterator[tuple[slice, Float64Array]]:
-        cluster = self._cluster(source)
-        if cluster is not None:
-            source = cluster.over(source)
-        predictor = self.predictor_  # of a stream whose rows wait, the scale is chosen for it
-        source = self._scaled(source, learn=False)
-        if isinstance(source, Partitioned):
-            start = 0
-            for values in source.map(partial(_decided, predictor)):
-                yield slice(start, start + len(values)), values + self.intercept_
-                start += len(values)
-            return
-        blocks = self._on(predictor, source).blocks(source, engine=self._engine(), chunk_rows=PREDICT_ROWS)
-        for where, values in quietly(blocks):
-            values += self.intercept_
-            yield where, values
-
-    def _finite_blocks(self, source: RowSource) -> Iterator[tuple[slice, Float64Array]]:
-        """Yield decision values by blocks of rows; raise for the first block with one that overflows."""
-        return finite_blocks(self._decision_blocks(source), partial(rows_at, source))
-
-    def _decision(self, X: Any) -> Float64Array:
-        source = self._rows(X, reset=False)
-        out = in_blocks(self._decision_blocks(source), (source.shape[0], self.predictor_.n_outputs))
-        return finite_values(out, partial(rows_at, source))
+    source: RowSource = model._rows(X, reset=not begun(model))
+    if source.shape[0] == 0:
+        raise InputError(f"X has shape {source.shape}: a call of partial_fit takes at least one row.")
+    cluster = cluster_of(X, model.engine)
+    return source if cluster is None else cluster.over(source)
 
 
-def _decided(predictor: Predictor | ExactPredictor, rows: Rows) -> Float64Array:
-    """Return the predictor's values for a part of the rows, on one thread."""
-    blocks = predictor.blocks(ArraySource(rows), engine=Engine(1), chunk_rows=PREDICT_ROWS)
-    return np.concatenate([values for _, values in quietly(blocks)])
+def take(model: Any, rows: LabelledRows[Any], *, grow: bool) -> Any:
+    """Add rows to the stream of a model; the first ones wait until there are enough."""
+    if begun(model) and not waits(model):
+        return keep(model, _added(model, model._stream, rows, grow=grow))
+    before: Waiting | None = vars(model).get("_waiting")
+    if before is not None:
+        outputs = _targets_of(model, before.y).shape[1]
+        if rows.n_outputs != outputs:
+            raise _other_outputs(rows.n_outputs, outputs)
+    budget = parse_bytes(model.memory_budget)
+    if frozen_map(model, rows.source.shape[1]) is None and not _enough(model, rows, budget):
+        read = rows.rows
+        now = Waiting(
+            read.copy() if sp.issparse(read) else np.array(read),
+            _kept_targets(rows),
+            None if rows.weights is None else np.array(rows.weights, np.float64),
+        )
+        now = now if before is None else before.joined(now)
+        if not now.enough(budget):
+            return wait(model, now, grow=grow)
+        stream = _first_of(model, now, model.random_state, grow=grow)
+    else:
+        stream = _first(model, rows, model.random_state, grow=grow)
+        if before is not None:
+            stream = _added(model, stream, labelled(model, before, as_source(before.rows)), grow=False)
+    remove(model, "_waiting", "n_rows_waiting_")
+    return keep(model, stream)
+
+
+def _enough(model: Any, rows: LabelledRows[Any], memory_budget: int) -> bool:
+    """Return whether rows are enough to choose from, or too large to wait, before any is read."""
+    work = model._workload(rows.source, rows.n_outputs)
+    each = work.itemsize * (work.n_features if work.row_numbers is None else work.row_numbers)
+    return enough(rows.n, rows.weights, rows.n * each, memory_budget)
+
+
+def _targets_of(model: Any, y: Array) -> Targets:
+    """Return the targets of rows that wait."""
+    if is_classifier(model):
+        return ClassTargets(y, len(y), model.classes_)
+    return NumberTargets(y, len(y))
+
+
+def _kept_targets(rows: LabelledRows[Any]) -> Array:
+    """Return what rows that are to wait keep of their targets: labels, or numbers (n, outputs)."""
+    targets = rows.targets
+    if isinstance(targets, ClassTargets):
+        return np.asarray(targets.classes[targets.codes(slice(0, rows.n))])
+    return np.array(rows.numbers)
+
+
+def labelled(model: Any, rows: Waiting, source: RowSource) -> LabelledRows[Any]:
+    """Return rows that wait, read through ``source``, with their targets and weights."""
+    return LabelledRows(source, _targets_of(model, rows.y), rows.weights)
+
+
+# ---- streams that begin and go on ----------------------------------------------------------------
+
+
+def _first_of(model: Any, rows: Waiting, random_state: Any, *, grow: bool) -> Stream:
+    """Return the stream that waiting rows begin."""
+    source = as_source(rows.rows)
+    cluster = cluster_of(source, model.engine)
+    source = source if cluster is None else cluster.over(source)
+    return _first(model, labelled(model, rows, source), random_state, grow=grow, held=rows.nbytes)
+
+
+def _first(model: Any, rows: LabelledRows[Any], random_state: Any, *, grow: bool, held: int = 0) -> Stream:
+    """Return the stream that these rows begin, which take ``held`` bytes of the memory budget."""
+    remove(model, "stages_")  # of an earlier fit to the exact system
+    chosen = ridge_input(model, rows)
+    chosen.keep_in(model)
+    source, weights, n_outputs = chosen.over(rows.source), rows.weights, rows.n_outputs
+    alpha = positive_number("alpha", model.alpha)
+    plan, kernel, engine, rng = plan_sums(
+        model, source, n_outputs, alpha, random_state, stream=True, weights=weights, held=held
+    )
+    features = plan.build(source, kernel, rng=rng, engine=engine, weights=weights)
+    intercept = bool(model.fit_intercept)
+    shift = rows.targets.centre(weights) if intercept else np.zeros(n_outputs)
+    given, sizes, territory = isinstance(plan.builder, GivenBuilder), sizes_of(plan.builder), None
+    if growable(features, sizes):
+        territory = Territory.around(
+            features,
+            growing_sizes(features, sizes),
+            source,
+            built=not given,
+            rng=rng,
+            engine=engine,
+            memory_budget=plan.memory_budget,
+        )
+    if grow:
+        growing_sizes(features, sizes)
+    sums = RidgeSums.zeros(features, shift, intercept=intercept)
+    work = replace(model._workload(source, n_outputs), sums_held=2)
+    stream = Stream(features, sums, plan, work, territory)
+    if grow and given:  # no row is new to a map that was built from it
+        stream = stream.explored(source, weights, engine, parse_bytes(model.memory_budget))
+    with rows_bar(rows.n, model.verbose) as done:
+        return stream.extended(source, rows.targets, weights, engine, done)
+
+
+def _added(model: Any, stream: Stream, rows: LabelledRows[Any], *, grow: bool) -> Stream:
+    """Return a stream, whose input this model has, with further rows."""
+    source = Input.of(model).over(rows.source)
+    _check_parameters(model, stream, source, rows.n_outputs)
+    engine = _stream_engine(model, stream)
+    if grow:
+        growing_sizes(stream.features, sizes_of(stream.plan.builder))
+        stream = stream.explored(source, rows.weights, engine, parse_bytes(model.memory_budget))
+    with rows_bar(rows.n, model.verbose) as done:
+        return stream.extended(source, rows.targets, rows.weights, engine, done)
+
+
+def _check_parameters(model: Any, stream: Stream, source: RowSource, n_outputs: int) -> None:
+    """Raise where the rows, or parameters that have changed, do not go with the stream so far."""
+    outputs = len(stream.sums.shift)
+    if n_outputs != outputs:
+        raise _other_outputs(n_outputs, outputs)
+    positive_number("alpha", model.alpha)
+    frozen = frozen_map(model, source.shape[1])
+    kernel = model._kernel_of(source) if frozen is None else frozen.features.kernel
+    if kernel != stream.features.kernel:
+        raise InputError(
+            f"the kernel is now {kernel}, but the stream was started with {stream.features.kernel}. "
+            "Change it before the first call of partial_fit, or clone the model."
+        )
+    if bool(model.fit_intercept) != stream.sums.intercept:
+        raise InputError(
+            f"fit_intercept={model.fit_intercept!r}, but the stream was started with "
+            f"{stream.sums.intercept}. Change it before the first call of partial_fit, or clone the "
+            "model."
+        )
+
+
+def _stream_engine(model: Any, stream: Stream) -> Engine:
+    """Return an engine of as many threads as there are here and the plan has room for."""
+    return Engine(min(model._engine().n_threads, stream.plan.n_threads))
+
+
+def _other_outputs(found: int, expected: int) -> InputError:
+    return InputError(
+        f"y has {found} outputs, but the rows so far have {expected}. Give targets of the same shape in "
+        "every call."
+    )

@@ -22,14 +22,16 @@ from gramian.compression.sums import accumulate
 from gramian.data.source import RowSource
 from gramian.engine import Engine
 from gramian.estimator.answers import in_blocks
+from gramian.estimator.base import KernelEstimator
 from gramian.exact.exact import Exact
 from gramian.exact.plan import exact_plan
 from gramian.exact.predictor import ExactPredictor
 from gramian.exact.solve import DIRECT_ROWS
 from gramian.exceptions import InputError
 from gramian.kernels import Kernel
+from gramian.ridge.decisions import decision, decision_blocks
+from gramian.ridge.planning import is_auto, method_of
 from gramian.ridge.ridge import KernelRidge
-from gramian.ridge.streaming import StreamingRidge
 from gramian.spectra.exact_components import exact_components
 from gramian.spectra.feature_components import feature_components
 
@@ -37,7 +39,7 @@ from gramian.spectra.feature_components import feature_components
 AUTO_RANK, RANK_PER_COMPONENT = 500, 4
 
 
-class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, StreamingRidge):
+class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimator):
     r"""Principal components in the kernel's feature space, as scikit-learn's ``KernelPCA``, for many rows.
 
     The scores of component j are √λ_j v_j on the training rows, (λ_j, v_j) the leading eigenpairs of the
@@ -153,7 +155,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, StreamingRidg
     def transform(self, X: Any) -> Float64Array:
         """Return the scores of the rows of X, shape (n, n_components), float64."""
         check_is_fitted(self, "predictor_")
-        return self._decision(X)
+        return decision(self, X)
 
     def inverse_transform(self, X: Any) -> Float64Array:
         """Return rows (n, d) whose scores are about X (n, n_components)."""
@@ -169,7 +171,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, StreamingRidg
 
     @property
     def _automatic(self) -> bool:
-        return isinstance(self.approximation, str) and self.approximation == "auto"
+        return is_auto(self)
 
     def _wants_exact(self, n_rows: int) -> bool:
         if isinstance(self.approximation, Exact):
@@ -255,7 +257,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, StreamingRidg
     def _method_for(self, n_rows: int, count: int | None) -> Any:
         if self._automatic:
             return Nystrom(rank=min(n_rows, max(AUTO_RANK, RANK_PER_COMPONENT * (count or 1))))
-        return self._method()
+        return method_of(self)
 
     def _keep(self, found: Any, kernel: Kernel, rank: int) -> None:
         self.eigenvalues_ = found.values
@@ -283,7 +285,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, StreamingRidg
     def _inverse(self, source: RowSource) -> KernelRidge:
         """Learn rows from their scores, with the kernel as it was resolved for the rows."""
         n = source.shape[0]
-        scores = in_blocks(self._decision_blocks(source), (n, self.predictor_.n_outputs))
+        scores = in_blocks(decision_blocks(self, source), (n, self.predictor_.n_outputs))
         exact = self._wants_exact(n)
         ridge = KernelRidge(
             alpha=self.alpha,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -10,16 +11,25 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from gramian._checks import one_of, whole_number
-from gramian._typing import Array, Float64Array, IntArray
-from gramian.estimator.base import own_target
+from gramian._typing import Array, Float64Array
+from gramian.compression.plan import Plan
+from gramian.estimator.answers import class_labels, decision_values, in_blocks
+from gramian.estimator.base import KernelEstimator, own_target
+from gramian.estimator.kinds import Classifier
+from gramian.estimator.labelled import labelled_classes
+from gramian.estimator.opening import fit_rows, plan_fit
+from gramian.metric.input import feature_importances_, learned_input
+from gramian.metric.summary import metric_facts, metric_grids
+from gramian.ridge.decisions import checked_blocks, decision
 from gramian.solvers.losses import Hinge, Loss, SquaredHinge
-from gramian.solvers.newton import Minimum
 from gramian.solvers.platt import platt_sigmoid
-from gramian.svm.newton import NewtonClassifier, Signs
-from gramian.svm.newton_training import NewtonTraining, Settings
+from gramian.svm.newton import NewtonFit, Problem, class_trial, minimise_classes, plan_newton
 
 #: Losses by name.
 LOSSES: dict[str, Loss] = {"squared_hinge": SquaredHinge(), "hinge": Hinge()}
+
+#: Largest curvature of the squared hinge; the hinge is planned for like it.
+BEND = 2.0
 
 
 def _calibrated(estimator: KernelSVC) -> bool:
@@ -28,7 +38,7 @@ def _calibrated(estimator: KernelSVC) -> bool:
     raise AttributeError("predict_proba needs probability=True. Set it before fit.")
 
 
-class KernelSVC(NewtonClassifier):
+class KernelSVC(Classifier, KernelEstimator):
     r"""Support vector machine: minimise C Σ w_i ℓ(y_i (f(x_i) + b)) + ½ ‖f‖², on a compressed kernel.
 
     ℓ(t) is max(0, 1 − t)² or max(0, 1 − t), y = ±1; more than two classes are each told from the rest. A
@@ -99,8 +109,6 @@ class KernelSVC(NewtonClassifier):
     (True, (3, 10))
     """
 
-    _bend = 2.0
-
     def __init__(
         self,
         C: float = 1.0,
@@ -150,34 +158,54 @@ class KernelSVC(NewtonClassifier):
         """Fit to rows X (n, d) and class labels y (n,), by default those of a row source."""
         with self._all_or_nothing():
             y = own_target(X, y)
-            source = self._fit_rows(X, y)
-            self._loss_of(2)  # a loss that is unknown is told first
+            source = fit_rows(self, X, y)
+            problem = self._problem()
             folds = whole_number("calibration_folds", self.calibration_folds, 2)
-            training, found, signs, weights, settings, rng = self._fit_classes(source, y, sample_weight)
-            self.__dict__.pop("calibration_", None)
+            rows = labelled_classes(source, y, sample_weight, self.class_weight)
+            found = learned_input(self, rows, partial(class_trial, self, problem), metric=self.metric)
+            found.keep_in(self)
+            fit = minimise_classes(self, found.prepared(rows), problem)
+            fit.keep_in(self)
+            self.classes_ = rows.targets.classes
+            self.__dict__.pop("calibration_", None)  # of an earlier fit
             if self.probability:
-                self.calibration_ = _calibration(training, found, signs, weights, settings, folds, rng)
+                self.calibration_ = _calibration(fit, folds)
             return self
 
-    def _loss_of(self, n_classes: int) -> Loss:
-        return LOSSES[one_of("loss", self.loss, tuple(LOSSES))]
+    def _problem(self) -> Problem:
+        loss = LOSSES[one_of("loss", self.loss, tuple(LOSSES))]
+        # The hinge itself judges: what is minimised are its parabolas.
+        return Problem(lambda n_outputs: loss, BEND, _hinge if self.loss == "hinge" else _squared_hinge)
 
-    def _losses(self, targets: Float64Array, values: Float64Array) -> Float64Array:
-        # The hinge itself: what is minimised are its parabolas.
-        hinge = np.maximum(1.0 - targets * values, 0.0)
-        return np.asarray((hinge if self.loss == "hinge" else hinge**2).sum(axis=1))
+    def decision_function(self, X: Any) -> Float64Array:
+        """Return the value per class, shape (n, classes), or (n,) for two classes."""
+        check_is_fitted(self, "predictor_")
+        return decision_values(decision(self, X))
+
+    def predict(self, X: Any) -> Array:
+        """Return the likeliest class of each row; of several the first in ``classes_``."""
+        check_is_fitted(self, "predictor_")
+        source = self._rows(X, reset=False)
+        blocks = checked_blocks(self, source)
+        return in_blocks(blocks, source.shape[:1], self._labels, dtype=self.classes_.dtype)
+
+    def _labels(self, values: Float64Array) -> Array:
+        # One rule for classes and probabilities: those of a decision value differ from class to class.
+        calibrated = hasattr(self, "calibration_")
+        return class_labels(self._probabilities(values) if calibrated else values, self.classes_)
+
+    def plan(self, X: Any, y: Any = None) -> Plan:
+        """Predict sizes and bytes of bases and a pass, without fitting (``y``: the classes)."""
+        return plan_fit(self, X, y, partial(plan_newton, self, self._problem().penalty(self.C)))
+
+    feature_importances_ = feature_importances_
+    _own_facts, _own_grids = metric_facts, metric_grids
 
     @available_if(_calibrated)
     def predict_proba(self, X: Any) -> Float64Array:
         """Return the calibrated probability of each class, shape (n, classes)."""
         check_is_fitted(self, "calibration_")
-        return self._probabilities(self._decision(X))
-
-    def _likeliest(self, values: Float64Array) -> IntArray:
-        # One rule for classes and probabilities: those of a decision value differ from class to class.
-        if hasattr(self, "calibration_"):
-            return np.asarray(self._probabilities(values).argmax(axis=1))
-        return super()._likeliest(values)
+        return self._probabilities(decision(self, X))
 
     def _probabilities(self, values: Float64Array) -> Float64Array:
         p = expit(self.calibration_[:, 0] * values + self.calibration_[:, 1])
@@ -194,17 +222,20 @@ class KernelSVC(NewtonClassifier):
             return np.log(self.predict_proba(X))
 
 
-def _calibration(
-    training: NewtonTraining,
-    found: Minimum,
-    signs: Signs,
-    weights: Array | None,
-    settings: Settings,
-    n_folds: int,
-    rng: np.random.Generator,
-) -> Float64Array:
+def _hinge(targets: Float64Array, values: Float64Array) -> Float64Array:
+    """Return the hinge loss of each row, summed over outputs."""
+    return np.asarray(np.maximum(1.0 - targets * values, 0.0).sum(axis=1))
+
+
+def _squared_hinge(targets: Float64Array, values: Float64Array) -> Float64Array:
+    """Return the squared hinge loss of each row, summed over outputs."""
+    return np.asarray((np.maximum(1.0 - targets * values, 0.0) ** 2).sum(axis=1))
+
+
+def _calibration(fit: NewtonFit, n_folds: int) -> Float64Array:
     """Return (a, b) for each output from decision values of rows that were left out."""
-    n = len(signs.codes)
+    signs, weights, n, rng = fit.rows.targets, fit.rows.weights, fit.rows.n, fit.rng
+    training, found, settings = fit.training, fit.minimum, fit.settings
     whole = np.ones(n) if weights is None else weights
     # Dealt out class by class, so that each fold has its share of every class.
     order = rng.permutation(n)

@@ -22,14 +22,13 @@ from gramian.compression.expansion import MOST_PAIRS, class_pairs
 from gramian.compression.plan import NOMINAL_THREADS
 from gramian.data.source import RowSource
 from gramian.engine import Engine
-from gramian.estimator.answers import decision_values, in_blocks
+from gramian.estimator.answers import PREDICT_ROWS, decision_values, in_blocks
 from gramian.estimator.base import KernelEstimator, own_target, required_target
 from gramian.estimator.finite import finite_values, quietly, rows_at
 from gramian.estimator.kinds import Classifier
 from gramian.estimator.targets import ClassTargets
 from gramian.exceptions import AccuracyWarning, BudgetError, InputError
 from gramian.kernels.precomputed import Precomputed
-from gramian.ridge.streaming import PREDICT_ROWS
 from gramian.svm.divide.levels import cluster_rows
 from gramian.svm.divide.one_vs_one import Settings, solve_pairs
 from gramian.svm.divide.tiles import TILE_BYTES

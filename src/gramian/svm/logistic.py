@@ -2,19 +2,35 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Self
 
-import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from gramian._typing import Float64Array, IntArray
-from gramian.estimator.answers import log_probabilities, probabilities
-from gramian.estimator.base import own_target
-from gramian.solvers.losses import Logistic, Loss, Softmax
-from gramian.svm.newton import NewtonClassifier
+from gramian._typing import Array, Float64Array
+from gramian.compression.plan import Plan
+from gramian.estimator.answers import (
+    class_labels,
+    decision_values,
+    in_blocks,
+    log_probabilities,
+    probabilities,
+)
+from gramian.estimator.base import KernelEstimator, own_target
+from gramian.estimator.kinds import Classifier
+from gramian.estimator.labelled import labelled_classes
+from gramian.estimator.opening import fit_rows, plan_fit
+from gramian.metric.input import feature_importances_, learned_input
+from gramian.metric.summary import metric_facts, metric_grids
+from gramian.ridge.decisions import checked_blocks, decision
+from gramian.solvers.losses import Logistic, Softmax
+from gramian.svm.newton import Problem, class_trial, minimise_classes, plan_newton
+
+#: One output for two classes, whose loss is bent at most by 1/4; one for each of several.
+PROBLEM = Problem(lambda n_outputs: Logistic() if n_outputs == 1 else Softmax(), bend=0.25)
 
 
-class KernelLogisticRegression(NewtonClassifier):
+class KernelLogisticRegression(Classifier, KernelEstimator):
     r"""Logistic regression: minimise −C Σ w_i log P(y_i | x_i) + ½ Σ_k ‖f_k‖², on a compressed kernel.
 
     Two classes: P = 1/(1 + exp(−f − b)), by Newton's method, each step a weighted ridge solve from one
@@ -69,8 +85,6 @@ class KernelLogisticRegression(NewtonClassifier):
     (True, (3, 2))
     """
 
-    _bend = 0.25
-
     def __init__(
         self,
         C: float = 1.0,
@@ -114,23 +128,42 @@ class KernelLogisticRegression(NewtonClassifier):
         """Fit to rows X (n, d) and class labels y (n,), by default those of a row source."""
         with self._all_or_nothing():
             y = own_target(X, y)
-            source = self._fit_rows(X, y)
-            self._fit_classes(source, y, sample_weight)
+            rows = labelled_classes(fit_rows(self, X, y), y, sample_weight, self.class_weight)
+            found = learned_input(self, rows, partial(class_trial, self, PROBLEM), metric=self.metric)
+            found.keep_in(self)
+            minimise_classes(self, found.prepared(rows), PROBLEM).keep_in(self)
+            self.classes_ = rows.targets.classes
             return self
 
-    def _loss_of(self, n_classes: int) -> Loss:
-        return Logistic() if n_classes == 2 else Softmax()
+    def decision_function(self, X: Any) -> Float64Array:
+        """Return the value per class, shape (n, classes), or (n,) for two classes."""
+        check_is_fitted(self, "predictor_")
+        return decision_values(decision(self, X))
+
+    def predict(self, X: Any) -> Array:
+        """Return the likeliest class of each row; of several the first in ``classes_``."""
+        check_is_fitted(self, "predictor_")
+        source = self._rows(X, reset=False)
+        blocks = checked_blocks(self, source)
+        return in_blocks(blocks, source.shape[:1], self._labels, dtype=self.classes_.dtype)
+
+    def _labels(self, values: Float64Array) -> Array:
+        # One rule for both: rounding makes ties of probabilities that are none of decision values.
+        return class_labels(probabilities(values), self.classes_)
+
+    def plan(self, X: Any, y: Any = None) -> Plan:
+        """Predict sizes and bytes of bases and a pass, without fitting (``y``: the classes)."""
+        return plan_fit(self, X, y, partial(plan_newton, self, PROBLEM.penalty(self.C)))
+
+    feature_importances_ = feature_importances_
+    _own_facts, _own_grids = metric_facts, metric_grids
 
     def predict_proba(self, X: Any) -> Float64Array:
         """Return the probability of each class, shape (n, classes)."""
         check_is_fitted(self, "predictor_")
-        return probabilities(self._decision(X))
-
-    def _likeliest(self, values: Float64Array) -> IntArray:
-        # One rule for both: rounding makes ties of probabilities that are none of decision values.
-        return np.asarray(probabilities(values).argmax(axis=1))
+        return probabilities(decision(self, X))
 
     def predict_log_proba(self, X: Any) -> Float64Array:
         """Return the logarithm of :meth:`predict_proba`, without its underflow."""
         check_is_fitted(self, "predictor_")
-        return log_probabilities(self._decision(X))
+        return log_probabilities(decision(self, X))

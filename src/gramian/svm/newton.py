@@ -1,37 +1,43 @@
-"""Shared base of the estimators trained by Newton's method: targets, fit, decisions as classes."""
+"""Fits by Newton's method: from rows, a loss and an estimator's parameters to what the estimator keeps.
+
+The estimators minimise C Σ w_i ℓ(y_i, f(x_i) + b) + ½ ‖f‖². Functions take the estimator as ``model`` for its
+parameters alone, and change nothing in it.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import deepcopy
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 from sklearn.base import is_classifier
-from sklearn.utils.validation import check_is_fitted
 
-from gramian._budget import parse_bytes
 from gramian._checks import positive_number, whole_number
-from gramian._typing import Array, Float64Array, IntArray
+from gramian._typing import Array, Float64Array
 from gramian.compression.plan import Plan
-from gramian.compression.ridge_sums import Targets
 from gramian.data.source import RowSource
-from gramian.estimator.answers import decision_values, in_blocks, likeliest
-from gramian.estimator.base import checked_weights
-from gramian.estimator.kinds import Classifier
+from gramian.estimator.labelled import LabelledRows
 from gramian.estimator.progress import shown_bar
 from gramian.estimator.targets import ClassTargets
 from gramian.exceptions import InputError
-from gramian.metric.parameter import QUICK_BYTES
+from gramian.kernels import Kernel
+from gramian.metric.input import compares_exactly, plain_copy, planned_input
+from gramian.metric.learner import Trial
+from gramian.ridge.decisions import values_of
+from gramian.ridge.planning import is_auto, plan_sums
 from gramian.ridge.ridge import KernelRidge, KernelRidgeClassifier
-from gramian.ridge.streaming import StreamingRidge
+from gramian.ridge.training import Trained, ridge_trial
 from gramian.solvers.losses import Loss, Proximal
 from gramian.solvers.newton import Minimum
 from gramian.solvers.newton_system import Point
 from gramian.solvers.solution import Solution, Status
 from gramian.svm.newton_training import NewtonTraining, Settings
 
-#: An objective under this part of its size at f = 0 counts as that much: without a penalty on the
-#: intercept a single class has none that is least.
+#: An objective under this part of its size at f = 0 counts as that much: with one class and an unpenalised
+#: intercept the loss has no minimum.
 FLOOR = 1e-4
 #: Largest outputs · rank³ that approximation="auto" may choose. One of these takes 0.5 ns (squared hinge) to
 #: 3.5 ns (hinge) of a fit, so that this many are 7 minutes to an hour. A rank that the user gave is taken.
@@ -57,6 +63,13 @@ class Signs:
         self.codes, self._n_classes = codes, n_classes
         self.shape = (len(codes), 1 if n_classes == 2 else n_classes)
 
+    @classmethod
+    def of(cls, labels: ClassTargets) -> Signs:
+        """Return the signs of checked labels, which take a byte or two a row."""
+        n_classes = len(labels.classes)
+        codes = labels.codes(slice(None)).astype(np.min_scalar_type(-n_classes))
+        return cls(codes, n_classes)
+
     def __getitem__(self, where: slice) -> Float64Array:
         codes = self.codes[where]
         if self._n_classes == 2:
@@ -66,146 +79,155 @@ class Signs:
         return block
 
 
-class StreamingNewton(StreamingRidge):
-    """Base of the estimators that minimise C Σ w_i ℓ(y_i, f(x_i) + b) + ½ ‖f‖²."""
+@dataclass(frozen=True)
+class Problem:
+    """What one kind of estimator minimises."""
 
-    C: float
-    tol: float
-    max_iter: int
-    #: Largest curvature of the loss: what a ridge penalty is divided by to compare with C.
-    _bend = 1.0
+    #: From the number of outputs to the loss.
+    loss: Callable[[int], Loss]
+    #: Largest curvature of the loss: a ridge penalty is divided by it to compare with 1/C.
+    bend: float = 1.0
+    #: From targets and values (n, outputs) to the loss of each row that judges rounds of a metric; None: the
+    #: loss that is minimised.
+    judged: Callable[[Float64Array, Float64Array], Float64Array] | None = None
 
-    def _penalty(self) -> float:
-        return 1.0 / (self._bend * positive_number("C", self.C))
+    def penalty(self, C: Any) -> float:
+        """Return the ridge penalty that sizes and precision are planned for."""
+        return 1.0 / (self.bend * positive_number("C", C))
 
-    def _copy(self, before: Any, quick: bool) -> Any:
-        if not quick or parse_bytes(self.memory_budget) < QUICK_BYTES:
-            return super()._copy(before, quick)
-        # A ridge model tells good metrics from bad ones as well, and takes a solve instead of passes.
-        kind = KernelRidgeClassifier if is_classifier(self) else KernelRidge
-        shared = {name: getattr(self, name) for name in RIDGE_PARAMETERS}
-        return kind(self._penalty(), approximation="exact", **shared)
+    def losses(self, targets: Float64Array, values: Float64Array) -> Float64Array:
+        """Return the loss of each row, (n,), by which rounds of a metric are compared."""
+        if self.judged is not None:
+            return self.judged(targets, values)
+        return self.loss(targets.shape[1]).value(targets, values).sum(axis=1)
 
-    def _settings(self, loss: Loss, mass: float, scale: float = 1.0) -> Settings:
-        return Settings(
-            loss,
-            1.0 / positive_number("C", self.C),
-            bool(self.fit_intercept),
-            positive_number("tol", self.tol),
-            whole_number("max_iter", self.max_iter, 1),
-            scale,
-            FLOOR * mass,
-        )
 
-    def _minimise(
-        self,
-        source: RowSource,
-        targets: Targets,
-        weights: Array | None,
-        settings: Settings,
-        start: Float64Array | None = None,
-    ) -> tuple[NewtonTraining, Minimum, np.random.Generator]:
-        """Train and set what every fit sets; ``start`` are intercepts to begin with."""
-        plan, kernel, engine, rng = self._planned(
-            source, targets.shape[1], self.random_state, weights=weights
-        )
-        outputs, rank = targets.shape[1], min(plan.root_rank, source.shape[0])
-        chosen = isinstance(self.approximation, str) and self.approximation == "auto"
-        if chosen and settings.loss.separable and outputs * float(rank) ** 3 > MOST_WORK:
-            raise InputError(
-                f"{outputs:,} outputs, each a problem of its own with a matrix of {rank:,} columns, would "
-                "take many minutes. Give a rank, such as approximation=Nystrom(rank=200), or solve for all "
-                "outputs together: KernelRidge, KernelRidgeClassifier or KernelLogisticRegression."
-            )
-        with shown_bar(self.verbose, unit="rows", desc="passes") as bar:
-            training = NewtonTraining(
-                source,
-                kernel,
-                weights,
-                plan,
-                n_outputs=targets.shape[1],
-                anchored=isinstance(settings.loss, Proximal),
-                rng=rng,
-                engine=engine,
-                progress=bar.update,
-            )
-            at = None
-            if start is not None:
-                zero = Point.zeros(training.features.rank, targets.shape[1])
-                at = Point(zero.beta, zero.dual, start)
-            found = training.minimise(targets, weights, settings, at)
-        self.intercept_ = found.point.offset
-        self.predictor_, self.kernel_ = self._released(training.predictor(found.point), kernel)
+@dataclass(frozen=True)
+class NewtonFit:
+    """A minimum that was found, with what further minimisations on the same bases take."""
+
+    training: NewtonTraining
+    minimum: Minimum
+    kernel: Kernel
+    rows: LabelledRows[Any]
+    settings: Settings
+    rng: np.random.Generator
+
+    def keep_in(self, model: Any) -> None:
+        """Make this the fit of an estimator."""
+        training, found = self.training, self.minimum
         gap = float(found.gap.max(initial=0.0))
         status = Status.CONVERGED if training.reached else Status.LIMIT
-        self.solution_ = Solution(found.point.beta, status, found.iterations, gap)
-        self.plan_ = training.used()
-        self.rank_ = training.features.rank
-        self.n_iter_ = found.iterations
-        return training, found, rng
+        Trained(
+            training.predictor(found.point),
+            self.kernel,
+            found.point.offset,
+            Solution(found.point.beta, status, found.iterations, gap),
+            training.used(),
+            training.features.rank,
+        ).keep_in(model)
+        model.n_iter_ = found.iterations
 
 
-class NewtonClassifier(Classifier, StreamingNewton):
-    """Base of the classifiers: labels in, decisions and classes out."""
+def minimise_classes(
+    model: Any, rows: LabelledRows[Any], problem: Problem, start: Float64Array | None = None
+) -> NewtonFit:
+    """Minimise the loss of rows with class labels; ``start`` are intercepts to begin with."""
+    signs = Signs.of(rows.targets)
+    settings = settings_of(model, problem.loss(signs.shape[1]), rows.mass)
+    return minimise(model, replace(rows, targets=signs), settings, problem.penalty(model.C), start)
 
-    class_weight: Any
-    _bounded = False
 
-    def _fit_classes(
-        self, source: RowSource, y: Any, sample_weight: Any
-    ) -> tuple[NewtonTraining, Minimum, Signs, Array | None, Settings, np.random.Generator]:
-        labels = ClassTargets(y, source.shape[0])
-        weights = checked_weights(labels.weights(self.class_weight, sample_weight), source.shape[0])
-        return self._fit_labels(self._under_metric(source, labels, weights), labels, weights)
+def minimise(
+    model: Any, rows: LabelledRows[Any], settings: Settings, alpha: float, start: Float64Array | None = None
+) -> NewtonFit:
+    """Minimise the loss of rows; ``start`` are intercepts to begin with.
 
-    def _fit_labels(
-        self,
-        source: RowSource,
-        labels: ClassTargets,
-        weights: Array | None,
-        start: Float64Array | None = None,
-    ) -> tuple[NewtonTraining, Minimum, Signs, Array | None, Settings, np.random.Generator]:
-        self.classes_ = labels.classes
-        codes = labels.codes(slice(None)).astype(np.min_scalar_type(-len(self.classes_)))
-        signs = Signs(codes, len(self.classes_))
-        mass = float(source.shape[0] if weights is None else weights.sum())
-        settings = self._settings(self._loss_of(len(self.classes_)), mass)
-        training, found, rng = self._minimise(source, signs, weights, settings, start)
-        return training, found, signs, weights, settings, rng
+    ``alpha`` is the ridge penalty that sizes and precision are planned for.
+    """
+    source, targets, weights, outputs = rows.source, rows.targets, rows.weights, rows.n_outputs
+    plan, kernel, engine, rng = plan_sums(model, source, outputs, alpha, model.random_state, weights=weights)
+    rank = min(plan.root_rank, rows.n)
+    if is_auto(model) and settings.loss.separable and outputs * float(rank) ** 3 > MOST_WORK:
+        raise InputError(
+            f"{outputs:,} outputs, each a problem of its own with a matrix of {rank:,} columns, would "
+            "take many minutes. Give a rank, such as approximation=Nystrom(rank=200), or solve for all "
+            "outputs together: KernelRidge, KernelRidgeClassifier or KernelLogisticRegression."
+        )
+    with shown_bar(model.verbose, unit="rows", desc="passes") as bar:
+        training = NewtonTraining(
+            source,
+            kernel,
+            weights,
+            plan,
+            n_outputs=outputs,
+            anchored=isinstance(settings.loss, Proximal),
+            rng=rng,
+            engine=engine,
+            progress=bar.update,
+        )
+        at = None
+        if start is not None:
+            zero = Point.zeros(training.features.rank, outputs)
+            at = Point(zero.beta, zero.dual, start)
+        found = training.minimise(targets, weights, settings, at)
+    return NewtonFit(training, found, kernel, rows, settings, rng)
 
-    def _loss_of(self, n_classes: int) -> Loss:
-        """Return the loss that is minimised for this many classes."""
-        raise AssertionError("each classifier has its loss")
 
-    def _fit_part(self, source: RowSource, targets: Any, weights: Any, before: Any = None) -> None:
-        # Losses that are minimised output by output begin nearer, at the minimum for half the rows.
-        coupled = not self._loss_of(len(targets.classes)).separable
-        start = before.intercept_ if coupled and before is not None else None
-        self._fit_labels(source, targets, weights, start)
+def settings_of(model: Any, loss: Loss, mass: float, scale: float = 1.0) -> Settings:
+    """Return a loss with the penalty and tolerances of an estimator.
 
-    def _losses(self, targets: Float64Array, values: Float64Array) -> Float64Array:
-        """Return what each row adds to the objective."""
-        return self._loss_of(len(self.classes_)).value(targets, values).sum(axis=1)
+    ``mass`` is the objective's size at f = 0 without C, ``scale`` that of the decision values.
+    """
+    return Settings(
+        loss,
+        1.0 / positive_number("C", model.C),
+        bool(model.fit_intercept),
+        positive_number("tol", model.tol),
+        whole_number("max_iter", model.max_iter, 1),
+        scale,
+        FLOOR * mass,
+    )
 
-    def decision_function(self, X: Any) -> Float64Array:
-        """Return the value per class, shape (n, classes), or (n,) for two classes."""
-        check_is_fitted(self, "predictor_")
-        return decision_values(self._decision(X))
 
-    def predict(self, X: Any) -> Array:
-        """Return the likeliest class of each row; of several the first in ``classes_``."""
-        check_is_fitted(self, "predictor_")
-        source = self._rows(X, reset=False)
-        blocks, labels = self._finite_blocks(source), lambda values: self.classes_[self._likeliest(values)]
-        return in_blocks(blocks, source.shape[:1], labels, dtype=self.classes_.dtype)
+def plan_newton(model: Any, penalty: float, source: RowSource, n_outputs: int) -> Plan:
+    """Return the plan of bases and a pass for a fit to rows."""
+    source = planned_input(model, source, metric=model.metric).over(source)
+    return plan_sums(model, source, n_outputs, penalty, deepcopy(model.random_state))[0]
 
-    def _likeliest(self, values: Float64Array) -> IntArray:
-        """Return the number of the likeliest class for decision values, shape (rows, outputs)."""
-        return likeliest(values)
 
-    def plan(self, X: Any, y: Any = None) -> Plan:
-        """Predict sizes and bytes of bases and a pass, without fitting (``y``: the classes)."""
-        with self._all_or_nothing(keep=False):
-            source = self._scaled(self._rows(X, reset=True), learn=True, sampled=True)
-            outputs = 1 if y is None else ClassTargets(y, source.shape[0]).shape[1]
-            return self._planned(source, outputs, deepcopy(self.random_state))[0]
+# ---- rounds of a metric --------------------------------------------------------------------------
+
+
+def newton_trial(model: Any, penalty: float, make: Callable[[Any], Trial], quick: bool) -> Trial:
+    """Return what a round of a metric fits: ``make`` of a copy of the model, or a ridge model.
+
+    To compare metrics a ridge model serves as well as this one, and takes a solve instead of passes.
+    """
+    if not quick or not compares_exactly(model.memory_budget):
+        return make(plain_copy(model))
+    kind = KernelRidgeClassifier if is_classifier(model) else KernelRidge
+    shared = {name: getattr(model, name) for name in RIDGE_PARAMETERS}
+    return ridge_trial(kind(penalty, approximation="exact", **shared))
+
+
+def class_trial(model: Any, problem: Problem, before: Any, quick: bool) -> Trial:
+    """Return what a round of a metric fits for a classifier; ``before`` is the model of an earlier round."""
+
+    def make(copied: Any) -> Trial:
+        def fit(rows: LabelledRows[Any]) -> None:
+            # Losses that are minimised output by output begin nearer, at the minimum for half the rows.
+            coupled = not problem.loss(rows.n_outputs).separable
+            start = before.intercept_ if coupled and before is not None else None
+            minimise_classes(copied, rows, problem, start).keep_in(copied)
+
+        return Trial(
+            copied,
+            fit,
+            partial(values_of, copied),
+            lambda: (copied.predictor_, copied.kernel_),
+            problem.losses,
+            bounded=False,
+        )
+
+    return newton_trial(model, problem.penalty(model.C), make, quick)

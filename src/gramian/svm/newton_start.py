@@ -8,7 +8,6 @@ the way: each doubling adds its rows' mistakes to those that were active before.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
@@ -16,18 +15,10 @@ import scipy.sparse as sp
 from gramian._typing import Array, Float64Array, IntArray
 from gramian.compression.ridge_sums import Targets
 from gramian.data.source import RowSource, as_source
+from gramian.estimator.labelled import LabelledRows
 
 #: Rows of the smallest sample at least, and of the largest at most.
 LEAST_ROWS, MOST_ROWS = 500, 32_768
-
-
-@dataclass(frozen=True)
-class Sample:
-    """Some rows with their targets and weights."""
-
-    source: RowSource
-    targets: Float64Array
-    weights: Array | None
 
 
 def row_bytes(source: RowSource) -> int:
@@ -58,14 +49,14 @@ def nested_samples(
     weights: Array | None,
     sizes: list[int],
     rng: np.random.Generator,
-) -> Iterator[Sample]:
+) -> Iterator[LabelledRows[Float64Array]]:
     """Yield samples of these sizes, each a part of the next; rows of weight 0 are left out."""
     usable = np.arange(source.shape[0]) if weights is None else np.flatnonzero(weights > 0)
     drawn = rng.permutation(usable)[: max(sizes, default=0)]
     for size in sizes:
         rows = np.sort(drawn[:size])
         own = None if weights is None else weights[rows]
-        yield Sample(as_source(source.take(rows)), _of_rows(targets, rows), own)
+        yield LabelledRows(as_source(source.take(rows)), _of_rows(targets, rows), own)
 
 
 def _of_rows(targets: Targets, rows: IntArray) -> Float64Array:

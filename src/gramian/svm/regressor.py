@@ -3,30 +3,35 @@
 from __future__ import annotations
 
 import numbers
-from copy import deepcopy
+from dataclasses import replace
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from gramian._checks import one_of
+from gramian._checks import one_of, positive_number
 from gramian._tiles import row_slices
-from gramian._typing import Array, Float64Array
+from gramian._typing import Float64Array
 from gramian.compression.plan import Plan
-from gramian.data.source import RowSource
-from gramian.estimator.answers import predicted_numbers
-from gramian.estimator.base import checked_weights, own_target
+from gramian.estimator.answers import PREDICT_ROWS, predicted_numbers
+from gramian.estimator.base import KernelEstimator, own_target
 from gramian.estimator.kinds import Regressor
+from gramian.estimator.labelled import LabelledRows, labelled_numbers
+from gramian.estimator.opening import fit_rows, plan_fit
 from gramian.estimator.targets import NumberTargets
 from gramian.exceptions import InputError
-from gramian.ridge.streaming import PREDICT_ROWS
+from gramian.metric.input import feature_importances_, learned_input
+from gramian.metric.learner import Trial
+from gramian.metric.summary import metric_facts, metric_grids
+from gramian.ridge.decisions import decision, values_of
 from gramian.solvers.losses import EpsilonInsensitive, Loss, SquaredEpsilonInsensitive
-from gramian.svm.newton import StreamingNewton
+from gramian.svm.newton import minimise, newton_trial, plan_newton, settings_of
 
 LOSSES = ("epsilon_insensitive", "squared_epsilon_insensitive")
 
 
-class KernelSVR(Regressor, StreamingNewton):
+class KernelSVR(Regressor, KernelEstimator):
     r"""Support vector regression: minimise C Σ w_i ℓ(y_i − f(x_i) − b) + ½ ‖f‖², on a compressed kernel.
 
     ℓ(r) is ``max(0, |r| − ε)`` or its square. Trained like :class:`KernelSVC`: the square by Newton steps,
@@ -120,25 +125,38 @@ class KernelSVR(Regressor, StreamingNewton):
         """
         with self._all_or_nothing():
             y = own_target(X, y)
-            source = self._fit_rows(X, y)
-            targets = NumberTargets(y, source.shape[0])
-            if targets.shape[1] == 1 and not targets.flat:
-                targets = NumberTargets(column_or_1d(targets.values, warn=True), source.shape[0])
-            self._flat = targets.flat
-            weights = checked_weights(sample_weight, source.shape[0])
+            source = fit_rows(self, X, y)
+            rows = labelled_numbers(source, y, sample_weight)
+            if rows.n_outputs == 1 and not rows.targets.flat:
+                flat = column_or_1d(rows.targets.values, warn=True)
+                rows = replace(rows, targets=NumberTargets(flat, rows.n))
+            self._flat = rows.targets.flat
             self._loss(1.0)  # what is wrong with it is told first
-            self._fit_part(self._under_metric(source, targets, weights), targets, weights)
+            found = learned_input(self, rows, self._trial, metric=self.metric)
+            found.keep_in(self)
+            self._minimise(found.prepared(rows), None)
             return self
 
-    def _fit_part(self, source: RowSource, targets: Any, weights: Any, before: Any = None) -> None:
-        mean = targets.mean(weights)
-        spread = _spread(targets, weights, mean)
+    def _minimise(self, rows: LabelledRows[Any], before: KernelSVR | None) -> None:
+        mean = rows.targets.mean(rows.weights)
+        spread = _spread(rows, mean)
         loss = self._loss(spread)
-        mass = float(source.shape[0] if weights is None else weights.sum())
         size = spread if isinstance(loss, EpsilonInsensitive) else spread**2
-        settings = self._settings(loss, mass * size, spread)
+        settings = settings_of(self, loss, rows.mass * size, spread)
         start = mean if before is None else before.intercept_
-        self._minimise(source, targets, weights, settings, start if self.fit_intercept else None)
+        penalty = 1.0 / positive_number("C", self.C)
+        minimise(self, rows, settings, penalty, start if self.fit_intercept else None).keep_in(self)
+
+    def _trial(self, before: KernelSVR | None, quick: bool) -> Trial:
+        def make(copied: KernelSVR) -> Trial:
+            return Trial(
+                copied,
+                lambda rows: copied._minimise(rows, before),
+                partial(values_of, copied),
+                lambda: (copied.predictor_, copied.kernel_),
+            )
+
+        return newton_trial(self, 1.0 / positive_number("C", self.C), make, quick)
 
     def _loss(self, spread: float) -> Loss:
         epsilon = self.epsilon
@@ -153,22 +171,22 @@ class KernelSVR(Regressor, StreamingNewton):
     def predict(self, X: Any) -> Float64Array:
         """Return f(x) + b per row, shape (n,) or (n, outputs)."""
         check_is_fitted(self, "predictor_")
-        return predicted_numbers(self._decision(X), flat=self._flat)
+        return predicted_numbers(decision(self, X), flat=self._flat)
 
     def plan(self, X: Any, y: Any = None) -> Plan:
         """Predict sizes and bytes of bases and a pass, without fitting (``y``: the outputs)."""
-        with self._all_or_nothing(keep=False):
-            source = self._scaled(self._rows(X, reset=True), learn=True, sampled=True)
-            outputs = 1 if y is None else NumberTargets(y, source.shape[0]).shape[1]
-            return self._planned(source, outputs, deepcopy(self.random_state))[0]
+        return plan_fit(self, X, y, partial(plan_newton, self, 1.0 / positive_number("C", self.C)))
+
+    feature_importances_ = feature_importances_
+    _own_facts, _own_grids = metric_facts, metric_grids
 
 
-def _spread(targets: NumberTargets, weights: Array | None, mean: Float64Array) -> float:
+def _spread(rows: LabelledRows[Any], mean: Float64Array) -> float:
     """Return the largest weighted standard deviation of a target; 1 where all are constant."""
-    total, mass = np.zeros(targets.shape[1]), 0.0
-    for where in row_slices(targets.shape[0], PREDICT_ROWS):
-        block = targets[where]
-        w = np.ones(len(block)) if weights is None else weights[where]
+    total, mass = np.zeros(rows.n_outputs), 0.0
+    for where in row_slices(rows.n, PREDICT_ROWS):
+        block = rows.targets[where]
+        w = np.ones(len(block)) if rows.weights is None else rows.weights[where]
         total += w @ (block - mean) ** 2
         mass += float(w.sum())
     return float(np.sqrt(total.max() / mass)) or 1.0

@@ -26,6 +26,7 @@ from gramian.exact.system import keeps_tiles
 from gramian.exceptions import BudgetError
 from gramian.kernels import Exponential, Gaussian, Kernel, Laplacian
 from gramian.metric.metric import Metric
+from gramian.ridge.decisions import values_of
 from gramian.ridge.ridge import KernelRidge, KernelRidgeClassifier
 from gramian.tables.small_problem import Point
 
@@ -195,7 +196,7 @@ class Maker:
         )
 
     def values(self, model: Any, numbers: IntArray) -> Float64Array:
-        return np.asarray(model._values_of(TakenRows(self.source, numbers)))
+        return values_of(model, TakenRows(self.source, numbers))
 
 
 def _kernel_of(point: Point) -> Kernel:

@@ -18,6 +18,7 @@ from gramian.exact.penalties import IterativeTrials
 from gramian.exceptions import BudgetError
 from gramian.metric.learning import Round
 from gramian.ridge.ridge import KernelRidge, KernelRidgeClassifier
+from gramian.ridge.streaming import closed, with_penalty
 from gramian.search import Judge, Limits, Trials, search
 from gramian.tables.maker import EXACT_ROWS, EXACT_TOL, TOL_OF_ERROR, Maker, of_sizes
 from gramian.tables.time import PACE_ROWS, PACE_SHARE, SUMS_SHARE, Pace, add_in_time, sizes_in_time
@@ -133,7 +134,7 @@ def streamed(make: Maker, held: IntArray, rest: IntArray, loss: HeldLoss, pace: 
         def judge(held: IntArray, alpha: float) -> tuple[float, Float64Array]:
             nonlocal longest
             began = time.perf_counter()
-            found = make.values(model._with_penalty(alpha), held)
+            found = make.values(with_penalty(model, alpha), held)
             longest = max(longest, time.perf_counter() - began)
             return loss(found, held), found
 
@@ -142,8 +143,8 @@ def streamed(make: Maker, held: IntArray, rest: IntArray, loss: HeldLoss, pace: 
             return not pace.limited or pace.left > (2.0 + LONGER) * longest
 
         alpha, values = _best_penalty(judge, held, alpha, enough(make), more)
-        make.add(model._with_penalty(alpha), held)
-    model._closed()
+        make.add(model.set_params(alpha=alpha), held)
+    closed(model)
     short = "the smallest model was fitted" if smallest else ""
     if used < len(rest):
         n = len(rest) + len(held)

@@ -14,7 +14,7 @@ from gramian._checks import one_of, whole_number
 from gramian._random import as_generator
 from gramian._typing import Array, Float64Array, FloatArray
 from gramian.data.source import RowSource
-from gramian.estimator.answers import in_blocks
+from gramian.estimator.answers import PREDICT_ROWS, in_blocks
 from gramian.estimator.base import KernelEstimator, required_target
 from gramian.estimator.finite import finite_values, quietly
 from gramian.exceptions import AccuracyWarning, InputError
@@ -22,7 +22,6 @@ from gramian.fast.dcpred.center_tree import METHODS
 from gramian.fast.dcpred.pseudo_landmarks import check_pseudo
 from gramian.fast.dcpred.training import LANDMARKS, DCPredSettings, TargetsOf, train_dcpred
 from gramian.kernels import Kernel
-from gramian.ridge.streaming import PREDICT_ROWS
 
 LOSSES = ("hinge", "squared_hinge", "logistic", "ridge")
 DTYPES = ("auto", "float32", "float64")

@@ -10,14 +10,19 @@ import numpy as np
 from gramian._checks import one_of, positive_number
 from gramian._tiles import row_slices
 from gramian._typing import Array, Float64Array, IntArray
-from gramian.estimator.answers import class_labels, decision_values, in_blocks, predicted_numbers
+from gramian.estimator.answers import (
+    PREDICT_ROWS,
+    class_labels,
+    decision_values,
+    in_blocks,
+    predicted_numbers,
+)
 from gramian.estimator.base import checked_weights, own_target
 from gramian.estimator.finite import finite_blocks
 from gramian.estimator.kinds import Classifier, Regressor
 from gramian.estimator.targets import ClassTargets, NumberTargets
 from gramian.exceptions import InputError
 from gramian.fast.dcpred.base import LOSSES, DCPredEstimator
-from gramian.ridge.streaming import PREDICT_ROWS
 
 
 class DCPredClassifier(Classifier, DCPredEstimator):

@@ -1,0 +1,40 @@
+"""The first steps of a fit or a plan: rows, targets and weights from what the user passed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from sklearn.base import is_classifier
+
+from gramian.compression.plan import Plan
+from gramian.data.distributed import Cluster, cluster_of
+from gramian.data.source import RowSource
+from gramian.estimator.base import KernelEstimator, required_target
+from gramian.estimator.targets import ClassTargets, NumberTargets
+
+
+def opened(
+    X: Any, y: Any, sample_weight: Any, *, engine: Cluster | None, labels: bool
+) -> tuple[Any, Any, Any]:
+    """Return rows, targets and weights, collections of a cluster among them as sources and columns."""
+    cluster = cluster_of(X, engine)
+    if cluster is None:
+        return X, y, sample_weight
+    return cluster.rows(X), cluster.column(y, flat=labels), cluster.column(sample_weight)
+
+
+def fit_rows(model: KernelEstimator, X: Any, y: Any, *, engine: Cluster | None = None) -> RowSource:
+    """Return the checked rows of a fit, over the machines of a cluster where there is one."""
+    required_target(model, y)
+    source: RowSource = model._rows(X, reset=True)
+    cluster = cluster_of(X, engine)
+    return source if cluster is None else cluster.over(source)
+
+
+def plan_fit(model: KernelEstimator, X: Any, y: Any, make: Callable[[RowSource, int], Plan]) -> Plan:
+    """Return ``make(rows, number of outputs)``; y may be None, for one output. The model stays as it is."""
+    with model._all_or_nothing(keep=False):
+        source: RowSource = model._rows(X, reset=True)
+        kind = ClassTargets if is_classifier(model) else NumberTargets
+        return make(source, 1 if y is None else kind(y, source.shape[0]).shape[1])

@@ -1,0 +1,277 @@
+"""How rows come to a kernel: scaled, then mapped by a metric, which is given or learned in the fit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+
+from gramian._budget import format_bytes, parse_bytes
+from gramian._random import as_generator, seed_for_sklearn
+from gramian._typing import Array, Float64Array, IntArray
+from gramian.approximations.frozen import frozen_map
+from gramian.data.mapped import mapped
+from gramian.data.scaled import Scaler, moments
+from gramian.data.source import RowSource
+from gramian.data.taken import TakenRows
+from gramian.estimator.base import KernelEstimator
+from gramian.estimator.labelled import LabelledRows
+from gramian.exact.exact import Exact
+from gramian.exceptions import BudgetError, InputError, did_you_mean
+from gramian.kernels.precomputed import Precomputed
+from gramian.metric.learned_metric import LearnedMetric
+from gramian.metric.learner import MOST_HELD_OUT, EstimatorLearner, Trial, Trials
+from gramian.metric.learning import Round, learn_metric
+from gramian.metric.metric import Metric
+from gramian.metric.outer_product import FORMS
+
+#: With fewer rows of positive weight nothing is learned: the held-out part would be a dozen rows.
+LEAST_ROWS = 60
+#: Memory budget from which metrics are compared by exact ridge fits, the quickest for few rows.
+QUICK_BYTES = 200_000_000
+#: The rows to learn from take one part in this many of the memory budget.
+SAMPLE_PART = 8
+#: Matrices (d, d) that learning a full metric holds at a time.
+MATRICES = 6
+#: Rows that a plan takes the columns' deviations from.
+SCALED_ROWS = 10_000
+
+
+@dataclass(frozen=True)
+class Input:
+    """What a fit learned about its rows: a scaler and a metric, each None where there is none.
+
+    An estimator has them as ``scaler_``, ``metric_`` and ``metric_rounds_``. ``rounds`` is None for a metric
+    that was given, and empty where there were too few rows to learn one.
+    """
+
+    scaler: Scaler | None = None
+    metric: Metric | None = None
+    rounds: tuple[Round, ...] | None = None
+
+    @classmethod
+    def of(cls, model: Any) -> Self:
+        """Return the input of a fitted estimator."""
+        held = vars(model)
+        return cls(held.get("scaler_"), held.get("metric_"), held.get("metric_rounds_"))
+
+    def over(self, source: RowSource) -> RowSource:
+        """Return rows as the kernel takes them, made from those of the source as they are read."""
+        for found in (self.scaler, self.metric):
+            source = source if found is None else mapped(source, found)
+        return source
+
+    def prepared(self, rows: LabelledRows[Any]) -> LabelledRows[Any]:
+        """Return labelled rows as the kernel takes them."""
+        return replace(rows, source=self.over(rows.source))
+
+    def keep_in(self, model: Any) -> None:
+        """Make this the input of an estimator, in place of that of an earlier fit."""
+        for name, value in (
+            ("scaler_", self.scaler),
+            ("metric_", self.metric),
+            ("metric_rounds_", self.rounds),
+        ):
+            if value is None:
+                vars(model).pop(name, None)
+            else:
+                setattr(model, name, value)
+
+
+def learned_input(
+    model: KernelEstimator,
+    rows: LabelledRows[Any],
+    trials: Trials,
+    *,
+    metric: Any,
+    standardize: bool = False,
+    own_bandwidth: bool = False,
+) -> Input:
+    """Return the scaler and the metric of a fit, learned from its rows where the parameters ask for that.
+
+    ``model`` gives kernel, budget and random state; ``trials`` make the models that rounds of a metric fit;
+    ``metric`` and ``standardize`` are the parameters of these names. ``own_bandwidth`` says that the fit
+    chooses the kernel's bandwidth, so that the metric leaves it alone.
+    """
+    scaler = _scaler(model, rows.source, rows.weights) if standardize else None
+    source = Input(scaler).over(rows.source)
+    chosen = _checked_metric(model, source, metric)
+    if chosen is None or isinstance(chosen, Metric):
+        return Input(scaler, chosen)
+    free = not own_bandwidth and _bandwidth_left_out(model, source)
+    return Input(scaler, *_learned(model, chosen, Input(scaler).prepared(rows), trials, free=free))
+
+
+def planned_input(
+    model: KernelEstimator, source: RowSource, *, metric: Any, standardize: bool = False
+) -> Input:
+    """Return a scaler and a metric of the kind that a fit would learn, to plan its sizes by."""
+    scaler = None
+    if standardize:
+        numbers = np.unique(np.linspace(0, source.shape[0] - 1, SCALED_ROWS).astype(np.intp))
+        scaler = _scaler(model, source, None, numbers)
+    chosen = _checked_metric(model, Input(scaler).over(source), metric)
+    if isinstance(chosen, LearnedMetric):
+        full = chosen.form == "full"
+        return Input(scaler, Metric(matrix=np.eye(source.shape[1])) if full else None)
+    return Input(scaler, chosen)
+
+
+def plain_copy(model: Any, **changed: Any) -> Any:
+    """Return an unfitted copy without scaler and metric, for a round; ``changed`` are further parameters."""
+    own = model.get_params(deep=False)
+    plain = {"metric": None, "standardize": False, "checkpoint": None, "engine": None, "verbose": 0}
+    params = {**own, **{name: value for name, value in plain.items() if name in own}}
+    chosen = own.get("approximation")
+    if isinstance(chosen, Exact) or (isinstance(chosen, str) and chosen == "exact"):
+        params["approximation"] = "auto"  # the rounds need a metric, not the last digits
+    return type(model)(**{**params, **changed})
+
+
+def compares_exactly(memory_budget: Any) -> bool:
+    """Return whether the memory budget is enough to compare metrics by exact ridge fits."""
+    return parse_bytes(memory_budget) >= QUICK_BYTES
+
+
+def _feature_importances(model: Any) -> Float64Array:
+    """Share of each feature in the mean squared distance of two rows under ``metric_``, of sum 1."""
+    # A stream whose rows wait chooses its metric here.
+    found: Metric | None = getattr(model, "metric_", None)
+    if found is None:
+        raise AttributeError(
+            f"this {type(model).__name__} has no metric_, whose importances these are. Fit it with "
+            "metric='diagonal'."
+        )
+    return found.importances
+
+
+#: The property of this name, of the estimators that have a metric.
+feature_importances_ = property(_feature_importances)
+
+
+def _scaler(
+    model: KernelEstimator, source: RowSource, weights: Array | None, numbers: IntArray | None = None
+) -> Scaler:
+    """Return the scaler of the rows, or of those with the given numbers."""
+    if model._precomputed:
+        raise InputError(
+            "standardize=True scales the columns of rows; with kernel='precomputed' X has kernel "
+            "values. Scale the rows before their kernel values are computed."
+        )
+    if frozen_map(model, source.shape[1]) is not None:
+        raise InputError(
+            "standardize=True would scale the rows anew for landmarks that are fixed by "
+            "FrozenEstimator. Scale the rows first, for both."
+        )
+    return Scaler.of(moments(source if numbers is None else TakenRows(source, numbers), weights))
+
+
+def _checked_metric(model: Any, source: RowSource, chosen: Any) -> Metric | LearnedMetric | None:
+    """Return the metric that is given, how it is to be learned, or None."""
+    if chosen is None:
+        return None
+    d = source.shape[1]
+    if isinstance(chosen, str) and chosen in FORMS:
+        chosen = LearnedMetric(chosen)
+    if not isinstance(chosen, Metric | LearnedMetric):
+        raise InputError(
+            f"metric={chosen!r} is unknown. Choose None, 'diagonal' or 'full', or pass a "
+            "gramian.LearnedMetric(...) or a gramian.Metric." + did_you_mean(chosen, FORMS)
+        )
+    if model._precomputed or isinstance(model.kernel, Precomputed):
+        raise InputError(
+            "metric is a map of the features of rows; with kernel='precomputed' X has kernel values. "
+            "Pass the rows with a kernel's name, or metric=None."
+        )
+    if frozen_map(model, d) is not None:
+        raise InputError(
+            "metric would map the rows anew for landmarks that are fixed by FrozenEstimator. Map the "
+            "rows first, for both: metric.apply(X)."
+        )
+    if isinstance(chosen, Metric) and chosen.n_features != d:
+        raise InputError(
+            f"X has {d} features, but metric is of {chosen.n_features}. Give one scale for each feature."
+        )
+    if isinstance(chosen, LearnedMetric) and chosen.form == "full":
+        least, budget = 8 * MATRICES * d * d, parse_bytes(model.memory_budget)
+        if least > budget:
+            raise BudgetError(
+                f"memory_budget={format_bytes(budget)} is too small to learn metric='full' of {d} "
+                f"features: at least {format_bytes(least)} is needed. Raise the budget, or use "
+                "metric='diagonal'.",
+                least,
+            )
+    return chosen
+
+
+def _learned(
+    model: Any, chosen: LearnedMetric, rows: LabelledRows[Any], trials: Trials, *, free: bool
+) -> tuple[Metric, tuple[Round, ...]]:
+    """Return the best metric of some rounds, and the rounds; ``free`` says whether bandwidths are tried."""
+    settings = chosen.settings(free=free)
+    most, held_out, gradient_rows = chosen.sizes()
+    start = Metric.identity_of(rows.source.shape[1])
+    rng = as_generator(deepcopy(model.random_state))
+    budget = parse_bytes(model.memory_budget)
+    numbers = _sampled(rows, budget, most, rng)
+    if len(numbers) < LEAST_ROWS:
+        return start, ()
+    judges = min(max(1, round(held_out * len(numbers))), MOST_HELD_OUT)
+    # The rows that are held for the rounds take their part of the budget.
+    shared = {
+        "random_state": seed_for_sklearn(rng),
+        "memory_budget": budget * (SAMPLE_PART - 1) // SAMPLE_PART,
+    }
+
+    def seeded(before: Any, quick: bool) -> Trial:
+        trial = trials(before, quick)
+        trial.model.set_params(**shared)
+        trial.model.n_features_in_ = model.n_features_in_
+        return trial
+
+    learner = EstimatorLearner(
+        seeded,
+        rows.read(numbers[judges:]),
+        rows.read(numbers[:judges]),
+        model._engine(),
+        settings.form,
+        gradient_rows,
+        _groups(chosen.switched),
+    )
+    found = learn_metric(learner, start, settings)
+    return found.metric, found.rounds
+
+
+def _bandwidth_left_out(model: Any, source: RowSource) -> bool:
+    """Return whether the bandwidth is nobody's choice: of a kernel by name, whose gamma is left out."""
+    if not isinstance(model.kernel, str) or model.gamma is not None or model.kernel_params:
+        return False
+    return hasattr(model._resolved_kernel(source.shape[1]), "lengthscale")
+
+
+def _sampled(rows: LabelledRows[Any], memory_budget: int, most: int, rng: np.random.Generator) -> IntArray:
+    """Return the numbers of rows to learn from, in random order."""
+    n, d = rows.source.shape
+    beside = min(MOST_HELD_OUT, most // 4)
+    room = memory_budget // (SAMPLE_PART * 3 * 8 * d)
+    count = min(most + beside, n, max(LEAST_ROWS, room))
+    if rows.weights is None:
+        return rng.choice(n, count, replace=False)
+    counted = np.flatnonzero(rows.weights > 0)
+    return rng.choice(counted, min(count, len(counted)), replace=False)
+
+
+def _groups(switched: Any) -> tuple[tuple[int, ...], ...]:
+    """Return groups of columns as tuples of whole numbers."""
+    sequence = isinstance(switched, Sequence | np.ndarray) and not isinstance(switched, str)
+    if not sequence or not all(
+        isinstance(group, Sequence | np.ndarray) and not isinstance(group, str) for group in switched
+    ):
+        raise InputError(
+            f"switched={switched!r} must be groups of columns, such as [(4, 5, 6)] for the one-hot columns "
+            "of a category."
+        )
+    return tuple(tuple(int(j) for j in group) for group in switched)

@@ -1,0 +1,91 @@
+"""Values of a fitted kernel model by blocks of rows: its input, its predictor, its intercept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from gramian._typing import Float64Array, Rows
+from gramian.compression.predictor import Predictor
+from gramian.data.distributed import Cluster, Partitioned, cluster_of
+from gramian.data.source import ArraySource, RowSource
+from gramian.engine import Engine
+from gramian.estimator.answers import PREDICT_ROWS, in_blocks
+from gramian.estimator.finite import finite_blocks, finite_values, quietly, rows_at
+from gramian.exact.predictor import ExactPredictor
+from gramian.metric.input import Input
+
+
+def decision_blocks(
+    model: Any, source: RowSource, *, cluster: Cluster | None = None
+) -> Iterator[tuple[slice, Float64Array]]:
+    """Yield blocks of rows and their values (rows, outputs), computed on a cluster if there is one."""
+    if cluster is not None:
+        source = cluster.over(source)
+    predictor = model.predictor_  # of a stream whose rows wait, the input is chosen with it
+    source = Input.of(model).over(source)
+    if isinstance(source, Partitioned):
+        start = 0
+        for values in source.map(partial(_decided, predictor)):
+            yield slice(start, start + len(values)), values + model.intercept_
+            start += len(values)
+        return
+    blocks = model._on(predictor, source).blocks(source, engine=model._engine(), chunk_rows=PREDICT_ROWS)
+    for where, values in quietly(blocks):
+        values += model.intercept_
+        yield where, values
+
+
+def checked_blocks(
+    model: Any, source: RowSource, *, cluster: Cluster | None = None
+) -> Iterator[tuple[slice, Float64Array]]:
+    """Yield blocks of rows and their values; raise for the first block with a value that overflows."""
+    return finite_blocks(decision_blocks(model, source, cluster=cluster), partial(rows_at, source))
+
+
+def decision(model: Any, X: Any, *, engine: Cluster | None = None) -> Float64Array:
+    """Return the values of rows X as a user passes them, shape (n, outputs); raise where one overflows."""
+    source = model._rows(X, reset=False)
+    blocks = decision_blocks(model, source, cluster=cluster_of(source, engine))
+    out = in_blocks(blocks, (source.shape[0], model.predictor_.n_outputs))
+    return finite_values(out, partial(rows_at, source))
+
+
+def values_of(model: Any, source: RowSource) -> Float64Array:
+    """Return the values of checked rows, shape (n, outputs)."""
+    return np.concatenate([values for _, values in decision_blocks(model, source)])
+
+
+#: What a model needs to answer, beside its parameters.
+ANSWERS = (
+    "predictor_",
+    "kernel_",
+    "intercept_",
+    "classes_",
+    "_flat",
+    "n_features_in_",
+    "scaler_",
+    "metric_",
+)
+
+
+def lazily(model: Any, X: Any, method: str, shape: tuple[int, ...], dtype: Any) -> Any:
+    """Return a method's values for a collection as one of the same package, nothing computed."""
+    cluster = cluster_of(X, model.engine)
+    assert cluster is not None
+    model._check_width(cluster.header(X), reset=False)
+    # One that runs where the rows lie: without what only a fit needs, and on one thread.
+    plain = {"approximation": "auto", "random_state": None, "engine": None, "n_jobs": 1}
+    plain |= {"checkpoint": None, "verbose": 0}
+    sent = type(model)(**{**model.get_params(deep=False), **plain})
+    vars(sent).update((name, getattr(model, name)) for name in ANSWERS if hasattr(model, name))
+    return cluster.lazily(X, getattr(sent, method), shape, dtype)
+
+
+def _decided(predictor: Predictor | ExactPredictor, rows: Rows) -> Float64Array:
+    """Return the predictor's values for a part of the rows, on one thread."""
+    blocks = predictor.blocks(ArraySource(rows), engine=Engine(1), chunk_rows=PREDICT_ROWS)
+    return np.concatenate([values for _, values in quietly(blocks)])

@@ -1,0 +1,186 @@
+"""``partial_fit``, ``forget`` and ``merge`` of ridge models, and coefficients that are found when asked for.
+
+The coefficients of a stream are found when ``predict`` or one of the attributes in
+:data:`~gramian.ridge.streaming.SOLVED` asks for them, once for each state; a pickle holds rows and sums, and
+has the coefficients only where they were found before.
+"""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Callable
+from functools import update_wrapper
+from types import MethodType
+from typing import Any, TypeVar, cast
+
+import numpy as np
+from sklearn.base import is_classifier
+
+from gramian.data.source import as_source
+from gramian.exceptions import InputError, quoted
+from gramian.metric.input import Input
+from gramian.ridge.planning import exact_of
+from gramian.ridge.streaming import (
+    CHOSEN,
+    SOLVED,
+    STREAMED,
+    choose,
+    keep,
+    labelled,
+    remove,
+    solve,
+    stream_of,
+    take,
+    wait,
+    waits,
+)
+
+Model = TypeVar("Model")
+
+
+# ---- what a class of such models has -------------------------------------------------------------
+
+
+class FromStream:
+    """A learned attribute that a model of a stream finds when it is asked for, and then keeps.
+
+    The model of a ``fit`` has the attribute itself, which is read without a call of this.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __get__(self, model: Any, owner: type | None = None) -> Any:
+        if model is None:
+            return self
+        held = vars(model)
+        if waits(model) and "_stream" not in held:
+            choose(model)
+        if self.name not in held and self.name in SOLVED and "_stream" in held:
+            solve(model)
+        if self.name not in held:
+            raise AttributeError(f"{type(model).__name__!r} object has no attribute {self.name!r}")
+        return held[self.name]
+
+
+def of_streams(kind: type[Model]) -> type[Model]:
+    """Decorate a class of ridge models that have ``partial_fit``: attributes are found when asked for."""
+    for name in (*SOLVED, *CHOSEN):
+        setattr(kind, name, FromStream(name))
+    return kind
+
+
+class offered:
+    """Decorate ``partial_fit``, which a model has unless its parameters need all rows at once."""
+
+    def __init__(self, method: Callable[..., Any]) -> None:
+        self._method = method
+        update_wrapper(cast(Any, self), method)
+
+    def __get__(self, model: Any, owner: type | None = None) -> Any:
+        if model is None:
+            return self._method
+        why = _no_stream(model)
+        if why is not None:
+            name = self._method.__name__
+            raise AttributeError(f"{type(model).__name__!r} object has no attribute {name!r}{why}")
+        return MethodType(self._method, model)
+
+
+def _no_stream(model: Any) -> str | None:
+    """Return why a model with these parameters has no ``partial_fit``; None where it has."""
+    class_weight = vars(model).get("class_weight")
+    if isinstance(class_weight, str):
+        return (
+            f": class_weight={class_weight!r} needs the labels of all rows. Give a dict from class "
+            "to weight, or sample_weight."
+        )
+    if exact_of(model) is not None:
+        return (
+            ": approximation='exact' solves with the kernel matrix of all rows at once. Use fit, or "
+            "another approximation."
+        )
+    if model._precomputed:
+        return (
+            ": kernel='precomputed' takes the kernel values of all rows with each other. Use fit, or a "
+            "kernel's name and rows."
+        )
+    return None
+
+
+# ---- the methods that both classes have ----------------------------------------------------------
+
+
+def forget(self: Any, share: float) -> Any:
+    """Give all rows so far 1 − ``share`` of the weight that they have; later rows have their full weight.
+
+    Called between two calls of ``partial_fit`` it makes the model follow a target that drifts: with a
+    share of s after every chunk, a row counts (1 − s)^k after k chunks. Beside alpha, which does not
+    fade, a model that forgets and learns nothing goes to 0 (to its intercept). Landmarks stay.
+
+    share : number from 0 (nothing) to under 1.
+
+    Time and memory of the sums. Raises ``InputError`` where the model was trained by ``fit``, which keeps
+    no sums.
+    """
+    real = isinstance(share, numbers.Real) and not isinstance(share, bool)
+    if not real or not 0 <= float(share) < 1:
+        raise InputError(
+            f"share={share!r} must be a number of at least 0 and under 1. To start anew over the same "
+            "landmarks, clone a model with approximation=FrozenEstimator(a)."
+        )
+    if waits(self):
+        return wait(self, self._waiting.faded(1.0 - float(share)))
+    faded = stream_of(self).faded(1.0 - float(share))
+    with self._all_or_nothing():
+        return keep(self, faded)
+
+
+def merge(self: Any, other: Any) -> Any:
+    """Add the rows of another model of a stream: the result is that of one model that saw both.
+
+    Both must have the same feature map: start them with ``approximation=FrozenEstimator(a)`` of one
+    fitted approximation ``a``. The map is compared number by number, so that models may come from other
+    processes. alpha may differ; this model's stays. ``other`` is not changed. Rows that still wait (see
+    ``partial_fit``) have no map: they are added to the other ones, in whatever map those have.
+
+    Time O(bytes of map and sums). Raises ``InputError`` for other maps, classes or outputs, and for
+    models that were trained by ``fit``.
+    """
+    if type(other) is not type(self):
+        raise InputError(
+            f"other is a {type(other).__name__}; expected a {type(self).__name__} that was trained by "
+            "partial_fit."
+        )
+    if not waits(self) and not waits(other):
+        mine, its = stream_of(self), stream_of(other)
+        _check_classes(self, other)
+        merged = mine.merged(its)
+        with self._all_or_nothing():
+            return keep(self, merged)
+    for model in (self, other):
+        if not waits(model):
+            stream_of(model)  # raises where there is no stream
+    _check_classes(self, other)
+    with self._all_or_nothing():
+        rows = other._waiting if waits(other) else self._waiting
+        if not waits(other):
+            _adopt(self, other)
+        source = self._rows(as_source(rows.rows), reset=False)
+        return take(self, labelled(self, rows, source), grow=False)
+
+
+def _adopt(model: Any, other: Any) -> None:
+    """Take the map and the sums of another model of a stream, in place of the rows that wait."""
+    remove(model, *STREAMED, *SOLVED, *CHOSEN)
+    Input.of(other).keep_in(model)
+    keep(model, stream_of(other))
+
+
+def _check_classes(model: Any, other: Any) -> None:
+    """Raise where two classifiers know different classes."""
+    if is_classifier(model) and not np.array_equal(model.classes_, other.classes_):
+        raise InputError(
+            f"this model has the classes {quoted(model.classes_.tolist())}, the other "
+            f"{quoted(other.classes_.tolist())}. Name the same classes in the first call of both."
+        )
