@@ -21,7 +21,7 @@ from gramian.engine import Engine
 from gramian.estimator.base import KernelEstimator, checked_weights
 from gramian.exceptions import InputError
 from gramian.fast.base import FastKernelModel
-from gramian.fast.dcpred.base import DCPredEstimator
+from gramian.fast.dcpred.estimators import DCPredClassifier, DCPredRegressor
 from gramian.fast.estimators import FastKernelRegressor
 from gramian.gp.regressor import GaussianProcessRegressor
 from gramian.kernels.base import Kernel
@@ -147,7 +147,7 @@ def _parts(model: Any) -> _Parts:
         weights = tuple(tuple(w * spread for w in level) for level in predictor.weights)
         scaled: Predictor = replace(predictor, weights=weights)
         return _Parts(model, scaled, model.kernel_, metric=vars(model).get("metric_"))
-    if isinstance(model, DCPredEstimator):
+    if isinstance(model, DCPredClassifier | DCPredRegressor):
         check_is_fitted(model, "model_")
         leaves = model.model_
         return _Parts(model, lambda rows: leaves(rows, Engine(1)))

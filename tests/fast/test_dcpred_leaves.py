@@ -13,8 +13,8 @@ import gramian as gm
 from gramian.data.source import as_source
 from gramian.engine import Engine
 from gramian.exceptions import InputError
-from gramian.fast.dcpred.base import exact_svm
 from gramian.fast.dcpred.center_tree import CenterTree, fit_tree
+from gramian.fast.dcpred.fitting import checked_settings, exact_svm
 from gramian.fast.dcpred.training import ROUNDS, choose_landmarks
 from gramian.landmarks.rules import lloyd
 
@@ -115,7 +115,7 @@ class TestLandmarks:
 
 
 def settings_of(model):
-    return model._settings(as_source(X), len(X), gm.Gaussian(), float(model.C))
+    return checked_settings(model, as_source(X), len(X), gm.Gaussian(), float(model.C))
 
 
 class TestLeaves:

@@ -11,7 +11,7 @@ from sklearn.svm import SVC, LinearSVC
 import gramian as gm
 from gramian._tiles import row_slices
 from gramian.fast.dcpred import local_models
-from gramian.fast.dcpred.base import exact_svm
+from gramian.fast.dcpred.fitting import exact_svm
 from gramian.fast.dcpred.local_models import WIDTHS, Loss, exact_duals, fit_linear
 
 LOSSES = ("ridge", "squared_hinge", "logistic", "hinge")

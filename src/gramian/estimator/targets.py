@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numbers
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from functools import partial
@@ -25,16 +26,16 @@ from gramian.exceptions import InputError, did_you_mean, quoted, shortened
 _BLOCK = 65_536
 
 
-class Targets:
+class Targets(ABC):
     """Numbers of shape (n, outputs), produced for a slice of rows and shifted by ``shift``."""
 
     shape: tuple[int, int]
     shift: Float64Array | float = 0.0
     _y: Array | StoredColumn
 
+    @abstractmethod
     def encode(self, values: Array) -> Float64Array:
         """Return the numbers that stand for the values of some rows, checked, shape (rows, outputs)."""
-        raise AssertionError("each kind of target encodes its values")
 
     @property
     def values(self) -> Array | StoredColumn:

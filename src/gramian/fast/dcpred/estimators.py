@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any, Self
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from gramian._checks import one_of, positive_number
 from gramian._tiles import row_slices
@@ -17,15 +18,14 @@ from gramian.estimator.answers import (
     in_blocks,
     predicted_numbers,
 )
-from gramian.estimator.base import checked_weights, own_target
-from gramian.estimator.finite import finite_blocks
+from gramian.estimator.base import KernelEstimator, own_target
 from gramian.estimator.kinds import Classifier, Regressor
-from gramian.estimator.targets import ClassTargets, NumberTargets
+from gramian.estimator.labelled import labelled_classes, labelled_numbers
 from gramian.exceptions import InputError
-from gramian.fast.dcpred.base import LOSSES, DCPredEstimator
+from gramian.fast.dcpred.fitting import LOSSES, checked_blocks, decision, leaf_rows, train
 
 
-class DCPredClassifier(Classifier, DCPredEstimator):
+class DCPredClassifier(Classifier, KernelEstimator):
     r"""DC-Pred++: a tree of k-means, and in each leaf a kernel machine on few landmarks.
 
     A row goes to its leaf; there f(x) = c̄(x)ᵀβ + b, with c̄(x) the kernel values of ``n_landmarks`` points u_j
@@ -160,37 +160,37 @@ class DCPredClassifier(Classifier, DCPredEstimator):
             cost = positive_number("C", self.C)
             one_of("loss", self.loss, LOSSES)
             y = own_target(X, y)
-            source = self._fit_rows(X, y)
-            targets = ClassTargets(y, source.shape[0])
-            self.classes_ = targets.classes
-            weights = targets.weights(self.class_weight, sample_weight)
-            if weights is not None and not weights.any():
+            rows = labelled_classes(leaf_rows(self, X, y), y, sample_weight, self.class_weight)
+            if rows.weights is not None and not rows.weights.any():
                 raise InputError("The weights of all rows are zero; at least one row must count.")
-            codes = np.concatenate([targets.codes(s) for s in row_slices(source.shape[0], PREDICT_ROWS)])
-            q = targets.shape[1]
+            targets, q = rows.targets, rows.n_outputs
+            self.classes_ = targets.classes
+            codes = np.concatenate([targets.codes(s) for s in row_slices(rows.n, PREDICT_ROWS)])
             numbers = np.arange(1, 2) if q == 1 else np.arange(q)
 
-            def columns(rows: IntArray) -> Float64Array:
-                return np.where(codes[rows][:, None] == numbers, 1.0, -1.0)
+            def columns(which: IntArray) -> Float64Array:
+                return np.where(codes[which][:, None] == numbers, 1.0, -1.0)
 
-            return self._train(source, columns, weights, cost)
+            train(self, rows, columns, cost)
+            return self
 
     def decision_function(self, X: Any) -> Float64Array:
         """Return the value per class, shape (n, classes), or (n,) for two classes.
 
         In a leaf where a class is missing its value is −1, and +1 where it is the only one.
         """
-        return decision_values(self._decision(X))
+        return decision_values(decision(self, X))
 
     def predict(self, X: Any) -> Array:
         """Return the class of each row."""
-        n, blocks = self._decision_blocks(X)
-        checked = finite_blocks(blocks, lambda at: self._rows(X, reset=False).take(at))
+        check_is_fitted(self, "model_")
+        source = self._rows(X, reset=False)
         labels = partial(class_labels, classes=self.classes_)
-        return in_blocks(checked, (n,), labels, dtype=self.classes_.dtype)
+        blocks = checked_blocks(self, source)
+        return in_blocks(blocks, source.shape[:1], labels, dtype=self.classes_.dtype)
 
 
-class DCPredRegressor(Regressor, DCPredEstimator):
+class DCPredRegressor(Regressor, KernelEstimator):
     r"""DC-Pred++ for regression: Σ_i w_i (y_i − f(x_i) − b)² + alpha ‖f‖² in each leaf of a tree of k-means.
 
     Parameters, attributes and cost as for :class:`DCPredClassifier`, with ``alpha`` for C = 1/(2 alpha): the
@@ -269,15 +269,11 @@ class DCPredRegressor(Regressor, DCPredEstimator):
             alpha = positive_number("alpha", self.alpha)
             one_of("loss", self.loss, ("ridge",))
             y = own_target(X, y)
-            source = self._fit_rows(X, y)
-            n = source.shape[0]
-            targets = NumberTargets(y, n)
-            self._flat = targets.flat
-            values = targets[slice(0, n)]
-            return self._train(
-                source, lambda rows: values[rows], checked_weights(sample_weight, n), 0.5 / alpha
-            )
+            rows = labelled_numbers(leaf_rows(self, X, y), y, sample_weight)
+            self._flat = rows.targets.flat
+            train(self, rows, rows.numbers.__getitem__, 0.5 / alpha)
+            return self
 
     def predict(self, X: Any) -> Float64Array:
         """Return f(x) per row, shape (n,) or (n, outputs)."""
-        return predicted_numbers(self._decision(X), flat=self._flat)
+        return predicted_numbers(decision(self, X), flat=self._flat)

@@ -1,0 +1,142 @@
+"""Fits and decision values of the DC-Pred++ estimators, from their parameters and rows."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from sklearn.svm import SVC
+from sklearn.utils.validation import check_is_fitted
+
+from gramian._checks import one_of, whole_number
+from gramian._random import as_generator
+from gramian._typing import Float64Array, FloatArray
+from gramian.data.source import RowSource
+from gramian.estimator.answers import PREDICT_ROWS, in_blocks
+from gramian.estimator.base import KernelEstimator, required_target
+from gramian.estimator.finite import finite_blocks, finite_values, quietly
+from gramian.estimator.labelled import LabelledRows
+from gramian.exceptions import AccuracyWarning, InputError
+from gramian.fast.dcpred.center_tree import METHODS
+from gramian.fast.dcpred.pseudo_landmarks import check_pseudo
+from gramian.fast.dcpred.training import LANDMARKS, DCPredSettings, TargetsOf, train_dcpred
+from gramian.kernels import Kernel
+
+LOSSES = ("hinge", "squared_hinge", "logistic", "ridge")
+DTYPES = ("auto", "float32", "float64")
+#: ``n_leaves="auto"``: so many training rows a leaf, up to so many leaves.
+ROWS_PER_LEAF, MOST_LEAVES = 500, 64
+#: Steps of the exact SVM of a leaf, at most; or 100 a row. Without a limit some take minutes.
+LEAST_SVM_STEPS = 100_000
+#: ``dtype="auto"`` keeps float64 up to this many rows, as the other estimators do.
+FLOAT64_ROWS = 3_000
+
+
+def exact_svm(gram: Float64Array, y: Float64Array, costs: Float64Array) -> Float64Array:
+    """Return α of the hinge loss on a kernel matrix, by libsvm. Time O(n²) to O(n³).
+
+    A cost that the data cannot meet ends at the limit of steps, with scikit-learn's ConvergenceWarning: what
+    there is of α weighs the landmarks.
+    """
+    alpha = np.zeros(len(y))
+    most = max(LEAST_SVM_STEPS, 100 * len(y))
+    model = SVC(C=1.0, kernel="precomputed", max_iter=most).fit(gram, y, sample_weight=costs)
+    alpha[model.support_] = model.dual_coef_[0]
+    return alpha
+
+
+def leaf_rows(model: KernelEstimator, X: Any, y: Any) -> RowSource:
+    """Return the checked rows of a fit, which have points to find leaves by."""
+    required_target(model, y)
+    if model._precomputed:
+        raise InputError(
+            "kernel='precomputed' has no points, which the leaves are found by. Pass the rows and a "
+            "kernel's name, such as 'rbf'."
+        )
+    found: RowSource = model._rows(X, reset=True)
+    return found
+
+
+def train(model: Any, rows: LabelledRows[Any], targets: TargetsOf, cost: float) -> None:
+    """Fit a tree of local models with the parameters of ``model``, and keep it there.
+
+    ``targets`` gives the numbers (rows, outputs) of some rows by their numbers; ``cost`` is that of a loss.
+    """
+    source, weights = rows.source, rows.weights
+    used, kernel = rows.counted, model._kernel_of(source)
+    found = train_dcpred(
+        source,
+        used,
+        targets,
+        weights,
+        kernel,
+        checked_settings(model, source, len(used), kernel, cost),
+        rng=as_generator(model.random_state),
+        engine=model._engine(),
+        hinge=exact_svm,
+    )
+    model.model_, model.kernel_ = found, kernel
+    model.leaves_ = tuple(leaf.report for leaf in found.leaves)
+    model.n_leaves_ = len(found.leaves)
+    model.exact_from_sample_ = np.array([leaf.exact_sampled for leaf in model.leaves_])
+    model.nbytes_ = found.nbytes
+    worst = max(leaf.gradient for leaf in model.leaves_)
+    missed = sum(not leaf.converged for leaf in model.leaves_)
+    if missed:
+        warnings.warn(
+            f"{missed} of {len(model.leaves_)} local models missed their tolerance: the gradient is down "
+            f"to {worst:.2g} of its start, where 1e-4 was the target. Scale the features, or lower C.",
+            AccuracyWarning,
+            stacklevel=3,
+        )
+
+
+def checked_settings(
+    model: Any, source: RowSource, n_used: int, kernel: Kernel, cost: float
+) -> DCPredSettings:
+    """Return the checked sizes and choices of a fit."""
+    if isinstance(model.n_leaves, str) and model.n_leaves == "auto":
+        n_leaves = int(np.clip(n_used // ROWS_PER_LEAF, 1, MOST_LEAVES))
+    elif isinstance(model.n_leaves, str):
+        raise InputError(
+            f"n_leaves={model.n_leaves!r} is unknown. Give a whole number of at least 1, or 'auto'."
+        )
+    else:
+        n_leaves = whole_number("n_leaves", model.n_leaves, 1)
+    check_pseudo(model.pseudo, kernel)
+    small = source.dtype.itemsize == 1 or source.dtype == np.float32
+    dtype = one_of("dtype", model.dtype, DTYPES)
+    if dtype == "auto":
+        dtype = "float32" if small or source.shape[0] > FLOAT64_ROWS else "float64"
+    return DCPredSettings(
+        n_leaves=n_leaves,
+        n_levels=whole_number("n_levels", model.n_levels, 1),
+        partition=one_of("partition", model.partition, METHODS),
+        n_landmarks=whole_number("n_landmarks", model.n_landmarks, 1),
+        landmarks=one_of("landmarks", model.landmarks, LANDMARKS),
+        n_pseudo=whole_number("n_pseudo", model.n_pseudo, 0),
+        pseudo=model.pseudo,
+        loss=model.loss,
+        cost=cost,
+        intercept=bool(model.fit_intercept),
+        core_rows=whole_number("core_rows", model.core_rows, 1),
+        exact_rows=whole_number("exact_rows", model.exact_rows, 2),
+        dtype=np.dtype(dtype),
+    )
+
+
+def checked_blocks(model: Any, source: RowSource) -> Iterator[tuple[slice, FloatArray]]:
+    """Yield blocks of rows and the fitted model's values; raise for a block with one that overflows."""
+    blocks = model.model_.blocks(source, engine=model._engine(), chunk_rows=PREDICT_ROWS)
+    return finite_blocks(quietly(blocks), source.take)
+
+
+def decision(model: Any, X: Any) -> Float64Array:
+    """Return the fitted model's values of rows X as a user passes them, shape (n, outputs)."""
+    check_is_fitted(model, "model_")
+    source = model._rows(X, reset=False)
+    blocks = quietly(model.model_.blocks(source, engine=model._engine(), chunk_rows=PREDICT_ROWS))
+    out = in_blocks(blocks, (source.shape[0], model.model_.n_outputs))
+    return finite_values(out, source.take)
