@@ -120,7 +120,16 @@ def test_clustered_low_rank_of_a_graph(sparse):
     assert np.linalg.eigvalsh(found.to_dense())[0] < -1.0
 
 
-@pytest.mark.filterwarnings("ignore:(root_)?rank=.* is larger than n_samples")
+@pytest.mark.parametrize("n_blocks", [5, 50])
+def test_sparse_rows_that_repeat_are_one_landmark(n_blocks):
+    X = sp.random_array((40, 6), density=0.2, rng=np.random.default_rng(0), format="csr")
+    X = sp.vstack([X] * 6).tocsr()
+    a = gm.BlockDiagonal(gamma=2.0, n_blocks=n_blocks, random_state=0).fit(X)
+    assert a.rank_ <= 40
+    assert a.block_errors(X).max() < 1e-6
+
+
+@pytest.mark.filterwarnings("ignore:.* is larger than n_samples")
 def test_duplicates_and_more_rank_than_rows():
     X = np.repeat(np.random.default_rng(0).random((9, 2)), 20, axis=0)
     for a in (

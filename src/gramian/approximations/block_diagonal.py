@@ -109,6 +109,8 @@ class BlockDiagonal(Approximation):
 
 #: Rows of a block that a plan counts with, over the mean, for the tree's even blocks and for the others.
 EVEN, UNEVEN = 1.25, 3.0
+#: Least number of rows that a plan counts with: equal rows stay together, and so small a block costs nothing.
+LEAST_ROWS = 50
 
 
 @dataclass(frozen=True)
@@ -205,7 +207,8 @@ def expected_rows(n_rows: int, n_blocks: int, partition: str) -> int:
     """Return the rows that a plan counts with for the largest block."""
     if n_blocks == 1:
         return n_rows
-    return min(n_rows, math.ceil((EVEN if partition == "tree" else UNEVEN) * n_rows / n_blocks) + 1)
+    likely = math.ceil((EVEN if partition == "tree" else UNEVEN) * n_rows / n_blocks) + 1
+    return min(n_rows, max(LEAST_ROWS, likely))
 
 
 def check_rows(rows: int, most: int) -> None:
@@ -236,7 +239,11 @@ def whole_blocks(
 
     def different(mine: IntArray) -> Rows:
         rows = sample[mine]
-        return rows if sp.issparse(rows) else np.unique(rows, axis=0)
+        if not sp.issparse(rows):
+            return np.unique(rows, axis=0)
+        # Two random projections tell rows apart without making them dense.
+        shadows = rows @ np.random.default_rng(0).standard_normal((rows.shape[1], 2))
+        return rows[np.sort(np.unique(shadows, axis=0, return_index=True)[1])]
 
     points = [different(mine) for mine in members]
     check_rows(max((rows.shape[0] for rows in points), default=0), most)
