@@ -33,21 +33,16 @@ ESTIMATORS = [
     small_meka(core="sampled", tile_dtype="float32"),
     small_tree(),
     small_tree(n_levels=3, sparse_output=False, partition="tree"),
-    gm.KernelRidge(),
     gm.KernelRidge(approximation="meka", fit_intercept=True),
     gm.KernelRidge(approximation=gm.Exact(solver="cg"), fit_intercept=True),
     gm.KernelRidge(
         alpha=0.1, approximation=gm.MultiResolution(root_rank=60, rank=3, n_blocks=4), tile_dtype="float32"
     ),
-    gm.KernelRidgeCV(),
     gm.KernelRidgeCV(gammas=(0.1, 1.0), cv=3, fit_intercept=True),
     gm.KernelRidgeCV(approximation="meka", cv="gcv", scoring="r2", refine="lengthscales"),
-    gm.KernelPCA(),
     gm.KernelPCA(2, approximation=gm.Nystrom(rank=20), fit_inverse_transform=True),
-    gm.KernelRidgeClassifier(),
     gm.KernelRidgeClassifier(approximation="meka", tile_dtype="float32", class_weight="balanced"),
     gm.KernelRidgeClassifier(approximation=gm.MultiResolution(root_rank=40, rank=5, n_blocks=3, n_levels=3)),
-    gm.GaussianProcessRegressor(),
     gm.GaussianProcessRegressor(
         ard=True, approximation=gm.MultiResolution(root_rank=10, rank=4, n_blocks=3), bounds=(0.5, 2.0)
     ),
