@@ -16,6 +16,7 @@ from gramian.compression.plan import Plan
 from gramian.compression.ridge_sums import RidgeSums
 from gramian.data.source import ArraySource
 from gramian.engine import Engine
+from gramian.estimator.labelled import LabelledRows
 from gramian.exact import ridge
 from gramian.exact.penalties import IterativeTrials
 from gramian.exceptions import AccuracyWarning
@@ -24,8 +25,8 @@ from gramian.metric.outer_product import outer_product
 from gramian.tables import base as tabular_base
 from gramian.tables import input as tabular_input
 from gramian.tables.input import rows_in_time
-from gramian.tables.maker import Maker
 from gramian.tables.member import measure_pace
+from gramian.tables.model_factory import ModelFactory
 from gramian.tables.small_problem import Point, SmallProblem
 from gramian.tables.time import Pace
 
@@ -140,25 +141,23 @@ def test_the_pace_is_measured_by_a_part_of_the_time(clock: Clock) -> None:
     """A hundred outputs on 2,000 rows would take 16 of 20 seconds: 500 rows tell the pace as well."""
     rng = np.random.default_rng(0)
     X = rng.random((2_400, 3))
-    make = Maker(
+    factory = ModelFactory(
         gm.KernelRidge,
-        ArraySource(X),
-        rng.standard_normal((len(X), 100)),
-        None,
+        LabelledRows(ArraySource(X), rng.standard_normal((len(X), 100))),
         Point("gaussian", Metric(scales=np.ones(3)), 0.5, 1.0),
         {"memory_budget": "100MB", "random_state": 0, "n_jobs": 1, "tile_dtype": "float64"},
     )
     fits: list[int] = []
 
-    def seconds(maker: Any, model: Any, numbers: Any) -> float:
+    def seconds(factory: Any, model: Any, numbers: Any) -> float:
         fits.append(len(numbers))
         return 0.0
 
-    clock.moved_by(Maker, "fit", seconds)
+    clock.moved_by(ModelFactory, "fit", seconds)
     clock.moved_by(ridge, "solve_exact", lambda system, *_, **__: 4e-6 * len(system) ** 2)
-    measure_pace(make, np.arange(len(X)), Pace(clock.now + 20.0))
+    measure_pace(factory, np.arange(len(X)), Pace(clock.now + 20.0))
     assert fits == [500]
-    measure_pace(make, np.arange(len(X)), Pace(clock.now + 2_000.0))
+    measure_pace(factory, np.arange(len(X)), Pace(clock.now + 2_000.0))
     assert fits == [500, 500, 2_000]
 
 

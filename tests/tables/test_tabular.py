@@ -13,6 +13,7 @@ import pytest
 from sklearn.metrics import log_loss
 
 import gramian as gm
+from gramian.estimator.labelled import LabelledRows
 from gramian.estimator.shown import shown_summary
 from gramian.exceptions import AccuracyWarning, InputError, ModelFileError
 from gramian.metric.metric import Metric
@@ -23,8 +24,8 @@ from gramian.tables import fit as tabular_fit
 from gramian.tables import member as tabular_member
 from gramian.tables.calibration import calibration_of, log_probabilities
 from gramian.tables.descent import Descent
-from gramian.tables.maker import Maker
 from gramian.tables.mapped_target import MappedTarget
+from gramian.tables.model_factory import ModelFactory
 from gramian.tables.ridge_mean import RidgeMean
 from gramian.tables.small_problem import POWERS, Point, SmallProblem, Workspace
 from gramian.tables.summary import members_of
@@ -204,9 +205,7 @@ def test_sums_of_a_part_and_the_rest_are_those_of_one_fit() -> None:
     options = {"memory_budget": "25MB", "random_state": 0, "n_jobs": 1}
     fit = tabular_fit.last_fit(
         gm.KernelRidge,
-        source,
-        y,
-        None,
+        LabelledRows(source, y),
         [point],
         loss,
         learn=False,
@@ -268,31 +267,33 @@ def test_where_memory_keeps_the_matrix_the_last_model_is_exact(kind: Any) -> Non
     assert model.score(X, target) > blocks.score(X, target) - 0.01
 
 
-def maker(n: int, alpha: float, memory: str, weights: Any = None) -> Maker:
+def factory_of(n: int, alpha: float, memory: str, weights: Any = None) -> ModelFactory:
     X = np.random.default_rng(0).random((n, 3))
     point = Point("laplacian", Metric(scales=np.ones(3)), 1.0, alpha)
     options = {"memory_budget": memory, "random_state": 0, "n_jobs": 1}
-    return Maker(gm.KernelRidge, gm.data.ArraySource(X), X[:, 0], weights, point, options)
+    return ModelFactory(
+        gm.KernelRidge, LabelledRows(gm.data.ArraySource(X), X[:, 0], weights), point, options
+    )
 
 
 def test_tiles_of_an_exact_model_suit_its_penalty() -> None:
-    usual = maker(4000, 0.1, "60MB").exact()
+    usual = factory_of(4000, 0.1, "60MB").exact()
     assert usual is not None
     assert (usual.options["tile_dtype"], usual.point.alpha) == ("float32", 0.1)
     least = usual.least_float32
-    raised = maker(4000, least / 5, "60MB").exact()
+    raised = factory_of(4000, least / 5, "60MB").exact()
     assert raised is not None
     assert (raised.options["tile_dtype"], raised.point.alpha) == ("float32", least)
-    assert maker(4000, least / 20, "60MB").exact() is None  # float64 needs twice as much
-    fine = maker(4000, least / 20, "120MB").exact()
+    assert factory_of(4000, least / 20, "60MB").exact() is None  # float64 needs twice as much
+    fine = factory_of(4000, least / 20, "120MB").exact()
     assert fine is not None
     assert (fine.options["tile_dtype"], fine.point.alpha) == ("float64", least / 20)
-    weighted = maker(4000, 0.1, "60MB", np.full(4000, 10.0))
+    weighted = factory_of(4000, 0.1, "60MB", np.full(4000, 10.0))
     assert weighted.least_float32 == 10 * least
-    few = maker(2000, 1e-9, "40MB").exact()
+    few = factory_of(2000, 1e-9, "40MB").exact()
     assert few is not None
     assert few.exactly().solver == "cholesky"
-    assert maker(2000, 1e-9, "30MB").exact() is None
+    assert factory_of(2000, 1e-9, "30MB").exact() is None
 
 
 @pytest.mark.slow
@@ -364,8 +365,8 @@ def test_rounds_of_few_rows_have_every_class(monkeypatch: Any) -> None:
     labels[rng.choice(3000, 8, replace=False)] = 5 + np.arange(8) // 2
     monkeypatch.setattr(tabular_fit, "ROUND_CLASS_ROWS", 500)
     drawn = []
-    draw = Maker.drawn
-    monkeypatch.setattr(Maker, "drawn", lambda *given: drawn.append(draw(*given)) or drawn[-1])
+    draw = ModelFactory.drawn
+    monkeypatch.setattr(ModelFactory, "drawn", lambda *given: drawn.append(draw(*given)) or drawn[-1])
     model = gm.TabularClassifier(**QUICK).fit(X, labels)
     assert len(model.metric_rounds_) > 0
     assert all(500 <= len(each) <= 504 and len(set(labels[each])) == 6 for each in drawn)
@@ -393,20 +394,20 @@ def test_many_rows_have_as_many_blocks_as_memory_holds() -> None:
     X = rng.random((20_000, 4))
     point = Point("laplacian", Metric(scales=np.ones(4)), 1.0, 0.1)
     options = {"memory_budget": "40MB", "random_state": 0, "n_jobs": 1}
-    make = Maker(gm.KernelRidge, gm.data.ArraySource(X), X[:, 0], None, point, options)
+    factory = ModelFactory(gm.KernelRidge, LabelledRows(gm.data.ArraySource(X), X[:, 0]), point, options)
     # Small steps, so that little memory is left unused, down to the least.
     least = []
-    for each in make.approximations:
+    for each in factory.approximations:
         with pytest.raises(gm.BudgetError) as caught:
-            make.under(memory_budget=1, tile_dtype="float64").model(each).plan(X, X[:, 0])
+            factory.under(memory_budget=1, tile_dtype="float64").model(each).plan(X, X[:, 0])
         least.append(caught.value.least_bytes)
     ratios = np.array(least[2:-1]) / np.array(least[1:-2])
     assert (ratios > 0.7).all()
     assert (ratios < 1.0).all()
-    assert [each.n_levels for each in make.approximations[-2:]] == [2, 1]
-    fits = [make.fits(each, np.arange(20_000), streamed=True) for each in make.approximations]
+    assert [each.n_levels for each in factory.approximations[-2:]] == [2, 1]
+    fits = [factory.fits(each, np.arange(20_000), streamed=True) for each in factory.approximations]
     assert fits == sorted(fits)
-    assert make.approximations[fits.index(True)].n_levels == 2
+    assert factory.approximations[fits.index(True)].n_levels == 2
 
 
 def test_weight_0_is_a_row_that_is_not_there() -> None:

@@ -13,13 +13,14 @@ from gramian.cli.task import REGRESSION
 from gramian.compression.plan import Plan
 from gramian.data.mapped import mapped
 from gramian.data.stored_table import StoredTable
+from gramian.estimator.labelled import LabelledRows
 from gramian.exact.exact import Exact
 from gramian.exceptions import BudgetError
 from gramian.metric.metric import Metric
 from gramian.ridge.ridge import KernelRidge, KernelRidgeClassifier
 from gramian.tables import EncodedRows, Scaling, TableColumns
 from gramian.tables.base import SEARCH_MEMORY
-from gramian.tables.maker import Maker
+from gramian.tables.model_factory import ModelFactory
 from gramian.tables.search import n_held_out, round_sizes
 from gramian.tables.small_problem import Point
 
@@ -47,19 +48,17 @@ def facts(table: StoredTable, y: Array, task: str, settings: Settings) -> tuple[
         ("search", f"rounds of {sizes} rows, judged on {n_held_out(n):,} others"),
     ]
     kind = KernelRidge if task == REGRESSION else KernelRidgeClassifier
-    make = Maker(
+    factory = ModelFactory(
         kind,
-        source,
-        y,
-        None,
+        LabelledRows(source, y),
         point,
         {"memory_budget": settings.memory, "random_state": settings.seed, "n_jobs": settings.threads},
     )
-    whole = make.exact()
+    whole = factory.exact()
     options: list[Exact | MultiResolution] = [] if whole is None else [whole.exactly()]
-    options += make.approximations
+    options += factory.approximations
     for k, approximation in enumerate(options, 1):
-        model = make.model(approximation)
+        model = factory.model(approximation)
         try:
             return found, model.plan(source, y)
         except BudgetError:

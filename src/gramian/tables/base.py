@@ -24,6 +24,7 @@ from gramian.data.source import ArraySource, RowSource
 from gramian.data.tables import as_table
 from gramian.engine import Engine
 from gramian.estimator.base import checked_weights
+from gramian.estimator.labelled import LabelledRows
 from gramian.estimator.progress import shown_bar
 from gramian.exceptions import AccuracyWarning, InputError
 from gramian.metric.metric import Metric
@@ -201,7 +202,7 @@ class TabularModel(TableServer):
     def _shown_search(
         self, whole: TableProblem, n_settings: int
     ) -> Iterator[Callable[[Setting, int], SmallProblem]]:
-        """Give what makes the problems of the search; a bar counts them if ``verbose``."""
+        """Give the function that makes the problems of the search; a bar counts them if ``verbose``."""
         with shown_bar(self.verbose, total=n_settings, unit="settings", desc="search") as bar:
 
             def problem(setting: Setting, n_fit: int) -> SmallProblem:
@@ -256,9 +257,7 @@ class TabularModel(TableServer):
         near = [judged.point for judged in (found.best, found.other) if judged is not None]
         fit = last_fit(
             self._kind,
-            source,
-            y,
-            weights,
+            LabelledRows(source, y, weights),
             near or [self._usual_point(source)],
             self._last_loss,
             learn=bool(self._forms()),

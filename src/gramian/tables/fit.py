@@ -12,12 +12,11 @@ from scipy.optimize import minimize_scalar
 
 from gramian._budget import parse_bytes
 from gramian._typing import Array, Float64Array, IntArray
-from gramian.data.source import RowSource
 from gramian.engine import Engine
+from gramian.estimator.labelled import LabelledRows
 from gramian.metric.learning import PROGRESS, Round, Settings, learn_metric
 from gramian.ridge.ridge import KernelRidge, KernelRidgeClassifier
 from gramian.search import Limits, Trial, search
-from gramian.tables.maker import Maker
 from gramian.tables.member import (
     HeldLoss,
     Member,
@@ -29,6 +28,7 @@ from gramian.tables.member import (
     rows_in_share,
     streamed,
 )
+from gramian.tables.model_factory import ModelFactory
 from gramian.tables.ridge_mean import RidgeMean
 from gramian.tables.rounds import Rounds
 from gramian.tables.small_problem import Point
@@ -69,9 +69,7 @@ class LastFit:
 
 def last_fit(
     kind: type[KernelRidge] | type[KernelRidgeClassifier],
-    source: RowSource,
-    y: Array,
-    weights: Array | None,
+    rows: LabelledRows[Array],
     points: Sequence[Point],
     loss: HeldLoss,
     *,
@@ -86,9 +84,7 @@ def last_fit(
     Parameters
     ----------
     kind : the estimator.
-    source : (n, d) scaled rows.
-    y : (n,) or (n, outputs), targets or labels.
-    weights : (n,) or None.
+    rows : (n, d) scaled rows with targets (n,) or (n, outputs), or labels.
     points : kernel, metric, bandwidth and penalty to begin with, of one model or of two: these are averaged
         with the share that the held rows like best, if the second comes near the first.
     loss : what judges values of held-out rows.
@@ -102,8 +98,7 @@ def last_fit(
     them, so that a model costs one pass. Where memory holds it (a Cholesky factor up to 2,500 rows, the tiles
     of K's lower half beyond: 19,000 rows in 1 GB) the last models are exact, and up to 2,500 rows all are.
     """
-    n = source.shape[0]
-    counted = np.arange(n) if weights is None else np.flatnonzero(weights > 0)
+    n, y, counted = rows.n, rows.targets, rows.counted
     pace = Pace(until)
     held = np.sort(rng.permutation(counted)[: min(MOST_HELD, int(HELD_PART * len(counted)))])
     rest = _others(n, held)
@@ -111,43 +106,44 @@ def last_fit(
         # A class of which every row is needed.
         held = held[np.isin(y[held], y[rest])]
         rest = _others(n, held)
-    makers = [Maker(kind, source, y, weights, point, options) for point in points]
-    rounds: list[tuple[Round, ...]] = [() for _ in makers]
+    factories = [ModelFactory(kind, rows, point, options) for point in points]
+    rounds: list[tuple[Round, ...]] = [() for _ in factories]
     if pace.limited:
-        measure_pace(makers[0], rest, pace)
+        measure_pace(factories[0], rest, pace)
     if learn and len(held) and not pace.over:
         # Models this small are learned faster side by side than on several threads each.
-        seeds, share = rng.spawn(len(makers)), parse_bytes(options["memory_budget"]) // len(makers)
-        single = [make.under(n_jobs=1, memory_budget=share) for make in makers]
+        seeds, share = rng.spawn(len(factories)), parse_bytes(options["memory_budget"]) // len(factories)
+        single = [factory.under(n_jobs=1, memory_budget=share) for factory in factories]
         short = pace.part(ROUNDS_TIME)
 
-        def learned(j: int) -> tuple[Maker, tuple[Round, ...]]:
-            make, rounds = _rounds(single[j], held, rest, loss, switched, seeds[j], short)
-            return replace(make, options=options), rounds
+        def learned(j: int) -> tuple[ModelFactory, tuple[Round, ...]]:
+            factory, rounds = _rounds(single[j], held, rest, loss, switched, seeds[j], short)
+            return replace(factory, options=options), rounds
 
-        found = list(Engine(options["n_jobs"]).map(learned, range(len(makers))))
-        makers, rounds = [each[0] for each in found], [each[1] for each in found]
+        found = list(Engine(options["n_jobs"]).map(learned, range(len(factories))))
+        factories, rounds = [each[0] for each in found], [each[1] for each in found]
         errors = [min((r.error for r in each), default=math.inf) for each in rounds]
         order = np.argsort(errors, kind="stable").tolist()
         order = [j for j in order if errors[j] <= NEAR * min(errors)] or order[:1]
-        makers, rounds = [makers[j] for j in order], [rounds[j] for j in order]
-    if not len(held) or pace.over or not all_in_time(makers, rest, pace):
-        makers, rounds = makers[:1], rounds[:1]
+        factories, rounds = [factories[j] for j in order], [rounds[j] for j in order]
+    if not len(held) or pace.over or not all_in_time(factories, rest, pace):
+        factories, rounds = factories[:1], rounds[:1]
 
-    def member(make: Maker, pace: Pace = pace) -> Member:
-        return exact(make, held, rest, loss, pace) or streamed(make, held, rest, loss, pace)
+    def member(factory: ModelFactory, pace: Pace = pace) -> Member:
+        return exact(factory, held, rest, loss, pace) or streamed(factory, held, rest, loss, pace)
 
     # A single model uses all threads. Two models train side by side, one thread each, if memory holds both:
     # some of their steps do not run in parallel. Where it holds one exact model, a second would take as long
     # again: an approximate one gives more than half of what it would.
-    halves = [make.under(memory_budget=parse_bytes(options["memory_budget"]) // 2) for make in makers]
-    if len(makers) > 1 and all(map(_as_large, halves, makers)):
+    half = parse_bytes(options["memory_budget"]) // 2
+    halves = [factory.under(memory_budget=half) for factory in factories]
+    if len(factories) > 1 and all(map(_as_large, halves, factories)):
         members = list(Engine(options["n_jobs"]).map(member, halves))
     else:
-        members = [member(makers[0], pace.part(FIRST_TIME) if len(makers) > 1 else pace)]
+        members = [member(factories[0], pace.part(FIRST_TIME) if len(factories) > 1 else pace)]
         alone = members[0].model.plan_.method == "exact"
-        for make in makers[1:]:
-            members.append(streamed(make, held, rest, loss, pace) if alone else member(make))
+        for factory in factories[1:]:
+            members.append(streamed(factory, held, rest, loss, pace) if alone else member(factory))
     for each in members:
         each.model.memory_budget = options["memory_budget"]
     members = [replace(each, rounds=own) for each, own in zip(members, rounds, strict=True)]
@@ -162,56 +158,57 @@ def _others(n: int, held: IntArray) -> IntArray:
 
 
 def _rounds(
-    make: Maker,
+    factory: ModelFactory,
     held: IntArray,
     rest: IntArray,
     loss: HeldLoss,
     switched: tuple[tuple[int, ...], ...],
     rng: np.random.Generator,
     pace: Pace,
-) -> tuple[Maker, tuple[Round, ...]]:
-    """Return what makes models under the metric and bandwidth of some rounds, and these."""
-    most = ROUND_ROWS if make.kind is KernelRidge else ROUND_CLASS_ROWS
-    most = min(most, parse_bytes(make.options["memory_budget"]) // (ROUND_BYTES * make.source.shape[1]))
-    drawn = rest if len(rest) <= most else make.drawn(rest, most, rng)
-    found_sizes = for_rounds(make, drawn)
+) -> tuple[ModelFactory, tuple[Round, ...]]:
+    """Return the factory with the metric and bandwidth that some rounds learned, and these rounds."""
+    most = ROUND_ROWS if factory.kind is KernelRidge else ROUND_CLASS_ROWS
+    budget, d = parse_bytes(factory.options["memory_budget"]), factory.rows.source.shape[1]
+    most = min(most, budget // (ROUND_BYTES * d))
+    drawn = rest if len(rest) <= most else factory.drawn(rest, most, rng)
+    found_sizes = for_rounds(factory, drawn)
     if found_sizes is None:
-        return make, ()
-    make, small = found_sizes
+        return factory, ()
+    factory, small = found_sizes
     if pace.limited:
-        count = rows_in_share(make, small, drawn, pace)
+        count = rows_in_share(factory, small, drawn, pace)
         if count < LEAST_ROUND_ROWS:
-            return make, ()
+            return factory, ()
         if count < len(drawn):
-            drawn = make.drawn(drawn, count, rng)
-            fewer = for_rounds(make, drawn)
+            drawn = factory.drawn(drawn, count, rng)
+            fewer = for_rounds(factory, drawn)
             small = small if fewer is None else fewer[1]
-    form = "diagonal" if make.point.metric.matrix is None else "full"
+    form = "diagonal" if factory.point.metric.matrix is None else "full"
     learner = Rounds(
-        lambda metric: make.fit(make.model(small, metric), drawn),
-        lambda model: loss(make.values(model, held), held),
-        make.source.take(drawn[rng.permutation(len(drawn))]),
+        lambda metric: factory.fit(factory.model(small, metric), drawn),
+        lambda model: loss(factory.values(model, held), held),
+        factory.rows.source.take(drawn[rng.permutation(len(drawn))]),
         form,
         switched,
         pace,
-        enough(make),
+        enough(factory),
     )
     settings = Settings(form=form, rounds=ROUNDS, powers=(1.0,), bandwidth=False)
-    found = learn_metric(learner, make.point.metric, settings)
-    make = replace(make, point=replace(make.point, metric=found.metric))
-    best = Trial(make, min(each.error for each in found.rounds), None)
+    found = learn_metric(learner, factory.point.metric, settings)
+    factory = replace(factory, point=replace(factory.point, metric=found.metric))
+    best = Trial(factory, min(each.error for each in found.rounds), None)
 
-    def judge(rows: IntArray, other: Maker) -> tuple[float, None]:
+    def judge(rows: IntArray, other: ModelFactory) -> tuple[float, None]:
         return loss(other.values(other.fit(other.model(small), rows), held), held), None
 
-    limits = Limits(until=pace.until, enough=enough(make), patience=1, progress=PROGRESS)
+    limits = Limits(until=pace.until, enough=enough(factory), patience=1, progress=PROGRESS)
     for factor in BANDWIDTH_FACTORS:
-        bandwidths = [factor**step * make.point.bandwidth for step in range(1, BANDWIDTH_STEPS + 1)]
-        others = [replace(make, point=replace(make.point, bandwidth=each)) for each in bandwidths]
+        bandwidths = [factor**step * factory.point.bandwidth for step in range(1, BANDWIDTH_STEPS + 1)]
+        others = [replace(factory, point=replace(factory.point, bandwidth=each)) for each in bandwidths]
         tried = search(drawn, [others], judge, limits, start=best)
         if tried.best is not best and tried.best is not None:
             return tried.best.candidate, found.rounds
-    return make, found.rounds
+    return factory, found.rounds
 
 
 def _averaged(members: list[Member], held: IntArray, loss: HeldLoss) -> LastFit:
@@ -234,8 +231,8 @@ def _averaged(members: list[Member], held: IntArray, loss: HeldLoss) -> LastFit:
     return LastFit(model, held, mean(share), (first if share <= 0.5 else second).rounds, short)
 
 
-def _as_large(half: Maker, make: Maker) -> bool:
+def _as_large(half: ModelFactory, factory: ModelFactory) -> bool:
     """Tell whether half of the memory holds a model as large as all of it does."""
-    if make.exact() is not None:
+    if factory.exact() is not None:
         return half.exact() is not None
-    return half.fits(make.approximations[0], np.arange(make.source.shape[0]), streamed=True)
+    return half.fits(factory.approximations[0], np.arange(factory.rows.n), streamed=True)

@@ -20,7 +20,7 @@ from gramian.metric.learning import Round
 from gramian.ridge.ridge import KernelRidge, KernelRidgeClassifier
 from gramian.ridge.streaming import closed, with_penalty
 from gramian.search import Judge, Limits, Trials, search
-from gramian.tables.maker import EXACT_ROWS, EXACT_TOL, TOL_OF_ERROR, Maker, of_sizes
+from gramian.tables.model_factory import EXACT_ROWS, EXACT_TOL, TOL_OF_ERROR, ModelFactory, of_sizes
 from gramian.tables.time import PACE_ROWS, PACE_SHARE, SUMS_SHARE, Pace, add_in_time, sizes_in_time
 
 #: Sizes of the models that rounds of the metric fit: root, rank and rows of a block (None: the root alone).
@@ -54,33 +54,33 @@ class Member:
     rounds: tuple[Round, ...] = ()
 
 
-def enough(make: Maker) -> float:
+def enough(factory: ModelFactory) -> float:
     """Return the held-out error that needs no better one."""
-    return ENOUGH_OF_CLASSES if make.kind is KernelRidgeClassifier else 0.0
+    return ENOUGH_OF_CLASSES if factory.kind is KernelRidgeClassifier else 0.0
 
 
-def for_rounds(make: Maker, drawn: IntArray) -> tuple[Maker, Any] | None:
-    """Return what makes the rounds' models and their approximation; None where memory holds none.
+def for_rounds(factory: ModelFactory, drawn: IntArray) -> tuple[ModelFactory, Any] | None:
+    """Return the factory of the rounds' models and their approximation; None where memory holds none.
 
     Their precision is chosen once: the probe of it would take a tenth of each fit.
     """
     exact = Exact(solver="cholesky")
-    if make.source.shape[0] <= EXACT_ROWS and make.fits(exact, drawn):
-        return make, exact
+    if factory.rows.n <= EXACT_ROWS and factory.fits(exact, drawn):
+        return factory, exact
     for sizes in ROUND_SIZES:
         approximation = of_sizes(sizes, len(drawn))
-        plan = make.plan(approximation, drawn)
+        plan = factory.plan(approximation, drawn)
         if plan is not None:
-            return make.under(tile_dtype=plan.dtype), approximation
+            return factory.under(tile_dtype=plan.dtype), approximation
     return None
 
 
-def measure_pace(make: Maker, rest: IntArray, pace: Pace) -> None:
+def measure_pace(factory: ModelFactory, rest: IntArray, pace: Pace) -> None:
     """Fit small models to some of the rows, and take down how long that took."""
     for most in PACE_ROWS:
-        rng = as_generator(make.options["random_state"])
-        drawn = rest if len(rest) <= most else make.drawn(rest, most, rng)
-        found = for_rounds(make, drawn)
+        rng = as_generator(factory.options["random_state"])
+        drawn = rest if len(rest) <= most else factory.drawn(rest, most, rng)
+        found = for_rounds(factory, drawn)
         if found is None:
             return
         small, approximation = found
@@ -90,9 +90,9 @@ def measure_pace(make: Maker, rest: IntArray, pace: Pace) -> None:
         pace.note(small.fit(small.model(approximation), drawn).plan_)
 
 
-def rows_in_share(make: Maker, approximation: Any, rows: IntArray, pace: Pace) -> int:
+def rows_in_share(factory: ModelFactory, approximation: Any, rows: IntArray, pace: Pace) -> int:
     """Return to how many of some rows a model can be fitted in a share of the time: others are to follow."""
-    plan = make.plan(approximation, rows)
+    plan = factory.plan(approximation, rows)
     expected = 0.0 if plan is None else pace.seconds(plan)
     return (
         len(rows)
@@ -101,18 +101,18 @@ def rows_in_share(make: Maker, approximation: Any, rows: IntArray, pace: Pace) -
     )
 
 
-def all_in_time(makers: list[Maker], rest: IntArray, pace: Pace) -> bool:
+def all_in_time(factories: list[ModelFactory], rest: IntArray, pace: Pace) -> bool:
     """Tell whether the time suffices for the largest model of each that memory holds."""
-    if not pace.limited or len(makers) == 1:
+    if not pace.limited or len(factories) == 1:
         return True
     expected = 0.0
-    for make in makers:
-        whole = make.exact() if not expected else None
+    for factory in factories:
+        whole = factory.exact() if not expected else None
         if whole is not None:
-            plan = whole.plan(whole.exactly(), np.arange(whole.source.shape[0]))
+            plan = whole.plan(whole.exactly(), np.arange(whole.rows.n))
             times = len(FACTORS) + 1  # and the last fit
         else:
-            plans = (make.plan(one, rest, streamed=True) for one in make.approximations)
+            plans = (factory.plan(one, rest, streamed=True) for one in factory.approximations)
             plan, times = next((one for one in plans if one is not None), None), 1
         expected += 0.0 if plan is None else times * pace.seconds(plan)
     return expected <= SUMS_SHARE * pace.left
@@ -121,20 +121,20 @@ def all_in_time(makers: list[Maker], rest: IntArray, pace: Pace) -> bool:
 # ---- streamed ------------------------------------------------------------------------------------
 
 
-def streamed(make: Maker, held: IntArray, rest: IntArray, loss: HeldLoss, pace: Pace) -> Member:
+def streamed(factory: ModelFactory, held: IntArray, rest: IntArray, loss: HeldLoss, pace: Pace) -> Member:
     """Return the model of all rows from the sums of a part, by which penalties are compared, and the rest.
 
     With a limit of smaller ranks, and of fewer rows where that does not suffice.
     """
-    model, used, smallest = _summed(make, rest, pace)
-    alpha, values = make.point.alpha, np.zeros((0, 1))
+    model, used, smallest = _summed(factory, rest, pace)
+    alpha, values = factory.point.alpha, np.zeros((0, 1))
     longest = 0.0
     if len(held):
 
         def judge(held: IntArray, alpha: float) -> tuple[float, Float64Array]:
             nonlocal longest
             began = time.perf_counter()
-            found = make.values(with_penalty(model, alpha), held)
+            found = factory.values(with_penalty(model, alpha), held)
             longest = max(longest, time.perf_counter() - began)
             return loss(found, held), found
 
@@ -142,8 +142,8 @@ def streamed(make: Maker, held: IntArray, rest: IntArray, loss: HeldLoss, pace: 
             # Beside one more, the last solve and the held rows' sums.
             return not pace.limited or pace.left > (2.0 + LONGER) * longest
 
-        alpha, values = _best_penalty(judge, held, alpha, enough(make), more)
-        make.add(model.set_params(alpha=alpha), held)
+        alpha, values = _best_penalty(judge, held, alpha, enough(factory), more)
+        factory.add(model.set_params(alpha=alpha), held)
     closed(model)
     short = "the smallest model was fitted" if smallest else ""
     if used < len(rest):
@@ -154,28 +154,28 @@ def streamed(make: Maker, held: IntArray, rest: IntArray, loss: HeldLoss, pace: 
     return Member(model, values, short)
 
 
-def _summed(make: Maker, rest: IntArray, pace: Pace) -> tuple[Any, int, bool]:
+def _summed(factory: ModelFactory, rest: IntArray, pace: Pace) -> tuple[Any, int, bool]:
     """Return a model of the largest sizes that memory and time allow, with the sums of the first part.
 
     Beside it, how many rows that part has, and whether its sizes are the least.
     """
     if pace.limited:
-        quick, approximation, rows = sizes_in_time(make, rest, pace)
+        quick, approximation, rows = sizes_in_time(factory, rest, pace)
         model = quick.model(approximation)
         with suppress(BudgetError):  # something smaller may fit; else the error below says what is needed
             used = add_in_time(quick, model, rows, pace)
-            return model, used, approximation.n_levels == 1 and len(make.approximations) > 1
-    for approximation in make.approximations:
-        model = make.model(approximation)
+            return model, used, approximation.n_levels == 1 and len(factory.approximations) > 1
+    for approximation in factory.approximations:
+        model = factory.model(approximation)
         try:
-            model.plan(make.source, make.y)
+            model.plan(factory.rows.source, factory.rows.targets)
             # A stream holds more than a fit, and says so before it begins.
-            make.add(model, rest)
+            factory.add(model, rest)
         except BudgetError:
             continue
         return model, len(rest), False
-    n = make.source.shape[0]
-    least, budget = make.least_bytes(), parse_bytes(make.options["memory_budget"])
+    n = factory.rows.n
+    least, budget = factory.least_bytes(), parse_bytes(factory.options["memory_budget"])
     raise BudgetError(
         f"memory_budget={format_bytes(budget)} is too small for the smallest model of {n:,} rows: at least "
         f"{format_bytes(1.01 * least)} is needed. Raise it.",
@@ -186,39 +186,39 @@ def _summed(make: Maker, rest: IntArray, pace: Pace) -> tuple[Any, int, bool]:
 # ---- exact ---------------------------------------------------------------------------------------
 
 
-def exact(make: Maker, held: IntArray, rest: IntArray, loss: HeldLoss, pace: Pace) -> Member | None:
+def exact(factory: ModelFactory, held: IntArray, rest: IntArray, loss: HeldLoss, pace: Pace) -> Member | None:
     """Return the exact model of all rows, after one of a part of them for each penalty.
 
     None where memory or time is too short for it.
     """
-    whole = make.exact()
+    whole = factory.exact()
     if whole is None:
         return None
-    make = whole
-    every = np.arange(make.source.shape[0])
+    factory = whole
+    every = np.arange(factory.rows.n)
     direct = len(every) <= EXACT_ROWS
     last = 0.0  # seconds that the last fit is expected to take
     if pace.limited:
-        plan = make.plan(make.exactly(), every)
+        plan = factory.plan(factory.exactly(), every)
         last = np.inf if plan is None else pace.seconds(plan)
         if 2.0 * last > (max(pace.left, GRACE) if direct else pace.left):
             return None
-    alpha, values, tol = make.point.alpha, np.zeros((0, 1)), EXACT_TOL
+    alpha, values, tol = factory.point.alpha, np.zeros((0, 1)), EXACT_TOL
     if len(held):
-        trials = make.trials(rest, held)
+        trials = factory.trials(rest, held)
         longest = 0.0
 
         def judge(held: IntArray, alpha: float) -> tuple[float, Float64Array]:
             nonlocal tol, longest
-            if not direct and make.options["tile_dtype"] == "float32" and alpha < make.least_float32:
+            if not direct and factory.options["tile_dtype"] == "float32" and alpha < factory.least_float32:
                 return np.inf, np.zeros((0, 1))
             began = time.perf_counter()
             if isinstance(trials, IterativeTrials) and pace.limited:
                 trials.until, trials.cut = began + TRIAL_SHARE * pace.left, False
             found = trials.values(alpha)
-            if isinstance(trials, IterativeTrials) and make.kind is KernelRidge and not trials.cut:
+            if isinstance(trials, IterativeTrials) and factory.kind is KernelRidge and not trials.cut:
                 # What the solve leaves must not show in the error.
-                finer = max(LEAST_TOL, TOL_OF_ERROR * _relative_error(make.y[held], found))
+                finer = max(LEAST_TOL, TOL_OF_ERROR * _relative_error(factory.rows.targets[held], found))
                 if finer < trials.tol:
                     tol = trials.tol = finer
                     found = trials.values(alpha)
@@ -231,13 +231,13 @@ def exact(make: Maker, held: IntArray, rest: IntArray, loss: HeldLoss, pace: Pac
             reserve = last if direct else longest * LONGER * (len(every) / len(rest)) ** 2
             return pace.left > LONGER * (longest + reserve)
 
-        alpha, values = _best_penalty(judge, held, alpha, enough(make), more)
+        alpha, values = _best_penalty(judge, held, alpha, enough(factory), more)
         if isinstance(trials, IterativeTrials) and trials.cut and pace.limited:
             return None  # the last fit would take longer still
         del trials
-    model = make.model(make.exactly(tol, max(pace.left, GRACE) if pace.limited else None))
+    model = factory.model(factory.exactly(tol, max(pace.left, GRACE) if pace.limited else None))
     model.alpha = alpha
-    return Member(make.fit(model, every), values)
+    return Member(factory.fit(model, every), values)
 
 
 def _relative_error(y: Array, values: Float64Array) -> float:

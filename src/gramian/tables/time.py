@@ -13,7 +13,7 @@ from gramian._random import as_generator
 from gramian._typing import IntArray
 from gramian.approximations.multiresolution import MultiResolution
 from gramian.compression.plan import Plan
-from gramian.tables.maker import LEAST_SIZES, SHRUNK_SIZES, Maker, of_sizes
+from gramian.tables.model_factory import LEAST_SIZES, SHRUNK_SIZES, ModelFactory, of_sizes
 
 #: Share of the time left that the last model's sums may be expected to take, and share up to which rows are
 #: added in one part: the rest of the time is for penalties, and for what an expectation is wrong by.
@@ -81,79 +81,81 @@ class Pace:
         return sum(planned * known.get(phase, whole) for phase, planned in plan.seconds.items())
 
 
-def sizes_in_time(make: Maker, rest: IntArray, pace: Pace) -> tuple[Maker, MultiResolution, IntArray]:
+def sizes_in_time(
+    factory: ModelFactory, rest: IntArray, pace: Pace
+) -> tuple[ModelFactory, MultiResolution, IntArray]:
     """Return the largest approximation that memory and time allow, and the rows that it is fitted to.
 
     All rows by smaller ranks where that is enough; else as many rows as time allows, drawn at random. Beside
-    them what makes the models, in the precision of all of these sizes: its probe would take most of the time.
+    them the factory of the models, in one precision for all of these sizes: to probe each would take long.
     """
-    n = make.source.shape[0]
-    least = make.plan(make.approximations[-1], rest, streamed=True)
+    n = factory.rows.n
+    least = factory.plan(factory.approximations[-1], rest, streamed=True)
     if least is not None:
-        make = make.under(tile_dtype=least.dtype)
+        factory = factory.under(tile_dtype=least.dtype)
     room = SUMS_SHARE * pace.left
-    largest = next((one for one in make.approximations if make.fits(one, rest, streamed=True)), None)
+    largest = next((one for one in factory.approximations if factory.fits(one, rest, streamed=True)), None)
     if largest is None or largest.n_levels == 1:
-        return make, *_least(make, rest, pace)
-    ladder = [largest, *(_quicker(make, rest, factor, n) for factor in QUICKER)]
+        return factory, *_least(factory, rest, pace)
+    ladder = [largest, *(_quicker(factory, rest, factor, n) for factor in QUICKER)]
     expected = math.inf
     for one in ladder:
-        plan = None if one is None else make.plan(one, rest, streamed=True)
+        plan = None if one is None else factory.plan(one, rest, streamed=True)
         if one is None or plan is None:
             continue
         expected = pace.seconds(plan)
         if expected <= room:
-            return make, one, rest
+            return factory, one, rest
     count = int(len(rest) * room / expected)
     if count >= LEAST_BLOCK_ROWS:
-        some = make.drawn(rest, count, as_generator(make.options["random_state"]))
-        found = _quicker(make, some, QUICKER[-1], len(some))
+        some = factory.drawn(rest, count, as_generator(factory.options["random_state"]))
+        found = _quicker(factory, some, QUICKER[-1], len(some))
         if found is not None:
-            return make, found, some
-    return make, *_least(make, rest, pace)
+            return factory, found, some
+    return factory, *_least(factory, rest, pace)
 
 
-def _quicker(make: Maker, rest: IntArray, factor: float, n_rows: int) -> MultiResolution | None:
+def _quicker(factory: ModelFactory, rest: IntArray, factor: float, n_rows: int) -> MultiResolution | None:
     """Return an approximation of smaller ranks, with as many blocks as memory holds."""
     root, rank, block = SHRUNK_SIZES
     blocks = max(2, n_rows // block)
     while blocks >= 2:
         found = of_sizes((int(factor * root), int(factor * rank), max(1, n_rows // blocks)), n_rows)
-        if make.fits(found, rest, streamed=True):
+        if factory.fits(found, rest, streamed=True):
             return found
         blocks = int(FEWER * blocks)
     return None
 
 
-def _least(make: Maker, rest: IntArray, pace: Pace) -> tuple[MultiResolution, IntArray]:
+def _least(factory: ModelFactory, rest: IntArray, pace: Pace) -> tuple[MultiResolution, IntArray]:
     """Return the least sizes, and as many rows as the time allows."""
-    least = of_sizes(LEAST_SIZES, make.source.shape[0])
-    plan = make.plan(least, rest, streamed=True)
+    least = of_sizes(LEAST_SIZES, factory.rows.n)
+    plan = factory.plan(least, rest, streamed=True)
     expected = math.inf if plan is None else pace.seconds(plan)
     count = max(LEAST_ROWS, int(len(rest) * min(1.0, SUMS_SHARE * pace.left / expected)))
     if plan is None or count >= len(rest):
         return least, rest
-    return least, make.drawn(rest, count, as_generator(make.options["random_state"]))
+    return least, factory.drawn(rest, count, as_generator(factory.options["random_state"]))
 
 
-def add_in_time(make: Maker, model: Any, rows: IntArray, pace: Pace) -> int:
+def add_in_time(factory: ModelFactory, model: Any, rows: IntArray, pace: Pace) -> int:
     """Add rows to a model in as many parts as the time asks for; return how many were added.
 
     Half of them first, at random, and of the others as many as what the first half took allows.
     """
-    plan = make.plan(model.approximation, rows, streamed=True)
+    plan = factory.plan(model.approximation, rows, streamed=True)
     whole = plan is None or pace.seconds(plan) <= WHOLE_SHARE * pace.left
     if not pace.limited or whole or len(rows) <= LEAST_ROWS:
-        make.add(model, rows)
+        factory.add(model, rows)
         return len(rows)
-    rng = as_generator(make.options["random_state"])
-    first = make.drawn(rows, len(rows) // 2, rng)
+    rng = as_generator(factory.options["random_state"])
+    first = factory.drawn(rows, len(rows) // 2, rng)
     began = time.perf_counter()
-    make.add(model, first)
+    factory.add(model, first)
     each = (time.perf_counter() - began) / len(first)
     others = rows[~np.isin(rows, first, assume_unique=True, kind="table")]
     count = int(min(len(others), SUMS_SHARE * pace.left / max(each, 1e-12)))
     if count < len(others) // 8:
         return len(first)
-    make.add(model, others if count >= len(others) else np.sort(rng.choice(others, count, replace=False)))
+    factory.add(model, others if count >= len(others) else np.sort(rng.choice(others, count, replace=False)))
     return len(first) + count

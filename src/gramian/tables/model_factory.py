@@ -16,9 +16,9 @@ from gramian.approximations.choice import shrink
 from gramian.approximations.multiresolution import MultiResolution, MultiResolutionBuilder
 from gramian.compression.plan import Plan
 from gramian.compression.training import float32_alpha
-from gramian.data.source import RowSource
 from gramian.data.taken import TakenRows
 from gramian.engine import Engine
+from gramian.estimator.labelled import LabelledRows
 from gramian.estimator.targets import ClassTargets, NumberTargets
 from gramian.exact.exact import Exact
 from gramian.exact.penalties import IterativeTrials, PenaltyTrials
@@ -47,13 +47,15 @@ LEAST_SIZES = (100, 0, None)
 
 
 @dataclass(frozen=True)
-class Maker:
-    """Makes models of a point on the rows of a table."""
+class ModelFactory:
+    """Make models of one point of the search on a table's encoded rows.
+
+    kind : the estimator; rows : all rows that count; point : kernel, metric, bandwidth and penalty;
+    options : of the estimator.
+    """
 
     kind: type[KernelRidge] | type[KernelRidgeClassifier]
-    source: RowSource
-    y: Array
-    weights: Array | None
+    rows: LabelledRows[Array]
     point: Point
     options: dict[str, Any]
 
@@ -67,28 +69,25 @@ class Maker:
             **self.options,
         )
 
-    def _some(self, numbers: IntArray) -> tuple[RowSource, Array, Array | None]:
-        weights = None if self.weights is None else self.weights[numbers]
-        return TakenRows(self.source, numbers), self.y[numbers], weights
-
     @cached_property
     def classes(self) -> Array:
         """The classes of all rows."""
-        return np.unique(self.y)
+        return np.unique(self.rows.targets)
 
     def add(self, model: Any, numbers: IntArray) -> None:
         classes = {} if self.kind is KernelRidge else {"classes": self.classes}
-        model.partial_fit(*self._some(numbers), **classes)
+        rows = self.rows.taken(numbers)
+        model.partial_fit(rows.source, rows.targets, rows.weights, **classes)
 
     def drawn(self, rows: IntArray, most: int, rng: np.random.Generator) -> IntArray:
         """Return so many of some rows at random, and the first of each class that none of them has."""
         drawn = rng.choice(rows, most, replace=False)
         if self.kind is KernelRidgeClassifier:
-            classes, first = np.unique(self.y[rows], return_index=True)
-            drawn = np.concatenate([drawn, rows[first[~np.isin(classes, self.y[drawn])]]])
+            classes, first = np.unique(self.rows.targets[rows], return_index=True)
+            drawn = np.concatenate([drawn, rows[first[~np.isin(classes, self.rows.targets[drawn])]]])
         return np.sort(drawn)
 
-    def under(self, **options: Any) -> Maker:
+    def under(self, **options: Any) -> ModelFactory:
         """Return this with other options."""
         return replace(self, options={**self.options, **options})
 
@@ -100,10 +99,10 @@ class Maker:
         model = self.model(approximation)
         try:
             if streamed:
-                rows = TakenRows(self.source, numbers)
-                plan, *_ = model._planned(rows, self._n_outputs, self.options["random_state"], stream=True)
+                rows, seed = TakenRows(self.rows.source, numbers), self.options["random_state"]
+                plan, *_ = model._planned(rows, self._n_outputs, seed, stream=True)
             else:
-                plan = model.plan(*self._some(numbers)[:2])
+                plan = model.plan(TakenRows(self.rows.source, numbers), self.rows.targets[numbers])
         except BudgetError:
             return None
         found: Plan = plan
@@ -116,7 +115,7 @@ class Maker:
     @cached_property
     def approximations(self) -> list[MultiResolution]:
         """Approximations of the last model from large to small."""
-        n = self.source.shape[0]
+        n = self.rows.n
         found = [of_sizes(sizes, n) for sizes in SIZES[self.kind is KernelRidge :]]
         builder: MultiResolutionBuilder | None = of_sizes(SHRUNK_SIZES, n)._builder()
         while builder is not None and builder.n_levels > 1:
@@ -129,55 +128,57 @@ class Maker:
         if self.kind is KernelRidgeClassifier:
             n_classes = len(self.classes)
             return 1 if n_classes == 2 else n_classes
-        return 1 if self.y.ndim == 1 else self.y.shape[1]
+        return 1 if self.rows.targets.ndim == 1 else self.rows.targets.shape[1]
 
     def least_bytes(self) -> int:
         """Return what the smallest model of all rows takes, whatever precision its penalty asks for."""
         model = self.under(memory_budget=1, tile_dtype="float64").model(self.approximations[-1])
         try:
-            model._planned(self.source, self._n_outputs, self.options["random_state"], stream=True)
+            model._planned(self.rows.source, self._n_outputs, self.options["random_state"], stream=True)
         except BudgetError as error:
             return error.least_bytes
         raise AssertionError("no model fits into a byte")
 
     def fit(self, model: Any, numbers: IntArray) -> Any:
-        return model.fit(*self._some(numbers))
+        rows = self.rows.taken(numbers)
+        return model.fit(rows.source, rows.targets, rows.weights)
 
-    def exact(self) -> Maker | None:
-        """Return what makes exact models of all rows; None where memory does not hold them.
+    def exact(self) -> ModelFactory | None:
+        """Return the factory of exact models of all rows; None where memory does not hold them.
 
         Beyond ``EXACT_ROWS`` it has the tiles' precision: float32, with a penalty raised to what suits
         it; float64 where that would be by more than ``MOST_RAISED``.
         """
-        n, budget = self.source.shape[0], parse_bytes(self.options["memory_budget"])
+        n, budget = self.rows.n, parse_bytes(self.options["memory_budget"])
         if n <= EXACT_ROWS:
             return self if self.fits(self.exactly(), np.arange(n)) else None
-        make, least = self.under(tile_dtype="float64"), self.least_float32
+        factory, least = self.under(tile_dtype="float64"), self.least_float32
         if self.point.alpha >= least / MOST_RAISED:
-            make = self.under(tile_dtype="float32")
-            make = replace(make, point=replace(self.point, alpha=max(self.point.alpha, least)))
-        kept = keeps_tiles(n, make.options["tile_dtype"], budget)
-        return make if kept and make.fits(make.exactly(), np.arange(n)) else None
+            factory = self.under(tile_dtype="float32")
+            factory = replace(factory, point=replace(self.point, alpha=max(self.point.alpha, least)))
+        kept = keeps_tiles(n, factory.options["tile_dtype"], budget)
+        return factory if kept and factory.fits(factory.exactly(), np.arange(n)) else None
 
     @property
     def least_float32(self) -> float:
         """Least penalty that float32 tiles of all rows are good enough for."""
-        largest = 1.0 if self.weights is None else float(self.weights.max())
-        return largest * float32_alpha(self.source.shape[0], 1.0, unit_roundoff(np.float32))
+        largest = 1.0 if self.rows.weights is None else float(self.rows.weights.max())
+        return largest * float32_alpha(self.rows.n, 1.0, unit_roundoff(np.float32))
 
     def exactly(self, tol: float = EXACT_TOL, time_limit: float | None = None) -> Exact:
         """Return how an exact model of all rows is solved; ``time_limit``: iterations end after so long."""
-        if self.source.shape[0] <= EXACT_ROWS:
+        if self.rows.n <= EXACT_ROWS:
             return Exact(solver="cholesky")
         return Exact(solver="cg", tol=tol, time_limit=time_limit)
 
     def trials(self, rest: IntArray, held: IntArray) -> PenaltyTrials | IterativeTrials:
         """Return the exact models of some rows, as the estimator has them, judged by others."""
-        n, weights = self.source.shape[0], None if self.weights is None else self.weights[rest]
+        n, weights = self.rows.n, None if self.rows.weights is None else self.rows.weights[rest]
         counted = rest if weights is None else rest[weights > 0]
-        weights = None if self.weights is None else self.weights[counted]
-        targets = (NumberTargets if self.kind is KernelRidge else ClassTargets)(self.y, n).part(counted)
-        rows = self.point.metric.apply(np.asarray(self.source.take(np.concatenate([counted, held]))))
+        weights = None if self.rows.weights is None else self.rows.weights[counted]
+        kind = NumberTargets if self.kind is KernelRidge else ClassTargets
+        targets = kind(self.rows.targets, n).part(counted)
+        rows = self.point.metric.apply(np.asarray(self.rows.source.take(np.concatenate([counted, held]))))
         fitted, others = rows[: len(counted)], rows[len(counted) :]
         wanted = targets[slice(0, len(counted))]
         kernel, engine = self.point.kernel_of(), Engine(self.options["n_jobs"])
@@ -196,7 +197,7 @@ class Maker:
         )
 
     def values(self, model: Any, numbers: IntArray) -> Float64Array:
-        return values_of(model, TakenRows(self.source, numbers))
+        return values_of(model, TakenRows(self.rows.source, numbers))
 
 
 def _kernel_of(point: Point) -> Kernel:
