@@ -111,9 +111,10 @@ def rows_in_time(
     _, first, second, now = looks
     # What does not grow with the rows is taken away.
     each = READINGS * max(0.0, (now - second) - (second - first)) / (READ_ROWS - few)
-    count = int(READ_SHARE * max(0.0, until - now) / max(each, 1e-12))
-    if count >= n:
+    room = READ_SHARE * max(0.0, until - now)
+    if room > 0 and room >= n * each:
         return None
+    count = int(room / each) if room > 0 else 0
     # With replacement, and each row once: to permute or sort all of them takes as long as reading some.
     taken = np.zeros(n, bool)
     taken[rng.integers(n, size=max(READ_ROWS, count))] = True

@@ -152,9 +152,11 @@ def add_in_time(factory: ModelFactory, model: Any, rows: IntArray, pace: Pace) -
     first = factory.drawn(rows, len(rows) // 2, rng)
     began = time.perf_counter()
     factory.add(model, first)
-    each = (time.perf_counter() - began) / len(first)
+    took = time.perf_counter() - began
     others = rows[~np.isin(rows, first, assume_unique=True, kind="table")]
-    count = int(min(len(others), SUMS_SHARE * pace.left / max(each, 1e-12)))
+    # A coarse clock may not have moved: then there is time for all of them.
+    affordable = len(first) * SUMS_SHARE * pace.left / took if took > 0 else math.inf
+    count = int(min(len(others), affordable))
     if count < len(others) // 8:
         return len(first)
     factory.add(model, others if count >= len(others) else np.sort(rng.choice(others, count, replace=False)))
