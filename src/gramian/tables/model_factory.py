@@ -27,6 +27,7 @@ from gramian.exceptions import BudgetError
 from gramian.kernels import Exponential, Gaussian, Kernel, Laplacian
 from gramian.metric.metric import Metric
 from gramian.ridge.decisions import values_of
+from gramian.ridge.planning import plan_sums
 from gramian.ridge.ridge import KernelRidge, KernelRidgeClassifier
 from gramian.tables.small_problem import Point
 
@@ -100,7 +101,7 @@ class ModelFactory:
         try:
             if streamed:
                 rows, seed = TakenRows(self.rows.source, numbers), self.options["random_state"]
-                plan, *_ = model._planned(rows, self._n_outputs, seed, stream=True)
+                plan, *_ = plan_sums(model, rows, self._n_outputs, model.alpha, seed, stream=True)
             else:
                 plan = model.plan(TakenRows(self.rows.source, numbers), self.rows.targets[numbers])
         except BudgetError:
@@ -134,7 +135,8 @@ class ModelFactory:
         """Return what the smallest model of all rows takes, whatever precision its penalty asks for."""
         model = self.under(memory_budget=1, tile_dtype="float64").model(self.approximations[-1])
         try:
-            model._planned(self.rows.source, self._n_outputs, self.options["random_state"], stream=True)
+            seed = self.options["random_state"]
+            plan_sums(model, self.rows.source, self._n_outputs, model.alpha, seed, stream=True)
         except BudgetError as error:
             return error.least_bytes
         raise AssertionError("no model fits into a byte")
