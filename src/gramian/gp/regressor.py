@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from copy import deepcopy
 from functools import partial
 from typing import Any, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from gramian._budget import parse_bytes
-from gramian._checks import positive_number, whole_number
+from gramian._checks import whole_number
 from gramian._random import as_generator
 from gramian._typing import Float64Array
 from gramian.compression.plan import Plan
 from gramian.data.source import RowSource
-from gramian.engine import Engine
 from gramian.estimator.answers import PREDICT_ROWS, in_blocks, predicted_numbers
 from gramian.estimator.base import KernelEstimator, own_target, required_target
 from gramian.estimator.finite import finite_values, quietly, rows_at
@@ -25,16 +22,9 @@ from gramian.estimator.labelled import LabelledRows
 from gramian.estimator.opening import plan_fit
 from gramian.estimator.targets import NumberTargets
 from gramian.exceptions import InputError
-from gramian.gp.learning import Objective, learn
-from gramian.gp.likelihood import Observations
-from gramian.gp.posterior import Posterior
-from gramian.gp.rows import ROUND_ROWS, count_of, drawn
-from gramian.gp.sizes import sized
-from gramian.gp.start import checked_optimizer, log_bounds, start_kernel
-from gramian.kernels import Kernel
-from gramian.landmarks.rules import LEVERAGED, PIVOTED
-from gramian.metric.input import Input, feature_importances_, learned_input, plain_copy, planned_input
-from gramian.metric.learner import Trial
+from gramian.gp.learning import Objective
+from gramian.gp.training import mean_of, plan_process, process_trial, train
+from gramian.metric.input import Input, feature_importances_, learned_input
 from gramian.metric.summary import metric_facts, metric_grids
 
 
@@ -180,20 +170,16 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
             self._flat = targets.flat
             known = self._normalised(targets[slice(0, None)])
             normalised = NumberTargets(known.ravel() if self._flat else known, len(known))
-            trials = partial(_trial, self)
             rows = LabelledRows(source, normalised)
+            trials = partial(process_trial, self)
             found = learned_input(self, rows, trials, metric=self.metric, own_bandwidth=True)
             found.keep_in(self)
-            return self._train(found.over(source), known)
+            train(self, found.prepared(rows)).keep_in(self)
+            return self
 
     def plan(self, X: Any, y: Any = None) -> Plan:
         """Predict sizes and bytes of one pass, without fitting (``y`` gives the outputs)."""
-        return plan_fit(self, X, y, self._planned)
-
-    def _planned(self, source: RowSource, n_outputs: int) -> Plan:
-        source = planned_input(self, source, metric=self.metric).over(source)
-        rng = as_generator(deepcopy(self.random_state))
-        return self._sized(source, n_outputs, self._start(source, rng), rng)
+        return plan_fit(self, X, y, partial(plan_process, self))
 
     feature_importances_ = feature_importances_
     _own_facts, _own_grids = metric_facts, metric_grids
@@ -211,7 +197,7 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
         if return_std and return_cov:
             raise InputError("return_std and return_cov are both true. Ask for one of them at a time.")
         source = self._prepared(X)
-        mean = self._scaled(self._mean(source))
+        mean = self._scaled(mean_of(self, source))
         noise = self.noise_ if include_noise else 0.0
         if return_cov:
             self._variance(source)  # where all are finite, so are the covariances
@@ -234,7 +220,7 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
         source = self._prepared(X)
         rng = as_generator(random_state)
         self._variance(source)  # where all are finite, so are the draws
-        found = self.posterior_.draws(_all_rows(source), self._mean(source), draws, rng, self._engine())
+        found = self.posterior_.draws(_all_rows(source), mean_of(self, source), draws, rng, self._engine())
         found = found * self._y_std[:, None] + self._y_mean[:, None]
         return predicted_numbers(found, flat=self._flat)
 
@@ -292,92 +278,6 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
     def __getstate__(self) -> Any:
         return {k: v for k, v in super().__getstate__().items() if k != "_training"}
 
-    # ---- a fit ----------------------------------------------------------------------------------
-
-    def _train(self, source: RowSource, targets: Float64Array) -> Self:
-        rng, noise = as_generator(self.random_state), positive_number("noise", self.noise)
-        optimizer, bounds = checked_optimizer(self.optimizer), log_bounds(self.bounds)
-        restarts = whole_number("n_restarts_optimizer", self.n_restarts_optimizer, 0)
-        max_iter = whole_number("max_iter", self.max_iter, 1)
-        kernel = self._start(source, rng)
-        self._sized(source, targets.shape[1], kernel, rng)  # a budget that is too small is told first
-        self.learning_ = None
-        if optimizer is None:
-            objective, plan = self._objective(source, targets, kernel, noise, rng)
-        else:
-            some, known = drawn(source, targets, count_of(self.learning_rows, source.shape[0]), rng)
-            objective, plan = self._objective(some, known, kernel, noise, rng)
-            if len(objective.theta):
-                self.learning_ = learn(
-                    objective,
-                    bounds,
-                    n_restarts=restarts,
-                    max_iterations=max_iter,
-                    optimizer=optimizer if callable(optimizer) else None,
-                    rng=rng,
-                )
-                objective = objective.moved(self.learning_.theta)
-            rule = getattr(plan.builder, "landmarks", None)
-            by_kernel = isinstance(rule, str) and rule in (*LEVERAGED, *PIVOTED)
-            if some is not source or by_kernel:  # landmarks of all rows, and for the kernel as it is now
-                objective, plan = self._objective(source, targets, objective.kernel, objective.noise, rng)
-        self.n_iter_ = 1 if self.learning_ is None else max(1, self.learning_.iterations)
-        found = objective.found()
-        self.kernel_, self.noise_ = objective.kernel, objective.noise
-        self.posterior_ = Posterior.of(found)
-        self.log_marginal_likelihood_value_ = found.value
-        self.theta_ = objective.theta
-        self.plan_, self.rank_ = plan, found.features.rank
-        self._training = objective
-        return self
-
-    def _objective(
-        self,
-        source: RowSource,
-        targets: Float64Array,
-        kernel: Kernel,
-        noise: float,
-        rng: np.random.Generator,
-    ) -> tuple[Objective, Plan]:
-        """Return the likelihood of these rows, and the plan that its landmarks and blocks were chosen by."""
-        plan = self._sized(source, targets.shape[1], kernel, rng)
-        engine = Engine(plan.n_threads)
-        features = plan.builder.build(
-            source,
-            kernel,
-            dtype=np.dtype(np.float64),
-            rng=rng,
-            engine=engine,
-            sample_size=plan.sample_rows,
-            chunk_rows=plan.chunk_rows,
-        )
-        data = Observations(source, targets, plan.chunk_rows, engine)
-        exact = plan.builder.root_landmarks >= source.shape[0] == plan.sample_rows
-        return Objective(features, kernel, noise, bool(self.learn_noise), data, exact), plan
-
-    def _start(self, source: RowSource, rng: np.random.Generator) -> Kernel:
-        return start_kernel(
-            self._resolved_kernel(source.shape[1]),
-            source,
-            rng,
-            named=isinstance(self.kernel, str),
-            ard=bool(self.ard),
-            gamma_given=self.gamma is not None,
-            learned=self.optimizer is not None,
-        )
-
-    def _sized(self, source: RowSource, n_outputs: int, kernel: Kernel, rng: np.random.Generator) -> Plan:
-        return sized(
-            self.approximation,
-            source,
-            self._workload(source, n_outputs),
-            kernel,
-            learning_rows=0 if self.optimizer is None else count_of(self.learning_rows, source.shape[0]),
-            memory_budget=parse_bytes(self.memory_budget),
-            engine=self._engine(),
-            rng=rng,
-        )
-
     def _normalised(self, targets: Float64Array) -> Float64Array:
         p = targets.shape[1]
         self._y_mean, self._y_std = np.zeros(p), np.ones(p)
@@ -392,11 +292,6 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
 
     # ---- answers --------------------------------------------------------------------------------
 
-    def _mean(self, source: RowSource) -> Float64Array:
-        blocks = self.posterior_.predictor.blocks(source, engine=self._engine(), chunk_rows=PREDICT_ROWS)
-        out = in_blocks(quietly(blocks), (source.shape[0], self.posterior_.n_outputs))
-        return finite_values(out, partial(rows_at, source))
-
     def _variance(self, source: RowSource) -> Float64Array:
         blocks = self.posterior_.variances(source, chunk_rows=PREDICT_ROWS, engine=self._engine())
         out = in_blocks(quietly(blocks), source.shape[:1])
@@ -404,24 +299,6 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
 
     def _scaled(self, mean: Float64Array) -> Float64Array:
         return predicted_numbers(mean * self._y_std + self._y_mean, flat=self._flat)
-
-
-def _trial(model: GaussianProcessRegressor, before: GaussianProcessRegressor | None, quick: bool) -> Trial:
-    """Return what a round of a metric fits: a small fit, which starts from the kernel of the last one."""
-    most = model.learning_rows
-    changed: dict[str, Any] = {"learning_rows": ROUND_ROWS if most is None or most > ROUND_ROWS else most}
-    if before is not None:
-        changed |= {"kernel": before.kernel_, "noise": before.noise_}
-        changed |= {"gamma": None, "kernel_params": None, "ard": False}
-    if quick:
-        changed["optimizer"] = None
-    made: GaussianProcessRegressor = plain_copy(model, **changed)
-    return Trial(
-        made,
-        lambda rows: made._train(rows.source, rows.numbers),
-        made._mean,
-        lambda: (made.posterior_.predictor, made.kernel_),
-    )
 
 
 def _all_rows(source: RowSource) -> Any:
