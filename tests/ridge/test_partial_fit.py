@@ -18,6 +18,7 @@ from sklearn.preprocessing import StandardScaler
 import gramian as gm
 from gramian.compression.map_equality import difference
 from gramian.data.source import ArraySource
+from gramian.ridge.streaming import with_penalty
 
 ALPHA, GAMMA = 0.05, 6.0
 CHUNKS = (slice(0, 1), slice(1, 200), slice(200, 230), slice(230, 600))
@@ -404,6 +405,21 @@ class TestRefusals:
             clone_with(model, fit_intercept=True).partial_fit(X, Y)
         with pytest.raises(gm.InputError, match="takes at least one row"):
             model.partial_fit(ArraySource(X[:0]), Y[:0])
+
+    def test_another_penalty_is_another_model_of_the_same_stream(self, rows, fitted):
+        X, Y, _ = rows
+        model = streamed(ridge(fitted), X, Y)
+        before = model.predict(X)
+        other = with_penalty(model, 3.0)
+        assert (model.alpha, other.alpha) == (ALPHA, 3.0)
+        np.testing.assert_array_equal(model.predict(X), before)
+        expected = streamed(ridge(fitted).set_params(alpha=3.0), X, Y).predict(X)
+        np.testing.assert_allclose(other.predict(X), expected, atol=1e-12)
+
+    def test_a_class_says_what_its_streams_find(self):
+        assert gm.KernelRidge.predictor_.name == "predictor_"
+        with pytest.raises(AttributeError, match="'KernelRidge' object has no attribute 'rank_'"):
+            _ = gm.KernelRidge().rank_
 
     def test_fit_starts_anew_and_is_not_gone_on_from(self, rows, fitted):
         X, Y, _ = rows

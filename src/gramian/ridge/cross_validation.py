@@ -222,12 +222,11 @@ class KernelRidgeCV(Regressor, KernelEstimator):
 
     def _trial(self, kernel: Any, gamma: float | None, alphas: Float64Array, share: float) -> KernelRidgeCV:
         """Return an estimator like this one for one kernel, with sizes for a share of the rows."""
-        trial = type(self)(**self.get_params(deep=False))
-        trial.kernel, trial.gamma, trial.gammas, trial.alphas = kernel, gamma, None, alphas
+        changed = {"kernel": kernel, "gamma": gamma, "gammas": None, "alphas": alphas}
+        changed["approximation"] = scaled(self.approximation, share)
         if isinstance(kernel, Kernel):
-            trial.kernel_params = None
-        trial.approximation = scaled(self.approximation, share)
-        return trial
+            changed["kernel_params"] = None
+        return type(self)(**{**self.get_params(deep=False), **changed})
 
     def _planner(
         self, kernel: Any, gamma: float | None, alphas: Float64Array, share: float, seed: Any

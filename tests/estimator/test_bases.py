@@ -1,0 +1,53 @@
+"""Bases of the public estimators: few, and none that a reader has to climb."""
+
+import inspect
+
+import pytest
+from sklearn.base import BaseEstimator
+
+import gramian as gm
+
+ESTIMATORS = [
+    kind
+    for kind in (getattr(gm, name) for name in gm.__all__)
+    if inspect.isclass(kind) and issubclass(kind, BaseEstimator)
+]
+#: What a table takes from four classes is being made into parts.
+LONGER = {"TabularClassifier", "TabularRegressor"}
+
+
+def own(kind):
+    return kind.__module__.startswith("gramian")
+
+
+def chain(kind):
+    """Return how many classes of the library stand above one, along the longest way."""
+    return max((1 + chain(base) for base in kind.__bases__ if own(base)), default=0)
+
+
+@pytest.mark.parametrize("kind", ESTIMATORS, ids=lambda kind: kind.__name__)
+def test_two_classes_of_the_library_stand_above_an_estimator_at_most(kind):
+    assert chain(kind) <= (3 if kind.__name__ in LONGER else 2)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "DCPredClassifier",
+        "DCPredRegressor",
+        "DCSVC",
+        "GaussianProcessRegressor",
+        "KernelLogisticRegression",
+        "KernelPCA",
+        "KernelRidge",
+        "KernelRidgeCV",
+        "KernelRidgeClassifier",
+        "KernelSVC",
+        "KernelSVR",
+    ],
+)
+def test_one_base_and_one_mixin(name):
+    above = {kind.__name__ for kind in getattr(gm, name).__mro__[1:] if own(kind)}
+    assert "KernelEstimator" in above
+    assert above - {"KernelEstimator"} <= {"Classifier", "Regressor"}
+    assert len(above) <= 2
