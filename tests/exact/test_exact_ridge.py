@@ -235,7 +235,7 @@ def test_wildly_scaled_constant_and_repeated_targets_each_meet_the_tolerance():
 
 def test_an_interrupted_fit_leaves_a_checkpoint_and_no_model(tmp_path, monkeypatch):
     X, Y = table(2500)
-    path, seen = tmp_path / "fit.npz", []
+    path, seen = tmp_path / "solve.npz", []
     original = KernelOperator._product
 
     def product(self, values):
@@ -244,7 +244,7 @@ def test_an_interrupted_fit_leaves_a_checkpoint_and_no_model(tmp_path, monkeypat
             raise KeyboardInterrupt
         return original(self, values)
 
-    exact = gm.Exact(solver="cg", preconditioner="none", checkpoint=path)
+    exact = gm.Exact(solver="cg", preconditioner="none", checkpoint=tmp_path)
     model = gm.KernelRidge(0.1, gamma=2.0, approximation=exact, random_state=0)
     monkeypatch.setattr(KernelOperator, "_product", product)
     before = dict(model.__dict__)
@@ -260,7 +260,7 @@ def test_an_interrupted_fit_leaves_a_checkpoint_and_no_model(tmp_path, monkeypat
     np.testing.assert_allclose(again.predict(X), whole.predict(X), atol=1e-4)
 
 
-@pytest.mark.parametrize(("path", "message"), [(3, "is not a path"), ("missing/fit.npz", "does not exist")])
+@pytest.mark.parametrize(("path", "message"), [(3, "is not a path"), ("missing/fit", "does not exist")])
 def test_wrong_checkpoints(path, message):
     X, Y = table(50)
     with pytest.raises(InputError, match=message):

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 from sklearn.base import BaseEstimator
 
-from gramian._checkpoint import check_parent
 from gramian._checks import one_of, positive_number, whole_number
 from gramian.approximations.approximation import Approximation
 from gramian.exact.policy import Sizes
@@ -49,8 +47,9 @@ class Exact(BaseEstimator):
     time_limit : float, default=None
         Seconds at most for the solve; what has been reached is kept, with a warning.
     checkpoint : str or path, default=None
-        A file that the coefficients are saved to every minute, and when a limit or Ctrl-C ends the solve
-        early. A fit to the same rows, targets and kernel goes on from it; one that converges removes it.
+        A folder, as of :class:`KernelRidge`. The coefficients are saved in it every minute, and when a limit
+        or Ctrl-C ends the solve early. A fit to the same rows, targets and kernel goes on from them; one
+        that converges removes the file.
 
     Examples
     --------
@@ -100,21 +99,7 @@ class Exact(BaseEstimator):
             tol=positive_number("tol", self.tol),
             max_iter=whole_number("max_iter", self.max_iter, 1),
             time_limit=limit,
-            checkpoint=self._path(),
         )
-
-    def _path(self) -> Path | None:
-        if self.checkpoint is None:
-            return None
-        if not isinstance(self.checkpoint, str | os.PathLike):
-            raise InputError(
-                f"checkpoint={self.checkpoint!r} is not a path. Give the name of a file, or None."
-            )
-        path = Path(self.checkpoint)
-        if path.is_dir():
-            raise InputError(f"checkpoint={str(path)!r} is a folder. Pass the name of a file in it.")
-        check_parent(path)
-        return path
 
     def _sizes(self) -> Sizes:
         rank = None if self.rank is None else whole_number("rank", self.rank, 1)

@@ -124,8 +124,9 @@ def _train_exact(model: Any, rows: LabelledRows[Any], alpha: float, exact: Exact
     plan, kernel = plan_exact(model, rows.source, rows.n_outputs, alpha, exact)
     mean = targets.mean(rows.weights) if model.fit_intercept else np.zeros(rows.n_outputs)
     targets.shift = mean
-    settings, folder = exact.settings(), model.checkpoint
-    if folder is not None and settings.checkpoint is None:
+    settings = exact.settings()
+    folder = model.checkpoint if exact.checkpoint is None else exact.checkpoint
+    if folder is not None:
         settings = replace(settings, checkpoint=checkpoint_folder(Path(folder)) / "solve.npz")
     X = rows.rows
     began = time.perf_counter()
