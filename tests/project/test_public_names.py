@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from importlib import import_module
 
 import pytest
@@ -25,3 +26,10 @@ def test_a_name_of_a_subpackage_is_there_and_the_error_says_so(name, where):
 def test_any_other_name_has_pythons_own_error():
     with pytest.raises(AttributeError, match=r"^module .gramian. has no attribute .Nothing.\.$"):
         gm.Nothing  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    "compress", [gm.compress, gm.TabularRegressor.compress, gm.TabularClassifier.compress]
+)
+def test_compress_has_one_default_cost(compress):
+    assert inspect.signature(compress).parameters["cost"].default == "20x"

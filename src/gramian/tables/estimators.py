@@ -234,7 +234,7 @@ class TabularRegressor(Regressor, NumberAnswers, TabularModel):
         z, half = self._values(X), self.residuals_[rank - 1]
         return np.stack([self._back(z - half), self._back(z + half)], axis=-1)
 
-    def compress(self, X: Any, y: Any = None, *, cost: Any = "100ns", **options: Any) -> FastTabularRegressor:
+    def compress(self, X: Any, y: Any = None, *, cost: Any = "20x", **options: Any) -> FastTabularRegressor:
         """Return a fast model that stands for this one and takes the same tables, within a cost.
 
         :func:`gramian.compress` of ``model_``, behind the same columns, scales and map of the target.
@@ -244,8 +244,8 @@ class TabularRegressor(Regressor, NumberAnswers, TabularModel):
         X : rows of a table to learn on, those of the training or more; of so many that they would not fit
             into ``memory_budget`` as many as do, drawn at random.
         y : their targets, where you have them: the better of the model's values and the targets is learned.
-        cost : "100ns", "20x" or nanoseconds a row, as for :class:`gramian.FastKernelRegressor`; encoding
-            the table is not counted, and takes more where there is text.
+        cost : "20x" (times a linear model), "100ns" or nanoseconds a row, as for
+            :class:`gramian.FastKernelRegressor`. Encoding the table is not counted; text makes it slower.
         options : of that class. ``random_state`` and ``n_jobs`` are those of this model by default.
         """
         check_is_fitted(self, "model_")
@@ -361,9 +361,7 @@ class TabularClassifier(Classifier, ClassAnswers, TabularModel):
         wrong = targets.part(held)[slice(0, len(held))] - values
         return float(np.average((wrong**2).sum(axis=1), weights=None if weights is None else weights[held]))
 
-    def compress(
-        self, X: Any, y: Any = None, *, cost: Any = "100ns", **options: Any
-    ) -> FastTabularClassifier:
+    def compress(self, X: Any, y: Any = None, *, cost: Any = "20x", **options: Any) -> FastTabularClassifier:
         """Return a fast model that stands for this one and takes the same tables, within a cost.
 
         As :meth:`gramian.TabularRegressor.compress`, with :class:`gramian.FastKernelClassifier`. The rows
