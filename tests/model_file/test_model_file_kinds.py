@@ -319,3 +319,14 @@ def test_a_block_basis_of_an_earlier_release_keeps_its_size_and_budget() -> None
     plan = values.write_plan(gm.BlockBasis(max_bytes=60_000).plan(X))
     plan["builder"]["fields"]["memory_budget"] = plan["builder"]["fields"].pop("max_bytes")
     assert values.read_plan(plan).builder.max_bytes == 60_000
+
+
+def test_parameters_that_are_constants_now_are_left_out_of_files_of_earlier_releases() -> None:
+    values = Values({})
+    model = values.read_params(gm.Nystrom, {"rank": 7, "n_power": 2, "n_extra": 5})
+    assert model.rank == 7
+    plan = values.write_plan(model.plan(X))
+    plan["builder"]["fields"] |= {"n_power": 2, "n_extra": 5}
+    assert values.read_plan(plan).builder.rank == 7
+    with pytest.raises(ModelFileError, match="the parameter 'strange', which it does not have here"):
+        values.read_params(gm.Nystrom, {"strange": 1})

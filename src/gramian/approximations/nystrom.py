@@ -29,6 +29,9 @@ from gramian.landmarks.rules import STOPPING, Landmarks
 
 #: How the leading eigenvectors are found.
 SVDS = ("exact", "randomized")
+#: Products with the matrix, and random vectors beyond the rank: q and p in Li, Kwok and Lu 2010. Errors of
+#: the randomized method: "RNys" in benchmarks/meka_comparison.py.
+N_POWER, N_EXTRA = 1, 10
 
 
 class Nystrom(Approximation):
@@ -53,10 +56,8 @@ class Nystrom(Approximation):
         Cut to the rank by one pass over all rows; otherwise by the eigenvectors of K(Z, Z), as in the
         classical method. No difference where there are as many landmarks as the rank.
     svd : {"exact", "randomized"}
-        Eigenvectors of the m × m matrix by LAPACK, or by ``n_power`` products with ``n_extra`` random
-        vectors more than the rank (Li, Kwok and Lu 2010, with q = 1 and p = 10).
-    n_power, n_extra : int
-        Of "randomized".
+        Eigenvectors of the m × m matrix by LAPACK, or by products with random vectors (Li, Kwok and Lu
+        2010, with q = 1 and p = 10), which is faster for thousands of landmarks.
     tol : float
         "rpcholesky" and "cholesky" end at fewer landmarks where they leave this part of tr(K).
     warm_start : bool
@@ -100,8 +101,6 @@ class Nystrom(Approximation):
         oversampling: float = 5.0,
         recompress: bool = True,
         svd: str = "exact",
-        n_power: int = 1,
-        n_extra: int = 10,
         tol: float = 0.0,
         warm_start: bool = False,
         memory_budget: int | str = "1GB",
@@ -119,8 +118,6 @@ class Nystrom(Approximation):
         self.oversampling = oversampling
         self.recompress = recompress
         self.svd = svd
-        self.n_power = n_power
-        self.n_extra = n_extra
         self.tol = tol
         self.warm_start = warm_start
         self.memory_budget = memory_budget
@@ -151,8 +148,6 @@ class Nystrom(Approximation):
             oversampling=at_least_one("oversampling", self.oversampling),
             recompress=bool(self.recompress),
             svd=self.svd,
-            n_power=whole_number("n_power", self.n_power, 0),
-            n_extra=whole_number("n_extra", self.n_extra, 0),
             tol=tol,
             kept=kept,
         )
@@ -166,7 +161,7 @@ class NystromBuilder(Builder):
     recompress : V whitens K(Z, Z) on all landmarks, and one pass over the rows cuts ΦΦᵀ to its r leading
         eigenvectors: the best of rank r in that span. Otherwise V whitens the r leading eigenvectors of
         K(Z, Z), which know the landmarks alone.
-    svd : ``"exact"``, or ``"randomized"`` with ``n_power`` and ``n_extra``, of the m × m matrix that is cut.
+    svd : ``"exact"``, or ``"randomized"``, of the m × m matrix that is cut.
     tol : the Cholesky rules stop where they leave this part of the trace of the sample.
     kept : landmarks of an earlier fit; m − len(kept) are added to them.
 
@@ -179,8 +174,6 @@ class NystromBuilder(Builder):
     oversampling: float = 5.0
     recompress: bool = True
     svd: str = "exact"
-    n_power: int = 1
-    n_extra: int = 10
     tol: float = 0.0
     kept: Array | None = None
 
@@ -254,7 +247,7 @@ class NystromBuilder(Builder):
     def _leading(self, rng: np.random.Generator) -> Leading:
         if self.svd == "exact":
             return descending_eigh
-        return partial(randomized_eigh, n_power=self.n_power, n_extra=self.n_extra, rng=rng)
+        return partial(randomized_eigh, n_power=N_POWER, n_extra=N_EXTRA, rng=rng)
 
     def _cut(self, points: Rows, kernel: Kernel, dtype: Any, rng: np.random.Generator) -> Basis:
         points = points.astype(points.dtype if points.dtype.kind == "f" else np.float64)

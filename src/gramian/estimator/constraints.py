@@ -109,7 +109,7 @@ CONSTRAINTS: dict[str, Constraint] = {
         "int",
         _whole(1),
     ),
-    **_rows("depth n_extra n_iter n_power n_pseudo n_restarts_optimizer n_steps patience", "int", _whole(0)),
+    **_rows("depth n_iter n_pseudo n_restarts_optimizer n_steps patience", "int", _whole(0)),
     # A root without blocks has no use for their rank: 0 there, at least 1 elsewhere.
     **_rows("n_levels n_units rank", "int", any_whole_number),
     **_rows("rows", "int", _whole(60)),

@@ -31,6 +31,8 @@ _APPROXIMATIONS: dict[str, type[BaseEstimator]] = {
 }
 #: Parameters that may be any object, of which a fitted model needs nothing more.
 LEFT_OUT = ("teacher", "checkpoint", "engine")
+#: Parameters of earlier releases that are constants now; a fitted model needs nothing of them.
+GONE = frozenset({"n_power", "n_extra"})
 _BUILDERS: dict[str, type[Builder]] = {kind.__name__: kind for kind in BUILDERS}
 
 
@@ -112,7 +114,7 @@ class Values:
         return self._made(kind, kind._get_param_names(), stored)  # type: ignore[attr-defined]
 
     def _made(self, kind: type[Made], known: Iterable[str], stored: Mapping[str, Any]) -> Made:
-        stored = _present_names(kind, stored)
+        stored = {n: v for n, v in _present_names(kind, stored).items() if n in known or n not in GONE}
         unknown = sorted(set(stored) - set(known))
         if unknown:
             raise ModelFileError(
