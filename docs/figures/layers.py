@@ -17,9 +17,9 @@ PICTURE = Path(__file__).with_suffix(".svg")
 GROUPS = {
     "edges": ("outer_product", "Commands, pictures, files, comparisons: nothing below needs them."),
     "estimators": ("ridge", "Fit and predict: a folder for each kind of model."),
-    "shared": ("estimator", "The approximations, the exact K, learned metrics, scikit-learn's interface."),
+    "shared": ("estimator", "Approximations, exact K, learned metrics, scikit-learn's interface."),
     "core": ("data", ""),
-    "ground": ("exceptions", "Threads, memory, rounding, files, errors."),
+    "ground": ("exceptions", "Search, threads, memory, rounding, files, errors."),
 }
 #: The way of the data: each step and its folder.
 STEPS = (
@@ -32,12 +32,14 @@ STEPS = (
     ("predictor", "compression"),
 )
 
-#: Pixels: height of a layer, space below it, left edge and width of the boxes, distance between two steps.
-HEIGHT, SPACE, LEFT, WIDTH, STEP = 24, 6, 108, 480, 84
+#: Pixels: height of a layer, space below it, left edge and width of the boxes; width of a step, distance of
+#: two steps on the same floor, and on different floors.
+HEIGHT, SPACE, LEFT, WIDTH = 26, 5, 116, 470
+CHIP, ALONG, ACROSS = 88, 100, 64
 STYLE = """
-  text { font: 13px system-ui, sans-serif; fill: #1f2933; }
-  .folder { font-family: ui-monospace, monospace; font-size: 12px; text-anchor: middle; }
-  .step { font-size: 12px; text-anchor: middle; }
+  text { font: 15px system-ui, sans-serif; fill: #1f2933; }
+  .folder { font-family: ui-monospace, monospace; font-size: 13px; text-anchor: middle; }
+  .step { font-size: 14px; text-anchor: middle; }
   .group { font-weight: 600; text-anchor: end; }
   .ground { fill: #ffffff; }
   .box { fill: #eef2f7; stroke: #8696a7; }
@@ -68,8 +70,10 @@ def layers() -> list[list[str]]:
 def drawing(floors: list[list[str]]) -> str:
     """Return the picture of these layers as SVG."""
     floor = {name: number for number, names in enumerate(floors) for name in names}
-    width, height = LEFT + WIDTH + 40 + STEP * len(STEPS), 20 + len(floors) * (HEIGHT + SPACE)
+    height = 20 + len(floors) * (HEIGHT + SPACE)
     middle = {name: 12 + number * (HEIGHT + SPACE) + HEIGHT // 2 for name, number in floor.items()}
+    at = _places(middle)
+    width = at[-1][0] + CHIP // 2 + 12
     out = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
         f'width="{width}" height="{height}" role="img">',
@@ -96,13 +100,23 @@ def drawing(floors: list[list[str]]) -> str:
                     f'<text class="folder" x="{x + (share - SPACE) / 2:.1f}" y="{y + 4}">{name}</text>'
                 )
         first = last + 1
-    return "\n".join([*out, *_way(middle), "</svg>", ""])
+    return "\n".join([*out, *_way(at), "</svg>", ""])
 
 
-def _way(middle: dict[str, int]) -> list[str]:
-    """Return the steps of the data, one to the right of the other, each on the floor of its folder."""
-    half, start = STEP // 2 - 5, LEFT + WIDTH + 30 + STEP // 2
-    at = [(start + number * STEP, middle[folder]) for number, (_, folder) in enumerate(STEPS)]
+def _places(middle: dict[str, int]) -> list[tuple[int, int]]:
+    """Return the centre of each step: one to the right of the other, each on the floor of its folder."""
+    x = LEFT + WIDTH + 30 + CHIP // 2
+    at = [(x, middle[STEPS[0][1]])]
+    for _, folder in STEPS[1:]:
+        y = middle[folder]
+        x += ALONG if y == at[-1][1] else ACROSS
+        at.append((x, y))
+    return at
+
+
+def _way(at: list[tuple[int, int]]) -> list[str]:
+    """Return the steps of the data and the arrows between them."""
+    half = CHIP // 2
     left, below = at[0][0] - half, max(y for _, y in at) + 34
     out = [f'<text x="{left}" y="{below}">The way of the data: each step stands beside its folder.</text>']
     for (x, y), (to_x, to_y) in pairwise(at):

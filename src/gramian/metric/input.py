@@ -1,4 +1,4 @@
-"""How rows come to a kernel: scaled, then mapped by a metric, which is given or learned in the fit."""
+"""Input of an estimator: rows are scaled, then mapped by a metric that is given or learned in the fit."""
 
 from __future__ import annotations
 
