@@ -52,7 +52,7 @@ class TestAlgorithm1:
             assert abs(alpha.sum()) < 1e-3
 
     def test_hinge_is_the_svm_of_the_approximate_kernel(self):
-        model = classifier(loss="hinge", n_leaves=1, core_rows=900).fit(X, LABELS)
+        model = classifier(loss="hinge", n_leaves=1).fit(X, LABELS)
         (leaf,) = model.model_.leaves
         C = leaf.columns(X)
         inverse = np.linalg.pinv(C, rcond=design_cutoff(np.float64))
@@ -62,9 +62,10 @@ class TestAlgorithm1:
             model.decision_function(X), svm.decision_function(approximate), atol=0.05, rtol=0.02
         )
 
-    def test_core_is_fitted_on_sampled_rows(self):
-        model = classifier(n_leaves=1, core_rows=50).fit(X, LABELS)
+    def test_core_is_fitted_on_sampled_rows(self, monkeypatch):
         whole = classifier(n_leaves=1).fit(X, LABELS)
+        monkeypatch.setattr("gramian.fast.dcpred.training.CORE_ROWS", 50)
+        model = classifier(n_leaves=1).fit(X, LABELS)
         assert model.leaves_[0].rank <= 50
         assert np.abs(model.decision_function(X) - whole.decision_function(X)).max() > 1e-6
         assert model.score(X, LABELS) > 0.8

@@ -87,9 +87,10 @@ class TestInterface:
 
     def test_memory_does_not_grow_with_the_features_of_a_leaf(self, monkeypatch):
         monkeypatch.setattr("gramian.fast.dcpred.training.FEATURE_BYTES", 1 << 20)
+        monkeypatch.setattr("gramian.fast.dcpred.training.CORE_ROWS", 300)
         rows = np.random.default_rng(0).random((40_000, 4)).astype(np.float32)
         names = np.sin(9 * rows[:, 0]) > rows[:, 1]
-        model = classifier(n_leaves=1, n_landmarks=16, n_pseudo=100, core_rows=300, exact_rows=300)
+        model = classifier(n_leaves=1, n_landmarks=16, n_pseudo=100, exact_rows=300)
         tracemalloc.start()
         model.fit(rows, names)
         peak = tracemalloc.get_traced_memory()[1]
@@ -132,7 +133,6 @@ BAD = [
     ({"landmarks": "kmean"}, r"landmarks='kmean' is unknown.*Did you mean 'kmeans'"),
     ({"partition": "kernel"}, r"partition='kernel' is unknown\. Choose one of kmeans"),
     ({"loss": "absolute"}, r"loss='absolute' is unknown"),
-    ({"core_rows": 0}, r"core_rows=0 must be"),
     ({"exact_rows": 1}, r"exact_rows=1 must be a whole number of at least 2"),
     ({"dtype": "float16"}, r"dtype='float16' is unknown\. Choose one of auto, float32, float64"),
     ({"kernel": "precomputed", "gamma": None}, r"kernel='precomputed' has no points"),

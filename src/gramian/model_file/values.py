@@ -32,7 +32,7 @@ _APPROXIMATIONS: dict[str, type[BaseEstimator]] = {
 #: Parameters that may be any object, of which a fitted model needs nothing more.
 LEFT_OUT = ("teacher", "checkpoint", "engine")
 #: Parameters of earlier releases that are constants now; a fitted model needs nothing of them.
-GONE = frozenset({"n_power", "n_extra"})
+GONE = frozenset({"core_rows", "n_extra", "n_power"})
 _BUILDERS: dict[str, type[Builder]] = {kind.__name__: kind for kind in BUILDERS}
 
 

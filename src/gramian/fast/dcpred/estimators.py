@@ -59,8 +59,6 @@ class DCPredClassifier(Classifier, KernelEstimator):
         the triangle inequality's bound of the distance to a training row, for a kernel of one distance.
     fit_intercept : bool, default=True
         Whether a leaf has a bias b, which is not penalised. A leaf with one class has b = ±1 in any case.
-    core_rows : int, default=1000
-        Rows of a leaf on which W̄ is fitted.
     exact_rows : int, default=2000
         Rows of a leaf on which its exact model is fitted; from a larger leaf they are sampled, and
         ``exact_from_sample_`` says so. Time grows with the cube, memory with the square. Each class that a
@@ -122,7 +120,6 @@ class DCPredClassifier(Classifier, KernelEstimator):
         n_pseudo: int = 64,
         pseudo: str | None = "monomials",
         fit_intercept: bool = True,
-        core_rows: int = 1000,
         exact_rows: int = 2000,
         class_weight: Any = None,
         dtype: str = "auto",
@@ -144,7 +141,6 @@ class DCPredClassifier(Classifier, KernelEstimator):
         self.n_pseudo = n_pseudo
         self.pseudo = pseudo
         self.fit_intercept = fit_intercept
-        self.core_rows = core_rows
         self.exact_rows = exact_rows
         self.class_weight = class_weight
         self.dtype = dtype
@@ -233,7 +229,6 @@ class DCPredRegressor(Regressor, KernelEstimator):
         n_pseudo: int = 64,
         pseudo: str | None = "monomials",
         fit_intercept: bool = True,
-        core_rows: int = 1000,
         exact_rows: int = 2000,
         dtype: str = "auto",
         random_state: Any = None,
@@ -254,7 +249,6 @@ class DCPredRegressor(Regressor, KernelEstimator):
         self.n_pseudo = n_pseudo
         self.pseudo = pseudo
         self.fit_intercept = fit_intercept
-        self.core_rows = core_rows
         self.exact_rows = exact_rows
         self.dtype = dtype
         self.random_state = random_state

@@ -121,7 +121,6 @@ def checked_settings(
         loss=model.loss,
         cost=cost,
         intercept=bool(model.fit_intercept),
-        core_rows=whole_number("core_rows", model.core_rows, 1),
         exact_rows=whole_number("exact_rows", model.exact_rows, 2),
         dtype=np.dtype(dtype),
     )

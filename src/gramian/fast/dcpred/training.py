@@ -41,6 +41,8 @@ from gramian.landmarks.rules import lloyd, select_landmarks
 LANDMARKS = ("weighted-kmeans", "kmeans", "uniform", "rpcholesky")
 #: Rounds of k-means in a leaf.
 ROUNDS = 15
+#: Rows of a leaf on which W̄ is fitted.
+CORE_ROWS = 1000
 #: Rows predicted at a time, of several leaves; and rows whose features are computed at a time in training.
 TILE_ROWS, FIT_ROWS = 8192, 2048
 #: Bytes of features that the training of one leaf holds; a larger leaf computes them again at each pass.
@@ -68,7 +70,6 @@ class DCPredSettings:
     loss: str
     cost: float  #: C
     intercept: bool
-    core_rows: int
     exact_rows: int
     dtype: np.dtype[Any]
 
@@ -221,7 +222,7 @@ def train_dcpred(
     Each leaf minimises ½‖f‖² + C Σ_i w_i ℓ(y_i, f(x_i) + b) on Ḡ = C̄ W̄ C̄ᵀ (per output), and stores
     β = W̄ C̄ᵀ ᾱ. Leaves are independent tasks, each with its own generator: the result is the same for any
     number of threads. Time a leaf of n rows: O(e³) for the exact model of e = ``exact_rows`` rows,
-    O(s²(m + p)) for W̄ on s = ``core_rows`` rows, O(n (m d + (m + p)²)) a Newton step; memory O(e² + s²) and
+    O(s²(m + p)) for W̄ on s = ``CORE_ROWS`` rows, O(n (m d + (m + p)²)) a Newton step; memory O(e² + s²) and
     64 MB of features a thread.
     Source: DC-Pred++, Algorithm 2.
     """
@@ -310,7 +311,7 @@ def fit_leaf(
     landmarks, exact = choose_landmarks(rows, y, costs, kernel, settings, rng, hinge)
     pool = rows.take(rows.draw(SAMPLE_ROWS, rng))
     columns = expand(kernel, landmarks, pool, settings.n_pseudo, settings.pseudo, rng, dtype)
-    sampled = rows.take(rows.draw(max(settings.core_rows, columns.n_columns), rng))
+    sampled = rows.take(rows.draw(max(CORE_ROWS, columns.n_columns), rng))
     core = fit_core(columns(sampled), kernel(sampled, dtype=np.float64, n_jobs=1), dtype)
     fit = _linear(rows, columns, core.factor, y, costs, settings)
     beta = np.zeros((columns.n_columns, q), dtype)
