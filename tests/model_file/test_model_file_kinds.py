@@ -21,7 +21,7 @@ from gramian import baselines
 from gramian.exceptions import InputError, ModelFileError
 from gramian.kernels.columns import dense
 from gramian.model_file.estimators import MAPS, RECORDED, STREAMING, TRANSFORMERS
-from gramian.model_file.records import RECIPES, Records
+from gramian.model_file.records import EARLIER_NAMES, RECIPES, Records
 from gramian.model_file.tabular import TABULAR
 from gramian.model_file.values import Values
 
@@ -330,3 +330,13 @@ def test_parameters_that_are_constants_now_are_left_out_of_files_of_earlier_rele
     assert values.read_plan(plan).builder.rank == 7
     with pytest.raises(ModelFileError, match="the parameter 'strange', which it does not have here"):
         values.read_params(gm.Nystrom, {"strange": 1})
+
+
+def test_a_search_of_tables_of_an_earlier_release_is_read() -> None:
+    search = gm.TabularRegressor(kernel="laplacian", scaling="standard", random_state=0).fit(X, Y).search_
+    values = Records({})
+    text = json.dumps(values.write("search_", search))
+    for earlier, name in EARLIER_NAMES.items():
+        assert f'"record": "{name}"' in text
+        text = text.replace(f'"record": "{name}"', f'"record": "{earlier}"')
+    assert values.read(json.loads(text)).trials == search.trials

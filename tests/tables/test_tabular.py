@@ -380,7 +380,7 @@ def test_nothing_is_tried_beyond_classes_that_are_told_apart(monkeypatch: Any) -
     best = tabular_member._best_penalty
 
     def counted(work: Any, *given: Any) -> Any:
-        return best(lambda alpha: tried.append(alpha) or work(alpha), *given)
+        return best(lambda held, alpha: tried.append(alpha) or work(held, alpha), *given)
 
     monkeypatch.setattr(tabular_member, "_best_penalty", counted)
     model = gm.TabularClassifier(**QUICK).fit(X, X[:, 0] > 10.0)
@@ -654,7 +654,7 @@ def test_no_model_is_fitted_after_the_deadline(monkeypatch: Any) -> None:
     table, y = mixed_table(300)
     with pytest.warns(AccuracyWarning, match="too short for the whole search"):
         model = gm.TabularRegressor(**QUICK, time_limit=20.0, n_jobs=1).fit(table, y)
-    assert 0 < model.search_.n_fitted < 60
+    assert 0 < model.search_.n_judged < 60
     assert not model.search_.finished
 
 
