@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
+from dataclasses import replace
 from json import dumps
 from pathlib import Path
 from typing import Annotated
@@ -19,6 +19,7 @@ from gramian.cli.drawing import check_drawing
 from gramian.cli.judging import judge
 from gramian.cli.model_page import judged_facts, page, summary_of_file
 from gramian.cli.opening import all_targets, rows_for, training_rows
+from gramian.cli.options import Memory, ModelFile, Seed, Target, Threads, Traceback, TrainFile, taking
 from gramian.cli.outcome import Clock, number
 from gramian.cli.pictures import pictures_of
 from gramian.cli.prediction import predict_file
@@ -32,7 +33,7 @@ from gramian.cli.report import (
     watched,
 )
 from gramian.cli.rows import in_memory
-from gramian.cli.settings import AUTO, Settings, checked
+from gramian.cli.settings import Settings, Task, checked
 from gramian.cli.task import find_task, prepared_target, split_order
 from gramian.data.file_formats import file_format
 from gramian.data.stored_table import StoredTable
@@ -48,54 +49,6 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-
-
-class MetricForm(StrEnum):
-    """What the distance between rows may learn."""
-
-    AUTO = "auto"
-    NONE = "none"
-    DIAGONAL = "diagonal"
-    FULL = "full"
-
-
-class Task(StrEnum):
-    """What the target is."""
-
-    AUTO = "auto"
-    REGRESSION = "regression"
-    CLASSIFICATION = "classification"
-
-
-Target = Annotated[str | None, typer.Option(help="Column to predict (CSV and Parquet need it).")]
-TaskOption = Annotated[Task, typer.Option(help="What to fit; auto looks at the target.")]
-PLAIN = "Means plain kernel ridge regression, of numbers alone."
-Kernel = Annotated[
-    str,
-    typer.Option(
-        help="Of tables: auto, laplacian, exponential or gaussian. Any other (rbf, matern32, poly, …) means "
-        "plain kernel ridge regression, of numbers alone."
-    ),
-]
-Metric = Annotated[MetricForm, typer.Option(help="Of tables: what the distance between rows may learn.")]
-Categorical = Annotated[
-    list[str] | None, typer.Option(help="Of tables: a column of numbers that are codes; may be repeated.")
-]
-TimeLimit = Annotated[float | None, typer.Option(help="Of tables: seconds for search and fits.")]
-Gamma = Annotated[float | None, typer.Option(help=f"Kernel parameter. {PLAIN}")]
-Alpha = Annotated[float | None, typer.Option(help=f"Ridge penalty. {PLAIN}")]
-Approximation = Annotated[str, typer.Option(help=f"exact, multiresolution, meka, …. {PLAIN}")]
-Memory = Annotated[str, typer.Option(help="Working memory beyond the table, such as 500MB.")]
-Standardize = Annotated[
-    bool, typer.Option(help=f"Bring every feature to mean 0 and deviation 1, or not. Not: {PLAIN.lower()}")
-]
-Seed = Annotated[int, typer.Option(min=0, help="Same seed, same model.")]
-Threads = Annotated[int | None, typer.Option(min=1, help="Threads; all cores if left out.")]
-Traceback = Annotated[bool, typer.Option("--traceback", help="Show where an error came from.")]
-ModelFile = Annotated[Path, typer.Argument(help="What fit or gramian.save has written.", show_default=False)]
-TrainFile = Annotated[
-    Path, typer.Argument(help=".csv, .csv.gz, .parquet, .npz, .svmlight", show_default=False)
-]
 
 
 def _print_version(asked: bool) -> None:
@@ -115,48 +68,22 @@ def gramian(
 
 
 @app.command()
+@taking(Settings)
 def fit(
     train_file: TrainFile,
     out: Annotated[Path, typer.Option(help="Model file to write; an existing one is replaced.")],
     target: Target = None,
-    task: TaskOption = Task.AUTO,
-    kernel: Kernel = AUTO,
-    metric: Metric = MetricForm.AUTO,
-    categorical: Categorical = None,
-    gamma: Gamma = None,
-    alpha: Alpha = None,
-    approximation: Approximation = "auto",
-    time_limit: TimeLimit = None,
-    memory: Memory = "1GB",
-    standardize: Standardize = True,
-    holdout: Annotated[float, typer.Option(min=0.0, max=0.9, help="Share held out for a score.")] = 0.2,
-    seed: Seed = 0,
-    threads: Threads = None,
+    *,
+    settings: Settings,
     traceback: Traceback = False,
 ) -> None:
     """Train on a table, score on held-out rows, and save a model fitted on all rows.
 
-    A CSV or Parquet file is taken as it is, with text, dates and gaps, and kernel, metric and scaling are
-    chosen by a search. Options of plain kernel ridge regression, and .npz and svmlight files, mean that.
+    A CSV or Parquet file is taken as it is, with text, dates and missing values, and a search chooses kernel,
+    metric and scaling. Options of plain kernel ridge regression, and files of arrays, mean that.
     """
     with reported(traceback):
-        asked = Settings(
-            task,
-            kernel,
-            gamma,
-            alpha,
-            approximation,
-            memory,
-            standardize,
-            holdout,
-            seed,
-            threads,
-            on_terminal(),
-            metric.value,
-            tuple(categorical or ()),
-            time_limit,
-        )
-        settings, tables = checked(asked, train_file)
+        settings, tables = checked(replace(settings, verbose=on_terminal()), train_file)
         check_folder(out)
         clock = Clock()
         rows = training_rows(train_file, target, as_table=tables, memory=settings.memory)
@@ -206,41 +133,20 @@ def predict(
 
 
 @app.command()
+@taking(Settings, "metric", "time_limit", "holdout")
 def plan(
     train_file: TrainFile,
     target: Target = None,
-    task: TaskOption = Task.AUTO,
-    kernel: Kernel = AUTO,
-    categorical: Categorical = None,
-    gamma: Gamma = None,
-    alpha: Alpha = None,
-    approximation: Approximation = "auto",
-    memory: Memory = "1GB",
-    standardize: Standardize = True,
-    seed: Seed = 0,
-    threads: Threads = None,
+    *,
+    settings: Settings,
     traceback: Traceback = False,
 ) -> None:
     """Print the sizes and bytes that a fit would take, without fitting."""
     with reported(traceback):
-        asked = Settings(
-            task,
-            kernel,
-            gamma,
-            alpha,
-            approximation,
-            memory,
-            standardize,
-            0.0,
-            seed,
-            threads,
-            False,
-            categorical=tuple(categorical or ()),
-        )
-        settings, tables = checked(asked, train_file)
+        settings, tables = checked(settings, train_file)
         rows = training_rows(train_file, target, as_table=tables, memory=settings.memory)
         y = all_targets(rows)
-        found, reason = find_task(y, task)
+        found, reason = find_task(y, settings.task)
         what = "columns" if tables else "features"
         say(f"{rows.shape[0]:,} rows × {rows.shape[1]:,} {what}, {found} ({reason})")
         y = prepared_target(y, found)
@@ -300,7 +206,7 @@ def compare(
     target: Target = None,
     seconds: Annotated[float, typer.Option(min=0.1, help="For search and fit of each method.")] = 60.0,
     memory: Memory = "1GB",
-    task: TaskOption = Task.AUTO,
+    task: Annotated[Task, typer.Option(help="What to fit; auto looks at the target.")] = Task.AUTO,
     json: Annotated[Path | None, typer.Option(help="File for the results as JSON.")] = None,
     seed: Seed = 0,
     threads: Threads = None,

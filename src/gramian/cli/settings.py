@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from gramian._budget import parse_bytes
 from gramian._checks import positive_number
+from gramian.cli.options import Memory, Seed, Threads
 from gramian.data.file_formats import file_format
 from gramian.exceptions import InputError
 from gramian.kernels.lookup import resolve_kernel
@@ -20,26 +25,58 @@ AUTO = "auto"
 PLAIN_KERNEL = "rbf"
 #: Kernels among which the model for tables chooses.
 TABLE_KERNELS = tuple(POWERS)
+PLAIN = "Means plain kernel ridge regression, of numbers alone."
+
+
+class MetricForm(StrEnum):
+    """What the distance between rows may learn."""
+
+    AUTO = "auto"
+    NONE = "none"
+    DIAGONAL = "diagonal"
+    FULL = "full"
+
+
+class Task(StrEnum):
+    """What the target is."""
+
+    AUTO = "auto"
+    REGRESSION = "regression"
+    CLASSIFICATION = "classification"
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What the command line asks for; the last three are of the model for tables alone."""
+    """Options of a training; ``verbose`` is no option: it tells whether somebody looks at progress bars."""
 
-    task: str
-    kernel: str
-    gamma: float | None
-    alpha: float | None
-    approximation: str
-    memory: str
-    standardize: bool
-    holdout: float
-    seed: int
-    threads: int | None
-    verbose: bool
-    metric: str = AUTO
-    categorical: tuple[str, ...] = ()
-    time_limit: float | None = None
+    task: Annotated[Task, typer.Option(help="What to fit; auto looks at the target.")] = Task.AUTO
+    kernel: Annotated[
+        str,
+        typer.Option(
+            help="Of tables: auto, laplacian, exponential or gaussian. Any other (rbf, matern32, poly, …) "
+            "means plain kernel ridge regression, of numbers alone."
+        ),
+    ] = AUTO
+    metric: Annotated[
+        MetricForm, typer.Option(help="Of tables: what the distance between rows may learn.")
+    ] = MetricForm.AUTO
+    categorical: Annotated[
+        list[str] | None,
+        typer.Option(help="Of tables: a column of numbers that are codes; may be repeated."),
+    ] = None
+    gamma: Annotated[float | None, typer.Option(help=f"Kernel parameter. {PLAIN}")] = None
+    alpha: Annotated[float | None, typer.Option(help=f"Ridge penalty. {PLAIN}")] = None
+    approximation: Annotated[str, typer.Option(help=f"exact, multiresolution, meka, …. {PLAIN}")] = AUTO
+    time_limit: Annotated[float | None, typer.Option(help="Of tables: seconds for search and fits.")] = None
+    memory: Memory = "1GB"
+    standardize: Annotated[
+        bool,
+        typer.Option(help=f"Bring every feature to mean 0 and deviation 1, or not. Not: {PLAIN.lower()}"),
+    ] = True
+    holdout: Annotated[float, typer.Option(min=0.0, max=0.9, help="Share held out for a score.")] = 0.2
+    seed: Seed = 0
+    threads: Threads = None
+    verbose: bool = False
 
 
 def for_tables(settings: Settings, path: Path) -> bool:

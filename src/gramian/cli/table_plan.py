@@ -36,7 +36,7 @@ def facts(table: StoredTable, y: Array, task: str, settings: Settings) -> tuple[
     BudgetError : where the memory holds no model.
     """
     rng = np.random.default_rng(settings.seed)
-    columns = TableColumns.learn(table, categorical=list(settings.categorical) or None, rng=rng)
+    columns = TableColumns.learn(table, categorical=settings.categorical or None, rng=rng)
     rows = EncodedRows(columns, table)
     source = mapped(rows, Scaling.learn(rows, columns, rng=rng))
     n, d = source.shape

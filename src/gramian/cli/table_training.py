@@ -31,7 +31,7 @@ def estimator(task: str, settings: Settings) -> TabularRegressor | TabularClassi
     return kind(
         kernel=settings.kernel,
         metric=None if settings.metric == "none" else settings.metric,
-        categorical=list(settings.categorical) or None,
+        categorical=settings.categorical or None,
         time_limit=settings.time_limit,
         memory_budget=settings.memory,
         random_state=settings.seed,

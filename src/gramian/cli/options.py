@@ -1,0 +1,60 @@
+"""Options of commands, declared once as fields of a dataclass, and the arguments that commands share."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import fields
+from enum import Enum
+from pathlib import Path
+from typing import Annotated, Any, get_origin, get_type_hints
+
+import typer
+
+KEYWORD = inspect.Parameter.KEYWORD_ONLY
+
+Target = Annotated[str | None, typer.Option(help="Column to predict (CSV and Parquet need it).")]
+Seed = Annotated[int, typer.Option(min=0, help="Same seed, same model.")]
+Threads = Annotated[int | None, typer.Option(min=1, help="Threads; all cores if left out.")]
+Memory = Annotated[str, typer.Option(help="Working memory, and as much for rows kept; such as 500MB.")]
+Traceback = Annotated[bool, typer.Option("--traceback", help="Show where an error came from.")]
+ModelFile = Annotated[Path, typer.Argument(help="What fit or gramian.save has written.", show_default=False)]
+TrainFile = Annotated[
+    Path, typer.Argument(help=".csv, .csv.gz, .parquet, .npz, .svmlight, …", show_default=False)
+]
+
+
+def taking(kind: type, *left_out: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Return a decorator that gives a command the fields of a dataclass as options.
+
+    The command takes ``settings``, a value of the dataclass. Fields whose type has no ``typer.Option``, and
+    those that are left out, keep their defaults.
+    """
+    hints = get_type_hints(kind, include_extras=True)
+    options = [
+        inspect.Parameter(field.name, KEYWORD, default=field.default, annotation=hints[field.name])
+        for field in fields(kind)
+        if get_origin(hints[field.name]) is Annotated and field.name not in left_out
+    ]
+
+    def decorated(command: Callable[..., None]) -> Callable[..., None]:
+        own = list(inspect.signature(command, eval_str=True).parameters.values())
+        place = next(j for j, one in enumerate(own) if one.name == "settings")
+        shown = [one.replace(kind=KEYWORD) for one in (*own[:place], *options, *own[place + 1 :])]
+
+        def called(**given: Any) -> None:
+            settings = kind(**{option.name: _plain(given.pop(option.name)) for option in options})
+            command(settings=settings, **given)
+
+        called.__name__, called.__doc__ = command.__name__, command.__doc__
+        called.__annotations__ = {one.name: one.annotation for one in shown}
+        # Typer reads a command's options from its signature.
+        vars(called)["__signature__"] = inspect.Signature(shown)
+        return called
+
+    return decorated
+
+
+def _plain(value: Any) -> Any:
+    """Return a choice as text."""
+    return value.value if isinstance(value, Enum) else value
