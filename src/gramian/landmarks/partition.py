@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from typing import Any
 
@@ -12,19 +11,20 @@ from sklearn.cluster import KMeans, MiniBatchKMeans
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
-from gramian._numerics import distance_error, rank_cutoff, whiten
+from gramian._numerics import rank_cutoff, whiten
 from gramian._random import seed_for_sklearn
-from gramian._typing import Array, Float64Array, FloatArray, IntArray, Rows
+from gramian._typing import Array, FloatArray, IntArray, Rows
 from gramian.exceptions import InputError, did_you_mean
 from gramian.kernels.base import Kernel
-from gramian.kernels.columns import squared_norms
+from gramian.kernels.columns import dense
 from gramian.kernels.precomputed import Precomputed
+from gramian.landmarks.bisection import bisect
 from gramian.landmarks.routing import (
     BisectionPartition,
     CenterPartition,
     FeaturePartition,
     Partition,
-    dots,
+    mean_row,
     moved,
 )
 
@@ -44,10 +44,6 @@ SAMPLE_ROWS = 20_000
 SPREAD_START = 64
 #: Rows of one mini-batch of k-means. Chosen by hand.
 BATCH_ROWS = 4096
-#: Where a tree puts its threshold between two values: at the golden ratio. A threshold half-way could
-#: coincide with a new value of a grid (3 between 2 and 4), and rounding would then choose the side. No
-#: fraction is farther from all simple fractions.
-BETWEEN = 0.618
 METHODS = ("kmeans", "minibatch", "kcenters", "tree", "kernel")
 #: ``partition="kernel"`` clusters by as many Nyström features as there are blocks, within these bounds.
 #: Chosen by hand.
@@ -110,19 +106,10 @@ def fit_partition(
     # order in which its threads end. On samples of this size more threads would save little.
     with threadpool_limits(1):
         if method == "tree":
-            return _bisect(sample, n_blocks, n_levels, rng)
+            return bisect(sample, n_blocks, n_levels, rng)
         if method == "kernel" and n_blocks > 1:
             return _by_features(sample, n_blocks, max(1, n_levels), rounds, kernel, rng)
         return _nested(sample, n_blocks, max(1, n_levels), method, rounds, rng)
-
-
-def _mean(sample: Rows) -> FloatArray:
-    """Return the mean row, summed in float64, in the sample's type."""
-    return np.asarray(sample.mean(axis=0, dtype=np.float64)).ravel().astype(sample.dtype)
-
-
-def _dense(rows: Rows) -> Array:
-    return np.asarray(rows.toarray() if sp.issparse(rows) else rows)
 
 
 def _squares(rows: Rows) -> FloatArray:
@@ -136,7 +123,7 @@ def _squares(rows: Rows) -> FloatArray:
 def _centers(sample: Rows, count: int, method: str, rounds: int, rng: np.random.Generator) -> FloatArray:
     """Return at most ``count`` distinct centres."""
     if count == 1:
-        return _mean(sample)[None, :]
+        return mean_row(sample)[None, :]
     points: Rows
     offset = np.zeros(sample.shape[1], sample.dtype)
     if sp.issparse(sample):
@@ -146,10 +133,10 @@ def _centers(sample: Rows, count: int, method: str, rounds: int, rng: np.random.
         points = sp.csr_matrix((sample.data.copy(), *index), shape=sample.shape)
     else:
         # Mini-batch k-means and farthest-first do not centre the rows themselves.
-        offset = _mean(sample)
+        offset = mean_row(sample)
         points = moved(sample, offset)
     if method == "kcenters":
-        return _dense(sample[farthest_first(points, count, rng)[0]])
+        return dense(sample[farthest_first(points, count, rng)[0]])
     seed = seed_for_sklearn(rng)
     model: Any
     init = "k-means++" if count <= SPREAD_START else "random"
@@ -181,7 +168,7 @@ def farthest_first(points: Rows, count: int, rng: np.random.Generator) -> tuple[
     nearest = np.full(len(norms), np.inf)
     while len(chosen) < count:
         last = chosen[-1]
-        center = _dense(points[[last]])[0]
+        center = dense(points[[last]])[0]
         np.minimum(nearest, norms + norms[last] - 2.0 * (points @ center), out=nearest)
         nearest[chosen] = 0.0
         far = int(nearest.argmax())
@@ -294,120 +281,3 @@ def _shares(sizes: IntArray, target: int) -> IntArray:
             break  # every part has a single row
         parts[largest] += 1
     return parts
-
-
-def _bisect(sample: Rows, n_blocks: int, n_levels: int, rng: np.random.Generator) -> BisectionPartition:
-    offset = None if sp.issparse(sample) else _mean(sample)
-    points = sample if offset is None else moved(sample, offset)
-    rounding = _rounding(points, offset)
-    # Level l holds the nodes at depths[l], and the leaves above it.
-    depths = [max(1, round(math.log2(n_blocks) * level / n_levels)) for level in range(1, n_levels)]
-    started = [0] * len(depths)
-    ancestors: list[tuple[int, ...]] = []
-    directions: list[Array] = []
-    thresholds: list[float] = []
-    children: list[list[int]] = []
-    # (rows, leaves below, depth, where to write the number); the left child is popped first, so leaves are in
-    # order.
-    stack: list[tuple[Array, int, int, tuple[int, int] | None]] = [
-        (np.arange(points.shape[0]), n_blocks, 0, None)
-    ]
-    while stack:
-        rows, leaves, depth, where = stack.pop()
-        split = _split(points[rows], rounding[rows], leaves, rng) if leaves > 1 else None
-        for level, at in enumerate(depths):
-            started[level] += depth == at or (split is None and depth < at)
-        if where is not None:
-            children[where[0]][where[1]] = -1 - len(ancestors) if split is None else len(thresholds)
-        if split is None:
-            ancestors.append(tuple(count - 1 for count in started))
-            continue
-        direction, cut, right = split
-        node = len(thresholds)
-        directions.append(direction)
-        thresholds.append(cut)
-        children.append([0, 0])
-        on_right = int(right.sum())
-        # Divide the leaves in proportion to the rows: leaves // 2 go left unless values tie at the cut.
-        left = leaves // 2
-        if len(rows) * left // leaves != len(rows) - on_right:
-            left = min(leaves - 1, max(1, round(leaves * (len(rows) - on_right) / len(rows))))
-        stack.append((rows[right], leaves - left, depth + 1, (node, 1)))
-        stack.append((rows[~right], left, depth + 1, (node, 0)))
-    return BisectionPartition(
-        np.array(directions, points.dtype).reshape(-1, points.shape[1]),
-        np.array(thresholds, np.float64),
-        np.array(children, np.intp).reshape(-1, 2),
-        tuple(np.array(ancestors, np.intp).reshape(len(ancestors), len(depths)).T.copy()),
-        offset,
-    )
-
-
-def _rounding(points: Rows, offset: FloatArray | None) -> Float64Array:
-    """Bound the error of each row's product with a direction of length 1, for any container of the rows."""
-    d, lengths = points.shape[1], np.sqrt(squared_norms(points))
-    error = distance_error(np.zeros(1), d, points.dtype) * lengths
-    if offset is not None:
-        # CSR rows are not centred: they are multiplied in float64, and the offset's product is subtracted.
-        error = error + distance_error(np.zeros(1), d, np.float64) * 2.0 * np.linalg.norm(offset)
-    return np.asarray(error)
-
-
-def _split(
-    points: Rows, rounding: Float64Array, leaves: int, rng: np.random.Generator
-) -> tuple[Array, float, Array] | None:
-    """Cut rows in proportion to the leaves on each side, along the line between two means.
-
-    Returns the direction, the threshold and a mask of the rows on the right; None if all rows are the same.
-    """
-    n = points.shape[0]
-    if n < 2:
-        return None
-    low, high = _dense(points[np.sort(rng.choice(n, 2, replace=False))])
-    if np.array_equal(low, high):
-        high = _dense(points[[_farthest(points, low)]])[0]
-    ends = high - low
-    for _ in range(4):
-        right = points @ (high - low) >= 0.5 * (high @ high - low @ low)
-        if right.all() or not right.any():
-            break
-        low, high = _mean(points[~right]), _mean(points[right])
-    for direction in (high - low, ends):
-        scale = abs(direction).max()
-        if scale > 0.0:
-            direction = direction / scale
-            value = dots(points, direction[None, :], np.zeros(n, np.intp))
-            order = np.argsort(value, kind="stable")
-            noise = rounding[order] * np.linalg.norm(direction)
-            cut = _cut(value[order], noise, n * (leaves // 2) // leaves)
-            if cut is not None:
-                return direction, cut, value >= cut
-    return None
-
-
-def _farthest(points: Rows, row: Array) -> int:
-    """Return the number of a row that differs most from ``row``."""
-    if sp.issparse(points):
-        return int((_squares(points) - 2.0 * (points @ row)).argmax())
-    return int(abs(points - row).max(axis=1).argmax())
-
-
-def _cut(values: FloatArray, noise: Float64Array, below: int) -> float | None:
-    """Return a threshold with ``below`` of the sorted values under it, or as near to that as ties allow.
-
-    The threshold lies between two values if their type allows, at the fraction :data:`BETWEEN`; it is None if
-    all values are equal. Values that differ by no more than their ``noise`` count as tied, because another
-    container of the same rows could order them differently; if that ties all of them, only equal values count
-    as tied.
-    """
-    gaps = np.diff(values)
-    borders = 1 + np.flatnonzero(gaps > noise[:-1] + noise[1:])
-    if not borders.size:
-        borders = 1 + np.flatnonzero(gaps > 0)
-    if not borders.size:
-        return None
-    border = borders[abs(borders - below).argmin()]
-    lower, upper = values[border - 1], values[border]
-    middle = lower + (upper - lower) * values.dtype.type(BETWEEN)
-    # In the values' own type the threshold separates later rows exactly as it separates the sample.
-    return float(middle if middle > lower else upper)

@@ -280,6 +280,11 @@ def _lengths(points: FloatArray, origin: FloatArray) -> Float64Array:
     return lengths
 
 
+def mean_row(sample: Rows) -> FloatArray:
+    """Return the mean row, summed in float64, in the sample's type."""
+    return np.asarray(sample.mean(axis=0, dtype=np.float64)).ravel().astype(sample.dtype)
+
+
 def moved(X: Rows, offset: FloatArray, *, ones: bool = False) -> FloatArray:
     """Return X − offset in the offset's type, with a last column of ones where asked for."""
     n, d = X.shape
