@@ -24,7 +24,7 @@ print(f"kernel {gp.kernel_}, noise of deviation {np.sqrt(gp.noise_ * y.var()):.2
 # Left: the band of the function, with three draws of it. Right: the band of a new observation, which has the
 # noise as well; nine in ten of the rows lie in it.
 figure, axes = plt.subplots(1, 2, figsize=(12, 4.2), sharey=True, layout="constrained")
-PosteriorDisplay.from_estimator(gp, X, y, n_samples=3, ax=axes[0])
+PosteriorDisplay.from_estimator(gp, X, y, sample_kw={"n_samples": 3}, ax=axes[0])
 PosteriorDisplay.from_estimator(gp, X, y, include_noise=True, ax=axes[1])
 mean, std = gp.predict(X, return_std=True, include_noise=True)
 print(f"rows in the band: {np.mean(np.abs(y - mean) < 1.645 * std):.0%}")

@@ -79,8 +79,11 @@ def test_frontier_of_records():
     ]
     display = FrontierDisplay.from_results(records)
     assert (display.names, display.left_out, display.cost_name) == (["a", "a"], 1, "Time to fit")
-    memory = FrontierDisplay.from_results(records, cost="peak_bytes", error_unit="%")
+    memory = FrontierDisplay.from_results(records, cost="peak_bytes", units={"error": "%"})
     assert (memory.cost_unit, memory.cost_name) == ("B", "Peak memory of the fit")
+    assert memory.error_unit == "%"
+    with pytest.raises(InputError, match=r"units has 'eror', but the fields drawn are 'fit_seconds' and 'e"):
+        FrontierDisplay.from_results(records, units={"eror": "%"})
     with pytest.raises(InputError, match=r"result 0 has no field 'eror'.* Did you mean 'error'\? Name the"):
         FrontierDisplay.from_results(records, error="eror")
     with pytest.raises(InputError, match=r"results is empty. Pass at least one record"):

@@ -217,7 +217,9 @@ def line():
 
 def test_band_is_that_of_the_process(line):
     X, y, gp = line
-    display = PosteriorDisplay.from_estimator(gp, X, y, n_points=30, n_samples=2, random_state=3)
+    display = PosteriorDisplay.from_estimator(
+        gp, X, y, n_points=30, sample_kw={"n_samples": 2, "random_state": 3}
+    )
     assert (display.grid.min(), display.grid.max()) < (X.min(), X.max() + 1.0)
     mean, std = gp.predict(display.grid[:, None], return_std=True)
     np.testing.assert_allclose(display.mean, mean)
@@ -263,7 +265,7 @@ def test_a_slice_holds_the_other_features_at_their_medians():
 def test_scikit_learns_process_too(line):
     X, y, _ = line
     peer = Peer(alpha=0.01, optimizer=None).fit(X, y)
-    display = PosteriorDisplay.from_estimator(peer, X, y, n_points=20, n_samples=1)
+    display = PosteriorDisplay.from_estimator(peer, X, y, n_points=20, sample_kw={"n_samples": 1})
     np.testing.assert_allclose(display.std, peer.predict(display.grid[:, None], return_std=True)[1])
     with pytest.raises(InputError, match="include_noise=True, but GaussianProcessRegressor has no such opt"):
         PosteriorDisplay.from_estimator(peer, X, y, include_noise=True)

@@ -107,8 +107,7 @@ class FrontierDisplay:
         error: str = "error",
         cost_name: str | None = None,
         error_name: str | None = None,
-        cost_unit: str | None = None,
-        error_unit: str = "",
+        units: Mapping[str, str] | None = None,
         title: str = "What accuracy costs",
         ax: Any = None,
         log: bool = True,
@@ -119,24 +118,31 @@ class FrontierDisplay:
         ----------
         results : list of mappings, one for each point, as from a file of JSON lines.
         method, cost, error : the fields to draw. None in a field leaves the point out.
-        error_unit, title : as for the constructor.
-        cost_name, error_name, cost_unit : as for the constructor; by default those of a known field
-            (``fit_seconds``, ``predict_seconds``, ``peak_bytes``, ``model_bytes`` …), or the field itself.
+        cost_name, error_name : labels of the axes; by default those of a known field (``fit_seconds``,
+            ``predict_seconds``, ``peak_bytes``, ``model_bytes`` …), or the field itself.
+        units : unit of a field, for example ``{"error": "%"}``: "s", "B", "%" or "" as for the constructor;
+            by default that of a known field.
+        title : as for the constructor.
         ax, log : as for :meth:`plot`.
 
         Errors: ``InputError`` for a field that a record lacks, ``MissingPackageError`` without matplotlib.
         """
         pyplot(cls.__name__)
         columns = records_of(results, {"method": method, "cost": cost, "error": error})
-        name, unit = KNOWN.get(cost, (cost, ""))
+        (cost_label, cost_unit), (error_label, error_unit) = (KNOWN.get(f, (f, "")) for f in (cost, error))
+        known = {error: error_unit, cost: cost_unit}
+        for field, unit in _mapping("units", {} if units is None else units).items():
+            if field not in known:
+                raise InputError(f"units has {field!r}, but the fields drawn are {cost!r} and {error!r}.")
+            known[field] = unit
         return cls(
             columns["method"],
             columns["cost"],
             columns["error"],
-            cost_name=name if cost_name is None else cost_name,
-            error_name=KNOWN.get(error, (error, ""))[0] if error_name is None else error_name,
-            cost_unit=unit if cost_unit is None else cost_unit,
-            error_unit=error_unit,
+            cost_name=cost_label if cost_name is None else cost_name,
+            error_name=error_label if error_name is None else error_name,
+            cost_unit=known[cost],
+            error_unit=known[error],
             title=title,
         ).plot(ax, log=log)
 

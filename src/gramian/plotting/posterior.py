@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import numbers
+from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
@@ -98,8 +99,7 @@ class PosteriorDisplay:
         level: float = 0.9,
         include_noise: bool = False,
         n_points: int = 200,
-        n_samples: int = 0,
-        random_state: Any = 0,
+        sample_kw: Mapping[str, Any] | None = None,
         ax: Any = None,
     ) -> Self:
         """Predict along one feature, from the least to the greatest of X, the others at their medians.
@@ -113,7 +113,8 @@ class PosteriorDisplay:
         level : share of the band.
         include_noise : whether the band is of new observations (gramian's model) rather than of the function.
         n_points : where the process is evaluated.
-        n_samples, random_state : functions to draw from the posterior (O(n_points³)).
+        sample_kw : arguments of the model's ``sample_y``, for example ``{"n_samples": 3}``; None draws no
+            functions of the posterior. Time O(n_points³).
         ax : as for :meth:`plot`.
 
         With more than one feature the points are not on the slice that is drawn, and are fainter for it.
@@ -123,7 +124,7 @@ class PosteriorDisplay:
         """
         pyplot(cls.__name__)
         _check(model, include_noise)
-        n_points, n_samples = whole_number("n_points", n_points, 2), whole_number("n_samples", n_samples, 0)
+        n_points = whole_number("n_points", n_points, 2)
         names, values = _table(X)
         column = _column(feature, names, values.shape[1])
         targets = None if y is None else _target(y, len(values), output)
@@ -135,8 +136,8 @@ class PosteriorDisplay:
         options = {"include_noise": True} if include_noise else {}
         mean, std = (_one(found, output) for found in model.predict(asked, return_std=True, **options))
         samples = None
-        if n_samples:
-            drawn = np.asarray(model.sample_y(asked, n_samples, random_state=random_state))
+        if sample_kw is not None:
+            drawn = np.asarray(model.sample_y(asked, **sample_kw))
             samples = drawn if drawn.ndim == 2 else drawn[:, output]
         others = [(name, at[0, j]) for j, name in enumerate(names) if j != column]
         fixed = ""
