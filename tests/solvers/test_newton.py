@@ -14,7 +14,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.svm import SVC, SVR
 
 import gramian as gm
-from gramian.compression.plan import Workload, make_plan
+from gramian.compression.costs import Workload
+from gramian.compression.plan import make_plan
 from gramian.data.source import as_source
 from gramian.engine import Engine
 from gramian.solvers.active_rows import ActiveRows

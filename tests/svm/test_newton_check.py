@@ -10,7 +10,8 @@ import pytest
 
 import gramian as gm
 from gramian.approximations.multiresolution import MultiResolutionBuilder
-from gramian.compression.plan import Workload, make_plan
+from gramian.compression.costs import Workload
+from gramian.compression.plan import make_plan
 from gramian.data.source import as_source
 from gramian.engine import Engine
 from gramian.exceptions import AccuracyWarning

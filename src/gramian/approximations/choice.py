@@ -12,7 +12,8 @@ import scipy.linalg as la
 from gramian._numerics import rank_cutoff, unit_roundoff
 from gramian._typing import Float64Array, Rows
 from gramian.approximations.multiresolution import MultiResolutionBuilder
-from gramian.compression.plan import Plan, Workload, make_plan
+from gramian.compression.costs import Workload
+from gramian.compression.plan import Plan, make_plan
 from gramian.data.source import RowSource, sample_rows
 from gramian.exceptions import BudgetError
 from gramian.kernels.base import Kernel

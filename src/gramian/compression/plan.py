@@ -1,9 +1,4 @@
-"""The plan of a fit: sizes, and bytes and nominal seconds per phase, from the sizes alone.
-
-The byte model counts the arrays that each phase holds at once and is tested against the measured peak. The
-seconds are operations over nominal rates. They compare plans, and are shown to nobody: a fit took 2 to 170
-times as long on a busy two-core machine, by its method.
-"""
+"""The plan of a fit: which sizes were chosen, and what they take in each phase."""
 
 from __future__ import annotations
 
@@ -14,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from gramian._budget import format_bytes
-from gramian._tiles import TILE_BYTES, tile_rows
 from gramian._typing import Array
 from gramian.compression.builder import Builder
+from gramian.compression.costs import Workload, phase_bytes, phase_seconds
 from gramian.compression.features import FeatureMap
 from gramian.compression.grouping import UNIT_ROWS
 from gramian.compression.rank_sharing import at_most_rows
@@ -24,17 +19,10 @@ from gramian.data.source import RowSource
 from gramian.engine import Engine
 from gramian.exceptions import BudgetError
 from gramian.kernels.base import Kernel
-from gramian.landmarks.partition import SAMPLE_ROWS, partition_bytes
-from gramian.landmarks.rules import selection_bytes
 from gramian.summary import Grid, Shown, Summary
 
 #: More blocks than any default asks for.
 DEFAULT_PARTS = 50
-#: Nominal rates of one core: products in flop/s, elementwise exp and copies in numbers/s.
-GEMM_RATE = {4: 9e10, 8: 4.5e10}
-EXP_RATE = {4: 1.2e9, 8: 0.6e9}
-#: Symmetric eigenproblems cost this many times the flops of a product of their size.
-EIGH_FACTOR = 25.0
 #: Rows of a chunk: enough to give every leaf a run of rows, and no more than fits.
 MAX_CHUNK_ROWS, MIN_CHUNK_ROWS = 262_144, 4 * UNIT_ROWS
 
@@ -42,20 +30,6 @@ MAX_CHUNK_ROWS, MIN_CHUNK_ROWS = 262_144, 4 * UNIT_ROWS
 AS_ASKED, EXACT, GIVEN = "as asked", "approximation='exact'", "of the given approximation"
 #: Threads for which chunk and sample are sized, whatever their number in the end.
 NOMINAL_THREADS = 2
-
-
-@dataclass(frozen=True)
-class Workload:
-    """The data's side of the plan."""
-
-    n_rows: int
-    n_features: int
-    n_outputs: int
-    itemsize: int  #: bytes of one number of X as stored
-    row_bytes: int = 0  #: bytes that reading a row takes beside the caller's array (0: a view)
-    read_bytes: int = 0  #: bytes that reading holds whatever the number of rows: pieces of files
-    row_numbers: int | None = None  #: numbers that a stored row holds, where not n_features (CSR)
-    sums_held: int = 1  #: sums that a pass holds: a stream has those so far beside those of new rows
 
 
 @dataclass(frozen=True)
@@ -196,7 +170,7 @@ def make_plan(
         warn_of_ranks(builder, work.n_rows)
 
     def sized(threads: int, chunk: int, sample: int) -> dict[str, int]:
-        everything = _bytes(builder, work, item, threads, chunk, sample)
+        everything = phase_bytes(builder, work, item, threads, chunk, sample)
         return everything if training else {p: everything[p] for p in ("sample", "bases")}
 
     need = max(sized(NOMINAL_THREADS, MIN_CHUNK_ROWS, _least_sample(builder, work)).values())
@@ -233,7 +207,7 @@ def make_plan(
         chunk_rows=chunk,
         n_threads=threads,
         bytes=sizes,
-        seconds={p: t for p, t in _seconds(builder, work, item, threads, sample).items() if p in sizes},
+        seconds={p: t for p, t in phase_seconds(builder, work, item, threads, sample).items() if p in sizes},
         memory_budget=memory_budget,
         reason=reason,
         n_rows=work.n_rows,
@@ -243,7 +217,7 @@ def make_plan(
 def later_bytes(builder: Builder, work: Workload, plan: Plan) -> dict[str, int]:
     """Predict the bytes per phase of a model whose bases are there, with a plan's chunks and threads."""
     item = np.dtype(plan.dtype).itemsize
-    everything = _bytes(builder, work, item, plan.n_threads, plan.chunk_rows, plan.sample_rows)
+    everything = phase_bytes(builder, work, item, plan.n_threads, plan.chunk_rows, plan.sample_rows)
     return {phase: everything[phase] for phase in ("sums", "solve", "fold")}
 
 
@@ -294,123 +268,3 @@ def warn_of_ranks(builder: Builder, n_rows: int) -> None:
         asked = getattr(builder, size.name)
         if size.name in ("rank", "root_rank") and asked not in (None, size.default):
             at_most_rows(size.name, asked, n_rows)
-
-
-@dataclass(frozen=True)
-class _Shape:
-    """Counts that both models share."""
-
-    leaves: int
-    inner: int  # blocks on the levels between root and leaves
-    m0: int
-    r0: int
-    m: int
-    r: int
-    path: int  # ranks of a leaf's ancestors
-
-
-def _shape(builder: Builder, work: Workload) -> _Shape:
-    leaves = min(builder.n_leaves, work.n_rows)
-    levels = builder.nested_levels
-    inner = sum(round(leaves ** (k / levels)) for k in range(1, levels)) if leaves > 1 else 0
-    m0 = min(builder.root_landmarks, work.n_rows)
-    # Rows bound the rank of a basis, but not the features of an explicit map.
-    r0 = builder.map_columns or min(builder.root_columns, work.n_rows)
-    m = builder.landmarks_per_block
-    if m:
-        m = min(m, work.n_rows)
-    r = min(builder.block_rank, m)
-    # Blocks cannot hold more landmarks than there are rows.
-    if leaves * m > work.n_rows:
-        share = work.n_rows / (leaves * m)
-        m, r = max(1, round(m * max(share, 0.05))), max(1, round(r * min(1.0, share * m / max(r, 1))))
-        r = min(r, m)
-    return _Shape(leaves, inner, m0, r0, m, r, r0 + (levels - 1) * r)
-
-
-def _bytes(
-    builder: Builder, work: Workload, item: int, threads: int, chunk: int, sample: int
-) -> dict[str, int]:
-    s, n, d, p = _shape(builder, work), work.n_rows, work.n_features, work.n_outputs
-    width = max(item, work.itemsize)  # a landmark is stored as it was sampled, or as a float
-    held = d if work.row_numbers is None else work.row_numbers
-    blocks = s.leaves + s.inner
-    points = s.m0 + blocks * s.m
-    # Sampled rows, their numbers (NumPy permutes all rows for a draw of over 2 %), and the copies that
-    # k-means makes of the part that the partition is fitted on.
-    drawn = 0 if sample >= n else sample * (held * work.itemsize + 8) + 8 * (n if n <= 50 * sample else 0)
-    drawn += work.read_bytes
-    if work.itemsize > item or (work.itemsize < item and not builder.stored_sample):
-        drawn += sample * held * item
-    partition = partition_bytes(builder.partition, sample, s.leaves, held, d, width)
-    # Landmarks as sampled, and as the factor of the tiles' product, in float64 where float32 is too coarse.
-    # Drawn landmarks of sparse rows stay sparse: a value and an index.
-    rule = getattr(builder, "landmarks", None)
-    each = held * 2 if isinstance(rule, str) and rule == "uniform" else d
-    bases = (
-        points * min(each, d) * (width + 8) + s.m0 * s.r0 * item + blocks * (s.m * s.r + s.path * s.r) * item
-    )
-    bases += builder.map_bytes(d, item)
-    # One after another: landmarks are chosen, their Gram matrix is decomposed, bases are improved.
-    eigen = max(5.2 * s.m0**2, 4 * threads * (s.m * s.m + 2 * s.m * s.path)) * 8
-    chosen = [selection_bytes(rule, m, sample, held, item) for m in (s.m0, s.m)]
-    working = max(round(eigen), chosen[0], threads * chosen[1], builder.working_bytes(n, held, item))
-    working += TILE_BYTES
-    sums = 8 * (s.r0**2 + blocks * (s.r**2 + s.r * s.path + s.r * p) + s.r0 * p)
-    weights = (s.leaves * (s.m0 + s.m * builder.nested_levels) * p) * item
-    core = 0
-    solve = 8 * (2 * threads + 1) * (s.path**2 + s.r * s.path)
-    if builder.coupled:
-        core = 8 * (s.leaves * s.r) ** 2
-        # Cholesky has the system and its factor; an indefinite core its eigenvectors and work space too.
-        solve = (2 if builder.definite else 4) * core + 16 * s.leaves * s.r**2
-    chunk = min(chunk, n)
-    reading = chunk * (8 * 5 + 16 * p + work.row_bytes) + work.read_bytes
-    flight = reading + _flight_bytes(s, d, p, item, held * work.itemsize, threads, chunk)
-    return {
-        "sample": drawn + partition,
-        "bases": drawn + bases + core * 5 // 4 + working,
-        "sums": bases + core + work.sums_held * sums + flight,
-        "solve": bases + core + 2 * sums + solve,
-        "fold": bases + core + sums + weights + 8 * max(s.m0**2, s.m * s.r, s.path * s.r),
-    }
-
-
-def _flight_bytes(s: _Shape, d: int, p: int, item: int, row: int, threads: int, chunk: int) -> int:
-    """Bytes of the units that threads work on, and of the sums that wait to be added."""
-    widest = max(s.m0, s.m)
-    rows = min(UNIT_ROWS, chunk)
-    unit = rows * ((s.path + s.r + widest + s.r + 2 * p) * item + row)
-    # A tile in flight may be computed in float64, and its rows are centred and scaled.
-    unit += min(rows, tile_rows(max(widest, d + 2), item)) * (widest + d + 2) * 8
-    # Rows are sorted by leaf, so that a unit meets the leaves of a stretch (half more: they are uneven).
-    leaves = min(s.leaves, 2 + 1.5 * s.leaves * rows / chunk)
-    result = item * (s.path**2 + leaves * s.r * (s.path + s.r + p))
-    return int(threads * unit + (2 * threads + 1) * result)
-
-
-def _seconds(builder: Builder, work: Workload, item: int, threads: int, sample: int) -> dict[str, float]:
-    s, n, d, p = _shape(builder, work), work.n_rows, work.n_features, work.n_outputs
-    gemm, exp, gemm64 = GEMM_RATE[item] * threads, EXP_RATE[item] * threads, GEMM_RATE[8] * threads
-    blocks, levels = s.leaves + s.inner, builder.nested_levels
-    lloyd = 10 * 4 * 2 * d * (s.m0**2 + blocks * s.m**2)
-    spectral = EIGH_FACTOR * (s.m0**3 + blocks * s.m**3) + 4 * blocks * s.m**2 * s.path
-    cluster = 15 * 2 * min(sample, SAMPLE_ROWS) * s.leaves * d
-    local = levels * s.m
-    computed = s.m0 + local + builder.map_columns
-    per_row = 2 * d * (s.leaves + computed) + 2 * s.m0 * s.r0 + 2 * levels * (s.m * s.r + s.r * s.path)
-    gram = s.path**2 + 2 * s.r * s.path + s.r**2 + 2 * p * (s.path + s.r)
-    if not builder.coupled:
-        solve = s.path**3 / 3 + blocks * (s.r**3 / 3 + s.r**2 * s.path + s.path**2 * s.r)
-        core = 0.0
-    else:
-        total = s.leaves * s.r
-        solve = EIGH_FACTOR * s.leaves * s.r**3 + total**3 / 3 + 4 * total * total * s.r
-        core = (s.leaves * s.m) ** 2 * (d + s.r)
-    return {
-        "sample": cluster / gemm + 1e-3,
-        "bases": lloyd / gemm + (spectral + core) / gemm64,
-        "sums": n * ((per_row + gram) / gemm + computed / exp),
-        "solve": solve / gemm64,
-        "fold": s.leaves * 2 * p * (s.m0**2 + s.m * s.r) / gemm64,
-    }

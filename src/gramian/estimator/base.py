@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator
 
 from gramian._numerics import unit_roundoff
 from gramian._typing import Array
-from gramian.compression.plan import Workload
+from gramian.compression.costs import Workload
 from gramian.compression.training import choose_dtype
 from gramian.data.formats.frames import frame_kind
 from gramian.data.source import KEPT, RowSource, as_source

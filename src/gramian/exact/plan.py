@@ -9,7 +9,8 @@ import numpy as np
 
 from gramian._budget import format_bytes
 from gramian.approximations.multiresolution import MultiResolutionBuilder
-from gramian.compression.plan import EXACT, Plan, Workload
+from gramian.compression.costs import Workload
+from gramian.compression.plan import EXACT, Plan
 from gramian.exact.policy import Costs
 from gramian.exact.solve import DIRECT_ROWS, Settings, iteration_bytes
 from gramian.exact.system import keeps_tiles

@@ -13,8 +13,9 @@ from gramian.approximations.block_diagonal import BlockDiagonal
 from gramian.approximations.low_rank_plus_blocks import LowRankPlusBlocks
 from gramian.approximations.multiresolution import MultiResolution, MultiResolutionBuilder
 from gramian.compression.builder import Builder
+from gramian.compression.costs import Workload
 from gramian.compression.grouping import UNIT_ROWS
-from gramian.compression.plan import AS_ASKED, EXACT, Plan, Workload, make_plan
+from gramian.compression.plan import AS_ASKED, EXACT, Plan, make_plan
 from gramian.data.source import RowSource
 from gramian.engine import Engine
 from gramian.exceptions import BudgetError, InputError, did_you_mean

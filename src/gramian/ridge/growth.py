@@ -14,8 +14,9 @@ from gramian._typing import Array, Float64Array, IntArray, Rows
 from gramian.approximations.multiresolution import MultiResolutionBuilder
 from gramian.compression.basis import Basis
 from gramian.compression.builder import Builder, block_members
+from gramian.compression.costs import Workload
 from gramian.compression.features import FeatureMap
-from gramian.compression.plan import Plan, Workload, later_bytes
+from gramian.compression.plan import Plan, later_bytes
 from gramian.compression.residual import Residual
 from gramian.data.floats import as_float
 from gramian.data.source import RowSource, as_source, row_blocks, sample_rows

@@ -14,10 +14,11 @@ import scipy.sparse as sp
 
 from gramian._budget import format_bytes
 from gramian._typing import Array
+from gramian.compression.costs import Workload
 from gramian.compression.features import FeatureMap
 from gramian.compression.given import sizes_of
 from gramian.compression.map_equality import difference
-from gramian.compression.plan import Plan, Workload
+from gramian.compression.plan import Plan
 from gramian.compression.predictor import fold
 from gramian.compression.ridge_sums import RidgeSums, Targets, sum_rows
 from gramian.compression.sums import Progress
