@@ -52,7 +52,6 @@ def select_landmarks(
     engine: Engine | None = None,
     *,
     kernel: Kernel | None = None,
-    weights: Float64Array | None = None,
     tol: float = 0.0,
     tol_after: int = 0,
     given: Rows | None = None,
@@ -66,7 +65,8 @@ def select_landmarks(
 
         - ``"uniform"``: rows drawn without replacement.
         - ``"kmeans"``: centres of four Lloyd rounds, started from drawn rows (Zhang, Tsang and Kwok 2008).
-        - ``"weighted-kmeans"``: the same with ``weights`` (n,), by default ridge leverage scores.
+        - ``"weighted-kmeans"``: the same, rows weighted by their ridge leverage scores (:func:`lloyd`
+          takes other weights).
         - ``"leverage"``, ``"bless"``: rows drawn by ridge leverage scores, see
           :mod:`gramian.landmarks.leverage`.
         - ``"rpcholesky"``, ``"cholesky"``, ``"pivoted-qr"``: pivots, see :mod:`gramian.landmarks.pivoting`;
@@ -101,9 +101,7 @@ def select_landmarks(
     if method == "uniform":
         return rows[np.sort(rng.choice(n, count, replace=False))]
     if n > rows_seen(method, count):
-        looked = np.sort(rng.choice(n, rows_seen(method, count), replace=False))
-        rows = rows[looked]
-        weights = None if weights is None else weights[looked]
+        rows = rows[np.sort(rng.choice(n, rows_seen(method, count), replace=False))]
     if dtype is not None:
         rows = as_float(rows, dtype)
     if method == "kmeans":
@@ -112,9 +110,8 @@ def select_landmarks(
         raise InputError(f"landmarks={method!r} needs the kernel. Pass kernel=, or take 'kmeans'.")
     n_jobs = 1 if engine is None else engine.n_threads
     if method == "weighted-kmeans":
-        if weights is None:
-            pilot = select_landmarks(rows, count, "uniform", rng)
-            weights = ridge_leverage_scores(kernel, rows, pilot, max(1.0, count / 2), n_jobs=n_jobs)
+        pilot = select_landmarks(rows, count, "uniform", rng)
+        weights = ridge_leverage_scores(kernel, rows, pilot, max(1.0, count / 2), n_jobs=n_jobs)
         return lloyd(rows, count, LLOYD_ROUNDS, rng, engine, weights=weights)
     return rows[
         np.sort(
