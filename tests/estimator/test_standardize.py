@@ -5,6 +5,7 @@ import pickle
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from every_estimator import ESTIMATORS, parameters
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.preprocessing import StandardScaler
@@ -189,3 +190,40 @@ def test_what_cannot_be_scaled():
     fitted = gm.MultiResolution(root_rank=20, n_levels=1, gamma=0.3).fit(X)
     with pytest.raises(InputError, match="fixed by FrozenEstimator"):
         ridge(standardize=True, approximation=FrozenEstimator(fitted)).fit(X, y)
+
+
+SCALING = {
+    "GaussianProcessRegressor": {},
+    "KernelLogisticRegression": {"C": 5.0},
+    "KernelSVC": {"C": 5.0, "probability": True},
+    "KernelSVR": {"C": 5.0},
+}
+
+
+@pytest.mark.parametrize("name", SCALING)
+def test_every_estimator_with_a_metric_scales(name, tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((200, 3)) * [1.0, 50.0, 0.01] + [0.0, 900.0, 1.0]
+    y = np.sin(X[:, 0]) + X[:, 1] / 50.0
+    if name in ("KernelSVC", "KernelLogisticRegression"):
+        y = np.where(y > np.median(y), "up", "down")
+    plain = getattr(gm, name)(gamma=0.3, random_state=0, **SCALING[name])
+    model = clone(plain).set_params(standardize=True).fit(X, y)
+    scaled = StandardScaler().fit(X)
+    expected = plain.fit(scaled.transform(X), y)
+    found, wanted = model.predict(X), expected.predict(scaled.transform(X))
+    if found.dtype.kind == "f":
+        np.testing.assert_allclose(found, wanted, atol=1e-3)
+    else:
+        assert (found == wanted).mean() > 0.99
+    np.testing.assert_allclose(model.scaler_.mean, scaled.mean_, rtol=1e-12)
+    assert model.plan(X).peak_bytes > 0
+    gm.save(model, tmp_path / "model.gramian")
+    np.testing.assert_array_equal(gm.load(tmp_path / "model.gramian").predict(X), model.predict(X))
+    assert not hasattr(model.set_params(standardize=False).fit(X, y), "scaler_")
+
+
+def test_standardize_is_offered_wherever_a_metric_is():
+    for name, kind in ESTIMATORS.items():
+        if not name.startswith("Tabular"):  # whose columns are always scaled
+            assert ("metric" in parameters(kind)) == ("standardize" in parameters(kind)), name

@@ -49,6 +49,8 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
     gamma, degree, coef0, kernel_params
         Of a named kernel. ``gamma=None`` starts learning at a lengthscale of the root of the features' summed
         variances; where nothing is learned it is 1/n_features.
+    standardize : bool, default=False
+        Scale the columns to mean 0 and deviation 1, as for :class:`KernelRidge`.
     metric : None, "diagonal", "full", LearnedMetric or Metric, default=None
         As for :class:`KernelRidge`: what ``ard`` finds by the likelihood, by gradients. Rounds learn kernel
         and noise from 1,000 rows, beginning with those of the round before; the last fit learns anew.
@@ -94,7 +96,7 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
     learning_ : Learned or None
         Evaluations, whether it converged, what ended at a bound, rows learned from.
     posterior_, plan_, rank_ : as named
-    metric_, metric_rounds_, feature_importances_ : as for :class:`KernelRidge`
+    scaler_, metric_, metric_rounds_, feature_importances_ : as for :class:`KernelRidge`
 
     Time: a pass O(n (m d + m r + path²)), twice that for each step of learning on ``learning_rows``; memory
     as ``plan_`` says, of predictions independent of n. The rows are referred to (not copied) for
@@ -125,6 +127,7 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
         degree: int = 3,
         coef0: float = 1.0,
         kernel_params: dict[str, Any] | None = None,
+        standardize: bool = False,
         metric: Any = None,
         ard: bool = False,
         noise: float = 0.1,
@@ -145,6 +148,7 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
         self.degree = degree
         self.coef0 = coef0
         self.kernel_params = kernel_params
+        self.standardize = standardize
         self.metric = metric
         self.ard = ard
         self.noise = noise
@@ -172,7 +176,9 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
             normalised = NumberTargets(known.ravel() if self._flat else known, len(known))
             rows = LabelledRows(source, normalised)
             trials = partial(process_trial, self)
-            found = learned_input(self, rows, trials, metric=self.metric, own_bandwidth=True)
+            found = learned_input(
+                self, rows, trials, metric=self.metric, standardize=self.standardize, own_bandwidth=True
+            )
             found.keep_in(self)
             train(self, found.prepared(rows)).keep_in(self)
             return self

@@ -91,7 +91,7 @@ def train(model: Any, rows: LabelledRows[Any]) -> TrainedProcess:
 
 def plan_process(model: Any, source: RowSource, n_outputs: int) -> Plan:
     """Return the plan of one pass over rows."""
-    source = planned_input(model, source, metric=model.metric).over(source)
+    source = planned_input(model, source, metric=model.metric, standardize=model.standardize).over(source)
     rng = as_generator(deepcopy(model.random_state))
     return _sized(model, source, n_outputs, _start(model, source, rng), rng)
 

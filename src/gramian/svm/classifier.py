@@ -60,6 +60,8 @@ class KernelSVC(Classifier, KernelEstimator):
     random_state, n_jobs
         As for :class:`KernelRidge`. What the budget leaves over holds the rows' features between passes
         and Gram matrices of several classes at a time.
+    standardize : bool, default=False
+        Scale the columns to mean 0 and deviation 1, as for :class:`KernelRidge`.
     metric : None, "diagonal", "full", LearnedMetric or Metric, default=None
         As for :class:`KernelRidge`.
     fit_intercept : bool, default=True
@@ -80,7 +82,7 @@ class KernelSVC(Classifier, KernelEstimator):
     Attributes
     ----------
     classes_, intercept_ (outputs,), kernel_, rank_, n_features_in_ : as named
-    metric_, metric_rounds_, feature_importances_ : as for :class:`KernelRidge`
+    scaler_, metric_, metric_rounds_, feature_importances_ : as for :class:`KernelRidge`
     n_iter_ : passes over all rows
     solution_ : Solution
         Status, passes, and as ``residual`` the relative gap that was left, computed in float64.
@@ -119,6 +121,7 @@ class KernelSVC(Classifier, KernelEstimator):
         degree: int = 3,
         coef0: float = 1.0,
         kernel_params: dict[str, Any] | None = None,
+        standardize: bool = False,
         metric: Any = None,
         approximation: Any = "auto",
         fit_intercept: bool = True,
@@ -140,6 +143,7 @@ class KernelSVC(Classifier, KernelEstimator):
         self.degree = degree
         self.coef0 = coef0
         self.kernel_params = kernel_params
+        self.standardize = standardize
         self.metric = metric
         self.approximation = approximation
         self.fit_intercept = fit_intercept
@@ -162,7 +166,13 @@ class KernelSVC(Classifier, KernelEstimator):
             problem = self._problem()
             folds = whole_number("calibration_folds", self.calibration_folds, 2)
             rows = labelled_classes(source, y, sample_weight, self.class_weight)
-            found = learned_input(self, rows, partial(class_trial, self, problem), metric=self.metric)
+            found = learned_input(
+                self,
+                rows,
+                partial(class_trial, self, problem),
+                metric=self.metric,
+                standardize=self.standardize,
+            )
             found.keep_in(self)
             fit = minimise_classes(self, found.prepared(rows), problem)
             fit.keep_in(self)

@@ -45,6 +45,8 @@ class KernelLogisticRegression(Classifier, KernelEstimator):
     kernel, gamma, degree, coef0, kernel_params, approximation, memory_budget, tile_dtype
     random_state, n_jobs
         As for :class:`KernelRidge`. What the budget leaves over holds the rows' features between passes.
+    standardize : bool, default=False
+        Scale the columns to mean 0 and deviation 1, as for :class:`KernelRidge`.
     metric : None, "diagonal", "full", LearnedMetric or Metric, default=None
         As for :class:`KernelRidge`.
     fit_intercept : bool, default=True
@@ -60,7 +62,7 @@ class KernelLogisticRegression(Classifier, KernelEstimator):
     Attributes
     ----------
     classes_, intercept_ (outputs,), kernel_, rank_, n_features_in_ : as named
-    metric_, metric_rounds_, feature_importances_ : as for :class:`KernelRidge`
+    scaler_, metric_, metric_rounds_, feature_importances_ : as for :class:`KernelRidge`
     n_iter_ : passes over the rows
     solution_ : Solution
         Status, passes, and as ``residual`` the relative gap that was left.
@@ -94,6 +96,7 @@ class KernelLogisticRegression(Classifier, KernelEstimator):
         degree: int = 3,
         coef0: float = 1.0,
         kernel_params: dict[str, Any] | None = None,
+        standardize: bool = False,
         metric: Any = None,
         approximation: Any = "auto",
         fit_intercept: bool = True,
@@ -112,6 +115,7 @@ class KernelLogisticRegression(Classifier, KernelEstimator):
         self.degree = degree
         self.coef0 = coef0
         self.kernel_params = kernel_params
+        self.standardize = standardize
         self.metric = metric
         self.approximation = approximation
         self.fit_intercept = fit_intercept
@@ -129,7 +133,13 @@ class KernelLogisticRegression(Classifier, KernelEstimator):
         with self._all_or_nothing():
             y = own_target(X, y)
             rows = labelled_classes(fit_rows(self, X, y), y, sample_weight, self.class_weight)
-            found = learned_input(self, rows, partial(class_trial, self, PROBLEM), metric=self.metric)
+            found = learned_input(
+                self,
+                rows,
+                partial(class_trial, self, PROBLEM),
+                metric=self.metric,
+                standardize=self.standardize,
+            )
             found.keep_in(self)
             minimise_classes(self, found.prepared(rows), PROBLEM).keep_in(self)
             self.classes_ = rows.targets.classes

@@ -192,7 +192,7 @@ def settings_of(model: Any, loss: Loss, mass: float, scale: float = 1.0) -> Sett
 
 def plan_newton(model: Any, penalty: float, source: RowSource, n_outputs: int) -> Plan:
     """Return the plan of bases and a pass for a fit to rows."""
-    source = planned_input(model, source, metric=model.metric).over(source)
+    source = planned_input(model, source, metric=model.metric, standardize=model.standardize).over(source)
     return plan_sums(model, source, n_outputs, penalty, deepcopy(model.random_state))[0]
 
 

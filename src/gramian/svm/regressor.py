@@ -49,6 +49,8 @@ class KernelSVR(Regressor, KernelEstimator):
     kernel, gamma, degree, coef0, kernel_params, approximation, memory_budget, tile_dtype
     random_state, n_jobs
         As for :class:`KernelRidge`; what the budget leaves over holds the rows' features between passes.
+    standardize : bool, default=False
+        Scale the columns to mean 0 and deviation 1, as for :class:`KernelRidge`.
     metric : None, "diagonal", "full", LearnedMetric or Metric, default=None
         As for :class:`KernelRidge`; rounds are judged by the squared error.
     fit_intercept : bool, default=True
@@ -60,7 +62,7 @@ class KernelSVR(Regressor, KernelEstimator):
     ----------
     intercept_ (outputs,), kernel_, rank_, n_iter_, solution_, plan_, n_features_in_ : as for
         :class:`KernelSVC`.
-    metric_, metric_rounds_, feature_importances_ : as for :class:`KernelRidge`
+    scaler_, metric_, metric_rounds_, feature_importances_ : as for :class:`KernelRidge`
 
     Time, errors and warnings as for :class:`KernelSVC`.
 
@@ -88,6 +90,7 @@ class KernelSVR(Regressor, KernelEstimator):
         degree: int = 3,
         coef0: float = 1.0,
         kernel_params: dict[str, Any] | None = None,
+        standardize: bool = False,
         metric: Any = None,
         approximation: Any = "auto",
         fit_intercept: bool = True,
@@ -107,6 +110,7 @@ class KernelSVR(Regressor, KernelEstimator):
         self.degree = degree
         self.coef0 = coef0
         self.kernel_params = kernel_params
+        self.standardize = standardize
         self.metric = metric
         self.approximation = approximation
         self.fit_intercept = fit_intercept
@@ -132,7 +136,7 @@ class KernelSVR(Regressor, KernelEstimator):
                 rows = replace(rows, targets=NumberTargets(flat, rows.n))
             self._flat = rows.targets.flat
             self._loss(1.0)  # what is wrong with it is told first
-            found = learned_input(self, rows, self._trial, metric=self.metric)
+            found = learned_input(self, rows, self._trial, metric=self.metric, standardize=self.standardize)
             found.keep_in(self)
             self._minimise(found.prepared(rows), None)
             return self
