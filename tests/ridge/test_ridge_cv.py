@@ -14,8 +14,8 @@ import gramian as gm
 from gramian.exact.loo import Refined
 from gramian.exceptions import BudgetError, InputError
 from gramian.ridge import kernel_search
-from gramian.ridge.candidates import Candidate
 from gramian.ridge.kernel_search import scaled, scaled_plan
+from gramian.ridge.kernel_sums import KernelSums
 
 ALPHAS = (1e-3, 0.03, 0.5, 10.0)
 
@@ -135,13 +135,13 @@ def test_gammas_are_compared_on_parts_of_the_rows_first(monkeypatch):
     monkeypatch.setattr(kernel_search, "LEAST_ROWS", 100)
     X, y = make_friedman1(1000, noise=0.5, random_state=0)
     seen = []
-    before = Candidate.__init__
+    before = KernelSums.__init__
 
     def spy(self, planned, sample, **options):
         seen.append((sample.n, planned[0].root_rank, round(planned[1].lengthscale ** -2 / 2, 4)))
         before(self, planned, sample, **options)
 
-    monkeypatch.setattr(Candidate, "__init__", spy)
+    monkeypatch.setattr(KernelSums, "__init__", spy)
     gammas = (1e-3, 0.01, 0.1, 1.0, 100.0)
     model = gm.KernelRidgeCV(
         gammas=gammas, approximation=gm.Nystrom(rank=90), fit_intercept=True, random_state=0
@@ -228,13 +228,13 @@ def test_a_small_budget_takes_the_alphas_in_groups_and_gives_the_same(monkeypatc
     X, Y, _ = table(4000, 4)
     Y = Y[:, 0]
     sizes = []
-    before = Candidate._errors
+    before = KernelSums._errors
 
     def spy(self, path, *rest, **options):
         sizes.append(len(path.alphas))
         return before(self, path, *rest, **options)
 
-    monkeypatch.setattr(Candidate, "_errors", spy)
+    monkeypatch.setattr(KernelSums, "_errors", spy)
     tree = gm.MultiResolution(root_rank=80, rank=60, n_blocks=20, oversampling=1.0)
     common = {"gamma": 20.0, "approximation": tree, "random_state": 0, "n_jobs": 1, "tile_dtype": "float64"}
     alphas = np.geomspace(0.01, 1, 20)

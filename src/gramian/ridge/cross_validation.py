@@ -27,11 +27,10 @@ from gramian.exceptions import InputError, did_you_mean, quoted
 from gramian.kernels import Kernel
 from gramian.kernels.gradient import log_parameters
 from gramian.kernels.lookup import KERNEL_NAMES
-from gramian.ridge.candidates import NumberRows, Planned
 from gramian.ridge.decisions import decision
 from gramian.ridge.kernel_search import (
-    Best,
-    Judge,
+    BestKernel,
+    Objective,
     Planner,
     Refinement,
     ScoreTable,
@@ -40,6 +39,7 @@ from gramian.ridge.kernel_search import (
     scaled_plan,
     search_gammas,
 )
+from gramian.ridge.kernel_sums import NumberRows, Planned
 from gramian.ridge.planning import plan_sums
 from gramian.ridge.scoring import Scorer
 
@@ -175,7 +175,7 @@ class KernelRidgeCV(Regressor, KernelEstimator):
             source = fit_rows(self, X, y)
             sample = labelled_numbers(source, y, sample_weight)
             self._flat = sample.targets.flat
-            judge = self._judge(sample, y)
+            objective = self._objective(sample, y)
             self._check_refine(source)
             rng = as_generator(self.random_state)
             # One seed for all kernels, so that they are compared on the same landmarks.
@@ -187,7 +187,7 @@ class KernelRidgeCV(Regressor, KernelEstimator):
 
             with shown_bar(self.verbose, unit="fits", desc="kernels") as bar:
                 tried = np.zeros(1) if gammas is None else gammas
-                best, table = search_gammas(judge, planners, tried, sample, alphas, rng, bar.update)
+                best, table = search_gammas(objective, planners, tried, sample, alphas, rng, bar.update)
                 refinement = None
                 if self.refine:
 
@@ -195,7 +195,7 @@ class KernelRidgeCV(Regressor, KernelEstimator):
                         return self._planner(kernel, None, penalties, 1.0, seed)
 
                     best, refinement = refine(
-                        judge,
+                        objective,
                         planner,
                         best,
                         sample,
@@ -244,7 +244,7 @@ class KernelRidgeCV(Regressor, KernelEstimator):
 
     def _learn(
         self,
-        best: Best,
+        best: BestKernel,
         table: ScoreTable,
         alphas: Float64Array,
         gammas: list[Any],
@@ -292,7 +292,7 @@ class KernelRidgeCV(Regressor, KernelEstimator):
             )
         return gammas
 
-    def _judge(self, sample: NumberRows, y: Any) -> Judge:
+    def _objective(self, sample: NumberRows, y: Any) -> Objective:
         cv = self._folds(sample, y)
         count = len(sample.counted)
         if count < 2:
@@ -306,7 +306,7 @@ class KernelRidgeCV(Regressor, KernelEstimator):
                 "or cv='gcv', or store_cv_results=False."
             )
         scorer = Scorer(self.scoring, per_target=bool(self.alpha_per_target) and sample.targets.shape[1] > 1)
-        return Judge(scorer, cv, bool(self.fit_intercept), bool(self.store_cv_results))
+        return Objective(scorer, cv, bool(self.fit_intercept), bool(self.store_cv_results))
 
     def _folds(self, sample: NumberRows, y: Any) -> Any:
         """Return None, "gcv", a number of folds, or the folds of a splitter."""

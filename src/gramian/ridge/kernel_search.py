@@ -19,8 +19,8 @@ from gramian.exact.loo import SQUARES, per_feature, refine_kernel
 from gramian.exceptions import InputError
 from gramian.kernels import Kernel
 from gramian.kernels.columns import dense
-from gramian.ridge.candidates import Candidate, Chosen, NumberRows, Planned
 from gramian.ridge.held_out import EXACT, MEAN
+from gramian.ridge.kernel_sums import ChosenModel, KernelSums, NumberRows, Planned
 from gramian.ridge.scoring import Scorer, Scores
 from gramian.search import Trials, search
 
@@ -38,8 +38,8 @@ Planner = Callable[[NumberRows], Planned]
 
 
 @dataclass(frozen=True)
-class Judge:
-    """How a kernel is judged: each alpha's score, and the model of the best alpha."""
+class Objective:
+    """Scores of a kernel for each alpha, by leave-one-out errors or folds, and the model of the best."""
 
     scorer: Scorer
     cv: Any  #: None, "gcv", a number of folds, or a list of (training rows, held-out rows)
@@ -48,11 +48,11 @@ class Judge:
 
     def scores(
         self, planner: Planner, sample: NumberRows, alphas: Float64Array
-    ) -> tuple[Scores, Callable[[], Chosen]]:
+    ) -> tuple[Scores, Callable[[], ChosenModel]]:
         """Return the scores on these rows, and what makes the model of the best alpha."""
         splits = self._splits(sample.n)
         if splits is None:
-            candidate = Candidate(planner(sample), sample, intercept=self.intercept)
+            candidate = KernelSums(planner(sample), sample, intercept=self.intercept)
             mean = self.cv == "gcv"
             scores = candidate.own_scores(alphas, self.scorer, mean=mean)
             keep = None if not self.keep_residuals else MEAN if mean else EXACT
@@ -67,14 +67,14 @@ class Judge:
                 )
             # Nothing keeps the bases and sums of one fold while those of the next are made.
             parts.append(
-                Candidate(planner(known), known, intercept=self.intercept).scores_of(
+                KernelSums(planner(known), known, intercept=self.intercept).scores_of(
                     unseen, alphas, self.scorer
                 )
             )
         scores = Scores.of_folds(parts)
 
-        def make() -> Chosen:
-            final = Candidate(planner(sample), sample, intercept=self.intercept)
+        def make() -> ChosenModel:
+            final = KernelSums(planner(sample), sample, intercept=self.intercept)
             return final.chosen(alphas, scores.best)
 
         return scores, make
@@ -95,14 +95,14 @@ class Judge:
 
 
 @dataclass
-class Best:
+class BestKernel:
     """The best kernel so far, on all rows."""
 
     score: float
     scores: Scores
     alphas: Float64Array
     number: int
-    model: Chosen
+    model: ChosenModel
 
 
 @dataclass(frozen=True)
@@ -114,14 +114,14 @@ class ScoreTable:
 
 
 def search_gammas(
-    judge: Judge,
+    objective: Objective,
     planners: Callable[[int, float], Planner],
     gammas: Float64Array,
     sample: NumberRows,
     alphas: Float64Array,
     rng: np.random.Generator,
     seen: Callable[[], object],
-) -> tuple[Best, ScoreTable]:
+) -> tuple[BestKernel, ScoreTable]:
     """Compare gammas on a ninth and a third of the rows, the better half going on, then on all rows.
 
     ``planners(k, share)`` plans gamma k with sizes for that share of the rows. Gammas are ranked by the score
@@ -132,20 +132,20 @@ def search_gammas(
     table = ScoreTable([None] * len(gammas), np.zeros(len(gammas), np.intp))
     order = rng.permutation(sample.counted)
     parts = [len(order) // part for part in SHARES if len(order) // part >= LEAST_ROWS]
-    if len(gammas) <= FEW or not judge.splits_any_rows:
+    if len(gammas) <= FEW or not objective.splits_any_rows:
         parts = []
-    best: Best | None = None
+    best: BestKernel | None = None
 
     def error_on(rows: NumberRows, k: int) -> tuple[float, None]:
         nonlocal best
         whole = rows is sample
-        scores, make = judge.scores(planners(k, 1.0 if whole else rows.n / len(order)), rows, alphas)
+        scores, make = objective.scores(planners(k, 1.0 if whole else rows.n / len(order)), rows, alphas)
         table.scores[k], table.n_rows[k] = scores, rows.n
         seen()
         score = _rank(scores)
         if whole and (best is None or score > best.score):
             # Of the best alone, and now: ``make`` holds bases and sums, and the next kernel has its own.
-            best = Best(score, scores, alphas, k, make())
+            best = BestKernel(score, scores, alphas, k, make())
         return -score, None
 
     alive = list(range(len(gammas)))
@@ -191,15 +191,15 @@ class Refinement:
 
 
 def refine(
-    judge: Judge,
+    objective: Objective,
     planner: Callable[[Kernel, Float64Array], Planner],
-    best: Best,
+    best: BestKernel,
     sample: NumberRows,
     rng: np.random.Generator,
     *,
     each_feature: bool,
     memory_bytes: int,
-) -> tuple[Best, Refinement]:
+) -> tuple[BestKernel, Refinement]:
     """Minimise the leave-one-out error of at most 2,000 rows from the best kernel, and keep what is better.
 
     ``planner`` plans a kernel for the given alphas: those of before, and the one that was found.
@@ -213,9 +213,9 @@ def refine(
     start = float(np.exp(np.mean(np.log(best.alphas[numbers]))))
     kernel = per_feature(best.model.kernel, X.shape[1]) if each_feature else best.model.kernel
     Y = some.targets[slice(0, some.n)]
-    found = refine_kernel(kernel, X, Y, start, weights=some.weights, intercept=judge.intercept)
+    found = refine_kernel(kernel, X, Y, start, weights=some.weights, intercept=objective.intercept)
     alphas = np.unique(np.append(best.alphas, found.alpha))
-    scores, make = judge.scores(planner(found.kernel, alphas), sample, alphas)
+    scores, make = objective.scores(planner(found.kernel, alphas), sample, alphas)
     score = _rank(scores)
     kept = score > best.score
     report = Refinement(
@@ -228,7 +228,7 @@ def refine(
         scores.values,
         kept,
     )
-    return (Best(score, scores, alphas, best.number, make()) if kept else best), report
+    return (BestKernel(score, scores, alphas, best.number, make()) if kept else best), report
 
 
 def scaled_plan(plan: Plan, share: float) -> Plan:

@@ -1,4 +1,4 @@
-"""Candidate kernels of a search: held-out scores for every alpha, and the best one's model."""
+"""Sums of one kernel over labelled rows: held-out scores for every alpha, and the model of the best."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from gramian.ridge.scoring import Scorer, Scores
 
 #: Labelled rows whose targets are numbers.
 NumberRows = LabelledRows[NumberTargets]
-#: What a candidate starts from: sizes, kernel, threads and the generator of its bases.
+#: Sizes, kernel, threads, and the generator of the bases.
 Planned = tuple[Plan, Kernel, Engine, np.random.Generator]
 #: Matrices of the size of a Gram matrix that an eigendecomposition holds at a time.
 EIGEN_SQUARES = 5
@@ -34,15 +34,15 @@ WHITENED = 32
 
 
 @dataclass(frozen=True)
-class Chosen:
-    """A candidate's model with its best alpha (for each output)."""
+class ChosenModel:
+    """A kernel's model with its best alpha (for each output)."""
 
     fit: RidgeFit
     kernel: Kernel
     residuals: Float64Array | None  #: held out, (n, outputs), where they are kept
 
 
-class Candidate:
+class KernelSums:
     """Bases and sums of one kernel on some rows: all that its path over alpha needs.
 
     One random read of a sample and one pass over the rows. Paths come in groups of alphas, as many at a time
@@ -94,7 +94,7 @@ class Candidate:
             del path
         return Scores.joined(parts)
 
-    def chosen(self, alphas: Float64Array, best: IntArray, *, keep: str | None = None) -> Chosen:
+    def chosen(self, alphas: Float64Array, best: IntArray, *, keep: str | None = None) -> ChosenModel:
         """Return the model with ``alphas[best]``, one number for all outputs or one for each.
 
         ``keep`` names a rule of held-out residuals that are wanted with it.
@@ -134,7 +134,7 @@ class Candidate:
                     residuals[:, mine] = found.residuals[:, k, mine]
                 first += len(path.alphas)
                 del path
-        return Chosen(fit, self.kernel, residuals)
+        return ChosenModel(fit, self.kernel, residuals)
 
     def _errors(self, path: AlphaPath, sample: NumberRows, rule: str, *, keep: bool) -> HeldOut:
         return held_out(
