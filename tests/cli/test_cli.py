@@ -24,8 +24,10 @@ import pandas as pd
 from click.testing import Result
 from typer.testing import CliRunner
 
-from gramian.cli import training
+from gramian.cli import opening, training
+from gramian.cli import rows as cli_rows
 from gramian.cli.app import app
+from gramian.data.formats import text
 
 RNG = np.random.default_rng(0)
 N = 150
@@ -382,3 +384,46 @@ def test_the_installed_command_runs(model: Path, tmp_path: Path) -> None:
     done = subprocess.run([*command, str(tmp_path / "p.csv")], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert "Wrote 150 predictions" in done.stdout
+
+
+# ---- files that do not fit into memory ---------------------------------------------------------
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "laplacian"])
+def test_rows_that_do_not_stay_in_memory_give_the_same_model(
+    kernel: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first kernel means plain kernel ridge regression, the other one the model for tables."""
+    monkeypatch.setattr(text, "TEXT_BYTES", 1000)
+    table = write(FRAME, tmp_path / "t.csv")
+    found = []
+    for keep in (1e9, 0.0):
+        monkeypatch.setattr(opening, "parse_bytes", lambda _, keep=keep: keep)
+        arguments = ["--kernel", kernel, *(["--metric", "none"] if kernel == "laplacian" else [])]
+        good("fit", table, "--target", "y", *arguments, "--threads", "1", "--out", tmp_path / "m.gramian")
+        found.append(gm.load(tmp_path / "m.gramian").predict(FRAME[["a", "b", "c"]]))
+    np.testing.assert_array_equal(*found)
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".csv.gz", ".parquet", ".npz"])
+def test_predictions_are_written_block_by_block(
+    suffix: str, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows, out = write(FRAME, tmp_path / "r.csv"), tmp_path / f"p{suffix}"
+    monkeypatch.setattr(cli_rows, "STEP", 40)
+    assert "Score on the 150 values of 'y' in the file: R² 0.9" in good("predict", model, rows, "--out", out)
+    readers = {".parquet": pd.read_parquet, ".npz": np.load}
+    predicted = readers.get(suffix, pd.read_csv)(out)["prediction"]
+    np.testing.assert_allclose(predicted, gm.load(model).predict(FRAME[["a", "b", "c"]]), rtol=1e-12)
+
+
+def test_an_error_in_the_last_block_leaves_the_old_file(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cli_rows, "STEP", 40)
+    out = tmp_path / "p.csv"
+    out.write_text("old")
+    holes = write(FRAME.assign(b=FRAME.b.where(FRAME.index < N - 1)), tmp_path / "r.csv")
+    assert "Row 149 of" in bad(1, "predict", model, holes, "--out", out)
+    assert out.read_text() == "old"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["p.csv", "r.csv"]

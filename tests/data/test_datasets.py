@@ -63,7 +63,7 @@ def test_folder_errors(folder, monkeypatch):
     with pytest.raises(InputError, match=r"no array 'y'\. Store X"):
         load_dataset("letter")
     (folder / "broken.npz").write_text("no archive")
-    with pytest.raises(InputError, match="could not be read as npz"):
+    with pytest.raises(InputError, match="could not be read"):
         load_dataset("broken")
     with pytest.raises(InputError, match=r"There is no data set '\.\./letter'"):
         load_dataset("../letter")

@@ -43,15 +43,15 @@ ZARR = Format("Zarr", (".zarr",), ZarrStorage)
 FORMATS = (CSV, PARQUET, NPZ, SVMLIGHT, NPY, HDF5, ZARR)
 
 
-def file_format(path: Path, formats: Sequence[Format] = FORMATS) -> Format:
+def file_format(path: Path) -> Format:
     """Return the format that the suffix of a file's name says.
 
     >>> file_format(Path("train.csv.gz")).name
     'CSV'
     """
-    for each in formats:
+    for each in FORMATS:
         if path.name.lower().endswith(each.suffixes):
             return each
     got = f"the suffix {path.suffix!r}" if path.suffix else "no suffix"
-    known = ", ".join(sorted(suffix for each in formats for suffix in each.suffixes))
+    known = ", ".join(sorted(suffix for each in FORMATS for suffix in each.suffixes))
     raise InputError(f"{path} has {got}, which names no format. Supported: {known}.")
