@@ -29,7 +29,7 @@ from gramian.kernels.precomputed import StoredRows
 from gramian.metric.differences import Group
 from gramian.metric.gradients import Predicts
 from gramian.metric.metric import Metric
-from gramian.metric.outer_product import outer_product
+from gramian.metric.outer_product import Differentiable, outer_product
 from gramian.tables.serving import TableServer
 
 #: What a model that is not of this library is asked for, the first that it has.
@@ -91,13 +91,11 @@ def average_gradient_outer_product(
     weights = checked_weights(sample_weight, source.shape[0])
     rows, weights = _drawn(source, weights, whole_number("n_rows", n_rows, 1), as_generator(random_state))
     M = outer_product(
-        parts.predictor,
+        Differentiable(parts.predictor, parts.kernel, parts.metric),
         rows if parts.scaler is None else parts.scaler.apply(rows),
-        kernel=parts.kernel,
         form=form,
         weights=weights,
         switched=switched,
-        metric=parts.metric,
         rank=rank,
         engine=parts.engine,
     )

@@ -18,7 +18,7 @@ from gramian.data.scaled import Moments, Scaler
 from gramian.data.source import ArraySource, row_blocks
 from gramian.exceptions import InputError
 from gramian.metric.metric import Metric
-from gramian.metric.outer_product import outer_product
+from gramian.metric.outer_product import Differentiable, outer_product
 from gramian.metric.rule import FLOOR, metric_of
 
 RNG = np.random.default_rng(0)
@@ -202,7 +202,7 @@ def test_gradients_through_a_metric():
     def f(u):
         return np.stack([np.sin(u[:, 0]) * u[:, 1], u[:, 2] ** 2], axis=1)
 
-    found = outer_product(f, X, metric=Metric(matrix=A))
+    found = outer_product(Differentiable(f, metric=Metric(matrix=A)), X)
     gradients = np.stack([np.cos(X @ A[:, 0]) * (X @ A[:, 1]), np.sin(X @ A[:, 0]), np.zeros(len(X))], axis=1)
     second = np.stack([np.zeros(len(X)), np.zeros(len(X)), 2 * (X @ A[:, 2])], axis=1)
     G = np.vstack([gradients @ A.T, second @ A.T])

@@ -16,7 +16,7 @@ from gramian.engine import Engine
 from gramian.exceptions import InputError
 from gramian.kernels import Cauchy, FunctionKernel
 from gramian.metric.differences import by_switching
-from gramian.metric.outer_product import outer_product
+from gramian.metric.outer_product import Differentiable, outer_product
 from gramian.outer_product import average_gradient_outer_product
 
 D = 4
@@ -68,7 +68,7 @@ APPROXIMATIONS = {
 def test_predictors_agree_with_differences(name: str) -> None:
     model, X = ridge(gm.Gaussian(0.5), APPROXIMATIONS[name])
     steps = np.full(D, 1e-5)
-    M = outer_product(model.predictor_, X, kernel=model.kernel_, steps=steps)
+    M = outer_product(Differentiable(model.predictor_, model.kernel_, steps=steps), X)
     truth = slopes(model.predict, X)
     # Rows whose leaf changes within the step have no derivative.
     assert np.abs(truth).max() < 1e3
@@ -83,7 +83,7 @@ def test_predictors_agree_with_differences(name: str) -> None:
 @pytest.mark.parametrize("approximation", ["exact", "leaves"])
 def test_kernels_agree_with_differences(kernel: gm.Kernel, approximation: str) -> None:
     model, X = ridge(kernel, APPROXIMATIONS[approximation])
-    M = outer_product(model.predictor_, X, kernel=model.kernel_)
+    M = outer_product(Differentiable(model.predictor_, model.kernel_), X)
     np.testing.assert_allclose(M, dense_product(slopes(model.predict, X, 1e-6)), rtol=1e-4, atol=1e-6)
 
 
@@ -95,24 +95,24 @@ def test_a_function_kernel_and_any_function_go_by_differences() -> None:
     truth = dense_product(slopes(model.predict, X))
     steps = np.full(D, 1e-5)
     for predictor in (model.predictor_, model.predict):
-        np.testing.assert_allclose(outer_product(predictor, X, steps=steps), truth, rtol=1e-5)
+        np.testing.assert_allclose(outer_product(Differentiable(predictor, steps=steps), X), truth, rtol=1e-5)
 
 
 def test_forms_weights_threads_and_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
     model, X = ridge(gm.Gaussian(0.5), APPROXIMATIONS["leaves"])
     weights = np.random.default_rng(1).integers(0, 3, len(X)).astype(float)
-    found = {"kernel": model.kernel_, "weights": weights}
-    M = outer_product(model.predictor_, X, **found)
+    f, found = Differentiable(model.predictor_, model.kernel_), {"weights": weights}
+    M = outer_product(f, X, **found)
     np.testing.assert_allclose(M, dense_product(slopes(model.predict, X), weights), rtol=1e-5, atol=1e-7)
-    np.testing.assert_array_equal(M, outer_product(model.predictor_, X, **found, engine=Engine(2)))
-    diagonal = outer_product(model.predictor_, X, **found, form="diagonal")
+    np.testing.assert_array_equal(M, outer_product(f, X, **found, engine=Engine(2)))
+    diagonal = outer_product(f, X, **found, form="diagonal")
     np.testing.assert_allclose(diagonal, M.diagonal(), rtol=1e-12)
     repeated = np.repeat(X, weights.astype(int), axis=0)
-    np.testing.assert_allclose(outer_product(model.predictor_, repeated, kernel=model.kernel_), M, rtol=1e-12)
-    np.testing.assert_allclose(outer_product(model.predictor_, sp.csr_array(X), **found), M, rtol=1e-10)
+    np.testing.assert_allclose(outer_product(f, repeated), M, rtol=1e-12)
+    np.testing.assert_allclose(outer_product(f, sp.csr_array(X), **found), M, rtol=1e-10)
     monkeypatch.setattr("gramian.metric.outer_product.LEAST_ROWS", 1)
     monkeypatch.setattr("gramian.metric.outer_product.MOST_ROWS", 7)
-    np.testing.assert_allclose(outer_product(model.predictor_, X, **found), M, rtol=1e-12)
+    np.testing.assert_allclose(outer_product(f, X, **found), M, rtol=1e-12)
 
 
 def test_low_rank_factor_has_the_leading_directions() -> None:
@@ -175,7 +175,7 @@ def test_switched_columns_of_a_predictor() -> None:
     model = gm.KernelRidge(alpha=1e-3, kernel=gm.Gaussian(1.5), tile_dtype="float64", random_state=0).fit(
         X, y
     )
-    M = outer_product(model.predictor_, X, kernel=model.kernel_, switched=groups, form="full")
+    M = outer_product(Differentiable(model.predictor_, model.kernel_), X, switched=groups, form="full")
     G = slopes(model.predict, X)
     two = np.stack([X, X])
     two[0, :, 1], two[1, :, 1] = 0, 1

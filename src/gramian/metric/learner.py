@@ -17,7 +17,7 @@ from gramian.estimator.labelled import LabelledRows
 from gramian.kernels import Kernel
 from gramian.metric.differences import gradient_rows
 from gramian.metric.metric import Metric
-from gramian.metric.outer_product import outer_product
+from gramian.metric.outer_product import Differentiable, outer_product
 
 #: Rows that judge at most; rows and judges of a small fit, by which candidates are compared.
 MOST_HELD_OUT, SCREEN_ROWS, SCREEN_HELD_OUT = 4_000, 1_500, 2_000
@@ -96,14 +96,12 @@ class EstimatorLearner:
         part = self.train.first(gradient_rows(self._groups, self.gradient_rows))
         predictor, kernel = trial.gradients_of()
         return outer_product(
-            predictor,
+            Differentiable(predictor, kernel, metric),
             part.rows,
-            kernel=kernel,
             form=self.form,
             weights=part.weights,
             switched=self._groups,
             levels=self._levels,
-            metric=metric,
             engine=self.engine,
         )
 

@@ -30,17 +30,40 @@ SWEEPS, BESIDE = 4, 10
 Part = TypeVar("Part")
 
 
+@dataclass(frozen=True)
+class Differentiable:
+    """The function x ↦ f(T(x)) whose gradients are averaged.
+
+    predictor : f, a predictor of the library (gradients in closed form), or a function from rows (n, d) to
+        values (n,) or (n, outputs) (by finite differences, as for explicit feature maps and function kernels)
+    kernel : that of a :class:`~gramian.compression.predictor.Predictor`, which holds none
+    metric : T, if the predictor takes rows under a metric
+    steps : (d,), of finite differences, in the units that the predictor takes; by default a tenth of each
+        column's deviation, 0 for constant ones
+    """
+
+    predictor: Predicts
+    kernel: Kernel | None = None
+    metric: Metric | None = None
+    steps: Array | None = None
+
+    def gradients(self, rows: Rows) -> Gradients:
+        """Return the gradients by the features of ``rows``, which the default steps are taken from."""
+        steps = self.steps
+        if steps is None:
+            steps = _steps(rows if self.metric is None else self.metric.apply(rows))
+        found = gradients_of(self.predictor, self.kernel, np.asarray(steps, np.float64))
+        return found if self.metric is None else MappedGradients(found, self.metric)
+
+
 def outer_product(
-    predictor: Predicts,
+    function: Differentiable | Predicts,
     rows: Rows,
     *,
-    kernel: Kernel | None = None,
     form: str = "full",
     weights: Array | None = None,
     switched: Sequence[Group] = (),
     levels: tuple[Array, Array] | None = None,
-    steps: Array | None = None,
-    metric: Metric | None = None,
     rank: int | None = None,
     engine: Engine | None = None,
     until: float = math.inf,
@@ -49,10 +72,9 @@ def outer_product(
 
     Parameters
     ----------
-    predictor : a predictor of the library (in closed form), or a function from rows (n, d) to values
-        (n,) or (n, outputs) (by finite differences, as are explicit feature maps and function kernels)
+    function : f; a predictor that needs a kernel, a metric or steps of its own comes as a
+        :class:`Differentiable`
     rows : (n, d), dense or CSR
-    kernel : of a :class:`~gramian.compression.predictor.Predictor`, which holds none
     form : "full" for M, "diagonal" for its diagonal
     weights : (n,), none negative; one each by default
     switched : groups of columns whose values are switched in place of a derivative: one column of two values,
@@ -60,12 +82,6 @@ def outer_product(
         :func:`~gramian.metric.differences.by_switching` says, so that of a category's block of M
         (e_c − e_c')ᵀ M (e_c − e_c') = mean (f(x with c) − f(x with c'))² for columns of 0 and 1
     levels : low and high value of each column, two arrays (d,); by default least and largest in ``rows``
-    steps : (d,), of finite differences, in the units that the predictor takes; by default a tenth of each
-        column's deviation, 0 for constant ones
-    metric : T, if the predictor takes rows under a metric: M is then that of x ↦ f(T(x)), by the features as
-        they were
-    metric : under which the predictor takes rows: M is that of x ↦ f(T(x)), in the units of ``rows``, whose
-        columns are switched (``steps`` are of mapped columns)
     rank : if given, F (d, rank) with F Fᵀ ≈ M instead, its leading directions scaled, of which M is never
         formed: for many features
     engine : threads; serial by default
@@ -102,11 +118,10 @@ def outer_product(
     n, d = int(rows.shape[0]), int(rows.shape[1])
     if n == 0:
         raise InputError("rows has no row; the average needs at least one. Pass rows of shape (n, d).")
-    if steps is None:
-        steps = _steps(rows if metric is None else metric.apply(rows))
-    gradients = gradients_of(predictor, kernel, np.asarray(steps, np.float64))
+    if not isinstance(function, Differentiable):
+        function = Differentiable(function)
     slopes = _Slopes(
-        gradients if metric is None else MappedGradients(gradients, metric),
+        function.gradients(rows),
         _groups(switched, d),
         *(_levels(rows) if levels is None else (np.asarray(v, np.float64) for v in levels)),
     )

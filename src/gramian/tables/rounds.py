@@ -13,7 +13,7 @@ from gramian._typing import Float64Array, Rows
 from gramian.engine import Engine
 from gramian.metric.differences import gradient_rows
 from gramian.metric.metric import Metric
-from gramian.metric.outer_product import outer_product
+from gramian.metric.outer_product import Differentiable, outer_product
 from gramian.tables.time import Pace
 
 #: Rows at which gradients are taken, at most.
@@ -85,13 +85,11 @@ class _Fitted:
             return np.zeros((d, d) if rounds.form == "full" else d)
         kernel = getattr(self.model.predictor_, "kernel", self.model.kernel_)
         return outer_product(
-            self.model.predictor_,
+            Differentiable(self.model.predictor_, kernel, self.model.metric_),
             rounds.gradient_rows,
-            kernel=kernel,
             form=rounds.form,
             switched=rounds.switched,
             levels=rounds.levels,
-            metric=self.model.metric_,
             engine=Engine(self.model.n_jobs),
             until=rounds.pace.until,
         )

@@ -22,7 +22,7 @@ from gramian.exact.predictor import ExactPredictor
 from gramian.kernels.powered import PoweredExponential, powered_distances
 from gramian.metric.differences import gradient_rows
 from gramian.metric.metric import Metric
-from gramian.metric.outer_product import outer_product
+from gramian.metric.outer_product import Differentiable, outer_product
 
 #: Powers (p, q) of exp(−‖x − z‖_p^q / L^q) by the kernel's name.
 POWERS = {"laplacian": (1.0, 1.0), "exponential": (2.0, 1.0), "gaussian": (2.0, 2.0)}
@@ -175,13 +175,12 @@ class SmallProblem:
         predictor = ExactPredictor(point.kernel_of(), mapped, fit.coefficients, np.dtype(np.float64))
         some = slice(0, min(self.n_fit, gradient_rows(self.switched, GRADIENT_ROWS)))
         return outer_product(
-            predictor,
+            Differentiable(predictor, metric=point.metric),
             self.rows[some],
             form=form,
             weights=None if self.weights is None else self.weights[some],
             switched=self.switched,
             levels=self.levels,
-            metric=point.metric,
             engine=Engine(1),
             until=until,
         )
