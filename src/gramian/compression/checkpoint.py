@@ -15,9 +15,8 @@ from gramian._checkpoint import checkpoint_folder, read_state, write_state
 from gramian._typing import Array, Float64Array
 from gramian.compression.features import FeatureMap
 from gramian.compression.plan import Plan
-from gramian.compression.ridge_sums import RidgeSums, Targets
+from gramian.compression.ridge_sums import Labelled, RidgeSums
 from gramian.data.fingerprint import add_bytes, fingerprint
-from gramian.data.source import RowSource
 from gramian.exceptions import CheckpointWarning, InputError
 
 #: The file of a pass, in its folder.
@@ -50,9 +49,7 @@ class SumsCheckpoint:
 
     def bind(
         self,
-        source: RowSource,
-        targets: Targets,
-        weights: Array | None,
+        rows: Labelled,
         plan: Plan,
         features: FeatureMap,
         sums: RidgeSums,
@@ -61,9 +58,9 @@ class SumsCheckpoint:
 
         Raises ``InputError`` where the folder is another fit's, and leaves it as it is.
         """
-        self._identity = _identity(source, targets, weights, plan, sums)
+        self._identity = _identity(rows, plan, sums)
         self._bases = _digest(features)
-        a_row = plan.seconds["sums"] / source.shape[0]
+        a_row = plan.seconds["sums"] / rows.source.shape[0]
         self._every = max(1, int(sums.nbytes / DISK_RATE / SHARE / a_row))
         stored, self._stored = self._stored, None
         if stored is None:
@@ -128,23 +125,18 @@ def _fill(sums: RidgeSums, stored: dict[str, Array]) -> None:
     sums.right[:] = stored["right"]
 
 
-def _identity(
-    source: RowSource,
-    targets: Targets,
-    weights: Array | None,
-    plan: Plan,
-    sums: RidgeSums,
-) -> str:
+def _identity(rows: Labelled, plan: Plan, sums: RidgeSums) -> str:
     """Return a hash of all that the sums depend on beside the bases."""
+    targets = rows.targets
     digest = hashlib.blake2b(digest_size=16)
     ranks = [len(node.gram) for node in sums.nodes]
     sizes = (plan.method, ranks, plan.dtype, plan.sample_rows, plan.chunk_rows)
-    digest.update(repr((fingerprint(source), sizes, targets.shape, sums.intercept)).encode())
+    digest.update(repr((fingerprint(rows.source), sizes, targets.shape, sums.intercept)).encode())
     digest.update(sums.shift.tobytes())
     for start in np.linspace(0, targets.shape[0] - 1, SLICES).astype(int):
         add_bytes(digest, targets[slice(start, start + SLICE_ROWS)])
-    if weights is not None:
-        add_bytes(digest, weights)
+    if rows.weights is not None:
+        add_bytes(digest, rows.weights)
     return digest.hexdigest()
 
 

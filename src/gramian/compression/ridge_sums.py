@@ -27,6 +27,22 @@ class Targets(Protocol):
     def __getitem__(self, where: slice) -> Float64Array: ...
 
 
+class Labelled(Protocol):
+    """Rows with their targets, and their weights: None where every row has weight 1."""
+
+    @property
+    def source(self) -> RowSource:
+        """The rows."""
+
+    @property
+    def targets(self) -> Targets:
+        """Their targets."""
+
+    @property
+    def weights(self) -> Array | None:
+        """Their weights (n,)."""
+
+
 @runtime_checkable
 class SentTargets(Protocol):
     """Targets that can be made where the values lie, too."""

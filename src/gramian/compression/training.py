@@ -13,14 +13,13 @@ import numpy as np
 
 from gramian._budget import format_bytes
 from gramian._numerics import ridge_tolerance
-from gramian._typing import Array, Float64Array
+from gramian._typing import Float64Array
 from gramian.compression.checkpoint import SumsCheckpoint
 from gramian.compression.features import FeatureMap
 from gramian.compression.plan import Plan
 from gramian.compression.predictor import Predictor, fold
-from gramian.compression.ridge_sums import RidgeSums, Targets, split_intercept, sum_rows
+from gramian.compression.ridge_sums import Labelled, RidgeSums, split_intercept, sum_rows
 from gramian.compression.sums import Progress
-from gramian.data.source import RowSource
 from gramian.engine import Engine
 from gramian.exceptions import AccuracyWarning
 from gramian.kernels.base import Kernel
@@ -46,9 +45,7 @@ class RidgeFit:
 
 
 def train_ridge(
-    source: RowSource,
-    targets: Targets,
-    weights: Array | None,
+    rows: Labelled,
     kernel: Kernel,
     alpha: float,
     plan: Plan,
@@ -70,25 +67,25 @@ def train_ridge(
     The residual of that system is recomputed and warned about where it exceeds its tolerance. Time and
     memory: as the plan says, memory independent of n.
     """
-    clock = _Clock()
-    features = plan.build(source, kernel, rng=rng, engine=engine, weights=weights)
+    clock, source = _Clock(), rows.source
+    features = plan.build(source, kernel, rng=rng, engine=engine, weights=rows.weights)
     clock.lap("bases", features.nbytes)
     sums = RidgeSums.zeros(features, shift, intercept=intercept)
     if checkpoint is not None:
-        done_before = checkpoint.bind(source, targets, weights, plan, features, sums)
+        done_before = checkpoint.bind(rows, plan, features, sums)
         if progress is not None:
             progress(done_before)
 
-    def done(rows: int) -> None:
+    def done(count: int) -> None:
         if checkpoint is not None:
-            checkpoint.passed(sums, rows, last=sums.n_rows == source.shape[0])
+            checkpoint.passed(sums, count, last=sums.n_rows == source.shape[0])
 
     sum_rows(
         sums,
         features,
         source,
-        targets,
-        weights,
+        rows.targets,
+        rows.weights,
         chunk_rows=plan.chunk_rows,
         engine=engine,
         done=done,

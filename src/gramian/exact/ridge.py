@@ -7,10 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from gramian._numerics import expansion_error, expansion_tolerance
-from gramian._typing import Array, Float64Array, Rows
+from gramian._typing import Float64Array, Rows
+from gramian.compression.plan import Plan
 from gramian.engine import Engine
+from gramian.estimator.labelled import LabelledRows
 from gramian.exact.predictor import ExactPredictor
 from gramian.exact.solve import Settings, Stage, solve_exact
 from gramian.exact.system import ExactSystem
@@ -30,16 +33,13 @@ class ExactFit:
 
 
 def train_exact(
-    rows: Rows,
-    targets: Float64Array,
-    weights: Array | None,
+    labelled: LabelledRows[Any],
     kernel: Kernel,
     alpha: float,
     settings: Settings,
+    plan: Plan,
     *,
     intercept: bool,
-    dtype: Any,
-    memory_bytes: int,
     engine: Engine,
     rng: np.random.Generator,
     progress: Callable[[Progress], None] | None = None,
@@ -50,15 +50,19 @@ def train_exact(
     intercept b (0 unless ``intercept``) makes Σ a_i = 0: with (a_y, a_1) the solutions for y and for 1, it is
     b = Σ a_y / Σ a_1, and a = a_y − b a_1; both are solved for together.
 
-    rows : (n, d) in memory; targets : (n, outputs). Time and memory: :func:`solve_exact`.
+    plan : says the type of the tiles and the memory. Time and memory: :func:`solve_exact`, with a copy of
+    the rows, which the predictor keeps.
     """
+    rows = labelled.rows
+    rows = rows.copy() if sp.issparse(rows) else np.array(rows)
+    targets, weights, dtype = labelled.numbers, labelled.weights, np.dtype(plan.dtype)
     if weights is not None and not (weights > 0).all():
         kept = np.flatnonzero(weights > 0)
         rows, targets, weights = rows[kept], targets[kept], weights[kept]
     n = int(rows.shape[0])
     shift = np.full(n, alpha) if weights is None else alpha / weights
     right = np.column_stack([targets, np.ones(n)]) if intercept else targets
-    system = ExactSystem(kernel, rows, shift, dtype, memory_bytes, engine)
+    system = ExactSystem(kernel, rows, shift, dtype, plan.memory_budget, engine)
     solution, stages = solve_exact(system, right, settings, rng=rng, progress=progress)
     value, offset = solution.value, np.zeros(targets.shape[1])
     if intercept:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from gramian._checkpoint import checkpoint_folder
 from gramian._checks import positive_number
@@ -78,9 +77,7 @@ def train(model: Any, rows: LabelledRows[Any]) -> Trained:
     )
     with rows_bar(rows.n, model.verbose) as done:
         fit = train_ridge(
-            rows.source,
-            targets,
-            weights,
+            rows,
             kernel,
             alpha,
             plan,
@@ -128,7 +125,6 @@ def _train_exact(model: Any, rows: LabelledRows[Any], alpha: float, exact: Exact
     folder = model.checkpoint if exact.checkpoint is None else exact.checkpoint
     if folder is not None:
         settings = replace(settings, checkpoint=checkpoint_folder(Path(folder)) / "solve.npz")
-    X = rows.rows
     began = time.perf_counter()
     with shown_bar(model.verbose, unit="steps", desc="exact") as bar:
 
@@ -137,15 +133,12 @@ def _train_exact(model: Any, rows: LabelledRows[Any], alpha: float, exact: Exact
             bar.update(1)
 
         fit = train_exact(
-            X.copy() if sp.issparse(X) else np.array(X),
-            rows.numbers,
-            rows.weights,
+            rows,
             kernel,
             alpha,
             settings,
+            plan,
             intercept=bool(model.fit_intercept),
-            dtype=np.dtype(plan.dtype),
-            memory_bytes=plan.memory_budget,
             engine=model._engine(),
             rng=as_generator(model.random_state),
             progress=progress,
