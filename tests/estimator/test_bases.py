@@ -12,8 +12,6 @@ ESTIMATORS = [
     for kind in (getattr(gm, name) for name in gm.__all__)
     if inspect.isclass(kind) and issubclass(kind, BaseEstimator)
 ]
-#: What a table takes from four classes is being made into parts.
-LONGER = {"TabularClassifier", "TabularRegressor"}
 
 
 def own(kind):
@@ -27,7 +25,7 @@ def chain(kind):
 
 @pytest.mark.parametrize("kind", ESTIMATORS, ids=lambda kind: kind.__name__)
 def test_two_classes_of_the_library_stand_above_an_estimator_at_most(kind):
-    assert chain(kind) <= (3 if kind.__name__ in LONGER else 2)
+    assert chain(kind) <= 2
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from gramian.data.mapped import mapped
 from gramian.data.source import ArraySource, RowSource
 from gramian.data.tables import as_table
 from gramian.engine import Engine
-from gramian.estimator.base import checked_weights
+from gramian.estimator.base import KernelEstimator, checked_weights
 from gramian.estimator.labelled import LabelledRows
 from gramian.estimator.progress import shown_bar
 from gramian.exceptions import AccuracyWarning, InputError
@@ -53,7 +53,7 @@ KEPT_PART = 8
 SCALINGS = (AUTO, STANDARD, QUANTILE)
 
 
-class TabularModel(TableServer):
+class TabularModel(TableServer, KernelEstimator):
     """Base of the estimators that learn from a table as it is."""
 
     kernel: Any
@@ -68,13 +68,7 @@ class TabularModel(TableServer):
 
     search_: SearchResult
 
-    # ---- what the two kinds differ in ---------------------------------------------------------------
-
     _kind: type[KernelRidge] | type[KernelRidgeClassifier]
-
-    def _last_loss(self, values: Float64Array, held: IntArray) -> float:
-        """Return the error of the last model's values of held rows."""
-        raise AssertionError("each kind judges in its way")
 
     # ---- fitting --------------------------------------------------------------------------------------
 
@@ -251,15 +245,19 @@ class TabularModel(TableServer):
         rng: np.random.Generator,
         until: float,
         n_given: int,
+        loss: Callable[[Float64Array, IntArray], float],
     ) -> LastFit:
-        """Fit the model of all rows, of ``n_given`` where time was short; warn where it was."""
+        """Fit the model of all rows, of ``n_given`` where time was short; warn where it was.
+
+        ``loss`` gives the error of values of the held-out rows with these numbers.
+        """
         source = self._scaled_rows(rows)
         near = [judged.point for judged in (found.best, found.other) if judged is not None]
         fit = last_fit(
             self._kind,
             LabelledRows(source, y, weights),
             near or [self._usual_point(source)],
-            self._last_loss,
+            loss,
             learn=bool(self._forms()),
             switched=self._groups,
             rng=rng,

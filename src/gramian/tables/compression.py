@@ -13,6 +13,7 @@ from gramian._tiles import row_slices
 from gramian._typing import Float64Array, IntArray
 from gramian.data.source import RowSource
 from gramian.estimator.answers import class_labels
+from gramian.estimator.base import KernelEstimator
 from gramian.estimator.kinds import Classifier, Regressor
 from gramian.estimator.targets import ClassTargets, NumberTargets
 from gramian.exceptions import InputError, quoted
@@ -27,7 +28,7 @@ BLOCK_ROWS = 1 << 14
 COPIES = 6
 
 
-class FastTable(TableServer):
+class FastTable(TableServer, KernelEstimator):
     """Base of the fast models of tables, which ``compress`` of a tabular model makes.
 
     ``model_`` is a fast model of encoded rows, the rest is that of the model it stands for. They are frozen,

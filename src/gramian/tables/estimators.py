@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -179,10 +180,9 @@ class TabularRegressor(Regressor, NumberAnswers, TabularModel):
             }
             found = self._learn_model(rows, candidates, sample, weights, weights, rng, until)
             self.target_, z = maps[found.setting.target], mapped[found.setting.target]
-            self._held = MappedTarget(z, own, self.target_), weights
             last = z[:, 0] if z.shape[1] == 1 else z
-            fit = self._fit_last(rows, last, weights, found, rng, until, n_counted)
-            del self._held
+            loss = partial(_mapped_loss, MappedTarget(z, own, self.target_), weights)
+            fit = self._fit_last(rows, last, weights, found, rng, until, n_counted, loss)
             residuals = np.sort(np.abs(z[fit.held] - fit.values.reshape(len(fit.held), z.shape[1])), axis=0)
             self.residuals_ = _thinned(residuals)
             return self
@@ -199,13 +199,6 @@ class TabularRegressor(Regressor, NumberAnswers, TabularModel):
         if self.target == AUTO:
             hows = TargetTransform.candidates(flat, sample_weight=weights)
         return {how: TargetTransform.learn(flat, how, sample_weight=weights) for how in hows}
-
-    def _last_loss(self, values: Float64Array, held: IntArray) -> float:
-        target, weights = self._held
-        part = MappedTarget(target.values[held], target.own[held], target.transform)
-        every = slice(0, len(held))
-        w = None if weights is None else np.asarray(weights[held], np.float64)
-        return part.loss(every, w)(part.values - values)
 
     def predict_interval(self, X: Any, coverage: float = 0.9) -> Float64Array:
         """Return the ends of an interval for the target of each row, (n, 2) or (n, outputs, 2).
@@ -348,18 +341,13 @@ class TabularClassifier(Classifier, ClassAnswers, TabularModel):
             signs = 0.5 * targets.part(sample)[slice(0, len(sample))]
             candidates = {"classes": MappedTarget(signs, signs)}
             found = self._learn_model(rows, candidates, sample, weights, own_weights, rng, until)
-            self._held = targets, codes, weights
-            fit = self._fit_last(rows, np.asarray(targets.values), weights, found, rng, until, n_counted)
-            del self._held
+            loss = partial(_squared_loss, targets, weights)
+            labels = np.asarray(targets.values)
+            fit = self._fit_last(rows, labels, weights, found, rng, until, n_counted, loss)
             held = None if weights is None else weights[fit.held]
             values = fit.values.reshape(len(fit.held), targets.shape[1])
             self.calibration_ = calibration_of(values, codes[fit.held], held)
             return self
-
-    def _last_loss(self, values: Float64Array, held: IntArray) -> float:
-        targets, _, weights = self._held
-        wrong = targets.part(held)[slice(0, len(held))] - values
-        return float(np.average((wrong**2).sum(axis=1), weights=None if weights is None else weights[held]))
 
     def compress(self, X: Any, y: Any = None, *, cost: Any = "20x", **options: Any) -> FastTabularClassifier:
         """Return a fast model that stands for this one and takes the same tables, within a cost.
@@ -369,6 +357,22 @@ class TabularClassifier(Classifier, ClassAnswers, TabularModel):
         """
         check_is_fitted(self, "model_")
         return compressed_classifier(self, X, y, cost, options)
+
+
+def _mapped_loss(target: MappedTarget, weights: Array | None, values: Float64Array, held: IntArray) -> float:
+    """Return the error of values of the mapped target on the rows with these numbers."""
+    part = MappedTarget(target.values[held], target.own[held], target.transform)
+    every = slice(0, len(held))
+    w = None if weights is None else np.asarray(weights[held], np.float64)
+    return part.loss(every, w)(part.values - values)
+
+
+def _squared_loss(
+    targets: ClassTargets, weights: Array | None, values: Float64Array, held: IntArray
+) -> float:
+    """Return the mean squared error of decision values on the rows with these numbers."""
+    wrong = targets.part(held)[slice(0, len(held))] - values
+    return float(np.average((wrong**2).sum(axis=1), weights=None if weights is None else weights[held]))
 
 
 def _forward(transform: TargetTransform, own: Float64Array) -> Float64Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,6 @@ from gramian._typing import Array, Float64Array, FloatArray
 from gramian.data.mapped import mapped
 from gramian.data.source import RowSource
 from gramian.estimator.answers import class_labels, decision_values, predicted_numbers
-from gramian.estimator.base import KernelEstimator
 from gramian.estimator.shown import check_has_fit
 from gramian.summary import Summary
 from gramian.tables import EncodedRows, Scaling, TableColumns, TargetTransform
@@ -20,8 +20,11 @@ from gramian.tables.input import checked_table
 from gramian.tables.summary import summary_of
 
 
-class TableServer(KernelEstimator):
-    """Base of what takes tables: ``columns_`` encode their rows, ``scaling_`` scales, ``model_`` answers."""
+class TableServer(ABC):
+    """Mixin of the estimators of tables.
+
+    ``columns_`` encode the rows of a table, ``scaling_`` scales them, ``model_`` answers.
+    """
 
     columns_: TableColumns
     scaling_: Scaling
@@ -29,7 +32,7 @@ class TableServer(KernelEstimator):
     n_features_in_: int
 
     def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
+        tags = super().__sklearn_tags__()  # type: ignore[misc]
         tags.input_tags.allow_nan = True
         tags.input_tags.sparse = True
         tags.input_tags.categorical = True
@@ -58,9 +61,9 @@ class TableServer(KernelEstimator):
         check_is_fitted(self, "model_")
         return mapped(EncodedRows(self.columns_, checked_table(self, X, reset=False)), self.scaling_)
 
+    @abstractmethod
     def _values(self, X: Any) -> Float64Array:
         """Return the model's values, shape (n, outputs), by blocks of rows."""
-        raise AssertionError("each kind of model has its way")
 
 
 class NumberAnswers(TableServer):
