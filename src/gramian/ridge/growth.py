@@ -26,26 +26,26 @@ from gramian.kernels.precomputed import Precomputed
 from gramian.landmarks.partition import SAMPLE_ROWS, CenterPartition, fit_partition
 from gramian.solvers.arrowhead import Forest
 
-#: Of the first rows, so many are represented as well as those that set the threshold, or better.
+#: Fraction of the first rows that the map must represent better than the threshold.
 KNOWN_SHARE = 0.95
-#: First rows that are looked at for that.
+#: Number of first rows that the threshold is set from.
 LOOKED_AT = 2_000
-#: Residual share that is never called new territory: what a Gaussian process of this kernel would not
-#: know of a row's target then is a tenth of its standard deviation.
+#: Residual share below which a row never counts as new territory. At 1 % a Gaussian process with this kernel
+#: leaves a tenth of the target's standard deviation unexplained.
 LEAST_THRESHOLD = 0.01
 #: Rows of new territory that a new block needs, per rank of a block.
 ROWS_PER_RANK = 2
-#: Part of the memory budget that such rows may take while they wait.
+#: Fraction of the memory budget that rows of new territory may take.
 WAITING_PART = 1 / 16
-#: So many rows that no size of a plan is bounded by them.
+#: A number of rows so large that it bounds no size of a plan.
 ENDLESS = 10**9
 
 
 @dataclass(frozen=True)
 class Territory:
-    """Rows that a map represents badly, kept until they are enough for new blocks.
+    """Rows that a map represents badly, kept until there are enough for new blocks.
 
-    Of more rows than ``most_rows`` a uniform sample is kept: those with the smallest of random keys.
+    At most ``most_rows`` are kept, as a uniform sample: those with the smallest random keys.
     """
 
     threshold: float  #: residual share (k(x, x) − ‖f(x)‖²)/k(x, x) from which a row is new territory
@@ -97,7 +97,7 @@ class Territory:
     def surveyed(
         self, features: FeatureMap, source: RowSource, weights: Array | None, chunk_rows: int, engine: Engine
     ) -> Territory:
-        """Return the territory with those of these rows that lie in it; rows of weight 0 do not count.
+        """Return the territory with those of these rows that are new to the map, if their weight is not 0.
 
         One pass; time O(n (m d + m r + r²)).
         """
@@ -113,19 +113,19 @@ class Territory:
         return found
 
     def joined(self, other: Territory) -> Territory:
-        """Return the territory with the rows that another has kept."""
+        """Return the territory with the rows that another one keeps."""
         if other.rows is None or other.keys is None:
             return self
         return self._with(other.rows, other.keys, other.n_new)
 
     def cleared(self) -> Territory:
-        """Return the territory without rows, after a growth."""
+        """Return the territory without rows, once blocks were made from them."""
         return replace(self, rows=None, keys=None, n_new=0)
 
     def leaves(self, sizes: MultiResolutionBuilder) -> tuple[int, int]:
-        """Return how many blocks to try, as dense as the first ones, and how many the rows are enough for.
+        """Return how many blocks to try, as dense as the first ones, and the most that the rows allow.
 
-        Both are 0 where the rows are to wait for others.
+        Both are 0 if the rows should wait for more.
         """
         most = self.n_rows // (ROWS_PER_RANK * sizes.rank)
         return min(most, max(1, self.n_new // self.rows_per_leaf)), most
@@ -147,7 +147,7 @@ class Territory:
 
 
 def growable(features: FeatureMap, sizes: Builder) -> bool:
-    """Return whether blocks can be added: a root, blocks below it, each row in that of the nearest centre."""
+    """Return whether blocks can be added: the map has a root and one level of blocks, by nearest centre."""
     return (
         isinstance(sizes, MultiResolutionBuilder)
         and sizes.n_levels == 2
@@ -158,7 +158,7 @@ def growable(features: FeatureMap, sizes: Builder) -> bool:
 
 
 def growing_sizes(features: FeatureMap, sizes: Builder) -> MultiResolutionBuilder:
-    """Return the builder of blocks that can be added; raise where none can."""
+    """Return the builder that makes further blocks; raise if the map cannot grow."""
     if not growable(features, sizes) or not isinstance(sizes, MultiResolutionBuilder):
         raise InputError(
             f"grow_landmarks=True adds blocks below a root, but this map is of method {sizes.method!r} with "
@@ -179,7 +179,7 @@ def residual_shares(features: FeatureMap, rows: Rows, engine: Engine) -> Float64
 
 @dataclass(frozen=True)
 class Room:
-    """What the memory budget leaves for further blocks beside those of a map."""
+    """Memory that the budget leaves for further blocks."""
 
     n_blocks: int
     sizes: MultiResolutionBuilder
@@ -238,8 +238,8 @@ def with_blocks(
 ) -> FeatureMap:
     """Return the map with about ``n_leaves`` further blocks, on these rows.
 
-    Their centres join those that are there, their bases are Nyström bases of what the root leaves over of the
-    kernel. Nodes that were there stay as they are, and keep their numbers. Time O(Σ (m³ + m r R_path)).
+    Their centres are added to the existing ones; their bases are Nyström bases of the kernel's residual after
+    the root. Existing nodes do not change and keep their numbers. Time O(Σ (m³ + m r R_path)).
     """
     partition, root = features.partition, features.nodes[0]
     assert isinstance(partition, CenterPartition)
@@ -270,7 +270,7 @@ def with_blocks(
 def _joined(
     old: CenterPartition, new: CenterPartition, rows: Rows, engine: Engine
 ) -> tuple[CenterPartition, IntArray]:
-    """Return both partitions' centres, but new ones to which no row is nearest, and the block of each row."""
+    """Return a partition with the old centres and those new ones that rows are nearest to, and the blocks."""
     centers = new.centers.astype(old.centers.dtype)
     while True:
         both = CenterPartition(np.concatenate([old.centers, centers]))

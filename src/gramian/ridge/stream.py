@@ -32,18 +32,18 @@ from gramian.solvers.arrowhead import Forest, NodeSums
 
 @dataclass(frozen=True)
 class Stream:
-    """What is kept of a stream: the feature map of its first rows and the sums over all of them.
+    """A stream: the feature map of its first rows, and sums over all rows so far.
 
-    Nothing is changed in place: each method returns another stream, which shares with this one the arrays
-    that are the same, so that work which is broken off leaves the old one whole. Memory: map and sums,
-    independent of the number of rows.
+    Nothing is changed in place: each method returns a new stream that shares unchanged arrays with this one.
+    Work that is interrupted therefore leaves the old stream intact. Memory: map and sums, independent of the
+    number of rows.
     """
 
     features: FeatureMap
     sums: RidgeSums
     plan: Plan
     work: Workload  #: what the plan was made for
-    territory: Territory | None = None  #: rows that the map does not represent; None where nobody asked
+    territory: Territory | None = None  #: rows that the map represents badly; None if the map cannot grow
     seconds: dict[str, float] = field(default_factory=dict)  #: spent so far, by phase
 
     @property
@@ -61,7 +61,7 @@ class Stream:
     ) -> Stream:
         """Return the stream with these rows.
 
-        Time O(n (m d + m r + R_path²)), as in a fit, and to add up the sums of the nodes that the rows meet.
+        Time O(n (m d + m r + R_path²)) as in a fit, and that of adding the sums of the nodes that rows reach.
         """
         began = time.perf_counter()
         old = self.sums
@@ -96,10 +96,10 @@ class Stream:
     def explored(
         self, source: RowSource, weights: Array | None, engine: Engine, memory_budget: int
     ) -> Stream:
-        """Return the stream with blocks where enough rows, these among them, lie in new territory.
+        """Return the stream with new blocks, if enough rows lie in new territory; these rows count too.
 
-        Rows so far keep the features under which they were summed: the new blocks know nothing of them.
-        Ends, with a warning, where the memory budget does.
+        Earlier rows keep the features with which they were summed, so the new blocks do not know them. Growth
+        ends, with a warning, when the memory budget is used up.
         """
         sizes = growing_sizes(self.features, sizes_of(self.plan.builder))
         territory, plan = self.territory, replace(self.plan, memory_budget=memory_budget)
@@ -129,7 +129,7 @@ class Stream:
         return replace(self, sums=sums)
 
     def merged(self, other: Stream) -> Stream:
-        """Return the stream of both streams' rows; raise where their features or sums are not alike."""
+        """Return the stream of both streams' rows; raise if their features or sums differ in kind."""
         mine, its = self.sums, other.sums
         found = difference(self.features, other.features)
         if found is not None:
@@ -171,7 +171,7 @@ class Stream:
         return RidgeFit(predictor, solution, self.plan.used(used, seconds), self.features.rank, offset)
 
     def on_map(self, features: FeatureMap, plan: Plan) -> Stream:
-        """Return the stream on a map with further nodes, whose sums are those over no rows."""
+        """Return the stream on a map with further nodes, whose sums are empty."""
         width = len(self.sums.shift) + self.sums.intercept
         known = len(self.sums.nodes)
         new = [NodeSums.zeros(features.forest, node, width) for node in range(known, len(features.nodes))]
@@ -190,7 +190,7 @@ def _warn_of_end(n_blocks: int, territory: Territory, memory_budget: int, needed
 
 
 class _NodesMet(Sequence[NodeSums]):
-    """Sums over no rows of every node of a forest, made when a row meets the node: few rows meet few."""
+    """Empty sums for the nodes of a forest, created when a row first reaches a node."""
 
     def __init__(self, forest: Forest, n_outputs: int) -> None:
         self._forest, self._n_outputs = forest, n_outputs

@@ -10,22 +10,22 @@ import scipy.sparse as sp
 
 from gramian._typing import Array, Float64Array, Rows
 
-#: Rows with a weight from which a stream's scale, metric and landmarks are chosen: more than those up to
-#: which ``"auto"`` takes every row as a landmark.
+#: Rows of positive weight after which scaler, metric and landmarks of a stream are chosen. With fewer rows
+#: ``"auto"`` would take every row as a landmark.
 FIRST_ROWS = 2_000
-#: Part of the memory budget that waiting rows may take; they wait no longer than that.
+#: Fraction of the memory budget that waiting rows may take; when they exceed it they wait no longer.
 WAITING_PART = 1 / 16
 
 
 def enough(n_rows: int, weights: Array | None, nbytes: int, memory_budget: int) -> bool:
-    """Return whether so many rows are enough to choose from, or too large to wait."""
+    """Return whether rows are enough to choose from, or take too much memory to wait."""
     counted = n_rows if weights is None else int(np.count_nonzero(weights))
     return counted >= FIRST_ROWS or nbytes > WAITING_PART * memory_budget
 
 
 @dataclass(frozen=True)
 class Waiting:
-    """The rows so far, as they came, with targets and weights of their own; none of them is the caller's."""
+    """Copies of the rows so far, with their targets and weights."""
 
     rows: Rows
     y: Array  #: numbers (n, outputs), or labels (n,)
@@ -49,7 +49,7 @@ class Waiting:
         return enough(self.n_rows, self.weights, self.nbytes, memory_budget)
 
     def joined(self, other: Waiting) -> Waiting:
-        """Return these rows followed by others; CSR where either are."""
+        """Return these rows followed by others, as CSR if either is sparse."""
         rows: Any = (self.rows, other.rows)
         stacked: Any
         if sp.issparse(rows[0]) or sp.issparse(rows[1]):

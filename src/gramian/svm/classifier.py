@@ -28,7 +28,7 @@ from gramian.svm.newton import NewtonFit, Problem, class_trial, minimise_classes
 #: Losses by name.
 LOSSES: dict[str, Loss] = {"squared_hinge": SquaredHinge(), "hinge": Hinge()}
 
-#: Largest curvature of the squared hinge; the hinge is planned for like it.
+#: Largest curvature of the squared hinge; fits with the hinge are planned with the same number.
 BEND = 2.0
 
 
@@ -184,7 +184,7 @@ class KernelSVC(Classifier, KernelEstimator):
 
     def _problem(self) -> Problem:
         loss = LOSSES[one_of("loss", self.loss, tuple(LOSSES))]
-        # The hinge itself judges: what is minimised are its parabolas.
+        # Rounds are compared by the hinge itself; the minimiser works with parabolas around its kink.
         return Problem(lambda n_outputs: loss, BEND, _hinge if self.loss == "hinge" else _squared_hinge)
 
     def decision_function(self, X: Any) -> Float64Array:
@@ -200,7 +200,7 @@ class KernelSVC(Classifier, KernelEstimator):
         return in_blocks(blocks, source.shape[:1], self._labels, dtype=self.classes_.dtype)
 
     def _labels(self, values: Float64Array) -> Array:
-        # One rule for classes and probabilities: those of a decision value differ from class to class.
+        # Each class has its own sigmoid, so the largest decision value need not be the likeliest class.
         calibrated = hasattr(self, "calibration_")
         return class_labels(self._probabilities(values) if calibrated else values, self.classes_)
 
@@ -221,7 +221,7 @@ class KernelSVC(Classifier, KernelEstimator):
         p = expit(self.calibration_[:, 0] * values + self.calibration_[:, 1])
         if len(self.classes_) == 2:
             return np.hstack([1.0 - p, p])
-        # Where every class is ruled out, none is likelier than the others.
+        # If all probabilities underflow to 0, the classes are equally likely.
         p = np.maximum(p, np.finfo(np.float64).tiny)
         return np.asarray(p / p.sum(axis=1, keepdims=True))
 
@@ -243,11 +243,11 @@ def _squared_hinge(targets: Float64Array, values: Float64Array) -> Float64Array:
 
 
 def _calibration(fit: NewtonFit, n_folds: int) -> Float64Array:
-    """Return (a, b) for each output from decision values of rows that were left out."""
+    """Return (a, b) for each output from decision values of held-out rows."""
     signs, weights, n, rng = fit.rows.targets, fit.rows.weights, fit.rows.n, fit.rng
     training, found, settings = fit.training, fit.minimum, fit.settings
     whole = np.ones(n) if weights is None else weights
-    # Dealt out class by class, so that each fold has its share of every class.
+    # Stratified: each fold gets its share of every class.
     order = rng.permutation(n)
     order = order[np.argsort(signs.codes[order], kind="stable")]
     fold = np.empty(n, np.intp)

@@ -26,7 +26,8 @@ from gramian.ridge.decisions import checked_blocks, decision
 from gramian.solvers.losses import Logistic, Softmax
 from gramian.svm.newton import Problem, class_trial, minimise_classes, plan_newton
 
-#: One output for two classes, whose loss is bent at most by 1/4; one for each of several.
+#: Two classes have one output with the logistic loss, whose curvature is at most 1/4; more classes have one
+#: output each.
 PROBLEM = Problem(lambda n_outputs: Logistic() if n_outputs == 1 else Softmax(), bend=0.25)
 
 
@@ -158,7 +159,7 @@ class KernelLogisticRegression(Classifier, KernelEstimator):
         return in_blocks(blocks, source.shape[:1], self._labels, dtype=self.classes_.dtype)
 
     def _labels(self, values: Float64Array) -> Array:
-        # One rule for both: rounding makes ties of probabilities that are none of decision values.
+        # As in predict_proba: rounding can make two probabilities equal whose decision values differ.
         return class_labels(probabilities(values), self.classes_)
 
     def plan(self, X: Any, y: Any = None) -> Plan:

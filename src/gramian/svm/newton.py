@@ -36,13 +36,13 @@ from gramian.solvers.newton_system import Point
 from gramian.solvers.solution import Solution, Status
 from gramian.svm.newton_training import NewtonTraining, Settings
 
-#: An objective under this part of its size at f = 0 counts as that much: with one class and an unpenalised
-#: intercept the loss has no minimum.
+#: Tolerances are relative to the objective, or to this fraction of its value at f = 0 if that is larger:
+#: with one class and an unpenalised intercept the loss has no minimum.
 FLOOR = 1e-4
-#: Largest outputs · rank³ that approximation="auto" may choose. One of these takes 0.5 ns (squared hinge) to
-#: 3.5 ns (hinge) of a fit, so that this many are 7 minutes to an hour. A rank that the user gave is taken.
+#: Largest outputs · rank³ that approximation="auto" may choose. Each unit takes 0.5 ns (squared hinge) to
+#: 3.5 ns (hinge) of a fit, so this limit is 7 minutes to an hour. A rank that the user gives has no limit.
 MOST_WORK = 9e11
-#: What a ridge model that compares metrics has from the estimator.
+#: Parameters that the ridge model which compares metrics takes over from the estimator.
 RIDGE_PARAMETERS = (
     "kernel",
     "gamma",
@@ -83,12 +83,12 @@ class Signs:
 class Problem:
     """What one kind of estimator minimises."""
 
-    #: From the number of outputs to the loss.
+    #: Returns the loss for a number of outputs.
     loss: Callable[[int], Loss]
     #: Largest curvature of the loss: a ridge penalty is divided by it to compare with 1/C.
     bend: float = 1.0
-    #: From targets and values (n, outputs) to the loss of each row that judges rounds of a metric; None: the
-    #: loss that is minimised.
+    #: Loss of each row, from targets and values (n, outputs), by which rounds of a metric are compared.
+    #: None: the loss that is minimised.
     judged: Callable[[Float64Array, Float64Array], Float64Array] | None = None
 
     def penalty(self, C: Any) -> float:
@@ -104,7 +104,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class NewtonFit:
-    """A minimum that was found, with what further minimisations on the same bases take."""
+    """A minimum, with everything that further minimisations on the same bases need."""
 
     training: NewtonTraining
     minimum: Minimum
@@ -202,7 +202,7 @@ def plan_newton(model: Any, penalty: float, source: RowSource, n_outputs: int) -
 def newton_trial(model: Any, penalty: float, make: Callable[[Any], Trial], quick: bool) -> Trial:
     """Return what a round of a metric fits: ``make`` of a copy of the model, or a ridge model.
 
-    To compare metrics a ridge model serves as well as this one, and takes a solve instead of passes.
+    A ridge model ranks metrics as well as this one does, and takes one solve instead of several passes.
     """
     if not quick or not compares_exactly(model.memory_budget):
         return make(plain_copy(model))
@@ -216,7 +216,7 @@ def class_trial(model: Any, problem: Problem, before: Any, quick: bool) -> Trial
 
     def make(copied: Any) -> Trial:
         def fit(rows: LabelledRows[Any]) -> None:
-            # Losses that are minimised output by output begin nearer, at the minimum for half the rows.
+            # Losses that are minimised output by output have a better start: the minimum for half the rows.
             coupled = not problem.loss(rows.n_outputs).separable
             start = before.intercept_ if coupled and before is not None else None
             minimise_classes(copied, rows, problem, start).keep_in(copied)

@@ -20,17 +20,17 @@ from gramian.svm.newton_sums import LossPasses, Tiles
 #: Relative gap that float32 tiles may leave without a warning. Kernels of values up to 1 leave 4e-7 to 7e-5
 #: (C = 100, 300 rows), products of rows far from the origin 1e-3 to 0.07 (tests/svm/test_newton_check.py).
 FLOAT32_GAP = 1e-3
-#: Squares of the landmarks that a new whitening in float64 takes.
+#: Matrices (landmarks, landmarks) that whitening again in float64 holds.
 SQUARES = 4
-#: The first parabolas of the minimum in float64, over those of a start from nothing.
+#: Width of the first parabolas when minimising in float64, relative to a start from nothing.
 WARM = 0.1
-#: Widens a proximal loss so much that its duals stay at their anchors.
+#: Width factor of a proximal loss that is so large that its duals stay at their anchors.
 FIXED = 1e200
 
 
 @dataclass(frozen=True)
 class PreciseCheck:
-    """Float64 tiles of the features of a training in float32."""
+    """Check of a float32 training with float64 tiles of the same features."""
 
     features: FeatureMap
     core: CoupledCore | None
@@ -41,10 +41,11 @@ class PreciseCheck:
     ) -> Float64Array | None:
         """Return the relative gap of the objective at ``point``, for each output (one of a coupled loss).
 
-        ``size`` outputs have their Gram matrices at a time. Smooth losses: the decrease that a Newton step
-        predicts, one pass in float64. Proximal ones: the duality gap of the anchors, two passes; where that
-        is above :data:`FLOAT32_GAP`, which the anchors may be to blame for, the distance from a minimum in
-        float64. None for explicit feature maps, whose numbers are drawn in float32.
+        Gram matrices of ``size`` outputs are held at a time. For a smooth loss the gap is the decrease that a
+        Newton step predicts, from one pass in float64. For a proximal loss it is the duality gap of the
+        anchors, from two passes. If that exceeds :data:`FLOAT32_GAP`, poor anchors may be the cause, and the
+        gap is measured from a minimum found in float64. None for explicit feature maps, whose random numbers
+        are drawn in float32.
         """
         if any(node.vectors is None for node in self.features.nodes):
             return None
@@ -90,8 +91,8 @@ class PreciseCheck:
     def _precise(self, point: Point, n_rows: int) -> tuple[FeatureMap, Point]:
         """Return the features with float64 tiles, and the point in them.
 
-        Where all rows are landmarks the bases are whitened anew: directions that the cutoff of float32 left
-        out, of which the exact K has more, count then.
+        If all rows are landmarks the bases are whitened again in float64. This brings back directions of the
+        exact K that the float32 cutoff had left out.
         """
         features = self.features
         basis, kernel = features.nodes[0], features.kernel

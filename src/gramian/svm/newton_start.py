@@ -1,7 +1,7 @@
 """Starting point of Newton's method: the minimum for half the rows, found from a quarter of them first.
 
-A point that is near the minimum has few rows with curvature, so that no Gram matrix of all rows is formed on
-the way: each doubling adds its rows' mistakes to those that were active before. Source: Chapelle 2007,
+Near the minimum few rows have curvature, so no Gram matrix of all rows is ever formed: each doubling of the
+rows adds only those new rows that the model gets wrong. Source: Chapelle 2007,
 "Training a support vector machine in the primal", algorithm 2.1.
 """
 
@@ -17,12 +17,12 @@ from gramian.compression.ridge_sums import Targets
 from gramian.data.source import RowSource, as_source
 from gramian.estimator.labelled import LabelledRows
 
-#: Rows of the smallest sample at least, and of the largest at most.
+#: Fewest rows of the smallest sample, and most rows of the largest.
 LEAST_ROWS, MOST_ROWS = 500, 32_768
 
 
 def row_bytes(source: RowSource) -> int:
-    """Return the bytes of a row, of sparse rows as the first ones have them."""
+    """Return the bytes of a row; for sparse rows an average over the first ones."""
     n, d = source.shape
     item = source.dtype.itemsize
     first = source.rows(slice(0, min(1024, n)))
@@ -33,7 +33,8 @@ def row_bytes(source: RowSource) -> int:
 def sample_sizes(n_rows: int, room: int, bytes_of_row: int) -> list[int]:
     """Return the sizes of nested samples, each at most half of the next, the largest half of the rows.
 
-    Fewer where ``room`` bytes do not hold them at ``bytes_of_row`` each; none for few rows.
+    There are fewer samples if ``room`` bytes do not hold them at ``bytes_of_row`` per row, and none if there
+    are few rows.
     """
     size = min(n_rows // 2, MOST_ROWS, max(0, room) // max(1, bytes_of_row))
     sizes = []
@@ -60,7 +61,7 @@ def nested_samples(
 
 
 def _of_rows(targets: Targets, rows: IntArray) -> Float64Array:
-    """Return the targets of some rows, in ascending order, by blocks of all."""
+    """Return the targets of the rows with these ascending numbers, read in blocks."""
     out = np.empty((len(rows), targets.shape[1]))
     block = 65_536
     for start in range(0, targets.shape[0], block):

@@ -29,7 +29,7 @@ Work = Callable[[Unit, FloatArray], Result]
 
 @dataclass
 class Tiles:
-    """The path features of all rows, unit by unit; kept after the first pass where ``room`` holds them."""
+    """Path features of all rows, unit by unit; kept after the first pass if ``room`` bytes hold them."""
 
     features: FeatureMap
     source: RowSource
@@ -40,7 +40,7 @@ class Tiles:
 
     @property
     def kept_bytes(self) -> int:
-        """Bytes that keeping all features takes; 0 where ``room`` is too small for it."""
+        """Bytes of all features if they are kept; 0 if ``room`` is too small."""
         n, width = self.source.shape[0], max(self.features.path_ranks)
         need = n * (width * self.features.dtype.itemsize + 8)
         return need if need <= self.room else 0
@@ -95,7 +95,7 @@ class _UnitTerms:
 
 
 class _OutputSums:
-    """The sums of one output, or the rows themselves as long as they are few."""
+    """Sums of one output, or the rows themselves while there are few."""
 
     def __init__(self, features: FeatureMap, few: int, dtype: np.dtype[Any]) -> None:
         self._forest, self._few, self._dtype = features.forest, few, dtype
@@ -143,10 +143,10 @@ class _OutputSums:
 
 
 def few_rows(features: FeatureMap) -> int:
-    """Return up to how many active rows stand for their Gram matrix; 0 for a coupled core.
+    """Return how many active rows at most are kept instead of their Gram matrix; 0 for a coupled core.
 
-    m rows take m paths of numbers, half of what the sums take at most; and m³/3 + m² w operations, w the
-    features that two rows share on the average, at most what elimination takes.
+    m rows store m paths, which must not exceed half the numbers of the sums. They cost m³/3 + m² w
+    operations, where two rows share w features on average, which must not exceed the cost of elimination.
     """
     if features.core is not None:
         return 0
@@ -164,19 +164,19 @@ def few_rows(features: FeatureMap) -> int:
 
 @dataclass(frozen=True)
 class LossPasses:
-    """The rows' side of :class:`gramian.solvers.newton.Newton`: one pass over the tiles an evaluation.
+    """Sums over the rows for :class:`gramian.solvers.newton.Newton`: one pass over the tiles per evaluation.
 
-    Time O(n r_path (outputs + active part · r_path)) beside the features: rows without curvature take no
-    part in a Gram matrix. Memory: a Gram matrix for each output asked, independent of n.
+    Time O(n r_path (outputs + active part · r_path)) in addition to the features: rows without curvature do
+    not enter a Gram matrix. Memory: one Gram matrix for each requested output, independent of n.
     """
 
     tiles: Tiles
     targets: Targets
     weights: Array | None
     progress: Progress | None = None
-    #: A number for each row and output, of losses that have anchors; made when first set.
+    #: Anchors of a proximal loss, one for each row and output; empty until first set.
     anchors: list[Float64Array] = field(default_factory=list)
-    #: Rows with curvature of each output when it was last asked: where they were few, rows stand for sums.
+    #: Number of rows with curvature at each output's last evaluation; if it was small, rows replace the sums.
     active: dict[int, int] = field(default_factory=dict)
 
     def anchor(self, point: Point, outputs: Array, loss: Proximal) -> tuple[Float64Array, Float64Array]:
@@ -208,7 +208,7 @@ class LossPasses:
         slope, slope_offset = np.zeros((forest.total_rank, p)), np.zeros(p)
         few = few_rows(self.tiles.features)
         fews = [few if self.active.get(int(j), few + 1) <= few else 0 for j in outputs[:curvatures]]
-        # Narrow parabolas weigh rows by 1/ρ, and their rounding with them.
+        # Narrow parabolas weight rows by 1/ρ, which amplifies their rounding errors.
         precise = np.dtype(np.float64) if isinstance(loss, Proximal) else self.tiles.features.dtype
         sums = [_OutputSums(self.tiles.features, limit, precise) for limit in fews]
         coefficients = start.beta if step is None else np.hstack([start.beta, step.beta])

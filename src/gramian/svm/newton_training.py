@@ -32,38 +32,38 @@ from gramian.svm.newton_check import FLOAT32_GAP, PreciseCheck
 from gramian.svm.newton_start import nested_samples, row_bytes, sample_sizes
 from gramian.svm.newton_sums import LossPasses, Tiles
 
-#: Relative decrease, and duality gap, that rounding of the tiles hides, in units of their u.
+#: Relative decrease, and duality gap, below which rounding of the tiles dominates, in unit roundoffs.
 ROUNDINGS, GAP_ROUNDINGS = 4.0, 100.0
-#: Relative accuracy of the minima for samples of the rows, which only are to begin with.
+#: Relative accuracy of the minima for samples of the rows, which serve as starting points only.
 NEAR = 1e-2
-#: What the first parabolas of a proximal loss are narrowed by where the start is such a minimum.
+#: Width of a proximal loss's first parabolas, relative to a cold start, if the start is such a minimum.
 WARM_SHARPNESS = 0.1
-#: Arrays of all coefficients that are held at once, and of the decision values of a unit.
+#: Arrays held at once: of all coefficients, and of the decision values of a unit.
 POINTS, UNIT_TERMS = 12, 16
-#: Pairs of steps and gradients that a quasi-Newton method keeps, where the budget holds them.
+#: Pairs of steps and gradients that the quasi-Newton method keeps: if the budget holds them, and at least.
 MEMORY, LEAST_MEMORY = 20, 3
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What a loss, its penalty and its end are."""
+    """Loss, penalty and stopping rule of a minimisation."""
 
     loss: Loss
     alpha: float  #: Σ w ℓ + (alpha/2)‖f‖² is minimised
     intercept: bool
     tol: float
     max_iterations: int
-    scale: float = 1.0  #: the size of decision values, which bounds an intercept's step to four of them
-    floor: float = 0.0  #: an objective under this counts as this much
+    scale: float = 1.0  #: typical size of decision values; an intercept's step is at most four times this
+    floor: float = 0.0  #: tolerances are relative to the objective or to this, whichever is larger
 
 
 class NewtonTraining:
-    """Bases and, where the budget holds them, features of all rows, for one or several minimisations.
+    """Bases, and features of all rows if the budget holds them, for one or several minimisations.
 
-    Working memory: the plan's, and beside it what its budget leaves over: first the rows' features (which
-    saves their evaluation in every pass but the first), then the Gram matrices of as many outputs at a time
-    as fit. Independent of n where features do not fit, but for a few numbers a row (``anchored``: one for
-    each output, of proximal losses).
+    Working memory is that of the plan, and whatever the budget leaves beyond it. That is spent first on the
+    rows' features, which then are computed in the first pass only, and next on the Gram matrices of as many
+    outputs at a time as fit. If the features do not fit, memory does not depend on n, except for a few
+    numbers per row (``anchored``: one for each output of a proximal loss).
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class NewtonTraining:
         self.features: FeatureMap = plan.build(source, kernel, rng=rng, engine=engine, weights=weights)
         self._source = source
         (self._rng,) = children(rng, 1)
-        # Half of what is left for the features, so that the other half holds Gram matrices.
+        # Features may take half of what is left; the other half is for Gram matrices.
         taken = _beside(self.features, source.shape[0], n_outputs, anchored)
         spare = max(0, plan.memory_budget - plan.peak_bytes - taken - (1 + NOMINAL_THREADS) * UNSEEN_BYTES)
         self._tiles = Tiles(self.features, source, plan.chunk_rows, engine, spare // 2)
@@ -125,7 +125,7 @@ class NewtonTraining:
     ) -> Minimum:
         """Minimise; warn if the tolerance was missed, with what is left and the remedy.
 
-        With ``checked`` the gap that is returned was computed in float64, whatever the type of the tiles.
+        With ``checked`` the returned gap is computed in float64, whatever the type of the tiles.
         """
         started = time.perf_counter()
         passes = LossPasses(self._tiles, targets, weights, self._progress)
@@ -182,7 +182,7 @@ class NewtonTraining:
         )
 
     def _solve(self, passes: LossPasses, loss: Loss, newton: Newton, start: Point, *, warm: bool) -> Minimum:
-        """Minimise; outputs that are problems of their own by groups that have room for Gram matrices."""
+        """Minimise; independent outputs are handled in groups whose Gram matrices fit in memory."""
         outputs, size = np.arange(passes.targets.shape[1]), self._group
         if not loss.separable:
             pair = 4 * 8 * self.features.rank * len(outputs)
@@ -198,19 +198,20 @@ class NewtonTraining:
         if not warm or not isinstance(loss, Proximal):
             return minimise(outputs, start, 1.0)
         found = minimise(outputs, start, WARM_SHARPNESS)
-        # Narrow parabolas may end in the rounding of the tiles, far from which wide ones begin.
+        # Narrow parabolas may stall in rounding errors of the tiles; wide ones do not.
         missed = outputs[found.gap > newton.tol]
         return found.updated(missed, minimise(missed, found.point, 1.0)) if len(missed) else found
 
     def _near(self, passes: LossPasses, settings: Settings, newton: Newton) -> tuple[Point, bool]:
-        """Return the minimum for half the rows, begun at that for a quarter, and so on, if there is one.
+        """Return a starting point, and whether it is the minimum for half the rows.
 
-        Few rows, and a loss that couples outputs, whose passes form few Gram matrices, begin at f = 0.
+        That minimum is found from the one for a quarter of the rows, and so on. With few rows, or a loss that
+        couples outputs (which needs few Gram matrices), the start is f = 0.
         """
         n, k = passes.targets.shape
         rough = replace(newton, tol=max(newton.tol, NEAR))
         taken = 2 * row_bytes(self._source) + 8 * (k + 1)
-        # Beside the samples a permutation of the rows is drawn.
+        # Drawing the samples also takes a permutation of the row numbers.
         sizes = sample_sizes(n, self._spare // 4 - 16 * n, taken) if settings.loss.separable else []
         point = Point.zeros(self.features.rank, k)
         active: dict[int, int] = {}
@@ -229,7 +230,7 @@ class NewtonTraining:
         return (point, True) if warm else (self._first(passes, settings.loss, newton, point), False)
 
     def _first(self, passes: LossPasses, loss: Loss, newton: Newton, zero: Point) -> Point:
-        """Return the first Newton step from f = 0 where every output has the same Gram matrix there."""
+        """Return the first Newton step from f = 0 if all outputs have the same Gram matrix there."""
         outputs = np.arange(passes.targets.shape[1])
         if not loss.separable or not loss.even_start or len(outputs) == 1:
             return zero
@@ -238,28 +239,28 @@ class NewtonTraining:
         return newton.bordered(now.curvature[0]).solve(-g, -g_b)
 
     def _group_size(self, threads: int) -> int:
-        """Return how many outputs' Gram matrices the budget holds at once; at least one.
+        """Return how many outputs' Gram matrices the budget holds at once, at least one.
 
-        Asked for two threads, so that the result does not depend on their number; of more, as many are used
-        as then fit.
+        It is computed for two threads, so that results do not depend on the number of threads. More threads
+        are used only as far as memory then allows.
         """
         forest, item = self.features.forest, np.dtype(self.plan.dtype).itemsize
         held = sum(8 * r * (r + forest.path_rank(b)) for b, r in enumerate(forest.ranks))
         flight = (2 * threads + 1) * item * max(self.features.path_ranks) ** 2
-        # Of the systems that threads solve at a time each takes a copy and its factor.
+        # Each system that a thread solves takes a copy of its matrix, and the factor.
         left = self._spare - 2 * threads * held
         return 1 + max(0, int(left // max(1, held + flight)))
 
 
 def _beside(features: FeatureMap, n_rows: int, k: int, anchored: bool) -> int:
-    """Return bytes beside a plan's: points, steps and slopes; terms of units; numbers of rows."""
+    """Return the bytes that a plan does not count: points, steps and slopes; terms of units; row numbers."""
     points = POINTS * 8 * features.rank * k
     units = NOMINAL_THREADS * UNIT_TERMS * 8 * UNIT_ROWS * k
     return points + units + n_rows * (8 + 8 * k * anchored)
 
 
 def _warn(found: Minimum, allowed: float, target: float, limit: int) -> None:
-    """Warn of a missed tolerance; above ``allowed`` it was rounding that was in the way, where it may be."""
+    """Warn of a missed tolerance; a gap above ``allowed`` is put down to float32 tiles."""
     worst = float(found.gap.max(initial=0.0))
     text = (
         f"the objective ended a predicted {worst:.2g} of its value above its minimum, the target is "

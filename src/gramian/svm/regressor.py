@@ -135,7 +135,7 @@ class KernelSVR(Regressor, KernelEstimator):
                 flat = column_or_1d(rows.targets.values, warn=True)
                 rows = replace(rows, targets=NumberTargets(flat, rows.n))
             self._flat = rows.targets.flat
-            self._loss(1.0)  # what is wrong with it is told first
+            self._loss(1.0)  # a bad parameter is reported before any work
             found = learned_input(self, rows, self._trial, metric=self.metric, standardize=self.standardize)
             found.keep_in(self)
             self._minimise(found.prepared(rows), None)
@@ -169,7 +169,7 @@ class KernelSVR(Regressor, KernelEstimator):
             raise InputError(f"epsilon={epsilon!r} must be a finite number of at least 0.")
         if one_of("loss", self.loss, LOSSES) == LOSSES[1]:
             return SquaredEpsilonInsensitive(float(epsilon))
-        # Parabolas that begin as wide as the targets: the first step is nearly a ridge regression.
+        # The first parabolas are as wide as the targets, so the first step is nearly a ridge regression.
         return EpsilonInsensitive(float(epsilon), 2.0 * spread)
 
     def predict(self, X: Any) -> Float64Array:
