@@ -31,8 +31,8 @@ from gramian.ridge.training import ridge_input, train
 class KernelRidge(Regressor, KernelEstimator):
     r"""Kernel ridge regression: minimise Σ w_i (y_i − f(x_i))² + alpha ‖f‖², on a compressed kernel.
 
-    f(x) = Σ over x's path of k(x, Z)ᵀ κ, trained by one pass of sums in tiles: the bases are never
-    stored and memory does not grow with n.
+    f(x) sums k(x, Z)ᵀ κ over the nodes on x's path. Training is one pass that sums over tiles of rows: the
+    bases are never stored, and memory does not grow with n.
 
     Parameters
     ----------
@@ -40,41 +40,43 @@ class KernelRidge(Regressor, KernelEstimator):
         Ridge penalty, as in scikit-learn's ``KernelRidge``.
     kernel, gamma, degree, coef0, kernel_params
         The kernel, as for :class:`gramian.MEKA`; ``gamma=None`` is 1/n_features. With "precomputed" ``fit``
-        takes K(X, X), square and symmetric, ``predict`` K(X_new, X); cross-validation cuts rows and columns.
+        takes the symmetric matrix K(X, X) and ``predict`` takes K(X_new, X); cross-validation then selects
+        rows and columns of K.
     approximation : str or unfitted approximation, default="auto"
-        ``"auto"`` plans from the data and the budget; ``"multiresolution"``, ``"meka"``; ``"exact"`` solves
-        with K itself, by tiles, and :class:`gramian.Exact` says how; or an instance such as
-        ``gm.MEKA(rank=256, n_blocks=40)``, whose kernel parameters are not used. scikit-learn's
-        ``FrozenEstimator(a)`` with a fitted approximation ``a`` takes its landmarks, tiles and kernel as they
-        are; kernel parameters are then left as they are by default.
+        ``"auto"`` chooses from the data and the budget. ``"multiresolution"``, ``"meka"`` and other names of
+        methods use their default sizes; pass an instance such as ``gm.MEKA(rank=256, n_blocks=40)`` to
+        choose them (its kernel parameters are not used). ``"exact"`` solves with K itself, tile by tile;
+        :class:`gramian.Exact` has options for that. ``FrozenEstimator(a)`` of scikit-learn, with a fitted
+        approximation ``a``, reuses its landmarks, tiles and kernel: leave the kernel parameters here at
+        their defaults.
     fit_intercept : bool, default=False
         Whether to add an intercept that is not penalised, as in scikit-learn's ``Ridge``.
     standardize : bool, default=False
-        Whether columns get mean 0 and deviation 1 as they are read, in predictions too; costs a pass over
-        the rows. Mean and standard deviation are weighted by ``sample_weight`` (and ``class_weight``). Sparse
-        rows are divided by the same deviation and not centred: with kernels of differences x − z ("rbf",
-        "laplacian" and most others) the model is that of dense rows; with "linear", "poly" and "cosine" it
-        is another one. ``partial_fit`` scales by its first rows.
+        Whether to scale columns to mean 0 and standard deviation 1 as they are read, also in predictions;
+        costs one pass over the rows. Mean and deviation are weighted by ``sample_weight`` (and
+        ``class_weight``). Sparse rows are scaled but not centred: for kernels of the difference x − z ("rbf",
+        "laplacian" and most others) this gives the same model as dense rows, for "linear", "poly" and
+        "cosine" it does not. ``partial_fit`` scales by its first rows.
     metric : None, "diagonal", "full", LearnedMetric or Metric, default=None
-        The distance that the kernel takes. "diagonal" learns a scale for each feature, "full" a matrix that
-        mixes them, by rounds of fit and gradients on at most 10,000 of the rows, judged on others
-        (:class:`gramian.LearnedMetric`); a :class:`gramian.Metric` is taken as it is. Columns should be of
-        like scale (``standardize=True``). ``partial_fit`` learns from its first call's rows.
+        The distance that the kernel uses. "diagonal" learns a scale for each feature, "full" a matrix that
+        mixes features. Both are learned in rounds of fits and gradients on at most 10,000 rows, and compared
+        on held-out rows (see :class:`gramian.LearnedMetric`). A :class:`gramian.Metric` is used as given.
+        Columns should have similar scales (``standardize=True``). ``partial_fit`` learns from its first rows.
     memory_budget : int or str, default="1GB"
         Bound on working memory beyond the caller's arrays, while fitting.
     checkpoint : path or None, default=None
-        Folder in which the sums of an unfinished fit are kept, so often that writing takes a twentieth of
-        the pass. After a fit that was broken off (killed, even), the next one to the same rows with the same
-        parameters goes on from there, and gives the same bits as one that was not.
+        Folder for the sums of an unfinished fit. They are saved so often that writing takes a twentieth of
+        the pass. If a fit is interrupted, or its process killed, the next fit to the same rows with the same
+        parameters continues from there and gives bit for bit the same model.
     tile_dtype : {"auto", "float32", "float64"}
-        Precision of tiles; "auto" takes float64 up to 3,000 rows, for smooth kernels (whose spectrum falls
-        under the cutoff of float32 before it falls under alpha), or for an alpha that float32 sums
-        could not resolve (under 128·u·√n·mean k(x, x)), else float32.
+        Precision of the kernel tiles. "auto" uses float64 in three cases and float32 otherwise: up to 3,000
+        rows; for smooth kernels, whose spectrum falls below the float32 cutoff before it falls below alpha;
+        and for an alpha that float32 sums could not resolve (under 128·u·√n·mean k(x, x)).
     random_state, n_jobs, verbose
         As in scikit-learn; ``n_jobs=None`` uses all cores; ``verbose=1`` shows a progress bar.
     engine : DaskEngine or None, default=None
-        Cluster that makes the sums and predictions of any rows, from :mod:`gramian.engine_dask`. Dask
-        collections are worked on where they lie without it; ``predict`` of one is a Dask array, not computed.
+        Cluster that computes sums and predictions for any rows, from :mod:`gramian.engine_dask`. Dask
+        collections do not need it: work is sent to where they are, and ``predict`` returns a lazy Dask array.
 
     Attributes
     ----------
@@ -83,17 +85,17 @@ class KernelRidge(Regressor, KernelEstimator):
     solution_ : Solution
         Status and true relative residual of the linear system.
     stages_ : list of Stage
-        Of an exact solve: what was solved with, iterations and seconds of each.
+        For an exact solve: the solvers that were used, with iterations and seconds.
     n_rows_seen_, n_rows_waiting_, n_blocks_ : int
-        Of a model trained by ``partial_fit``: rows so far, those of them that wait for more before scale,
-        metric and landmarks are chosen, leaf blocks.
+        For a model trained by ``partial_fit``: the rows so far, those that still wait until there are enough
+        to choose scaler, metric and landmarks, and the leaf blocks.
     scaler_ : Scaler
         With ``standardize``: mean and deviation of each column.
     metric_, feature_importances_ : Metric, ndarray (d,)
         With ``metric``: the metric, and each feature's share in it.
     metric_rounds_ : tuple of Round
-        With a learned one: held-out error, power and seconds of each round, and why one was undone; empty
-        under 60 rows, from which nothing is learned.
+        For a learned metric: held-out error, power and seconds of each round, and why a round was undone.
+        Empty with fewer than 60 rows, from which no metric is learned.
     kernel_, rank_, intercept_, n_features_in_ : as named.
 
     Time O(n (m d + m r + r²)) and the solve; memory as ``plan_`` says, independent of n. Raises
@@ -169,34 +171,35 @@ class KernelRidge(Regressor, KernelEstimator):
     ) -> Self:
         """Add rows X (n, d) with targets y (n,) or (n, outputs) to those of earlier calls.
 
-        The first rows wait until there are 2,000 of them (or a sixteenth of the memory budget);
-        ``n_rows_waiting_`` says how many do. Scale, metric, sizes and landmarks are then chosen from them,
-        with the precision for a million rows. A call with 2,000 rows or more chooses from its own.
-        Predictions before that are those of a model of the rows so far, and everything is chosen again when
-        more come. Nothing waits where the landmarks are given: ``approximation=FrozenEstimator(a)``.
+        The first rows are kept until there are 2,000 of them, or they fill a sixteenth of the memory budget;
+        ``n_rows_waiting_`` says how many are kept. Then scaler, metric, sizes and landmarks are chosen from
+        them, with a precision that suits a million rows. If you predict earlier, the model of the rows so far
+        answers, and everything is chosen again when more rows come. With given landmarks
+        (``approximation=FrozenEstimator(a)``) no rows are kept.
 
-        Later calls add their rows' sums. Over the same landmarks the model is that of one fit to all rows;
-        the intercept too. A call that fails, or is broken off, adds nothing. After ``fit``, which keeps no
-        sums, a stream starts anew, with a warning. alpha is that of the latest call; the coefficients are
-        found when they are asked for. ``checkpoint`` is of ``fit`` alone: pickle the model between two calls.
+        Later calls add the sums of their rows. For the same landmarks the model, intercept included, equals
+        one fit to all rows. A call that fails or is interrupted adds nothing. ``fit`` keeps no sums:
+        ``partial_fit`` after it starts a new stream, with a warning. alpha is that of the latest call. The
+        coefficients are computed when first needed. ``checkpoint`` works for ``fit`` only; for a stream,
+        pickle the model between two calls.
 
         Parameters
         ----------
         sample_weight : array of shape (n,), optional
         grow_landmarks : bool
-            Adds blocks where rows lie of whose k(x, x) the map represents too little: more than half of what
-            95 % of the first rows had left over is left of them. Once 2·rank such rows have come (they are
-            kept for it, in a sixteenth of the memory budget at most), their clusters become blocks with
-            landmarks among them. Rows go to the nearest centre from then on; rows that came before keep the
-            features that they were summed with, so that a new block knows nothing of them. For a root with
-            blocks (``MultiResolution``, ``n_levels=2``) only. Growth ends, with a warning, at the memory
-            budget. About twice the time for a row.
+            Whether to add blocks for rows that the feature map represents badly: the share of k(x, x) outside
+            the map is more than twice what 95 % of the first rows stay below. Such rows are kept, in at most
+            a sixteenth of the memory budget. Once there are 2·rank of them, their clusters become blocks with
+            landmarks among them. Later rows go to the nearest centre; earlier rows keep the features that
+            they were summed with, so a new block knows nothing of them. Works for a root with blocks only
+            (``MultiResolution``, ``n_levels=2``). Growth ends, with a warning, when the memory budget is used
+            up. Takes about twice the time per row.
 
         Returns
         -------
-        self, with ``n_rows_seen_``, ``n_rows_waiting_`` and ``n_blocks_`` beside the attributes of a fit
+        self, with the attributes of a fit and ``n_rows_seen_``, ``n_rows_waiting_`` and ``n_blocks_``
 
-        Time O(n (m d + m r + R_path²)) and, when the coefficients are asked for, a solve; memory as ``plan_``
+        Time O(n (m d + m r + R_path²)), and a solve when coefficients are first needed; memory as ``plan_``
         says, independent of n. Raises ``InputError`` for unusable rows, other outputs, or a kernel or
         ``fit_intercept`` that was changed since the first call. There is no ``partial_fit`` with
         ``approximation="exact"`` and ``kernel="precomputed"``, which need all rows at once.

@@ -42,28 +42,28 @@ AUTO_RANK, RANK_PER_COMPONENT = 500, 4
 class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimator):
     r"""Principal components in the kernel's feature space, as scikit-learn's ``KernelPCA``, for many rows.
 
-    The scores of component j are √λ_j v_j on the training rows, (λ_j, v_j) the leading eigenpairs of the
-    centred J K J, J = I − 11ᵀ/n. Of an approximation K̃ = F Fᵀ they follow from FᵀF and Fᵀ1, summed in one
-    pass without storing F; of the exact K from products by tiles. Neither makes an n × n matrix beyond 2,000
-    rows.
+    On the training rows the scores of component j are √λ_j v_j, where (λ_j, v_j) are the leading eigenpairs
+    of the centred matrix J K J, J = I − 11ᵀ/n. For an approximation K̃ = F Fᵀ they follow from FᵀF and Fᵀ1,
+    which one pass sums without storing F; for the exact K they follow from products with tiles. Above 2,000
+    rows no n × n matrix is formed.
 
     Parameters
     ----------
     n_components : int, default=None
-        None takes all components that are not rounding: of the exact K up to n − 1 (dense), of an
-        approximation up to its rank. More than there are rows are cut to their number, with a warning.
+        None takes all components above rounding: up to n − 1 of the exact K (dense), up to the rank of an
+        approximation. A number above that of the rows is cut to it, with a warning.
     kernel, gamma, degree, coef0, kernel_params : as for :class:`KernelRidge`.
     approximation : str or unfitted approximation, default="auto"
-        "auto" is the exact K up to 2,000 rows, and beyond a Nyström approximation of rank
-        max(500, 4·n_components); "exact" is block Lanczos on K beyond 2,000 rows; or a name or an instance,
-        as for :class:`KernelRidge`.
+        "auto" is the exact K up to 2,000 rows, and a Nyström approximation of rank
+        max(500, 4·n_components) above. "exact" uses block Lanczos on K above 2,000 rows. Other names and
+        instances are as for :class:`KernelRidge`.
     fit_inverse_transform : bool, default=False
-        Learn the way back from scores to rows by kernel ridge regression with the same kernel (Bakır, Weston
-        and Schölkopf 2004).
+        Whether to learn the map from scores back to rows, by kernel ridge regression with the same kernel
+        (Bakır, Weston and Schölkopf 2004).
     alpha : float, default=1.0
         Ridge penalty of the inverse transform.
     tol : float, default=1e-8
-        Target of ‖J K J v − λ v‖/λ_1 where eigenpairs are found by iterations.
+        Target of ‖J K J v − λ v‖/λ_1 when eigenpairs are found iteratively.
     memory_budget, tile_dtype, random_state, n_jobs : as for :class:`KernelRidge`.
 
     Attributes

@@ -41,14 +41,14 @@ def _calibrated(estimator: KernelSVC) -> bool:
 class KernelSVC(Classifier, KernelEstimator):
     r"""Support vector machine: minimise C Σ w_i ℓ(y_i (f(x_i) + b)) + ½ ‖f‖², on a compressed kernel.
 
-    ℓ(t) is max(0, 1 − t)² or max(0, 1 − t), y = ±1; more than two classes are each told from the rest. A
-    Newton step is a weighted ridge solve, whose sums over the rows with 1 − y f > 0 (squared hinge) or
-    near the kink (hinge) are one pass in tiles: memory does not grow with n, but for a few numbers a row.
-    It begins at the minimum for half the rows, found from that for a quarter of them, and so on down to 500:
-    near a minimum few rows have curvature, and they stand for the Gram matrix of all.
-    The squared hinge ends after some ten passes. The hinge has no curvature: it is approached by proximal
-    losses (parabolas around the kink, whose widths decrease and whose centres follow the dual), to a relative
-    duality gap of ``tol``, in five to ten times as many passes over fewer rows.
+    ℓ(t) is max(0, 1 − t)² or max(0, 1 − t), and y = ±1; with more than two classes each one is separated from
+    the rest. A Newton step is a weighted ridge solve. Its sums run over the rows with 1 − y f > 0 (squared
+    hinge) or near the kink (hinge), in one pass over tiles: memory does not grow with n, except for a few
+    numbers per row. Training starts at the minimum for half the rows, which is found from that for a quarter,
+    and so on down to 500 rows; near a minimum few rows have curvature, so the Gram matrices stay small.
+    With the squared hinge about ten passes suffice. The hinge has no curvature: it is approached by proximal
+    losses (parabolas around the kink, whose widths decrease and whose centres follow the dual) until the
+    relative duality gap is ``tol``, in five to ten times as many passes over fewer rows.
 
     Parameters
     ----------
@@ -58,8 +58,8 @@ class KernelSVC(Classifier, KernelEstimator):
         The squared hinge is smoother, and five to ten times faster; the hinge is that of ``SVC``.
     kernel, gamma, degree, coef0, kernel_params, approximation, memory_budget, tile_dtype
     random_state, n_jobs
-        As for :class:`KernelRidge`. What the budget leaves over holds the rows' features between passes
-        and Gram matrices of several classes at a time.
+        As for :class:`KernelRidge`. Memory that the budget leaves is used to keep the rows' features between
+        passes, and the Gram matrices of several classes at a time.
     standardize : bool, default=False
         Scale the columns to mean 0 and deviation 1, as for :class:`KernelRidge`.
     metric : None, "diagonal", "full", LearnedMetric or Metric, default=None
@@ -68,16 +68,17 @@ class KernelSVC(Classifier, KernelEstimator):
         Whether to add b, which is not penalised.
     class_weight : None, "balanced" or dict from class to weight
     probability : bool, default=False
-        Whether to calibrate: Platt's sigmoid for each class, on decision values of rows that were left out
-        (weight 0) of ``calibration_folds`` further minimisations on the same bases, each from the first
-        one's minimum. Classes are then normalised, and ``predict`` gives the likeliest.
+        Whether to calibrate probabilities with Platt's sigmoid for each class. It is fitted to decision
+        values of held-out rows, from ``calibration_folds`` further minimisations on the same bases, each
+        started at the first minimum. Probabilities are normalised over classes, and ``predict`` returns the
+        likeliest class.
     calibration_folds : int, default=5
     tol : float, default=1e-6
-        Relative accuracy of the objective (predicted by Newton's decrement, or the duality gap) to stop at.
+        Training stops at this relative accuracy of the objective, by Newton's decrement or the duality gap.
     max_iter : int, default=100
-        Newton steps for a loss (of the hinge: for each width).
+        Most Newton steps (with the hinge: for each width).
     verbose : int, default=0
-        1 shows the rows that passes have read.
+        1 shows a progress bar of the rows read.
 
     Attributes
     ----------
@@ -85,7 +86,7 @@ class KernelSVC(Classifier, KernelEstimator):
     scaler_, metric_, metric_rounds_, feature_importances_ : as for :class:`KernelRidge`
     n_iter_ : passes over all rows
     solution_ : Solution
-        Status, passes, and as ``residual`` the relative gap that was left, computed in float64.
+        Status, passes, and as ``residual`` the remaining relative gap, computed in float64.
     plan_ : Plan
         Sizes, and the bytes of the bases and of a pass.
     calibration_ : ndarray (outputs, 2)
@@ -95,7 +96,7 @@ class KernelSVC(Classifier, KernelEstimator):
     ``BudgetError`` for too small a budget; warns ``AccuracyWarning`` where ``tol`` was missed.
 
     Agreement with ``SVC``: decision values to 1e-3 with ``loss="hinge"``, ``approximation="exact"`` and two
-    classes; with more, ``SVC`` compares pairs of classes, this class one with the rest.
+    classes. With more, ``SVC`` compares pairs of classes, and this class each one with the rest.
 
     Source: Keerthi and DeCoste 2005 (Newton on active rows); Chapelle 2007 (halves of the rows); Rockafellar
     1976, Li, Sun and Toh 2018 (proximal points in the dual); Lin, Lin and Weng 2007 (calibration).

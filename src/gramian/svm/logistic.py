@@ -34,10 +34,11 @@ PROBLEM = Problem(lambda n_outputs: Logistic() if n_outputs == 1 else Softmax(),
 class KernelLogisticRegression(Classifier, KernelEstimator):
     r"""Logistic regression: minimise −C Σ w_i log P(y_i | x_i) + ½ Σ_k ‖f_k‖², on a compressed kernel.
 
-    Two classes: P = 1/(1 + exp(−f − b)), by Newton's method, each step a weighted ridge solve from one
-    pass of sums (iteratively reweighted least squares), four to ten passes. More: P_k = exp(f_k + b_k)/Σ, by
-    limited-memory BFGS that starts from a factored bound of the Hessian: one Gram matrix for all classes in
-    every tenth pass. Passes on the digits: 9 for C = 0.1, 24 for 1, 50 to 60 for 100.
+    With two classes P = 1/(1 + exp(−f − b)). It is fitted by Newton's method (iteratively reweighted least
+    squares): each step is a weighted ridge solve from one pass of sums, and four to ten passes suffice. With
+    more classes P_k = exp(f_k + b_k)/Σ, fitted by limited-memory BFGS that starts from a factored bound of
+    the Hessian: every tenth pass forms one Gram matrix for all classes. On the digits this takes 9 passes for
+    C = 0.1, 24 for C = 1, and 50 to 60 for C = 100.
 
     Parameters
     ----------
@@ -45,7 +46,7 @@ class KernelLogisticRegression(Classifier, KernelEstimator):
         Weight of the loss, as in scikit-learn's ``LogisticRegression``.
     kernel, gamma, degree, coef0, kernel_params, approximation, memory_budget, tile_dtype
     random_state, n_jobs
-        As for :class:`KernelRidge`. What the budget leaves over holds the rows' features between passes.
+        As for :class:`KernelRidge`. Memory that the budget leaves keeps the rows' features between passes.
     standardize : bool, default=False
         Scale the columns to mean 0 and deviation 1, as for :class:`KernelRidge`.
     metric : None, "diagonal", "full", LearnedMetric or Metric, default=None
@@ -54,11 +55,11 @@ class KernelLogisticRegression(Classifier, KernelEstimator):
         Whether to add b, which is not penalised.
     class_weight : None, "balanced" or dict from class to weight
     tol : float, default=1e-8
-        Predicted relative distance of the objective to its minimum to stop at; of float32 tiles 2.4e-7 at
-        least.
+        Training stops at this predicted relative distance of the objective from its minimum; with float32
+        tiles at 2.4e-7 or more.
     max_iter : int, default=300
     verbose : int, default=0
-        1 shows the rows that passes have read.
+        1 shows a progress bar of the rows read.
 
     Attributes
     ----------
@@ -66,13 +67,13 @@ class KernelLogisticRegression(Classifier, KernelEstimator):
     scaler_, metric_, metric_rounds_, feature_importances_ : as for :class:`KernelRidge`
     n_iter_ : passes over the rows
     solution_ : Solution
-        Status, passes, and as ``residual`` the relative gap that was left.
+        Status, passes, and as ``residual`` the remaining relative gap.
     plan_ : Plan
         Sizes, and the bytes of the bases and of a pass.
 
-    Time O(passes · n (m d + m r + classes · r)) and for two classes O(n r²) a pass. Raises ``InputError``
-    for unusable input, ``BudgetError`` for too small a budget; warns ``AccuracyWarning`` where ``tol`` was
-    missed.
+    Time O(passes · n (m d + m r + classes · r)), and for two classes O(n r²) more per pass. Raises
+    ``InputError`` for unusable input, ``BudgetError`` for too small a budget; warns ``AccuracyWarning`` if
+    ``tol`` was missed.
 
     Source: Zhu and Hastie 2005 (kernel logistic regression); Nocedal and Wright 2006, algorithm 7.4.
 

@@ -34,25 +34,25 @@ LOSSES = ("epsilon_insensitive", "squared_epsilon_insensitive")
 class KernelSVR(Regressor, KernelEstimator):
     r"""Support vector regression: minimise C Σ w_i ℓ(y_i − f(x_i) − b) + ½ ‖f‖², on a compressed kernel.
 
-    ℓ(r) is ``max(0, |r| − ε)`` or its square. Trained like :class:`KernelSVC`: the square by Newton steps,
-    the other by proximal losses of decreasing width to a relative duality gap of ``tol``. Several targets are
-    problems of their own.
+    ℓ(r) is ``max(0, |r| − ε)`` or its square. Training works as in :class:`KernelSVC`: by Newton steps for
+    the square, else by proximal losses of decreasing width until the relative duality gap is ``tol``. Several
+    targets are fitted independently.
 
     Parameters
     ----------
     C : float, default=1.0
         Weight of the loss, as in scikit-learn's ``SVR`` and ``LinearSVR``.
     epsilon : float, default=0.1
-        Residuals up to it cost nothing; in the unit of y.
+        Residuals up to this size cost nothing; in the unit of y.
     loss : {"epsilon_insensitive", "squared_epsilon_insensitive"}, default="epsilon_insensitive"
-        The square is five to ten times faster, and weighs outliers more.
+        The square is five to ten times faster, and gives outliers more weight.
     kernel, gamma, degree, coef0, kernel_params, approximation, memory_budget, tile_dtype
     random_state, n_jobs
-        As for :class:`KernelRidge`; what the budget leaves over holds the rows' features between passes.
+        As for :class:`KernelRidge`. Memory that the budget leaves keeps the rows' features between passes.
     standardize : bool, default=False
         Scale the columns to mean 0 and deviation 1, as for :class:`KernelRidge`.
     metric : None, "diagonal", "full", LearnedMetric or Metric, default=None
-        As for :class:`KernelRidge`; rounds are judged by the squared error.
+        As for :class:`KernelRidge`; rounds are compared by the squared error.
     fit_intercept : bool, default=True
         Whether to add b, which is not penalised.
     tol, max_iter, verbose
