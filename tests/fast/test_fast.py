@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from itertools import combinations
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -23,9 +22,10 @@ from gramian.fast.joint import LeafRows, _reduced, learn_together
 from gramian.fast.libsvm_values import libsvm_values
 from gramian.fast.metric import gradient_outer_product, metric_directions
 from gramian.fast.router import fit_router
-from gramian.fast.search import Trial, _trials, search
+from gramian.fast.search import ShapeTrainer, search_shapes, worth_trying
 from gramian.fast.tiles import Tiles
 from gramian.fast.units import Targets, first_units, sharpest, units_at
+from gramian.search import search
 
 SMALL = {"n_levels": 1, "n_units": 4, "n_directions": 2, "random_state": 0}
 
@@ -320,11 +320,11 @@ def test_stages_and_shapes_are_told_apart_by_what_they_learn(rows):
 
     lesson = Lesson(rows, teacher(rows), np.ones(700), teacher, -1.0, 1.0)
     learned, held = lesson.some(np.arange(500)), lesson.some(np.arange(500, 700))
-    trial = Trial(np.eye(3), np.ones(3), {"teacher": held}, lambda found: 0.0, 0, Engine(1))
-    found = trial.candidate(learned, "teacher", Shape(0, 6, 3), Effort((5, 20), 4.0, 2000, 1e9))
+    trainer = ShapeTrainer(np.eye(3), np.ones(3), {"teacher": held}, lambda found: 0.0, 0, Engine(1))
+    found = trainer.fitted(learned, "teacher", Shape(0, 6, 3), Effort((5, 20), 4.0, 2000, 1e9))
     left = held.values - np.clip(found.predictor(held.rows), -1.0, 1.0)
     assert found.loss == pytest.approx(np.mean(left**2))
-    assert found.loss < 0.5 * trial.linear(learned, "teacher").loss
+    assert found.loss < 0.5 * trainer.linear(learned, "teacher").loss
     same, more = found.again(learned), found.again(lesson)
     np.testing.assert_array_equal(same(held.rows), found.predictor(held.rows))
     assert np.abs(more(held.rows) - same(held.rows)).max() > 0
@@ -333,12 +333,13 @@ def test_stages_and_shapes_are_told_apart_by_what_they_learn(rows):
 def test_trials_go_no_deeper_than_a_level_that_is_clearly_worse():
     losses = {(1, 0): 1.0, (1, 2): 1.2, (1, 4): 1.3, (1, 6): 0.1, (2, 0): 1.0, (2, 2): 0.5}
 
-    class Made:
-        def candidate(self, lesson, name, shape, effort):
-            return SimpleNamespace(shape=shape, loss=losses[shape.n_directions, shape.n_levels])
-
     shapes = iter([Shape(levels, 3, r) for r, levels in losses])
-    tried = [(one.shape.n_directions, one.shape.n_levels) for one in _trials(Made(), None, "", shapes)]
+    found = search(
+        None,
+        lambda trials: worth_trying(trials, shapes),
+        lambda _, shape: (losses[shape.n_directions, shape.n_levels], None),
+    )
+    tried = [(trial.candidate.n_directions, trial.candidate.n_levels) for trial in found.made]
     assert tried == [(1, 0), (1, 2), (1, 4), (2, 0), (2, 2)]
 
 
@@ -356,12 +357,12 @@ def test_a_search_goes_on_with_the_nearest_shapes(rows, monkeypatch):
         ended.append(float(np.mean((found - held.values) ** 2)))
         return -ended[-1]
 
-    trial = Trial(np.diag([1.0, 1.0, 0.0]), np.ones(3), {"teacher": held}, score, 0, Engine(1))
-    best = search({"teacher": learned}, 200.0, trial)
+    trainer = ShapeTrainer(np.diag([1.0, 1.0, 0.0]), np.ones(3), {"teacher": held}, score, 0, Engine(1))
+    best = search_shapes({"teacher": learned}, 200.0, trainer)
     assert best.shape.operations(3, 1) <= 200
     assert -best.score < 2.0 * min(ended)
     assert -best.score < 0.2 * np.var(held.values)
-    none = search({"teacher": learned}, 12.0, trial)
+    none = search_shapes({"teacher": learned}, 12.0, trainer)
     assert none.shape == Shape(0, 0, 1)
 
 

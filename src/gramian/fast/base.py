@@ -21,7 +21,7 @@ from gramian.fast.cost import Cost, measure, parse_cost, timed_batch
 from gramian.fast.distill import Lesson, Shape
 from gramian.fast.flat import FlatPredictor, flatten
 from gramian.fast.metric import Teacher, center_and_spread, gradient_outer_product
-from gramian.fast.search import Trial, linear_cost, linear_shape, search, shape_nanoseconds
+from gramian.fast.search import ShapeTrainer, linear_cost, linear_shape, search_shapes, shape_nanoseconds
 from gramian.kernels.columns import dense
 
 #: Held-out part of the rows, which are learned from in the end, and rows of it at most.
@@ -93,16 +93,16 @@ class FastKernelModel(KernelEstimator):
         spread = center_and_spread(rows[kept], weights[kept])[1]
         M = gradient_outer_product(teacher, rows[kept], spread, rng)
         held_out = {name: lesson.some(held) for name, lesson in lessons.items()}
-        trial = Trial(M, spread, held_out, score, int(rng.integers(2**32)), engine)
+        trainer = ShapeTrainer(M, spread, held_out, score, int(rng.integers(2**32)), engine)
         some = {name: lesson.some(kept) for name, lesson in lessons.items()}
         if shape is None:
             limit = budget * linear_cost(d, values.shape[1]) if unit == "x" else budget
             if unit == "x" and budget >= 1:
                 # A linear model is its own unit: whether it is allowed must not depend on a timing.
                 limit = max(limit, shape_nanoseconds(linear_shape(d, values.shape[1]), d, values.shape[1]))
-            best = search(some, limit, trial)
+            best = search_shapes(some, limit, trainer)
         else:
-            found = [trial.candidate(lesson, name, shape) for name, lesson in some.items()]
+            found = [trainer.fitted(lesson, name, shape) for name, lesson in some.items()]
             best = max(found, key=lambda one: one.score)
         predictor = best.predictor
         if 2 <= count < MOST_HELD_OUT:  # of more rows they are too few to be worth a second fit

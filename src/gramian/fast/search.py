@@ -17,6 +17,7 @@ from gramian.fast.cost import batch_rows, dummy, linear_nanoseconds, seconds_per
 from gramian.fast.distill import FULL, Effort, Lesson, Shape, distill
 from gramian.fast.metric import metric_directions
 from gramian.fast.predictor import FastPredictor
+from gramian.search import Trials, search
 
 #: Units and tree levels that are tried, rows of a leaf at least.
 UNITS = (0, 2, 4, 6, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 64, 80, 96, 128, 160, 192, 256)
@@ -38,7 +39,7 @@ Score = Callable[[Float64Array], float]
 
 
 @dataclass(frozen=True, eq=False)
-class Candidate:
+class FittedShape:
     """A fitted predictor and what it was fitted as.
 
     lesson : name of what it was fitted to.
@@ -55,7 +56,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, eq=False)
-class Trial:
+class ShapeTrainer:
     """What the fits of several shapes share: the metric, the held-out rows, and the random numbers.
 
     held_out : held-out rows with their values, by the name of the lesson.
@@ -68,13 +69,13 @@ class Trial:
     seed: int
     engine: Engine
 
-    def candidate(
+    def fitted(
         self,
         lesson: Lesson,
         name: str,
         shape: Shape,
         effort: Effort = FULL,
-    ) -> Candidate:
+    ) -> FittedShape:
         """Return the stage of a fit that is nearest on the held-out rows to what it learned.
 
         The loss tells stages and shapes of one lesson apart with far fewer rows than a count of errors
@@ -97,7 +98,7 @@ class Trial:
         found = [self.judged(exact, one, name, up_to(at)) for at, one in enumerate(stages(lesson))]
         return min(found, key=lambda one: one.loss)
 
-    def linear(self, lesson: Lesson, name: str) -> Candidate:
+    def linear(self, lesson: Lesson, name: str) -> FittedShape:
         """Return the linear model."""
         d, K = lesson.rows.shape[1], lesson.values.shape[1]
 
@@ -109,12 +110,12 @@ class Trial:
 
     def judged(
         self, shape: Shape, predictor: FastPredictor, name: str, again: Callable[[Lesson], FastPredictor]
-    ) -> Candidate:
+    ) -> FittedShape:
         """Return a predictor with its score and its loss on the held-out rows."""
         held = self.held_out[name]
         outputs = np.asarray(predictor(held.rows), np.float64)
         loss = held.left(outputs) / float(held.weights.sum())
-        return Candidate(shape, predictor, name, again, self.score(outputs), loss)
+        return FittedShape(shape, predictor, name, again, self.score(outputs), loss)
 
 
 @lru_cache(maxsize=4096)
@@ -179,7 +180,7 @@ def direction_counts(M: Float64Array) -> tuple[int, ...]:
     return tuple(count for count in counts if few // 2 <= count <= d)
 
 
-def search(lessons: dict[str, Lesson], nanoseconds: float, trial: Trial) -> Candidate:
+def search_shapes(lessons: dict[str, Lesson], nanoseconds: float, trainer: ShapeTrainer) -> FittedShape:
     """Return the best predictor within ``nanoseconds`` a row.
 
     lessons : by name, what may be learned from (the teacher's values, the labels); trials use the first.
@@ -199,30 +200,36 @@ def search(lessons: dict[str, Lesson], nanoseconds: float, trial: Trial) -> Cand
             f"{d} features and {K} output(s). Raise cost to at least {math.ceil(least)} ns.",
             math.ceil(least),
         )
-    shapes = shapes_within(nanoseconds, len(first.rows), d, K, direction_counts(trial.M))
-    trials = sorted(_trials(trial, first, name, shapes), key=lambda found: found.loss)
-    finals = [trial.linear(lesson, n) for n, lesson in lessons.items()]
+    shapes = shapes_within(nanoseconds, len(first.rows), d, K, direction_counts(trainer.M))
+
+    def judge(lesson: Lesson, shape: Shape) -> tuple[float, FittedShape]:
+        found = trainer.fitted(lesson, name, shape, TRIAL)
+        return found.loss, found
+
+    found = search(first, lambda trials: worth_trying(trials, shapes), judge)
+    trials = [trial.evidence for trial in found.ranked]
+    finals = [trainer.linear(lesson, n) for n, lesson in lessons.items()]
     if trials:
         ended = {
-            n: [trial.candidate(lesson, n, best.shape, FINAL) for best in trials[:FINALISTS]]
+            n: [trainer.fitted(lesson, n, best.shape, FINAL) for best in trials[:FINALISTS]]
             for n, lesson in lessons.items()
         }
         chosen = max(ended, key=lambda n: float(np.mean([found.score for found in ended[n]])))
         nearest = min(ended[chosen], key=lambda found: found.loss)
-        finals.append(trial.candidate(lessons[chosen], chosen, nearest.shape))
+        finals.append(trainer.fitted(lessons[chosen], chosen, nearest.shape))
     return max(finals, key=lambda final: final.score)
 
 
-def _trials(trial: Trial, lesson: Lesson, name: str, shapes: Iterator[Shape]) -> Iterator[Candidate]:
-    """Yield the fits of a few rounds; of equal directions none deeper than one that is clearly worse."""
+def worth_trying(trials: Trials[Shape, FittedShape], shapes: Iterator[Shape]) -> Iterator[list[Shape]]:
+    """Yield shapes in turn: of equal directions none deeper than one that is clearly worse."""
     best: dict[int, float] = {}
     ended: set[int] = set()
     for shape in shapes:
         r = shape.n_directions
         if r in ended:
             continue
-        found = trial.candidate(lesson, name, shape, TRIAL)
-        yield found
-        if found.loss > WORSE * best.get(r, np.inf):
+        yield [shape]
+        loss = trials.made[-1].error
+        if loss > WORSE * best.get(r, np.inf):
             ended.add(r)
-        best[r] = min(found.loss, best.get(r, np.inf))
+        best[r] = min(loss, best.get(r, np.inf))
