@@ -35,7 +35,7 @@ from gramian.baselines import (
 from gramian.data import load_dataset
 from gramian.fast.cost import linear_nanoseconds, parse_cost, seconds_per_row
 from gramian.fast.dcpred.training import DCPred
-from gramian.fast.predictor import FastPredictor
+from gramian.fast.serving.predictor import FastPredictor
 
 #: Rows beyond which the exact SVM is DC-SVM's, and methods that start from it are left out.
 MANY_ROWS = 20_000

@@ -30,8 +30,8 @@ from sklearn.svm import SVC
 
 import gramian as gm
 from gramian.data import load_dataset
-from gramian.fast.compiled import available, single_row
 from gramian.fast.cost import seconds_per_row
+from gramian.fast.serving.compiled import available, single_row
 
 BATCH_ROWS = 8_192
 

@@ -17,11 +17,11 @@ from sklearn.exceptions import NotFittedError
 import gramian as gm
 from gramian.exceptions import InputError, MissingPackageError
 from gramian.fast import base as fast_base
-from gramian.fast import compiled
-from gramian.fast.compiled import SingleRow, available, compiled_loops, loops, single_row
 from gramian.fast.cost import dummy
-from gramian.fast.distill import Shape
-from gramian.fast.flat import flatten
+from gramian.fast.learning.distill import Shape
+from gramian.fast.serving import compiled
+from gramian.fast.serving.compiled import SingleRow, available, compiled_loops, loops, single_row
+from gramian.fast.serving.flat import flatten
 
 needs_numba = pytest.mark.skipif(not available(), reason="numba is not installed")
 #: Levels, units and directions: no leaves, stages of one, two and three, no units.

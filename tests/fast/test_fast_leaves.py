@@ -5,12 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-import gramian.fast.distill as distill_module
+import gramian.fast.learning.distill as distill_module
 from gramian.engine import Engine
-from gramian.fast.copies import MIXED, between, two_valued
-from gramian.fast.distill import Effort, Lesson, Shape, distill
-from gramian.fast.leaves import learn_alone, reduced
-from gramian.fast.units import Targets, first_units, flattest, units_at
+from gramian.fast.learning.copies import MIXED, between, two_valued
+from gramian.fast.learning.distill import Effort, Lesson, Shape, distill
+from gramian.fast.learning.leaves import learn_alone, reduced
+from gramian.fast.learning.units import Targets, first_units, flattest, units_at
 
 
 @pytest.fixture(scope="module")

@@ -12,8 +12,8 @@ import gramian.fast.base as fast_base
 import gramian.fast.search as search_module
 from gramian.exceptions import BudgetError, InputError
 from gramian.fast.base import parted
-from gramian.fast.distill import Shape
-from gramian.fast.metric import center_and_spread
+from gramian.fast.learning.distill import Shape
+from gramian.fast.learning.metric import center_and_spread
 
 SIZES = {"n_levels": 1, "n_units": 4, "n_directions": 2, "random_state": 0}
 

@@ -19,7 +19,7 @@ NEEDED = {
     "plot": "from gramian.plotting import GramDisplay; GramDisplay.from_estimator(nystrom, X)",
     "dask": "import gramian.engine_dask",
     "export": "gm.export(fast, folder / 't.onnx')",
-    "jit": "from gramian.fast.compiled import compiled_loops; compiled_loops()",
+    "jit": "from gramian.fast.serving.compiled import compiled_loops; compiled_loops()",
     "cli": "from gramian.cli import main; main()",
 }
 

@@ -13,7 +13,7 @@ from sklearn.preprocessing import StandardScaler
 from gramian._typing import Array
 from gramian.exceptions import InputError, quoted
 from gramian.fast.estimators import FastKernelClassifier, FastKernelModel, FastKernelRegressor
-from gramian.fast.flat import FlatPredictor
+from gramian.fast.serving.flat import FlatPredictor
 
 WHAT_CAN_BE = (
     "A fitted FastKernelClassifier or FastKernelRegressor can be exported, or a Pipeline of a StandardScaler "

@@ -9,7 +9,7 @@ import numpy as np
 from gramian._typing import Array
 from gramian.exceptions import MissingPackageError
 from gramian.export.description import Description
-from gramian.fast.flat import FlatPredictor
+from gramian.fast.serving.flat import FlatPredictor
 
 #: Of 2021 and 2022: every runtime since then reads them.
 OPSET, IR_VERSION = 17, 8

@@ -16,12 +16,18 @@ from gramian.estimator.base import KernelEstimator, is_source
 from gramian.estimator.finite import finite_values
 from gramian.estimator.rows import checked_rows
 from gramian.exceptions import InputError
-from gramian.fast.compiled import available, one_row, single_row
 from gramian.fast.cost import Cost, measure, parse_cost, timed_batch
 from gramian.fast.distill import Lesson, Shape
 from gramian.fast.flat import FlatPredictor, flatten
 from gramian.fast.metric import Teacher, center_and_spread, gradient_outer_product
-from gramian.fast.search import ShapeTrainer, linear_cost, linear_shape, search_shapes, shape_nanoseconds
+from gramian.fast.search import (
+    ShapeTrainer,
+    linear_cost,
+    linear_shape,
+    search_shapes,
+    shape_nanoseconds,
+)
+from gramian.fast.serving.compiled import available, one_row, single_row
 from gramian.kernels.columns import dense
 
 #: Held-out part of the rows, which are learned from in the end, and rows of it at most.

@@ -12,9 +12,9 @@ import numpy as np
 from gramian._typing import Array, FloatArray
 from gramian.engine import one_blas_thread
 from gramian.exceptions import InputError
-from gramian.fast.distill import Shape
-from gramian.fast.predictor import FastPredictor
-from gramian.fast.router import TreeRouter, stage_levels, stage_width
+from gramian.fast.learning.distill import Shape
+from gramian.fast.serving.predictor import FastPredictor
+from gramian.fast.serving.router import TreeRouter, stage_levels, stage_width
 
 #: Runs of a timed batch, and seconds that the runs of one model take at most; seconds at least where the
 #: least of them counts, so that a short disturbance is not all of them.

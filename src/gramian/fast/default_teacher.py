@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gramian._typing import Array, Float64Array
-from gramian.fast.metric import center_and_spread
+from gramian.fast.learning.metric import center_and_spread
 from gramian.kernels import Gaussian
 from gramian.ridge.ridge import KernelRidge, KernelRidgeClassifier
 from gramian.search import Split, search

@@ -16,8 +16,8 @@ from gramian.estimator.kinds import Classifier, Regressor
 from gramian.estimator.targets import ClassTargets, NumberTargets
 from gramian.fast.base import FastKernelModel, unfitted
 from gramian.fast.default_teacher import default_teacher
-from gramian.fast.flat import FlatPredictor, flatten
-from gramian.fast.metric import Teacher, center_and_spread
+from gramian.fast.learning.metric import Teacher, center_and_spread
+from gramian.fast.serving.flat import FlatPredictor, flatten
 from gramian.fast.teachers import CLIP, class_teacher, number_teacher
 from gramian.ridge.ridge import KernelRidge, KernelRidgeClassifier
 

@@ -22,9 +22,9 @@ from gramian.exceptions import ModelFileError
 from gramian.fast.dcpred.center_tree import CenterTree
 from gramian.fast.dcpred.pseudo_landmarks import MonomialColumns, TriangleColumns
 from gramian.fast.dcpred.training import DCPred, Leaf, LeafReport
-from gramian.fast.distill import Shape
-from gramian.fast.predictor import FastPredictor
-from gramian.fast.router import TreeRouter
+from gramian.fast.learning.distill import Shape
+from gramian.fast.serving.predictor import FastPredictor
+from gramian.fast.serving.router import TreeRouter
 from gramian.gp.learning import Learned
 from gramian.gp.posterior import Posterior
 from gramian.kernels import Kernel

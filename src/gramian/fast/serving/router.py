@@ -8,7 +8,7 @@ from functools import cache
 import numpy as np
 
 from gramian._typing import Array, Float64Array, FloatArray, IntArray
-from gramian.fast.tiles import Tiles
+from gramian.fast.serving.tiles import Tiles
 from gramian.landmarks.rules import lloyd
 
 #: Levels of one stage: 15 half-spaces are 16 bits with a spare one, an index into a table of 65,536 leaves.

@@ -9,8 +9,8 @@ from scipy.optimize import Bounds, minimize
 
 from gramian._typing import Float64Array, FloatArray
 from gramian.engine import Engine, one_blas_thread
-from gramian.fast.leaves import MEMORY, reduced
-from gramian.fast.units import Targets, Units, flattest, settle, sharpest
+from gramian.fast.learning.leaves import MEMORY, reduced
+from gramian.fast.learning.units import Targets, Units, flattest, settle, sharpest
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.optimize import Bounds, minimize
 
 from gramian._typing import Float64Array
-from gramian.fast.units import State, Targets, Units, flattest, settle, sharpest
+from gramian.fast.learning.units import State, Targets, Units, flattest, settle, sharpest
 
 #: Pairs of steps and gradients that the quasi-Newton matrix is made of.
 MEMORY = 20

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from gramian._typing import Array, FloatArray
-from gramian.fast.predictor import FastPredictor
-from gramian.fast.router import TreeRouter
+from gramian.fast.serving.predictor import FastPredictor
+from gramian.fast.serving.router import TreeRouter
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,8 +9,8 @@ import numpy as np
 
 from gramian._typing import Array, FloatArray
 from gramian.engine import Engine
-from gramian.fast.router import TreeRouter
-from gramian.fast.tiles import Tiles
+from gramian.fast.serving.router import TreeRouter
+from gramian.fast.serving.tiles import Tiles
 
 #: Rows that are worked on together: their tiles stay in the second-level cache.
 CHUNK_ROWS = 8192

@@ -10,13 +10,13 @@ import numpy as np
 from gramian._random import children
 from gramian._typing import Array, Float64Array, IntArray
 from gramian.engine import Engine
-from gramian.fast.copies import between, two_valued
-from gramian.fast.joint import LeafRows, learn_together
-from gramian.fast.leaves import learn_alone
-from gramian.fast.metric import Teacher, center_and_spread, inverse_spread
-from gramian.fast.predictor import FastPredictor
-from gramian.fast.router import TreeRouter, fit_router, stage_levels
-from gramian.fast.units import Targets, Units, first_units
+from gramian.fast.learning.copies import between, two_valued
+from gramian.fast.learning.joint import LeafRows, learn_together
+from gramian.fast.learning.leaves import learn_alone
+from gramian.fast.learning.metric import Teacher, center_and_spread, inverse_spread
+from gramian.fast.learning.units import Targets, Units, first_units
+from gramian.fast.serving.predictor import FastPredictor
+from gramian.fast.serving.router import TreeRouter, fit_router, stage_levels
 
 #: Rows of a leaf at least, copies included.
 LEAST_LEAF_ROWS = 200

@@ -12,8 +12,8 @@ import numpy as np
 
 from gramian._typing import FloatArray
 from gramian.exceptions import InputError, MissingPackageError
-from gramian.fast.flat import FlatPredictor, flatten
-from gramian.fast.predictor import FastPredictor
+from gramian.fast.serving.flat import FlatPredictor, flatten
+from gramian.fast.serving.predictor import FastPredictor
 
 #: d, r, levels, u and outputs of a predictor.
 Sizes: TypeAlias = tuple[int, int, int, int, int]
