@@ -6,10 +6,6 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from gramian.fast.metric import gradient_outer_product, metric_directions
-from gramian.fast.router import fit_router
-from gramian.fast.tiles import Tiles
-from gramian.fast.units import Targets, first_units, sharpest, units_at
 from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.kernel_ridge import KernelRidge
@@ -27,6 +23,8 @@ from gramian.fast.learning.metric import gradient_outer_product, metric_directio
 from gramian.fast.learning.units import Targets, first_units, sharpest, units_at
 from gramian.fast.libsvm_values import libsvm_values
 from gramian.fast.search import ShapeTrainer, search_shapes, worth_trying
+from gramian.fast.serving.router import fit_router
+from gramian.fast.serving.tiles import Tiles
 from gramian.search import search
 
 SMALL = {"n_levels": 1, "n_units": 4, "n_directions": 2, "random_state": 0}

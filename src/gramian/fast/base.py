@@ -17,9 +17,8 @@ from gramian.estimator.finite import finite_values
 from gramian.estimator.rows import checked_rows
 from gramian.exceptions import InputError
 from gramian.fast.cost import Cost, measure, parse_cost, timed_batch
-from gramian.fast.distill import Lesson, Shape
-from gramian.fast.flat import FlatPredictor, flatten
-from gramian.fast.metric import Teacher, center_and_spread, gradient_outer_product
+from gramian.fast.learning.distill import Lesson, Shape
+from gramian.fast.learning.metric import Teacher, center_and_spread, gradient_outer_product
 from gramian.fast.search import (
     ShapeTrainer,
     linear_cost,
@@ -28,6 +27,7 @@ from gramian.fast.search import (
     shape_nanoseconds,
 )
 from gramian.fast.serving.compiled import available, one_row, single_row
+from gramian.fast.serving.flat import FlatPredictor, flatten
 from gramian.kernels.columns import dense
 
 #: Held-out part of the rows, which are learned from in the end, and rows of it at most.

@@ -14,9 +14,9 @@ from gramian._typing import Float64Array
 from gramian.engine import Engine
 from gramian.exceptions import BudgetError
 from gramian.fast.cost import batch_rows, dummy, linear_nanoseconds, seconds_per_row
-from gramian.fast.distill import FULL, Effort, Lesson, Shape, distill
-from gramian.fast.metric import metric_directions
-from gramian.fast.predictor import FastPredictor
+from gramian.fast.learning.distill import FULL, Effort, Lesson, Shape, distill
+from gramian.fast.learning.metric import metric_directions
+from gramian.fast.serving.predictor import FastPredictor
 from gramian.search import Trials, search
 
 #: Units and tree levels that are tried, rows of a leaf at least.
