@@ -213,7 +213,8 @@ def _kernel_of(point: Point) -> Kernel:
 
 def of_sizes(sizes: tuple[int, int, int | None], n_rows: int) -> MultiResolution:
     """Return the approximation of a root, a rank and rows of a block (None: the root alone)."""
-    root, rank, block = sizes
+    # A rank above the number of rows warns, and nobody asked for this one.
+    root, rank, block = min(sizes[0], n_rows), min(sizes[1], n_rows), sizes[2]
     if block is None:
         return MultiResolution(root_rank=root, n_levels=1, oversampling=1.0)
     return MultiResolution(root_rank=root, rank=rank, n_blocks=max(2, n_rows // block), oversampling=1.0)
