@@ -40,7 +40,7 @@ ESTIMATORS = [
     ),
     gm.KernelRidgeCV(gammas=(0.1, 1.0), cv=3, fit_intercept=True),
     gm.KernelRidgeCV(approximation="meka", cv="gcv", scoring="r2", refine="lengthscales"),
-    gm.KernelPCA(2, approximation=gm.Nystrom(rank=20), fit_inverse_transform=True),
+    gm.KernelPCA(2, approximation=gm.Nystrom(rank=8), fit_inverse_transform=True),
     gm.KernelRidgeClassifier(approximation="meka", tile_dtype="float32", class_weight="balanced"),
     gm.KernelRidgeClassifier(approximation=gm.MultiResolution(root_rank=40, rank=5, n_blocks=3, n_levels=3)),
     gm.GaussianProcessRegressor(

@@ -89,7 +89,7 @@ def test_a_plan_shows_sizes_bytes_and_seconds(fitted):
     plan = fitted[0].plan_
     page = Page(plan._repr_html_())
     page.assert_self_contained()
-    for text in ("300", "root rank 20", "4 blocks of rank 6", "predicted peak", "operator", "2 GB"):
+    for text in ("300", "root rank 20", "4 blocks of rank 6", "predicted peak", "operator", "1 GB"):
         assert text in page.text
     assert [row[0] for row in plan.phases().rows] == ["sample", "bases", "operator"]
     assert "4 blocks of rank 6" in told(plan)
