@@ -16,6 +16,7 @@ from adversary.judge import judged
 from adversary.laws import LAWS, check, laws_of
 from adversary.shrink import shrink
 from adversary.trial import Broken
+from gramian.ridge import training
 
 SEED, COUNT = 1, 100
 #: Cases beyond the first hundred that failed once: (seed, number).
@@ -74,8 +75,12 @@ def test_every_estimator_and_law_is_drawn():
 def test_a_penalty_that_is_a_little_wrong_is_noticed(monkeypatch, factor):
     case = Case("KernelRidge", (("alpha", "0.1"), ("gamma", "0.5")), n=60)
     check(case, "ridge is dense ridge")
-    right = gm.KernelRidge._penalty
-    monkeypatch.setattr(gm.KernelRidge, "_penalty", lambda self: factor * right(self))
+    right = training.train_ridge
+
+    def wrong(rows, kernel, alpha, plan, **options):
+        return right(rows, kernel, factor * alpha, plan, **options)
+
+    monkeypatch.setattr(training, "train_ridge", wrong)
     with pytest.raises(Broken, match="times the tolerance"):
         check(case, "ridge is dense ridge")
 
