@@ -31,76 +31,77 @@ from gramian.metric.summary import metric_facts, metric_grids
 class GaussianProcessRegressor(Regressor, KernelEstimator):
     r"""Gaussian process regression whose memory and time do not grow with n².
 
-    y = f(x) + ε, f ~ GP(0, k), ε ~ N(0, noise). The prior covariance is K̃ + D: the multi-resolution
-    approximation K̃ = F Fᵀ (features on each row's path) and the diagonal D = diag(K − K̃) that it leaves over,
-    so that every row's prior variance is exact and no variance collapses away from landmarks (FITC, and PIC
-    as the blocks' ranks grow). Likelihood, gradient, mean and variance follow from one pass of sums each and
-    the elimination of FᵀΛ⁻¹F + I, Λ = D + noise·I. Where every row is a landmark of the root it is the exact
-    Gaussian process.
+    The model is y = f(x) + ε with f ~ GP(0, k) and ε ~ N(0, noise). The prior covariance is K̃ + D: the
+    multi-resolution approximation K̃ = F Fᵀ (features on each row's path) plus the diagonal D = diag(K − K̃).
+    Every row therefore has its exact prior variance, and no variance collapses away from landmarks (this is
+    FITC, and PIC as the blocks' ranks grow). Likelihood, gradient, mean and variance each take one pass of
+    sums and the elimination of FᵀΛ⁻¹F + I, Λ = D + noise·I. If every row is a landmark of the root, this is
+    the exact Gaussian process.
 
     Parameters
     ----------
     kernel : str or Kernel, default="rbf"
-        A name starts at 1.0 times that kernel, whose factor is the signal's variance. An instance is learned
-        as it is written: ``1.0 * gm.Matern(2.0, nu=2.5) + gm.Linear(5.0)`` has a factor and two lengthscales.
-        Parameters of Gaussian, Exponential, Matern, RationalQuadratic, Cauchy, Laplacian, Linear and
-        Polynomial kernels, their sums, products and multiples are learned; others keep theirs, and the noise
-        alone is learned.
+        A name stands for 1.0 times that kernel; the factor is the signal variance. An instance is learned as
+        written: ``1.0 * gm.Matern(2.0, nu=2.5) + gm.Linear(5.0)`` has one factor and two lengthscales.
+        Hyperparameters are learned of Gaussian, Exponential, Matern, RationalQuadratic, Cauchy, Laplacian,
+        Linear and Polynomial kernels and of their sums, products and multiples. For other kernels only the
+        noise is learned.
     gamma, degree, coef0, kernel_params
-        Of a named kernel. ``gamma=None`` starts learning at a lengthscale of the root of the features' summed
-        variances; where nothing is learned it is 1/n_features.
+        Of a named kernel. With ``gamma=None`` learning starts at the lengthscale √(Σ variances of the
+        features); if nothing is learned, gamma is 1/n_features.
     standardize : bool, default=False
         Scale the columns to mean 0 and deviation 1, as for :class:`KernelRidge`.
     metric : None, "diagonal", "full", LearnedMetric or Metric, default=None
-        As for :class:`KernelRidge`: what ``ard`` finds by the likelihood, by gradients. Rounds learn kernel
-        and noise from 1,000 rows, beginning with those of the round before; the last fit learns anew.
+        As for :class:`KernelRidge`: finds by gradients what ``ard`` finds by the likelihood. Each round
+        learns kernel and noise from 1,000 rows, starting from the round before; the final fit learns them
+        again.
     ard : bool, default=False
         One lengthscale for each feature (named kernels; they start at √d times each feature's deviation).
     noise : float, default=0.1
-        Variance of ε, of the targets as they are modelled (divided by their deviation by ``normalize_y``);
-        where learning starts.
+        Variance of ε in the units of the modelled targets (``normalize_y`` divides them by their deviation).
+        Learning starts from it.
     learn_noise : bool, default=True
     optimizer : "lbfgs", callable or None, default="lbfgs"
-        How the log marginal likelihood is maximised; None keeps kernel and noise. A callable is called as
-        scikit-learn's: ``optimizer(obj_func, initial_theta, bounds)`` returns θ and −log p(y).
+        How to maximise the log marginal likelihood; None keeps kernel and noise. A callable has
+        scikit-learn's signature: ``optimizer(obj_func, initial_theta, bounds)`` returns θ and −log p(y).
     n_restarts_optimizer : int, default=0
-        Further runs from log-normal starts about the first; the best is kept.
+        Number of further runs, from log-normal starts around the first; the best run is kept.
     bounds : (float, float), default=(1e-5, 1e5)
         Each parameter stays within these multiples of where it starts.
     learning_rows : int or None, default=10_000
-        Parameters are learned on this many rows, drawn at random (with landmarks and blocks of their own),
-        the posterior on all. None learns on all rows: each step costs two passes.
+        Hyperparameters are learned on this many random rows, with landmarks and blocks of their own; the
+        posterior uses all rows. None learns on all rows, where each step takes two passes.
     max_iter : int, default=100
-        Iterations of L-BFGS; a run that needs more ends with ``AccuracyWarning``.
+        Most iterations of L-BFGS; a run that needs more warns ``AccuracyWarning``.
     normalize_y : bool, default=True
         Model (y − mean)/deviation, output by output.
     approximation : str or unfitted approximation, default="auto"
         "auto" is exact up to 2,000 rows, then multi-resolution (root rank 500; rank 100 in blocks of about
         400 rows; fewer blocks where the budget asks for it). "exact", "multiresolution",
         "lowrankplusblocks", "blockdiagonal", or an instance such as ``gm.MultiResolution(root_rank=300,
-        rank=50, n_blocks=80)``: as many landmarks as rank, all of which count. Features should be of like
-        scale, for blocks are by distance.
+        rank=50, n_blocks=80)``, which gets as many landmarks as its rank. Features should have similar
+        scales, because blocks are formed by distance.
     memory_budget, random_state, n_jobs
         As for :class:`KernelRidge`. Tiles are float64.
 
     Attributes
     ----------
     kernel_, noise_ : Kernel, float
-        What was learned; ``noise_`` is of normalised targets.
+        The learned kernel, and the noise variance of normalised targets.
     theta_ : ndarray
         Logarithms of the kernel's parameters and (where it is learned) of the noise.
     log_marginal_likelihood_value_ : float
-        Of all rows, at ``theta_``; of normalised targets, summed over outputs.
+        For all rows at ``theta_``; of normalised targets, summed over outputs.
     n_iter_ : int
         Iterations of L-BFGS in all runs, at least 1.
     learning_ : Learned or None
-        Evaluations, whether it converged, what ended at a bound, rows learned from.
+        Number of evaluations, whether learning converged, hyperparameters at a bound, rows used.
     posterior_, plan_, rank_ : as named
     scaler_, metric_, metric_rounds_, feature_importances_ : as for :class:`KernelRidge`
 
-    Time: a pass O(n (m d + m r + path²)), twice that for each step of learning on ``learning_rows``; memory
-    as ``plan_`` says, of predictions independent of n. The rows are referred to (not copied) for
-    :meth:`log_marginal_likelihood` with a θ; pickles and model files leave them out.
+    Time: O(n (m d + m r + path²)) for a pass, and twice that for each step of learning on ``learning_rows``.
+    Memory as ``plan_`` says; that of predictions does not depend on n. The model keeps a reference to the
+    rows, not a copy, for :meth:`log_marginal_likelihood` with a θ; pickles and model files leave them out.
 
     Source: Snelson and Ghahramani 2006 (FITC), 2007 (PIC); Katzfuss 2017; Rasmussen and Williams 2006.
 
