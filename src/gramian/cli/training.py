@@ -24,6 +24,7 @@ from gramian.data.mapped import mapped
 from gramian.data.scaled import Moments, Scaler, moments
 from gramian.data.source import RowSource, as_source
 from gramian.data.stored_source import StoredSource
+from gramian.estimator.answers import class_labels
 from gramian.estimator.targets import ClassTargets, NumberTargets, Targets
 from gramian.exceptions import InputError
 from gramian.kernels import Kernel
@@ -136,8 +137,7 @@ def _best_alpha(
         values: Float64Array = across @ weights + shift
         predicted: Array = values[:, 0]
         if isinstance(targets, ClassTargets):
-            two = len(targets.classes) == 2
-            predicted = targets.classes[(predicted > 0).astype(np.intp) if two else values.argmax(axis=1)]
+            predicted = class_labels(values, targets.classes)
         return -score_of(task, y[held], predicted), None
 
     best = search(k(X[train], dtype=np.float64), [alphas], judge).best
