@@ -10,23 +10,28 @@ grows with them. Bytes that leave workers, to others or to the client, are count
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import pickle
 import statistics
 import time
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from unittest import mock
 
 import dask.array as da
 import numpy as np
 from distributed import Client, LocalCluster, wait
+from suite.machine import describe
 
 import gramian as gm
 from gramian._budget import format_bytes
 from gramian.compression.ridge_sums import PartSums, RidgeSums
 from gramian.engine_dask import DaskEngine
 
+#: Where the table is stored, with commit, versions and machine.
+RESULT = Path(__file__).parent / "results" / "dask_scaling.json"
 #: For workers: Dask's own setting makes glibc give memory back, and fault it in again, for every tile.
 ROOMY = {"MALLOC_TRIM_THRESHOLD_": str(1 << 28), "MALLOC_MMAP_THRESHOLD_": str(1 << 25)}
 
@@ -116,15 +121,21 @@ def main() -> None:
     parser.add_argument("--workers", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--repeat", type=int, default=3)
     args = parser.parse_args()
+    said: list[str] = []
+
+    def say(line: str) -> None:
+        print(line, flush=True)
+        said.append(line)
+
     X, y = collections(args.rows, args.features, args.parts)
     n = X.shape[0]
     rows, targets = (np.asarray(part) for part in da.compute(X, y))
-    print(f"{n:,} rows of {args.features} float32, {args.parts} partitions; root 400 and 30 blocks of 100\n")
-    print("| where | sums, s | whole fit, s | rows/s (sums) | to one thread | CPU, µs a row | from workers |")
-    print("|---|---|---|---|---|---|---|")
+    say(f"{n:,} rows of {args.features} float32, {args.parts} partitions; root 400 and 30 blocks of 100\n")
+    say("| where | sums, s | whole fit, s | rows/s (sums) | to one thread | CPU, µs a row | from workers |")
+    say("|---|---|---|---|---|---|---|")
     alone = measured(args.repeat, rows, targets, n_jobs=1)
-    print(alone.line("this process, 1 thread", n, alone, "0"))
-    print(measured(args.repeat, rows, targets, n_jobs=2).line("this process, 2 threads", n, alone, "0"))
+    say(alone.line("this process, 1 thread", n, alone, "0"))
+    say(measured(args.repeat, rows, targets, n_jobs=2).line("this process, 2 threads", n, alone, "0"))
     record_sizes()
     largest = max(args.workers)
     for workers, roomy in [(largest, False), *((workers, True) for workers in args.workers)]:
@@ -140,18 +151,19 @@ def main() -> None:
             there = measured(args.repeat, dX, dy, client, n_jobs=1)
             moved = format_bytes((outgoing(client) - before) // args.repeat)
             name = f"Dask, workers: {workers}" + ("" if roomy else ", malloc as Dask sets it")
-            print(there.line(name, n, alone, moved))
+            say(there.line(name, n, alone, moved))
             if roomy and workers == largest:
                 before = outgoing(client)
                 sent = measured(args.repeat, rows, targets, client, n_jobs=1, engine=DaskEngine(client))
                 moved = format_bytes((outgoing(client) - before) // args.repeat)
-                print(sent.line(f"rows sent to workers: {workers}", n, alone, moved))
+                say(sent.line(f"rows sent to workers: {workers}", n, alone, moved))
             gap = np.abs(there.model.predict(rows[:5000]) - alone.model.predict(rows[:5000])).max()
-    print(
+    say(
         f"\nBroadcast to each worker: {format_bytes(Sizes.sent)}. Sums of a task: {format_bytes(Sizes.sums)}."
     )
-    print(f"Largest difference of a prediction from one machine's (float32 tiles): {gap:.1e}.")
-    print(f"All rows: {format_bytes(rows.nbytes)}.")
+    say(f"Largest difference of a prediction from one machine's (float32 tiles): {gap:.1e}.")
+    say(f"All rows: {format_bytes(rows.nbytes)}.")
+    RESULT.write_text(json.dumps({**describe(threads=1), "lines": said}, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
