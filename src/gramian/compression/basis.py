@@ -16,12 +16,12 @@ from gramian.kernels.precomputed import Precomputed
 
 @dataclass(frozen=True)
 class Basis:
-    """w(x) = Vᵀ k(Z, x) − Pᵀ f(x) of one node.
+    """w(x) = Vᵀ k(Z, x) − Pᵀ f(x): features of one node with landmarks Z and ancestors' features f(x).
 
-    ``vectors`` is V (m × r) and ``projection`` P (ranks of the ancestors × r; no rows where the node's
-    kernel is not a residual), in the tiles' dtype, as they are used on every row; ``columns`` evaluates
-    k(·, Z). ``values`` are the kept eigenvalues of the (residual) Gram matrix on the landmarks (or of what
-    ranks are compared by), ``dropped`` the trace that the rank left out.
+    ``vectors`` is V (m × r). ``projection`` is P (ranks of the ancestors × r), without rows where the node's
+    kernel is not a residual. Both have the tiles' dtype, because they are used on every row. ``columns``
+    evaluates k(·, Z). ``values`` are the kept eigenvalues of the (residual) Gram matrix on the landmarks, or
+    other numbers by which ranks are compared. ``dropped`` is the trace of the directions that were cut off.
 
     An explicit feature map (random features) is a basis whose ``columns`` evaluate φ(x) itself: V is the
     identity, written ``vectors=None``, and there are no landmarks.
@@ -33,7 +33,7 @@ class Basis:
     columns: Columns = field(repr=False)
     values: Float64Array
     dropped: float = 0.0
-    #: Part of ``dropped`` in negative eigenvalues, which a stored matrix may have.
+    #: Part of ``dropped`` that comes from negative eigenvalues, which a stored matrix may have.
     negative: float = 0.0
 
     @classmethod
@@ -73,7 +73,7 @@ class Basis:
         return int(size) + self.vectors.nbytes + self.projection.nbytes
 
     def on(self, kernel: Kernel) -> Basis:
-        """Return the basis with k(·, Z) of another kernel value: the same one, bound to other rows."""
+        """Return the same basis with k(·, Z) evaluated by ``kernel``, for instance bound to other rows."""
         return replace(self, columns=kernel.against(self.landmarks, self.columns.dtype))
 
     def times(self, matrix: Float64Array, values: Float64Array) -> Basis:
@@ -88,15 +88,15 @@ class Basis:
 
     @property
     def matrix(self) -> FloatArray:
-        """V as an array, also where it is the identity."""
+        """V as an array, even where V is the identity."""
         return np.eye(self.rank, dtype=self.columns.dtype) if self.vectors is None else self.vectors
 
     def folded(self, coefficients: Float64Array) -> Float64Array:
-        """Return V c: the weights of the columns for coefficients c of the features."""
+        """Return V c: one weight per kernel column, for coefficients c of the features."""
         return coefficients if self.vectors is None else self.vectors @ coefficients
 
     def truncated(self, rank: int) -> Basis:
-        """Return the basis of the ``rank`` leading directions."""
+        """Return the basis cut to its ``rank`` leading directions."""
         lost = float(self.values[rank:].sum())
         return replace(
             self,
@@ -119,18 +119,18 @@ class Basis:
 
 
 class BasisBuilder:
-    """Builds a node's basis below given ancestors; all of it in float64."""
+    """Builds the basis of one node below given ancestors, with all arithmetic in float64."""
 
     def __init__(self, kernel: Kernel, dtype: Any, above: tuple[Basis, ...]) -> None:
         self._kernel, self._dtype, self._above = kernel, np.dtype(dtype), above
 
     def build(self, points: Rows, rank: int, *, coupled: bool = False, spectral: bool | None = None) -> Basis:
-        """Whiten the residual Gram matrix on ``points``; the rank is at most ``rank``.
+        """Whiten the residual Gram matrix on ``points`` and return a basis of at most ``rank`` columns.
 
-        ``coupled``: bases that a core will couple, with the cutoff that its rounding asks for;
-        ``spectral``: eigenvectors even where the rank does not truncate (by default for coupled bases).
+        ``coupled`` is true if a core will couple the bases; its rounding needs a larger cutoff.
+        ``spectral`` asks for eigenvectors even if the rank does not truncate (default: for coupled bases).
         """
-        # A copy: landmarks may be views of the caller's rows, which the caller may change.
+        # Copy: landmarks may be views of the caller's rows, which the caller may change.
         points = points.astype(points.dtype if points.dtype.kind == "f" else np.float64)
         gram = self._gram(points)
         scale = float(np.trace(gram))
@@ -138,14 +138,14 @@ class BasisBuilder:
         residual = bool(above.shape[1])
         if residual:
             gram = gram - above @ above.T
-        # What is stored in float32 is rounded like tiles of that type.
+        # A matrix stored in float32 has the rounding errors of float32 tiles.
         stored = self._kernel if isinstance(self._kernel, Precomputed) else None
         dtype = self._dtype if stored is None else min(self._dtype, stored.dtype)
         white = whiten(
             gram,
             rank,
             rank_cutoff(dtype, residual=residual, coupled=coupled),
-            # The residual is a difference of numbers of the kernel's own size.
+            # The residual is a difference of numbers as large as the kernel's, and has their rounding error.
             floor=unit_roundoff(dtype) * scale if residual else 0.0,
             spectral=coupled if spectral is None else spectral,
             definite=stored is None,
@@ -170,7 +170,7 @@ class BasisBuilder:
         return 0.5 * (gram + gram.T)
 
     def features_above(self, points: Rows) -> Float64Array:
-        """Ancestors' features of ``points`` in float64, shape (m, ranks of the path)."""
+        """Return the ancestors' features of ``points`` in float64, shape (m, ranks of the path)."""
         done = np.zeros((points.shape[0], 0))
         if points.shape[0] == 0:
             return np.zeros((0, sum(b.rank for b in self._above)))

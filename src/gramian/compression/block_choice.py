@@ -15,13 +15,14 @@ from gramian.compression.residual import Residual
 from gramian.data.source import ArraySource, RowSource, sample_rows
 from gramian.engine import Engine
 
-#: Rows that trials are built on, rows that they are judged on, and columns met there.
+#: Rows on which trials are built, validation rows, and columns of the error matrix. Chosen by hand.
 TRIAL_ROWS, JUDGE_ROWS, JUDGE_COLUMNS = 12_000, 2_000, 500
-#: Blocks that are tried first; then halves and doubles of the best, then steps of 2^(1/2).
+#: Numbers of blocks tried first. Half and double the best one follow, then steps of 2^(1/2). Chosen by hand.
 FIRST_COUNTS = (1, 4, 16, 64)
-#: Rows of a block at least.
+#: Smallest number of rows in a block. Chosen by hand.
 LEAST_BLOCK = 30
-#: How close under the tolerance an accepted size comes, and sizes that are tried.
+#: A size is accepted if its error is at least ``CLOSE`` times the tolerance; at most ``MOST_SIZES`` sizes are
+#: tried. Chosen by hand.
 CLOSE, MOST_SIZES = 0.8, 12
 
 #: (sample, n_blocks, size, n, generator) → features of the sample, sized for n rows.
@@ -32,8 +33,8 @@ Build = Callable[[ArraySource, int, Size, int, np.random.Generator], FeatureMap]
 class Trials:
     """Relative errors of approximations with given blocks and size, each built once.
 
-    Every trial has the same sample, judges and stream of random numbers, so that two differ by their
-    blocks alone. Time of one: a build on 12,000 rows.
+    Every trial uses the same sample, validation rows and random stream, so two trials differ only in their
+    blocks. One trial costs one build on 12,000 rows.
     """
 
     build: Build
@@ -56,13 +57,13 @@ class Trials:
         *,
         stored_diagonal: bool = False,
     ) -> Trials:
-        """Draw the sample and, where there are enough rows, other rows as judges."""
+        """Draw the sample and, where there are enough rows, other rows for validation."""
         n = source.shape[0]
         drawing, judging, trial = children(rng, 3)
         rows, numbers = sample_rows(source, min(n, TRIAL_ROWS), drawing)
         others = np.setdiff1d(np.arange(n), numbers) if n < 4 * TRIAL_ROWS else None
         if n <= TRIAL_ROWS + JUDGE_ROWS:
-            # The matrix is that of these rows: all of them judge.
+            # Too few rows for a separate validation set: all rows serve for both.
             judges = rows
         elif others is None:
             judges = sample_rows(source, JUDGE_ROWS, judging)[0]
@@ -74,14 +75,14 @@ class Trials:
         return cls(build, n, ArraySource(rows), ArraySource(judges), columns, seed, engine, stored_diagonal)
 
     def error(self, n_blocks: int, size: Size) -> float:
-        """Return ‖K − K̃‖_F/‖K‖_F over judges × columns."""
+        """Return ‖K − K̃‖_F/‖K‖_F estimated from validation rows × columns."""
         key = n_blocks, size.limit
         if key not in self.errors:
             features = self.build(self.sample, n_blocks, size, self.n_rows, np.random.default_rng(self.seed))
             left = Residual(features, self.judges, self.engine, self.judges.shape[0], self.stored_diagonal)
             sums = left.column_sums(self.columns, np.ones(len(self.columns)))
             diagonal = left.leftover()
-            # A row of K has n − 1 entries off the diagonal for one on it, a judge fewer.
+            # A full row of K has n − 1 off-diagonal entries, a sampled one has fewer: scale them up.
             others = (self.n_rows - 1) / max(1, self.judges.shape[0] - 1)
             error = others * sums.error.sum() + np.square(left.diagonal(diagonal)[self.columns]).sum()
             total = others * sums.kernel.sum() + np.square(diagonal.kernel[self.columns]).sum()
@@ -90,11 +91,11 @@ class Trials:
 
     @property
     def most_blocks(self) -> int:
-        """Blocks that leave each of them rows."""
+        """Largest number of blocks for which a block still has ``LEAST_BLOCK`` rows."""
         return max(1, min(self.n_rows, self.sample.shape[0]) // LEAST_BLOCK)
 
     def best_count(self, size: Size, counts: Sequence[int] = FIRST_COUNTS) -> int:
-        """Return the number of blocks with the least error: a grid, refined twice around its best."""
+        """Return the number of blocks with the least error, from a grid refined twice around its best."""
         tried = self._tried(size, counts)
         for factor in (2.0, np.sqrt(2.0)):
             best = min(tried, key=tried.__getitem__)
@@ -103,15 +104,15 @@ class Trials:
 
     def _tried(self, size: Size, counts: Sequence[int]) -> dict[int, float]:
         usable = sorted({min(max(1, c), self.most_blocks) for c in counts})
-        # A block has at least one direction.
+        # Keep only numbers of blocks for which each block gets a rank of at least 1.
         usable = [c for c in usable if c == 1 or size.equal_rank(self.n_rows, c) >= 1.0]
         return {c: self.error(c, size) for c in usable}
 
     def least_size(self, tol: float, start: Size, most: float) -> tuple[int, Size, float]:
         """Return blocks, size and error of the smallest size whose error is at most ``tol``.
 
-        The limit is moved along a line in log error over log size, inside a bracket; at ``most`` it stops,
-        and the error may be above ``tol``.
+        The search scales the size limit by the ratio of error to tolerance and keeps it inside a bracket. It
+        stops at ``most``; the error may then exceed ``tol``.
         """
         size = Size(min(start.limit, most), start.basis, start.core)
         count = self.best_count(size)

@@ -17,36 +17,36 @@ from gramian.kernels.base import Kernel
 from gramian.landmarks.partition import SAMPLE_ROWS, Partition, fit_partition
 from gramian.landmarks.rules import ROWS_PER_LANDMARK, Landmarks, select_landmarks
 
-#: Rows that a pass reads at once where no plan says so.
+#: Rows that a pass reads at once if no plan sets it. Chosen by hand.
 CHUNK_ROWS = 65_536
 
 
 class Builder(ABC):
-    """A method with its sizes. Subclasses are frozen dataclasses with these fields.
+    """An approximation method with its sizes. Subclasses are frozen dataclasses with these fields.
 
-    ``method`` is the name that ``approximation=`` takes, ``partition`` the clustering rule; the properties
-    say how large the result will be at most, which is what the plan needs. Their defaults are those of a
-    method without blocks.
+    ``method`` is the name that ``approximation=`` takes and ``partition`` is the clustering rule. The
+    properties bound the size of the result, which the plan needs. Their defaults describe a method without
+    blocks.
     """
 
     method: ClassVar[str]
-    #: Whether a sample of narrow integers stays as it is stored until a block's landmarks are chosen.
+    #: Whether a sample of narrow integers keeps its stored dtype until a block's landmarks are chosen.
     stored_sample: ClassVar[bool] = False
     partition: str = "kmeans"
 
     @property
     def n_leaves(self) -> int:
-        """Leaf blocks that are asked for."""
+        """Number of leaf blocks requested."""
         return 1
 
     @property
     def nested_levels(self) -> int:
-        """Levels of the partition."""
+        """Number of levels of the partition."""
         return 1
 
     @property
     def landmarks_per_block(self) -> int:
-        """Landmarks of a block before its number of rows bounds them; 0 without blocks."""
+        """Landmarks requested for each block, which may have fewer rows; 0 without blocks."""
         return 0
 
     @property
@@ -76,20 +76,20 @@ class Builder(ABC):
 
     @property
     def remedy(self) -> str:
-        """What makes the model smaller, for the error of a budget that is too small."""
+        """Advice that an error about a too small budget gives: the parameters that make the model smaller."""
         return "lower rank, root_rank or n_blocks"
 
     def working_bytes(self, n_rows: int, n_features: int, itemsize: int) -> int:
-        """Bytes that building takes beside sample, landmarks, vectors and core: sketches, factors."""
+        """Return the bytes of temporary arrays, such as sketches and factors, that building needs."""
         return 0
 
     @property
     def map_columns(self) -> int:
-        """Numbers that an explicit feature map computes for a row; 0 where bases have landmarks."""
+        """Features that an explicit feature map computes for a row; 0 for bases with landmarks."""
         return 0
 
     def map_bytes(self, n_features: int, itemsize: int) -> int:
-        """Bytes of an explicit feature map, and of drawing it."""
+        """Return the bytes needed to draw and store an explicit feature map."""
         return 0
 
     @abstractmethod
@@ -108,11 +108,11 @@ class Builder(ABC):
     def settle(
         self, source: RowSource, kernel: Kernel, *, dtype: Any, rng: np.random.Generator, engine: Engine
     ) -> Self:
-        """Return the builder with every size chosen; as it is where none was left open."""
+        """Return the builder with every open size chosen; unchanged if no size is open."""
         return self
 
     def sample_size(self, n_rows: int) -> int:
-        """Rows that the partition and the landmarks want: ten per landmark, at least 20,000."""
+        """Return how many rows to sample for partition and landmarks: ten per landmark, at least 20,000."""
         wanted = ROWS_PER_LANDMARK * max(self.root_landmarks, self.landmarks_per_block * self.n_leaves)
         return min(n_rows, max(SAMPLE_ROWS, wanted))
 
@@ -128,9 +128,9 @@ class Builder(ABC):
         chunk_rows: int = CHUNK_ROWS,
         weights: Array | None = None,
     ) -> FeatureMap:
-        """Draw the sample, fit the partition, assemble and finish. One random read of the sampled rows.
+        """Draw the sample, fit the partition, assemble and finish. Reads the sampled rows once.
 
-        Rows of weight 0 are not drawn: they have no part in the model.
+        Rows of weight 0 are never drawn, because they do not influence the model.
         """
         size = self.sample_size(source.shape[0]) if sample_size is None else sample_size
         sample = _draw(source, size, rng, weights)
@@ -156,7 +156,7 @@ class Builder(ABC):
         engine: Engine,
         chunk_rows: int,
     ) -> FeatureMap:
-        """Return the features improved by further passes over the rows; as they are where none is made."""
+        """Return the features improved by further passes over the rows; by default, return them unchanged."""
         return features
 
 
@@ -170,7 +170,7 @@ def _draw(source: RowSource, size: int, rng: np.random.Generator, weights: Array
 
 
 def block_members(labels: IntArray, n_blocks: int) -> list[IntArray]:
-    """Return the row numbers of each block, ascending."""
+    """Return the row numbers of each block in ascending order."""
     order = np.argsort(labels, kind="stable")
     return np.split(order, np.searchsorted(labels[order], np.arange(1, n_blocks)))
 
@@ -188,7 +188,7 @@ def choose_landmarks(
     given: Rows | None = None,
     dtype: Any = None,
 ) -> Rows:
-    """Return given points after a check of their width, or choose ``count`` from the rows."""
+    """Return given landmarks after checking their width, or choose ``count`` landmarks from the rows."""
     if isinstance(landmarks, str):
         return select_landmarks(
             rows,

@@ -1,4 +1,4 @@
-"""Checkpoints of a pass over the rows: the sums so far in a folder, valid for the same fit only."""
+"""Checkpoints of a pass over the rows: the sums so far in a folder, valid only for the same fit."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ from gramian.compression.ridge_sums import Labelled, RidgeSums
 from gramian.data.fingerprint import add_bytes, fingerprint
 from gramian.exceptions import CheckpointWarning, InputError
 
-#: The file of a pass, in its folder.
+#: Name of the checkpoint file inside its folder.
 FILE = "sums.npz"
-#: Bytes that a disk is counted on to write in a second, and the part of a pass that may go into writing.
+#: Assumed write speed of a disk in bytes per second, and largest part of a pass spent on writing. By hand.
 DISK_RATE, SHARE = 1e8, 0.05
-#: Slices of the targets, and rows of each, that a fit is known by.
+#: A fit is recognised by this many slices of its targets, with this many rows each. Chosen by hand.
 SLICES, SLICE_ROWS = 16, 256
 
 
 class SumsCheckpoint:
-    """The folder of one fit: begun from, kept up to date, and emptied when the fit is done.
+    """Checkpoint folder of one fit: read at the start, updated during the pass, and emptied at the end.
 
-    Its file holds the sums over the first rows, the state that the random generator had before the fit, and
-    the identity of the fit: rows, targets, weights, plan. Bases are made anew from that state, and
-    compared with those that the sums are of. Bytes: those of the sums.
+    Its file holds the sums over the first rows, the state of the random generator before the fit, and the
+    identity of the fit: rows, targets, weights, plan. A resumed fit rebuilds the bases from that state and
+    checks that they equal the bases of the stored sums. The file is as large as the sums.
     """
 
     def __init__(self, folder: Path, rng: np.random.Generator) -> None:
         checkpoint_folder(folder)
-        for unfinished in folder.glob(f".{FILE}.*.tmp"):  # of a process that died while it wrote
+        for unfinished in folder.glob(f".{FILE}.*.tmp"):  # left by a process that died while writing
             unfinished.unlink()
         self.path = folder / FILE
         self._stored = read_state(self.path)
@@ -54,9 +54,9 @@ class SumsCheckpoint:
         features: FeatureMap,
         sums: RidgeSums,
     ) -> int:
-        """Fill empty sums with what the folder holds for this fit; return how many rows they are over.
+        """Fill empty sums from the folder, if it holds any of this fit; return how many rows they cover.
 
-        Raises ``InputError`` where the folder is another fit's, and leaves it as it is.
+        Raises ``InputError`` if the folder belongs to another fit, and leaves it unchanged.
         """
         self._identity = _identity(rows, plan, sums)
         self._bases = _digest(features)
@@ -79,9 +79,9 @@ class SumsCheckpoint:
         return sums.n_rows
 
     def passed(self, sums: RidgeSums, rows: int, *, last: bool) -> None:
-        """Save the sums where enough rows have been added since the last time, or these were the last.
+        """Save the sums if enough rows have been added since the last save, or if these rows were the last.
 
-        Where the disk refuses, the fit goes on with a warning: nothing but the checkpoint is lost.
+        If the disk refuses, the fit goes on with a warning: only the checkpoint is lost.
         """
         self._since += rows
         if self._since < self._every and not last:
@@ -98,7 +98,7 @@ class SumsCheckpoint:
             )
 
     def finish(self) -> None:
-        """Remove the file: the fit is done."""
+        """Remove the file at the end of the fit."""
         self.path.unlink(missing_ok=True)
 
     def _arrays(self, sums: RidgeSums) -> dict[str, Array]:
@@ -126,7 +126,7 @@ def _fill(sums: RidgeSums, stored: dict[str, Array]) -> None:
 
 
 def _identity(rows: Labelled, plan: Plan, sums: RidgeSums) -> str:
-    """Return a hash of all that the sums depend on beside the bases."""
+    """Return a hash of everything except the bases that the sums depend on."""
     targets = rows.targets
     digest = hashlib.blake2b(digest_size=16)
     ranks = [len(node.gram) for node in sums.nodes]
@@ -141,11 +141,11 @@ def _identity(rows: Labelled, plan: Plan, sums: RidgeSums) -> str:
 
 
 def _digest(features: FeatureMap) -> str:
-    """Return a hash of the bases: kernel and rows have left their mark in landmarks, vectors and maps."""
+    """Return a hash of the bases: landmarks, vectors, projections and explicit maps."""
     digest = hashlib.blake2b(digest_size=16)
     for basis in features.nodes:
         parts: list[Any] = [basis.landmarks, basis.vectors, basis.projection]
-        if basis.vectors is None:  # an explicit map has numbers of its own
+        if basis.vectors is None:  # an explicit map stores its parameters in its columns
             parts += list(vars(basis.columns).values())
         for part in parts:
             if isinstance(part, np.ndarray | sp.csr_array | sp.csr_matrix):
@@ -154,5 +154,5 @@ def _digest(features: FeatureMap) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Return numbers and arrays of a generator's state as JSON has them."""
+    """Convert numbers and arrays of a generator's state to JSON values."""
     return value.tolist() if isinstance(value, np.ndarray | np.generic) else str(value)

@@ -19,7 +19,7 @@ from gramian.landmarks.pivoting import pivot_columns
 
 @dataclass(frozen=True)
 class BlockRow:
-    """K(X_s, Y) in its implicit form: entries are evaluated as they are asked for.
+    """Block row K(X_s, Y) that is never stored: entries are evaluated on request.
 
     ``rows`` are the points X_s of a block (n_s, d), ``columns`` the candidates Y.
     """
@@ -29,7 +29,7 @@ class BlockRow:
     columns: Rows
 
     def entries(self, rows: IntArray | None, columns: IntArray | None) -> Float64Array:
-        """Return a submatrix in float64; None takes all."""
+        """Return a submatrix in float64; None selects all rows or columns."""
         left = self.rows if rows is None else self.rows[rows]
         right = self.columns if columns is None else self.columns[columns]
         return np.asarray(self.kernel(left, right, dtype=np.float64, n_jobs=1), np.float64)
@@ -37,22 +37,22 @@ class BlockRow:
 
 @dataclass(frozen=True)
 class SampledColumns:
-    """Π_c, Π_r and M(:, Π_c) of a block row."""
+    """Chosen columns Π_c and rows Π_r of a block row M, and the values M(:, Π_c)."""
 
-    columns: IntArray  #: numbers of the candidates that were chosen
+    columns: IntArray  #: numbers of the chosen candidates
     rows: IntArray  #: numbers of the block's important rows
-    matrix: Float64Array  #: (n_s, columns), all rows of the chosen columns
+    matrix: Float64Array  #: (n_s, columns): all rows of the chosen columns
 
 
 def sample_columns(row: BlockRow, count: int, n_rounds: int, rng: np.random.Generator) -> SampledColumns:
     r"""Return representative columns of one block row: Algorithm 1, the randomized pivoted QR and LQ.
 
-    Each round draws ``count`` rows at random beside the important ones, takes the ``count`` pivots of a QR of
-    these rows as the important columns, draws as many columns beside them, and takes the pivots of an LQ of
-    all rows of these columns as the important rows. At most 2·count columns come back. Rounds end
-    early where one leaves the important columns as they were.
+    Each round draws ``count`` random rows in addition to the important ones. The ``count`` pivots of a QR of
+    these rows become the important columns. The round then draws as many random columns in addition to
+    these, and the pivots of an LQ of all rows of these columns become the important rows. The result has at
+    most 2·count columns. The rounds stop early when one leaves the important columns unchanged.
 
-    Time O(rounds · count² (n_s + candidates)); rounds · 2·count · (n_s + candidates) kernel values at most.
+    Time O(rounds · count² (n_s + candidates)); at most rounds · 2·count · (n_s + candidates) kernel values.
     """
     n_rows, n_columns = row.rows.shape[0], row.columns.shape[0]
     rows = columns = important = np.zeros(0, np.intp)
@@ -78,8 +78,9 @@ def important_rows(
 ) -> IntArray:
     r"""Return Γ, the numbers of some important rows of every block: the first half of Algorithm 3.
 
-    The ``counts[s]`` pivots of an LQ of the block's rows in as many random columns. As candidates in place
-    of all n columns they make Algorithm 1 on c blocks cost O(n m² + c² m³) instead of O(c n m²).
+    They are the ``counts[s]`` pivots of an LQ of the block's rows in as many random columns. With these m
+    rows per block as candidates in place of all n columns, Algorithm 1 on c blocks costs O(n m² + c² m³)
+    instead of O(c n m²).
     """
     n = points.shape[0]
 
@@ -93,5 +94,5 @@ def important_rows(
 
 
 def draw(n: int, count: int, rng: np.random.Generator) -> IntArray:
-    """Return ``count`` of n numbers in ascending order, or all of them."""
+    """Draw ``count`` of the numbers 0 … n − 1 without replacement, in ascending order; all if n <= count."""
     return np.arange(n) if count >= n else np.sort(rng.choice(n, count, replace=False))

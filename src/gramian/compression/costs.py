@@ -1,8 +1,8 @@
 """Predicted bytes and nominal seconds of each phase of a fit, from its sizes alone.
 
 The byte model counts the arrays that each phase holds at once and is tested against the measured peak. The
-seconds are operations over nominal rates. They only compare plans and are never displayed: on a busy two-core
-machine a fit took 2 to 170 times as long, depending on its method.
+seconds are operations over nominal rates. They serve only to compare plans and are never displayed: on a busy
+two-core machine a fit took 2 to 170 times as long, depending on its method.
 """
 
 from __future__ import annotations
@@ -15,30 +15,30 @@ from gramian.compression.grouping import UNIT_ROWS
 from gramian.landmarks.partition import SAMPLE_ROWS, partition_bytes
 from gramian.landmarks.rules import selection_bytes
 
-#: Nominal rates of one core: products in flop/s, elementwise exp and copies in numbers/s.
+#: Nominal rates of one core: products in flop/s, elementwise exp and copies in numbers/s. Chosen by hand.
 GEMM_RATE = {4: 9e10, 8: 4.5e10}
 EXP_RATE = {4: 1.2e9, 8: 0.6e9}
-#: Symmetric eigenproblems cost this many times the flops of a product of their size.
+#: A symmetric eigenproblem costs this many times the flops of a product of its size. Chosen by hand.
 EIGH_FACTOR = 25.0
 
 
 @dataclass(frozen=True)
 class Workload:
-    """Size of the data, as the costs depend on it."""
+    """Size of the data: the numbers on which the costs of a fit depend."""
 
     n_rows: int
     n_features: int
     n_outputs: int
     itemsize: int  #: bytes of one number of X as stored
-    row_bytes: int = 0  #: bytes that reading a row takes beside the caller's array (0: a view)
-    read_bytes: int = 0  #: bytes that reading holds whatever the number of rows: pieces of files
-    row_numbers: int | None = None  #: numbers that a stored row holds, where not n_features (CSR)
-    sums_held: int = 1  #: sums that a pass holds: a stream has those so far beside those of new rows
+    row_bytes: int = 0  #: bytes needed to read one row, beyond the caller's array (0: a view)
+    read_bytes: int = 0  #: bytes needed to read any number of rows, such as buffers for pieces of files
+    row_numbers: int | None = None  #: numbers stored for a row, if not n_features (CSR)
+    sums_held: int = 1  #: copies of the sums: a stream holds the old sums and those of the new rows
 
 
 @dataclass(frozen=True)
 class _Counts:
-    """Numbers of blocks, landmarks and columns after the number of rows has bounded them."""
+    """Numbers of blocks, landmarks and columns, limited by the number of rows."""
 
     leaves: int
     inner: int  # blocks on the levels between root and leaves
@@ -54,7 +54,7 @@ def _counts(builder: Builder, work: Workload) -> _Counts:
     levels = builder.nested_levels
     inner = sum(round(leaves ** (k / levels)) for k in range(1, levels)) if leaves > 1 else 0
     m0 = min(builder.root_landmarks, work.n_rows)
-    # Rows bound the rank of a basis, but not the features of an explicit map.
+    # The number of rows bounds the rank of a basis, but not the number of features of an explicit map.
     r0 = builder.map_columns or min(builder.root_columns, work.n_rows)
     m = builder.landmarks_per_block
     if m:
@@ -73,26 +73,26 @@ def phase_bytes(
 ) -> dict[str, int]:
     """Return the bytes that each phase of a fit holds at its peak."""
     s, n, d, p = _counts(builder, work), work.n_rows, work.n_features, work.n_outputs
-    width = max(item, work.itemsize)  # a landmark is stored as it was sampled, or as a float
+    width = max(item, work.itemsize)  # a landmark keeps its sampled dtype or is converted to float
     held = d if work.row_numbers is None else work.row_numbers
     blocks = s.leaves + s.inner
     points = s.m0 + blocks * s.m
-    # Sampled rows, their numbers (NumPy permutes all rows for a draw of over 2 %), and the copies that
-    # k-means makes of the part that the partition is fitted on.
+    # Sampled rows, their numbers (to draw more than 2 % of the rows NumPy permutes all of them), and the
+    # copies that k-means makes of the rows on which the partition is fitted.
     drawn = 0 if sample >= n else sample * (held * work.itemsize + 8) + 8 * (n if n <= 50 * sample else 0)
     drawn += work.read_bytes
     if work.itemsize > item or (work.itemsize < item and not builder.stored_sample):
         drawn += sample * held * item
     partition = partition_bytes(builder.partition, sample, s.leaves, held, d, width)
-    # Landmarks as sampled, and as the factor of the tiles' product, in float64 where float32 is too coarse.
-    # Drawn landmarks of sparse rows stay sparse: a value and an index.
+    # Landmarks as sampled, and as the factor of the kernel tiles' product, which is float64 where float32 is
+    # too coarse. Landmarks drawn from sparse rows stay sparse: a value and an index per entry.
     rule = getattr(builder, "landmarks", None)
     each = held * 2 if isinstance(rule, str) and rule == "uniform" else d
     bases = (
         points * min(each, d) * (width + 8) + s.m0 * s.r0 * item + blocks * (s.m * s.r + s.path * s.r) * item
     )
     bases += builder.map_bytes(d, item)
-    # One after another: landmarks are chosen, their Gram matrix is decomposed, bases are improved.
+    # These steps follow each other: choose landmarks, decompose their Gram matrix, improve the bases.
     eigen = max(5.2 * s.m0**2, 4 * threads * (s.m * s.m + 2 * s.m * s.path)) * 8
     chosen = [selection_bytes(rule, m, sample, held, item) for m in (s.m0, s.m)]
     working = max(round(eigen), chosen[0], threads * chosen[1], builder.working_bytes(n, held, item))
@@ -103,7 +103,7 @@ def phase_bytes(
     solve = 8 * (2 * threads + 1) * (s.path**2 + s.r * s.path)
     if builder.coupled:
         core = 8 * (s.leaves * s.r) ** 2
-        # Cholesky has the system and its factor; an indefinite core its eigenvectors and work space too.
+        # Cholesky holds the system and its factor; an indefinite core also needs eigenvectors and work space.
         solve = (2 if builder.definite else 4) * core + 16 * s.leaves * s.r**2
     chunk = min(chunk, n)
     reading = chunk * (8 * 5 + 16 * p + work.row_bytes) + work.read_bytes
@@ -118,20 +118,20 @@ def phase_bytes(
 
 
 def _flight_bytes(s: _Counts, d: int, p: int, item: int, row: int, threads: int, chunk: int) -> int:
-    """Bytes of the units that threads work on, and of the sums that wait to be added."""
+    """Return the bytes of the units that threads work on, and of the sums that wait to be added."""
     widest = max(s.m0, s.m)
     rows = min(UNIT_ROWS, chunk)
     unit = rows * ((s.path + s.r + widest + s.r + 2 * p) * item + row)
-    # A tile in flight may be computed in float64, and its rows are centred and scaled.
+    # A tile may be computed in float64, and its rows are centred and scaled.
     unit += min(rows, tile_rows(max(widest, d + 2), item)) * (widest + d + 2) * 8
-    # Rows are sorted by leaf, so that a unit meets the leaves of a stretch (half more: they are uneven).
+    # Rows are sorted by leaf, so a unit meets only neighbouring leaves (half more, because sizes vary).
     leaves = min(s.leaves, 2 + 1.5 * s.leaves * rows / chunk)
     result = item * (s.path**2 + leaves * s.r * (s.path + s.r + p))
     return int(threads * unit + (2 * threads + 1) * result)
 
 
 def phase_seconds(builder: Builder, work: Workload, item: int, threads: int, sample: int) -> dict[str, float]:
-    """Return the operations of each phase over the nominal rates."""
+    """Return the nominal seconds of each phase: its operations divided by nominal rates."""
     s, n, d, p = _counts(builder, work), work.n_rows, work.n_features, work.n_outputs
     gemm, exp, gemm64 = GEMM_RATE[item] * threads, EXP_RATE[item] * threads, GEMM_RATE[8] * threads
     blocks, levels = s.leaves + s.inner, builder.nested_levels

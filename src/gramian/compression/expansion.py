@@ -15,16 +15,17 @@ from gramian.kernels.base import Kernel
 from gramian.kernels.columns import Columns
 from gramian.landmarks.partition import Partition
 
-#: Bytes of a block of kernel values of new rows against support vectors.
+#: Size of one block of kernel values of new rows against support vectors. Chosen by hand.
 BLOCK_BYTES = 1 << 23
-#: Support vectors that are evaluated together.
+#: Support vectors evaluated together. Chosen by hand.
 COLUMNS = 2048
 
-#: k(·, support vectors of one class), the pairs that they serve, the columns of their weights, the weights.
+#: For the support vectors of one class: k(·, vectors), pairs that use them, columns of weights, weights.
 _Run = tuple[Columns, IntArray, IntArray, Float64Array]
 
 
-#: Pairs of classes that are solved one by one, at most: those of 200 classes. 1,000 classes took minutes.
+#: Largest number of class pairs, each solved on its own: those of 200 classes, because 1,000 classes took
+#: minutes. Chosen by hand.
 MOST_PAIRS = 19_900
 
 
@@ -37,9 +38,11 @@ def class_pairs(n_classes: int) -> list[tuple[int, int]]:
 class PairwisePredictor:
     """f_ij(x) = Σ_s u_s k(x, x_s) + b_ij over the support vectors of classes i and j in x's cluster.
 
-    support : (m, d) support vectors, by cluster, then by class; cluster, owner : (m,) cluster and class of
-    each; coefficients : (classes − 1, m), column s of class c has u of the pair with class j in row j − 1
-    (j > c) or j (j < c); offsets : (clusters, pairs).
+    support : (m, d) support vectors, sorted by cluster, then by class.
+    cluster, owner : (m,) cluster and class of each support vector.
+    coefficients : (classes − 1, m). Column s, for a vector of class c, has its weight u in the pair with
+        class j in row j − 1 (j > c) or row j (j < c).
+    offsets : (clusters, pairs) the constants b_ij.
     """
 
     support: Rows
@@ -49,7 +52,7 @@ class PairwisePredictor:
     offsets: Float64Array
     kernel: Kernel
     partition: Partition | None
-    level: IntArray | None  #: of each leaf of the partition, its cluster
+    level: IntArray | None  #: cluster of each leaf of the partition
 
     @property
     def model_bytes(self) -> int:
@@ -57,14 +60,15 @@ class PairwisePredictor:
         return row_bytes(self.support) + self.coefficients.nbytes + self.offsets.nbytes
 
     def on(self, kernel: Kernel) -> PairwisePredictor:
-        """Return the predictor with another kernel: with the values of new rows, or without any."""
+        """Return the predictor with another kernel, which may hold the stored values of other rows."""
         routed = None if self.partition is None else self.partition.on(kernel)
         return replace(self, kernel=kernel, partition=routed)
 
     def __call__(self, rows: Rows, engine: Engine) -> Float64Array:
-        """Return f of each pair, shape (n, pairs), positive for the first class of a pair.
+        """Return f of each pair, shape (n, pairs); a positive value means the first class of the pair.
 
-        Time O(n m (d + classes)) with the support vectors m of a row's cluster; memory 8 MB a thread.
+        Time O(n m (d + classes)), where m is the number of support vectors in a row's cluster; memory 8 MB
+        a thread.
         """
         n, count = int(rows.shape[0]), len(self.offsets)
         labels = np.zeros(n, np.intp)
@@ -91,7 +95,7 @@ class PairwisePredictor:
         return out
 
     def _evaluators(self, start: int, stop: int) -> list[_Run]:
-        """Return for runs of one class: k(·, its vectors), their pairs, the rows of their weights."""
+        """Return evaluator, pairs, rows of weights and weights for each class in a range of vectors."""
         n_classes = len(self.coefficients) + 1
         pairs = class_pairs(n_classes)
         out = []

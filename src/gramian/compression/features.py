@@ -1,8 +1,8 @@
 """The feature map of every approximation: nested Nyström bases, and a core on the last level.
 
 A node's basis is w(x) = Vᵀ k(Z, x) − Pᵀ f(x), where f(x) are the features of its ancestors and
-P = f(Z)ᵀ V: the Nyström features of the kernel that the ancestors leave over (with no ancestors, of the
-kernel itself). K̃(x, y) is the inner product of the features on the nodes that x and y share, or
+P = f(Z)ᵀ V. These are the Nyström features of the residual kernel: the kernel minus the part that the
+ancestors explain. K̃(x, y) is the inner product of the features on the nodes that x and y share, or
 w_s(x)ᵀ C_st w_t(y) where a core couples the blocks.
 """
 
@@ -28,7 +28,7 @@ from gramian.solvers.core import CoupledCore
 
 @dataclass(frozen=True)
 class FeatureMap:
-    """A fitted approximation: where a row belongs and what its features are."""
+    """Fitted approximation: a partition that routes rows, and bases (and a core) for their features."""
 
     kernel: Kernel
     partition: Partition
@@ -36,7 +36,7 @@ class FeatureMap:
     nodes: tuple[Basis, ...]
     core: CoupledCore | None
     dtype: np.dtype[Any]
-    #: Reported facts of the build, such as a negative part that was clipped.
+    #: Facts about the build for the report, such as a negative part that was clipped.
     notes: dict[str, float] = field(default_factory=dict)
 
     @classmethod
@@ -52,7 +52,7 @@ class FeatureMap:
         return cls(kernel, partition, forest, (root,), None, root.columns.dtype, dict(notes))
 
     def on(self, kernel: Kernel) -> FeatureMap:
-        """Return the map with every basis :meth:`Basis.on` this kernel value."""
+        """Return the map with every basis bound to this kernel by :meth:`Basis.on`."""
         return replace(
             self,
             kernel=kernel,
@@ -62,21 +62,21 @@ class FeatureMap:
 
     @cached_property
     def leaf_levels(self) -> Array:
-        """Node above (or at) each leaf, one row per level from the root down."""
+        """Node above (or at) each leaf, with one row per level from the root down."""
         leaves = self.forest.levels[-1]
         paths = [(*self.forest.path(b), b) for b in range(leaves.start, leaves.stop)]
         return np.asarray(paths, np.intp).T.copy()
 
     @cached_property
     def path_ranks(self) -> tuple[int, ...]:
-        """Features of a row in each leaf: its own and its ancestors'."""
+        """Number of features of a row in each leaf, including those of the leaf's ancestors."""
         leaves = self.forest.levels[-1]
         ranks = self.forest.ranks
         return tuple(self.forest.path_rank(b) + ranks[b] for b in range(leaves.start, leaves.stop))
 
     @cached_property
     def offsets(self) -> tuple[int, ...]:
-        """First column of each node among the R features."""
+        """First column of each node among the R features of the whole map."""
         return tuple(np.concatenate([[0], np.cumsum(self.forest.ranks)])[:-1].tolist())
 
     @property
@@ -90,9 +90,9 @@ class FeatureMap:
         return sum(n.nbytes for n in self.nodes) + (self.core.nbytes if self.core is not None else 0)
 
     def unit_features(self, X: Rows, unit: Unit) -> FloatArray:
-        """Return the path features of a unit's rows, shape (rows, widest path).
+        """Return the features of a unit's rows along their paths, shape (rows, widest path).
 
-        Row i holds its ancestors' features from the root down, then its leaf's; the columns past its
+        Row i holds its ancestors' features from the root down, then those of its leaf. Columns beyond its
         own path are zero.
         """
         features = np.zeros((len(unit.rows), max(self.path_ranks)), self.dtype)
@@ -110,8 +110,7 @@ def forest_of(
 ) -> Forest:
     """Return the forest of a partition's levels (``blocks``), below a root where ``root`` is true.
 
-    ``ranks`` has one list per level: the root's (where there is one), each coarser level's, the
-    leaves'.
+    ``ranks`` has one list per level, from the root (if there is one) down to the leaves.
     """
     levels = [*partition.ancestors, np.arange(partition.n_blocks)] if blocks else []
     if root:

@@ -1,4 +1,4 @@
-"""Builder that returns an existing feature map, for plans that expect a builder."""
+"""Builder that returns an existing feature map, for code that expects a builder."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from gramian.landmarks.partition import Partition
 
 @dataclass(frozen=True)
 class GivenBuilder(Builder):
-    """Builds nothing: the features are those of a map that was fitted before, on whatever rows.
+    """Builder that returns the features of a map that was fitted before, on any rows.
 
-    ``sizes`` is the builder that made them: what a plan and a model file go by.
+    ``sizes`` is the builder that made them; plans and model files read the sizes from it.
     """
 
     method: ClassVar[str] = "given"
@@ -37,7 +37,7 @@ class GivenBuilder(Builder):
         rng: np.random.Generator,
         engine: Engine,
     ) -> FeatureMap:
-        """Return the features."""
+        """Return the given features."""
         return self.features
 
     def build(
@@ -52,10 +52,10 @@ class GivenBuilder(Builder):
         chunk_rows: int = CHUNK_ROWS,
         weights: Array | None = None,
     ) -> FeatureMap:
-        """Return the features; no row is read."""
+        """Return the given features without reading a row."""
         return self.features
 
 
 def sizes_of(builder: Builder) -> Builder:
-    """Return the builder whose sizes a model has: of a given map, the one that made it."""
+    """Return the builder that defines a model's sizes: for a given map, the builder that made it."""
     return builder.sizes if isinstance(builder, GivenBuilder) else builder

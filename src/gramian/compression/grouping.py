@@ -10,7 +10,7 @@ import numpy as np
 
 from gramian._typing import Array, IntArray
 
-#: Rows of one unit: enough to keep the GEMM busy, few enough that its features stay in cache.
+#: Rows of one unit: enough for a fast matrix product, few enough to keep features in cache. Chosen by hand.
 UNIT_ROWS = 1024
 
 
@@ -33,8 +33,8 @@ class Unit:
 def units_by_leaf(labels: IntArray, leaf_levels: Array, unit_rows: int = UNIT_ROWS) -> Iterator[Unit]:
     """Cut a chunk into units of at most ``unit_rows`` rows, sorted by leaf.
 
-    ``leaf_levels[l, b]`` is the node of level l above (or at) leaf b. The cut depends on the labels
-    alone, never on the number of threads, so that sums over units are the same for any engine.
+    ``leaf_levels[l, b]`` is the node of level l above (or at) leaf b. The cut depends only on the labels, not
+    on the number of threads, so that sums over units are the same for any engine.
     """
     order = np.argsort(labels, kind="stable")
     for start in range(0, len(order), unit_rows):

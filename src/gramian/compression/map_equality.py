@@ -14,9 +14,9 @@ from gramian.solvers.core import CoupledCore
 
 
 def difference(left: FeatureMap, right: FeatureMap) -> str | None:
-    """Return what differs in two maps ("kernels", "landmarks" and so on); None where nothing does.
+    """Return the name of the first difference of two maps ("kernels", "landmarks", …), or None if equal.
 
-    Maps with the same numbers give every row the same features, so that sums over them add up. Time
+    Maps with the same numbers give every row the same features, so their sums can be added. Time
     O(bytes of the map).
     """
     if left is right:
@@ -49,7 +49,7 @@ def _same_core(left: CoupledCore | None, right: CoupledCore | None) -> bool:
 
 
 def _same(left: Any, right: Any) -> bool:
-    """Return whether two values are of one type and equal, field by field and number by number."""
+    """Tell whether two values have the same type and are equal, field by field and number by number."""
     if left is right:
         return True
     if type(left) is not type(right):
@@ -62,7 +62,7 @@ def _same(left: Any, right: Any) -> bool:
     if isinstance(left, list | tuple):
         return len(left) == len(right) and all(map(_same, left, right))
     if isinstance(left, Columns) and not is_dataclass(left):
-        return True  # of kernel and landmarks, which are compared for themselves
+        return True  # columns follow from kernel and landmarks, which are compared on their own
     if is_dataclass(left):
         return all(_same(getattr(left, f.name), getattr(right, f.name)) for f in fields(left) if f.compare)
     return bool(left == right)

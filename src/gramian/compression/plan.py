@@ -1,4 +1,4 @@
-"""The plan of a fit: which sizes were chosen, and what they take in each phase."""
+"""The plan of a fit: the chosen sizes, and the memory and time of each phase."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ from gramian.exceptions import BudgetError
 from gramian.kernels.base import Kernel
 from gramian.summary import Grid, Shown, Summary
 
-#: More blocks than any default asks for.
+#: Blocks up to which a plan reduces their number without a warning; no default asks for more.
 DEFAULT_PARTS = 50
-#: Rows of a chunk: enough to give every leaf a run of rows, and no more than fits.
+#: Bounds on the rows of a chunk: enough that every leaf gets several rows. Chosen by hand.
 MAX_CHUNK_ROWS, MIN_CHUNK_ROWS = 262_144, 4 * UNIT_ROWS
 
-#: Why a plan has its sizes: the user gave them, asked for the exact model, or gave the map itself.
+#: Reason for a plan's sizes: the user gave them, asked for the exact model, or gave a fitted approximation.
 AS_ASKED, EXACT, GIVEN = "as asked", "approximation='exact'", "of the given approximation"
-#: Threads for which chunk and sample are sized, whatever their number in the end.
+#: Number of threads for which chunk and sample are sized, however many run in the end.
 NOMINAL_THREADS = 2
 
 
 @dataclass(frozen=True)
 class Plan(Shown):
-    """What was chosen and what it takes.
+    """The chosen sizes of a fit and the resources that it needs.
 
-    ``bytes`` are predictions per phase; ``used_bytes`` and ``used_seconds`` are filled in by the fit (bytes:
-    of the arrays held at the end of each phase). ``memory_budget`` is what had to hold. ``seconds`` are
-    operations over nominal rates: they compare two plans, and say nothing about the clock of this machine.
+    ``bytes`` are predictions per phase. The fit fills in ``used_seconds`` and ``used_bytes`` (of the arrays
+    held at the end of each phase). ``memory_budget`` is the limit that the plan has to respect. ``seconds``
+    are operations over nominal rates: they compare two plans, but do not predict the time on this machine.
     """
 
     method: str
@@ -58,7 +58,7 @@ class Plan(Shown):
     reason: str = AS_ASKED
     used_bytes: dict[str, int] = field(default_factory=dict)
     used_seconds: dict[str, float] = field(default_factory=dict)
-    n_rows: int = 0  #: rows that the plan was made for; 0 where that is not known
+    n_rows: int = 0  #: rows that the plan was made for; 0 if unknown
 
     @property
     def peak_bytes(self) -> int:
@@ -67,7 +67,7 @@ class Plan(Shown):
 
     @property
     def total_seconds(self) -> float:
-        """Operations of the fit over nominal rates, to compare plans by; no prediction of the time."""
+        """Operations of the fit over nominal rates: compares plans, but does not predict the time."""
         return sum(self.seconds.values())
 
     def build(
@@ -79,7 +79,7 @@ class Plan(Shown):
         engine: Engine,
         weights: Array | None = None,
     ) -> FeatureMap:
-        """Build the bases, of these sizes and in these tiles: see :meth:`Builder.build`."""
+        """Build the bases with this plan's sizes and tile dtype: see :meth:`Builder.build`."""
         return self.builder.build(
             source,
             kernel,
@@ -92,7 +92,7 @@ class Plan(Shown):
         )
 
     def used(self, bytes_: dict[str, int], seconds: dict[str, float]) -> Plan:
-        """Return the plan with what the fit used."""
+        """Return the plan with the bytes and seconds that the fit used."""
         return replace(self, used_bytes=bytes_, used_seconds=seconds)
 
     def __str__(self) -> str:
@@ -127,7 +127,7 @@ class Plan(Shown):
         return Summary(f"Plan of {self.method}", tuple(facts), (self.phases(),))
 
     def phases(self) -> Grid:
-        """Return bytes per phase, predicted and used, and the seconds of the fit as a table."""
+        """Return predicted and used bytes of each phase, and the seconds of the fit, as a table."""
 
         def size(bytes_: dict[str, int], phase: str) -> str:
             return format_bytes(bytes_[phase]) if phase in bytes_ else ""
@@ -158,11 +158,11 @@ def make_plan(
     reason: str = AS_ASKED,
     training: bool = True,
 ) -> Plan:
-    """Predict a builder's bytes and seconds, and choose chunk, sample and threads so that they fit.
+    """Predict a builder's bytes and seconds, and choose chunk, sample and threads that fit the budget.
 
-    Chunk and sample are chosen for two threads, so that the result does not depend on ``n_threads``; of
-    those, as many are used as the budget then holds. ``training=False`` plans the bases alone. Raises
-    :class:`BudgetError` with the least budget that works for these sizes.
+    Chunk and sample are sized for two threads, so that the result does not depend on ``n_threads``. The fit
+    then uses as many threads as the budget holds, at most ``n_threads``. ``training=False`` plans only the
+    bases. Raises :class:`BudgetError` with the smallest budget that works for these sizes.
     """
     item = np.dtype(dtype).itemsize
     builder = within_rows(builder, work.n_rows)
@@ -215,7 +215,7 @@ def make_plan(
 
 
 def later_bytes(builder: Builder, work: Workload, plan: Plan) -> dict[str, int]:
-    """Predict the bytes per phase of a model whose bases are there, with a plan's chunks and threads."""
+    """Predict the bytes per phase of a model whose bases exist, with a plan's chunks and threads."""
     item = np.dtype(plan.dtype).itemsize
     everything = phase_bytes(builder, work, item, plan.n_threads, plan.chunk_rows, plan.sample_rows)
     return {phase: everything[phase] for phase in ("sums", "solve", "fold")}
@@ -233,15 +233,16 @@ def _sizes(builder: Builder) -> str:
 
 
 def _least_sample(builder: Builder, work: Workload) -> int:
-    # Two rows per landmark still leave k-means something to average.
+    # With two rows per landmark, k-means still has something to average.
     wanted = 2 * max(builder.root_landmarks, builder.landmarks_per_block * builder.n_leaves)
     return min(work.n_rows, max(1000, wanted))
 
 
 def within_rows(builder: Builder, n_rows: int) -> Builder:
-    """Return the builder with at most a block for each row, and as many experts as have own landmarks.
+    """Return the builder with at most one block per row, and only as many experts as have own landmarks.
 
-    Blocks are cut without a warning up to :data:`DEFAULT_PARTS`, which a default may ask for.
+    A reduction of the number of blocks warns only above :data:`DEFAULT_PARTS`, because defaults may ask for
+    that many.
     """
     own = -(-n_rows // min(n_rows, getattr(builder, "rank", None) or n_rows))
     for name, most in (("n_blocks", n_rows), ("n_experts", own)):
@@ -258,9 +259,9 @@ def within_rows(builder: Builder, n_rows: int) -> Builder:
 
 
 def warn_of_ranks(builder: Builder, n_rows: int) -> None:
-    """Warn of a rank that was asked for and is larger than the number of rows, which bounds the bases.
+    """Warn if the user asked for a rank above the number of rows, which limits the rank of every basis.
 
-    A default is no wish, and an explicit map may have more features than there are rows.
+    Defaults do not warn, and an explicit map may have more features than there are rows.
     """
     if builder.map_columns:
         return

@@ -1,4 +1,4 @@
-"""Trained predictor: one kernel row and one dot product per level, at a cost independent of n."""
+"""Trained predictor: one kernel row and one dot product per level, at a cost that does not depend on n."""
 
 from __future__ import annotations
 
@@ -21,12 +21,13 @@ from gramian.landmarks.partition import Partition
 
 @dataclass(frozen=True)
 class Predictor:
-    r"""f(x) = Σ over the nodes a on x's path of k(x, Z_a) κ_{a, leaf}.
+    r"""f(x) = Σ over the nodes a on x's path of k(x, Z_a) κ_{a, leaf}, with landmarks Z_a and weights κ.
 
-    ``weights[l]`` has shape (leaves, landmarks, outputs) with the landmarks of that leaf's node on level
-    l; levels whose nodes differ in landmarks are ragged lists. Folding: with β the coefficients of the
-    features, κ_leaf = V β_leaf, and the ancestors' coefficients lose P β_leaf before they are folded.
-    ``columns`` evaluates k(·, Z_a) of each node; ``landmarks`` are those Z_a, for model files.
+    ``weights[l]`` has shape (leaves, landmarks, outputs), with the landmarks of the leaf's node on level l.
+    If the nodes of a level differ in their landmarks, it is a list of arrays instead. To fold coefficients β
+    of the features w(x) = Vᵀ k(Z, x) − Pᵀ f(x) into weights: κ_leaf = V β_leaf, and P β_leaf is subtracted
+    from the ancestors' coefficients before those are folded. ``columns`` evaluates k(·, Z_a) of each node;
+    ``landmarks`` stores the Z_a for model files.
     """
 
     partition: Partition
@@ -42,7 +43,7 @@ class Predictor:
         return self.columns[0].dtype
 
     def on(self, kernel: Kernel) -> Predictor:
-        """Return the predictor with k(·, Z) of another kernel value: the same one, bound to other rows."""
+        """Return the predictor with k(·, Z) evaluated by ``kernel``, which may be bound to other rows."""
         columns = tuple(kernel.against(Z, self.dtype) for Z in self.landmarks)
         return replace(self, partition=self.partition.on(kernel), columns=columns)
 
@@ -72,7 +73,7 @@ class Predictor:
     def blocks(
         self, source: RowSource, *, engine: Engine, chunk_rows: int
     ) -> Iterator[tuple[slice, Float64Array]]:
-        """Yield (rows, predictions) chunk by chunk. Time O(n (route + m d + m outputs))."""
+        """Yield (rows, predictions) for each chunk. Time O(n (route + m d + m outputs)) for m landmarks."""
         for where, rows in row_blocks(source, chunk_rows):
             yield where, self.chunk(rows, engine)
 
@@ -85,7 +86,7 @@ class Predictor:
                 if columns.n_columns == 0:
                     continue
                 tile = columns(X[segment.rows])
-                # Rows of one node but of several leaves carry different weights.
+                # Rows of one node have different weights if they belong to different leaves.
                 for leaf in leaf_segments:
                     a = max(leaf.rows.start, segment.rows.start)
                     b = min(leaf.rows.stop, segment.rows.stop)

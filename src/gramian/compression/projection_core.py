@@ -1,4 +1,4 @@
-"""Projection cores: products over the landmarks of two blocks, without reading or sampling rows."""
+"""Projection cores: kernel products over the landmarks of two blocks, without reading or sampling rows."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from gramian.solvers.core import CoupledCore
 
 Strip = dict[tuple[int, int], Float64Array]
 
-#: Landmarks of neighbouring blocks that share a kernel tile, at most. A tile of few entries takes 0.1 ms
-#: whatever its size, which 200 blocks of one row each would pay 20,100 times.
+#: Largest number of landmarks of neighbouring blocks that share a kernel tile. Even a tile of a few entries
+#: takes 0.1 ms, and 200 blocks of one row each would need 20,100 tiles. Chosen by hand.
 RUN_LANDMARKS = 128
 
 
 def projection_core(
     kernel: Kernel, bases: Sequence[Basis], keep: Array | None, engine: Engine
 ) -> CoupledCore:
-    """Return C_st = V_sᵀ K(Z_s, Z_t) V_t for s ≤ t, with C_ss = I; dropped pairs are left out."""
+    """Return C_st = V_sᵀ K(Z_s, Z_t) V_t for s ≤ t, with C_ss = I, without the pairs that ``keep`` drops."""
     points = [b.landmarks for b in bases]
     vectors = [b.matrix.astype(np.float64) for b in bases]
     return coupled_blocks(kernel, points, vectors, keep, engine, psd=keep is None)
@@ -40,7 +40,7 @@ def coupled_blocks(
     *,
     psd: bool,
 ) -> CoupledCore:
-    """Return C_st = L_sᵀ K(Z_s, Z_t) L_t for s < t, with C_ss = I; pairs that are not kept are left out."""
+    """Return C_st = L_sᵀ K(Z_s, Z_t) L_t for s < t, with C_ss = I, without the pairs that ``keep`` drops."""
     ranks = [v.shape[1] for v in vectors]
     runs = block_runs([len(v) for v in vectors])
     joined = [_joined_vectors(vectors, run) for run in runs]
@@ -67,7 +67,7 @@ def coupled_blocks(
 def landmark_core(
     kernel: Kernel, points: Sequence[Rows], vectors: Sequence[Float64Array], engine: Engine
 ) -> CoupledCore:
-    """Return C_st = L_sᵀ K(Z_s, Z_t) L_t for any vectors L_s (m_s × r_s): positive semi-definite.
+    """Return C_st = L_sᵀ K(Z_s, Z_t) L_t for any vectors L_s (m_s × r_s); the core is positive semi-definite.
 
     Time O((Σ m_s)² (d + max r)), memory O(R² + max m²).
     """
@@ -98,8 +98,8 @@ def block_row_grams(
 ) -> list[Float64Array]:
     r"""Return L_sᵀ (Σ_t Y_st Y_stᵀ) L_s with Y_st = K(Z_s, Z_t) N_t, for each block s.
 
-    With L_t as N_t that is S_s,: S_s,:ᵀ for the block row of S_st = L_sᵀ K(Z_s, Z_t) L_t, S never stored;
-    N_t with N_t N_tᵀ ≈ L_t L_tᵀ and fewer columns stands for it.
+    With N_t = L_t the result is S_s,: S_s,:ᵀ, where S_s,: is the block row of S_st = L_sᵀ K(Z_s, Z_t) L_t;
+    S is never stored. To save time, N_t may have fewer columns than L_t, with N_t N_tᵀ ≈ L_t L_tᵀ.
 
     Time O((Σ m_s) (Σ m_s d + Σ q_t · max m)) for q_t columns, memory O(Σ m_s² + max m²) a thread.
     """
@@ -129,12 +129,12 @@ def block_row_grams(
         pairs = [(s, s) for s in run]
         for (s, _), gram in _cut(outer[a], run, run, sizes, pairs).items():
             grams.append(vectors[s].T @ gram @ vectors[s])
-        outer[a] = np.zeros((0, 0))  # one of the two at a time
+        outer[a] = np.zeros((0, 0))  # free it: only one of the two is held at a time
     return grams
 
 
 def block_runs(sizes: Sequence[int]) -> list[range]:
-    """Cut the blocks into runs of neighbours with at most RUN_LANDMARKS landmarks, or of one block."""
+    """Cut the blocks into runs of neighbours, each with one block or at most RUN_LANDMARKS landmarks."""
     runs, first, total = [], 0, 0
     for s, size in enumerate(sizes):
         if s > first and total + size > RUN_LANDMARKS:
@@ -145,7 +145,7 @@ def block_runs(sizes: Sequence[int]) -> list[range]:
 
 
 def _joined_points(points: Sequence[Rows], run: range) -> Rows:
-    """Return the landmarks of a run of blocks."""
+    """Return the landmarks of all blocks of a run, stacked."""
     own: list[Any] = [points[s] for s in run]
     if len(own) == 1:
         return own[0]
@@ -166,13 +166,13 @@ def _joined_vectors(vectors: Sequence[Float64Array], run: range) -> Float64Array
 def _cut(
     matrix: Float64Array, rows: range, columns: range, sizes: Sequence[int], wanted: list[tuple[int, int]]
 ) -> Strip:
-    """Cut a matrix over two runs into the wanted blocks."""
+    """Cut a matrix over two runs into its blocks and return the wanted ones."""
     down = np.concatenate([[0], np.cumsum([sizes[s] for s in rows])]).tolist()
     across = np.concatenate([[0], np.cumsum([sizes[t] for t in columns])]).tolist()
     found = {}
     for s, t in wanted:
         i, j = s - rows[0], t - columns[0]
-        # A copy, so that a block that is kept does not keep the whole matrix.
+        # Copy: a view would keep the whole matrix in memory.
         found[s, t] = np.ascontiguousarray(matrix[down[i] : down[i + 1], across[j] : across[j + 1]])
     return found
 
@@ -184,10 +184,10 @@ def join_blocks(
     *,
     psd: bool,
 ) -> CoupledCore:
-    """Put upper block rows together: a dense core, or a block-sparse one where pairs were dropped."""
+    """Join upper block rows: into a dense core, or into a block-sparse one if pairs were dropped."""
     if keep is not None:
         return CoupledCore({key: block for row in strips for key, block in row.items()}, ranks, psd=psd)
-    # Filled as the strips come in, so that the core is in memory once.
+    # Filled as the strips arrive, so that the core is in memory only once.
     offsets = np.concatenate([[0], np.cumsum(ranks, dtype=np.intp)])
     core = np.zeros((offsets[-1], offsets[-1]))
     for row in strips:

@@ -1,10 +1,10 @@
 r"""Error estimates of K̃: Frobenius error from sampled rows with a confidence interval, trace, blocks.
 
-‖K − K̃‖_F² is the sum over rows of Σ_j E_ij², and a few rows may hold much of it. So the sample goes
-where the error is: one pass finds what K̃ leaves of each diagonal entry, which for E ⪰ 0 bounds a row's
-error; half of the sample is drawn by it; the columns of that half estimate the error of *every* row; the
-other half is drawn by the estimate. Each step keeps the sum unbiased, for a row's weight is one over the
-probability with which it was drawn.
+‖K − K̃‖_F² is the sum over rows of Σ_j E_ij², where E = K − K̃, and a few rows may hold much of it. So rows
+with large errors are sampled more often. One pass computes the diagonal of E, which bounds a row's error if
+E ⪰ 0, and half of the sample is drawn in proportion to it. The columns of that half estimate the error of
+*every* row, and the other half is drawn in proportion to this estimate. Both steps keep the sum unbiased: a
+row's weight is one over the probability with which it was drawn.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from gramian.compression.row_sampling import design_variance, draw, inclusion, s
 from gramian.operators.base import SymmetricOperator
 
 #: Quantile of Student's t on either side. Over the cases of benchmarks/quality_coverage.py with 260 and with
-#: 2,000 rows, the interval covered the truth in 98 % of the trials at 0.975 and in 99 % at 0.99; in the worst
-#: case, two dozen rows with nearly all of the error, in 88 and 92 %.
+#: 2,000 rows, the interval covered the truth in 98 % of the trials at 0.975 and in 99 % at 0.99. The worst
+#: case has nearly all of the error in two dozen rows; coverage there was 88 and 92 %.
 QUANTILE = 0.99
-#: Fewer rows than this give a number without an interval.
+#: Samples with fewer rows than this give an error without an interval. Chosen by hand.
 LEAST_ROWS = 8
-#: Share of the first half's probability that all rows have alike.
+#: Share of the first half's probability that is spread evenly over all rows. Chosen by hand.
 UNIFORM = 0.5
-#: Shares of the second half's that are tried on the first.
+#: Candidates for the same share in the second half; the first half selects one. Chosen by hand.
 SHARES = (0.2, 0.35, 0.5, 0.75)
 
 
@@ -59,18 +59,18 @@ class ErrorEstimate(float):
 
 @dataclass(frozen=True)
 class Measured:
-    """What a sample of rows says about E = K − K̃."""
+    """Error estimates of E = K − K̃ from a sample of rows."""
 
     relative: ErrorEstimate  #: ‖E‖_F/‖K‖_F
     trace: ErrorEstimate  #: tr(E)/tr(K), exact
-    squared: Float64Array  #: Σ E_ij² by the leaf block of row i, shape (blocks,)
-    inside: float  #: Σ E_ij² where i and j share a leaf block
+    squared: Float64Array  #: Σ E_ij² for rows i in each leaf block, shape (blocks,)
+    inside: float  #: Σ E_ij² over pairs i, j in the same leaf block
     diagonal: float  #: Σ E_ii²
     counts: IntArray  #: rows of each block
 
 
 def relative_error(residual: Residual, *, n_rows: int, rng: np.random.Generator) -> ErrorEstimate:
-    """Return the Frobenius part of :func:`measure`."""
+    """Return the relative Frobenius error alone; see :func:`measure`."""
     return measure(residual, n_rows=n_rows, rng=rng).relative
 
 
@@ -90,20 +90,22 @@ def measure(residual: Residual, *, n_rows: int, rng: np.random.Generator) -> Mea
         ‖E‖_F² ≈ Σ_i E_ii² + Σ_{i∈A} e_i + Σ_{i∈B} e_i/π_i,
         ‖K‖_F² ≈ Σ_i K_ii² + Σ_{i∈A} k_i + Σ_{i∉A} k̂_i + Σ_{i∈B} (k_i − k̂_i)/π_i.
 
-    A, the first half, is drawn without replacement by what the levels of bases leave of the diagonal,
-    mixed half and half with equal chances. Its columns give ẽ_i and k̃_i of every other row, without bias.
-    B is drawn with π_i by a mixture of ẽ_i and its mean, whose share is the one of least variance on A;
-    k̂_i is k̃_i drawn towards its mean as far as A says.
+    A is the first half of the sample. Its rows are drawn without replacement, with chances in proportion to
+    the diagonal of E mixed half and half with equal chances. The columns of A give unbiased estimates ẽ_i
+    and k̃_i for every other row. B is the second half, drawn with probabilities π_i that mix ẽ_i with its
+    mean; the share of the mean is the one with the least variance on A. k̂_i is k̃_i shrunk towards its
+    mean, by an amount estimated on A.
 
-    The standard error is Hájek's for B, of the ratio r, or what A foretold of it if that is more: a B that
-    misses the few rows which hold much of the error is sure of itself. The interval is r·exp(±h) with
-    h = t·se/r + ln(1 + g/r): t is Student's at 98 %, because tails that no row of the sample has met are
-    missing in se, and g = (1 − m/n) Σ E_ii²/(m ‖K‖_F²) says that one row in m may hold off its diagonal what
-    it holds on it. ``benchmarks/quality_coverage.py`` has the coverage. Fewer than 8 rows give the interval
-    (0, ∞).
+    The standard error se of the ratio r is Hájek's for B, or the one that A predicts for B if that is larger:
+    if B misses the few rows that hold much of the error, its own standard error is far too small. The
+    interval is r·exp(±h) with h = t·se/r + ln(1 + g/r). Here t is Student's at 98 %, because se cannot see
+    tails that no sampled row has met. With m sampled rows, g = (1 − m/n) Σ E_ii²/(m ‖K‖_F²) allows that one
+    row in m has as much error off its diagonal as on it. ``benchmarks/quality_coverage.py`` measures the
+    coverage. Fewer than 8 rows give the interval (0, ∞).
 
-    The draw is its own, independent of the sample that K̃ was built on. With all rows all is exact. Three
-    passes; time O(n_rows · n · (d + r) + n m (d + r)), memory O(n_rows · (d + R) + n) and tiles.
+    The rows are drawn independently of the sample on which K̃ was built. With all rows the result is exact.
+    Three passes; time O(n_rows · n · (d + r) + n m (d + r)), here with m landmarks a row; memory
+    O(n_rows · (d + R) + n) and tiles.
 
     Source: Horvitz and Thompson (1952); Hájek (1964); the two phases are gramian's.
     """
@@ -137,20 +139,20 @@ def measure(residual: Residual, *, n_rows: int, rng: np.random.Generator) -> Mea
 
 @dataclass(frozen=True)
 class _Sample:
-    """Estimates off the diagonal, and what their variance is made of."""
+    """Off-diagonal estimates of a sample, and the numbers from which their variance is computed."""
 
     rows: IntArray  #: rows that were drawn
-    error: Float64Array  #: what each adds to Σ e_i
+    error: Float64Array  #: contribution of each drawn row to Σ e_i
     inside: float  #: the part of Σ e_i inside the leaf blocks
     kernel: float  #: Σ k_i
     gap_error: Float64Array  #: e_i of the rows of the last phase
-    gap_kernel: Float64Array  #: k_i − k̂_i of them
-    chance: Float64Array  #: π_i of them
-    foretold: float = 0.0  #: variance that the first phase expects of the last
+    gap_kernel: Float64Array  #: k_i − k̂_i of the same rows
+    chance: Float64Array  #: π_i of the same rows
+    foretold: float = 0.0  #: variance of the last phase as predicted by the first
 
 
 def _one_phase(residual: Residual, left: Leftover, m: int, rng: np.random.Generator) -> _Sample:
-    """Draw by what the bases leave of the diagonal; all rows where m is their number."""
+    """Draw m rows in proportion to the diagonal of E; take all rows if m is their number."""
     rows, chance = np.arange(m), np.ones(m)
     if m < residual.n_rows:
         chance = inclusion(_first_size(left), m)
@@ -162,7 +164,7 @@ def _one_phase(residual: Residual, left: Leftover, m: int, rng: np.random.Genera
 
 
 def _two_phases(residual: Residual, left: Leftover, m: int, rng: np.random.Generator) -> _Sample:
-    """Draw half by what the bases leave of the diagonal, half by the errors that the first half shows."""
+    """Draw half the rows by the diagonal of E, and half by the errors that the first half estimates."""
     chance = inclusion(_first_size(left), m // 2)
     first = draw(chance, rng)
     weights = 1.0 / chance[first]
@@ -207,8 +209,9 @@ def block_intervals(
 ) -> Float64Array:
     """Return relative error, low and high of each diagonal block, shape (3, blocks).
 
-    A block of at most ``n_rows`` rows is exact. Of a larger one that many rows are met with each other, so
-    that rows and columns are sampled alike: the standard error of the ratio is twice that of row sums.
+    A block of at most ``n_rows`` rows is computed exactly. From a larger one, ``n_rows`` rows are drawn and
+    compared with each other. Rows and columns are then sampled alike, so the standard error of the ratio is
+    twice that of row sums.
     """
     found = np.full((3, operator.n_blocks), np.nan)
     for s, (count, error, kernel) in enumerate(operator.block_sums(exact, n_rows=n_rows)):
@@ -232,10 +235,11 @@ def _trace_error(residual: Residual, left: Leftover) -> ErrorEstimate:
 
 
 def _first_size(left: Leftover) -> Float64Array:
-    """Each row's share of what the levels leave of the trace, summed over them; half of it alike for all.
+    """Return each row's share of the trace that the levels leave, mixed half and half with equal shares.
 
-    Two rows that part below level l meet in what the bases down to l leave: |E_ij| ≤ (δ_i δ_j)^(1/2) where
-    that is positive semidefinite. Elsewhere |δ_i| still tells which rows are badly met.
+    Two rows that part below level l have the error that the bases down to l leave: |E_ij| ≤ (δ_i δ_j)^(1/2)
+    if that matrix, with diagonal δ, is positive semi-definite. If it is not, a large |δ_i| is still a sign
+    of a large error.
     """
     size = np.abs(left.levels)
     totals = size.sum(axis=1, keepdims=True)
@@ -246,17 +250,17 @@ def _first_size(left: Leftover) -> Float64Array:
 
 @dataclass(frozen=True)
 class _Design:
-    """How the second half is drawn from the rows that the first left."""
+    """Sampling probabilities of the second half, for the rows that the first half left out."""
 
     guess: Float64Array  #: k̂_i
-    size: Float64Array  #: to which π_i is proportional
-    variance: float  #: of the sum to come, as far as the first half can tell
+    size: Float64Array  #: π_i is proportional to this
+    variance: float  #: of the second half's sum, as estimated on the first half
 
 
 def _second_design(
     pilot: ColumnSums, first: IntArray, rest: IntArray, weights: Float64Array, count: int, ratio: float
 ) -> _Design:
-    # A row of the first half is seen by one column less than the others are.
+    # A row of the first half is seen by one column less than other rows are.
     others = len(first) / (len(first) - 1.0)
     seen_error, seen_kernel = others * pilot.row_error[first], others * pilot.row_kernel[first]
     mean_error, mean = (float(np.average(v, weights=weights)) for v in (pilot.error, pilot.kernel))
@@ -270,7 +274,7 @@ def _second_design(
 
     def drawn_by(share: float) -> _Design:
         size, seen = (share * mean_error + (1.0 - share) * e for e in (pilot.row_error[rest], seen_error))
-        # w_i − 1 of the rows that row i stands for are still to be drawn from.
+        # Row i stands for w_i rows; the other w_i − 1 can still be drawn.
         chance = np.minimum(seen * (count / size.sum()), 1.0)
         return _Design(guess, size, design_variance(gaps, chance, weights - 1.0))
 
@@ -282,5 +286,5 @@ def _ratio(above: float, below: float) -> float:
 
 
 def _root_error(error: float, value: float) -> float:
-    """Standard error of the root of a ratio (delta method)."""
+    """Return the standard error of the square root of a ratio (delta method)."""
     return error / (2.0 * value) if value > 0 else 0.0

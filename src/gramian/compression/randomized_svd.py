@@ -23,16 +23,17 @@ class SingularTriplets(NamedTuple):
 def randomized_svd(
     matrix: Float64Array, rank: int, n_power: int, n_extra: int, rng: np.random.Generator
 ) -> SingularTriplets:
-    r"""Return the ``rank`` leading singular triplets of an m × n matrix, nearly.
+    r"""Return approximations of the ``rank`` leading singular triplets of an m × n matrix.
 
-    With Q an orthonormal basis of (M Mᵀ)^q M Ω for a Gaussian Ω (n × (rank + p)), M ≈ Q (Qᵀ M), whose SVD
-    is that of a small matrix. Every product is orthonormalised, so that small singular values survive the
-    powers. All of the matrix' directions, exactly, where rank + p reaches min(m, n).
+    Let Q be an orthonormal basis of (M Mᵀ)^q M Ω for a Gaussian Ω (n × (rank + p)). Then M ≈ Q (Qᵀ M), and
+    the SVD of the small matrix Qᵀ M gives the triplets. Every product is orthonormalised, so that small
+    singular values survive the powers. If rank + p reaches min(m, n), the result is exact.
 
     matrix : (m, n); read, never written to.
     rank : r, at least 1; cut to min(m, n).
-    n_power, n_extra : q and p, at least 0. Each power squares the ratio σ_{r+1}/σ_r that a direction has to
-        be told apart by; two powers and ten extra vectors leave the error within a few per cent of the best.
+    n_power, n_extra : q and p, at least 0. Each power squares the ratio σ_{r+1}/σ_r, which separates wanted
+        from unwanted directions. With two powers and ten extra vectors the error is within a few per cent of
+        the best.
 
     Time O(m n (r + p) (q + 1) + (m + n) (r + p)²), memory O((m + n) (r + p)).
     Source: Halko, Martinsson and Tropp 2011, Algorithms 4.4 and 5.1; Wang, Li, Mahoney and Darve, Algorithm 4
@@ -60,10 +61,11 @@ def randomized_svd(
 def randomized_eigh(
     matrix: Float64Array, rank: int, n_power: int, n_extra: int, rng: np.random.Generator
 ) -> tuple[Float64Array, Float64Array]:
-    """Return the ``rank`` leading eigenpairs of a positive semi-definite matrix, nearly; values descending.
+    """Return approximate leading eigenpairs of a positive semi-definite matrix K, largest eigenvalues first.
 
-    Of Q (Qᵀ K Q) Qᵀ with the basis Q of :func:`randomized_svd` (Rayleigh and Ritz): never above those of K.
-    All of K where rank + p reaches half of its size. Time O(m² (r + p) (q + 1)).
+    They are those of Q (Qᵀ K Q) Qᵀ with the basis Q of :func:`randomized_svd` (Rayleigh-Ritz), so no value
+    exceeds the true eigenvalue. If rank + p reaches half the size of K, the result is exact. Time
+    O(m² (r + p) (q + 1)).
     """
     m = len(matrix)
     width, rank = rank + n_extra, min(rank, m)

@@ -12,15 +12,16 @@ from gramian._budget import format_bytes
 from gramian._typing import Float64Array, IntArray
 from gramian.exceptions import BudgetError
 
-#: Numbers a row where nothing says how large a factorization may be.
+#: Stored numbers per row if neither a rank nor a number of bytes is given. Chosen by hand.
 DEFAULT_RANK = 100
 
 
 @dataclass(frozen=True)
 class Size:
-    """Bytes of a coupled factorization: ``basis`` per number of a basis, ``core`` per number of the core.
+    """Size limit of a coupled factorization with ranks r_s in blocks of n_s rows.
 
-    ``limit`` bounds Σ n_s r_s · basis + (Σ r_s)² · core. With ones, bytes are numbers.
+    ``basis`` is the cost of one number of a basis, ``core`` that of one number of the core, and ``limit``
+    bounds Σ n_s r_s · basis + (Σ r_s)² · core. Costs are in bytes; with both equal to 1 they count numbers.
     """
 
     limit: float
@@ -29,22 +30,22 @@ class Size:
 
     @classmethod
     def of_equal_ranks(cls, n_rows: int, rank: float, n_blocks: int) -> Size:
-        """Return the numbers of n_blocks bases of one rank: n·r + (c·r)²."""
+        """Return the size of n_blocks bases of equal rank with their core: n·r + (c·r)² numbers."""
         return cls(n_rows * rank + float(rank * n_blocks) ** 2)
 
     def equal_rank(self, n_rows: int, n_blocks: int) -> float:
-        """Return the rank r that spends the limit where all blocks have it: n·r·basis + (c·r)²·core."""
+        """Return the rank r that uses up the limit if all blocks have it: n·r·basis + (c·r)²·core."""
         half = n_rows * self.basis / 2.0
         squared = n_blocks**2 * self.core
-        # The root of squared·r² + 2·half·r = limit, without the cancellation of the usual formula.
+        # Root of squared·r² + 2·half·r = limit, in the form without cancellation.
         return self.limit / (half + float(np.sqrt(half**2 + squared * self.limit)))
 
     def share(self, gains: Sequence[Float64Array], counts: Float64Array) -> IntArray:
         """Return ranks r_s that spend the limit on the largest gains per byte.
 
-        ``gains[s]``, descending, is what ‖K̃‖_F² gains by each direction of block s, ``counts`` the rows
-        n_s. Greedy by gain/(n_s·basis + (2R + 1)·core), R the ranks given so far; the first directions
-        that do not fit end their block only. Time O(R · blocks).
+        ``gains[s]``, in descending order, is the gain in ‖K̃‖_F² of each direction of block s; ``counts`` has
+        the rows n_s. Directions are taken greedily by gain/(n_s·basis + (2R + 1)·core), where R is the sum of
+        the ranks so far. If a direction does not fit, only its own block ends there. Time O(R · blocks).
         """
         ranks = np.zeros(len(gains), np.intp)
         front = np.asarray([g[0] if len(g) else -1.0 for g in gains])
@@ -63,7 +64,7 @@ class Size:
 
 
 def at_most_rows(name: str, asked: int, n_rows: int) -> int:
-    """Return a rank, cut to the number of rows with a warning."""
+    """Return a rank, reduced to the number of rows with a warning if it is larger."""
     if asked > n_rows:
         warnings.warn(
             f"{name}={asked} is larger than n_samples = {n_rows}: no matrix of {n_rows} rows has a higher "
@@ -75,13 +76,13 @@ def at_most_rows(name: str, asked: int, n_rows: int) -> int:
 
 
 def asked_size(n: int, itemsize: int, rank: int | None, n_blocks: int | None, max_bytes: int | None) -> Size:
-    """Return the size that is asked for: ``max_bytes``, or the numbers of a rank for n rows.
+    """Return the requested size: ``max_bytes``, or the numbers that a rank stands for with n rows.
 
-    ``rank`` with ``n_blocks`` stands for n·rank + (rank·n_blocks)² numbers, without it for n·rank. It is
-    100 if neither it nor ``max_bytes`` is given. A given rank above n is cut to n with a warning.
+    ``rank`` with ``n_blocks`` stands for n·rank + (rank·n_blocks)² numbers, without it for n·rank. If neither
+    ``rank`` nor ``max_bytes`` is given, the rank is 100. A rank above n is reduced to n with a warning.
     """
     if max_bytes is not None:
-        # Row numbers of the blocks are kept beside the numbers.
+        # The row numbers of the blocks are stored too.
         order = np.dtype(np.intp).itemsize * n
         if max_bytes <= order + n * itemsize:
             raise BudgetError(

@@ -1,4 +1,4 @@
-"""Recompression of bases: sums over all rows decide which directions of K̃ to keep."""
+"""Recompression of bases: sums over all rows decide which directions of K̃ are kept."""
 
 from __future__ import annotations
 
@@ -25,15 +25,16 @@ from gramian.solvers.core import CoupledCore
 #: (symmetric matrix, r) → the r leading eigenvalues, descending, and their vectors.
 Leading: TypeAlias = Callable[[Float64Array, int], tuple[Float64Array, Float64Array]]
 
-#: Eigenpairs that are looked for first, as a multiple of the rank that is expected, and beside it.
+#: Eigenpairs computed first: this multiple of the expected rank, plus at least so many. Chosen by hand.
 LOOKED_FOR, LOOKED_FOR_AT_LEAST = 2.0, 8
-#: Directions that stand for a block in the rows of other blocks, as a multiple of the rank that its own block
-#: K̃_ss alone would get: more changed the error by 1 % at most.
+#: Other blocks see a block through this multiple of the rank that its own K̃_ss alone would get. Chosen by
+#: hand: a larger number changed the error by at most 1 %.
 MET = 1.25
-#: Powers and extra vectors of the randomised eigenproblems: a power changed the error by under 1 %.
+#: Powers and extra vectors of the randomised eigenproblems. By hand: a power changed the error by under 1 %.
 POWERS, EXTRA = 0, 10
-#: Pivots end where they leave this part of the trace that the first of them leave, twice as many as the rank
-#: (by then about what the best basis of that rank leaves): the larger bases then add 1 to 10 % to the error.
+#: Pivots stop once the trace left is ``LEFT_OVER`` of the trace left by the first ``LEFT_OVER_AFTER`` · rank
+#: pivots, which is about what the best basis of that rank leaves. The larger bases then add 1 to 10 % to the
+#: error. Chosen by hand.
 LEFT_OVER, LEFT_OVER_AFTER = 0.05, 2
 
 
@@ -47,7 +48,7 @@ def feature_grams(
 
 
 def block_counts(partition: Partition, source: RowSource, *, chunk_rows: int, engine: Engine) -> IntArray:
-    """Return the rows of each leaf block. One pass of routing."""
+    """Return the number of rows in each leaf block. One pass that only routes rows."""
     counts = np.zeros(partition.n_blocks, np.intp)
     for _, rows in row_blocks(source, chunk_rows):
         counts += np.bincount(partition.route(rows, engine), minlength=len(counts))
@@ -63,11 +64,11 @@ def recompress_root(
     engine: Engine,
     leading: Leading = descending_eigh,
 ) -> FeatureMap:
-    r"""Return the best approximation of rank ``rank`` of K̃ = ΦΦᵀ, for a global basis alone.
+    r"""Return the best approximation of rank ``rank`` of K̃ = ΦΦᵀ, for a feature map with only a global basis.
 
-    With ΦᵀΦ = P Λ Pᵀ the leading eigenvectors of K̃ are Φ P_r Λ_r^(−1/2), so that the features Φ P_r give
-    K̃ cut to its ``rank`` largest eigenvalues: the optimal one in spectral and Frobenius norm. One pass over
-    the rows; time O(n (m d + m²) + m³), memory O(m²). ``leading(matrix, rank)`` gives the eigenpairs.
+    With ΦᵀΦ = P Λ Pᵀ the leading eigenvectors of K̃ are Φ P_r Λ_r^(−1/2). The features Φ P_r therefore give
+    K̃ cut to its ``rank`` largest eigenvalues, which is optimal in spectral and Frobenius norm. One pass over
+    the rows; time O(n (m d + m²) + m³), memory O(m²). ``leading(matrix, rank)`` computes the eigenpairs.
     """
     (root,) = features.nodes
     (gram,) = feature_grams(features, source, chunk_rows=chunk_rows, engine=engine)
@@ -83,11 +84,11 @@ def recompress_root(
 
 
 def leave_diagonal(features: FeatureMap, source: RowSource, *, chunk_rows: int) -> FeatureMap:
-    r"""Return K̃ shrunk to what it explains beside a stored diagonal D = diag(K − K̃).
+    r"""Return K̃ shrunk so that it fits K together with a stored diagonal D = diag(K − K̃).
 
-    A low rank alone fits each diagonal entry of K as well as it can, at the cost of the entries beside it.
-    With D stored that is D's part: the eigenvalues λ of the core (the bases are orthonormal) become
-    max(λ − σ², 0) with the mean σ² = tr(K − K̃)/(n − R) of those left out, as in probabilistic principal
+    A low rank alone fits each diagonal entry of K as well as it can, at the cost of its neighbours. With D
+    stored, D does that part: the eigenvalues λ of the core (the bases are orthonormal) become max(λ − σ², 0),
+    where σ² = tr(K − K̃)/(n − R) is the mean of the eigenvalues left out, as in probabilistic principal
     components (Tipping and Bishop 1999, equation 8). Time O(n + R³), memory O(R²).
     """
     core = features.core
@@ -104,7 +105,7 @@ def leave_diagonal(features: FeatureMap, source: RowSource, *, chunk_rows: int) 
 
 
 def recompression_bytes(n_blocks: int, landmarks: int) -> int:
-    """Bytes of :func:`recompress_core`: three matrices of a block's landmarks each, and tiles."""
+    """Return the bytes of :func:`recompress_core`: tiles, and per block three matrices over its landmarks."""
     return 8 * (3 * n_blocks + 8) * landmarks**2
 
 
@@ -119,14 +120,14 @@ def recompress_core(
 ) -> FeatureMap:
     r"""Return the best bases and core within ``size`` of the projection core on larger bases Φ_s.
 
-    With A_s = Φ_sᵀΦ_s over all rows and W_s whitening it, W_sᵀ A_s W_s = I, Q_s = Φ_s W_s is orthonormal and
+    Let A_s = Φ_sᵀΦ_s over all rows and W_s whiten it, W_sᵀ A_s W_s = I. Then Q_s = Φ_s W_s is orthonormal and
     K̃ = Q S Qᵀ with S_st = L_sᵀ K(Z_s, Z_t) L_t, L_s = V_s A_s W_s. The eigenvectors P_s of S_s,: S_s,:ᵀ are
-    the directions of block s by what they hold of its whole block row; their eigenvalues are shared out by
-    :meth:`Size.share`. New basis u(x) = P_sᵀ W_sᵀ V_sᵀ k(Z_s, x), new core C = PᵀSP: positive
-    semi-definite, for S is.
+    the directions of block s, and their eigenvalues say how much of the whole block row each one holds.
+    :meth:`Size.share` shares out ranks by these eigenvalues. The new basis is u(x) = P_sᵀ W_sᵀ V_sᵀ k(Z_s, x)
+    and the new core C = PᵀSP is positive semi-definite, because S is.
 
-    Of the other blocks, S_s,: S_s,:ᵀ meets the leading eigenvectors of A_t only (:data:`MET`).
-    ``n_rows`` is the n that the sizes are meant for where ``source`` is a sample of it.
+    To save time, S_s,: S_s,:ᵀ uses only the leading eigenvectors of A_t for other blocks t (:data:`MET`).
+    ``n_rows`` is the n for which sizes are meant, if ``source`` is a sample of the rows.
 
     One pass over the rows and two over the pairs of blocks. Time O(n (m d + m²) + c m³ + (c m)² (d + r)),
     memory O(c m² + R²). Source: docs/how-it-works.md, "Recompression".
@@ -141,7 +142,7 @@ def recompress_core(
 
     parts = engine.map(lambda job: _factors(*job), zip(features.nodes, grams, pairs, alone, strict=True))
     whitening, whole, met = zip(*parts, strict=True)
-    grams.clear()  # as large as all that follows
+    grams.clear()  # they are as large as everything that follows
     points = [b.landmarks for b in features.nodes]
     rows = block_row_grams(features.kernel, points, whole, met, engine)
     pairs, ranks = _shared_pairs(rows, alone, np.positive, size, counts, engine)
@@ -160,7 +161,7 @@ def recompress_core(
 def _factors(
     basis: Basis, gram: Float64Array, pairs: tuple[Float64Array, Float64Array], rank: int
 ) -> tuple[Float64Array, Float64Array, Float64Array]:
-    """Return W_s, L_s, and N_s with N_s N_sᵀ ≈ L_s L_sᵀ of few columns."""
+    """Return W_s, L_s, and a matrix N_s of few columns with N_s N_sᵀ ≈ L_s L_sᵀ."""
     values, vectors = pairs
     few = min(len(values), int(np.ceil(MET * (rank + 1))))
     V = basis.matrix.astype(np.float64)
@@ -178,8 +179,8 @@ def _shared_pairs(
 ) -> tuple[list[tuple[Float64Array, Float64Array]], IntArray]:
     """Return leading eigenpairs of each matrix, and the ranks that ``size`` shares out by gain(λ).
 
-    Somewhat more than ``expected`` of them by random vectors, whose start is fixed so that a result
-    repeats; all of them for a matrix of which more turn out to be worth their bytes.
+    Somewhat more than ``expected`` pairs come from random vectors with a fixed start, so that results repeat.
+    A matrix where even more pairs turn out to be worth their bytes is decomposed in full.
     """
     wanted = np.ceil(LOOKED_FOR * expected).astype(np.intp) + LOOKED_FOR_AT_LEAST
 

@@ -1,4 +1,4 @@
-"""Report of a fitted approximation: sizes, errors by block, and one sentence of verdict."""
+"""Report of a fitted approximation: sizes, errors by block, and a one-sentence verdict."""
 
 from __future__ import annotations
 
@@ -16,23 +16,24 @@ from gramian.operators.block import BlockOperator
 from gramian.operators.diagonal import DiagonalPlus
 from gramian.summary import Grid, Shown, Summary, spread_grid
 
-#: Blocks that the table names.
+#: Number of worst blocks in the printed table. Chosen by hand.
 WORST = 5
-#: Blocks that a summary lists.
+#: Largest number of blocks that a summary lists. Chosen by hand.
 MOST_LISTED = 50
-#: What holds this share of the squared error is where the error is.
+#: The verdict names a part of the matrix if it holds this share of the squared error. Chosen by hand.
 MOST = 0.5
-#: Blocks hold the error alone where their share is this many times their share of the rows.
+#: The verdict calls an error local if the worst blocks' share of it is this many times their share of the
+#: rows. Chosen by hand.
 CONCENTRATED = 2.0
-#: An interval this many times as wide as the number says too little.
+#: The verdict calls an estimate vague if its interval is wider than this multiple of it. Chosen by hand.
 VAGUE = 0.5
-#: Rows and width of the bounds of ‖K − K̃‖₂ in a report.
+#: Number of rows, and relative width of the bounds, for ‖K − K̃‖₂ in a report. Chosen by hand.
 SPECTRAL_ROWS, SPECTRAL_TOL = 4000, 0.25
 
 
 @dataclass(frozen=True)
 class BlockShare:
-    """A leaf block's part of ‖K − K̃‖_F²: that of its rows, inside and outside the block."""
+    """Share of a leaf block's rows in ‖K − K̃‖_F², over columns inside and outside the block."""
 
     block: int
     rows: int
@@ -42,7 +43,7 @@ class BlockShare:
 
 @dataclass(frozen=True)
 class Report(Shown):
-    """Sizes of a fit, and its errors where rows were given; ``str`` gives the table and the sentence."""
+    """Sizes of a fit, and its errors if rows were given; ``str`` gives a table and a verdict."""
 
     method: str
     n_rows: int
@@ -51,14 +52,14 @@ class Report(Shown):
     coupled: bool  #: whether a core couples the blocks of the last level
     stored_diagonal: bool
     nbytes: int
-    clipped: float  #: negative eigenvalues that solving has clipped, as a sum of magnitudes
-    notes: dict[str, float] = field(default_factory=dict)  #: what the build reported
+    clipped: float  #: sum of the magnitudes of negative eigenvalues that a solve has clipped
+    notes: dict[str, float] = field(default_factory=dict)  #: facts that the build reported
     frobenius: ErrorEstimate | None = None
     spectral: SpectralError | None = None
     trace: ErrorEstimate | None = None
     diagonal: float = 0.0  #: share of ‖K − K̃‖_F² on the diagonal
     inside: float = 0.0  #: share inside the diagonal blocks
-    blocks: tuple[BlockShare, ...] = ()  #: from the worst down
+    blocks: tuple[BlockShare, ...] = ()  #: worst block first
     judgement: str = "Pass rows to learn the error."
 
     @property
@@ -72,7 +73,7 @@ class Report(Shown):
         return self.n_rows**2 * np.dtype(self.dtype).itemsize
 
     def rows(self) -> list[tuple[str, str]]:
-        """Return the table: a name and a text each."""
+        """Return the lines of the table as pairs of a name and a text."""
         table = [
             ("method", self.method),
             ("rows", f"{self.n_rows:,}"),
@@ -103,7 +104,7 @@ class Report(Shown):
         return "\n".join([*(f"{name:{width}}  {text}" for name, text in table), self.judgement])
 
     def summary(self) -> Summary:
-        """Return the table and the sentence, and beside them the ranks of the levels and every block."""
+        """Return table and verdict, with the ranks of the levels and a list of blocks."""
         table = [(name, text) for name, text in self.rows() if not name.startswith("block ")]
         grids = [spread_grid("Ranks", "level", [(str(i), ranks) for i, ranks in enumerate(self.levels)])]
         if self.blocks:
@@ -118,7 +119,7 @@ class Report(Shown):
         )
 
     def with_errors(self, residual: Residual, *, n_rows: int, rng: np.random.Generator) -> Report:
-        """Return the report with the errors over the rows of the residual."""
+        """Return the report with error estimates over the rows of the residual."""
         found = measure(residual, n_rows=n_rows, rng=rng)
         total = float(found.squared.sum())
         part = 1.0 / total if total > 0 else 0.0
@@ -155,7 +156,7 @@ class Report(Shown):
 
 
 def report_sizes(method: str, features: FeatureMap, operator: BlockOperator | DiagonalPlus) -> Report:
-    """Return the report of a fit without errors."""
+    """Return the report of a fit with sizes only, without errors."""
     notes = dict(features.notes)
     if isinstance(operator, DiagonalPlus) and operator.excess_:
         notes["diagonal left out"] = operator.excess_

@@ -1,4 +1,4 @@
-"""Residual K − K̃ over the rows of a source, by tiles; every error estimate reads it."""
+"""Residual K − K̃ over the rows of a source, by tiles; all error estimates are computed from it."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from gramian.engine import Engine
 from gramian.operators.base import SymmetricOperator
 
 Result = TypeVar("Result")
-#: What is done with the rows of a unit: (rows, their numbers in the source, unit) → result.
+#: Function applied to each unit of rows: (rows, their numbers in the source, unit) → result.
 Work = Callable[[Rows, IntArray, Unit], Result]
 
 
 @dataclass(frozen=True)
 class Leftover:
-    """The diagonal of K and what K̃ leaves of it, row by row."""
+    """Diagonal of K, and the part of it that the levels of K̃ leave unexplained, row by row."""
 
     kernel: Float64Array  #: k(x_i, x_i), shape (n,)
-    levels: Float64Array  #: k(x_i, x_i) less the levels of bases so far, shape (levels, n)
+    levels: Float64Array  #: k(x_i, x_i) minus the levels of bases up to each one, shape (levels, n)
     leaves: IntArray  #: leaf block of each row, shape (n,)
 
     @property
@@ -39,10 +39,10 @@ class Leftover:
 
 @dataclass(frozen=True)
 class ColumnSums:
-    """Squares of E = K − K̃ and of K in m picked columns, their own diagonal entries left out."""
+    """Sums of squares of E = K − K̃ and of K over m picked columns, without diagonal entries."""
 
     error: Float64Array  #: Σ_i E_ij² of column j, shape (m,)
-    inside: Float64Array  #: the part of it from rows i in the leaf block of j, shape (m,)
+    inside: Float64Array  #: the part of ``error`` from rows i in the leaf block of j, shape (m,)
     kernel: Float64Array  #: Σ_i K_ij², shape (m,)
     row_error: Float64Array  #: Σ_j w_j E_ij² of row i, shape (n,)
     row_kernel: Float64Array  #: Σ_j w_j K_ij², shape (n,)
@@ -52,7 +52,7 @@ class ColumnSums:
 class Residual:
     """E = K − K̃ on the rows of ``source``, never stored.
 
-    ``stored_diagonal``: K̃ + D is meant, D = max(diag(K − K̃), 0).
+    With ``stored_diagonal``, E = K − K̃ − D for D = max(diag(K − K̃), 0).
     """
 
     features: FeatureMap
@@ -63,7 +63,7 @@ class Residual:
 
     @property
     def n_rows(self) -> int:
-        """n."""
+        """Number of rows n."""
         return self.source.shape[0]
 
     def on(self, rows: Rows) -> Residual:
@@ -71,7 +71,7 @@ class Residual:
         return replace(self, source=as_source(rows))
 
     def operator(self) -> SymmetricOperator:
-        """Return K̃ (+ D) on these rows, its bases stored: n·(ranks of a row's path) numbers."""
+        """Return K̃ (+ D) on these rows with stored bases: n·(ranks of a row's path) numbers."""
         return operator_of(
             self.features,
             self.source,
@@ -81,11 +81,11 @@ class Residual:
         )
 
     def diagonal(self, leftover: Leftover) -> Float64Array:
-        """Return diag(E): where the diagonal is stored, only what its clipping at 0 left."""
+        """Return diag(E): with a stored diagonal, only the negative part that clipping at 0 leaves."""
         return np.minimum(leftover.final, 0.0) if self.stored_diagonal else leftover.final
 
     def leftover(self) -> Leftover:
-        """Return diag(K − K̃) level by level, D not counted. One pass; time O(n (m d + m r + r²))."""
+        """Return diag(K − K̃) level by level, without D. One pass; time O(n (m d + m r + r²))."""
         forest, core = self.features.forest, self.features.core
         kernel = np.empty(self.n_rows)
         levels = np.empty((len(forest.levels), self.n_rows))
@@ -110,7 +110,7 @@ class Residual:
         return Leftover(kernel, levels, leaves)
 
     def column_sums(self, picked: IntArray, weights: Float64Array) -> ColumnSums:
-        """Return the sums over columns ``picked``. One pass; time O(m n (d + r)), memory O(m (d + R) + n).
+        """Return sums over the columns ``picked``. One pass; time O(m n (d + r)), memory O(m (d + R) + n).
 
         Tiles of at most 1,024 × m float64 numbers, two for each thread.
         """
@@ -151,7 +151,7 @@ class Residual:
         unit: Unit,
         left: dict[int, tuple[IntArray, Float64Array]],
     ) -> None:
-        """Take K̃(unit, picked) off a tile of K(unit, picked)."""
+        """Subtract K̃(unit, picked) from a tile of K(unit, picked)."""
         forest = self.features.forest
         for segments in unit.levels:
             for segment in segments:
@@ -178,7 +178,7 @@ class Residual:
 def _left_factors(
     features: FeatureMap, picked: Rows, engine: Engine
 ) -> dict[int, tuple[IntArray, Float64Array]]:
-    """For each node, which picked rows meet it and their factor (ranks × rows)."""
+    """Return for each node the picked rows that meet it, and their factor (ranks × rows)."""
     forest = features.forest
     found: dict[int, list[tuple[Array, Float64Array]]] = defaultdict(list)
     blocks = leaf_blocks(features, as_source(picked), chunk_rows=picked.shape[0], engine=engine)

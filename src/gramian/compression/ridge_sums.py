@@ -1,4 +1,4 @@
-"""Sums of a ridge fit over the rows seen so far; they add up over chunks, machines and days."""
+"""Sums of a ridge fit over the rows seen so far; sums of chunks, machines or days can be added."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Targets(Protocol):
 
 
 class Labelled(Protocol):
-    """Rows with their targets, and their weights: None where every row has weight 1."""
+    """Rows with targets and weights; weights are None if every row has weight 1."""
 
     @property
     def source(self) -> RowSource:
@@ -36,35 +36,35 @@ class Labelled(Protocol):
 
     @property
     def targets(self) -> Targets:
-        """Their targets."""
+        """Targets of the rows."""
 
     @property
     def weights(self) -> Array | None:
-        """Their weights (n,)."""
+        """Weights of the rows, shape (n,)."""
 
 
 @runtime_checkable
 class SentTargets(Protocol):
-    """Targets that can be made where the values lie, too."""
+    """Targets that can also be encoded on another machine, where the values lie."""
 
     @property
     def values(self) -> Any:
-        """The values that the numbers are made of."""
+        """Values from which the targets are encoded."""
 
     def encoder(self) -> Callable[[Array], Float64Array]:
-        """Return a function from values of any rows to their numbers."""
+        """Return a function that encodes the values of any rows as target numbers."""
 
 
 @dataclass
 class RidgeSums:
     r"""FᵀΩF, FᵀΩ(y − c), FᵀΩ1, Σw and Σw(y − c) over rows with features F, weights Ω and targets y.
 
-    c is a constant near the targets' mean, chosen before the first row: with one that is far from the mean
-    nothing is wrong but digits are lost. All sums are float64. Memory: as ``nbytes`` says, independent of the
-    number of rows.
+    c is a constant near the targets' mean, chosen before the first row. A constant far from the mean still
+    gives a correct result, but loses digits. All sums are float64. Memory: see ``nbytes``; it does not depend
+    on the number of rows.
     """
 
-    nodes: Sequence[NodeSums]  #: with an intercept the last column of a right-hand side is FᵀΩ1
+    nodes: Sequence[NodeSums]  #: with an intercept, the last column of each right-hand side is FᵀΩ1
     shift: Float64Array  #: c, shape (outputs,)
     intercept: bool
     mass: float  #: Σw
@@ -84,7 +84,7 @@ class RidgeSums:
         return sum(node.nbytes for node in self.nodes)
 
     def __sizeof__(self) -> int:
-        """Return the bytes that a cluster counts for the value."""
+        """Return the number of bytes, which a cluster's scheduler reads."""
         return self.nbytes
 
     def add_rows(
@@ -92,7 +92,7 @@ class RidgeSums:
     ) -> None:
         """Add rows with targets y (n, outputs), in place. Time O(n (m d + m r + R_path²))."""
         n, p = targets.shape
-        y = np.ones((n, p + self.intercept))  # of a chunk, two copies of the targets are enough
+        y = np.ones((n, p + self.intercept))  # at most two copies of a chunk's targets exist at a time
         centred = np.subtract(targets, self.shift, out=y[:, :p])
         right = centred.sum(axis=0) if weights is None else weights @ centred
         mass = float(n if weights is None else weights.sum())
@@ -102,7 +102,7 @@ class RidgeSums:
         self.n_rows += len(y)
 
     def add(self, other: RidgeSums) -> None:
-        """Add the sums over other rows, of the same features, in place."""
+        """Add the sums over other rows with the same features, in place."""
         if self.intercept:
             other = other.shifted(self.shift)
         for own, new in zip(self.nodes, other.nodes, strict=True):
@@ -113,14 +113,14 @@ class RidgeSums:
 
     @staticmethod
     def total(parts: Sequence[RidgeSums]) -> RidgeSums:
-        """Return the first part with all others added to it, in their order."""
+        """Add all other parts to the first one, in order, and return it."""
         first, *rest = parts
         for part in rest:
             first.add(part)
         return first
 
     def shifted(self, shift: Float64Array) -> RidgeSums:
-        """Return the same sums about another constant; needs FᵀΩ1, so those of an intercept."""
+        """Return the same sums about another constant. Needs FᵀΩ1, so the fit must have an intercept."""
         step = self.shift - shift
         if not step.any():
             return self
@@ -133,7 +133,7 @@ class RidgeSums:
         return RidgeSums(nodes, shift.copy(), True, self.mass, self.right + self.mass * step, self.n_rows)
 
     def scale(self, factor: float) -> None:
-        """Give all rows so far ``factor`` times their weight, in place."""
+        """Multiply the weight of all rows so far by ``factor``, in place."""
         for node in self.nodes:
             for array in node.arrays:
                 array *= factor
@@ -143,20 +143,20 @@ class RidgeSums:
 
 @dataclass(frozen=True)
 class PartSums:
-    """What is sent to where rows lie: makes the sums over a part of them, on one thread."""
+    """Task sent to the machine that holds some rows: makes the sums over them, on one thread."""
 
     features: FeatureMap
-    encode: Callable[[Array], Float64Array]  #: from values to targets
+    encode: Callable[[Array], Float64Array]  #: function from values to targets
     shift: Float64Array
     intercept: bool
     chunk_rows: int
 
     def __sizeof__(self) -> int:
-        """Return the bytes that a cluster counts for the value."""
+        """Return the number of bytes, which a cluster's scheduler reads."""
         return self.features.nbytes
 
     def __call__(self, sums: RidgeSums | None, rows: Rows, values: Array, weights: Array | None) -> RidgeSums:
-        """Return the sums with these rows added, in place. Memory: the sums and what a chunk takes."""
+        """Add these rows to the sums in place and return them. Memory: the sums and one chunk."""
         engine = Engine(1)
         if sums is None:
             sums = RidgeSums.zeros(self.features, self.shift, intercept=self.intercept)
@@ -178,13 +178,12 @@ def sum_rows(
     done: Callable[[int], object] | None = None,
     progress: Progress | None = None,
 ) -> None:
-    """Add the rows of a source to the sums, in place, from row ``sums.n_rows`` on, by chunks.
+    """Add the rows of a source to the sums, in place and by chunks, starting at row ``sums.n_rows``.
 
-    ``done`` is called with a number of rows whenever the sums have them, ``progress`` as soon as they are
-    summed up somewhere. The order of the additions depends on the
-    rows and ``chunk_rows`` alone: a pass that is broken off and taken up again gives the same bits. Rows that
-    lie in parts elsewhere are summed there, some parts at a time (then the order depends on the parts and on
-    the number of threads, too).
+    ``done`` is called with a number of rows once the sums include them; ``progress`` is called as soon as
+    rows are summed anywhere. The order of the additions depends only on the rows and ``chunk_rows``, so a
+    pass that is interrupted and resumed gives the same bits. Parts that lie on other machines are summed
+    there, several at a time; the order then also depends on the parts and on the number of threads.
     """
     if isinstance(source, Partitioned) and isinstance(targets, SentTargets):
         work = PartSums(features, targets.encoder(), sums.shift, sums.intercept, chunk_rows)
@@ -214,8 +213,8 @@ def split_intercept(
     r"""Return the coefficients and the offset b of the problem with an unpenalised intercept.
 
     With (β_y, β_1) the solutions for the right-hand sides FᵀΩy and FᵀΩ1 = s, the normal equation of b gives
-    b = (Σwy − sᵀβ_y)/(Σw − sᵀβ_1) and β = β_y − b β_1; ``right`` is Σwy. Where the divisor, at least of the
-    order of alpha, drowns in the tiles' rounding, b stays 0.
+    b = (Σwy − sᵀβ_y)/(Σw − sᵀβ_1) and β = β_y − b β_1; ``right`` is Σwy. The divisor is at least of the order
+    of alpha; if it is lost in the tiles' rounding, b is 0.
     """
     ones = [s.rhs[:, -1] for s in sums]
     explained = sum(float(s @ b[:, -1]) for s, b in zip(ones, beta, strict=True))

@@ -8,9 +8,9 @@ from gramian._typing import Float64Array, IntArray
 
 
 def inclusion(size: Float64Array, count: int) -> Float64Array:
-    """Return π_i = min(1, c·size_i) with Σ π_i = count, for sizes >= 0 that are not all zero.
+    """Return probabilities π_i = min(1, c·size_i) with Σ π_i = count, for sizes >= 0 that are not all zero.
 
-    A row whose share is one or more is drawn for certain; the others share what remains of the count.
+    A row whose share is one or more is always drawn; the others share the rest of the count.
     """
     sure = np.zeros(len(size), bool)
     while True:
@@ -25,10 +25,11 @@ def inclusion(size: Float64Array, count: int) -> Float64Array:
 
 
 def draw(chance: Float64Array, rng: np.random.Generator) -> IntArray:
-    """Draw Σ π_i rows, row i with probability π_i, ascending.
+    """Draw Σ π_i rows, row i with probability π_i; return their numbers in ascending order.
 
-    Systematic sampling in random order: the rows are laid end to end with lengths π_i and met by marks
-    one apart. Time O(n). Source: Madow (1949); Särndal, Swensson and Wretman (1992), 3.6.
+    Systematic sampling in random order: rows are laid end to end with lengths π_i, and each mark on a grid of
+    step 1 selects the row under it. Time O(n).
+    Source: Madow (1949); Särndal, Swensson and Wretman (1992), 3.6.
     """
     order = rng.permutation(len(chance))
     ends = np.cumsum(chance[order])
@@ -38,7 +39,7 @@ def draw(chance: Float64Array, rng: np.random.Generator) -> IntArray:
 
 
 def design_variance(values: Float64Array, chance: Float64Array, weights: Float64Array) -> float:
-    """Return the variance of Σ values_i/π_i over rows yet to be drawn, from rows that stand for w_i each.
+    """Return the variance of Σ values_i/π_i over rows yet to be drawn, where row i stands for w_i rows.
 
     Hájek's formula for designs of high entropy: Σ w_i π_i (1 − π_i)(values_i/π_i − B)² with B the mean of
     values_i/π_i under weights w_i π_i (1 − π_i). Rows drawn for certain add nothing.
@@ -52,10 +53,10 @@ def design_variance(values: Float64Array, chance: Float64Array, weights: Float64
 
 
 def sum_variance(values: Float64Array, chance: Float64Array) -> tuple[float, int]:
-    """Return the estimated variance of Σ values_i/π_i over drawn rows, and how many were left to chance.
+    """Return the estimated variance of Σ values_i/π_i over drawn rows, and how many were not certain.
 
-    :func:`design_variance` with each row standing for 1/π_i, times m/(m − 1) for the m left to chance; of
-    one such row B = 0.
+    This is :func:`design_variance` with each row standing for 1/π_i rows, times m/(m − 1) for the m rows with
+    π_i < 1. If m = 1, the mean B is 0.
     """
     loose = chance < 1.0
     count = int(loose.sum())

@@ -1,7 +1,7 @@
 """Core of the MEKA paper: regularised least squares on sampled rows of each pair of blocks.
 
-Source: Si, Hsieh and Dhillon 2014, Algorithm 1. The sampled systems are ill-conditioned (unregularised, the
-error ranged from 0.09 to 10⁶), so that each is solved with the noise that its bases leave.
+Source: Si, Hsieh and Dhillon 2014, Algorithm 1. The sampled systems are ill-conditioned: without
+regularisation the error ranged from 0.09 to 10⁶. Each is therefore regularised by its bases' residual.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ def sampled_core(
     streams: Sequence[np.random.Generator],
     engine: Engine,
 ) -> CoupledCore:
-    r"""Return C_st = H_s K(v_s, v_t) H_tᵀ, H = (WᵀW + μI)⁻¹ Wᵀ, for n_rows rows v_s.
+    r"""Return C_st = H_s K(v_s, v_t) H_tᵀ, H = (WᵀW + μI)⁻¹ Wᵀ, for n_rows sampled rows v_s of each block.
 
-    With whitened bases the true core has C_ss = I and ‖C_st‖₂ ≤ 1, a prior of unit size, and each sampled
-    entry carries noise of the order of what the basis leaves of the diagonal, so that the ridge is
-    μ = mean(k(x, x) − ‖w(x)‖²) over v_s (never under the rounding level).
-    μ → 0 is the paper's pseudo-inverse.
+    With whitened bases the true core has C_ss = I and ‖C_st‖₂ ≤ 1, which is a prior of unit size. Each
+    sampled entry has noise of about the size of the basis' residual diagonal, so the ridge is
+    μ = mean(k(x, x) − ‖w(x)‖²) over v_s, and at least the rounding level. μ → 0 gives the paper's
+    pseudo-inverse.
     Time O(c² n_rows² d + c² n_rows² r), memory O(R² + c n_rows (d + r)).
     """
 
@@ -56,8 +56,8 @@ def sampled_core(
 def ridge_inverse(values: Float64Array, ridge: float | Float64Array) -> Float64Array:
     r"""Return (WᵀW + diag(ridge))⁻¹ Wᵀ for W of shape (rows, r): coefficients from samples.
 
-    With W̄ = [W; diag(ridge)^(1/2)] = QR it is R⁻¹ times the upper part of Qᵀ, which keeps the digits that WᵀW
-    would lose. A ridge under the rounding level of ‖W‖_F² is raised to it. Time O(rows · r²).
+    With W̄ = [W; diag(ridge)^(1/2)] = QR it is R⁻¹ times the upper part of Qᵀ, which keeps digits that WᵀW
+    would lose. A ridge below the rounding level of ‖W‖_F² is raised to that level. Time O(rows · r²).
     """
     rank = values.shape[1]
     if not rank:

@@ -11,11 +11,11 @@ from gramian._typing import Float64Array
 from gramian.compression.residual import Residual
 from gramian.data.source import sample_rows
 
-#: Columns of a block: tiles of K are evaluated once for all of them.
+#: Columns of a Lanczos block; each tile of K is evaluated once for all of them. Chosen by hand.
 BLOCK = 4
-#: Probability that the upper bound is too low.
+#: Allowed probability that the upper bound is too low.
 FAILURE = 0.05
-#: Products with K that bring K̃'s leading eigenvector to K's, for ‖K‖₂.
+#: Products with K that turn K̃'s leading eigenvector towards K's, to estimate ‖K‖₂. Chosen by hand.
 POWER_STEPS = 2
 
 Multiply = Callable[[Float64Array], Float64Array]
@@ -24,12 +24,12 @@ Multiply = Callable[[Float64Array], Float64Array]
 class SpectralError(float):
     """‖K − K̃‖₂ as a number with bounds.
 
-    ``low`` ≤ ‖K − K̃‖₂ is certain (‖Ev‖/‖v‖ of a vector at hand), ``high`` ≥ ‖K − K̃‖₂ holds with
-    probability 95 % over the random start. Where ``n_rows`` of more rows were taken, the number is
-    n/n_rows times the norm of that principal submatrix, an estimate that suits errors spread over all
-    rows and is too large for local ones; ``low`` is the submatrix's own and still certain, ``high`` is
-    infinite. ``norm`` is ‖K‖₂ likewise (from below, and scaled), ``relative`` their ratio, ``iterations``
-    the products with K − K̃.
+    ``low`` ≤ ‖K − K̃‖₂ is certain: it is ‖Ev‖/‖v‖ for a vector v, with E = K − K̃. ``high`` ≥ ‖K − K̃‖₂
+    holds with probability 95 % over the random start. If only ``n_rows`` of n rows were used, the number is
+    n/n_rows times the norm of that principal submatrix. This estimate suits errors that are spread over all
+    rows and is too large for local ones; ``low`` is the submatrix's own bound and still certain, and ``high``
+    is infinite. ``norm`` is ‖K‖₂, estimated from below and scaled in the same way; ``relative`` is the ratio
+    of the two norms. ``iterations`` counts the products with E.
     """
 
     low: float
@@ -65,14 +65,14 @@ def spectral_error(
 ) -> SpectralError:
     r"""Estimate ‖E‖₂ for E = K − K̃ on all rows, or on ``n_rows`` of them drawn without replacement.
 
-    Block Lanczos with full reorthogonalisation from b = 4 Gaussian columns, for k products with E. The
-    extreme Ritz values θ and the eigenvalues λ of E keep
+    Block Lanczos with full reorthogonalisation makes k products with E from b = 4 Gaussian columns. The
+    extreme Ritz values θ and the eigenvalues λ of E satisfy
 
         P(λ_1 − θ_1 > ε (λ_1 − λ_n)) ≤ (1.648 √n exp(−√ε (2k − 1)))^b
 
-    and the same below (b independent starts must all fail), so that k is chosen for
-    ε = tol/(2 (1 + tol)) at 2.5 % on either side, and high ≤ (1 + tol)·low. Up to b·k rows E is
-    multiplied with the identity, and low = high.
+    and the same at the lower end; the power b means that b independent starts must all fail. So k is chosen
+    for ε = tol/(2 (1 + tol)) at 2.5 % on either side, which gives high ≤ (1 + tol)·low. For at most b·k rows,
+    E is multiplied with the identity and low = high.
 
     Time O(n² d + n² b) for each of k ≈ log(n)/√(2 tol) products, memory O(n (r + d + b k)).
     Source: Kuczyński and Woźniakowski (1992), Theorem 4.2 and its shift invariance.
@@ -92,7 +92,7 @@ def spectral_error(
     low = error.norm
     high = low
     if error.products > 1:
-        # 1 − 2ε > 0: the spread of E is known to that factor from the Ritz values' own.
+        # 1 − 2ε > 0: the Ritz values' own spread gives the spread of E up to this factor.
         margin = epsilon * (error.top - error.bottom) / (1.0 - 2.0 * epsilon)
         high = max(low, error.top + margin, -error.bottom + margin)
     leading = _extremes(lambda v: operator @ v, m, steps, rng).vector
@@ -106,14 +106,14 @@ def spectral_error(
 
 
 class _Extremes:
-    """Extreme Ritz values of a symmetric operator on a Krylov space, and its norm there from below."""
+    """Extreme Ritz values of a symmetric operator on a Krylov space, and a lower bound of its norm."""
 
     def __init__(self, basis: Float64Array, images: Float64Array, products: int) -> None:
         projected = basis.T @ images
         values, vectors = la.eigh((projected + projected.T) / 2, check_finite=False)
         self.top, self.bottom, self.products = float(values[-1]), float(values[0]), products
         self.vector = basis @ vectors[:, -1]
-        # ‖E v‖/‖v‖ for the v of the space that E lengthens most, whatever orthogonality rounding left.
+        # ‖E v‖/‖v‖ for the v in the space with the largest ratio; valid even if orthogonality was lost.
         longest = la.svd(images, full_matrices=False, check_finite=False)[2][0]
         self.norm = float(la.norm(images @ longest) / la.norm(basis @ longest))
 
@@ -127,7 +127,7 @@ def _extremes(multiply: Multiply, n: int, steps: int, rng: np.random.Generator) 
         image = multiply(block)
         basis, images = np.hstack([basis, block]), np.hstack([images, image])
         block = image
-        for _ in range(2):  # twice is enough
+        for _ in range(2):  # two rounds suffice
             block = _orthonormal(block - basis @ (basis.T @ block))
     return _Extremes(basis, images, steps)
 
@@ -137,7 +137,7 @@ def _orthonormal(columns: Float64Array) -> Float64Array:
 
 
 def _steps(n: int, tol: float) -> tuple[int, float]:
-    """Return the products k that the tolerance takes, and the ε that k products reach."""
+    """Return the number of products k for the tolerance, and the ε that k products reach."""
     reach = float(np.log(1.648 * np.sqrt(n)) + np.log(2.0 / FAILURE) / BLOCK)
     steps = int(np.ceil((reach / np.sqrt(tol / (2.0 * (1.0 + tol))) + 1.0) / 2.0))
     return steps, (reach / (2.0 * steps - 1.0)) ** 2

@@ -1,4 +1,4 @@
-"""Stored features of the training rows: block operator, dense features, CSR features."""
+"""Stored features of the training rows, as block operator, dense array or CSR matrix."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def stored_levels(
 ) -> list[BasisLevel]:
     """Return the bases of the source's rows, level by level, stored in the tiles' dtype.
 
-    Rows of a block are in the order in which the pass meets them. Memory n·(ranks of a row's path).
+    Rows of a block are in the order in which the pass reads them. Memory n·(ranks of a row's path).
     """
     forest = features.forest
     rows: list[list[IntArray]] = [[] for _ in forest.ranks]
@@ -47,7 +47,7 @@ def stored_levels(
 def stored_operator(
     features: FeatureMap, source: RowSource, *, chunk_rows: int, engine: Engine
 ) -> BlockOperator:
-    """Return K̃ on the rows of the source with its :func:`stored_levels`."""
+    """Return K̃ on the rows of the source, with bases stored by :func:`stored_levels`."""
     levels = stored_levels(features, source, chunk_rows=chunk_rows, engine=engine)
     return BlockOperator(levels, features.core)
 
@@ -60,7 +60,7 @@ def operator_of(
     engine: Engine,
     stored_diagonal: bool = False,
 ) -> BlockOperator | DiagonalPlus:
-    """Return K̃ on the rows of the source, with D = max(diag(K − K̃), 0) beside it where asked for."""
+    """Return K̃ on the rows of the source, plus D = max(diag(K − K̃), 0) if ``stored_diagonal`` is set."""
     operator = stored_operator(features, source, chunk_rows=chunk_rows, engine=engine)
     if not stored_diagonal:
         return operator
@@ -69,14 +69,14 @@ def operator_of(
 
 
 class _Growing:
-    """Rows of one array that grows by an eighth when it is full: in place, where it is large."""
+    """Array that grows by an eighth of its rows when it is full, in place if it is large."""
 
     def __init__(self, width: int, dtype: np.dtype[Any], most: int) -> None:
         self._rows: FloatArray = np.empty((0, width), dtype)
         self._count, self._most = 0, most
 
     def add(self, more: FloatArray) -> None:
-        """Append rows."""
+        """Append rows to the array."""
         stop = self._count + len(more)
         if stop > len(self._rows):
             size = min(self._most, max(stop, stop + stop // 8))
@@ -85,13 +85,13 @@ class _Growing:
         self._count = stop
 
     def whole(self) -> FloatArray:
-        """Return the rows; no more can be added."""
+        """Return all rows; afterwards no rows can be added."""
         self._rows.resize((self._count, self._rows.shape[1]), refcheck=False)
         return self._rows
 
 
 def dense_features(features: FeatureMap, source: RowSource, *, chunk_rows: int, engine: Engine) -> FloatArray:
-    """Return F of shape (n, R) with F Fᵀ = K̃; for a coupled core F(x) = w_s(x)ᵀ L_s, C = L Lᵀ."""
+    """Return F of shape (n, R) with F Fᵀ = K̃; for a coupled core C = L Lᵀ, F(x) = w_s(x)ᵀ L_s."""
     forest, offsets = features.forest, features.offsets
     roots = None if features.core is None else core_root(features.core)
     out = np.zeros((source.shape[0], features.rank), features.dtype)
@@ -109,7 +109,7 @@ def dense_features(features: FeatureMap, source: RowSource, *, chunk_rows: int, 
 
 
 def core_root(core: CoupledCore) -> Float64Array:
-    """Return symmetric C^(1/2), negative eigenvalues clipped (and warned about)."""
+    """Return the symmetric square root of the core, with a warning if negative eigenvalues were clipped."""
     values, vectors = np.linalg.eigh(core.to_dense())
     positive, _ = clip_negative(values, "the core", whitened=core.psd)
     return (vectors * np.sqrt(positive)) @ vectors.T
@@ -118,7 +118,7 @@ def core_root(core: CoupledCore) -> Float64Array:
 def sparse_features(
     features: FeatureMap, source: RowSource, *, chunk_rows: int, engine: Engine
 ) -> sp.csr_array:
-    """Return F as CSR: a row has entries on its own path only, so n·(path ranks) in all."""
+    """Return F as CSR: a row has entries only on its own path, n·(path ranks) in all."""
     n, forest = source.shape[0], features.forest
     if features.core is not None:
         return sp.csr_array(dense_features(features, source, chunk_rows=chunk_rows, engine=engine))

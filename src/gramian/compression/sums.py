@@ -1,4 +1,4 @@
-"""One pass over the rows: the sums FᵀF and Fᵀy that train every model, bases never stored."""
+"""Sums FᵀF and Fᵀy over one pass of the rows, which train ridge models without storing the features F."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Progress = Callable[[int], object]
 
 @dataclass
 class UnitSums:
-    """One unit's part of the sums of a node."""
+    """Contribution of one unit of rows to the sums of a node."""
 
     node: int
     gram: FloatArray
@@ -39,12 +39,12 @@ def accumulate(
     with_ones: bool = False,
     progress: Progress | None = None,
 ) -> list[NodeSums]:
-    """Return each node's D = WᵀΩW, E = WᵀΩ[ancestors], b = WᵀΩY for weights Ω (None: ones).
+    """Return each node's D = WᵀΩW, E = WᵀΩ[ancestors], b = WᵀΩY for features W and weights Ω (None: ones).
 
-    ``with_ones`` appends a column of ones to Y: its sums WᵀΩ1 are what an intercept needs.
+    ``with_ones`` appends a column of ones to Y; an intercept needs the sums WᵀΩ1.
 
     ``targets`` has shape (n, outputs). Rows are read in chunks, routed, sorted by leaf and cut into
-    units that threads work on; a unit's sums are products in the tiles' dtype of at most 1,024 rows,
+    units that threads work on. A unit's sums are products of at most 1,024 rows in the tiles' dtype; they are
     added up in float64 in the order of the units. Time O(n (m d + m r + R_path²)); memory: the sums
     and one chunk, independent of n.
     """
@@ -104,7 +104,7 @@ def _unit_sums(
 
 
 def unit_products(forest: Forest, unit: Unit, F: FloatArray, Y: FloatArray) -> list[UnitSums]:
-    """Return each node's WᵀW, Wᵀ[ancestors] and WᵀY over a unit's rows, for their path features F."""
+    """Return each node's WᵀW, Wᵀ[ancestors] and WᵀY over a unit's rows; F has their path features."""
     done = []
     for segments in unit.levels:
         for segment in segments:
@@ -118,7 +118,7 @@ def unit_products(forest: Forest, unit: Unit, F: FloatArray, Y: FloatArray) -> l
 def leaf_blocks(
     features: FeatureMap, source: RowSource, *, chunk_rows: int, engine: Engine
 ) -> Iterator[tuple[Array, Unit, FloatArray]]:
-    """Yield (row numbers of the unit, unit, path features) over all rows, in unit order."""
+    """Yield (row numbers, unit, path features) of each unit over all rows, in order."""
     for where, rows in row_blocks(source, chunk_rows):
         for unit, F in _chunk_features(features, rows, engine):
             yield where.start + unit.rows, unit, F

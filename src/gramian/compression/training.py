@@ -27,15 +27,15 @@ from gramian.solvers.arrowhead import ArrowheadFactor, Forest, NodeSums, multipl
 from gramian.solvers.coupled import ridge_coefficients
 from gramian.solvers.solution import Solution, Status, relative_residual
 
-#: Each phase of a fit is logged with ``phase``, ``seconds`` and ``bytes`` as attributes of the record.
+#: Logger of phases: each record has the attributes ``phase``, ``seconds`` and ``bytes``.
 LOG = logging.getLogger("gramian")
-#: Up to this many rows float64 tiles cost nothing that anyone would notice.
+#: Up to this many rows float64 tiles are chosen, because they cost no noticeable time. Chosen by hand.
 SMALL_ROWS = 3_000
 
 
 @dataclass(frozen=True)
 class RidgeFit:
-    """A trained model and how it came about."""
+    """Trained ridge model with its plan and solution."""
 
     predictor: Predictor
     solution: Solution
@@ -59,13 +59,13 @@ def train_ridge(
 ) -> RidgeFit:
     r"""Minimise Σ w_i ‖y_i − f(x_i) − b‖² + alpha ‖f‖² over the approximation's functions f.
 
-    b = 0, or with ``intercept`` a constant that is not penalised. ``shift`` is a constant near the targets'
-    mean, taken off before the sums are made (see :class:`RidgeSums`); 0 without intercept.
+    b is 0, or with ``intercept`` a constant that is not penalised. ``shift`` is a constant near the targets'
+    mean that is subtracted before the sums are made (see :class:`RidgeSums`); it is 0 without an intercept.
 
     One random read of the sample, one pass over the rows, then the exact solve of
-    (FᵀΩF + alpha·I) β = FᵀΩy by elimination (nested bases) or of β = C (A C + alpha·I)⁻¹ b (coupled core).
-    The residual of that system is recomputed and warned about where it exceeds its tolerance. Time and
-    memory: as the plan says, memory independent of n.
+    (FᵀΩF + alpha·I) β = FᵀΩy: by elimination for nested bases, or as β = C (A C + alpha·I)⁻¹ b for a coupled
+    core, with A = FᵀΩF and b = FᵀΩy. The residual of that system is recomputed, and a warning says if it
+    exceeds its tolerance. The plan states time and memory; memory does not depend on n.
     """
     clock, source = _Clock(), rows.source
     features = plan.build(source, kernel, rng=rng, engine=engine, weights=rows.weights)
@@ -104,7 +104,7 @@ def train_ridge(
 def solve_ridge(
     features: FeatureMap, sums: RidgeSums, alpha: float, engine: Engine
 ) -> tuple[list[Float64Array], Float64Array, Solution]:
-    """Solve (FᵀΩF + alpha·I) β = FᵀΩ(y − b) for β per node and the intercept b (0 without one)."""
+    """Solve (FᵀΩF + alpha·I) β = FᵀΩ(y − b); return β per node, the intercept b (or 0) and the solution."""
     solve = solve_nested if features.core is None else solve_coupled
     beta, solution = solve(features, sums.nodes, alpha, engine)
     if not sums.intercept:
@@ -114,7 +114,7 @@ def solve_ridge(
 
 
 class _Clock:
-    """Seconds and bytes of the phases, which are logged as they end (``gramian``, INFO)."""
+    """Clock that keeps seconds and bytes of the phases and logs each at its end (``gramian``, INFO)."""
 
     def __init__(self) -> None:
         self._last = time.perf_counter()
@@ -132,7 +132,7 @@ class _Clock:
 def solve_nested(
     features: FeatureMap, sums: Sequence[NodeSums], alpha: float, engine: Engine
 ) -> tuple[list[Float64Array], Solution]:
-    """Eliminate the arrowhead and solve with its factor."""
+    """Solve the ridge system of nested bases by arrowhead elimination."""
     factor = ArrowheadFactor(features.forest, sums, alpha, engine)
     return solve_eliminated(factor, features.forest, sums)
 
@@ -140,7 +140,7 @@ def solve_nested(
 def solve_eliminated(
     factor: ArrowheadFactor, forest: Forest, sums: Sequence[NodeSums]
 ) -> tuple[list[Float64Array], Solution]:
-    """Solve for the sums' right-hand sides; one step of refinement where the residual asks for it."""
+    """Solve for the sums' right-hand sides, with one refinement step if the residual is too large."""
     alpha, right = factor.alpha, [s.rhs for s in sums]
     beta = factor.solve(right)
     target = ridge_tolerance(np.float64)
@@ -159,18 +159,18 @@ def solve_eliminated(
 def solve_coupled(
     features: FeatureMap, sums: Sequence[NodeSums], alpha: float, engine: Engine
 ) -> tuple[list[Float64Array], Solution]:
-    """Solve the coupled core; the residual of α-shifted normal equations is recomputed."""
+    """Solve the ridge system of a coupled core and recompute the residual of its normal equations."""
     assert features.core is not None
     grams = [s.gram for s in sums]
     right = np.concatenate([s.rhs for s in sums])
     beta, solution = ridge_coefficients(grams, features.core, right, alpha, engine=engine)
-    if solution.status is Status.DIRECT:  # conjugate gradients have warned themselves
+    if solution.status is Status.DIRECT:  # conjugate gradients give their own warning
         warn_if_missed(solution.residual, ridge_tolerance(np.float64))
     return features.core.split(beta), solution
 
 
 def warn_if_missed(residual: float, target: float) -> None:
-    """Warn of a ridge system whose residual is above its target."""
+    """Warn if the residual of a ridge system is above its target."""
     if residual > target:
         warnings.warn(
             f"the ridge system was solved to a relative residual of {residual:.2g}, above the target "
@@ -181,10 +181,11 @@ def warn_if_missed(residual: float, target: float) -> None:
 
 
 def float32_alpha(n_rows: int, mean_diagonal: float, roundoff: float) -> float:
-    """Return the least alpha for which float32 tiles are good enough.
+    """Return the smallest alpha for which float32 tiles are accurate enough.
 
-    A product over 1,024 rows in float32 errs by about 1024·u·k̄, and the n/1024 products of a pass err
-    independently, so the sums carry noise 32·u·√n·k̄; alpha should exceed four times that.
+    Let u be the unit roundoff and k̄ the mean diagonal of K. A float32 product over 1,024 rows has an error
+    of about 1024·u·k̄, and the n/1024 products of a pass err independently. The sums then carry noise of
+    32·u·√n·k̄; alpha should be at least four times that.
     """
     return 128.0 * roundoff * float(np.sqrt(n_rows)) * mean_diagonal
 
@@ -192,10 +193,10 @@ def float32_alpha(n_rows: int, mean_diagonal: float, roundoff: float) -> float:
 def choose_dtype(
     tile_dtype: str, n_rows: int, alpha: float | None, mean_diagonal: float, roundoff: float
 ) -> Any:
-    """Return the tiles' dtype: as asked, or by the written rule for ``"auto"``.
+    """Return the tiles' dtype: the requested one, or for ``"auto"`` the one that this rule gives.
 
-    float64 for up to 3,000 rows (where it costs nothing) and for alpha under :func:`float32_alpha`, else
-    float32.
+    float64 for up to 3,000 rows (where it costs nothing noticeable) and for alpha below
+    :func:`float32_alpha`; float32 otherwise.
     """
     if tile_dtype != "auto":
         return np.dtype(tile_dtype)
