@@ -17,33 +17,33 @@ from gramian.data.source import RowSource
 from gramian.engine import Engine
 from gramian.kernels.base import Kernel
 
-#: Rows that share their sampled columns, and with them one Cholesky factorization.
+#: Rows of a tile; they share sampled columns and thus one Cholesky factorization. Chosen by hand.
 TILE_ROWS = 64
 
 
 @dataclass(frozen=True)
 class Entries:
-    """Ω by tiles of 64 rows: the chosen columns, as many more at random for each tile, the diagonal.
+    """Sampled entries Ω of K by tiles of 64 rows: chosen columns, as many random ones a tile, the diagonal.
 
-    Columns that a tile shares make its 64 least-squares problems one product and one factorization. A
-    tile's random columns come from its own stream, so that they are the same in each iteration and for
-    any number of threads.
+    All rows of a tile share their columns, so its 64 least-squares problems take one product and one
+    factorization. A tile draws its random columns from its own stream, so they are the same in each iteration
+    and for any number of threads.
     """
 
     source: RowSource
     kernel: Kernel
-    chosen: IntArray  #: numbers of the columns of every row
+    chosen: IntArray  #: numbers of the columns that all rows share
     points: Rows  #: the rows with these numbers
-    extra: int  #: random columns of a tile
+    extra: int  #: random columns per tile
     seed: int
 
     @property
     def n_tiles(self) -> int:
-        """Tiles of rows."""
+        """Number of tiles."""
         return -(-self.source.shape[0] // TILE_ROWS)
 
     def columns(self, tile: int) -> IntArray:
-        """Return the numbers of a tile's random columns; −1 stands for those that all rows share."""
+        """Return the numbers of a tile's random columns; tile −1 draws those that all rows share."""
         stream = np.random.default_rng([self.seed, tile + 1])
         others = np.setdiff1d(np.arange(self.source.shape[0]), self.chosen, assume_unique=True)
         return np.sort(stream.choice(others, min(self.extra, len(others)), replace=False))
@@ -52,8 +52,8 @@ class Entries:
 def half_step(entries: Entries, U: Float64Array, engine: Engine) -> Float64Array:
     r"""Return V = argmin Σ_{(i,j) ∈ Ω} (K_ij − v_iᵀ u_j)², row by row.
 
-    v_i solves (U_Jᵀ U_J + u_i u_iᵀ + μ I) v_i = U_Jᵀ K_Ji + K_ii u_i for the columns J of its tile; the
-    diagonal entry is a change of rank one, and left out where i is in J. μ is rounding beside the trace
+    v_i solves (U_Jᵀ U_J + u_i u_iᵀ + μ I) v_i = U_Jᵀ K_Ji + K_ii u_i for the columns J of its tile. The
+    diagonal entry is a rank-one change, left out if i is in J. μ is at the rounding level of the trace
     (:func:`gramian._numerics.als_ridge`).
 
     Time O(n/64 · k r² + n k (d + r)) for k columns a row, memory O(n r + k (d + r)) a thread.
@@ -79,7 +79,7 @@ def _tile(
         right += own.T @ entries.kernel(entries.source.take(drawn), X, dtype=np.float64, n_jobs=1)
     factor = ridged_factor(gram + own.T @ own)
     found = cho_solve(factor, right).T
-    # Sherman and Morrison for the diagonal entry of rows that J lacks.
+    # Sherman-Morrison adds the diagonal entry for rows that are not among the columns J.
     mine = U[start:stop]
     lift = cho_solve(factor, mine.T).T
     missing = entries.kernel.diagonal(X) - np.einsum("ij,ij->i", found, mine)

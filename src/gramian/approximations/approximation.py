@@ -34,18 +34,18 @@ from gramian.operators import BlockOperator, CrossOperator, DiagonalPlus
 
 
 class Approximation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimator):
-    """Base of the approximations: ``fit`` builds the bases, the core and the operator."""
+    """Base of the approximations; ``fit`` builds bases, core and operator."""
 
     memory_budget: Any
     random_state: Any
     features_: FeatureMap
-    #: Whether n floats of diagonal are stored beside the bases: a parameter where a method offers it.
+    #: Whether n floats of diagonal are stored beside the bases; some methods have it as a parameter.
     diagonal: bool = False
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         if self.tile_dtype != "float64":
-            # Features come in the tiles' type: float32 where asked for, and from 3,000 rows on.
+            # Features have the tiles' dtype: float32 if requested, and by default above 3,000 rows.
             tags.transformer_tags.preserves_dtype = []
         return tags
 
@@ -56,7 +56,7 @@ class Approximation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEst
     def fit(self, X: Any, y: Any = None) -> Self:
         """Compress the Gram matrix of the rows of X. ``y`` is ignored.
 
-        Time and memory as :meth:`plan` says; the operator's bases take n·rank numbers beside them.
+        Time and memory are those of :meth:`plan`; the operator also stores n·rank numbers of bases.
         """
         with self._all_or_nothing():
             source = self._rows(X, reset=True)
@@ -117,7 +117,7 @@ class Approximation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEst
         with overflowing():
             found: Any = self._features(source)
             thin = sp.issparse(found)
-            # Features of a row whose sum is finite are finite.
+            # A row with a finite sum has finite features.
             sums = np.asarray(found.sum(axis=1)).reshape(-1, 1) if thin else found
         finite_values(sums, partial(rows_at, source), what="its features overflow")
         return found
@@ -127,10 +127,10 @@ class Approximation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEst
         return dense_features(features, source, chunk_rows=self.plan_.chunk_rows, engine=self._engine())
 
     def cross(self, X_new: Any) -> CrossOperator:
-        """Return K̃(X_new, X) for the training rows X, without the diagonal that may be stored beside K̃.
+        """Return K̃(X_new, X) for the training rows X, without a stored diagonal.
 
-        ``cross(X_new) @ a`` predicts from dual coefficients ``a = operator_.solve(y, alpha)``. Memory
-        n_new·(ranks of a row's path) numbers beside the operator's own bases.
+        ``cross(X_new) @ a`` predicts from dual coefficients ``a = operator_.solve(y, alpha)``. Memory:
+        n_new·(ranks of a row's path) numbers in addition to the operator's own bases.
         """
         check_is_fitted(self, "operator_")
         source = self._rows(X_new, reset=False)
@@ -140,10 +140,10 @@ class Approximation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEst
         return CrossOperator(left, operator.levels, operator.core, n_jobs=self.n_jobs)
 
     def relative_error(self, X: Any, *, n_rows: int = 2000, random_state: Any = None) -> ErrorEstimate:
-        """Estimate ‖K − K̃‖_F/‖K‖_F over the rows of X from ``n_rows`` of them, drawn anew.
+        """Estimate ‖K − K̃‖_F/‖K‖_F over the rows of X from a new sample of ``n_rows`` of them.
 
-        Returns a float with ``standard_error`` and the 95 % interval ``low, high``. Rows are drawn where the
-        error is, in two halves: see :func:`gramian.compression.quality.measure`. Time
+        Returns a float with ``standard_error`` and the 95 % interval ``low, high``. Rows with large errors
+        are sampled more often: see :func:`gramian.compression.quality.measure`. Time
         O(n_rows · n · (d + r)); K is never stored.
         """
         return relative_error(
@@ -159,7 +159,7 @@ class Approximation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEst
     ) -> SpectralError:
         """Return ‖K − K̃‖₂ over the rows of X with bounds: see :class:`SpectralError`.
 
-        More than ``n_rows`` rows are sampled, which gives an estimate and a lower bound; None takes all.
+        If X has more than ``n_rows`` rows, a sample gives an estimate and a lower bound; None takes all rows.
         ``high/low`` is at most 1 + ``tol``. Time O(n_rows² d log(n)/√tol); K is never stored.
         """
         return spectral_error(
@@ -172,8 +172,8 @@ class Approximation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEst
     def block_errors(self, X: Any, *, n_rows: int = 500, return_interval: bool = False) -> Array:
         """Return ‖K_ss − K̃_ss‖_F/‖K_ss‖_F of each diagonal block, shape (blocks,), for the training rows X.
 
-        Blocks of more than ``n_rows`` rows are judged on that many. With ``return_interval`` the shape is
-        (3, blocks): errors, and ends of their 95 % intervals. Time O(blocks · n_rows² · (d + r)).
+        Errors of larger blocks are estimated from ``n_rows`` of their rows. With ``return_interval`` the
+        shape is (3, blocks): errors, and ends of their 95 % intervals. Time O(blocks · n_rows² · (d + r)).
         """
         check_is_fitted(self, "operator_")
         source = self._paired_rows(X)
@@ -192,9 +192,9 @@ class Approximation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEst
         return found if return_interval else found[0]
 
     def report(self, X: Any = None, *, n_rows: int = 1000, random_state: Any = None) -> Report:
-        """Say in a table and a sentence how large the model is, how wrong, and where.
+        """Return a table and a verdict on how large the model is, how large its error is, and where it lies.
 
-        Errors are estimated over the rows of X from ``n_rows`` of them; without X the sizes alone are told.
+        Errors are estimated over the rows of X from ``n_rows`` of them; without X the report has only sizes.
         """
         check_is_fitted(self, "features_")
         sizes = report_sizes(type(self).__name__, self.features_, self.operator_)
@@ -217,7 +217,7 @@ class Approximation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEst
 
 
 def given_or_one_of(name: str, value: Any, choices: tuple[str, ...]) -> None:
-    """Raise for a name that is not among the choices, or a value that cannot be points."""
+    """Raise unless a value is one of the names or an array of points."""
     if isinstance(value, str):
         one_of(name, value, choices)
     elif not isinstance(value, np.ndarray | list | tuple):
@@ -233,7 +233,7 @@ def given_or_one_of(name: str, value: Any, choices: tuple[str, ...]) -> None:
 
 
 def _numbers(point: Any) -> bool:
-    """Return whether a value can be read as several numbers."""
+    """Tell whether a value can be read as several numbers."""
     try:
         return np.asarray(point, np.float64).ndim > 0
     except (TypeError, ValueError):
@@ -241,7 +241,7 @@ def _numbers(point: Any) -> bool:
 
 
 def at_least_one(name: str, value: Any) -> float:
-    """Return a number of at least 1."""
+    """Return a number after checking that it is at least 1."""
     number = positive_number(name, value)
     if number < 1.0:
         raise InputError(f"{name}={quoted(value)} must be at least 1: a basis needs a landmark per rank.")

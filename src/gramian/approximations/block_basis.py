@@ -14,7 +14,7 @@ from gramian.exceptions import InputError
 from gramian.landmarks.partition import METHODS as PARTITIONS
 from gramian.landmarks.rules import METHODS as LANDMARKS
 
-#: What only one of the cores takes, with its default.
+#: Parameters that only one of the cores takes, with their defaults.
 OWN: dict[str, dict[str, Any]] = {
     "recompressed": {"landmarks": "rpcholesky"},
     "sampled": {"sampling": "full", "n_rounds": 2, "cutoff": 0.0},
@@ -24,56 +24,57 @@ OWN: dict[str, dict[str, Any]] = {
 class BlockBasis(Approximation):
     r"""Block basis factorization: K̃ = U C Uᵀ, the most accurate matrix for its bytes.
 
-    U is block-diagonal and orthonormal; the basis U_s of block s spans what its rows have with *all* rows,
-    K_s,:, and C = UᵀKU couples the blocks, both by way of landmarks: time and memory are linear in n, K̃ is
-    positive semi-definite for any data, and new points have features by the same formula. Ranks are shared
-    out over the blocks by what each direction gains for its bytes.
+    U is block-diagonal and orthonormal. The basis U_s of block s spans its kernel values with *all* rows,
+    K_s,:, and C = UᵀKU couples the blocks. Both are computed by way of landmarks, so time and memory are
+    linear in n, K̃ is positive semi-definite for any data, and the same formula gives features of new points.
+    Each block gets a rank according to what its directions gain for their bytes.
 
     Parameters
     ----------
     kernel : str, Kernel or callable, default="rbf"
         With ``gamma``, ``degree``, ``coef0``, ``kernel_params``, as for :class:`MEKA`.
     rank : int, optional
-        Numbers a row: the factorization has n·rank numbers in all, or n·rank + (rank·n_blocks)² where
-        ``n_blocks`` is given. 100 where nothing says how large it may be.
+        Stored numbers per row: the factorization has n·rank numbers in all, or n·rank + (rank·n_blocks)² if
+        ``n_blocks`` is given. Without ``rank``, ``tol`` and ``max_bytes`` it is 100.
     n_blocks : int, optional
-        Blocks; None takes the number with the least error at the size, by trials on 12,000 rows. Smooth
-        kernels want one block, which is the best global low rank; the smaller the lengthscale, the more.
+        Number of blocks; None takes the number with the least error at the size, by trials on 12,000 rows.
+        Smooth kernels need one block, which is the best global low rank; a smaller lengthscale needs more.
     tol : float, optional
         Relative Frobenius error to reach with as few bytes as possible.
     max_bytes : int or str, optional
-        Size of the factorization in bytes (``nbytes_``), instead of ``rank``; a bound where ``tol`` is given.
+        Size of the factorization in bytes (``nbytes_``), instead of ``rank``; an upper bound with ``tol``.
     core : {"recompressed", "sampled"}
-        ``"recompressed"``: bases and core by way of landmarks, cut to the best within the size.
-        ``"sampled"``: the published algorithm: bases from sampled columns of each block row, the core by
-        least squares on sampled rows, blocks (and for ``tol`` ranks) from the spectra of diagonal blocks;
-        some two times the error.
+        ``"recompressed"``: bases and core from landmarks, reduced to the best of the given size.
+        ``"sampled"``: the published algorithm, with about twice the error. Bases come from sampled columns of
+        each block row, the core from least squares on sampled rows, and the number of blocks (with ``tol``
+        also the ranks) from the spectra of diagonal blocks.
     oversampling : float, optional
-        Landmarks (or sampled columns) per rank in a block: at most 7 (4 to 8 serve) and 2 where left out.
+        Landmarks (or sampled columns) per rank in a block. None: at most 7 for "recompressed" (4 to 8 work
+        well), 2 for "sampled".
     diagonal : bool
-        Store diag(K − K̃), clipped at 0, beside the factors: n float64 numbers, which a ``max_bytes``
-        includes. Worth it at small bandwidths, where the diagonal of K dwarfs what lies off it. It is
-        part of ``operator_`` and of the errors, not of the features.
+        Store diag(K − K̃), clipped at 0, beside the factors: n float64 numbers, which ``max_bytes`` includes.
+        Useful at small bandwidths, where the diagonal of K is much larger than the rest. It is part of
+        ``operator_`` and of the errors, but not of the features.
     landmarks : str or array (m, d)
-        Rule by name, see :func:`gramian.landmarks.rules.select_landmarks`. With as many landmarks, pivots of
-        a randomly pivoted Cholesky factorization came a tenth nearer to the ideal than k-means. Only for
-        ``core="recompressed"``.
+        Rule by name, see :func:`gramian.landmarks.rules.select_landmarks`. For the same number of landmarks,
+        pivots of a randomly pivoted Cholesky factorization came a tenth nearer to the ideal than k-means.
+        Only for ``core="recompressed"``.
     sampling : {"full", "important"}
-        Columns are sampled from all rows (Algorithm 2 of the paper), or from important rows of the blocks
-        (Algorithm 3: faster for many blocks, less accurate). This and what follows: ``core="sampled"`` only.
+        Sample columns from all rows (Algorithm 2 of the paper), or from important rows of the blocks
+        (Algorithm 3: faster for many blocks, less accurate). This and the next two: ``core="sampled"`` only.
     n_rounds : int
         Rounds of pivoted QR and LQ, at least 1.
     cutoff : float
-        Blocks C_st with ‖C_st‖_F ≤ cutoff·‖C‖_F/n_blocks are not stored; they make an error of at most
-        ``cutoff``. K̃ then need not be positive semi-definite.
+        Blocks C_st with ‖C_st‖_F ≤ cutoff·‖C‖_F/n_blocks are not stored, which adds an error of at most
+        ``cutoff``. K̃ is then no longer guaranteed to be positive semi-definite.
     partition : {"kmeans", "minibatch", "kcenters", "tree", "kernel"}
     memory_budget, tile_dtype, random_state, n_jobs : as for :class:`MEKA`.
 
     Attributes
     ----------
-    operator_, nbytes_, rank_, plan_, kernel_ : as of :class:`MEKA`. ``plan_.builder.trial_error`` is the
-        relative error that the trials found, where there were any (``predicted_tol`` with
-        ``core="sampled"``, which is a rule's tolerance and no estimate of the error).
+    operator_, nbytes_, rank_, plan_, kernel_ : as for :class:`MEKA`. ``plan_.builder.trial_error`` is the
+        relative error found in the trials, if there were any. With ``core="sampled"`` it is
+        ``predicted_tol``, a tolerance by rule that does not estimate the error.
 
     Raises ``InputError`` for unusable input and ``BudgetError`` for a size that holds nothing, a tolerance
     that ``max_bytes`` cannot reach (with the best that fits), or a ``memory_budget`` that is too small.
@@ -176,7 +177,7 @@ class BlockBasis(Approximation):
         )
 
     def _refuse_others(self) -> None:
-        """Raise for a parameter of the other core."""
+        """Raise if a parameter of the other core is set."""
         (other,) = set(OWN) - {self.core}
         for name, default in OWN[other].items():
             value = getattr(self, name)

@@ -1,7 +1,7 @@
 """Block basis factorization by recompression: the best ranks and core for the bytes.
 
-Source of the structure: Wang, Li, Mahoney and Darve, "Block Basis Factorization for Scalable Kernel
-Evaluation"; bases and core as here are gramian's.
+Source: Wang, Li, Mahoney and Darve, "Block Basis Factorization for Scalable Kernel Evaluation", for the
+structure; the computation of bases and core is gramian's.
 """
 
 from __future__ import annotations
@@ -31,26 +31,27 @@ from gramian.kernels.base import Kernel
 from gramian.landmarks.partition import Partition, fit_partition
 from gramian.landmarks.rules import Landmarks
 
-#: Landmarks per rank in trials: the order of the errors is nearly that of more, at a third of the time.
+#: Landmarks per rank in trials. They rank settings almost as more landmarks do, at a third of the time.
+#: Chosen by hand.
 TRIAL_OVERSAMPLING = 4.0
 
 
 @dataclass(frozen=True)
 class BlockBasisBuilder(Builder):
-    r"""K̃ = U C Uᵀ with orthonormal U_s from the whole block row, within a given size.
+    r"""K̃ = U C Uᵀ of a given size, where the orthonormal U_s comes from the whole block row.
 
-    rank : numbers a row. With ``n_blocks`` the size is n·rank + (rank·n_blocks)², without it n·rank.
-    n_blocks : blocks; None takes the number with the least error at the size, 1 among them.
+    rank : numbers per row. With ``n_blocks`` the size is n·rank + (rank·n_blocks)², without it n·rank.
+    n_blocks : number of blocks; None takes the number with the least error at the size, possibly 1.
     tol : relative Frobenius error; the size is then the smallest that reaches it.
-    max_bytes : bytes of the factorization, instead of ``rank``; with ``tol`` a bound.
-    oversampling : landmarks per rank in a block at most, 4 to 8; fewer where they leave little
-        (:data:`~.recompression.LEFT_OVER`).
-    diagonal : n float64 numbers are stored beside the factors; they count in ``max_bytes``, and trials
-        are judged with them.
+    max_bytes : bytes of the factorization, instead of ``rank``; an upper bound with ``tol``.
+    oversampling : largest number of landmarks per rank in a block, 4 to 8. Fewer are taken if they leave
+        little of the trace (:data:`~.recompression.LEFT_OVER`).
+    diagonal : store n float64 numbers beside the factors; they count in ``max_bytes``, and the trials
+        include them in the error.
 
-    :meth:`settle` fills in ``n_blocks``, ``rank`` (the mean) and ``limit``; a settled builder says its sizes.
+    :meth:`settle` fills in ``n_blocks``, ``rank`` (the mean) and ``limit``; the size properties need it.
 
-    Time of the trials: some ten builds on 12,000 rows. Of the build: O(n (m d + m²) + (c m)² (d + r)).
+    Time of the trials: about ten builds on 12,000 rows. Of the build: O(n (m d + m²) + (c m)² (d + r)).
     """
 
     method: ClassVar[str] = "bbf"
@@ -68,7 +69,7 @@ class BlockBasisBuilder(Builder):
     def settle(
         self, source: RowSource, kernel: Kernel, *, dtype: Any, rng: np.random.Generator, engine: Engine
     ) -> Self:
-        """Choose what was left open, by trials on a sample."""
+        """Choose the open sizes by trials on a sample."""
         n = source.shape[0]
         trials = Trials.on(
             source, self._trial(kernel, np.dtype(dtype), engine), rng, engine, stored_diagonal=self.diagonal
@@ -137,19 +138,19 @@ class BlockBasisBuilder(Builder):
 
     @property
     def settled(self) -> MEKABuilder:
-        """The builder of the larger bases; raises before :meth:`settle`."""
+        """Builder of the larger bases before recompression; raises before :meth:`settle`."""
         if self.n_blocks is None or self.rank is None or self.limit is None:
             raise InputError("sizes are not chosen yet; call settle first.")
         return self._inner(self.n_blocks, self.rank, self.oversampling)
 
     @property
     def n_leaves(self) -> int:
-        """Blocks that are asked for."""
+        """Number of blocks requested."""
         return self.settled.n_leaves
 
     @property
     def landmarks_per_block(self) -> int:
-        """Landmarks of a block before its number of rows bounds them."""
+        """Landmarks requested for each block, which may have fewer rows."""
         return self.settled.landmarks_per_block
 
     @property
@@ -159,11 +160,11 @@ class BlockBasisBuilder(Builder):
 
     @property
     def coupled(self) -> bool:
-        """Always: that is the method."""
+        """Always true: this method couples its blocks."""
         return True
 
     def working_bytes(self, n_rows: int, n_features: int, itemsize: int) -> int:
-        """Bytes of the recompression."""
+        """Return the bytes of the recompression."""
         return recompression_bytes(self.n_leaves, min(self.landmarks_per_block, n_rows))
 
     def assemble(
@@ -188,7 +189,7 @@ class BlockBasisBuilder(Builder):
         engine: Engine,
         chunk_rows: int,
     ) -> FeatureMap:
-        """Recompress to the size."""
+        """Recompress bases and core to the size."""
         assert self.limit is not None
         assert self.rank is not None
         numbers = self.max_bytes is None

@@ -35,7 +35,7 @@ from gramian.kernels.base import Kernel
 from gramian.landmarks.partition import SAMPLE_ROWS, Partition
 from gramian.solvers.core import CoupledCore
 
-#: Candidates for the sampled columns: every row (Algorithm 2), or important rows of each block (Algorithm 3).
+#: Candidates for sampled columns: every row (Algorithm 2), or important rows of each block (Algorithm 3).
 SAMPLINGS = ("full", "important")
 
 
@@ -43,34 +43,34 @@ SAMPLINGS = ("full", "important")
 class SampledBasisBuilder(Builder):
     r"""K̃ = U C Uᵀ with U_s = K(X_s, Y_s) V_s Σ_s⁻¹ from sampled columns Y_s: Algorithm 5.
 
-    The randomized SVD K(X_s, Y_s) ≈ U_s Σ_s V_sᵀ makes U_s orthonormal on the sampled rows, and gives
-    any point its features u_s(x) = Σ_s⁻¹ V_sᵀ k(Y_s, x). C_st = H_s K(I_s, I_t) H_tᵀ, where I_s holds the
-    important rows of the column sampling and as many drawn ones as the block has ranks: the same for all t,
-    so that C is positive semi-definite for any data, unless blocks of it are set to zero.
+    The randomized SVD K(X_s, Y_s) ≈ U_s Σ_s V_sᵀ makes U_s orthonormal on the sampled rows, and gives any
+    point x the features u_s(x) = Σ_s⁻¹ V_sᵀ k(Y_s, x). The core is C_st = H_s K(I_s, I_t) H_tᵀ, where I_s
+    holds the important rows from the column sampling and as many drawn rows as the block's rank. I_s is the
+    same for all t, so C is positive semi-definite for any data unless some of its blocks are set to zero.
 
-    The paper has the pseudo-inverse H = Û⁺ for Û = U_s(I_s, :), which blows up where Û is ill-conditioned
-    and K is not exactly of this form. Here H = (ÛᵀÛ + τ Σ⁻²)⁻¹ Ûᵀ, τ = ‖K(X_s, Y_s) − U Σ Vᵀ‖_F²/n_s:
-    least squares with the variance of an entry that U leaves out, and of a coefficient, both measured on the
-    sampled columns; Û⁺ where nothing is left out.
+    The paper uses the pseudo-inverse H = Û⁺ for Û = U_s(I_s, :). It blows up if Û is ill-conditioned and K
+    does not have exactly this form. Here H = (ÛᵀÛ + τ Σ⁻²)⁻¹ Ûᵀ with τ = ‖K(X_s, Y_s) − U Σ Vᵀ‖_F²/n_s. This
+    is least squares with the variance of the entries that U leaves out and that of the coefficients, both
+    measured on the sampled columns. If U leaves nothing out, H = Û⁺.
 
-    rank : of every block where ``n_blocks`` is given too; alone, numbers a row.
-    tol : ranks (and blocks, where ``n_blocks`` is None) by :class:`BlockSearch`.
-    max_bytes : equal ranks, and blocks by the search where ``n_blocks`` is None. (The ranks of the least
-        tolerance in the budget are far worse: a block whose rows are near to each other may have none. On
-        abalone, pendigits and ctg at 100·n numbers they gave 1.2 to 2.0 times the error.)
+    rank : rank of every block if ``n_blocks`` is given too; alone, stored numbers per row.
+    tol : ranks (and, if ``n_blocks`` is None, blocks) are chosen by :class:`BlockSearch`.
+    max_bytes : equal ranks; if ``n_blocks`` is None, the search chooses the blocks. Ranks of the smallest
+        tolerance in the budget are far worse, because a block of nearby rows may get rank 0: on abalone,
+        pendigits and ctg at 100·n numbers they gave 1.2 to 2.0 times the error.
     n_rounds : q of Algorithm 1; ``sampling``: one of "full", "important".
-    oversampling : pivots per rank in Algorithm 1. One, as written there, costs accuracy: 0.054 instead of
+    oversampling : pivots per rank in Algorithm 1. One, as the paper has it, costs accuracy: 0.054 instead of
         0.038 on abalone (h = 1), 0.72 instead of 0.44 on ctg (h = 0.5).
     n_power, n_extra : q and ℓ of Algorithm 4.
-    cutoff : blocks with ‖C_st‖_F ≤ cutoff · ‖C‖_F/n_blocks are set to zero: together they hold at most
-        ``cutoff`` of ‖K̃‖_F, for the bases are orthonormal.
-    diagonal : n float64 numbers are stored beside the factors and count in ``max_bytes``.
+    cutoff : blocks with ‖C_st‖_F ≤ cutoff · ‖C‖_F/n_blocks are set to zero. Together they hold at most
+        ``cutoff`` of ‖K̃‖_F, because the bases are orthonormal.
+    diagonal : store n float64 numbers beside the factors; they count in ``max_bytes``.
 
-    The features' ``notes`` tell the mean number of sampled columns, what U C Uᵀ misses of the entries that
-    C was fitted to (relatively), pairs of blocks set to zero, and blocks whose spectrum was too flat for the
-    search (:attr:`BlockSizes.unresolved`).
+    The features' ``notes`` have the mean number of sampled columns, the relative error of U C Uᵀ on the
+    entries that C was fitted to, the number of block pairs set to zero, and the number of blocks whose
+    spectrum was too flat for the search (:attr:`BlockSizes.unresolved`).
 
-    On more than 20,000 rows (or ten per column) a sample stands for them in all of this.
+    With more than 20,000 rows (or ten per column) all of this uses a sample of the rows.
     Time O(c (m² n + rounds·m d n)) for "full", O(n m² + c² m³) for "important", on the sample of n rows;
     memory of the build O(n m) a thread for one block, n/c·m for c, and O(R²) for the core.
     """
@@ -95,7 +95,7 @@ class SampledBasisBuilder(Builder):
     def settle(
         self, source: RowSource, kernel: Kernel, *, dtype: Any, rng: np.random.Generator, engine: Engine
     ) -> Self:
-        """Choose what was left open by the spectra of diagonal blocks of a sample."""
+        """Choose the open sizes from the spectra of diagonal blocks of a sample."""
         n, budget = source.shape[0], self.max_bytes
         if budget is not None and self.diagonal:
             budget -= n * np.dtype(np.float64).itemsize
@@ -120,35 +120,36 @@ class SampledBasisBuilder(Builder):
 
     @property
     def n_leaves(self) -> int:
-        """Blocks that are asked for; raises before :meth:`settle`."""
+        """Number of blocks requested; raises before :meth:`settle`."""
         if self.n_blocks is None or self.rank is None:
             raise InputError("sizes are not chosen yet; call settle first.")
         return self.n_blocks
 
     @property
     def block_rank(self) -> int:
-        """Rank of the blocks, or its mean."""
+        """Rank of each block, or the mean rank."""
         return self.rank or DEFAULT_RANK
 
     @property
     def landmarks_per_block(self) -> int:
-        """Sampled columns of a block at most: pivots and drawn ones."""
+        """Largest number of sampled columns of a block: pivots and random ones."""
         return 2 * self._pivots(self.block_rank)
 
     @property
     def coupled(self) -> bool:
-        """Always: that is the method."""
+        """Always true: this method couples its blocks."""
         return True
 
     @property
     def definite(self) -> bool:
-        """Where the core is kept whole."""
+        """True unless a cutoff drops blocks of the core."""
         return not self.cutoff
 
     def working_bytes(self, n_rows: int, n_features: int, itemsize: int) -> int:
-        """Bytes of a strip of sampled rows or columns and of its factors, for two threads.
+        """Return the bytes of a strip of sampled rows or columns and of its factors, for two threads.
 
-        A strip of rows meets all candidates, one of columns the rows of a block: say, twice their mean.
+        A strip of rows has all candidates as columns. A strip of columns has the rows of a block, assumed to
+        be twice the mean block.
         """
         rows, columns = self.sample_size(n_rows), self.landmarks_per_block
         candidates = rows if self.sampling == "full" else min(rows, self.n_leaves * columns // 2)
@@ -196,7 +197,7 @@ class SampledBasisBuilder(Builder):
         engine: Engine,
         chunk_rows: int,
     ) -> FeatureMap:
-        """Leave out last directions where all rows, unlike the sample, would pass the size."""
+        """Drop trailing directions if all rows, unlike the sample, would exceed the size limit."""
         if self.limit is None:
             return features
         counts = block_counts(features.partition, source, chunk_rows=chunk_rows, engine=engine)
@@ -220,11 +221,11 @@ class SampledBasisBuilder(Builder):
         itemsize: int,
         engine: Engine,
     ) -> tuple[IntArray, int]:
-        """Return the ranks, and how many of them the sampled spectra do not settle."""
+        """Return the ranks, and the number of blocks whose sampled spectrum does not determine the rank."""
         if self.tol is None or self.n_rows is None:
             return np.full(len(members), self.block_rank, np.intp), 0
         spectra = Spectra.of(kernel, sample, members, self.n_rows, streams, engine)
-        # The blocks are those of another sample than the search's: their size may differ a little.
+        # These blocks come from another sample than the search's, so their sizes may differ a little.
         most = spectra.for_size(self._size(itemsize))
         ranks = np.minimum(most, spectra.for_tolerance(self.tol))
         return ranks, spectra.unresolved(ranks)
@@ -252,7 +253,7 @@ class SampledBasisBuilder(Builder):
     def _core(
         self, kernel: Kernel, blocks: Sequence[_BlockRow], engine: Engine
     ) -> tuple[CoupledCore, dict[str, float]]:
-        r"""Return C_st = H_s K(I_s, I_t) H_tᵀ for s ≤ t, without the smallest blocks, and what it misses."""
+        r"""Return C_st = H_s K(I_s, I_t) H_tᵀ, s ≤ t, without the smallest blocks, and its relative error."""
         ranks = [block.basis.rank for block in blocks]
         sums = np.zeros(2)
 
@@ -286,7 +287,7 @@ class SampledBasisBuilder(Builder):
 
 
 class _BlockRow(NamedTuple):
-    """A basis, and U on the rows I that the core is fitted to."""
+    """Basis of one block, with U on the rows I to which the core is fitted."""
 
     basis: Basis
     rows: Rows
@@ -297,7 +298,7 @@ class _BlockRow(NamedTuple):
 def large_blocks(blocks: Strip, cutoff: float, n_blocks: int) -> Strip:
     """Return the upper blocks of a symmetric matrix with ‖C_st‖_F > cutoff · ‖C‖_F/n_blocks.
 
-    What is left out has a norm of at most cutoff · ‖C‖_F. Diagonal blocks stay.
+    The blocks left out have a norm of at most cutoff · ‖C‖_F together. Diagonal blocks always stay.
     """
     squares = {pair: float(np.square(block).sum()) for pair, block in blocks.items()}
     total = sum(square * (1 + (s != t)) for (s, t), square in squares.items())
@@ -319,7 +320,7 @@ def _equal_rank(size: Size, n_rows: int, n_blocks: int) -> int:
 
 
 def _truncated(features: FeatureMap, ranks: IntArray) -> FeatureMap:
-    """Return the leading directions of every block, and that part of the core."""
+    """Return the feature map cut to the leading directions of every block, with its core cut alike."""
     core = features.core
     assert core is not None
     if tuple(ranks) == core.ranks:

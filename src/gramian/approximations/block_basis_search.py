@@ -1,4 +1,4 @@
-"""Blocks and ranks of a block basis factorization from the spectra of its diagonal blocks.
+"""Search for blocks and ranks of a block basis factorization by the spectra of its diagonal blocks.
 
 Source: Wang, Li, Mahoney and Darve, "Block Basis Factorization for Scalable Kernel Evaluation", section
 3.2.2, part 3 ("Pre-computation: Parameter Selection").
@@ -23,21 +23,22 @@ from gramian.exceptions import BudgetError, InputError
 from gramian.kernels.base import Kernel
 from gramian.landmarks.partition import Partition, fit_partition
 
-#: Rows of a diagonal block that its spectrum is taken from at most.
+#: Largest number of rows of a diagonal block from which its spectrum is computed. Chosen by hand.
 DIAGONAL_ROWS = 600
 
 
 @dataclass(frozen=True)
 class Spectra:
-    r"""For each block i and m = 0, 1, …: ε_i(m) = (n/n_i) (Σ_{p>m} σ_p²)^(1/2)/‖M_ii‖_F, descending.
+    r"""Errors ε_i(m) = (n/n_i) (Σ_{p>m} σ_p²)^(1/2)/‖M_ii‖_F of block i at rank m = 0, 1, …, descending.
 
-    Rank m is enough for a tolerance ε where ε_i(m) < ε, so that r_i(ε) = #{m : ε_i(m) ≥ ε}: one sorted
-    list of all ε_i(m) holds the ranks for every tolerance, and for every size.
+    Here σ_p are the singular values of the diagonal block M_ii with n_i of the n rows. Rank m is enough for a
+    tolerance ε if ε_i(m) < ε, so r_i(ε) = #{m : ε_i(m) ≥ ε}: one sorted list of all ε_i(m) gives the ranks
+    for every tolerance and every size.
     """
 
-    counts: Float64Array  #: n_i of all rows
+    counts: Float64Array  #: n_i, counting all rows
     levels: tuple[Float64Array, ...]
-    sampled: IntArray  #: rows of each block that its spectrum was taken from
+    sampled: IntArray  #: number of rows of each block from which its spectrum was computed
 
     @classmethod
     def of(
@@ -49,7 +50,7 @@ class Spectra:
         streams: Sequence[np.random.Generator],
         engine: Engine,
     ) -> Spectra:
-        """Take singular values of each diagonal block, of 600 of its sampled rows where it has more."""
+        """Compute singular values of each diagonal block, from at most 600 of its sampled rows."""
         total = sum(len(m) for m in members)
 
         def levels(i: int) -> Float64Array:
@@ -68,13 +69,13 @@ class Spectra:
         return cls(counts, tuple(engine.map(levels, range(len(members)))), taken)
 
     def for_tolerance(self, tol: float) -> IntArray:
-        """Return the least ranks that keep the tolerance: the paper's rule."""
+        """Return the smallest ranks that keep the tolerance, by the paper's rule."""
         return np.asarray([np.count_nonzero(level >= tol) for level in self.levels], np.intp)
 
     def for_size(self, size: Size) -> IntArray:
-        """Return the ranks of the least tolerance whose size Σ n_i r_i + (Σ r_i)² is within the limit."""
+        """Return the ranks of the smallest tolerance whose size Σ n_i r_i + (Σ r_i)² is within the limit."""
         blocks = np.repeat(np.arange(len(self.levels)), [len(level) for level in self.levels])
-        # Within a block levels descend, and a stable sort keeps that order for equal ones.
+        # Levels descend within a block, and a stable sort keeps that order for equal ones.
         order = np.argsort(-np.concatenate([np.zeros(0), *self.levels]), kind="stable")
         bases = size.basis * np.cumsum(self.counts[blocks[order]])
         sizes = bases + size.core * np.arange(1, len(order) + 1, dtype=np.float64) ** 2
@@ -83,56 +84,57 @@ class Spectra:
         return ranks
 
     def tolerance(self, ranks: IntArray) -> float:
-        """Return the ε that these ranks reach: the largest ε_i(r_i)."""
+        """Return the tolerance ε that these ranks reach: the largest ε_i(r_i)."""
         left = [level[r] for level, r in zip(self.levels, ranks, strict=True) if r < len(level)]
         return float(max(left, default=0.0))
 
     def unresolved(self, ranks: IntArray) -> int:
-        """Return how many blocks have ranks that their sampled rows bound, rather than their spectrum."""
+        """Return how many blocks have a rank limited by their sampled rows rather than by their spectrum."""
         return int(np.count_nonzero((self.counts > self.sampled) & (2 * ranks > self.sampled)))
 
     def size(self, ranks: IntArray, size: Size) -> float:
-        """Return g = Σ n_i r_i + (Σ r_i)² in the units of ``size``."""
+        """Return the size g = Σ n_i r_i + (Σ r_i)² in the units of ``size``."""
         return size.basis * float(self.counts @ ranks) + size.core * float(ranks.sum()) ** 2
 
 
 @dataclass(frozen=True)
 class BlockSizes:
-    """What the search found; ``size`` and ``tol`` are its predictions."""
+    """Result of the search; ``size`` and ``tol`` are its predictions."""
 
     partition: Partition
     ranks: IntArray
-    counts: Float64Array  #: rows of each block, of all rows
-    size: float  #: g: numbers, or bytes
-    tol: float  #: ε that the ranks reach by the rule; the error of K̃ is not bounded by it
-    #: Blocks whose rank is over half of the rows that their spectrum was taken from, with more rows than
-    #: those: their true rank may be larger.
+    counts: Float64Array  #: number of rows of each block, counting all rows
+    size: float  #: size g, in numbers or bytes
+    tol: float  #: ε that the ranks reach by the rule; it does not bound the error of K̃
+    #: Number of blocks whose spectrum comes from a part of their rows, and whose rank exceeds half of that
+    #: part: their true rank may be larger.
     unresolved: int
 
     @property
     def n_blocks(self) -> int:
-        """k."""
+        """Number of blocks k."""
         return len(self.ranks)
 
 
 @dataclass
 class BlockSearch:
-    r"""Number of blocks k and ranks r_i by the paper's rule, for a tolerance or a size.
+    r"""Search for the number of blocks k and ranks r_i by the paper's rule, for a tolerance or a size.
 
     For k clusters the rank of block i is r_i = min{m : Σ_{p>m} σ_p² < (n_i/n)² ‖M_ii‖_F² ε²} with the
-    singular values σ of its diagonal block M_ii; k minimises g(k) = Σ n_i r_i + (Σ r_i)² (or, for a size, the
-    ε that fits in it) by dichotomy over 1 … √n, where g is nearly convex. Clusters of different k have random
+    singular values σ of its diagonal block M_ii. k minimises g(k) = Σ n_i r_i + (Σ r_i)² (or, for a size, the
+    ε that fits in it) by bisection over 1 … √n, where g is nearly convex. Clusters of different k have random
+    streams of their own, so the order of trials has no effect.
     streams of their own, so that the order of trials has no effect.
 
-    sample : (m, d) of the ``n_rows`` rows; partitions and spectra are taken from it.
+    sample : (m, d), drawn from the ``n_rows`` rows; partitions and spectra are computed from it.
     partition : clustering rule.
 
-    The rule is a heuristic. The factor (n_i/n)² asks k blocks of equal size for 1/k of the tolerance each,
-    which costs ranks that the smaller blocks do not save: on abalone (1/h² from 1 to 1000), pendigits (0.25
-    to 25) and ctg it chose k = 1 for sizes of 25·n, 50·n, 100·n and 200·n numbers, and for tolerances from
-    0.3 to 0.01 (benchmarks/paper_bbf.py --only search). :class:`BlockBasisBuilder` chooses by trials instead.
-    Diagonal blocks of more than 600 rows are sampled; the sample's diagonal weighs n_i/600 times too much, so
-    that its rank is too large for smooth kernels, and cannot pass 600 for rough ones.
+    The rule is a heuristic. Its factor (n_i/n)² asks k blocks of equal size for 1/k of the tolerance each,
+    which costs more rank than smaller blocks save. On abalone (1/h² from 1 to 1000), pendigits (0.25 to 25)
+    and ctg it chose k = 1 for sizes of 25·n, 50·n, 100·n and 200·n numbers, and for tolerances from 0.3 to
+    0.01 (benchmarks/paper_bbf.py --only search). :class:`BlockBasisBuilder` chooses by trials instead.
+    Diagonal blocks of more than 600 rows are sampled. The sample's diagonal then has n_i/600 times too much
+    weight, so the rank is too large for smooth kernels, and it cannot exceed 600 for rough ones.
 
     Time O(log n · Σ min(n_i, 600)³), memory O(600²) a thread.
     """
@@ -150,11 +152,11 @@ class BlockSearch:
 
     @property
     def most_blocks(self) -> int:
-        """√n, the paper's bound on k."""
+        """Largest number of blocks √n, the paper's bound on k."""
         return max(1, math.isqrt(min(self.n_rows, self.sample.shape[0])))
 
     def spectra(self, n_blocks: int) -> tuple[Partition, Spectra]:
-        """Return the partition into k clusters and its spectra."""
+        """Return the partition into ``n_blocks`` clusters and its spectra."""
         if n_blocks not in self._done:
             stream = np.random.default_rng([self._seed, n_blocks])
             found = fit_partition(
@@ -167,10 +169,10 @@ class BlockSearch:
         return self._done[n_blocks]
 
     def for_tolerance(self, tol: float, size: Size | None = None, n_blocks: int | None = None) -> BlockSizes:
-        """Return the blocks and ranks of the least size that reaches ``tol``.
+        """Return the blocks and ranks of the smallest size that reaches ``tol``.
 
-        ``size`` bounds it and sets its units; ``n_blocks`` fixes k. Raises :class:`BudgetError` with the best
-        that fits where the bound is too small.
+        ``size`` is an upper bound and sets the units; ``n_blocks`` fixes k. If the bound is too small, raises
+        :class:`BudgetError` with the best result that fits.
         """
         if not 0 < tol < math.inf:
             raise InputError(f"tol={tol!r} is not a tolerance. Give a positive, finite number.")
@@ -191,7 +193,7 @@ class BlockSearch:
         return found
 
     def for_size(self, size: Size, n_blocks: int | None = None) -> BlockSizes:
-        """Return the blocks and ranks of the least tolerance that ``size`` holds."""
+        """Return the blocks and ranks of the smallest tolerance that fits in ``size``."""
         found = self._best(
             lambda k: self._sizes(k, size, lambda spectra: spectra.for_size(size)),
             lambda sizes: sizes.tol,
@@ -221,7 +223,7 @@ class BlockSearch:
     def _best(
         self, sizes: Callable[[int], BlockSizes], cost: Callable[[BlockSizes], float], n_blocks: int | None
     ) -> BlockSizes:
-        """Walk down a nearly convex cost: k goes where k or k + 1 is cheaper; the best seen is returned."""
+        """Minimise a nearly convex cost: step towards the cheaper of k and k + 1, return the best seen."""
         if n_blocks is not None:
             return sizes(n_blocks)
         seen = {1: sizes(1)}

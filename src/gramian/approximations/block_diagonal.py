@@ -27,27 +27,27 @@ from gramian.landmarks.rules import Landmarks
 
 
 class BlockDiagonal(Approximation):
-    r"""The kernel within blocks, zero between them: K̃_ss = K_ss, or its Nyström approximation.
+    r"""The kernel within blocks and zero between them: K̃_ss = K_ss, or its Nyström approximation.
 
-    Good where the kernel is narrow beside the blocks; BKA in the MEKA paper.
+    Accurate if the kernel is narrow compared with the blocks. The MEKA paper calls it BKA.
 
     Parameters
     ----------
     kernel, gamma, degree, coef0, kernel_params : as for :class:`MEKA`.
     rank : int, optional
-        Rank of a block; None keeps the blocks of K whole, n·(rows of a block) numbers.
+        Rank of a block; None keeps the whole blocks of K, n·(rows of a block) numbers.
     n_blocks : int
     oversampling : float
-        Landmarks per rank, where there is one.
+        Landmarks per rank, if ``rank`` is given.
     landmarks : str
         Rule by name (:func:`gramian.landmarks.rules.select_landmarks`).
     partition : {"tree", "kmeans", "minibatch", "kcenters", "kernel"}
-        The tree has even blocks, which whole blocks want.
+        The tree has blocks of equal size, which is best if blocks are kept whole.
     memory_budget, tile_dtype, random_state, n_jobs : as for :class:`MEKA`.
 
     Attributes
     ----------
-    As of :class:`MEKA`; ``features_.notes`` says what trace the whitening of whole blocks cut off.
+    As for :class:`MEKA`; ``features_.notes`` has the trace that whitening of whole blocks cut off.
 
     Raises ``InputError`` for unusable input and ``BudgetError`` for a budget that is too small.
 
@@ -107,21 +107,24 @@ class BlockDiagonal(Approximation):
         )
 
 
-#: Rows of a block that a plan counts with, over the mean, for the tree's even blocks and for the others.
+#: Rows of the largest block over the mean that a plan assumes, for the tree's even blocks and for others.
+#: Chosen by hand.
 EVEN, UNEVEN = 1.25, 3.0
-#: Least number of rows that a plan counts with: equal rows stay together, and so small a block costs nothing.
+#: Smallest block size that a plan assumes, because equal rows stay together and so small a block is cheap.
+#: Chosen by hand.
 LEAST_ROWS = 50
 
 
 @dataclass(frozen=True)
 class BlockDiagonalBuilder(Builder):
-    r"""K̃_st = 0 for s ≠ t, K̃_ss = K_ss, or its Nyström approximation of rank ``rank``.
+    r"""K̃_st = 0 for s ≠ t, and K̃_ss = K_ss or its Nyström approximation of rank ``rank``.
 
-    rank : None takes all rows of a block as its landmarks, which is K_ss itself up to the whitening's cutoff.
-    n_blocks : leaf blocks.
+    rank : None takes all rows of a block as landmarks, which gives K_ss up to the whitening's cutoff.
+    n_blocks : number of leaf blocks.
     oversampling : landmarks per rank.
 
-    Time O(n_blocks · m² (m + d)), memory O(n_blocks · m (d + r)), m the rows of a block without a ``rank``.
+    Time O(n_blocks · m² (m + d)), memory O(n_blocks · m (d + r)); m is the rows of a block without a
+    ``rank``.
     """
 
     method: ClassVar[str] = "blockdiagonal"
@@ -135,34 +138,34 @@ class BlockDiagonalBuilder(Builder):
     def settle(
         self, source: RowSource, kernel: Kernel, *, dtype: Any, rng: np.random.Generator, engine: Engine
     ) -> Self:
-        """Note the rows of a block."""
+        """Return the builder with the number of rows per block filled in."""
         n = source.shape[0]
         return replace(self, block_rows=expected_rows(n, self.n_blocks, self.partition))
 
     @property
     def n_leaves(self) -> int:
-        """Blocks that are asked for."""
+        """Number of blocks requested."""
         return self.n_blocks
 
     @property
     def landmarks_per_block(self) -> int:
-        """Landmarks of a block: all its rows where no rank says fewer."""
+        """Landmarks of a block; without a rank, all its rows."""
         if self.rank is None:
             return self.block_rows or 1
         return max(1, round(self.oversampling * self.rank))
 
     @property
     def block_rank(self) -> int:
-        """Bound on the rank of a block, or its rows."""
+        """Bound on the rank of a block; without a rank, its number of rows."""
         return self.landmarks_per_block if self.rank is None else self.rank
 
     @property
     def remedy(self) -> str:
-        """Smaller blocks take fewer bytes."""
+        """Advice for an error about a too small budget: smaller blocks take fewer bytes."""
         return "lower rank, or raise n_blocks"
 
     def sample_size(self, n_rows: int) -> int:
-        """All rows, where all are landmarks."""
+        """Return all rows if every row is a landmark, else the usual sample size."""
         return n_rows if self.rank is None else super().sample_size(n_rows)
 
     def assemble(
@@ -204,7 +207,7 @@ class BlockDiagonalBuilder(Builder):
 
 
 def expected_rows(n_rows: int, n_blocks: int, partition: str) -> int:
-    """Return the rows that a plan counts with for the largest block."""
+    """Return the number of rows that a plan assumes for the largest block."""
     if n_blocks == 1:
         return n_rows
     likely = math.ceil((EVEN if partition == "tree" else UNEVEN) * n_rows / n_blocks) + 1
@@ -212,7 +215,7 @@ def expected_rows(n_rows: int, n_blocks: int, partition: str) -> int:
 
 
 def check_rows(rows: int, most: int) -> None:
-    """Raise where a block has more rows than the plan counted with."""
+    """Raise if a block has more rows than the plan assumed."""
     if rows > most:
         raise BudgetError(
             f"The partition is uneven: its largest block has {rows} different rows, over the {most} that "
@@ -231,9 +234,9 @@ def whole_blocks(
     *,
     most: int,
 ) -> list[Basis]:
-    """Return bases whose landmarks are all rows of their block, each of repeated rows once.
+    """Return bases whose landmarks are all rows of their block, with repeated rows taken once.
 
-    They span the (residual) kernel on the block; eigenvalues under the cutoff, negative ones among them, are
+    They span the (residual) kernel on the block; eigenvalues below the cutoff, including negative ones, are
     left out. ``most`` bounds the rows of a block. Time O(Σ n_s² (n_s + d)), memory O(max n_s²) a thread.
     """
 
@@ -241,7 +244,7 @@ def whole_blocks(
         rows = sample[mine]
         if not sp.issparse(rows):
             return np.unique(rows, axis=0)
-        # Two random projections tell rows apart without making them dense.
+        # Two random projections identify equal sparse rows without making them dense.
         shadows = rows @ np.random.default_rng(0).standard_normal((rows.shape[1], 2))
         return rows[np.sort(np.unique(shadows, axis=0, return_index=True)[1])]
 
@@ -255,5 +258,5 @@ def whole_blocks(
 
 
 def left_out(bases: list[Basis]) -> dict[str, float]:
-    """Return the note of what whitening cut off of the (residual) kernel: the magnitudes of eigenvalues."""
+    """Return a note with the sum of magnitudes of the eigenvalues that whitening cut off."""
     return {"trace left out of the blocks": float(sum(b.dropped for b in bases))}

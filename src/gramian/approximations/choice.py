@@ -20,45 +20,47 @@ from gramian.kernels.base import Kernel
 from gramian.kernels.columns import is_thin
 from gramian.kernels.precomputed import Precomputed
 
-#: Rows of the probe: its Gram matrix (2 MB) is decomposed in a few hundredths of a second.
+#: Rows of the probe; its Gram matrix (2 MB) is decomposed in a few hundredths of a second. Chosen by hand.
 PROBE_ROWS = 500
-#: Bytes per entry of that matrix, with LAPACK's work space and the rows beside it.
+#: Bytes per entry of that matrix, including LAPACK's work space and the rows.
 PROBE_BYTES = 12
-#: A row is a repetition of one at under this part of the mean squared distance in the kernel's space.
+#: Rows closer than this share of the mean squared distance in feature space count as equal. Chosen by hand.
 REPEATED = 1e-6
-#: Where at most this part of the probe's rows occurs in it once, it has seen nearly all that there are.
+#: If at most this share of the probe's rows occurs only once, the probe has seen nearly all distinct rows.
+#: Chosen by hand.
 UNSEEN = 0.05
-#: Up to this many rows every row is a landmark of the root, which is the exact model.
+#: Up to this many rows every row is a landmark of the root, which gives the exact model. These sizes are
+#: chosen by hand; benchmarks/auto.py measures their errors and times.
 EXACT_ROWS = 1_500
-#: Rank of a root that works alone, and of one that shares with blocks.
+#: Rank of a root without blocks, and of a root with blocks.
 LONE_ROOT, SHARED_ROOT = 1_000, 600
-#: Rows of a block, its rank, and the most blocks that a plan asks for.
+#: Rows of a block, its rank, and the largest number of blocks.
 BLOCK_ROWS, BLOCK_RANK, MAX_BLOCKS = 650, 380, 1_000
 
 
 @dataclass(frozen=True)
 class Probe:
-    """How fast the spectrum of K falls: the eigenvalues of the Gram matrix of sampled rows.
+    """Eigenvalues of the Gram matrix of sampled rows, which show how fast the spectrum of K falls.
 
-    Repeated rows add eigenvalues of 0, whatever the kernel: the spectrum is judged at its last eigenvalue of
-    different rows.
+    Repeated rows add eigenvalues of 0 for any kernel, so the smallest eigenvalue that counts is the one with
+    the index of the last distinct row.
     """
 
     n_rows: int
     eigenvalues: Float64Array
-    n_distinct: int  #: rows that the kernel tells apart
-    n_single: int  #: rows that no other repeats
-    thin: bool = False  #: rows are sparse with few entries, as of texts
-    stored: bool = False  #: rows are those of a given matrix, which have no points
+    n_distinct: int  #: number of rows that the kernel tells apart
+    n_single: int  #: number of rows that occur only once
+    thin: bool = False  #: whether rows are sparse with few entries, as texts have
+    stored: bool = False  #: whether the kernel is a given matrix, whose rows are not points
 
     @property
     def least(self) -> float:
-        """Estimate of the eigenvalue of K (all rows) with the index of the probe's last different row."""
+        """Estimated eigenvalue of K (all rows) at the index of the probe's last distinct row."""
         return self._last * self.n_rows / len(self.eigenvalues)
 
     @property
     def few_distinct(self) -> bool:
-        """Whether nearly all rows repeat one of the probe's: Turing's estimate of the share that do not."""
+        """Whether nearly all rows repeat a row of the probe; Turing's estimate of the share that does not."""
         return self.n_single <= UNSEEN * len(self.eigenvalues)
 
     @property
@@ -66,10 +68,10 @@ class Probe:
         return float(self.eigenvalues[self.n_distinct - 1])
 
     def needs_float64(self, alpha: float) -> bool:
-        """Whether float32 tiles would cut off directions that the ridge does not.
+        """Tell whether float32 tiles would cut off directions that the ridge keeps.
 
-        So it is where the spectrum falls under float32's cutoff within the probe (a smooth kernel) and the
-        cutoff lies above alpha/1000.
+        That is the case if the spectrum falls below float32's cutoff within the probe (a smooth kernel) and
+        the cutoff is above alpha/1000.
         """
         cutoff = rank_cutoff(np.float32) * float(self.eigenvalues[0])
         smooth = self._last < cutoff
@@ -77,27 +79,28 @@ class Probe:
 
 
 def probe_rows(source: RowSource, rng: np.random.Generator, memory_budget: int) -> Rows:
-    """Draw at most 500 rows for :func:`probe`, fewer in a small budget."""
+    """Draw at most 500 rows for :func:`probe`, fewer if the budget is small."""
     d = source.shape[1]
-    # m rows take PROBE_BYTES·(m² + 2 m d).
+    # m rows need PROBE_BYTES·(m² + 2 m d) bytes.
     most = math.isqrt(d * d + memory_budget // PROBE_BYTES) - d
     return sample_rows(source, max(2, min(PROBE_ROWS, most)), rng)[0]
 
 
 def probe(rows: Rows, kernel: Kernel, n_rows: int) -> Probe:
-    """Return the spectrum of the Gram matrix of some of ``n_rows`` rows."""
+    """Return the spectrum of the Gram matrix of a sample of ``n_rows`` rows."""
     gram = np.asarray(kernel(rows, dtype=np.float64), np.float64)
     n_distinct, n_single = _different(gram)
-    # In place, for this is the largest array of a small budget (the transpose is in LAPACK's order).
+    # In place: this is the largest array if the budget is small (the transpose has LAPACK's order).
     values = la.eigvalsh(gram.T, overwrite_a=True, check_finite=False)[::-1]
     stored = isinstance(kernel, Precomputed)
     return Probe(n_rows, np.maximum(values, 0.0), n_distinct, n_single, is_thin(rows), stored)
 
 
 def _different(gram: Float64Array) -> tuple[int, int]:
-    """Return how many rows differ from all before them, and from all others, by k_ii + k_jj − 2 k_ij.
+    """Count the rows that differ from all earlier rows, and those that differ from all other rows.
 
-    Where all distances are rounding (a very small gamma), rows count as different. Time O(m²), memory O(m).
+    Rows differ by k_ii + k_jj − 2 k_ij. If all distances are rounding errors (a very small gamma), all rows
+    count as different. Time O(m²), memory O(m).
     """
     m, diagonal = len(gram), gram.diagonal()
     total = 2.0 * m * float(diagonal.sum()) - 2.0 * float(gram.sum())
@@ -114,18 +117,17 @@ def _different(gram: Float64Array) -> tuple[int, int]:
 
 
 def auto_builder(found: Probe, alpha: float) -> tuple[MultiResolutionBuilder, str]:
-    """Choose root rank, blocks and block rank.
+    """Choose root rank, number of blocks and block rank from a probe of the data.
 
-    Few rows: all are landmarks, the exact model. Rows that nearly all repeat few: the root has them all. A
-    spectrum that has fallen under alpha/100 within the probe: the root alone, for what it leaves over the
-    ridge removes. Else a root and blocks of about
-    650 rows, whose ranks take in most of a block: smooth data gain by the root (deformed digits: error
-    0.049 with a root of 300, 0.039 with 700), rough data by the blocks (covtype: 0.151, 0.113, 0.101 with
-    50, 200, 400 blocks of rank 100, 0.096 with 150 of rank 400), and no cheap look at the rows told the
-    two apart.
+    With few rows, all are landmarks: the exact model. If nearly all rows repeat a few distinct ones, the root
+    has all of these. If the spectrum falls below alpha/100 within the probe, the root alone is enough,
+    because the ridge removes the rest. Otherwise a root is combined with blocks of about 650 rows, whose
+    ranks are more than half of their rows. Smooth data gain by the root (deformed digits: error 0.049 with a
+    root of 300, 0.039 with 700) and rough data by the blocks (covtype: 0.151, 0.113, 0.101 with 50, 200, 400
+    blocks of rank 100, 0.096 with 150 of rank 400). No cheap look at the rows could tell the two apart.
     """
     n = found.n_rows
-    # Centres of sparse rows are dense: with 20,000 features k-means took twenty times as long as the rest.
+    # k-means centres of sparse rows are dense: with 20,000 features they took 20 times as long as the rest.
     landmarks = "rpcholesky" if found.stored else "uniform" if found.thin else "kmeans"
     if n <= EXACT_ROWS:
         return replace(MultiResolutionBuilder.root_only(n), landmarks=landmarks), "few rows: exact"
@@ -154,7 +156,7 @@ def auto_plan(
     n_threads: int,
     memory_budget: int,
 ) -> Plan:
-    """Return the plan of the chosen builder, its sizes lowered until the budget holds."""
+    """Return the plan of the chosen builder, with its sizes lowered until the budget holds them."""
     builder, reason = auto_builder(found, alpha)
     while True:
         try:
@@ -176,10 +178,11 @@ def auto_plan(
 
 
 def shrink(builder: MultiResolutionBuilder) -> MultiResolutionBuilder | None:
-    """Return the next smaller sizes, or None at the end.
+    """Return the builder with the next smaller sizes, or None if there is none.
 
-    Blocks go three times as fast as ranks (in 300 MB, deformed digits had error 0.0235 with 333 + 189 × 117
-    and 0.0165 with 600 + 50 × 150); the root alone is the last resort.
+    The number of blocks falls three times as fast as the ranks: in 300 MB, deformed digits had error 0.0235
+    with a root of 333 and 189 blocks of rank 117, and 0.0165 with a root of 600 and 50 blocks of rank 150.
+    The last resort is the root alone.
     """
     if builder.n_levels > 1 and builder.root_rank > 100:
         return replace(

@@ -1,4 +1,4 @@
-"""Clustered low rank as a transformer, and of given matrices."""
+"""Clustered low rank approximation, as a transformer and for given matrices."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ from gramian.solvers.core import CoupledCore
 class ClusteredLowRank(Approximation):
     r"""Eigenvectors of the diagonal blocks, coupled by their exact products with K: K̃ = U (UᵀKU) Uᵀ.
 
-    The parent of MEKA, quadratic in the rows; :meth:`of_matrix` compresses a given symmetric matrix, such as
-    the adjacency matrix of a graph.
+    MEKA was derived from this method, which is quadratic in the rows. :meth:`of_matrix` compresses a given
+    symmetric matrix, such as the adjacency matrix of a graph.
 
     Parameters
     ----------
     kernel, gamma, degree, coef0, kernel_params : as for :class:`MEKA`.
     rank, n_blocks : int
-        Eigenvectors of each block; blocks.
+        Number of eigenvectors of each block; number of blocks.
     partition : {"kmeans", "minibatch", "kcenters", "tree", "kernel"}
     memory_budget, tile_dtype, random_state, n_jobs : as for :class:`MEKA`.
 
-    Attributes: as of :class:`MEKA`.
+    Attributes: as for :class:`MEKA`.
 
     Raises ``InputError`` for unusable input and ``BudgetError`` for a budget that is too small.
 
@@ -121,8 +121,8 @@ class ClusteredLowRank(Approximation):
 class ClusteredLowRankBuilder(Builder):
     r"""K̃ = U (UᵀKU) Uᵀ with U_s the ``rank`` leading eigenvectors of K_ss.
 
-    With all rows of a block as its landmarks w_s(x) = Λ_s^(−1/2) U_sᵀ k(X_s, x), and the projection core
-    C_st = Λ_s^(−1/2) U_sᵀ K_st U_t Λ_t^(−1/2) is exact.
+    With all rows of a block as landmarks, w_s(x) = Λ_s^(−1/2) U_sᵀ k(X_s, x) for its eigenvalues Λ_s, and
+    the projection core C_st = Λ_s^(−1/2) U_sᵀ K_st U_t Λ_t^(−1/2) is exact.
 
     Time O(n² (d + rank) + Σ n_s³), memory O(n (d + rank) + max n_s² + (n_blocks · rank)²): quadratic in n.
     """
@@ -136,17 +136,17 @@ class ClusteredLowRankBuilder(Builder):
     def settle(
         self, source: RowSource, kernel: Kernel, *, dtype: Any, rng: np.random.Generator, engine: Engine
     ) -> Self:
-        """Note the rows of a block."""
+        """Return the builder with the number of rows per block filled in."""
         return replace(self, block_rows=expected_rows(source.shape[0], self.n_blocks, self.partition))
 
     @property
     def n_leaves(self) -> int:
-        """Blocks that are asked for."""
+        """Number of blocks requested."""
         return self.n_blocks
 
     @property
     def landmarks_per_block(self) -> int:
-        """All rows of a block."""
+        """Largest number of rows that a block may have; all of them are landmarks."""
         return self.block_rows or self.rank
 
     @property
@@ -156,16 +156,16 @@ class ClusteredLowRankBuilder(Builder):
 
     @property
     def coupled(self) -> bool:
-        """Always: that is the method."""
+        """Always true: this method couples its blocks."""
         return True
 
     @property
     def remedy(self) -> str:
-        """Smaller blocks take fewer bytes."""
+        """Advice for an error about a too small budget: smaller blocks take fewer bytes."""
         return "lower rank, or raise n_blocks"
 
     def sample_size(self, n_rows: int) -> int:
-        """All rows: each is a landmark of its block."""
+        """Return the number of rows, because each row is a landmark of its block."""
         return n_rows
 
     def assemble(
@@ -178,7 +178,7 @@ class ClusteredLowRankBuilder(Builder):
         rng: np.random.Generator,
         engine: Engine,
     ) -> FeatureMap:
-        """Take eigenvectors of each diagonal block, and couple them."""
+        """Compute eigenvectors of each diagonal block and couple them."""
         members = block_members(partition.route(sample, engine), partition.n_blocks)
 
         check_rows(max((len(mine) for mine in members), default=0), self.landmarks_per_block)
@@ -203,12 +203,12 @@ def clustered_low_rank(
     r"""Return A ≈ U (UᵀAU) Uᵀ for a given symmetric matrix, such as the adjacency matrix of a graph.
 
     matrix : (n, n), an array or a sparse matrix, symmetric; it may be indefinite.
-    rank : eigenvectors of each diagonal block, those with the largest magnitudes.
+    rank : number of eigenvectors of each diagonal block, those with the largest magnitudes.
     labels : (n,), the block of each row; None clusters the rows by the leading eigenvectors of the normalised
         matrix D^(−1/2) |A| D^(−1/2) (Ng, Jordan and Weiss 2002).
 
-    Time O(nnz(A) · R + Σ n_s³), R = n_blocks · rank; of sparse blocks under half of the eigenvectors are
-    found by Lanczos instead of n_s³. Memory O(n rank + R²).
+    Time O(nnz(A) · R + Σ n_s³) with R = n_blocks · rank. For a sparse block, if less than half of its
+    eigenvectors are wanted, Lanczos replaces the n_s³ term. Memory O(n rank + R²).
     """
     A = _symmetric(matrix)
     n = A.shape[0]

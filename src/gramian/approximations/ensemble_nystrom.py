@@ -23,21 +23,21 @@ from gramian.kernels.columns import dense
 from gramian.landmarks.partition import Partition
 from gramian.landmarks.rules import METHODS as LANDMARKS
 
-#: How the experts are weighed.
+#: Rules for the weights of the experts.
 WEIGHTS = ("uniform", "ridge")
 
 
 class EnsembleNystrom(Approximation):
     r"""A weighted sum of Nyström approximations, K̃ = Σ_t μ_t K(·, Z_t) K(Z_t, Z_t)⁺ K(Z_t, ·).
 
-    Its experts are built one by one on few landmarks each, at a cost of n_experts · rank³ instead of
-    (n_experts · rank)³ for one approximation on all of these landmarks, which is more accurate.
+    The experts are built one by one on few landmarks each. This costs n_experts · rank³ instead of
+    (n_experts · rank)³ for a single approximation on all of these landmarks, which is more accurate.
 
     Parameters
     ----------
     kernel, gamma, degree, coef0, kernel_params : as for :class:`MEKA`.
     rank, n_experts : int
-        Landmarks of an expert; experts.
+        Number of landmarks of an expert; number of experts.
     landmarks : str
         Rule by name (:func:`gramian.landmarks.rules.select_landmarks`).
     weights : {"uniform", "ridge"}
@@ -47,9 +47,9 @@ class EnsembleNystrom(Approximation):
     Attributes
     ----------
     expert_weights_ : array (n_experts,)
-        μ.
+        The weights μ.
     expert_landmarks_ : list of arrays
-        Those of each expert. Others as of :class:`MEKA`.
+        The landmarks of each expert. Others as for :class:`MEKA`.
 
     Raises ``InputError`` for unusable input and ``BudgetError`` for a budget that is too small.
 
@@ -118,7 +118,7 @@ class EnsembleNystrom(Approximation):
         )
 
 
-#: Rows whose mutual entries the weights are fitted to.
+#: Number of sampled rows; the weights are fitted to the entries of K between them. Chosen by hand.
 VALIDATION_ROWS = 600
 
 
@@ -127,8 +127,9 @@ class EnsembleNystromBuilder(Builder):
     r"""K̃ = Σ_t μ_t K(·, Z_t) K(Z_t, Z_t)⁺ K(Z_t, ·), one basis [√μ_1 φ_1 | √μ_2 φ_2 | …].
 
     rank : landmarks of each expert; the basis has up to n_experts · rank columns.
-    weights : ``"uniform"``, μ_t = 1/n_experts; ``"ridge"``, the non-negative least squares of
-        Σ μ_t K̃_t against K on the entries between at most 600 sampled rows.
+    weights : ``"uniform"``, μ_t = 1/n_experts; ``"ridge"``, non-negative least squares of Σ μ_t K̃_t against
+    K
+        on the entries between at most 600 sampled rows.
 
     Time O(n_experts · rank² (rank + d)), memory O(n_experts² · rank²) for the block-diagonal vectors.
     """
@@ -141,7 +142,7 @@ class EnsembleNystromBuilder(Builder):
 
     @property
     def root_landmarks(self) -> int:
-        """Landmarks of all experts."""
+        """Number of landmarks of all experts together."""
         return self.rank * self.n_experts
 
     def assemble(
@@ -154,7 +155,7 @@ class EnsembleNystromBuilder(Builder):
         rng: np.random.Generator,
         engine: Engine,
     ) -> FeatureMap:
-        """Whiten the kernel on each expert's landmarks, weigh the experts and join them."""
+        """Whiten the kernel on each expert's landmarks, compute the weights and join the experts."""
         *streams, judging = children(rng, self.n_experts + 1)
         experts = [
             BasisBuilder(kernel, dtype, ()).build(
@@ -174,11 +175,11 @@ class EnsembleNystromBuilder(Builder):
 def _fitted_weights(
     kernel: Kernel, experts: Sequence[Basis], sample: Rows, rng: np.random.Generator
 ) -> Float64Array:
-    """Return μ ≥ 0 with the least ‖K − Σ μ_t K̃_t‖_F over sampled rows; equal ones where all are 0."""
+    """Return μ ≥ 0 with the least ‖K − Σ μ_t K̃_t‖_F over sampled rows; equal weights if all are 0."""
     n = sample.shape[0]
     rows = sample[np.sort(rng.choice(n, min(n, VALIDATION_ROWS), replace=False))]
     K = kernel(rows, dtype=np.float64)
-    # The normal equations need inner products of the K̃_t only, which are those of their features.
+    # The normal equations need only inner products of the K̃_t, which are those of their features.
     features = [
         expert.columns(rows).astype(np.float64) @ expert.matrix.astype(np.float64) for expert in experts
     ]
@@ -191,7 +192,7 @@ def _fitted_weights(
 
 
 def _joined(experts: Sequence[Basis], shares: Float64Array, kernel: Kernel, dtype: Any) -> Basis:
-    """Return the basis of all experts: landmarks beneath each other, vectors on the diagonal."""
+    """Return the basis of all experts: stacked landmarks and block-diagonal vectors."""
     points = [expert.landmarks for expert in experts]
     joined = np.concatenate([dense(p) for p in points])
     vectors = la.block_diag(

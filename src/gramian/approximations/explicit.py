@@ -24,10 +24,10 @@ from gramian.landmarks.partition import CenterPartition, Partition
 
 
 class ExplicitColumns(Columns):
-    """φ(x) with φ(x)·φ(z) ≈ k(x, z), by tiles.
+    """Explicit feature map φ(x) with φ(x)·φ(z) ≈ k(x, z), evaluated by tiles.
 
-    Subclasses are frozen dataclasses whose fields are arrays, numbers and names: what a model file holds of
-    them. They call :meth:`_sized` when they are made.
+    Subclasses are frozen dataclasses with arrays, numbers and names as fields, which model files can store.
+    They call :meth:`_sized` when they are created.
     """
 
     n_features: int
@@ -37,14 +37,14 @@ class ExplicitColumns(Columns):
             object.__setattr__(self, name, value)
 
     def _tiles(self, X: Rows, out: FloatArray, width: int) -> Iterator[tuple[Rows, FloatArray]]:
-        """Yield rows and the part of ``out`` that is theirs, ``width`` numbers a row in one tile."""
+        """Yield tiles of rows with their part of ``out``; a tile needs ``width`` numbers a row."""
         for rows in row_slices(X.shape[0], tile_rows(width, self.dtype.itemsize)):
             yield X[rows], out[rows]
 
 
 @dataclass(frozen=True)
 class ExplicitBuilder(Builder):
-    """A map of ``rank`` features that is drawn from the kernel and the number of the data's features alone.
+    """Builder of a map of ``rank`` features that is drawn from the kernel and the number of features alone.
 
     The fit reads no rows; training is one pass over them.
     """
@@ -55,20 +55,20 @@ class ExplicitBuilder(Builder):
     def columns(
         self, kernel: Kernel, n_features: int, *, dtype: Any, rng: np.random.Generator
     ) -> ExplicitColumns:
-        """Draw the map; refuse a kernel that the method cannot take."""
+        """Draw the map, or raise if the method cannot take this kernel."""
 
     @property
     def root_columns(self) -> int:
-        """Features of the map."""
+        """Number of features of the map."""
         return self.rank
 
     @property
     def map_columns(self) -> int:
-        """Numbers that are computed for a row."""
+        """Numbers that the map computes for a row."""
         return self.rank
 
     def sample_size(self, n_rows: int) -> int:
-        """No row is looked at."""
+        """Return 0: the map is drawn without looking at rows."""
         return 0
 
     def assemble(
@@ -81,7 +81,7 @@ class ExplicitBuilder(Builder):
         rng: np.random.Generator,
         engine: Engine,
     ) -> FeatureMap:
-        """Draw the map as the lone node of a partition."""
+        """Draw the map as the only node of a partition."""
         columns = self.columns(kernel, sample.shape[1], dtype=dtype, rng=rng)
         return lone_map(columns, kernel, partition)
 
@@ -97,13 +97,13 @@ class ExplicitBuilder(Builder):
         chunk_rows: int = CHUNK_ROWS,
         weights: Array | None = None,
     ) -> FeatureMap:
-        """Draw the map for rows as wide as the source's."""
+        """Draw the map for rows with the source's number of features."""
         nothing = np.zeros((0, source.shape[1]), dtype)
         return self.assemble(nothing, one_block(source.shape[1]), kernel, dtype=dtype, rng=rng, engine=engine)
 
 
 def one_block(n_features: int) -> CenterPartition:
-    """Return the partition of one block, about the origin."""
+    """Return a partition with one block, centred at the origin."""
     return CenterPartition(np.zeros((1, n_features)))
 
 
@@ -119,7 +119,7 @@ def fitted_map(model: Approximation) -> ExplicitColumns:
 
 
 def set_map(model: Approximation, columns: ExplicitColumns, kernel: Kernel) -> None:
-    """Make the model one with this map: fitted, but without an operator, for there are no training rows."""
+    """Set a model's fitted map. The model has no operator, because there are no training rows."""
     model.features_ = lone_map(columns, kernel, one_block(columns.n_features))
     model.kernel_ = kernel
     model.rank_ = model._n_features_out = columns.n_columns

@@ -24,22 +24,23 @@ from gramian.kernels.spectral import mixing, spectral_terms, stratified
 class Fastfood(Approximation):
     r"""Fastfood: random Fourier features in time O(rank·log d) a row, by Hadamard transforms.
 
-    The frequencies are rows of S H G Π H B/ℓ: signs B, permutation Π, normal diagonal G, lengths S of the
-    kernel's law, the Hadamard matrix H. Each has the law of a random Fourier frequency; those of a block
-    depend on each other, so that the error is about that of independent draws.
+    The frequencies are the rows of S H G Π H B/ℓ, with random signs B, a permutation Π, a normal diagonal G,
+    the Hadamard matrix H, and lengths S from the kernel's spectral distribution. Each row is distributed like
+    a random Fourier frequency. Rows of the same block depend on each other, but the error is about that of
+    independent draws.
 
     Parameters
     ----------
-    kernel : "rbf", "exponential", "matern32", "matern52", "rational_quadratic", "cauchy", such a
-        :class:`Kernel`, or a positive multiple of one: functions of ‖(x − z)/ℓ‖₂
+    kernel : "rbf", "exponential", "matern32", "matern52", "rational_quadratic", "cauchy", a :class:`Kernel`
+        of one of these kinds, or a positive multiple of one: functions of ‖(x − z)/ℓ‖₂
     rank : int
-        Features; even for pairs.
+        Number of features; even for pairs.
     form : {"pairs", "phase"}
         As for :class:`RandomFourier`.
     Other parameters and attributes as for :class:`MEKA`.
 
     Time O(n rank log d), memory O(rank + d) for the map. Faster than :class:`RandomFourier` from about 200
-    features on; sparse rows are made dense by tiles.
+    features on. Sparse rows are made dense, one tile at a time.
 
     Source: Le, Sarlós and Smola 2013.
 
@@ -89,16 +90,16 @@ class Fastfood(Approximation):
         return FastfoodBuilder(rank=rank, form=self.form)
 
 
-#: Factors of the transform are at most 2⁶ wide: products of this size run at the speed of the cache.
+#: The transform is a product of matrices up to 2⁶ wide, which stay in the cache. Chosen by hand.
 FACTOR_BITS = 6
 
 
 def hadamard(rows: FloatArray, work: FloatArray) -> FloatArray:
-    """Return H x for each row x of a contiguous (m, 2^q) array, in ``rows`` or in ``work``, which both
-    change.
+    """Return H x for each row x of a contiguous (m, 2^q) array, in ``rows`` or ``work``; both are
+    overwritten.
 
-    H_{ab} = H_a ⊗ H_b, one matrix product for each factor of at most 64, entries ±1 in Sylvester's order.
-    Time O(m 2^q Σ factors), 32 + 32 numbers for 2^q = 1,024.
+    H_{ab} = H_a ⊗ H_b gives one matrix product for each factor of at most 64, with entries ±1 in Sylvester's
+    order. Time O(m 2^q Σ factors), for instance 32 + 32 for 2^q = 1,024.
     """
     width = rows.shape[1]
     source, target, inner = rows, work, 1
@@ -127,12 +128,12 @@ def _sylvester(size: int, dtype: np.dtype[Any]) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class FastfoodColumns(Waves):
-    """t(x) = S H G Π H B x, block by block of d̂ = 2^q ≥ d frequencies, x filled up with zeros.
+    """t(x) = S H G Π H B x in blocks of d̂ = 2^q ≥ d frequencies, with x padded by zeros.
 
-    scales : (blocks, d): the signs B over the lengthscales.
+    scales : (blocks, d): the signs B divided by the lengthscales.
     order : (blocks·d̂,): Π as positions among the numbers of all blocks.
     gauss : (blocks·d̂,): G.
-    lengths : (draws,): S, the lengths of the frequencies over those of H G Π H B.
+    lengths : (draws,): S, the ratio of the frequencies' lengths to those of H G Π H B.
 
     Time O(n draws log d), memory O(draws).
     """
@@ -170,10 +171,11 @@ class FastfoodColumns(Waves):
 class FastfoodBuilder(ExplicitBuilder):
     r"""Frequencies W = S H G Π H B/ℓ in blocks of d̂ = 2^⌈log₂ d⌉: random signs B, a permutation Π, normal G.
 
-    Every row of H G Π H B has the length √d̂‖G‖; S gives it the length that the kernel's spectral measure
-    asks for, √s·χ_d̂. As (G∘h)Π H B/√d̂ turns a uniform direction, each frequency has exactly the measure's
-    law; those of a block depend on each other. Time O(rank·log d) a row and memory O(rank) where
-    :class:`RandomFourierBuilder` takes O(rank·d): of use from hundreds of features on.
+    Every row of H G Π H B has length √d̂‖G‖; S rescales it to √s·χ_d̂, a random length from the kernel's
+    spectral measure. A row h of the first H gives the normal vector G∘h, whose direction is uniform, and
+    Π H B/√d̂ only rotates it. So each frequency has exactly the measure's distribution; frequencies of the
+    same block depend on each other. Time O(rank·log d) a row and memory O(rank), where
+    :class:`RandomFourierBuilder` takes O(rank·d): worthwhile from hundreds of features on.
 
     Source: Le, Sarlós and Smola 2013, equation 7.
     """
@@ -182,7 +184,7 @@ class FastfoodBuilder(ExplicitBuilder):
     form: str = "pairs"
 
     def map_bytes(self, n_features: int, itemsize: int) -> int:
-        """Diagonals, permutation, the numbers that they are drawn from."""
+        """Return the bytes of diagonals, permutation and the numbers from which they are drawn."""
         total = draws_of(self.rank, self.form) + 2 * n_features
         return total * (3 * itemsize + 8 * 4)
 

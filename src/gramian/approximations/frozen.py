@@ -18,13 +18,13 @@ from gramian.exceptions import InputError
 from gramian.kernels import Kernel
 from gramian.kernels.precomputed import Precomputed
 
-#: Parameters that say what the kernel is.
+#: Parameters that define the kernel.
 KERNEL_PARAMETERS = ("kernel", "gamma", "degree", "coef0", "kernel_params")
 
 
 @dataclass(frozen=True)
 class FrozenMap:
-    """A map that was fitted before, with the plan of that fit."""
+    """Feature map that was fitted before, with the plan of that fit."""
 
     features: FeatureMap
     plan: Plan
@@ -36,10 +36,10 @@ class FrozenMap:
 
 
 def frozen_map(estimator: KernelEstimator, n_features: int) -> FrozenMap | None:
-    """Return the map that an estimator's ``approximation`` has frozen; None where it has not.
+    """Return the map frozen in an estimator's ``approximation``, or None if it has no frozen one.
 
-    Raises ``InputError`` where it is not an approximation of gramian, was fitted with another number of
-    features, or the estimator's own kernel or tiles are others; ``NotFittedError`` where it is not fitted.
+    Raises ``InputError`` if it is not an approximation of gramian, was fitted with another number of
+    features, or if the estimator sets another kernel or tile dtype; ``NotFittedError`` if it is not fitted.
     """
     chosen: Any = getattr(estimator, "approximation", None)
     if not isinstance(chosen, FrozenEstimator):
@@ -70,7 +70,7 @@ def frozen_map(estimator: KernelEstimator, n_features: int) -> FrozenMap | None:
 def _check_kernel(estimator: KernelEstimator, kernel: Kernel, n_features: int) -> None:
     own, plain = estimator.get_params(deep=False), type(estimator)().get_params(deep=False)
     if all(own[name] is plain[name] or _equal(own[name], plain[name]) for name in KERNEL_PARAMETERS):
-        return  # left alone: the kernel is the map's
+        return  # parameters left at their defaults: the estimator uses the map's kernel
     asked = estimator._resolved_kernel(n_features)
     if asked != kernel:
         raise InputError(

@@ -31,9 +31,9 @@ from gramian.landmarks.rules import PICKED, Landmarks, pick_rows, rows_seen
 class KALS(Approximation):
     r"""Kernel approximation by alternating least squares: K ≈ U Uᵀ fitted to sampled entries of K.
 
-    Rounds of V = argmin_V Σ_{(i,j) ∈ Ω} (K_ij − v_iᵀu_j)² and U ← (U + V)/2 from a Nyström start. Features of
-    any row, those of the training rows among them, come from the last half-step,
-    u(x) = (U_JᵀU_J + μ I)⁻¹ U_Jᵀ k(X_J, x) on the columns J that all rows share.
+    Each iteration solves V = argmin_V Σ_{(i,j) ∈ Ω} (K_ij − v_iᵀu_j)² and sets U ← (U + V)/2, from a Nyström
+    start. Features of any row, including the training rows, come from the last half-step,
+    u(x) = (U_JᵀU_J + μ I)⁻¹ U_Jᵀ k(X_J, x), on the columns J that all rows share.
 
     Parameters
     ----------
@@ -41,26 +41,26 @@ class KALS(Approximation):
     rank : int
         r, columns of U.
     n_iter : int
-        Rounds. The paper found 4 enough; where the spectrum falls fast some more help.
+        Iterations. The paper found 4 enough; a spectrum that falls fast needs some more.
     n_entries : int, optional
-        \|Ω\|; None is n·r·log n. A row has \|Ω\|/n of them, half in columns that all rows share.
+        Number of sampled entries \|Ω\|; None is n·r·log n. A row has \|Ω\|/n, half in columns that all rows
+        share.
     landmarks : str or array (m, d)
-        Rule of the Nyström start (:func:`gramian.landmarks.rules.select_landmarks`), or its points.
+        Rule for the Nyström start (:func:`gramian.landmarks.rules.select_landmarks`), or its points.
     columns : str
-        Rule that picks the shared columns. "rpcholesky" covers outlying rows, where with "uniform" the
-        iteration may run away from the start.
+        Rule for the shared columns. "rpcholesky" covers outlying rows; with "uniform" they can make the
+        iteration diverge.
     memory_budget, tile_dtype, random_state, n_jobs : as for :class:`MEKA`.
 
-    Raises ``InputError`` for unusable input, fewer entries a row than the rank among it, and ``BudgetError``
-    for a budget that is too small: U and V take 16·n·r bytes.
+    Raises ``InputError`` for unusable input, for instance fewer entries a row than the rank, and
+    ``BudgetError`` for a budget that is too small: U and V take 16·n·r bytes.
 
-    Time O(n_iter · \|Ω\| (r²/64 + d + r)); a new row costs \|Ω\|/n kernel values. For the same rank
-    :class:`Nystrom` with its defaults is faster on every table that was tried, and as accurate or more but
-    for sampled error at rank 200 on ijcnn1 (docs/which-approximation.md); this is the field's method, for
-    comparison.
+    Time O(n_iter · \|Ω\| (r²/64 + d + r)); a new row costs \|Ω\|/n kernel values. The method is here for
+    comparison. For the same rank :class:`Nystrom` with its defaults was faster on every table tried, and as
+    accurate or more, except for the sampled error at rank 200 on ijcnn1 (docs/which-approximation.md).
 
-    Source: "Kernel approximation via alternating least squares", ESANN 2016, Algorithm 1. Shared columns of
-    tiles and the half-step for new rows are gramian's.
+    Source: "Kernel approximation via alternating least squares", ESANN 2016, Algorithm 1. Sharing columns
+    within tiles and the half-step for new rows are gramian's.
 
     Examples
     --------
@@ -119,10 +119,10 @@ class KALS(Approximation):
 class KALSBuilder(Builder):
     r"""K̃ = F Fᵀ with features u(x) = (U_JᵀU_J + μ I)⁻¹ U_Jᵀ k(X_J, x).
 
-    U comes from ``n_iter`` rounds of V = argmin_V Σ_Ω (K_ij − v_iᵀu_j)², U ← (U + V)/2, started at a Nyström
-    approximation of rank r. Ω has k = n_entries/n columns a row: half of them the same for all rows,
-    ``columns`` says how they are chosen, half drawn for each tile of 64 rows; and the diagonal. The last
-    half-step is made once for the columns J of all rows, k in all, which says what u(x) is for any x.
+    U comes from ``n_iter`` iterations of V = argmin_V Σ_Ω (K_ij − v_iᵀu_j)², U ← (U + V)/2, started at a
+    Nyström approximation of rank r. Ω has k = n_entries/n columns a row, and the diagonal. Half of the
+    columns are the same for all rows and chosen by the rule ``columns``; the other half is drawn for each
+    tile of 64 rows. The last half-step uses the same k columns J for all rows, which defines u(x) for any x.
 
     Time O(n_iter · n k (r²/64 + d + r)), memory 16 n r bytes and O(k d + k r).
     """
@@ -138,7 +138,7 @@ class KALSBuilder(Builder):
     def settle(
         self, source: RowSource, kernel: Kernel, *, dtype: Any, rng: np.random.Generator, engine: Engine
     ) -> Self:
-        """Fill in the entries of a row: log(n) for each rank where nothing is said."""
+        """Return the builder with the entries of a row filled in, by default log(n) per rank."""
         n = source.shape[0]
         rank = min(self.rank, n)
         entries = math.ceil(n * rank * max(1.0, math.log(n))) if self.n_entries is None else self.n_entries
@@ -153,7 +153,7 @@ class KALSBuilder(Builder):
 
     @property
     def root_landmarks(self) -> int:
-        """Columns J that a feature is computed from."""
+        """Number of columns J from which features are computed."""
         return self.rank if self.per_row is None else self.per_row
 
     @property
@@ -162,7 +162,7 @@ class KALSBuilder(Builder):
         return self.rank
 
     def working_bytes(self, n_rows: int, n_features: int, itemsize: int) -> int:
-        """Bytes of U, V, the start's features and what the tiles of two threads hold."""
+        """Return the bytes of U, V, the start's features and the tiles of two threads."""
         tile = 8 * self.root_landmarks * (self.rank + n_features + 128)
         return n_rows * self.rank * (2 * 8 + itemsize) + 2 * tile
 
@@ -176,7 +176,7 @@ class KALSBuilder(Builder):
         rng: np.random.Generator,
         engine: Engine,
     ) -> FeatureMap:
-        """Return the start: a Nyström basis of the rank."""
+        """Return the start of the iteration, a Nyström basis of the rank."""
         points = choose_landmarks(sample, self._start, self.landmarks, rng, engine, kernel=kernel)
         return FeatureMap.lone(BasisBuilder(kernel, dtype, ()).build(points, self.rank), partition, kernel)
 
@@ -192,7 +192,7 @@ class KALSBuilder(Builder):
         chunk_rows: int = CHUNK_ROWS,
         weights: Array | None = None,
     ) -> FeatureMap:
-        """Iterate over all rows; rows of weight 0 take part, for they are rows of K."""
+        """Iterate over all rows, also those of weight 0, because they are rows of K."""
         starting, choosing, drawing = children(rng, 3)
         n = source.shape[0]
         rows, numbers = sample_rows(

@@ -24,11 +24,11 @@ from gramian.landmarks.rules import Landmarks
 
 
 class LowRankPlusBlocks(Approximation):
-    r"""Nyström plus the exact diagonal blocks of what it leaves over: K̃ = F Fᵀ + blockdiag(K − F Fᵀ).
+    r"""Nyström plus the exact diagonal blocks of its residual: K̃ = F Fᵀ + blockdiag(K − F Fᵀ).
 
-    The partially independent training conditional (PITC) of Gaussian processes; features of new rows are
-    those of PIC. K̃ equals K within blocks. :class:`MultiResolution` has the same form with blocks of low
-    rank, a fraction of the bytes.
+    In Gaussian processes this is the partially independent training conditional (PITC); features of new rows
+    are those of PIC. K̃ equals K within blocks. :class:`MultiResolution` has the same form with low-rank
+    blocks, at a fraction of the bytes.
 
     Parameters
     ----------
@@ -44,11 +44,11 @@ class LowRankPlusBlocks(Approximation):
 
     Attributes
     ----------
-    As of :class:`MEKA`; ``features_.notes`` says what trace of the residual blocks whitening cut off:
-    rounding, negative directions among it.
+    As for :class:`MEKA`; ``features_.notes`` has the trace of the residual blocks that whitening cut off,
+    which is rounding and includes negative directions.
 
-    Raises ``InputError`` for unusable input and ``BudgetError`` where n·(root_rank + rows of a block) numbers
-    exceed the budget: more blocks take less.
+    Raises ``InputError`` for unusable input and ``BudgetError`` if n·(root_rank + rows of a block) numbers
+    exceed the budget; more blocks take less.
 
     Time O(n (m₀ + m) (d + m₀ + m)) for m₀ landmarks and m rows a block, memory n·(root_rank + m) numbers.
 
@@ -106,17 +106,17 @@ class LowRankPlusBlocks(Approximation):
         )
 
 
-#: Rows of a block where no number of blocks is given: their bases take as much as a root of that rank.
+#: Rows of a block if no number of blocks is given: its basis takes as much as a root of that rank. By hand.
 BLOCK_ROWS = 200
 
 
 @dataclass(frozen=True)
 class LowRankPlusBlocksBuilder(Builder):
-    r"""K̃ = F Fᵀ + blockdiag((K − F Fᵀ)_ss), F the Nyström features of r₀ landmarks.
+    r"""K̃ = F Fᵀ + blockdiag((K − F Fᵀ)_ss), where F are the Nyström features of r₀ landmarks.
 
-    The blocks of the residual are whitened on all their rows, so that K̃ is multi-resolution with the
-    largest local ranks, and its solves are the arrowhead's: Woodbury's identity, block by block. Directions
-    that whitening cuts off (negative ones by rounding among them) are noted.
+    The residual blocks are whitened on all their rows. K̃ is thus a multi-resolution approximation with the
+    largest local ranks, and is solved by arrowhead elimination: Woodbury's identity, block by block. The
+    directions that whitening cuts off (some negative by rounding) are noted.
 
     n_blocks : None makes blocks of about 200 rows.
 
@@ -133,19 +133,19 @@ class LowRankPlusBlocksBuilder(Builder):
     def settle(
         self, source: RowSource, kernel: Kernel, *, dtype: Any, rng: np.random.Generator, engine: Engine
     ) -> Self:
-        """Choose the number of blocks, and note their rows."""
+        """Choose the number of blocks and fill in their rows."""
         n = source.shape[0]
         count = max(1, round(n / BLOCK_ROWS)) if self.n_blocks is None else self.n_blocks
         return replace(self, n_blocks=count, block_rows=expected_rows(n, count, self.partition))
 
     @property
     def n_leaves(self) -> int:
-        """Blocks that are asked for."""
+        """Number of blocks requested."""
         return self.n_blocks or 1
 
     @property
     def landmarks_per_block(self) -> int:
-        """All rows of a block."""
+        """Largest number of rows that a block may have; all of them are landmarks."""
         return self.block_rows or 1
 
     @property
@@ -160,11 +160,11 @@ class LowRankPlusBlocksBuilder(Builder):
 
     @property
     def remedy(self) -> str:
-        """Smaller blocks take fewer bytes."""
+        """Advice for an error about a too small budget: smaller blocks take fewer bytes."""
         return "lower root_rank or raise n_blocks"
 
     def sample_size(self, n_rows: int) -> int:
-        """All rows: each is a landmark of its block."""
+        """Return the number of rows, because each row is a landmark of its block."""
         return n_rows
 
     def assemble(
@@ -177,7 +177,7 @@ class LowRankPlusBlocksBuilder(Builder):
         rng: np.random.Generator,
         engine: Engine,
     ) -> FeatureMap:
-        """Whiten the kernel on the root's landmarks, and what it leaves over on all rows of each block."""
+        """Whiten the kernel on the root's landmarks, and its residual on all rows of each block."""
         points = choose_landmarks(sample, self.root_landmarks, self.landmarks, rng, engine, kernel=kernel)
         root = BasisBuilder(kernel, dtype, ()).build(points, self.root_rank)
         members = block_members(partition.route(sample, engine), partition.n_blocks)

@@ -38,39 +38,42 @@ from gramian.landmarks.rules import Landmarks
 class MEKA(Approximation):
     r"""Memory-efficient kernel approximation: K̃ = W C Wᵀ with a block-diagonal basis W.
 
-    In block s with landmarks Z_s and V_s whitening K(Z_s, Z_s), w_s(x) = V_sᵀ k(Z_s, x); the core couples
-    the blocks. It needs n·rank + (rank·n_blocks)² numbers for the n × n matrix.
+    Block s has landmarks Z_s and features w_s(x) = V_sᵀ k(Z_s, x), where V_s whitens K(Z_s, Z_s). The core C
+    couples the blocks. This needs n·rank + (rank·n_blocks)² numbers for the n × n matrix.
 
     Parameters
     ----------
     kernel : str, Kernel or callable, default="rbf"
         scikit-learn's name with ``gamma``, ``degree``, ``coef0``; a kernel of gramian's; or f(X, Z) → (n, m).
-        With "precomputed" X is K(X, X), an array, memmap or CSR matrix that is read by the blocks that are
-        needed, and for new rows K(X_new, X). Such a kernel has no points: landmarks are picked ("rpcholesky",
-        "uniform"; given ones are row numbers, shape (m, 1)), and blocks want ``partition="kernel"``.
+        With "precomputed" X is K(X, X), an array, memmap or CSR matrix of which only the needed blocks are
+        read, and for new rows K(X_new, X). A precomputed kernel has no points: landmarks are picked rows
+        ("rpcholesky", "uniform", or given row numbers of shape (m, 1)), and blocks need
+        ``partition="kernel"``.
     gamma : float, optional
-        Of a kernel given by its name, as in scikit-learn; None is 1/n_features.
+        For a kernel given by its name, as in scikit-learn; None is 1/n_features.
     degree : int
-        Of "poly".
+        For "poly".
     coef0 : float
-        Of "poly", at least 0.
+        For "poly", at least 0.
     kernel_params : dict, optional
         Arguments of a callable kernel; p and q of "powered_exponential".
     rank, n_blocks : int
         Rank of each block's basis (k in the paper), and number of k-means blocks (c).
     core : {"projection", "sampled", "recompressed"}
-        C_st = V_sᵀ K(Z_s, Z_t) V_t, positive semi-definite for any data; or the paper's least squares on
-        ``(1 + core_oversampling) · rank`` sampled rows of each pair of blocks, regularised; or the projection
-        core on all landmarks, recompressed to the numbers that ``rank`` and ``n_blocks`` stand for, as
-        :class:`BlockBasis` does it: the most accurate, at 2 to 12 times the time.
+        "projection" is C_st = V_sᵀ K(Z_s, Z_t) V_t, positive semi-definite for any data. "sampled" is the
+        paper's least squares on ``(1 + core_oversampling) · rank`` sampled rows of each pair of blocks,
+        regularised. "recompressed" is the projection core on all landmarks, reduced to the numbers that
+        ``rank`` and ``n_blocks`` stand for, as in :class:`BlockBasis`: the most accurate, at 2 to 12 times
+        the time.
     core_oversampling : float
-        Of "sampled": rows a rank for each pair of blocks, beyond the first.
+        For "sampled": rows per rank for each pair of blocks, beyond the first.
     oversampling : float, optional
         Landmarks per rank in a block; None is 3, and 6 for the recompressed core.
     epsilon : float
-        Core blocks with k(m_s, m_t) ≤ epsilon (m: block means) are dropped; 0 keeps all.
+        Core blocks with k(m_s, m_t) ≤ epsilon are dropped, where m_s is the mean of block s; 0 keeps all.
     rank_rule : {"equal", "singular"}
-        The same rank in each block, or the rank·n_blocks largest eigenvalues over all blocks.
+        "equal" gives each block the same rank; "singular" keeps the rank·n_blocks largest eigenvalues over
+        all blocks.
     landmarks : str, array (m, d), or list with one array for each block
         A rule by name (:func:`gramian.landmarks.rules.select_landmarks`), or points.
     partition : {"kmeans", "minibatch", "kcenters", "tree", "kernel"}
@@ -78,7 +81,7 @@ class MEKA(Approximation):
     memory_budget : int or str
         Bound on working memory while the bases and the core are built.
     tile_dtype : {"auto", "float32", "float64"}
-        Precision of kernel tiles; "auto" takes float64 up to 3,000 rows, else float32.
+        Precision of kernel tiles; "auto" takes float64 up to 3,000 rows, and float32 above.
     random_state : int, Generator or RandomState, optional
         Seed of all random choices, as in scikit-learn.
     n_jobs : int, optional
@@ -88,10 +91,10 @@ class MEKA(Approximation):
     ----------
     operator_ : BlockOperator
         K̃ on the training rows: ``shape, @, diagonal(), trace(), solve, logdet, eigvalsh, to_dense``.
-    nbytes_, rank_, plan_, kernel_ : the compressed size, total rank, plan and kernel.
+    nbytes_, rank_, plan_, kernel_ : compressed size, total rank, plan and kernel.
 
     Raises ``InputError`` (a ``ValueError``) for unusable input and ``BudgetError`` for a budget that is
-    too small. Fails to be accurate where the blocks' spectra are flat: look at ``relative_error``.
+    too small. Inaccurate if the blocks' spectra are flat: check ``relative_error``.
 
     Source: Si, Hsieh and Dhillon, "Memory Efficient Kernel Approximation", Algorithm 1; the projection core
     is gramian's.
@@ -173,12 +176,12 @@ class MEKA(Approximation):
 class MEKABuilder(Builder):
     r"""w_s(x) = V_sᵀ k(Z_s, x) in each block, coupled by C.
 
-    core : ``"projection"``: C_st = V_sᵀ K(Z_s, Z_t) V_t, so that φ(x) is replaced by its projection on the
-        span of its block's landmarks: positive semi-definite for any data. ``"sampled"``: the paper's
-        least squares on ``(1 + core_oversampling) · rank`` sampled rows of each pair of blocks.
+    core : ``"projection"``: C_st = V_sᵀ K(Z_s, Z_t) V_t, so that the kernel's feature φ(x) is replaced by its
+        projection on the span of its block's landmarks: positive semi-definite for any data. ``"sampled"``:
+        the paper's least squares on ``(1 + core_oversampling) · rank`` sampled rows of each pair of blocks.
         ``"recompressed"``: the projection core on all ``oversampling · rank`` landmarks of each block, cut
         to the numbers of ``rank`` and ``n_blocks`` (:func:`~.recompression.recompress_core`).
-    rank_rule : ``"equal"``, or ``"singular"``: the c·rank largest eigenvalues over all blocks decide
+    rank_rule : ``"equal"``, or ``"singular"``, which keeps the c·rank largest eigenvalues over all c blocks
         (the paper's section 4, rule (ii)).
     epsilon : blocks of the core with k(m_s, m_t) ≤ epsilon are dropped (m_s: mean of block s); 0 keeps all.
         A core with dropped blocks need not be positive semi-definite.
@@ -199,27 +202,27 @@ class MEKABuilder(Builder):
 
     @property
     def n_leaves(self) -> int:
-        """Blocks that are asked for."""
+        """Number of blocks requested."""
         return self.n_blocks
 
     @property
     def block_rank(self) -> int:
-        """Bound on the rank of a block, before ranks are shared out."""
+        """Bound on the rank of a block before ranks are shared out."""
         return self.rank
 
     @property
     def coupled(self) -> bool:
-        """Always: that is the method."""
+        """Always true: this method couples its blocks."""
         return True
 
     @property
     def definite(self) -> bool:
-        """Where the projection core is kept whole."""
+        """Whether the core is a projection core without dropped blocks."""
         return self.core != "sampled" and not self.epsilon
 
     @property
     def landmarks_per_block(self) -> int:
-        """Landmarks of a block before its number of rows bounds them."""
+        """Landmarks requested for each block, which may have fewer rows."""
         if isinstance(self.landmarks, str):
             return max(1, round(self.oversampling * self.rank))
         if isinstance(self.landmarks, np.ndarray):
@@ -257,11 +260,11 @@ class MEKABuilder(Builder):
                 )
             else:
                 local = points[s]
-            # The eigenvectors of a recompressed core come from all rows.
+            # A recompressed core gets its eigenvectors from all rows later.
             return BasisBuilder(kernel, dtype, ()).build(local, cap, coupled=True, spectral=not recompressed)
 
         bases = list(engine.map(build, range(partition.n_blocks)))
-        if recompressed:  # its ranks and its core follow from all rows, in finish
+        if recompressed:  # finish computes its ranks and core from all rows
             forest = forest_of(partition, [[b.rank for b in bases]], root=False)
             return FeatureMap(kernel, partition, forest, tuple(bases), None, np.dtype(dtype))
         if self.rank_rule == "singular":
@@ -285,14 +288,14 @@ class MEKABuilder(Builder):
         engine: Engine,
         chunk_rows: int,
     ) -> FeatureMap:
-        """Recompress where that is the core."""
+        """Recompress the core if it is a recompressed one; otherwise return the features unchanged."""
         if self.core != "recompressed":
             return features
         size = Size.of_equal_ranks(source.shape[0], self.rank, features.partition.n_blocks)
         return recompress_core(features, size, source, chunk_rows=chunk_rows, engine=engine)
 
     def working_bytes(self, n_rows: int, n_features: int, itemsize: int) -> int:
-        """Bytes of the recompression: ΦᵀΦ, its factors, and two matrices a block beside."""
+        """Return the bytes of the recompression: ΦᵀΦ, its factors, and two more matrices a block."""
         if self.core != "recompressed":
             return 0
         return recompression_bytes(self.n_blocks, min(self.landmarks_per_block, n_rows))
@@ -302,7 +305,7 @@ class MEKABuilder(Builder):
         return self.landmarks  # type: ignore[return-value]
 
     def _given(self, sample: Rows, partition: Partition) -> list[Array] | None:
-        """Return user-given points per block: a list as it is, one array by routing its rows."""
+        """Return the user's points per block: a list unchanged, one array split by routing its rows."""
         if isinstance(self.landmarks, str):
             return None
         if isinstance(self.landmarks, np.ndarray):
@@ -341,8 +344,8 @@ class MEKABuilder(Builder):
 def share_ranks(bases: list[Basis], counts: Float64Array, total: int) -> list[Basis]:
     """Keep the ``total`` largest eigenvalues over all blocks.
 
-    An eigenvalue of K(Z_s, Z_s) stands for n_s/m_s times itself in K_ss, which makes blocks of
-    different size comparable.
+    An eigenvalue of K(Z_s, Z_s), with m_s landmarks, is scaled by n_s/m_s to estimate one of K_ss with n_s
+    rows. This makes blocks of different size comparable.
     """
     scaled = [
         b.values * (count / max(1, b.landmarks.shape[0])) for b, count in zip(bases, counts, strict=True)

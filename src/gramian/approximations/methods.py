@@ -37,9 +37,9 @@ METHODS: dict[str, type[Approximation]] = {
     "randommaclaurin": RandomMaclaurin,
     "tensorsketch": TensorSketch,
 }
-#: Those whose map is drawn before any row is seen.
+#: Methods whose feature map is drawn before any row is seen.
 EXPLICIT = ("randomfourier", "fastfood", "randommaclaurin", "tensorsketch")
-#: What their fits build, for model files.
+#: Builders of all methods, which model files may name.
 BUILDERS: tuple[type[Builder], ...] = (
     BlockBasisBuilder,
     ClusteredLowRankBuilder,

@@ -27,22 +27,23 @@ from gramian.landmarks.rules import Landmarks
 
 
 class MultiResolution(Approximation):
-    r"""A global Nyström basis plus, in each block, a Nyström basis of the kernel that it leaves over.
+    r"""A global Nyström basis plus, in each block, a Nyström basis of the residual kernel.
 
-    φ₀(x) = V₀ᵀ k(Z₀, x) and w_s(x) = V_sᵀ (k(Z_s, x) − φ₀(Z_s) φ₀(x)): positive semi-definite for any data,
-    exact as the ranks grow, of total rank root_rank + n_blocks·rank at the per-row cost of root_rank + rank.
+    φ₀(x) = V₀ᵀ k(Z₀, x) for global landmarks Z₀, and w_s(x) = V_sᵀ (k(Z_s, x) − φ₀(Z_s) φ₀(x)) for landmarks
+    Z_s of block s, with whitening V₀ and V_s. K̃ is positive semi-definite for any data and exact as the ranks
+    grow. Its total rank is root_rank + n_blocks·rank, at a cost per row of only root_rank + rank.
 
     Parameters
     ----------
     root_rank, rank, n_blocks : int
-        Rank of the global basis, bound on each block's, number of leaf blocks.
+        Rank of the global basis, upper bound on each block's rank, number of leaf blocks.
     n_levels : int
-        2 is root and blocks, 1 the root alone (Nyström), more a tree of nested blocks.
+        2 is a root and blocks, 1 the root alone (Nyström), more than 2 a tree of nested blocks.
     oversampling : float
         Landmarks per rank in a block.
     sparse_output : bool
-        ``transform`` gives a CSR matrix (a row has features on its own path only), or a dense array.
-    Other parameters and attributes as for :class:`MEKA`; an array of ``landmarks`` serves the root.
+        ``transform`` returns a CSR matrix (a row has features only on its own path) or a dense array.
+    Other parameters and attributes as for :class:`MEKA`; an array of ``landmarks`` is used for the root.
 
     Source: Snelson and Ghahramani 2007 (PIC); Katzfuss 2017 (multi-resolution approximation).
 
@@ -120,14 +121,14 @@ class MultiResolution(Approximation):
 class MultiResolutionBuilder(Builder):
     r"""φ₀(x) = V₀ᵀ k(Z₀, x) on all rows and, level by level, w_b(x) = V_bᵀ(k(Z_b, x) − f(Z_b) f(x)).
 
-    V_b whitens the residual Gram matrix k(Z, Z) − f(Z) f(Z)ᵀ in float64, with a relative cutoff (1e-6 at the
-    root, 1e-4 below it for float32 tiles, whose noise lies under it). K̃ is positive semi-definite for
-    any data, and exact as the ranks grow.
+    V_b whitens the residual Gram matrix k(Z, Z) − f(Z) f(Z)ᵀ, where f are the features of the ancestors, in
+    float64 with a relative cutoff: 1e-6 at the root and 1e-4 below it, above the noise of float32 tiles. K̃
+    is positive semi-definite for any data, and exact as the ranks grow.
 
     root_rank : r₀, rank (and landmarks) of the global basis.
-    rank : bound on a block's rank, on every level below the root.
-    n_blocks, n_levels : leaf blocks, and levels with the root; 1 is the root alone (Nyström).
-    oversampling : landmarks per rank in a block; all the block's sampled rows where those are fewer.
+    rank : upper bound on a block's rank, on every level below the root.
+    n_blocks, n_levels : number of leaf blocks, and of levels including the root; 1 level is Nyström.
+    oversampling : landmarks per rank in a block, limited by the block's sampled rows.
 
     Time O(r₀³ + Σ (m_s³ + m_s r_s R_path)), memory O(Σ (m_s d + m_s r_s + r_s R_path)).
     """
@@ -144,27 +145,27 @@ class MultiResolutionBuilder(Builder):
 
     @classmethod
     def root_only(cls, rank: int) -> Self:
-        """Return the builder of a root without blocks; with as many landmarks as rows it is K itself."""
+        """Return the builder of a root without blocks; with all rows as landmarks it gives K itself."""
         return cls(root_rank=rank, rank=0, n_blocks=1, n_levels=1)
 
     @property
     def nested_levels(self) -> int:
-        """Levels of the partition: one fewer than the tree's, for the root needs none."""
+        """Levels of the partition: one fewer than those of the tree, because the root needs none."""
         return max(1, self.n_levels - 1)
 
     @property
     def n_leaves(self) -> int:
-        """Leaf blocks that are asked for."""
+        """Number of leaf blocks requested."""
         return self.n_blocks if self.n_levels > 1 else 1
 
     @property
     def landmarks_per_block(self) -> int:
-        """Landmarks of a block before its number of rows bounds them."""
+        """Landmarks requested for each block, which may have fewer rows."""
         return max(1, round(self.oversampling * self.rank)) if self.n_levels > 1 else 0
 
     @property
     def block_rank(self) -> int:
-        """Bound on a block's rank, on every level below the root."""
+        """Upper bound on a block's rank, on every level below the root."""
         return self.rank if self.n_levels > 1 else 0
 
     @property
@@ -217,11 +218,11 @@ class MultiResolutionBuilder(Builder):
     def block_basis(
         self, rows: Rows, kernel: Kernel, dtype: Any, above: tuple[Basis, ...], rng: np.random.Generator
     ) -> Basis:
-        """Choose a block's landmarks among its rows; whiten what its ancestors leave over of the kernel."""
+        """Choose a block's landmarks among its rows and whiten the residual kernel on them."""
         local = choose_landmarks(rows, self.landmarks_per_block, self._local, rng, kernel=kernel, dtype=dtype)
         return BasisBuilder(kernel, dtype, above).build(as_float(local, dtype), self.rank)
 
     @property
     def _local(self) -> Landmarks:
-        # Given points serve the root; a block's own come from its rows.
+        # Given points are for the root; a block chooses landmarks from its own rows.
         return self.landmarks if isinstance(self.landmarks, str) else "kmeans"

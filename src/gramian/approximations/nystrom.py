@@ -27,25 +27,25 @@ from gramian.landmarks.partition import Partition
 from gramian.landmarks.rules import METHODS as LANDMARKS
 from gramian.landmarks.rules import STOPPING, Landmarks
 
-#: How the leading eigenvectors are found.
+#: Methods to find the leading eigenvectors.
 SVDS = ("exact", "randomized")
-#: Products with the matrix, and random vectors beyond the rank: q and p in Li, Kwok and Lu 2010. Errors of
-#: the randomized method: "RNys" in benchmarks/meka_comparison.py.
+#: Products with the matrix, and random vectors beyond the rank: q and p in Li, Kwok and Lu 2010. Method
+#: "RNys" of benchmarks/meka_comparison.py measures the errors.
 N_POWER, N_EXTRA = 1, 10
 
 
 class Nystrom(Approximation):
-    r"""Nyström approximation of rank r: K̃ = K(X, Z) M K(Z, X), the global low rank.
+    r"""Nyström approximation of rank r: K̃ = K(X, Z) M K(Z, X), a global low rank.
 
-    With the defaults 5·r landmarks are pivots of a randomly pivoted Cholesky factorization, and K̃ on them
-    is cut to its r leading eigenvectors: within a few per cent of the best approximation of rank r, K's own
-    eigenvectors, where r landmarks alone err several times as much.
+    By default 5·r landmarks Z are pivots of a randomly pivoted Cholesky factorization, and K̃ on them is cut
+    to its r leading eigenvectors. The error is then within a few per cent of the best approximation of rank r
+    (K's own eigenvectors); with only r landmarks it is several times as large.
 
     Parameters
     ----------
     kernel, gamma, degree, coef0, kernel_params : as for :class:`MEKA`.
     rank : int
-        r, columns of the features.
+        r, number of features.
     landmarks : str or array (m, d)
         Rule by name (:func:`gramian.landmarks.rules.select_landmarks`): "uniform", "kmeans",
         "weighted-kmeans", "leverage", "bless", "rpcholesky", "cholesky" (incomplete Cholesky),
@@ -54,27 +54,27 @@ class Nystrom(Approximation):
         Landmarks per rank.
     recompress : bool
         Cut to the rank by one pass over all rows; otherwise by the eigenvectors of K(Z, Z), as in the
-        classical method. No difference where there are as many landmarks as the rank.
+        classical method. Makes no difference if there are only as many landmarks as the rank.
     svd : {"exact", "randomized"}
-        Eigenvectors of the m × m matrix by LAPACK, or by products with random vectors (Li, Kwok and Lu
-        2010, with q = 1 and p = 10), which is faster for thousands of landmarks.
+        How to find eigenvectors of the m × m matrix: by LAPACK, or by products with random vectors (Li, Kwok
+        and Lu 2010, with q = 1 and p = 10), which is faster for thousands of landmarks.
     tol : float
-        "rpcholesky" and "cholesky" end at fewer landmarks where they leave this part of tr(K).
+        "rpcholesky" and "cholesky" stop early once they leave at most this part of tr(K).
     warm_start : bool
-        ``fit`` keeps the landmarks of the last fit and adds to them what a larger rank or oversampling asks
-        for ("rpcholesky": among what they leave over). The m × m factorization and the pass over
-        the rows are done anew.
+        ``fit`` keeps the landmarks of the last fit and adds as many as a larger rank or oversampling needs
+        ("rpcholesky": chosen by the residual that the kept ones leave). The m × m factorization and the pass
+        over the rows are repeated in full.
     memory_budget, tile_dtype, random_state, n_jobs : as for :class:`MEKA`.
 
     Attributes
     ----------
-    landmarks_ : array (m, d). Others as of :class:`MEKA`.
+    landmarks_ : array (m, d). Others as for :class:`MEKA`.
 
     Raises ``InputError`` for unusable input and ``BudgetError`` for a budget that is too small.
 
     Time O(n m (d + m) + m³) with recompression, O(n m (d + r) + m³) without; memory of the build
-    O(m² + m d), of the result n·r numbers. One basis for all rows: where the kernel is narrow, blocks
-    (:class:`BlockBasis`) are better for the same bytes.
+    O(m² + m d), of the result n·r numbers. One basis serves all rows: for a narrow kernel, a method with
+    blocks (:class:`BlockBasis`) is more accurate for the same bytes.
 
     Source: Williams and Seeger 2001; Chen, Epperly, Tropp and Webber 2025 for the pivots.
 
@@ -157,13 +157,13 @@ class Nystrom(Approximation):
 class NystromBuilder(Builder):
     r"""φ(x) = Vᵀ k(Z, x) on m landmarks, K̃ = ΦΦᵀ of rank r ≤ m.
 
-    rank, oversampling : r, and m/r where landmarks are chosen.
+    rank, oversampling : r, and the ratio m/r if landmarks are chosen by a rule.
     recompress : V whitens K(Z, Z) on all landmarks, and one pass over the rows cuts ΦΦᵀ to its r leading
         eigenvectors: the best of rank r in that span. Otherwise V whitens the r leading eigenvectors of
-        K(Z, Z), which know the landmarks alone.
-    svd : ``"exact"``, or ``"randomized"``, of the m × m matrix that is cut.
-    tol : the Cholesky rules stop where they leave this part of the trace of the sample.
-    kept : landmarks of an earlier fit; m − len(kept) are added to them.
+        K(Z, Z), which depend on the landmarks alone.
+    svd : ``"exact"`` or ``"randomized"`` eigenvectors of the m × m matrix that is cut.
+    tol : the Cholesky rules stop once they leave this part of the sample's trace.
+    kept : landmarks of an earlier fit; m − len(kept) new ones are added to them.
 
     Time O(m³) and, with recompression, O(n m (d + m)); memory O(m d + m²).
     """
@@ -179,7 +179,7 @@ class NystromBuilder(Builder):
 
     @property
     def root_landmarks(self) -> int:
-        """Landmarks of the basis at most."""
+        """Largest number of landmarks of the basis."""
         chosen = (
             round(self.oversampling * self.rank) if isinstance(self.landmarks, str) else len(self.landmarks)
         )
@@ -191,7 +191,7 @@ class NystromBuilder(Builder):
         return min(self.rank, self.root_landmarks)
 
     def working_bytes(self, n_rows: int, n_features: int, itemsize: int) -> int:
-        """Bytes of the sums and eigenvectors of the recompression."""
+        """Return the bytes of the sums and eigenvectors of the recompression."""
         return 6 * 8 * min(self.root_landmarks, n_rows) ** 2 if self.recompress else 0
 
     def assemble(
@@ -224,7 +224,7 @@ class NystromBuilder(Builder):
         engine: Engine,
         chunk_rows: int,
     ) -> FeatureMap:
-        """Recompress to the rank, where there is something to cut."""
+        """Recompress to the rank if the basis has more columns; otherwise return it unchanged."""
         if not self.recompress or features.rank <= self.rank:
             return features
         return recompress_root(

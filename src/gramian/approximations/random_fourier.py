@@ -22,19 +22,20 @@ from gramian.kernels.spectral import DRAWS, spectral_draws
 class RandomFourier(Approximation):
     r"""Random Fourier features: φ(x) = √(2/r)·(sin w_j·x, cos w_j·x), w_j drawn from the kernel's spectrum.
 
-    E φ(x)·φ(z) = k(x, z), and φ(x)·φ(x) = k(x, x). The map is drawn before any row is seen: training is one
-    pass, and rows may stream. The error falls as 1/√rank, slower than Nyström's where the spectrum falls
-    fast.
+    E φ(x)·φ(z) = k(x, z), and φ(x)·φ(x) = k(x, x). The map is drawn before any row is seen, so training is
+    one pass and rows may be streamed. The error falls as 1/√rank, more slowly than Nyström's if the spectrum
+    falls fast.
 
     Parameters
     ----------
-    kernel : "rbf", "laplacian", "exponential", "matern32", "matern52", "rational_quadratic", "cauchy", such a
-        :class:`Kernel`, or sums, products and positive multiples of these
+    kernel : "rbf", "laplacian", "exponential", "matern32", "matern52", "rational_quadratic", "cauchy", a
+        :class:`Kernel` of one of these kinds, or sums, products and positive multiples of them
     rank : int
-        Features; even for pairs.
+        Number of features; even for pairs.
     draws : {"orthogonal", "iid", "qmc"}
-        Directions orthogonal by groups of d; independent; a scrambled Sobol sequence, whose error falls
-        faster than 1/√rank: at rank 2,000 a third of the others' on tables of 8 to 12 features.
+        "orthogonal" directions in groups of d; independent ones; or a scrambled Sobol sequence, whose error
+        falls faster than 1/√rank: at rank 2,000 it has a third of the others' error on tables of 8 to 12
+        features.
     form : {"pairs", "phase"}
         Sine and cosine of rank/2 frequencies, or √2 cos(w·x + b) of rank frequencies with random phases b.
     Other parameters and attributes as for :class:`MEKA`.
@@ -92,16 +93,16 @@ class RandomFourier(Approximation):
         return RandomFourierBuilder(rank=rank, form=self.form, draws=self.draws)
 
 
-#: cos and sin of each frequency, or one cosine with a random phase.
+#: Forms of the features: sine and cosine of each frequency, or one cosine with a random phase.
 FORMS = ("pairs", "phase")
 
 
 class Waves(ExplicitColumns):
-    """√a_j·(sin t_j(x), cos t_j(x)) for linear t, or √(2a_j)·cos(t_j(x) + b_j) where there are phases b.
+    """√a_j·(sin t_j(x), cos t_j(x)) for linear t, or √(2a_j)·cos(t_j(x) + b_j) with phases b.
 
-    ``amplitudes`` holds √a_j or √(2a_j), one number where all are equal. A tile of float32 whose phases are
-    so large that their rounding would show is computed in float64 and reduced by 2π: data far from the origin
-    keep their digits.
+    ``amplitudes`` holds √a_j or √(2a_j), as one number if all are equal. If the phases of a float32 tile are
+    so large that their rounding would show, the tile is computed in float64 and reduced by 2π. Data far from
+    the origin thus keep their digits.
     """
 
     amplitudes: FloatArray
@@ -109,11 +110,11 @@ class Waves(ExplicitColumns):
 
     @abstractmethod
     def _linear(self, part: Rows, out: FloatArray) -> None:
-        """Write t of a tile's rows, computed in the dtype of ``out``."""
+        """Compute t for a tile's rows in the dtype of ``out``, and write it there."""
 
     @property
     def _row_numbers(self) -> int:
-        """Numbers that a row takes in the work space of a tile."""
+        """Numbers that a row needs in the work space of a tile."""
         return max(self.n_columns, self.n_features)
 
     def into(self, X: Rows, out: FloatArray) -> None:
@@ -130,14 +131,14 @@ class Waves(ExplicitColumns):
 
     @property
     def n_draws(self) -> int:
-        """Frequencies."""
+        """Number of frequencies."""
         return self.n_columns if self.phases is not None else self.n_columns // 2
 
     def _wave(self, tile: FloatArray) -> None:
         """Turn the first columns of a tile, which hold t, into the features: sines, then cosines.
 
         With h = tan(t/2) and s = 2/(1 + h²): sin t = h·s, cos t = s − 1. One vectorised tangent costs less
-        than the two others, by far in float64.
+        than a sine and a cosine, especially in float64.
         """
         h = tile[:, : self.n_draws]
         if self.phases is not None:
@@ -189,8 +190,8 @@ class RandomFourierBuilder(ExplicitBuilder):
     rank : features; two for each frequency with ``form="pairs"``, one with ``form="phase"``.
     draws : see :func:`gramian.kernels.spectral.spectral_draws`.
 
-    With pairs k̃(x, x) = k(x, x); a random phase doubles the number of frequencies, and adds the noise of
-    cos(w·(x + z) + 2b). Source: Rahimi and Recht 2007; Sutherland and Schneider 2015 (which of the two
+    With pairs k̃(x, x) = k(x, x). A random phase doubles the number of frequencies, but adds the noise of
+    cos(w·(x + z) + 2b). Source: Rahimi and Recht 2007; Sutherland and Schneider 2015 (comparison of the two
     forms).
     """
 
@@ -199,7 +200,7 @@ class RandomFourierBuilder(ExplicitBuilder):
     draws: str = "orthogonal"
 
     def map_bytes(self, n_features: int, itemsize: int) -> int:
-        """Frequencies in the tiles' dtype, and the draw in float64 with what it is made from."""
+        """Return the bytes of the frequencies in the tiles' dtype, and of drawing them in float64."""
         return self._n_draws * n_features * (itemsize + 8 * 4)
 
     @property
@@ -216,7 +217,7 @@ class RandomFourierBuilder(ExplicitBuilder):
 
 
 def draws_of(rank: int, form: str) -> int:
-    """Return the frequencies that give ``rank`` features."""
+    """Return the number of frequencies that give ``rank`` features."""
     if form == "pairs" and rank % 2:
         raise InputError(
             f"rank={rank} is odd, but form='pairs' gives each frequency a cosine and a sine. Pass an even "

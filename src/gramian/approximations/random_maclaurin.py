@@ -21,23 +21,23 @@ from gramian.kernels.spectral import share_out
 class RandomMaclaurin(Approximation):
     r"""Random Maclaurin features of a dot-product kernel k(x, z) = Σ a_n (x·z/ℓ²)ⁿ with a_n ≥ 0.
 
-    φ_i(x) = √c_i · Π_{j ≤ n} (ω_ij·x/ℓ) with random signs ω_ij, n the power that feature i is given to.
+    φ_i(x) = √c_i · Π_{j ≤ n} (ω_ij·x/ℓ) with random signs ω_ij, where n is the power assigned to feature i.
 
     Parameters
     ----------
-    kernel : "polynomial", "linear", such a :class:`Kernel`, or sums, products and positive multiples of
-        these: any polynomial in x·z with coefficients ≥ 0
+    kernel : "polynomial", "linear", a :class:`Kernel` of one of these kinds, or sums, products and positive
+        multiples of them: any polynomial in x·z with coefficients ≥ 0
     rank : int
-        Features.
+        Number of features.
     powers : {"shared", "drawn"}
-        Each power has its best share of the features, or a random one as in the paper (1.5 to 3 times the
-        error).
+        "shared" gives each power its best share of the features; "drawn" a random share, as in the paper,
+        with 1.5 to 3 times the error.
     exact_low : bool
-        The powers 0 and 1 exactly, with 1 + d of the features.
+        Represent the powers 0 and 1 exactly, with 1 + d of the features.
     Other parameters and attributes as for :class:`MEKA`.
 
-    The variance of a power grows as ‖x/ℓ‖²ⁿ: rows of norm about ℓ are what it is made for. Time O(n d rank
-    degree); the map holds the signs, rank·degree·d numbers at most.
+    The variance of a power grows as ‖x/ℓ‖²ⁿ, so the method suits rows of norm about ℓ. Time O(n d rank
+    degree); the map holds the signs, at most rank·degree·d numbers.
 
     Source: Kar and Karnick 2012.
 
@@ -89,19 +89,19 @@ class RandomMaclaurin(Approximation):
         )
 
 
-#: Features shared out over the powers by their weight; powers drawn as in the paper.
+#: Rules for the powers of the features: shared out by their weight, or drawn as in the paper.
 POWERS = ("shared", "drawn")
 
 
 @dataclass(frozen=True, eq=False)
 class MaclaurinColumns(ExplicitColumns):
-    """φ_i(x) = amplitude_i · Π_{j ≤ N_i} (ω_ij·x), and the exact terms √a_0, √a_1·x/ℓ where asked for.
+    """φ_i(x) = amplitude_i · Π_{j ≤ N_i} (ω_ij·x), plus the exact terms √a_0 and √a_1·x/ℓ if requested.
 
-    signs : (features, ΣN_i): the ω_ij over the lengthscales, factor by factor: the first of every product of
-        at least one, then the second of those of at least two …
-    counts : (largest N,): how many products have a j-th factor; N_i falls with i.
+    signs : (features, ΣN_i): the ω_ij divided by the lengthscales, ordered by factor: the first factors of
+        all products, then the second factors of those that have at least two, and so on.
+    counts : (largest N,): the number of products that have a j-th factor; N_i falls with i.
     amplitudes : (products,).
-    low : (1 + features,): √a_0 and √a_1/ℓ, the features that are exact; or empty.
+    low : (1 + features,): √a_0 and √a_1/ℓ for the exact features; or empty.
 
     Time O(n d ΣN_i).
     """
@@ -131,10 +131,10 @@ class MaclaurinColumns(ExplicitColumns):
 class RandomMaclaurinBuilder(ExplicitBuilder):
     r"""k(x, z) = Σ a_n (x·z)ⁿ with E Π_{j ≤ n} (ω_j·x)(ω_j·z) = (x·z)ⁿ for random signs ω_j.
 
-    powers : ``"shared"``: each power with a_n > 0 has a share ∝ a_n √(3ⁿ − 1) of the features, at least one,
-        which makes the variance least for rows of norm ℓ; ``"drawn"``: N = n with a probability ∝ 2^{−n−1},
+    powers : ``"shared"``: each power with a_n > 0 gets a share ∝ a_n √(3ⁿ − 1) of the features, at least one,
+        which minimises the variance for rows of norm ℓ. ``"drawn"``: N = n with a probability ∝ 2^{−n−1},
         as in the paper, over the powers with a_n > 0.
-    exact_low : the powers 0 and 1 exactly, by √a_0 and √a_1·x, 1 + d of the features (the paper's H0/1).
+    exact_low : exact powers 0 and 1 as √a_0 and √a_1·x, with 1 + d of the features (the paper's H0/1).
 
     The variance grows as 3ⁿ‖x‖²ⁿ‖z‖²ⁿ: scale rows to a norm of about ℓ. Source: Kar and Karnick 2012,
     algorithm 1 and section 6.
@@ -145,7 +145,7 @@ class RandomMaclaurinBuilder(ExplicitBuilder):
     exact_low: bool = False
 
     def map_bytes(self, n_features: int, itemsize: int) -> int:
-        """Signs of every factor: the powers are known with the kernel only; two factors a product here."""
+        """Return the bytes of the signs of two factors a product, as the powers depend on the kernel."""
         return 2 * self.rank * n_features * (itemsize + 8)
 
     def columns(
@@ -168,7 +168,7 @@ class RandomMaclaurinBuilder(ExplicitBuilder):
         )
 
     def _powers(self, series: Series, count: int, rng: np.random.Generator) -> tuple[IntArray, Float64Array]:
-        """Return the power of each product, descending, and the square of its amplitude."""
+        """Return the powers of the products in descending order, and the squares of their amplitudes."""
         a = series.coefficients
         present = np.flatnonzero(a > 0)
         if len(present) == 0 and count >= 0:
@@ -184,7 +184,7 @@ class RandomMaclaurinBuilder(ExplicitBuilder):
             chance /= chance.sum()
             drawn = np.sort(rng.choice(len(present), count, p=chance))[::-1]
             return present[drawn], a[present[drawn]] / (count * chance[drawn])
-        # The root of the variance of (x·z)ⁿ at z = x, ‖x‖ = ℓ, to which the best shares are proportional.
+        # Standard deviation for (x·z)ⁿ at z = x with ‖x‖ = ℓ; the best shares are proportional to it.
         deviations = np.sqrt(3.0**present - 1.0)
         shares = share_out(count, a[present] * deviations if deviations.any() else a[present])
         return np.repeat(present, shares)[::-1].copy(), np.repeat(a[present] / shares, shares)[::-1].copy()

@@ -22,18 +22,18 @@ from gramian.kernels.families import Linear, Polynomial
 class TensorSketch(Approximation):
     r"""TensorSketch: the polynomial kernel (x·z/ℓ² + offset)^degree by hashed features.
 
-    φ(x) = FFT⁻¹(Π_j FFT(C_j y)), y = (x/ℓ, √offset), is a CountSketch of the d^degree monomials, none of
-    which is formed.
+    φ(x) = FFT⁻¹(Π_j FFT(C_j y)) with y = (x/ℓ, √offset) is a CountSketch of the d^degree monomials, without
+    computing any of them.
 
     Parameters
     ----------
-    kernel : "polynomial", "linear", such a :class:`Kernel`, or a positive multiple of one
+    kernel : "polynomial", "linear", a :class:`Kernel` of one of these kinds, or a positive multiple of one
     rank : int
-        Features, the buckets of the hashes; a number without large prime factors makes the FFT fast.
+        Number of features (buckets of the hashes); a number without large prime factors makes the FFT fast.
     Other parameters and attributes as for :class:`MEKA`.
 
-    Time O(n degree (d + rank log rank)), stored entries in place of d for sparse rows; memory O(degree·d)
-    for the map.
+    Time O(n degree (d + rank log rank)), for sparse rows with stored entries in place of d; memory
+    O(degree·d) for the map.
 
     Source: Pham and Pagh 2013.
 
@@ -82,8 +82,9 @@ class TensorSketch(Approximation):
 class TensorSketchColumns(ExplicitColumns):
     """φ(x) = FFT⁻¹(Π_j FFT(C_j y)) with y = (x/ℓ, √offset) and C_j the CountSketch of hash j.
 
-    buckets : (degree, features + 1): where each number of y is added; values : the same shape: its sign over
-        the lengthscale; the last is the sign of √offset times √offset.
+    buckets : (degree, features + 1): the bucket to which each number of y is added.
+    values : the same shape: the sign of each number, divided by its lengthscale; the last is the sign of
+        √offset times √offset.
     rank : number of buckets.
 
     Time O(n degree (d + rank log rank)), with the stored entries in place of d for sparse rows.
@@ -98,7 +99,7 @@ class TensorSketchColumns(ExplicitColumns):
 
     def into(self, X: Rows, out: FloatArray) -> None:
         d = self.n_features
-        # C_jᵀ restricted to the features, one CSR row a bucket, so that a product adds whole columns of rows.
+        # C_jᵀ restricted to the features, one CSR row per bucket: a product then adds whole columns of rows.
         sketches = [
             sp.csr_array((v[:d], (b[:d], np.arange(d))), shape=(self.rank, d))
             for b, v in zip(self.buckets, self.values, strict=True)
@@ -119,8 +120,8 @@ class TensorSketchColumns(ExplicitColumns):
 class TensorSketchBuilder(ExplicitBuilder):
     r"""E φ(x)·φ(z) = (x·z/ℓ² + offset)^degree.
 
-    The variance is at most (2 + 3^degree)·(‖y‖‖y'‖)^{2·degree}/rank, y = (x/ℓ, √offset), whatever the number
-    of monomials. A length without large prime factors makes the FFT fast.
+    The variance is at most (2 + 3^degree)·(‖y‖‖y'‖)^{2·degree}/rank with y = (x/ℓ, √offset), for any number
+    of monomials. A rank without large prime factors makes the FFT fast.
 
     Source: Pham and Pagh 2013, algorithm 1; Avron, Nguyen and Woodruff 2014 (the variance).
     """
@@ -128,7 +129,7 @@ class TensorSketchBuilder(ExplicitBuilder):
     method: ClassVar[str] = "tensorsketch"
 
     def map_bytes(self, n_features: int, itemsize: int) -> int:
-        """Hashes and signs, of a degree of four here."""
+        """Return the bytes of hashes and signs, assuming degree four."""
         return 4 * n_features * (8 + 2 * itemsize)
 
     def columns(
@@ -149,6 +150,6 @@ class TensorSketchBuilder(ExplicitBuilder):
         buckets = rng.integers(0, self.rank, shape)
         inverse = np.broadcast_to(1.0 / lengthscale_array(inner.lengthscale, n_features), (n_features,))
         numbers: Float64Array = np.append(inverse, np.sqrt(offset))
-        # The kernel's factor, shared out evenly over the sketches.
+        # The kernel's factor is divided evenly over the sketches.
         values = rng.choice([-1.0, 1.0], shape) * numbers * factor ** (0.5 / degree)
         return TensorSketchColumns(buckets, values.astype(dtype), self.rank)

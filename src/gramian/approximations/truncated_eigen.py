@@ -25,25 +25,25 @@ from gramian.landmarks.partition import Partition, fit_partition
 
 
 class TruncatedEigen(Approximation):
-    r"""The leading eigenvectors of K on all rows: no approximation of that rank is better.
+    r"""The leading eigenvectors of K on all rows, the best approximation of K of that rank.
 
-    The yardstick of the others, for some ten thousand rows. K is never stored: a block Krylov method takes
-    some ten products with it, by tiles.
+    A reference for the other methods, for up to some ten thousand rows. K is never stored: a block Krylov
+    method computes about ten products with it, by tiles.
 
     Parameters
     ----------
     kernel, gamma, degree, coef0, kernel_params : as for :class:`MEKA`.
     rank : int
     tol : float
-        The iteration ends where all residuals ‖K u − λ u‖ are at most tol·λ.
+        The iteration stops once all residuals ‖K u − λ u‖ are at most tol·λ.
     max_iter : int
-        Products with K at most; warns with the amount where they do not suffice.
+        Largest number of products with K; a warning states the residual if they do not suffice.
     memory_budget, tile_dtype, random_state, n_jobs : as for :class:`MEKA`.
 
     Attributes
     ----------
-    n_iter_ : products with K. Others as of :class:`MEKA`; ``features_.notes`` has the largest residual,
-        recomputed at the end.
+    n_iter_ : number of products with K. Others as for :class:`MEKA`; ``features_.notes`` has the largest
+        residual, recomputed at the end.
 
     Raises ``InputError`` for unusable input and ``BudgetError`` for a budget that is too small.
 
@@ -105,10 +105,10 @@ class TruncatedEigen(Approximation):
         )
 
 
-#: V → K V.
+#: Function V → K V.
 Product: TypeAlias = Callable[[Float64Array], Float64Array]
 
-#: Columns of a step beyond the rank.
+#: Columns of each block beyond the rank. Chosen by hand.
 EXTRA = 10
 
 
@@ -116,11 +116,11 @@ EXTRA = 10
 class TruncatedEigenBuilder(Builder):
     r"""K̃ = U Λ Uᵀ of the r leading eigenpairs of K on all rows; features Λ^(−1/2) Uᵀ k(X, x).
 
-    tol : residuals ‖K u − λ u‖ ≤ tol · λ that the iteration ends at.
-    max_iter : passes over K at most.
+    tol : the iteration stops once all residuals satisfy ‖K u − λ u‖ ≤ tol · λ.
+    max_iter : largest number of passes over K.
 
     Time O(passes · n² (d + r)) and memory O(n r · passes): for tables of some ten thousand rows, as the
-    oracle of the other methods. K is never stored. New rows cost n kernel values.
+    reference for other methods. K is never stored. New rows cost n kernel values.
     """
 
     method: ClassVar[str] = "truncatedeigen"
@@ -134,7 +134,7 @@ class TruncatedEigenBuilder(Builder):
         return self.rank
 
     def working_bytes(self, n_rows: int, n_features: int, itemsize: int) -> int:
-        """Bytes of the points, their vectors and the Krylov basis with its products."""
+        """Return the bytes of the points, their vectors and the Krylov basis with its products."""
         width = min(n_rows, _width(self.rank))
         basis = min(n_rows, width * (self.max_iter + 1))
         return n_rows * (8 * (2 * basis + 2 * width + 2 * self.rank) + n_features * (8 + itemsize))
@@ -180,7 +180,7 @@ class TruncatedEigenBuilder(Builder):
         chunk_rows: int = CHUNK_ROWS,
         weights: Array | None = None,
     ) -> FeatureMap:
-        """Take all rows."""
+        """Build the features from all rows of the source, without sampling."""
         rows = source.take(np.arange(source.shape[0]))
         partition = fit_partition(rows[:1], 1, rng=rng)
         return self.assemble(rows, partition, kernel, dtype=dtype, rng=rng, engine=engine)
@@ -188,9 +188,9 @@ class TruncatedEigenBuilder(Builder):
 
 @dataclass(frozen=True)
 class Eigenpairs:
-    """The leading eigenpairs that were found, and how well they are known."""
+    """Leading eigenpairs and their residual."""
 
-    values: Float64Array  #: descending
+    values: Float64Array  #: in descending order
     vectors: Float64Array  #: (n, r), orthonormal
     residual: float  #: max ‖K u − λ u‖, recomputed by a last pass
     passes: int
@@ -199,13 +199,13 @@ class Eigenpairs:
 def leading_eigenpairs(
     product: Product, n: int, rank: int, tol: float, max_iter: int, rng: np.random.Generator
 ) -> Eigenpairs:
-    r"""Return the ``rank`` leading eigenpairs of a symmetric n × n matrix known by its products.
+    r"""Return the ``rank`` leading eigenpairs of a symmetric n × n matrix given by its products.
 
-    Block Lanczos with full orthogonalisation: the basis Q grows by K times its last block, a Rayleigh-Ritz
-    step on H = QᵀKQ gives the pairs, and the last block's coupling their residuals. Converged where all
-    are within ``tol`` · λ (or rounding), or the basis is the whole space; warns with the amount where
-    ``max_iter`` steps do not do it. The pairs are as good as the subspace: an error of second order in the
-    residual.
+    Block Lanczos with full orthogonalisation. The basis Q grows by K times its last block; a Rayleigh-Ritz
+    step on H = QᵀKQ gives the pairs, and the coupling of the last block their residuals. The iteration has
+    converged if all residuals are within ``tol`` · λ (or rounding), or if the basis spans the whole space. If
+    ``max_iter`` steps do not suffice, a warning states the residual. Errors of the eigenvalues are of second
+    order in the residual.
 
     Time O(steps · (product + n (steps · b)²)) for blocks of b = r + 10 columns, memory O(n · steps · b).
     Source: Golub and Underwood 1977; Musco and Musco 2015.
@@ -238,7 +238,7 @@ def leading_eigenpairs(
             break
         useful = np.abs(R.diagonal()) > rank_cutoff(np.float64) * max(largest, np.finfo(float).tiny)
         block = block[:, : min(int(np.count_nonzero(useful)), n - size)]
-        # Small columns of W were normalised: what they had of Q grew with them.
+        # Normalising small columns of W also enlarged their components in Q: remove these again.
         block = la.qr(block - Q @ (Q.T @ block), mode="economic", check_finite=False)[0]
     vectors = Q @ coefficients
     left = product(vectors) - vectors * values
@@ -255,7 +255,7 @@ def leading_eigenpairs(
 
 
 def _over(residuals: Float64Array, values: Float64Array, tol: float) -> float:
-    """Return the largest column norm over what is allowed: tol·λ of its own, or rounding beside λ_1."""
+    """Return the largest ratio of a column norm to its limit: tol·λ, or rounding relative to λ_1."""
     largest = float(np.abs(values).max(initial=0.0))
     allowed = np.maximum(
         tol * np.abs(values), max(rank_cutoff(np.float64) * largest, np.finfo(np.float64).tiny)
@@ -264,5 +264,5 @@ def _over(residuals: Float64Array, values: Float64Array, tol: float) -> float:
 
 
 def _width(rank: int) -> int:
-    # Not under the rank: an eigenvalue of that multiplicity would not be seen whole.
+    # At least the rank: a narrower block would miss eigenvectors of an eigenvalue of that multiplicity.
     return rank + EXTRA
