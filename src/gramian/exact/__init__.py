@@ -1,1 +1,1 @@
-"""The exact kernel matrix: solvers whose preconditioners are the library's own structures."""
+"""Solvers for the exact kernel matrix, preconditioned by the library's own approximations."""

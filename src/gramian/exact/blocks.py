@@ -16,36 +16,36 @@ from gramian.kernels.columns import inner_product, squared_norms
 from gramian.kernels.precomputed import Precomputed
 from gramian.landmarks.partition import fit_partition
 
-#: A cluster of more rows than so many blocks is cut.
+#: A cluster is cut if it has more than this multiple of the requested block size. Chosen by hand.
 LARGEST = 1.25
 
 
 @dataclass(frozen=True, slots=True)
 class Blocks:
-    """An order of the rows in which each block is consecutive."""
+    """Order of the rows in which the rows of each block are consecutive."""
 
     order: IntArray  #: row numbers, (n,)
-    edges: IntArray  #: where blocks begin and end in that order, (blocks + 1,)
+    edges: IntArray  #: start and end positions of the blocks in that order, (blocks + 1,)
 
     @property
     def slices(self) -> list[slice]:
-        """The places of each block."""
+        """Positions of each block in the order."""
         return [slice(int(a), int(b)) for a, b in pairwise(self.edges)]
 
     @property
     def largest(self) -> int:
-        """Rows of the largest block."""
+        """Number of rows of the largest block."""
         return int(np.diff(self.edges).max(initial=0))
 
 
 def balanced_blocks(
     rows: Rows, kernel: Kernel, size: int, rng: np.random.Generator, engine: Engine
 ) -> Blocks:
-    """Cut the rows into blocks of nearby ones, none of more than 1.25·``size`` rows.
+    """Cut the rows into blocks of nearby rows, each with at most 1.25·``size`` rows.
 
-    k-means with n/size clusters on a sample (of kernel features, where the kernel is precomputed); clusters
-    that came out too large are halved across the line between two rows that lie far apart, as often as it
-    takes. Time O(n d n/size), memory O(n) beside the sample.
+    k-means makes n/size clusters from a sample (of kernel features if the kernel is precomputed). Clusters
+    that are too large are halved across the line between two distant rows, as often as needed. Time
+    O(n d n/size), memory O(n) in addition to the sample.
     """
     n = int(rows.shape[0])
     count = max(1, -(-n // size))
@@ -68,12 +68,12 @@ def balanced_blocks(
 
 
 def _halved(rows: Rows, kernel: Kernel, index: IntArray, most: float) -> Iterator[IntArray]:
-    """Yield parts of at most ``most`` rows, nearby ones in each."""
+    """Yield parts of the rows ``index`` with at most ``most`` nearby rows each."""
     if len(index) <= most:
         yield index
         return
     along = _line(rows[index], kernel)
-    # Equal parts in the end: an odd number of them is shared out unevenly.
+    # Parts should be of equal size in the end, so an odd number of parts is divided unevenly.
     count = -(-len(index) // int(most))
     cut = len(index) * (count // 2) // count
     place = np.argpartition(along, cut)
@@ -82,7 +82,7 @@ def _halved(rows: Rows, kernel: Kernel, index: IntArray, most: float) -> Iterato
 
 
 def _line(points: Rows, kernel: Kernel) -> Float64Array:
-    """Return where points lie along the line between two that are far apart."""
+    """Return the coordinates of points along the line between two distant ones."""
     first = _farthest(points, kernel, 0)
     second = _farthest(points, kernel, first)
     return _squares(points, kernel, first) - _squares(points, kernel, second)
@@ -93,7 +93,7 @@ def _farthest(points: Rows, kernel: Kernel, row: int) -> int:
 
 
 def _squares(points: Rows, kernel: Kernel, row: int) -> Float64Array:
-    """Return squared distances to one of the points, those of the kernel where it is precomputed."""
+    """Return squared distances to one of the points, in the kernel's space if it is precomputed."""
     one = points[[row]]
     if isinstance(kernel, Precomputed):
         diagonal = kernel.diagonal(points)

@@ -1,4 +1,4 @@
-"""Construction of a preconditioner with given sizes, or with better ones at the same cost."""
+"""Construction of a preconditioner with given sizes, or with sizes improved at the same cost."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from gramian.exact.system import ExactSystem
 from gramian.exceptions import BudgetError
 from gramian.landmarks.pivoting import PivotedFactor, rpcholesky_factor
 
-#: Share of the trace beyond which what a root leaves makes it useless: blocks alone are better then.
+#: If a root leaves more than this share of the trace, it is dropped: blocks alone are better. By hand.
 USELESS_ROOT = 0.9
-#: Share of it under which the kernel is smooth for these rows: a larger root is better than blocks beside it.
+#: If a root leaves less than this share, the kernel is smooth, and a larger root replaces the blocks. By
+#: hand.
 SMOOTH_ROOT = 0.05
 
 
@@ -27,9 +28,9 @@ def root_and_blocks(
 ) -> tuple[RootAndBlocks, str]:
     """Return a preconditioner of these sizes and its name; the system counts the kernel values.
 
-    With ``costs`` it is free to choose: the root ends where it is large enough, and is left out where it
-    holds little of the trace; where it holds nearly all, a larger one takes the place of the blocks. Without,
-    the sizes are as given, and more than ``room`` bytes raise :class:`BudgetError`.
+    With ``costs`` the sizes may be improved. The root stops growing once it is large enough. It is dropped if
+    it explains little of the trace; if it explains nearly all, a larger root replaces the blocks. Without
+    ``costs`` the sizes are used as given, and more than ``room`` bytes raise :class:`BudgetError`.
     """
     n = len(system)
     factor, name = np.zeros((0, n)), "jacobi"

@@ -1,4 +1,4 @@
-"""Checkpoint of a long solve: the coefficients so far in a file, valid for the same problem only."""
+"""Checkpoint of a long solve: its coefficients in a file, valid only for the same problem."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from gramian.exact.system import ExactSystem
 from gramian.solvers.krylov import Progress
 from gramian.solvers.solution import Solution, Status
 
-#: Seconds between two savings.
+#: Seconds between two saves. Chosen by hand.
 SAVE_EVERY = 60.0
-#: Rows that are hashed at a time.
+#: Rows hashed at a time. Chosen by hand.
 HASHED_ROWS = 65_536
 
 
 class Checkpoint:
-    """The file of one solve: begun from, kept up to date, and removed when the solve has converged.
+    """Checkpoint file of one solve: read at the start, updated, and removed once the solve has converged.
 
-    It holds x (n, p) and a fingerprint of kernel, rows, D and right-hand sides, so that it starts no other
-    problem. A file is complete or absent, whenever the process dies.
+    It holds x (n, p) and a fingerprint of kernel, rows, D and right-hand sides, so that no other problem can
+    start from it. The file is either complete or absent, even if the process dies while writing.
     """
 
     def __init__(
@@ -38,12 +38,12 @@ class Checkpoint:
         self._reached: Float64Array | None = None
 
     def start(self) -> Float64Array | None:
-        """Return x of the file; None where there is no file."""
+        """Return x from the file, or None if there is no file."""
         stored = read_state(self.path, self._fingerprint)
         return None if stored is None else np.asarray(stored["value"], np.float64)
 
     def watch(self, state: Progress) -> None:
-        """Take note of the state, and save it where the last saving is some time ago."""
+        """Keep the state, and save it if the last save is some time ago."""
         if not np.isfinite(state.value).all():
             return
         self._reached = state.value
@@ -51,7 +51,7 @@ class Checkpoint:
             self.keep()
 
     def keep(self) -> None:
-        """Save the last state that was noted, if there is one."""
+        """Save the last state that was seen, if there is one."""
         if self._reached is not None:
             self.save(self._reached)
 
@@ -61,7 +61,7 @@ class Checkpoint:
         self._saved = time.monotonic()
 
     def finish(self, solution: Solution) -> None:
-        """Remove the file of a solve that has converged; save what any other has reached."""
+        """Remove the file if the solve has converged; otherwise save the solution reached."""
         if solution.status in (Status.CONVERGED, Status.DIRECT):
             self.path.unlink(missing_ok=True)
         else:

@@ -1,4 +1,4 @@
-"""Preconditioner made from any approximation of the library: (K̃ + D)⁻¹ by its own exact algebra."""
+"""Preconditioner made from any approximation of the library: (K̃ + D)⁻¹ by its exact algebra."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from gramian.exact.system import ExactSystem
 from gramian.operators.base import SymmetricOperator
 from gramian.operators.diagonal import DiagonalPlus
 
-#: Rows whose features are computed at once.
+#: Number of rows whose features are computed at once. Chosen by hand.
 CHUNK_ROWS = 65_536
 
 
 class Compressed:
-    r"""M = K̃ + D on the system's rows, and its inverse.
+    r"""Preconditioner M = K̃ + D on the system's rows, applied as its inverse.
 
-    Build time and memory are those of the approximation and its stored bases (n times the ranks of a row's
-    path); an application is one solve by its algebra (arrowhead, or coupled core). Negative eigenvalues of an
-    indefinite core are clipped, so that M is positive definite.
+    It takes the time and memory to build the approximation and store its bases (n times the ranks of a row's
+    path). An application is one solve by the approximation's algebra (arrowhead or coupled core). Negative
+    eigenvalues of an indefinite core are clipped, so that M is positive definite.
     """
 
     def __init__(self, builder: Builder, system: ExactSystem, rng: np.random.Generator) -> None:
@@ -37,5 +37,5 @@ class Compressed:
         self.nbytes = self._operator.nbytes
 
     def __call__(self, values: Float64Array) -> Float64Array:
-        """Return M⁻¹ values for values (n, p)."""
+        """Return M⁻¹ v for ``values`` v of shape (n, p)."""
         return self._operator._solution(values, self._least).value

@@ -14,42 +14,42 @@ from gramian.exceptions import InputError
 
 SOLVERS = ("auto", "cg", "cholesky", "askotch")
 PRECONDITIONERS = ("auto", "none", "nystrom", "jacobi", "pitc")
-#: Sizes where only the kind of preconditioner is given.
+#: Rank and block size used if only the kind of preconditioner is given. Chosen by hand.
 DEFAULT_RANK, DEFAULT_BLOCK = 500, 1000
 
 
 class Exact(BaseEstimator):
-    r"""The exact kernel matrix, for ``KernelRidge(approximation=gm.Exact(...))``: how to solve with it.
+    r"""Solver settings for the exact kernel matrix, as in ``KernelRidge(approximation=gm.Exact(...))``.
 
-    (K + alpha·I) a = y is solved to ‖y − (K + alpha·I) a‖ ≤ tol ‖y‖, K computed by tiles, which are kept from
-    one product to the next where three quarters of ``memory_budget`` hold those of its lower half.
+    (K + alpha·I) a = y is solved until ‖y − (K + alpha·I) a‖ ≤ tol ‖y‖. K is computed by tiles; these are
+    kept between products if three quarters of ``memory_budget`` can hold the tiles of its lower half.
     ``approximation="exact"`` is ``gm.Exact()``.
 
     Parameters
     ----------
     solver : {"auto", "cg", "cholesky", "minres", "askotch"}, default="auto"
-        "auto" takes a Cholesky factor where that is soonest and fits into ``memory_budget`` (always up to
-        2,000 rows), else block conjugate gradients. "minres" serves kernels that are not positive
-        semi-definite. "askotch", block sketch-and-project, gives an answer where even one product with K
-        takes too long (``max_iter`` are then passes over the rows); "auto" takes it where ``time_limit`` is
-        too short for ten products.
+        "auto" uses a Cholesky factor if that is expected to be fastest and fits into ``memory_budget``
+        (always up to 2,000 rows), else block conjugate gradients. "minres" is for kernels that are not
+        positive semi-definite. "askotch", block sketch-and-project, gives an answer even if a single product
+        with K takes too long (``max_iter`` then counts passes over the rows); "auto" uses it if
+        ``time_limit`` is too short for ten products.
     preconditioner : {"auto", "none", "nystrom", "jacobi", "pitc"} or approximation, default="auto"
-        Of conjugate gradients. A root of pivots ("nystrom"), the diagonal blocks of K over clusters
-        ("jacobi"), or both, the blocks holding what the root leaves ("pitc"). "auto" begins with none and
-        builds larger ones as iterations get dear. An unfitted approximation, such as
-        ``gm.MultiResolution(rank=200)``, stands for K by its own exact algebra, with the model's kernel.
+        For conjugate gradients: a low-rank root from pivots ("nystrom"), the diagonal blocks of K over
+        clusters ("jacobi"), or both, where the blocks hold the root's residual ("pitc"). "auto" begins with
+        none and builds larger ones as iterations become expensive. An unfitted approximation, such as
+        ``gm.MultiResolution(rank=200)``, replaces K by its own exact algebra, with the model's kernel.
     rank, block : int, default=None
-        Rank of the root and rows of a block; 500 and 1,000 where the preconditioner is given without.
+        Rank of the root and rows of a block; 500 and 1,000 if only the preconditioner is given.
     tol : float, default=1e-6
         Target of the relative residual, recomputed in float64.
     max_iter : int, default=1000
-        Iterations at most.
+        Largest number of iterations.
     time_limit : float, default=None
-        Seconds at most for the solve; what has been reached is kept, with a warning.
+        Largest number of seconds for the solve; the result reached by then is kept, with a warning.
     checkpoint : str or path, default=None
-        A folder, as of :class:`KernelRidge`. The coefficients are saved in it every minute, and when a limit
-        or Ctrl-C ends the solve early. A fit to the same rows, targets and kernel goes on from them; one
-        that converges removes the file.
+        A folder, as for :class:`KernelRidge`. The coefficients are saved in it every minute, and also when a
+        limit or Ctrl-C ends the solve early. A later fit to the same rows, targets and kernel continues from
+        them; a fit that converges removes the file.
 
     Examples
     --------
@@ -84,7 +84,7 @@ class Exact(BaseEstimator):
         self.checkpoint = checkpoint
 
     def settings(self) -> Settings:
-        """Return the checked settings."""
+        """Return the settings after checking every parameter."""
         one_of("solver", self.solver, (*SOLVERS, *ITERATIVE))
         builder = None
         if isinstance(self.preconditioner, Approximation):

@@ -1,12 +1,12 @@
 r"""The leave-one-out error of dense kernel ridge as a function of kernel and alpha, with its gradient.
 
-With G = (K + alpha·W⁻¹)⁻¹ and a = G y the residual of row i under the fit to the others is
-e_i = a_i/G_ii, and of L = Σ w_i e_i²
+With G = (K + alpha·W⁻¹)⁻¹ and a = G y, the residual of row i under the fit to all other rows is
+e_i = a_i/G_ii. The gradient of L = Σ w_i e_i² is
 
     dL = Σ_ij M_ij dK_ij,   M = −2 (G c) aᵀ + 2 G diag(d) G,   c = w e/diag G,   d = c a/diag G,
     dL/d alpha = Σ_i M_ii/w_i.
 
-An unpenalised intercept puts G − G1 1ᵀG/(1ᵀG1) in place of G: the limit of (K + c·11ᵀ + alpha·W⁻¹)⁻¹, so that
+An unpenalised intercept replaces G by G − G1 1ᵀG/(1ᵀG1): the limit of (K + c·11ᵀ + alpha·W⁻¹)⁻¹, so that
 the gradient has the same form. Source: Rasmussen and Williams 2006, section 5.4.2.
 """
 
@@ -27,17 +27,17 @@ from gramian.kernels.gradient import contracted, log_parameters, with_log_parame
 from gramian.kernels.groups import OnFeatures
 from gramian.solvers.threads import blas_for
 
-#: Iterations of L-BFGS, and the relative fall of the error under which it stops.
+#: Largest number of L-BFGS iterations; they stop earlier if the error falls by less than this share. By hand.
 MAX_ITERATIONS, FALL = 60, 1e-5
-#: Factors by which a kernel's parameters and alpha may leave their start.
+#: Factors by which a kernel's parameters and alpha may differ from their start. Chosen by hand.
 KERNEL_RANGE, ALPHA_RANGE = 1e3, 1e4
-#: Arrays of m × m numbers held at a time: K, its factor, G, M and a product.
+#: Arrays of m × m numbers held at a time: K, its factor, G, M, a product and a temporary.
 SQUARES = 6
 
 
 @dataclass(frozen=True)
 class LeaveOneOut:
-    """L = Σ w_i ‖e_i‖² and its gradient by the log parameters of kernel and by log alpha."""
+    """Leave-one-out error L = Σ w_i ‖e_i‖² and its gradient by the logs of kernel parameters and alpha."""
 
     loss: float
     by_kernel: Float64Array
@@ -54,7 +54,7 @@ def leave_one_out(
     weights: Float64Array | None = None,
     intercept: bool = False,
 ) -> LeaveOneOut:
-    """Return the leave-one-out error of kernel ridge on these rows, all outputs added.
+    """Return the leave-one-out error of kernel ridge on these rows, summed over outputs.
 
     X : (m, d); Y : (m, outputs); weights : (m,), all > 0, None for ones. Time O(m³ + m² d), memory six
     m × m arrays. The kernel needs a gradient (:func:`gramian.kernels.gradient.log_parameters`).
@@ -83,14 +83,14 @@ def leave_one_out(
         d = np.einsum("ip,ip->i", c, a) / g
         M = G @ (2.0 * d[:, None] * G)
         M -= 2.0 * (G @ c) @ a.T
-        # K is symmetric, and so is its derivative.
+        # K and its derivative are symmetric.
         by_kernel = contracted(kernel, X, X, M)
     loss = float(np.einsum("i,ip,ip->", w, e, e))
     return LeaveOneOut(loss, by_kernel, alpha * float(np.sum(M.diagonal() / w)), e)
 
 
 def per_feature(kernel: Kernel, n_features: int) -> Kernel:
-    """Return the same kernel with a lengthscale for each feature, in place of one for all.
+    """Return the same kernel with one lengthscale per feature instead of one for all.
 
     >>> from gramian.kernels import Gaussian
     >>> per_feature(2.0 * Gaussian(3.0), 2).kernel
@@ -102,7 +102,7 @@ def per_feature(kernel: Kernel, n_features: int) -> Kernel:
         return type(kernel)(per_feature(kernel.left, n_features), per_feature(kernel.right, n_features))
     if isinstance(kernel, OnFeatures):
         return OnFeatures(per_feature(kernel.kernel, len(kernel.features)), kernel.features)
-    log_parameters(kernel)  # refuses a kernel that has none
+    log_parameters(kernel)  # raises for a kernel without log parameters
     before = kernel.lengthscale  # type: ignore[attr-defined]
     if isinstance(before, tuple):
         return kernel
@@ -111,11 +111,11 @@ def per_feature(kernel: Kernel, n_features: int) -> Kernel:
 
 @dataclass(frozen=True)
 class Refined:
-    """A kernel and an alpha at a local minimum of the leave-one-out error of some rows."""
+    """Kernel and alpha at a local minimum of the leave-one-out error of some rows."""
 
     kernel: Kernel
     alpha: float
-    before: float  #: mean squared leave-one-out error at the start, outputs added
+    before: float  #: mean squared leave-one-out error at the start, summed over outputs
     after: float
     evaluations: int
     n_rows: int
@@ -133,9 +133,9 @@ def refine_kernel(
 ) -> Refined:
     """Minimise the leave-one-out error of these rows over the kernel's parameters and alpha.
 
-    L-BFGS on the logarithm of the error, from ``kernel`` and ``alpha``; parameters stay within a factor of
-    1,000 of their start, alpha within 10,000. Time and memory: of :func:`leave_one_out` an evaluation, up
-    to about 80 of them.
+    L-BFGS minimises the logarithm of the error, starting at ``kernel`` and ``alpha``. Parameters stay within
+    a factor of 1,000 of their start, alpha within 10,000. Up to about 80 evaluations, each with time and
+    memory of :func:`leave_one_out`.
     """
     mass = float(len(X) if weights is None else weights.sum())
     best: tuple[float, Float64Array] | None = None

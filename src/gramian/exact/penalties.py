@@ -25,23 +25,23 @@ from gramian.kernels.base import Kernel
 from gramian.operators.kernel import KernelOperator
 from gramian.solvers.krylov import Progress, conjugate_gradient
 
-#: Target of the relative residual of trials, and iterations at most: what is missing after so many does not
-#: tell penalties apart.
+#: Target of the relative residual of trials, and largest number of iterations: more accuracy would not change
+#: which penalty is best. Chosen by hand.
 TRIAL_TOL, TRIAL_STEPS = 1e-2, 100
-#: A relative residual that is not reached.
+#: A relative residual too small to be reached, so that another rule stops the iteration.
 NEVER = 1e-30
-#: Directions whose products are kept for the next penalty.
+#: Number of directions whose products are kept for the next penalty. Chosen by hand.
 KEPT_DIRECTIONS = 128
-#: Eigenvalue of their matrix, over the largest, under which it is rounding of float32 products.
+#: Directions with eigenvalues below this share of the largest are rounding of float32 products. By hand.
 DEPENDENT = 1e-6
 
 
 def ridge_solution(
     gram: FloatArray, alpha: float, weights: Float64Array | None, right: Float64Array
 ) -> Float64Array | None:
-    """Return (K + alpha·W⁻¹)⁻¹ right by a Cholesky factor of K's precision, written over K.
+    """Return (K + alpha·W⁻¹)⁻¹ right by a Cholesky factor in K's precision, written over K.
 
-    None where there is none: the penalty is of no use.
+    Returns None if the factorisation fails: this penalty is too small to be useful.
     """
     gram.flat[:: len(gram) + 1] += alpha if weights is None else alpha / weights
     try:
@@ -53,7 +53,7 @@ def ridge_solution(
 
 @dataclass
 class _Problem:
-    """What is fitted, and the rows that judge it."""
+    """Training rows and targets of the trials, and the validation rows."""
 
     kernel: Kernel
     rows: Rows
@@ -64,31 +64,31 @@ class _Problem:
 
     @property
     def mean(self) -> Float64Array:
-        """Mean of the targets, (outputs,)."""
+        """Mean of the targets, shape (outputs,)."""
         return np.asarray(np.average(self.targets, axis=0, weights=self.weights))
 
     @property
     def right(self) -> Float64Array:
-        """Right-hand sides: the targets beside their mean and, last, ones."""
+        """Right-hand sides: centred targets and, in the last column, ones."""
         return np.column_stack([self.targets - self.mean, np.ones(len(self.targets))])
 
 
 @dataclass
 class PenaltyTrials(_Problem):
-    """Values of other rows by the exact models of one kernel with an intercept.
+    """Predictions for validation rows by exact models of one kernel with an intercept.
 
-    kernel : k; rows : (n, d), fitted; others : (m, d); targets : (n, outputs); weights : (n,),
-    all > 0, or None; engine : threads.
+    kernel : k; rows : (n, d), training rows; others : (m, d), validation rows; targets : (n, outputs);
+    weights : (n,), all > 0, or None; engine : threads.
 
-    What penalties are compared by needs few digits: where alpha allows, K and K(others, rows) are computed
-    once, in float32, and a penalty costs n³/3 multiplications of that precision; under it they are computed
-    for each in float64. Memory 8 (n² + n m) bytes.
+    Few digits suffice to compare penalties. If alpha is large enough for float32, K and K(others, rows) are
+    computed once in that precision, and a penalty costs n³/3 multiplications. For a smaller alpha both are
+    computed anew in float64. Memory 8 (n² + n m) bytes.
     """
 
     _kept: tuple[FloatArray, FloatArray] | None = field(default=None, repr=False)
 
     def values(self, alpha: float) -> Float64Array:
-        """Return f(others) + b, (m, outputs); infinite where K + alpha·W⁻¹ has no Cholesky factor."""
+        """Return f(others) + b, (m, outputs); infinite if K + alpha·W⁻¹ has no Cholesky factor."""
         n = len(self.targets)
         diagonal = float(np.mean(self.kernel.diagonal(self.rows)))
         least = alpha if self.weights is None else alpha / float(self.weights.max())
@@ -115,17 +115,17 @@ class PenaltyTrials(_Problem):
 
 @dataclass
 class IterativeTrials(_Problem):
-    """As :class:`PenaltyTrials`, by conjugate gradients with one preconditioner for every penalty.
+    """Predictions for validation rows by conjugate gradients with one preconditioner for every penalty.
 
-    kernel, rows, others, targets, weights, engine : as there; dtype : of the tiles; memory_bytes : bound on
-    tiles that are kept and preconditioner; rng : of the pivots and blocks; tol : of the solves, which may be
-    changed; until : when a solve ends where it is, on the clock of ``time.perf_counter``; ``cut`` : whether
-    one did.
+    kernel, rows, others, targets, weights, engine : as for :class:`PenaltyTrials`; dtype : of the tiles;
+    memory_bytes : bound on kept tiles and preconditioner; rng : for pivots and blocks; tol : of the solves,
+    may be changed between them; until : time at which a solve stops, on the clock of ``time.perf_counter``;
+    ``cut`` : whether a solve was stopped by that.
 
-    (K + alpha·W⁻¹) is solved to a relative residual of ``tol`` or as far as ``TRIAL_STEPS`` products
-    come, from what earlier penalties' products tell. The preconditioner is that of the first penalty: a
-    factor of 3 in alpha costs at most as much in its condition. Time n²/2 + n m kernel values, and n² outputs
-    multiplications a step.
+    (K + alpha·W⁻¹) is solved to a relative residual of ``tol``, with at most ``TRIAL_STEPS`` products, from a
+    start computed from earlier penalties' products. The preconditioner is built for the first penalty; a
+    factor of 3 in alpha makes its condition number at most 3 times as large. Time n²/2 + n m kernel values,
+    and n² outputs multiplications a step.
     """
 
     dtype: Any
@@ -137,7 +137,7 @@ class IterativeTrials(_Problem):
     _run: _Run | None = field(default=None, repr=False)
 
     def values(self, alpha: float) -> Float64Array:
-        """Return f(others) + b, (m, outputs)."""
+        """Return f(others) + b, (m, outputs), by an iterative solve for this penalty."""
         shift = np.full(len(self.targets), alpha) if self.weights is None else alpha / self.weights
         if self._run is None:
             system = ExactSystem(self.kernel, self.rows, shift, self.dtype, self.memory_bytes, self.engine)
@@ -152,10 +152,10 @@ class IterativeTrials(_Problem):
 
 
 class _Run:
-    """Solves for one right-hand side and several diagonals, with the rows in the preconditioner's order.
+    """Solver for one right-hand side and several diagonals, with rows in the preconditioner's order.
 
-    Products K P that were made for one diagonal serve the next: it starts from its Galerkin solution in their
-    directions P, (Pᵀ(K + D)P)⁻¹ Pᵀ right.
+    Products K P that were computed for one diagonal help the next: it starts from the Galerkin solution in
+    their directions P, P (Pᵀ(K + D)P)⁻¹ Pᵀ right.
     """
 
     def __init__(self, system: ExactSystem, right: Float64Array, rng: np.random.Generator) -> None:
@@ -174,13 +174,13 @@ class _Run:
 
     @property
     def rows(self) -> Rows:
-        """The rows in the order of the solutions."""
+        """Rows in the order of the solutions."""
         return self._system.rows
 
     def solve(self, shift: Float64Array, tol: float, until: float) -> tuple[Float64Array, bool]:
-        """Return a of (K + diag(shift)) a = right, and whether it was cut short by the time.
+        """Return a of (K + diag(shift)) a = right, and whether the time limit stopped the solve.
 
-        ``shift`` has the order that the rows came in.
+        ``shift`` is in the original order of the rows.
         """
         system = self._system
         system.shift = shift[self._order]
@@ -198,7 +198,7 @@ class _Run:
             self._right,
             precondition=self._precondition,
             start=self._galerkin() if self._directions else None,
-            # Ended by the residual of the recursion: a true one costs as much as a step.
+            # Stopped by the recursion's residual: computing a true one costs as much as a step.
             tol=NEVER,
             max_iterations=TRIAL_STEPS + 1,
             progress=ended,

@@ -1,4 +1,4 @@
-"""The plan of an exact fit: bytes and nominal seconds."""
+"""Plan of an exact fit: bytes and nominal seconds."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gramian.exact.solve import DIRECT_ROWS, Settings, iteration_bytes
 from gramian.exact.system import keeps_tiles
 from gramian.exceptions import BudgetError
 
-#: Iterations that a nominal solve takes: some tens with a preconditioner.
+#: Number of iterations assumed for a solve with a preconditioner. Chosen by hand.
 NOMINAL_ITERATIONS = 50
 
 
@@ -31,8 +31,7 @@ def exact_plan(
 ) -> Plan:
     """Predict the exact solve's bytes and nominal seconds.
 
-    Raises :class:`BudgetError` where the budget holds neither a factor that is asked for nor the vectors of
-    an iteration.
+    Raises :class:`BudgetError` if the budget cannot hold a requested factor, or the vectors of an iteration.
     """
     n, item = work.n_rows, np.dtype(dtype).itemsize
     once = Costs(n, work.n_features, work.n_outputs, item)

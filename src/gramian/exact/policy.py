@@ -1,7 +1,8 @@
 """Choice of the preconditioner, and of the moment when a larger one pays off, by nominal costs.
 
-Costs are seconds of one core at nominal rates, counted and not measured, so that the same problem is solved
-in the same steps on every machine.
+Costs are nominal seconds on one core. They are counted, not measured, so the same problem takes the same
+steps on every machine. The constants are chosen by hand; benchmarks/exact.py compares the resulting time of
+"auto" with that of every fixed preconditioner.
 """
 
 from __future__ import annotations
@@ -10,35 +11,36 @@ from dataclasses import dataclass
 
 import numpy as np
 
-#: Operations a second in double precision: products and inverses of small matrices; one large factor.
+#: Double-precision operations per second: for products and inverses of small matrices; for one large factor.
 RATE, FACTOR_RATE = 2.5e10, 4e10
-#: Numbers a second that are read once from memory and multiplied.
+#: Numbers per second that are read once from memory and multiplied.
 READ_RATE = 1.25e9
-#: Operations and exponentials a second of a tile in single precision; double is half as fast.
+#: Operations and exponentials per second of a single-precision tile; double precision is half as fast.
 TILE_RATE, EXP_RATE = 9e10, 0.8e9
-#: Iterations that the first preconditioner may cost; each further one may cost so many times the last.
+#: The first preconditioner may cost this many iterations; each next one may cost this many times the last.
 FIRST_BUY, GROWTH = 18.0, 4.0
-#: Share of a price that is paid as rent before it is paid.
+#: The next preconditioner (or factor) is not built before a stage has cost this share of its price.
 RENT = 0.4
-#: Share of a Cholesky factor's price that a preconditioner may cost, where the factor can be had; and how
-#: many times that price the rest of a stage must cost for no larger preconditioner to be tried before it.
+#: If a Cholesky factor fits into memory, a preconditioner may cost at most ``DIRECT_SHARE`` of the factor.
+#: The solve goes straight to the factor if the rest of a stage would cost more than ``HOPELESS`` factors.
 DIRECT_SHARE, HOPELESS = 0.35, 4.0
-#: What a root leaves of the trace, over alpha, at which it is large enough: its largest eigenvalue is then
-#: about alpha, and a handful of steps is left.
+#: The root is large enough once the trace that it leaves is this multiple of alpha: the largest eigenvalue
+#: left is then about alpha, and a handful of steps is enough.
 ENOUGH = 100.0
-#: Sampled rows, and how many eigenvalues of theirs above alpha tell that no preconditioner is too few.
+#: Eigenvalues of K are estimated from ``LOOK_ROWS`` sampled rows. If at least ``STIFF`` of them exceed alpha,
+#: plain conjugate gradients would be slow.
 LOOK_ROWS, STIFF = 200, 20
-#: Rank of the root as a share of the rows of a block.
+#: Rank of the root, as a share of the rows of a block.
 ROOT_SHARE = 0.5
-#: Smallest and largest block, and least rank, that are worth building.
+#: Smallest and largest block size, and smallest rank, of a preconditioner.
 LEAST_BLOCK, MOST_BLOCK, LEAST_RANK = 64, 8192, 32
-#: Iterations from which a rate of convergence is read, at least, and as a share of those made.
+#: The rate of convergence is computed over this many iterations at least, and this share of all so far.
 LEAST_LOOK, LOOK_SHARE = 4, 0.4
 
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """A preconditioner: rank of its root, rows of its blocks; 0 for none of it."""
+    """Size of a preconditioner: rank of its root and rows of its blocks; 0 if it has no such part."""
 
     rank: int
     block: int
@@ -46,17 +48,17 @@ class Sizes:
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """Nominal seconds on one core of n rows of d features with p right-hand sides."""
+    """Nominal seconds on one core for n rows with d features and p right-hand sides."""
 
     n: int
     n_features: int
     n_outputs: int
     itemsize: int
-    kept: bool = False  #: whether a product reads tiles that are kept
+    kept: bool = False  #: whether a product reads stored tiles
 
     @property
     def product(self) -> float:
-        """One product with K: half of its values, twice used."""
+        """Cost of one product with K, which computes half of its values and uses each twice."""
         slow = self.itemsize / 4.0
         if self.kept:
             return 0.5 * self.n**2 * slow * max(0.5 / READ_RATE, 8.0 * self.n_outputs / TILE_RATE)
@@ -64,28 +66,28 @@ class Costs:
         return 0.5 * self.n**2 * (value + 8.0 * slow * self.n_outputs / TILE_RATE)
 
     def iteration(self, sizes: Sizes) -> float:
-        """One step: a product and an application."""
+        """Return the cost of one step: a product and an application of the preconditioner."""
         held = sizes.block + 2 * sizes.rank + 6 * self.n_outputs
         return self.product + self.n * held * max(1.0 / READ_RATE, 2.0 * self.n_outputs / RATE)
 
     def build(self, sizes: Sizes) -> float:
-        """Building a preconditioner: root, residual blocks, their inverses, the core."""
+        """Return the cost of building a preconditioner: root, residual blocks, their inverses, the core."""
         r, b = sizes.rank, sizes.block
         flops = 2.0 * b * b + 4.0 * r * b + 4.0 * r * r + 2.0 * (b + r) * self.n_features
         return self.n * (flops / RATE + 2.0 * (b + r) / EXP_RATE)
 
     @property
     def direct(self) -> float:
-        """A Cholesky factor of all rows."""
+        """Cost of a Cholesky factor of all rows."""
         return self.n**3 / 3.0 / FACTOR_RATE + 2.0 * self.n**2 / EXP_RATE
 
     def root_affordable(self, seconds: float, memory_bytes: int) -> int:
-        """Return the rank of a root alone that takes about ``seconds`` to build, as memory allows."""
+        """Return the rank of a root without blocks that takes about ``seconds`` to build and fits memory."""
         rank = min(np.sqrt(max(seconds, 0.0) * RATE / (8.0 * self.n)), memory_bytes / (8.0 * self.n))
         return max(1, min(int(rank), self.n, MOST_BLOCK))
 
     def affordable(self, seconds: float, memory_bytes: int) -> Sizes:
-        """Return root and blocks that take about ``seconds`` to build, as far as they fit into memory."""
+        """Return sizes of root and blocks that take about ``seconds`` to build and fit into memory."""
         per_square = self.n * (2.0 + 4.0 * ROOT_SHARE + 4.0 * ROOT_SHARE**2) / RATE
         room = memory_bytes / (8.0 * self.n * (ROOT_SHARE + 1.25))
         block = int(min(np.sqrt(max(seconds, 0.0) / per_square), room, MOST_BLOCK, self.n))
@@ -108,15 +110,15 @@ def iterations_left(residuals: list[float], tol: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """When to stop renting iterations and buy: the next preconditioner, or a Cholesky factor."""
+    """Rule for when to stop iterating and build a larger preconditioner or a Cholesky factor."""
 
     costs: Costs
-    room: int  #: bytes for a preconditioner
+    room: int  #: bytes available for a preconditioner
     direct_fits: bool
     tol: float
 
     def next_sizes(self, sizes: Sizes) -> Sizes | None:
-        """Return the preconditioner after this one; None where memory holds none that is much larger."""
+        """Return sizes of the next preconditioner, or None if memory holds none that is much larger."""
         before = self.costs.build(sizes) if sizes.block or sizes.rank else 0.0
         seconds = max(GROWTH * before, FIRST_BUY * self.costs.product)
         if self.direct_fits:
@@ -127,8 +129,8 @@ class Policy:
     def verdict(self, sizes: Sizes, residuals: list[float]) -> str:
         """Return "go on", "larger" or "direct" after some iterations of a stage.
 
-        A larger preconditioner is bought when the stage has cost ``RENT`` of its price, and would cost the
-        price at least; a factor when the rest of the stage would cost more than it.
+        "larger" is returned once the stage has cost ``RENT`` of a larger preconditioner's price and its rest
+        would cost more than that price; "direct" if the rest would cost more than a Cholesky factor.
         """
         left = iterations_left(residuals, self.tol) * self.costs.iteration(sizes)
         spent = len(residuals) * self.costs.iteration(sizes)
@@ -136,7 +138,7 @@ class Policy:
         price = float("inf") if larger is None else self.costs.build(larger)
         direct = self.costs.direct if self.direct_fits else float("inf")
         first = not (sizes.rank or sizes.block)
-        # A rate that is read off a preconditioned stage can be trusted; before that, direct has to be cheap.
+        # Only a preconditioned stage has a reliable rate; before that, direct must be cheap to be chosen.
         trusted = not first and len(residuals) > LEAST_LOOK
         hope = larger is not None and left <= HOPELESS * direct
         if left > direct and not hope and (trusted or (direct <= price and spent >= RENT * direct)):

@@ -1,4 +1,4 @@
-"""Preconditioners of K + D: a root, exact blocks of what it leaves over, or both."""
+"""Preconditioners of K + D: a low-rank root, exact blocks of its residual, or both."""
 
 from __future__ import annotations
 
@@ -13,41 +13,41 @@ from gramian._typing import Float64Array, Rows
 from gramian.engine import Engine
 from gramian.kernels.base import Kernel
 
-#: Tasks that an application is cut into, whatever the number of threads.
+#: Number of tasks of an application, for any number of threads. Chosen by hand.
 TASKS = 16
 
 
 class RootAndBlocks:
-    r"""M = FᵀF + B + D, and its inverse: B the diagonal blocks of K − FᵀF, D a positive diagonal.
+    r"""Preconditioner M = FᵀF + B + D, B the diagonal blocks of K − FᵀF, D > 0 diagonal; applied as M⁻¹.
 
-    With E = B + D, one block a time, and H = F E⁻¹
+    With E = B + D, inverted block by block, and H = F E⁻¹
 
         M⁻¹ v = E⁻¹ v − Hᵀ (I + F Hᵀ)⁻¹ H v.
 
-    F empty: block Jacobi. Blocks empty, where ``slices`` has none: B = 0, Nyström. Both: the partially
-    independent training conditional (PITC), the multi-resolution operator with whole blocks, which holds what
-    is global and what is local. M is positive definite, as F comes from pivots of K and D > 0.
+    With F empty this is block Jacobi; with ``slices`` empty, B = 0 and it is Nyström. With both it is the
+    partially independent training conditional (PITC): the multi-resolution operator with whole blocks, which
+    represents global and local structure. M is positive definite, because F comes from pivots of K and D > 0.
 
     Parameters
     ----------
-    kernel, rows : k and the rows (n, d), in the order of the blocks.
+    kernel, rows : k and the rows (n, d) in the order of the blocks.
     shift : ndarray (n,)
         D > 0.
     factor : ndarray (r, n)
-        F; **overwritten** (it becomes H, which has its size).
+        F; **overwritten** by H, which has the same size.
     slices : sequence of slice
-        Places of the blocks, covering all rows; empty for B = 0.
+        Positions of the blocks, covering all rows; empty for B = 0.
 
     Attributes
     ----------
     logdet : float
         log det M.
     jitter : float
-        The largest that a factorisation took; it changes the speed, and no answer.
+        Largest jitter of a factorisation; it affects the speed, but not the solution.
     nbytes, evaluations : int
-        Bytes held, and kernel values computed.
+        Bytes held, and number of kernel values computed.
 
-    Time n·b² + n·r·(b + r) for blocks of b rows, and n·(b + 2r) products of a number to apply; memory
+    Time n·b² + n·r·(b + r) for blocks of b rows and rank r, and n·(b + 2r) multiplications to apply; memory
     8·n·(b + r) bytes.
 
     Source: Snelson and Ghahramani 2007 (the operator), Quiñonero-Candela and Rasmussen 2005 (the name), the
@@ -113,7 +113,7 @@ class RootAndBlocks:
         return len(self._h)
 
     def __call__(self, values: Float64Array) -> Float64Array:
-        """Return M⁻¹ values for values (n, p)."""
+        """Return M⁻¹ v for ``values`` v of shape (n, p)."""
         out = np.empty_like(values)
         rank = len(self._h)
 
@@ -141,14 +141,14 @@ class RootAndBlocks:
         return out
 
     def draw(self, count: int, rng: np.random.Generator) -> Float64Array:
-        """Return columns z ~ N(0, M), (n, count): Fᵀg₁ + E^(1/2) g₂. Time n·b² beside an application."""
+        """Return columns z ~ N(0, M), (n, count), as Fᵀg₁ + E^(1/2) g₂. Time n·b² plus an application."""
         out = rng.standard_normal((self._h.shape[1], count))
         inner = rng.standard_normal((len(self._h), count))
 
         def work(group: range) -> None:
             for number in group:
                 place, inverse = self._slices[number], self._inverses[number]
-                # With E⁻¹ = L Lᵀ: E^(1/2) = L⁻ᵀ, and Fᵀ = E Hᵀ = L⁻ᵀ L⁻¹ Hᵀ.
+                # E⁻¹ = L Lᵀ gives E^(1/2) = L⁻ᵀ and Fᵀ = E Hᵀ = L⁻ᵀ L⁻¹ Hᵀ.
                 spread = self._h[:, place].T @ inner
                 if self._whole:
                     out[place] = out[place] / np.sqrt(inverse)[:, None] + spread / inverse[:, None]
@@ -179,7 +179,7 @@ class RootAndBlocks:
 def _inverse(
     kernel: Kernel, points: Rows, own: Float64Array, shift: Float64Array
 ) -> tuple[Float64Array, float, float]:
-    """Return (K_ss − F_sᵀF_s + D_s)⁻¹, the log-determinant of what is inverted, and the jitter."""
+    """Return (K_ss − F_sᵀF_s + D_s)⁻¹, the log-determinant of that matrix, and the jitter used."""
     block = np.asarray(kernel(points, dtype=np.float64, n_jobs=1))
     block -= own.T @ own
     block.flat[:: len(block) + 1] += shift

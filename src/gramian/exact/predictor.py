@@ -18,9 +18,9 @@ from gramian.operators.kernel import KernelOperator
 
 @dataclass(frozen=True)
 class ExactPredictor:
-    """f(x) = Σ_i k(x, x_i) a_i over all training rows. Time O(n (d + outputs)) a row, in tiles.
+    """f(x) = Σ_i k(x, x_i) a_i over all training rows x_i. Time O(n (d + outputs)) a row, in tiles.
 
-    kernel : k; rows : (n, d), the training rows of positive weight; coefficients : (n, outputs).
+    kernel : k; rows : (n, d), the training rows with positive weight; coefficients : (n, outputs).
     """
 
     kernel: Kernel
@@ -30,12 +30,12 @@ class ExactPredictor:
 
     @property
     def n_outputs(self) -> int:
-        """Columns of the coefficients."""
+        """Number of outputs."""
         return int(self.coefficients.shape[1])
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the coefficients; the rows come on top."""
+        """Bytes of the coefficients, without the rows."""
         return self.coefficients.nbytes
 
     @property
@@ -44,7 +44,7 @@ class ExactPredictor:
         return self.nbytes + row_bytes(self.rows)
 
     def on(self, kernel: Kernel) -> ExactPredictor:
-        """Return the predictor with another kernel value: the same one, bound to other rows."""
+        """Return the predictor with k evaluated by ``kernel``, which may be bound to other rows."""
         return replace(self, kernel=kernel)
 
     def chunk(self, rows: Rows, engine: Engine) -> Float64Array:
@@ -55,6 +55,6 @@ class ExactPredictor:
     def blocks(
         self, source: RowSource, *, engine: Engine, chunk_rows: int
     ) -> Iterator[tuple[slice, Float64Array]]:
-        """Yield (rows, predictions) chunk by chunk."""
+        """Yield (rows, predictions) for each chunk of the source."""
         for where, rows in row_blocks(source, chunk_rows):
             yield where, self.chunk(rows, engine)

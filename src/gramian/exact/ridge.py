@@ -24,10 +24,10 @@ from gramian.solvers.solution import Solution
 
 @dataclass(frozen=True)
 class ExactFit:
-    """A trained model and how it came about."""
+    """Trained exact model with its solution and stages."""
 
     predictor: ExactPredictor
-    offset: Float64Array  #: of an unpenalised intercept, (outputs,)
+    offset: Float64Array  #: unpenalised intercept, or zeros, (outputs,)
     solution: Solution
     stages: list[Stage]
 
@@ -46,12 +46,12 @@ def train_exact(
 ) -> ExactFit:
     r"""Minimise Σ w_i ‖y_i − f(x_i) − b‖² + alpha ‖f‖² over all f of the kernel's space.
 
-    f = Σ a_i k(x_i, ·) with (K + alpha·W⁻¹) a = y − b·1; rows of weight 0 have a_i = 0 and are left out. The
-    intercept b (0 unless ``intercept``) makes Σ a_i = 0: with (a_y, a_1) the solutions for y and for 1, it is
-    b = Σ a_y / Σ a_1, and a = a_y − b a_1; both are solved for together.
+    f = Σ a_i k(x_i, ·) with (K + alpha·W⁻¹) a = y − b·1; rows of weight 0 have a_i = 0 and are left out. With
+    ``intercept``, b makes Σ a_i = 0: if a_y and a_1 are the solutions for y and for 1, then
+    b = Σ a_y / Σ a_1 and a = a_y − b a_1. Both are solved for together. Without it, b = 0.
 
-    plan : says the type of the tiles and the memory. Time and memory: :func:`solve_exact`, with a copy of
-    the rows, which the predictor keeps.
+    plan : gives the tiles' dtype and the memory. Time and memory: see :func:`solve_exact`, plus a copy of the
+    rows, which the predictor keeps.
     """
     rows = labelled.rows
     rows = rows.copy() if sp.issparse(rows) else np.array(rows)
@@ -72,7 +72,7 @@ def train_exact(
 
 
 def without_ones(value: Float64Array) -> tuple[Float64Array, Float64Array]:
-    """Return a and b of Σ a_i = 0, (n, outputs) and (outputs,), from the solutions for y and, last, for 1."""
+    """Return a (n, outputs) with Σ a_i = 0 and b (outputs,), from solutions for y and, last, for 1."""
     ones = value[:, -1]
     offset = value[:, :-1].sum(axis=0) / ones.sum()
     return value[:, :-1] - np.outer(ones, offset), offset
@@ -81,7 +81,7 @@ def without_ones(value: Float64Array) -> tuple[Float64Array, Float64Array]:
 def _served(
     kernel: Kernel, rows: Rows, value: Float64Array, targets: Float64Array, dtype: Any
 ) -> np.dtype[Any]:
-    """Return the type of a prediction's tiles: ``dtype``, unless its rounding would show in the answer."""
+    """Return the dtype of a prediction's tiles: ``dtype``, or float64 if its rounding would show."""
     largest = float(np.mean(kernel.diagonal(rows[: min(1024, rows.shape[0])])))
     error = largest * expansion_error(1.0, dtype) * np.linalg.norm(value, axis=0)
     allowed = expansion_tolerance() * np.sqrt(np.mean(np.square(targets), axis=0))

@@ -1,4 +1,4 @@
-"""Block sketch-and-project: steps of some thousand rows, for data where one product with K costs too much."""
+"""Block sketch-and-project: steps on a few thousand rows, for data where a product with K is too slow."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from gramian.operators.kernel import KernelOperator
 from gramian.solvers.krylov import Progress
 from gramian.solvers.solution import Solution, Status
 
-#: Passes over the rows between two looks at the true residual.
+#: Number of passes over the rows between two computations of the true residual. Chosen by hand.
 LOOK_EVERY = 4
-#: Growth of the true residual over the least so far from which the iteration counts as diverging.
+#: The iteration counts as diverging if the true residual is this many times the smallest so far. By hand.
 DIVERGED = 10.0
-#: Rows of a block at least and at most.
+#: Smallest and largest number of rows of a block. Chosen by hand.
 LEAST_BLOCK, MOST_BLOCK = 500, 8192
 
 
 def block_rows(n: int, memory_bytes: int) -> int:
-    """Return the rows of a block: a hundredth of all, as many as two squares of them fit into memory."""
+    """Return the rows of a block: a hundredth of all, fewer if memory cannot hold two squares of them."""
     most = min(MOST_BLOCK, n, max(1, int((memory_bytes / 32.0) ** 0.5)))
     return int(np.clip(n // 100, min(LEAST_BLOCK, most), most))
 
@@ -47,20 +47,21 @@ def sketch_and_project(
 ) -> Solution:
     r"""Solve (K + D) a = y by exact solves on blocks of rows, with acceleration.
 
-    A pass goes over all rows in blocks: of a random order in the odd passes, which see what is global, and
-    of nearby rows in the even ones (:func:`balanced_blocks`), which settle what is local. On pendigits
-    (gamma 1, alpha 0.01, 8,000 rows, blocks of 400) 16 passes leave 3e-4, with random blocks alone 2e-3. A
-    step takes the next block S, computes the residual there,
-    g = (K + D)_{S,:} z − y_S, solves (K_SS + D_SS) δ = g by Cholesky, and moves by −δ on S: block
+    A pass goes over all rows in blocks. Odd passes use blocks of random rows, which capture global structure.
+    Even passes use blocks of nearby rows (:func:`balanced_blocks`), which capture local structure. On
+    pendigits (gamma 1, alpha 0.01, 8,000 rows, blocks of 400) 16 passes leave a residual of 3e-4; with random
+    blocks alone it is 2e-3. A step takes the next block S, computes the residual there,
+    g = (K + D)_{S,:} z − y_S, solves (K_SS + D_SS) δ = g by Cholesky, and moves by −δ on S. This is block
     coordinate descent, accelerated after Nesterov with
 
         β = 1 − √(μ/ν),   γ = 1/√(μν),   η = 1/(1 + γν),   μ = min D, ν = n/b (μ ≤ ν, μν ≤ 1).
 
-    A step has n b kernel values, a pass over all rows n²: what conjugate gradients take for two products.
-    It makes progress from the first block on, and so gives an answer where time is too short for many
-    products. Every four passes, and at the end, the true residual is computed (n²/2 values in float64).
-    The iterate with the least of them is returned. Where the residual has grown tenfold over it, rounding
-    makes the iteration diverge: it goes on from that iterate with float64 tiles, or ends if it had them.
+    for blocks of b rows. A step computes n b kernel values and a pass n², as many as two products of
+    conjugate gradients. Every block makes progress, so there is an answer even if time is too short for many
+    products. Every four passes, and at the end, the true residual is computed (n²/2 values in float64), and
+    the iterate with the smallest one is returned. If the residual has grown tenfold over the smallest,
+    rounding makes the iteration diverge: it continues from the best iterate with float64 tiles, or stops if
+    it already had them.
 
     Memory 8·(2 b² + 7 n p) bytes. Source: Rathore, Frangella, Yang, Dereziński and Udell 2025 (ASkotch, here
     with the block's own matrix in place of its Nyström approximation); Gower and Richtárik 2015.
@@ -121,7 +122,7 @@ def sketch_and_project(
 
 
 def _blocks(n: int, block: int, given: list[IntArray], rng: np.random.Generator) -> Iterator[IntArray]:
-    """Yield the given blocks in a random order, or blocks of a random order of the rows."""
+    """Yield the given blocks in random order, or blocks cut from a random order of the rows."""
     if given:
         yield from (given[i] for i in rng.permutation(len(given)))
         return
@@ -131,7 +132,7 @@ def _blocks(n: int, block: int, given: list[IntArray], rng: np.random.Generator)
 
 
 def _step(system: ExactSystem, b: Float64Array, z: Float64Array, rows: IntArray, dtype: Any) -> Float64Array:
-    """Return (K_SS + D_SS)⁻¹ ((K + D)_{S,:} z − b_S) by tiles of a type."""
+    """Return (K_SS + D_SS)⁻¹ ((K + D)_{S,:} z − b_S) for the rows S, with tiles of the given dtype."""
     points, shift = system.rows[rows], system.shift[rows]
     across = KernelOperator(system.kernel, points, system.rows, dtype=dtype, n_jobs=system.engine.n_jobs)
     gradient = across @ z + shift[:, None] * z[rows] - b[rows]

@@ -26,38 +26,38 @@ from gramian.solvers.krylov import Progress, conjugate_gradient
 from gramian.solvers.minres import minimal_residual
 from gramian.solvers.solution import Solution, Status
 
-#: Up to this many rows a Cholesky factor takes no time that anyone would notice.
+#: Up to this many rows a Cholesky factor is used, because it takes no noticeable time. Chosen by hand.
 DIRECT_ROWS = 2000
-#: Share of the memory that a preconditioner may have.
+#: Share of the memory that a preconditioner may use. Chosen by hand.
 PRECONDITIONER_SHARE = 0.75
-#: Products that conjugate gradients need to be worth beginning.
+#: Conjugate gradients are not started if the time limit allows fewer products than this. Chosen by hand.
 LEAST_PRODUCTS = 10
-#: Sizes that stand for "as the policy says".
+#: Sizes that tell the solver to choose by its policy.
 CHOSEN = Sizes(-1, -1)
-#: Solvers that need nothing but products with K + D, by the names that ``Exact(solver=…)`` takes.
+#: Solvers that need only products with K + D, by the names that ``Exact(solver=…)`` takes.
 ITERATIVE: dict[str, Callable[..., Solution]] = {"minres": minimal_residual}
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One way of solving and what it did."""
+    """One stage of a solve: its method, cost and result."""
 
     name: str  #: none, nystrom, jacobi, pitc, an approximation's, cholesky, askotch or one of ITERATIVE
     rank: int
     block: int
     iterations: int
-    residual: float  #: ‖y − (K + D) a‖/‖y‖ at its end, by the recursion where another stage follows
+    residual: float  #: final ‖y − (K + D) a‖/‖y‖, by the recursion if another stage follows
     build_seconds: float
     seconds: float
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How to solve."""
+    """Settings of a solve: method, preconditioner, tolerance and limits."""
 
     solver: str = "auto"  #: auto, cg, cholesky, askotch or one of ITERATIVE
-    sizes: Sizes = CHOSEN  #: of one preconditioner for all of the solve
-    builder: Builder | None = None  #: of an approximation that is the preconditioner instead
+    sizes: Sizes = CHOSEN  #: of a single preconditioner for the whole solve
+    builder: Builder | None = None  #: of an approximation used as preconditioner instead
     tol: float = 1e-6
     max_iter: int = 1000
     time_limit: float | None = None
@@ -65,10 +65,10 @@ class Settings:
 
 
 def iteration_bytes(n: int, n_features: int, n_outputs: int, itemsize: int, threads: int) -> int:
-    """Bytes of an iteration without a preconditioner.
+    """Return the bytes of an iteration without a preconditioner.
 
-    x, the residual, directions and their images now and before, and some on the way; the rows in the order of
-    the blocks; fast and accurate products.
+    They count x, the residual, current and previous directions with their images, and temporaries; the rows
+    in the order of the blocks; and fast and accurate products.
     """
     products = sum(working_bytes(n, n_features, n_outputs, size, threads) for size in (4, 8))
     return 8 * n * 12 * n_outputs + 2 * n * n_features * itemsize + products
@@ -82,22 +82,22 @@ def solve_exact(
     rng: np.random.Generator,
     progress: Callable[[Progress], None] | None = None,
 ) -> tuple[Solution, list[Stage]]:
-    r"""Solve (K + D) a = y for y (n, p) to ‖y − (K + D) a‖ ≤ tol ‖y‖ in every column, and tell how.
+    r"""Solve (K + D) a = y for y (n, p) to ‖y − (K + D) a‖ ≤ tol ‖y‖ in every column; return the stages too.
 
-    "auto" factorises up to 2,000 rows, and beyond runs block conjugate gradients by tiles: first without a
-    preconditioner; when that has cost what one would cost to build, and would cost as much again, it builds
-    one (:class:`RootAndBlocks`) and goes on from where it is, and so on with larger ones or with a
-    Cholesky factor, as memory allows (rent or buy, :class:`Policy`). The root is left out where it holds
-    little of the trace; where it holds nearly all, a larger one takes the place of the blocks. Where
-    ``time_limit`` is too short for ten products, it takes block sketch-and-project
-    (:func:`sketch_and_project`).
+    "auto" uses a Cholesky factor up to 2,000 rows, and block conjugate gradients by tiles for more. These
+    start without a preconditioner. Once the iterations have cost a good part of a preconditioner's price, and
+    the rest would cost more than that price, "auto" builds one (:class:`RootAndBlocks`) and continues from
+    the current iterate. It repeats this with larger ones or a Cholesky factor, as memory allows (rent or buy,
+    :class:`Policy`). A root that explains little of the trace is dropped; if it explains nearly all, a larger
+    root replaces the blocks. If ``time_limit`` is too short for ten products, "auto" uses block
+    sketch-and-project (:func:`sketch_and_project`).
 
-    With ``settings.checkpoint`` what is reached is kept in a file, from which the same problem goes on; an
-    interrupt saves it first and is raised again.
+    With ``settings.checkpoint`` the solution is saved in a file, from which the same problem continues; an
+    interrupt saves it and is then raised again.
 
-    Residuals are recomputed in float64 and warned about where they miss the tolerance. Time n² p
-    multiplications a step, and n²/2 kernel values in the first, or in each where memory does not keep them;
-    memory ``system.memory_bytes``.
+    Residuals are recomputed in float64, with a warning if they miss the tolerance. Time n² p multiplications
+    a step, and n²/2 kernel values: once if memory keeps them, otherwise in each step; memory
+    ``system.memory_bytes``.
     """
     if settings.checkpoint is None:
         return _solved(system, right, settings, rng, None, progress)
@@ -159,15 +159,15 @@ def _solved(
 
 
 def preconditioner_bytes(system: ExactSystem, right: Float64Array) -> int:
-    """Bytes that a preconditioner may have beside an iteration and the tiles that are kept."""
+    """Return the bytes left for a preconditioner beside an iteration and the tiles that are kept."""
     n, p = right.shape
-    # For a nominal number of threads: the sizes, and so the answer, must not depend on it.
+    # A nominal number of threads: the sizes, and thus the solution, must not depend on the real one.
     vectors = iteration_bytes(n, int(system.rows.shape[1]), p, system.rows.dtype.itemsize, NOMINAL_THREADS)
     return int(PRECONDITIONER_SHARE * (system.memory_bytes - vectors - system.kept_bytes))
 
 
 def costs_of(system: ExactSystem, right: Float64Array) -> Costs:
-    """Return the nominal costs of a solve."""
+    """Return the nominal costs of a solve of this system."""
     item = np.dtype(system.dtype).itemsize
     return Costs(len(system), int(system.rows.shape[1]), right.shape[1], item, system.kept_bytes > 0)
 
@@ -181,7 +181,7 @@ def _too_dear(system: ExactSystem, right: Float64Array, settings: Settings) -> b
 
 
 class _Staged:
-    """Conjugate gradients in stages, each from where the last one ended."""
+    """Conjugate gradients in stages, each starting from the previous stage's result."""
 
     def __init__(
         self,
@@ -204,7 +204,7 @@ class _Staged:
         self._held = 0
 
     def solve(self, value: Float64Array | None) -> Solution:
-        """Run stage after stage."""
+        """Run stages until one converges or a limit is reached."""
         sizes = self._settings.sizes
         if sizes == CHOSEN:
             sizes = Sizes(0, 0)
@@ -247,7 +247,7 @@ class _Staged:
     def _stage(
         self, sizes: Sizes, start: Float64Array | None, begin: float, max_iterations: int
     ) -> tuple[Solution, IntArray, str]:
-        """Build a preconditioner and iterate with it; return the order of the rows and what is next."""
+        """Build a preconditioner and iterate with it; return solution, order of the rows and next action."""
         system, order = self._system, np.arange(len(self._system))
         slices: list[slice] = []
         if sizes.block:

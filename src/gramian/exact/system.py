@@ -1,4 +1,4 @@
-"""Linear system (K + D) a = y for the exact K: products, factor, and a count of their cost."""
+"""Linear system (K + D) a = y for the exact K: products, factor, and a count of their costs."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from gramian.kernels.base import Kernel
 from gramian.operators.kernel import KernelOperator, triangle_bytes
 from gramian.solvers.solution import Solution, Status, relative_residual
 
-#: Share of the memory that K's tiles may have to be kept from one product to the next.
+#: Share of the memory that K's tiles may use to be kept between products. Chosen by hand.
 KEPT_SHARE = 0.75
 
 
 @dataclass(slots=True)
 class ExactSystem:
-    """K + D on rows in memory, which may be put into another order."""
+    """K + D on rows in memory, whose order can be changed."""
 
     kernel: Kernel
     rows: Rows  #: (n, d)
     shift: Float64Array  #: D > 0, (n,)
-    dtype: Any  #: of the tiles of fast products
+    dtype: Any  #: dtype of the tiles of fast products
     memory_bytes: int
     engine: Engine
-    #: Kernel values computed, and the most bytes held at a time.
+    #: Number of kernel values computed, and largest number of bytes held at a time.
     evaluations: int = 0
     held: int = 0
     _operators: dict[str, KernelOperator] = field(default_factory=dict)
@@ -43,14 +43,14 @@ class ExactSystem:
 
     @property
     def kept_bytes(self) -> int:
-        """Bytes of the tiles that fast products keep: of all of K's lower half, or none."""
+        """Bytes of the tiles kept by fast products: all of K's lower half, or 0."""
         kept = keeps_tiles(len(self), self.dtype, self.memory_bytes)
         return triangle_bytes(len(self), self.dtype) if kept else 0
 
     def ordered(self, order: IntArray) -> ExactSystem:
-        """Return the system with its rows in another order; costs are counted from here.
+        """Return the system with its rows in another order and its counts of costs at zero.
 
-        Tiles that were kept in this order are given up: memory holds one set of them.
+        Tiles kept in the current order are freed, because memory holds only one set of them.
         """
         self._operators.clear()
         return ExactSystem(
@@ -58,7 +58,7 @@ class ExactSystem:
         )
 
     def fast(self, values: Float64Array) -> Float64Array:
-        """Return (K + D) V with tiles of the system's type, which are kept where memory holds them."""
+        """Return (K + D) V with tiles of the system's dtype, which are kept if memory holds them."""
         return self._product(values, np.dtype(self.dtype).name, self.dtype, self.kept_bytes)
 
     def accurate(self, values: Float64Array) -> Float64Array:
@@ -102,7 +102,7 @@ class ExactSystem:
                 "solver='cg', which needs no square.",
                 self.square_bytes,
             )
-        self._operators.clear()  # memory may not hold both the factor and tiles that were kept
+        self._operators.clear()  # free kept tiles: memory may not hold both them and the factor
         square = self._square()
         self.held = max(self.held, square.nbytes)
         try:
@@ -133,5 +133,5 @@ class ExactSystem:
 
 
 def keeps_tiles(n_rows: int, dtype: Any, memory_bytes: int) -> bool:
-    """Tell whether fast products of so many rows keep K's tiles."""
+    """Tell whether fast products of ``n_rows`` rows keep K's tiles between products."""
     return triangle_bytes(n_rows, dtype) <= KEPT_SHARE * memory_bytes
