@@ -1,4 +1,4 @@
-"""A summary as HTML: self-contained, every text escaped, readable on light and on dark pages."""
+"""Summary as HTML: self-contained, with all text escaped, readable on light and dark pages."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from html import escape
 
 from gramian.summary.value import Grid, Summary
 
-#: Text takes the page's colour and lines are translucent, so that the page may be light or dark.
+#: Text has the page's colour and lines are translucent, so that the page may be light or dark.
 STYLE = """
 .gramian-summary{font-family:system-ui,sans-serif;font-size:13px;line-height:1.45;color:inherit;\
 margin:.5em 0;max-width:64em}
@@ -28,12 +28,12 @@ padding:.25em .7em;margin:.35em 0}
 
 
 def fragment(summary: Summary) -> str:
-    """Return a ``<div>`` with its own style, for a notebook's cell."""
+    """Return a ``<div>`` with its own style, for a notebook cell."""
     return f'<div class="gramian-summary"><style>{STYLE}</style>{body(summary)}</div>'
 
 
 def body(summary: Summary) -> str:
-    """Return title, facts, warnings, folded tables and note."""
+    """Return title, facts, warnings, foldable tables and note as HTML."""
     note = f'<div class="gm-note">{escape(summary.note)}</div>' if summary.note else ""
     return (
         f'<div class="gm-title">{escape(summary.title)}</div>{stated(summary)}{folded(summary.grids)}{note}'
@@ -41,13 +41,13 @@ def body(summary: Summary) -> str:
 
 
 def stated(summary: Summary) -> str:
-    """Return facts and warnings."""
+    """Return facts and warnings as HTML."""
     warnings = (f'<div class="gm-warning">{escape(text)}</div>' for text in summary.warnings)
     return facts_table(summary.facts) + "".join(warnings)
 
 
 def folded(grids: Sequence[Grid], *, opened: int = 0) -> str:
-    """Return tables that unfold; the first ``opened`` of them are unfolded already."""
+    """Return foldable tables, of which the first ``opened`` are unfolded."""
     parts = []
     for k, grid in enumerate(grids):
         state = " open" if k < opened else ""
@@ -56,7 +56,7 @@ def folded(grids: Sequence[Grid], *, opened: int = 0) -> str:
 
 
 def facts_table(facts: Sequence[tuple[str, str]]) -> str:
-    """Return pairs as a table whose first column is a heading."""
+    """Return pairs as a table whose first column holds row headings."""
     rows = "".join(
         f'<tr><th scope="row">{escape(name)}</th><td>{escape(text)}</td></tr>' for name, text in facts
     )
@@ -64,7 +64,7 @@ def facts_table(facts: Sequence[tuple[str, str]]) -> str:
 
 
 def grid_table(grid: Grid) -> str:
-    """Return a table with a line of headings, and its note."""
+    """Return a grid as a table with a heading row, followed by its note."""
     head = "".join(f'<th scope="col">{escape(name)}</th>' for name in grid.columns)
     rows = "".join(
         "<tr>" + "".join(f"<td>{escape(text)}</td>" for text in row) + "</tr>" for row in grid.rows

@@ -9,20 +9,20 @@ from gramian.summary.value import Summary
 
 
 class Shown:
-    """Base of what shows itself by :meth:`summary`: in a notebook as HTML, by rich as a table.
+    """Base of objects that display their :meth:`summary`: as HTML in a notebook, as a table in rich.
 
-    ``print`` and ``repr`` are the object's own. rich is imported where it asks for ``__rich__`` itself.
+    ``print`` and ``repr`` are left to the object. rich calls ``__rich__``, so only then is it imported.
     """
 
     def summary(self) -> Summary:
-        """Return what there is to say about the object."""
+        """Return a summary of the object."""
         raise NotImplementedError
 
     def _repr_html_(self) -> str:
         return fragment(self.summary())
 
     def __rich__(self) -> Any:
-        # Not above: rich is an optional package, and whoever calls this has it.
+        # Imported here: rich is an optional package, and only rich calls this method.
         from gramian.summary.terminal import renderable
 
         return renderable(self.summary())

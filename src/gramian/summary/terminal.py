@@ -8,12 +8,12 @@ from rich.text import Text
 
 from gramian.summary.value import Grid, Summary
 
-#: Tables of so many columns are set close.
+#: Tables with at least this many columns have narrow cells. Chosen by hand.
 WIDE = 7
 
 
 def renderable(summary: Summary) -> RenderableType:
-    """Return facts, warnings, tables and note, one under the other. No text is read as markup."""
+    """Return facts, warnings, tables and note, stacked for rich. No text is interpreted as markup."""
     parts: list[RenderableType] = [Text(summary.title, style="bold"), _facts(summary.facts)]
     parts += [Text(f"Warning: {text}", style="yellow") for text in summary.warnings]
     for grid in summary.grids:
@@ -24,16 +24,16 @@ def renderable(summary: Summary) -> RenderableType:
 
 
 def plain(text: str) -> RenderableType:
-    """Return a text as it is, without markup."""
+    """Return a text for rich in which nothing is interpreted as markup."""
     return Text(text)
 
 
 def table(grid: Grid) -> RenderableType:
-    """Return a table with a line of headings, and its note."""
+    """Return a grid as a rich table with a heading row, followed by its note."""
     between = 2 if len(grid.columns) < WIDE else 1
     drawn = Table(box=None, padding=(0, between, 0, 0), header_style="dim")
     for k, name in enumerate(grid.columns):
-        # The first column names the row; it is cut where there is no room, the others go on below.
+        # The first column names the row and is cut if it does not fit; the others wrap.
         drawn.add_column(Text(name), overflow="fold" if k else "ellipsis", no_wrap=not k)
     for row in grid.rows:
         drawn.add_row(*map(Text, row))

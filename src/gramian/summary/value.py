@@ -1,4 +1,4 @@
-"""Summary as a plain value: texts made once, then written as HTML or shown in a terminal."""
+"""Summary as a plain value: its texts are made once, then written as HTML or shown in a terminal."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-#: Characters of a text in a table; what is longer is cut, with an ellipsis.
+#: Largest number of characters of a text in a table; longer ones are cut with an ellipsis. Chosen by hand.
 WIDTH = 160
 
 
 @dataclass(frozen=True)
 class Grid:
-    """A table: its heading, the names of its columns, rows of texts, and what there is to say about it.
+    """Table with a title, column names, rows of texts and a note.
 
-    Raises ``ValueError`` where a row has not as many texts as there are columns.
+    Raises ``ValueError`` if a row does not have one text per column.
     """
 
     title: str
@@ -32,12 +32,12 @@ class Grid:
 
 @dataclass(frozen=True)
 class Summary:
-    """What there is to say about an object: facts first, then warnings and tables.
+    """Summary of an object: facts first, then warnings and tables.
 
     title : what the object is.
     facts : pairs of a name and a text.
-    grids : tables that are shown folded where the place can do that.
-    warnings : what a user should know before they trust the object.
+    grids : tables, shown folded if the display supports it.
+    warnings : facts that a user should know before trusting the object.
     note : a closing sentence.
 
     >>> print(Summary("MEKA", (("rank", "32"),), (Grid("phases", ("phase", "bytes"), (("sums", "1 MB"),)),)))
@@ -65,7 +65,7 @@ class Summary:
 
 
 def spread_grid(title: str, first: str, sizes: Iterable[tuple[str, Sequence[int]]]) -> Grid:
-    """Return how sizes are spread: a line for each name, with their number, extremes, median and sum.
+    """Return a table of size statistics: per name the count, minimum, median, maximum and sum.
 
     >>> spread_grid("Ranks", "level", [("leaves", [8, 8, 2])]).rows
     (('leaves', '3', '2', '8', '8', '18'),)
@@ -92,7 +92,7 @@ def _columns(rows: tuple[tuple[str, ...], ...] | list[tuple[str, ...]]) -> list[
 
 
 def short(text: object, width: int = WIDTH) -> str:
-    """Return a text on one line, cut where it is longer than ``width``.
+    """Return a text on one line, cut if it is longer than ``width``.
 
     >>> short("a  kernel with a long name", 15)
     'a kernel with…'
