@@ -41,20 +41,23 @@ from gramian.tables.small_problem import POWERS, Point, SmallProblem
 from gramian.tables.table_problem import TableProblem
 from gramian.tables.taken import TakenTable
 
-#: Parts of the time limit and of the memory budget that are the search's.
+#: Share of the time limit that the search may take; the memory budget is divided by this for the search.
+#: Both chosen by hand.
 SEARCH_TIME, SEARCH_MEMORY = 0.3, 2
-#: Part of the memory budget for the sampled rows, of which there are this many at least.
+#: The sampled rows may take the memory budget divided by the first number, but the search always gets at
+#: least the second number of rows. Both chosen by hand.
 ROWS_MEMORY, LEAST_SAMPLE = 4, 300
-#: Fewer rows than this are not compared by: usual settings are taken.
+#: With fewer rows than this nothing is compared and usual settings are taken. Chosen by hand.
 FEWEST = 6
-#: Scaled rows are kept in memory where they take this part of the budget at most; else made as they are read.
+#: Scaled rows stay in memory if they take at most the budget divided by this; otherwise they are computed
+#: again each time they are read. Chosen by hand.
 KEPT_PART = 8
-#: Scalings to compare, where none is given; those that do the same count once.
+#: Scalings to compare if the user names none; scalings with the same effect are compared once.
 SCALINGS = (AUTO, STANDARD, QUANTILE)
 
 
 class TabularModel(TableServer, KernelEstimator):
-    """Base of the estimators that learn from a table as it is."""
+    """Base of the estimators that learn from a mixed table without preparation."""
 
     kernel: Any
     metric: Any
@@ -73,7 +76,7 @@ class TabularModel(TableServer, KernelEstimator):
     # ---- fitting --------------------------------------------------------------------------------------
 
     def _clock(self) -> float:
-        """Check the parameters; return the time at which to end."""
+        """Check the parameters; return the time at which the fit should end."""
         began = time.perf_counter()
         one_of("scaling", self.scaling, HOWS)
         self._kernels()
@@ -84,16 +87,16 @@ class TabularModel(TableServer, KernelEstimator):
         return began + positive_number("time_limit", self.time_limit)
 
     def _without_waits(self) -> AbstractContextManager[Any]:
-        """Hold BLAS to one thread under a time limit.
+        """Return a context that holds BLAS to one thread if there is a time limit.
 
         On a busy machine the threads of BLAS wait for each other at each of thousands of small matrices: a
-        fit of 1.6 to 2.8 s on one thread then took 9 to 29 s on two. What is large is shared out by the
+        fit of 1.6 to 2.8 s on one thread then took 9 to 29 s on two. Large steps are shared out by the
         engine, whose threads do not wait.
         """
         return nullcontext() if self.time_limit is None else one_blas_thread()
 
     def _counted(self, X: Any, sample_weight: Any) -> tuple[Any, int, Array | None, IntArray | None]:
-        """Return the rows that count, how many there were, weights (all above 0) and their numbers."""
+        """Return the rows of weight above 0, the number of given rows, weights and row numbers."""
         X = checked_table(self, X, reset=True)
         n = as_table(X).shape[0]
         weights = checked_weights(sample_weight, n)
@@ -111,11 +114,11 @@ class TabularModel(TableServer, KernelEstimator):
         rng: np.random.Generator,
         classes: Callable[[], IntArray] | None = None,
     ) -> tuple[Any, Array | None, IntArray | None]:
-        """Return as many of the rows, with their weights and numbers, as the time allows to read."""
+        """Return as many rows as there is time to read, with their weights and row numbers."""
 
         def read(table: Any) -> None:
             with warnings.catch_warnings(), suppress(InputError):
-                # What these rows alone lack is told when all of them are read.
+                # These rows alone may lack values or classes; the warning comes when all rows are read.
                 warnings.simplefilter("ignore")
                 columns = TableColumns.learn(table, categorical=self.categorical, rng=as_generator(0))
                 EncodedRows(columns, table).rows(slice(0, table.shape[0]))
@@ -130,7 +133,7 @@ class TabularModel(TableServer, KernelEstimator):
         """Learn the columns; return the encoded rows."""
         self.columns_ = TableColumns.learn(X, categorical=self.categorical, sample_weight=weights, rng=rng)
         self.n_features_in_ = len(self.columns_.columns)
-        self.__dict__.pop("feature_names_in_", None)  # of an earlier table
+        self.__dict__.pop("feature_names_in_", None)  # left from an earlier fit
         if self.columns_.named:
             self.feature_names_in_ = np.asarray(self.columns_.column_names, object)
         return EncodedRows(self.columns_, X)
@@ -145,16 +148,16 @@ class TabularModel(TableServer, KernelEstimator):
         rng: np.random.Generator,
         until: float,
     ) -> SearchResult:
-        """Search on the sampled rows, of which the targets are; set scales and what was found.
+        """Search on the sampled rows, whose targets are given; set the scales and the search's results.
 
-        ``scale_weights`` are those of the scales: of rows, without those of their classes.
+        ``scale_weights`` are the weights for the scales: sample weights without the class weights.
         """
         encoded = np.asarray(rows.take(sample), np.float64)
         how = {
             name: Scaling.learn(rows, self.columns_, how=name, sample_weight=scale_weights, rng=rng)
             for name in self._scalings()
         }
-        # Those that do the same to every column count once, by the first of their names.
+        # Scalings that treat every column alike are compared once, under the first of their names.
         distinct = {scaling.methods: name for name, scaling in reversed(how.items())}
         scalings = {name: how[name] for name in how if name in distinct.values()}
         whole = TableProblem(
@@ -184,7 +187,7 @@ class TabularModel(TableServer, KernelEstimator):
             found = SearchResult(settings[0], None, (), 0, 0, 0.0, True)
         self.scaling_ = scalings[found.setting.scaling]
         self._set_importances(whole, found, until)
-        # What is kept of the search has no number for each row.
+        # Drop the coefficients: the stored search keeps nothing that grows with the rows.
         kept, other = (
             None if judged is None else replace(judged, coefficients=judged.coefficients[:0])
             for judged in (found.best, found.other)
@@ -196,13 +199,13 @@ class TabularModel(TableServer, KernelEstimator):
     def _shown_search(
         self, whole: TableProblem, n_settings: int
     ) -> Iterator[Callable[[Setting, int], SmallProblem]]:
-        """Give the function that makes the problems of the search; a bar counts them if ``verbose``."""
+        """Yield the function that makes the search's problems; with ``verbose`` a bar counts them."""
         with shown_bar(self.verbose, total=n_settings, unit="settings", desc="search") as bar:
 
             def problem(setting: Setting, n_fit: int) -> SmallProblem:
                 bar.set_description(f"search on {n_fit:,} rows")
                 if bar.total is not None and bar.n >= bar.total:
-                    bar.total += 1  # of later rounds, whose settings are not known before
+                    bar.total += 1  # a later round, whose number of settings was not known before
                 bar.update(1)
                 return whole.at(setting, n_fit)
 
@@ -216,14 +219,14 @@ class TabularModel(TableServer, KernelEstimator):
         """Return the rows of the search in random order, held-out rows first."""
         counted = np.arange(n) if weights is None else np.flatnonzero(weights > 0)
         size = n_held_out(len(counted)) + round_sizes(len(counted), self._search_bytes)[-1]
-        # Each setting has its copy of the rows, and each scaling.
+        # Each setting holds a copy of the rows, and so does each scaling.
         copies = len(SCALINGS) * (1 + 2 * len(self._kernels()))
         most = parse_bytes(self.memory_budget) // (ROWS_MEMORY * 8 * self.columns_.width * copies)
         size = min(len(counted), max(LEAST_SAMPLE, min(size, most)))
         return rng.choice(counted, size, replace=False)
 
     def _set_importances(self, whole: TableProblem, found: SearchResult, until: float) -> None:
-        """Set each column's share of how much the best fit changes: E (∂f/∂x_j)² var x_j, added by column."""
+        """Set each column's share of the change in the best fit f: E (∂f/∂x_j)² var x_j, summed by column."""
         share = np.ones(self.columns_.width)
         if found.best is not None:
             problem = whole.at(found.setting, found.n_rows)
@@ -247,9 +250,9 @@ class TabularModel(TableServer, KernelEstimator):
         n_given: int,
         loss: Callable[[Float64Array, IntArray], float],
     ) -> LastFit:
-        """Fit the model of all rows, of ``n_given`` where time was short; warn where it was.
+        """Fit the model of all rows; warn if the time was too short for the ``n_given`` rows.
 
-        ``loss`` gives the error of values of the held-out rows with these numbers.
+        ``loss`` maps the values of held-out rows and their row numbers to an error.
         """
         source = self._scaled_rows(rows)
         near = [judged.point for judged in (found.best, found.other) if judged is not None]
@@ -268,7 +271,7 @@ class TabularModel(TableServer, KernelEstimator):
             verbose=self.verbose,
         )
         self.model_, self.metric_rounds_ = fit.model, fit.rounds
-        # Names are those of the table's columns, and not of the encoded ones.
+        # The model's feature names would be those of the encoded columns, not of the table.
         for each in getattr(fit.model, "members_", [fit.model]):
             each.__dict__.pop("feature_names_in_", None)
         n = source.shape[0]
@@ -297,14 +300,14 @@ class TabularModel(TableServer, KernelEstimator):
         return fit
 
     def _usual_point(self, source: RowSource) -> Point:
-        """Return what is fitted where no time was left to compare: no metric, a usual bandwidth."""
+        """Return the point to fit if there was no time to compare: no metric, a usual bandwidth."""
         d = source.shape[1]
         kernel = self._kernels()[0]
         unit = np.sqrt(2.0 * d) if POWERS[kernel][0] == 2.0 else float(d)
         return Point(kernel, Metric(scales=np.ones(d)), unit, 0.1)
 
     def _scaled_rows(self, rows: EncodedRows) -> RowSource:
-        """Return the scaled rows, in memory as float32 where they are a small part of the budget."""
+        """Return the scaled rows, in memory as float32 if they take a small part of the budget."""
         source = mapped(rows, self.scaling_)
         n, d = source.shape
         if 4 * n * d * KEPT_PART > parse_bytes(self.memory_budget):
@@ -317,7 +320,7 @@ class TabularModel(TableServer, KernelEstimator):
 
     @property
     def _groups(self) -> tuple[tuple[int, ...], ...]:
-        """Encoded columns whose values are switched in place of a derivative."""
+        """Encoded columns whose sensitivity is measured by switching values, as they have no derivative."""
         return (*self.columns_.groups, *((int(j),) for j in self.columns_.two_valued))
 
     # ---- parameters -------------------------------------------------------------------------------------
@@ -342,18 +345,18 @@ class TabularModel(TableServer, KernelEstimator):
     def _scalings(self) -> tuple[str, ...]:
         return SCALINGS if self.scaling == AUTO else (self.scaling,)
 
-    # ---- what is known after a fit --------------------------------------------------------------------
+    # ---- results of a fit ------------------------------------------------------------------------------
 
     @property
     def metric_(self) -> Metric:
-        """The metric over the encoded, scaled columns (``columns_.feature_names``)."""
+        """The metric on the encoded, scaled columns (``columns_.feature_names``)."""
         check_is_fitted(self, "model_")
         found: Metric = self.model_.metric_
         return found
 
     @property
     def plan_(self) -> Plan:
-        """Sizes, bytes and seconds of the last fit, and why these sizes."""
+        """Sizes, bytes and seconds of the last fit, and the reason for the sizes."""
         check_is_fitted(self, "model_")
         plan: Plan = self.model_.plan_
         exact = plan.reason == EXACT

@@ -1,4 +1,4 @@
-"""Calibrated class probabilities from decision values that are regressions on ±1."""
+"""Calibrated class probabilities from the decision values of a regression on targets ±1."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from scipy.optimize import minimize_scalar
 from gramian._typing import Array, Float64Array, IntArray
 from gramian.estimator import answers
 
-#: Slope without held-out values: the log odds of a value v in [−1, 1] are about 2 artanh v.
+#: Slope if there are no held-out values: the log odds of a value v in [−1, 1] are about 2 artanh v.
 USUAL_SLOPE = 2.0
-#: Bounds of the slope.
+#: Bounds of the slope. Chosen by hand.
 SLOPES = (0.1, 100.0)
 
 
 def calibration_of(values: Float64Array, codes: IntArray, weights: Array | None) -> tuple[float, float]:
-    """Return (slope, 0) of log odds from decision values that a model gives rows it has not seen.
+    """Return (slope, 0), which turns decision values f of rows that the model has not seen into log odds.
 
-    values : (n, 1) for two classes, else (n, classes); codes : (n,), numbers of the classes. Of two classes
-    P = 1/(1 + exp(−slope·f)), of more P = softmax(slope·f): one number of the largest likelihood, with
-    targets (1 + N)/(classes + N) and 1/(classes + N) of N rows in place of 1 and 0, so that classes that are
-    told apart without an error have a finite slope. Without rows the slope is 2. There is no offset, so that
-    the likeliest class is that of the largest value: values are regressions on ±1, whose sign errs least, and
-    on 18 splits of nine tables Platt's offset changed the log loss by less than 0.1 % on average.
+    values : (n, 1) for two classes, else (n, classes); codes : (n,), numbers of the classes. For two classes
+    P = 1/(1 + exp(−slope·f)), for more P = softmax(slope·f). The slope maximises the likelihood. For a class
+    with N rows the targets are (1 + N)/(classes + N) and 1/(classes + N) instead of 1 and 0, so that the
+    slope stays finite if the classes are separated without an error. Without rows the slope is 2. There is
+    no offset, so that the likeliest class is the one with the largest value. On 18 splits of nine tables
+    Platt's offset changed the log loss by less than 0.1 % on average.
 
     Time O(n·classes) a step. Source: Guo, Pleiss, Sun and Weinberger 2017 (temperature); Platt 1999
     (targets).
@@ -38,7 +38,7 @@ def calibration_of(values: Float64Array, codes: IntArray, weights: Array | None)
 
 
 def slope_of(values: Float64Array, targets: Float64Array, weights: Array) -> float:
-    """Return the slope with the least cross-entropy to probabilities (n, classes); values as above."""
+    """Return the slope that minimises the cross-entropy to probabilities ``targets`` (n, classes)."""
 
     def loss(log_slope: float) -> float:
         found = log_probabilities(values, (float(np.exp(log_slope)), 0.0))

@@ -1,4 +1,4 @@
-"""Learned treatment of one column, and the numbers that its cells become."""
+"""Learned treatment of one column, and conversion of its cells to numbers."""
 
 from __future__ import annotations
 
@@ -14,19 +14,20 @@ from gramian.exceptions import InputError, quoted
 from gramian.tables.date_text import YEAR_FIRST, days_of_text, is_blank
 from gramian.tables.dates import WEEKDAY, WEEKDAYS, WIDTHS, part_values
 
-#: Kinds of features besides those of columns: whether a value is missing; sine and cosine of a cycle.
+#: Kinds of features that are not kinds of columns: a missing-value indicator; sine and cosine of a cycle.
 MISSING, CYCLE = "missing", "cycle"
-#: Names of the places that several values share.
+#: Names of the one-hot places that several values share.
 INFREQUENT_VALUES, MISSING_VALUE = "(infrequent)", "(missing)"
 
 
 @dataclass(frozen=True)
 class Feature:
-    """Neighbouring encoded columns that one thing was made of.
+    """Neighbouring encoded columns that describe one thing.
 
     ``kind`` is "numeric", "boolean", "category", "date", "duration", "missing", "cycle" or "weekday";
-    ``column`` names where it comes from; ``places`` are its encoded columns; ``categories`` what each place
-    of a one-hot group stands for; ``two_valued`` whether the training rows had two values of it.
+    ``column`` names the source column; ``places`` are the positions of the encoded columns; ``categories``
+    names the value behind each place of a one-hot group; ``two_valued`` says whether the training rows had
+    exactly two values.
     """
 
     name: str
@@ -46,12 +47,12 @@ class Feature:
 
 @dataclass(frozen=True)
 class Column:
-    """One column of the training rows. ``dropped`` says why it is not used; "" where it is.
+    """One column of the training rows. ``dropped`` says why it is not used; "" if it is used.
 
-    ``centre`` is the lower median (of a date in days since 1970), ``missing`` whether a value was missing,
-    ``holds`` what the values of a category were (text, numbers, booleans), ``parts`` those of a date;
-    ``order`` is that of year, month and day in dates that were text, "" for stored dates; ``undated`` says
-    why text that looks like dates is taken as text.
+    ``centre`` is the lower median (days since 1970 for a date); ``missing`` says whether training values were
+    missing; ``holds`` says what a category's values were (text, numbers, booleans); ``parts`` lists the parts
+    of a date. ``order`` is the order of year, month and day in dates that were text, "" for stored dates.
+    ``undated`` says why text that looks like dates is treated as text.
     """
 
     name: str
@@ -73,18 +74,18 @@ class Column:
 
     @property
     def varies(self) -> bool:
-        """Whether the value itself is a feature: it is not where only its absence varies."""
+        """Whether the value itself is a feature; False if only its absence varies."""
         return self.kind not in (CATEGORY, EMPTY) and self.low < self.high
 
     @property
     def one_hot(self) -> tuple[str, ...]:
-        """What each place of a category's one-hot group stands for."""
+        """Names of the places of a category's one-hot group."""
         shared = (INFREQUENT_VALUES,) * self.infrequent + (MISSING_VALUE,) * self.missing
         return self.categories + shared
 
     @property
     def width(self) -> int:
-        """Encoded columns."""
+        """Number of encoded columns."""
         if self.dropped:
             return 0
         if self.kind == CATEGORY:
@@ -92,7 +93,7 @@ class Column:
         return self.varies + self.missing + sum(WIDTHS[part] for part in self.parts)
 
     def features(self, start: int) -> list[Feature]:
-        """Return the features of this column, whose first place is ``start``."""
+        """Return the features of this column, starting at place ``start``."""
         if self.dropped:
             return []
         if self.kind == CATEGORY:
@@ -138,7 +139,7 @@ class Column:
             j += WIDTHS[part]
 
     def _dated(self, cells: Cells) -> Cells:
-        """Return cells of text as dates; text that is no date is missing, with a warning."""
+        """Return text cells as dates; text that is not a date becomes missing, with a warning."""
         if cells.kind != CATEGORY or cells.holds != NOUNS[CATEGORY]:
             return cells
         days = days_of_text(cells.levels, YEAR_FIRST)
@@ -156,7 +157,7 @@ class Column:
         return date_cells(cells, days)
 
     def _places(self, cells: Cells) -> IntArray:
-        """Return the one-hot place of each cell, −1 for none."""
+        """Return the one-hot place of each cell, −1 if it has none."""
         other = len(self.categories) if self.infrequent else -1
         gone = len(self.categories) + self.infrequent if self.missing else other
         table = np.array([self._index.get(level, other) for level in cells.levels] + [gone], np.intp)
@@ -169,7 +170,7 @@ class Column:
         return {category: j for j, category in enumerate(self.categories)}
 
     def _check(self, cells: Cells) -> None:
-        """Raise where cells are of another kind than the training rows' ones."""
+        """Raise if the cells are of another kind than in the training rows."""
         found = cells.holds if cells.kind == CATEGORY else NOUNS[cells.kind]
         trained = self.holds if self.kind == CATEGORY else NOUNS[self.kind]
         if cells.kind == EMPTY or (found == trained and (cells.kind == CATEGORY) == (self.kind == CATEGORY)):
@@ -191,13 +192,13 @@ class Column:
 
 
 def date_cells(cells: Cells, days: Float64Array) -> Cells:
-    """Return cells of text as dates, whose days are given for each level."""
-    # A last entry takes the code −1.
+    """Return text cells as dates, given the days for each level."""
+    # Code −1 (missing) picks the last entry, the appended NaN.
     return Cells(DATE, np.append(days, np.nan)[cells.values], narrow=False, example=cells.example)
 
 
 def refuse_infinity(values: Float64Array, column: str, rows: slice | IntArray) -> None:
-    """Raise, with column and row, where a value is infinite; NaN is a missing value and passes."""
+    """Raise, naming column and row, if a value is infinite; NaN is a missing value and passes."""
     bad = np.isinf(values)
     if bad.any():
         k = int(bad.argmax())

@@ -20,18 +20,19 @@ from gramian.tables.dates import WEEKDAY
 from gramian.tables.taken import TakenTable
 from gramian.tables.tally import CONSTANT, NO_REPEATS, NO_VALUES, Tally
 
-#: Rows whose values are kept for medians, at most and at least; numbers kept in all.
+#: Largest and smallest number of rows kept to compute medians, and largest count of numbers kept in all
+#: columns together. All chosen by hand.
 SAMPLE_ROWS, LEAST_SAMPLE, SAMPLE_NUMBERS = 20_000, 1_000, 1 << 22
 
 
 @dataclass(frozen=True)
 class TableColumns:
-    """What each column of a table is, and how its rows become numbers.
+    """Kinds and treatment of a table's columns, and the conversion of its rows to numbers.
 
-    Made by :meth:`learn`. Numbers stay as they are, a missing one is the median, and where training rows had
-    missing values a column of 0 and 1 says so; booleans are 0 and 1; categories become one-hot groups; dates,
-    also where they are text, become days since the median, season, weekday and time of day. Constant columns,
-    those without values and those whose values do not repeat are not used.
+    Made by :meth:`learn`. Numbers stay as they are; a missing number becomes the median, and if training rows
+    had missing values, an extra column of 0 and 1 marks them. Booleans become 0 and 1, categories one-hot
+    groups. Dates, also those stored as text, become days since the median, season, weekday and time of day.
+    Columns that are constant, empty, or whose values do not repeat are not used.
 
     >>> X = np.array([[1.0, "a"], [np.nan, "b"], [3.0, "a"], [5.0, "b"]], object)
     >>> columns = TableColumns.learn(X)
@@ -64,17 +65,17 @@ class TableColumns:
         ----------
         X : a frame of pandas or polars, an Arrow table, an array of numbers, booleans, text, dates or
             objects, CSR or a row source (numbers), or a list of rows; shape (n, d).
-        categorical : columns of numbers that are categories in fact: names or places of them, or a mask of
-            length d. The categorical types of pandas, polars and Arrow are categories anyway, and so is
-            text, unless all of it can be read as dates.
-        sample_weight : (n,), at least 0. A row of weight 2 counts as two in medians and among categories, one
-            of weight 0 not at all.
-        rng : draws the rows whose medians are taken where there are more than 20,000; seeded by 0 by default.
+        categorical : numeric columns to treat as categories: their names or places, or a mask of length d.
+            The categorical types of pandas, polars and Arrow are always categories, and so is text unless
+            all of it can be read as dates.
+        sample_weight : (n,), at least 0. A row of weight 2 counts as two rows in medians and category counts,
+            a row of weight 0 not at all.
+        rng : draws the rows used for medians if there are more than 20,000; seeded by 0 by default.
 
         Raises
         ------
-        InputError : for a column that mixes numbers and text, an infinite value (with its row), values of no
-            known type, a table without rows, or one of which no column is left.
+        InputError : for a column that mixes numbers and text, an infinite value (with its row), values of an
+            unknown type, a table without rows, or a table with no usable column.
 
         Time O(n d), memory a block of some megabytes, the sample (32 MB at most) and counts of categories.
         """
@@ -110,7 +111,7 @@ class TableColumns:
         narrow = all(column.narrow and column.kind != DATE for column in columns if column.width)
         return cls(columns, table.names is not None, n, np.dtype(np.float32 if narrow else np.float64))
 
-    # ---- what the encoded columns are ----------------------------------------------------------
+    # ---- the encoded columns -------------------------------------------------------------------
 
     @cached_property
     def features(self) -> tuple[Feature, ...]:
@@ -122,7 +123,7 @@ class TableColumns:
 
     @property
     def width(self) -> int:
-        """Encoded columns."""
+        """Number of encoded columns."""
         return sum(column.width for column in self.columns)
 
     @property
@@ -132,7 +133,7 @@ class TableColumns:
 
     @property
     def column_names(self) -> tuple[str, ...]:
-        """Names of the columns of the training rows; of an array their places as text."""
+        """Names of the columns of the training rows; for an array, their places as text."""
         return tuple(column.name for column in self.columns)
 
     @property
@@ -143,19 +144,19 @@ class TableColumns:
 
     @property
     def two_valued(self) -> IntArray:
-        """Places of two values: booleans, numbers of which training rows had two, and what is missing."""
+        """Places with two values: booleans, missing-value indicators, numbers with two training values."""
         return np.array([f.places.start for f in self.features if f.two_valued], np.intp)
 
     @property
     def numeric(self) -> IntArray:
-        """Places of numbers of more than two values; of dates and durations too."""
+        """Places of numbers with more than two values, dates and durations included."""
         kinds = (NUMERIC, BOOLEAN, DATE, DURATION)
         found = (f for f in self.features if f.kind in kinds and not f.two_valued)
         return np.array([f.places.start for f in found], np.intp)
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Columns that are not used, and why; text that is read as dates, or looks like it and is not."""
+        """Remarks on columns: why one is not used, or why text is or is not read as dates."""
         texts = {
             CONSTANT: "is constant",
             NO_VALUES: "has no values",
@@ -176,7 +177,7 @@ class TableColumns:
 
     @property
     def ranges(self) -> tuple[Float64Array, Float64Array]:
-        """Least and greatest training value of each place; 0 and 1 (−1 and 1 of a cycle) besides numbers."""
+        """Smallest and largest training value of each place; 0 and 1 if not a number (−1 and 1: cycle)."""
         low, high = np.zeros(self.width), np.ones(self.width)
         low[[j for f in self.features if f.kind == CYCLE for j in range(self.width)[f.places]]] = -1.0
         for column, start in zip(self.columns, self._starts):
@@ -193,17 +194,17 @@ class TableColumns:
     # ---- from rows to numbers ------------------------------------------------------------------
 
     def encode(self, X: Any) -> FloatArray:
-        """Return rows as numbers, shape (n, width), float32 where that has all of them exactly.
+        """Return rows as numbers, shape (n, width), in float32 if it holds all of them exactly.
 
-        A category that training rows had too rarely, or not at all, is "(infrequent)" where there is such a
-        place, else zero in all places of its group: as far from one category as from another. So is a
-        missing category where none was missing in training; a missing number is then the median.
+        A category that was rare or absent in training becomes "(infrequent)" if the group has that place. If
+        not, it is zero in all places of its group, equally far from every category. The same holds for a
+        missing category if training had none missing; a missing number then becomes the median.
 
         Raises
         ------
-        InputError : where a column lacks, is new, is of another kind than in training or holds an infinity.
+        InputError : if a column is absent, new, of another kind than in training, or holds an infinity.
 
-        Time O(n·width), memory the result and a block.
+        Time O(n·width); memory: the result and one block.
         """
         table = as_table(X)
         order = self.order(table)
@@ -215,8 +216,8 @@ class TableColumns:
     def encode_block(self, block: Block, order: Sequence[int], rows: slice | IntArray, out: Array) -> None:
         """Write the encoded rows of a block into ``out``, which holds zeros.
 
-        ``order`` are the places of the columns in the block (−1: a column that is not used), ``rows`` the
-        numbers of the rows, for errors.
+        ``order`` holds each column's place in the block (−1 for an unused column); ``rows`` the row numbers,
+        for error messages.
         """
         done: set[int] = set()
         if block.matrix is not None:
@@ -232,7 +233,7 @@ class TableColumns:
     def _encode_matrix(
         self, matrix: Array, order: Sequence[int], rows: slice | IntArray, out: Array
     ) -> set[int]:
-        """Write numbers that are one place each, all at once; return the places of their columns."""
+        """Write columns that take one number each, all at once; return the places of the written columns."""
         plain = self._plain
         if not plain or len(matrix) == 0:
             return set()
@@ -255,10 +256,10 @@ class TableColumns:
         return tuple(c.place for c in self.columns if c.kind == NUMERIC and c.width == 1 and c.varies)
 
     def order(self, table: Table) -> tuple[int, ...]:
-        """Return the place in a table of each column: by name where both name them, else by place.
+        """Return each column's place in a table: by name if both have names, else by position.
 
-        A column that is not used may be absent: −1. Raises ``InputError`` where another one is, or where a
-        column is new; warns where one of the tables has names and the other has none.
+        An unused column may be absent: −1. Raises ``InputError`` if another column is absent or a column is
+        new; warns if only one of the two tables has names.
         """
         names, d = table.names, len(self.columns)
         if (names is None) == self.named:
@@ -293,7 +294,7 @@ class TableColumns:
 
 
 def _forced(categorical: Any, names: Sequence[str], named: bool) -> frozenset[int]:
-    """Return the places of the columns that are to be categories."""
+    """Return the places of the columns that the user declared categorical."""
     if categorical is None:
         return frozenset()
     if isinstance(categorical, str):
@@ -309,7 +310,7 @@ def _forced(categorical: Any, names: Sequence[str], named: bool) -> frozenset[in
         if isinstance(value, str) and value in places:
             found.add(places[value])
         elif isinstance(value, int | np.integer) and str(value) in places:
-            found.add(places[str(value)])  # a frame that calls its columns by numbers
+            found.add(places[str(value)])  # a frame whose column names are numbers
         elif isinstance(value, int | np.integer) and -len(names) <= value < len(names):
             found.add(int(value) % len(names))
         else:

@@ -1,4 +1,4 @@
-"""Compressed table models: unchanged columns and scales, with a fast model behind them."""
+"""Compressed table models: the same columns and scales with a fast model behind them."""
 
 from __future__ import annotations
 
@@ -22,30 +22,30 @@ from gramian.fast.cost import Cost
 from gramian.tables.calibration import log_probabilities, slope_of
 from gramian.tables.serving import ClassAnswers, NumberAnswers, TableServer
 
-#: Rows that a fast model answers at a time.
+#: Rows that a fast model predicts at a time. Chosen by hand.
 BLOCK_ROWS = 1 << 14
-#: Copies of the rows in float64 that learning a fast model holds, counted high.
+#: Copies of the rows in float64 that training a fast model holds; a cautious estimate, chosen by hand.
 COPIES = 6
 
 
 class FastTable(TableServer, KernelEstimator):
-    """Base of the fast models of tables, which ``compress`` of a tabular model makes.
+    """Base of the fast table models that a tabular model's ``compress`` returns.
 
-    ``model_`` is a fast model of encoded rows, the rest is that of the model it stands for. They are frozen,
-    as scikit-learn's ``FrozenEstimator``: ``fit`` learns nothing, and a clone is the model itself.
+    ``model_`` is a fast model of encoded rows; everything else comes from the original model. A fast table is
+    frozen, like scikit-learn's ``FrozenEstimator``: ``fit`` changes nothing, and a clone is the model itself.
     """
 
     def __sklearn_clone__(self) -> Self:
         return self
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Return the model as it is: nothing is learned."""
+        """Return the model unchanged: nothing is learned."""
         check_is_fitted(self, "model_")
         return self
 
     @property
     def cost_(self) -> Cost:
-        """Operations, bytes and nanoseconds a row of ``model_``, measured anew; encoding not counted."""
+        """Measure operations, bytes and nanoseconds per row of ``model_``, without the encoding."""
         found: Cost = self.model_.cost_
         return found
 
@@ -53,7 +53,7 @@ class FastTable(TableServer, KernelEstimator):
         for name in ("columns_", "scaling_", "n_features_in_", "feature_names_in_", "feature_importances_"):
             if name in vars(model):
                 setattr(self, name, getattr(model, name))
-        self.model_ = fast.set_params(teacher=None)  # it has learned what that one said
+        self.model_ = fast.set_params(teacher=None)  # it has learned the teacher's values
 
     def _values(self, X: Any) -> Float64Array:
         source = self._encoded(X)
@@ -67,26 +67,26 @@ class FastTable(TableServer, KernelEstimator):
 
 
 class FastTabularRegressor(Regressor, NumberAnswers, FastTable):
-    """A fast regressor of tables: :meth:`gramian.TabularRegressor.compress` makes it.
+    """A fast regressor for tables, returned by :meth:`gramian.TabularRegressor.compress`.
 
-    ``predict`` and ``score`` as of the model that it stands for; ``model_`` is a
-    :class:`gramian.FastKernelRegressor` of the mapped target, ``cost_`` its measured cost.
+    ``predict`` and ``score`` work as in the original model. ``model_`` is a
+    :class:`gramian.FastKernelRegressor` of the transformed target, ``cost_`` its measured cost.
     """
 
 
 class FastTabularClassifier(Classifier, ClassAnswers, FastTable):
-    """A fast classifier of tables: :meth:`gramian.TabularClassifier.compress` makes it.
+    """A fast classifier for tables, returned by :meth:`gramian.TabularClassifier.compress`.
 
-    ``predict``, ``decision_function``, ``predict_proba`` and ``score`` as of the model that it stands for;
-    ``model_`` is a :class:`gramian.FastKernelClassifier`, ``cost_`` its measured cost. Its values saturate at
-    ±1; probabilities are fitted to those of the model.
+    ``predict``, ``decision_function``, ``predict_proba`` and ``score`` work as in the original model.
+    ``model_`` is a :class:`gramian.FastKernelClassifier`, ``cost_`` its measured cost. Decision values
+    saturate at ±1; probabilities are fitted to those of the original model.
     """
 
 
 def compressed_regressor(
     model: Any, X: Any, y: Any, cost: Any, options: dict[str, Any]
 ) -> FastTabularRegressor:
-    """Return a fast regressor that stands for a tabular one; see its ``compress``."""
+    """Return a fast regressor that replaces a tabular one; see its ``compress``."""
     source, numbers, seed = _lesson(model, X)
     given = None
     if y is not None:
@@ -104,7 +104,7 @@ def compressed_regressor(
 def compressed_classifier(
     model: Any, X: Any, y: Any, cost: Any, options: dict[str, Any]
 ) -> FastTabularClassifier:
-    """Return a fast classifier that stands for a tabular one; see its ``compress``."""
+    """Return a fast classifier that replaces a tabular one; see its ``compress``."""
     source, numbers, seed = _lesson(model, X)
     rows = np.asarray(source.take(numbers), np.float64)
     values = np.asarray(model.model_._decision(rows))
@@ -130,13 +130,13 @@ def compressed_classifier(
 
 
 def _calibration(fast: Float64Array, model: Any, values: Float64Array) -> tuple[float, float]:
-    """Return the calibration with which the fast values give the model's probabilities most nearly."""
+    """Return the calibration that brings the fast model's probabilities closest to the model's."""
     wanted = np.exp(log_probabilities(values, model.calibration_))
     return slope_of(fast, wanted, np.ones(len(fast))), 0.0
 
 
 def _lesson(model: Any, X: Any) -> tuple[RowSource, IntArray, int]:
-    """Return encoded rows, the numbers of those to learn on, and a seed."""
+    """Return the encoded rows, the numbers of the rows to learn from, and a seed."""
     source = model._encoded(X)
     n, d = source.shape
     rng = as_generator(model.random_state)

@@ -14,13 +14,13 @@ from gramian.data.cells import DAY
 from gramian.exceptions import quoted
 
 YEAR_FIRST, DAY_FIRST, MONTH_FIRST = "year first", "day first", "month first"
-#: Formats of a date in each order; a year has four digits, so that it cannot be taken for a day.
+#: Formats of a date in each order; a year has four digits, so that it is never mistaken for a day.
 FORMATS = {
     YEAR_FIRST: ("%Y-%m-%d", "%Y/%m/%d", "%Y.%m.%d"),
     DAY_FIRST: ("%d/%m/%Y", "%d.%m.%Y", "%d-%m-%Y", "%d %b %Y", "%d-%b-%Y", "%d %B %Y"),
     MONTH_FIRST: ("%m/%d/%Y", "%m.%d.%Y", "%m-%d-%Y", "%b %d, %Y", "%B %d, %Y", "%b %d %Y"),
 }
-#: Formats of the time of day that may follow, besides the 24 hours of ISO 8601.
+#: Formats of a time of day after the date, in addition to the 24-hour times of ISO 8601.
 TIMES = ("%I:%M %p", "%I:%M:%S %p", "%I:%M%p", "%I:%M:%S%p")
 _DATE_AND_TIME = re.compile(r"(.*?\d.*?)(?:(?:[Tt]|,?\s+)(\d\d?:\d\d.*))?")
 _YEAR = re.compile(r"(?<!\d)\d{4}(?!\d)")
@@ -28,7 +28,7 @@ _EPOCH = datetime(1970, 1, 1)
 
 
 def days_of_text(texts: Sequence[str], order: str) -> Float64Array:
-    """Return days since 1970, in UTC where a text names a zone; NaN where a text is blank or no date.
+    """Return days since 1970, in UTC if a text names a time zone; NaN if it is blank or no date.
 
     >>> days_of_text(["02/01/1970", "3 Jan 1970 12:00", "1970-01-02", ""], DAY_FIRST)
     array([1. , 2.5, nan, nan])
@@ -37,7 +37,7 @@ def days_of_text(texts: Sequence[str], order: str) -> Float64Array:
 
 
 def days_of_all(texts: Sequence[str], order: str) -> Float64Array | None:
-    """Return what :func:`days_of_text` does; None where a text is neither blank nor a date."""
+    """Return the result of :func:`days_of_text`; None if a text is neither blank nor a date."""
     found = []
     for text in texts:
         when = _moment(text, order)
@@ -54,14 +54,14 @@ def _days(found: Sequence[datetime | None]) -> Float64Array:
 
 
 def _moment(text: str, order: str) -> datetime | None:
-    """Return the date and time of a text, None where it is no date in this order."""
+    """Return the date and time of a text; None if it is no date in this order."""
     text = text.strip()
     if order == YEAR_FIRST and text[4:5] == text[7:8] == "-":
         try:
             when = datetime.fromisoformat(text.removesuffix(" UTC"))
             return when if when.tzinfo is None else when.astimezone(UTC).replace(tzinfo=None)
         except (ValueError, OverflowError):
-            pass  # such as one digit for the month or the hour
+            pass  # not ISO 8601, for example one digit for the month or the hour
     parts = _DATE_AND_TIME.fullmatch(text) if _YEAR.search(text) else None
     if parts is None:
         return None
@@ -73,7 +73,7 @@ def _moment(text: str, order: str) -> datetime | None:
     return None if at is None else datetime.combine(day, at)
 
 
-# Rows share dates and times of day: the last ones are kept.
+# Rows repeat dates and times of day, so that the last results are kept. Both sizes are chosen by hand.
 @lru_cache(maxsize=1 << 14)
 def _date(text: str, order: str) -> datetime | None:
     return _first_format(text, FORMATS[order])
@@ -89,14 +89,14 @@ def _time(text: str) -> time | None:
 
 
 def is_blank(text: str) -> bool:
-    """Return whether a text is empty or holds spaces alone: a missing value where dates are read."""
+    """Return whether a text is empty or only spaces: a missing value among dates."""
     return not text or text.isspace()
 
 
 def why_no_dates(texts: Sequence[str], ambiguous: bool) -> str:
-    """Return why texts of which half or more look like dates are not read as dates; "" for other texts.
+    """Return why a column of text is not read as dates; "" if less than half of it looks like dates.
 
-    ``ambiguous``: all of them are dates with the day first, and with the month first too.
+    ``ambiguous``: every text is a date both with the day first and with the month first.
     """
     if ambiguous:
         return f"its dates, such as {quoted(texts[0])}, may have the day or the month first"

@@ -9,18 +9,18 @@ from gramian.data.cells import days
 
 SEASON, WEEKDAY, HOUR = "season", "weekday", "time of day"
 WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
-#: Columns that each part takes.
+#: Number of encoded columns of each part.
 WIDTHS = {SEASON: 2, WEEKDAY: 7, HOUR: 2}
-#: Days that dates must span so that a part is seen more than once: a year, four weeks, two days.
+#: Days that dates must span for each part to be used: a year, four weeks, two days. Chosen by hand.
 LEAST_SPAN = {SEASON: 365.0, WEEKDAY: 28.0, HOUR: 2.0}
 YEAR = 365.2425
 
 
 def parts_of(sample: Float64Array) -> tuple[str, ...]:
-    """Return the parts that tell dates (days since 1970) apart beyond how late they are.
+    """Return the parts of a date that are worth encoding besides the date itself (days since 1970).
 
-    Those that the dates span often enough (:data:`LEAST_SPAN`) and in which they differ: dates at midnight
-    have no time of day, dates on Mondays no day of the week.
+    A part is used if the dates span enough time (:data:`LEAST_SPAN`) and differ in it: dates that are all at
+    midnight have no time of day, dates that are all Mondays no day of the week.
 
     >>> parts_of(np.arange(0.0, 800.0))
     ('season', 'weekday')
@@ -37,11 +37,11 @@ def parts_of(sample: Float64Array) -> tuple[str, ...]:
 
 
 def part_values(part: str, when: Float64Array) -> Float64Array:
-    """Return a part of dates in days since 1970, shape (n, columns); a missing date (NaN) is zero throughout.
+    """Return one part of dates in days since 1970, shape (n, columns); a missing date (NaN) gives zeros.
 
-    Season: (sin, cos) of 2π·(day of the year)/365.2425; weekday: one column of 0 and 1 for each, Monday
-    first; time of day: (sin, cos) of 2π·(fraction of the day). Zero is the centre of a circle, as far from
-    one of its points as from another. Time O(n).
+    Season: (sin, cos) of 2π·(day of the year)/365.2425. Weekday: one column of 0 and 1 for each day, Monday
+    first. Time of day: (sin, cos) of 2π·(fraction of the day). Zeros are the centre of the circle, equally
+    far from all its points. Time O(n).
     """
     gone = np.isnan(when)
     known = np.where(gone, 0.0, when)

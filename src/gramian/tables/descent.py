@@ -1,4 +1,4 @@
-"""One round of a table's search: every setting descends in bandwidth, penalty and metric on the same rows."""
+"""One round of a table's search: every setting improves bandwidth, penalty and metric on the same rows."""
 
 from __future__ import annotations
 
@@ -24,29 +24,32 @@ from gramian.tables.small_problem import (
     fit_bytes,
 )
 
-#: Tasks of a thread from which on points under one metric are one task.
+#: All points under one metric form one task if that leaves at least this many tasks per thread.
+#: Chosen by hand.
 TASKS_A_THREAD = 2
-#: Settings whose first error exceeds the least by more get no metric.
+#: A setting learns a metric only if its first error is at most this multiple of the smallest one.
+#: Chosen by hand.
 FIRST_GAP = 1.2
-#: First bandwidths, in units of the mean distance of two standardised rows, and first penalties.
+#: Bandwidths to start from, in units of the mean distance between two standardised rows, and penalties to
+#: start from. Chosen by hand.
 BANDWIDTHS = {
     "laplacian": (0.1, 0.4, 1.5, 6.0),
     "exponential": (0.3, 1.0, 4.0, 16.0),
     "gaussian": (0.3, 0.7, 1.5, 4.0),
 }
 ALPHAS = (1e-2, 1e-1, 1.0)
-#: Factors of the next ones, and bounds of the penalty.
+#: Factors from the best bandwidth and penalty to their neighbours, and bounds of the penalty. Chosen by hand.
 NEAR_BANDWIDTHS, NEAR_ALPHAS = (0.5, 2.0), (1.0 / 3.0, 3.0)
 ALPHA_RANGE = (1e-6, 1e3)
-#: Powers of the outer product that a metric is made of.
+#: Powers of the gradient outer product that are tried as a metric. Chosen by hand.
 METRIC_POWERS = (1.0, 0.5)
-#: Features beyond which matrices (d, d) are not tried.
+#: With more encoded columns than this, full matrices are not tried as a metric. Chosen by hand.
 MOST_FULL = 500
 
 
 @dataclass(frozen=True)
 class Setting:
-    """What is chosen by comparing all: the scaling and the target's map by name, and the kernel."""
+    """The choices that the search compares in full: scaling and target map, by name, and kernel."""
 
     scaling: str
     target: str
@@ -55,17 +58,17 @@ class Setting:
 
 @dataclass
 class SettingProgress:
-    """How far a setting has come: its best fit, and the best one before any metric was learned."""
+    """State of one setting: its best fit, and the best one before any metric was learned."""
 
     setting: Setting
     best: ExactFit | None = None
     plain: Point | None = None
-    n_rows: int = 0  #: that the best one was fitted to
+    n_rows: int = 0  #: rows that the best fit used
     n_fits: int = 0
 
     @property
     def error(self) -> float:
-        """Error of the best fit; infinite where there is none."""
+        """Error of the best fit; infinite if there is none yet."""
         return math.inf if self.best is None else self.best.error
 
     @property
@@ -75,19 +78,19 @@ class SettingProgress:
         return self.best.point
 
 
-#: Fits that a task made, and the best of them where it is the setting's best so far.
+#: Result of a task: its number of fits, and the best of them if it beats the setting's best so far.
 Evidence = tuple[int, ExactFit | None]
-#: One candidate: points under one metric of a setting, which share their distances.
+#: One task: points of a setting under one metric, which share their distances.
 Task = tuple[SettingProgress, list[PenaltyGrid]]
 TaskTrials = Trials[Task, Evidence]
 
 
 @dataclass
 class Descent:
-    """One round: the settings, their problems of ``n_rows`` fitted rows, and what it may take.
+    """One round of the search: settings, their problems with ``n_rows`` fitted rows, and limits.
 
-    until : time at which to end; engine : threads, of which as many work as ``memory_bytes`` hold fits of;
-    forms : of metrics to try; fresh : whether the settings begin here, from a grid.
+    until : time at which to end; engine : threads, at most as many as ``memory_bytes`` allows fits at a time;
+    forms : forms of the metric to try; fresh : whether the settings start here, from a grid.
     """
 
     settings: list[SettingProgress]
@@ -98,11 +101,11 @@ class Descent:
     memory_bytes: int
     forms: tuple[str, ...]
     fresh: bool
-    cut: bool = False  #: whether the time ended something
-    _spaces: list[Workspace] = field(default_factory=list)  #: that no thread has
+    cut: bool = False  #: whether the time limit cut off some work
+    _spaces: list[Workspace] = field(default_factory=list)  #: workspaces not in use by a thread
 
     def run(self) -> bool:
-        """Bring each setting to its best on these rows; return whether the time sufficed."""
+        """Improve each setting on these rows; return whether the time sufficed."""
         most = max(fit_bytes(each.n_fit, len(each.rows) - each.n_fit) for each in self.problems.values())
         threads = min(self.engine.n_threads, self.memory_bytes // max(1, most))
         self._side_by_side = Engine(max(1, threads))
@@ -128,7 +131,7 @@ class Descent:
 
     def _judge(self, problems: dict[Setting, SmallProblem], task: Task) -> tuple[float, Evidence]:
         progress, grids = task
-        space = self._spaces.pop() if self._spaces else Workspace()  # as many as there are threads
+        space = self._spaces.pop() if self._spaces else Workspace()  # at most one for each thread
         try:
             fits = problems[progress.setting].fit(grids, space, self.until)
         finally:
@@ -136,11 +139,11 @@ class Descent:
         if len(fits) < sum(len(alphas) for _, alphas in grids):
             self.cut = True
         best = min(fits, key=lambda fit: fit.error)
-        # Coefficients fill memory: those of a fit that is no better are not kept.
+        # Coefficients fill memory: drop those of a fit that is not the best.
         return best.error, (len(fits), best if best.error < self._error(progress) else None)
 
     def _take(self, found: TaskTrials) -> set[Setting]:
-        """Give the trials to their settings; return the settings that have a new best."""
+        """Record the trials with their settings; return the settings that have a new best."""
         gained = set()
         for trial in found.drain():
             progress, (count, fit) = trial.candidate[0], trial.evidence
@@ -154,7 +157,7 @@ class Descent:
         return gained
 
     def _error(self, progress: SettingProgress) -> float:
-        """Return a setting's least error on these rows; infinite where it has none yet."""
+        """Return a setting's smallest error on these rows; infinite if it has none yet."""
         return progress.error if progress.n_rows == self.n_rows else math.inf
 
     def _starts(self, progress: SettingProgress) -> list[PenaltyGrid]:
@@ -165,7 +168,7 @@ class Descent:
         return [(point, (point.alpha,)) for point in dict.fromkeys(points)]
 
     def _under_metrics(self, moving: list[SettingProgress]) -> Iterator[tuple[SettingProgress, PenaltyGrid]]:
-        """Yield the best points under the metrics of the outer products of their fits."""
+        """Yield the best points under the metrics from the gradient outer products of their fits."""
         for progress, metrics in zip(moving, self._side_by_side.map(self._metrics, moving)):
             for metric in metrics:
                 at = replace(progress.point, metric=metric)
@@ -173,7 +176,7 @@ class Descent:
                     yield progress, (replace(at, bandwidth=factor * at.bandwidth), (at.alpha,))
 
     def _metrics(self, progress: SettingProgress) -> list[Metric]:
-        """Return the metrics of each form and power that the best fit's gradients give."""
+        """Return the metrics that the best fit's gradients give, for each form and power."""
         if time.perf_counter() >= self.until:
             self.cut = True
             return []
@@ -181,7 +184,7 @@ class Descent:
         problem, forms = self.problems[progress.setting], self._forms_of(progress)
         M = problem.outer_product(progress.best, "full" if "full" in forms else "diagonal", self.until)
         if not np.isfinite(M).all() or not M.any():
-            return []  # a constant fit says nothing of features
+            return []  # a constant fit has no gradients to learn from
         found = []
         for form in forms:
             own = M if form == "full" or M.ndim == 1 else np.diagonal(M).copy()
@@ -190,13 +193,13 @@ class Descent:
         return found
 
     def _forms_of(self, progress: SettingProgress) -> tuple[str, ...]:
-        """Return the forms of metrics to try: a matrix mixes features, which a Laplacian keeps apart."""
+        """Return the forms of metrics to try; a Laplacian works column by column and takes no full matrix."""
         d = self.problems[progress.setting].rows.shape[1]
         full = POWERS[progress.setting.kernel][0] == 2.0 and d <= MOST_FULL
         return tuple(form for form in self.forms if d > 1 and (form != "full" or full))
 
     def _tasks(self, grids: Iterable[tuple[SettingProgress, PenaltyGrid]]) -> list[Task]:
-        """Return one task for each grid, or for each metric where these are enough for all threads."""
+        """Return one task for each grid, or for each metric if that gives every thread enough tasks."""
         alone = [(progress, [grid]) for progress, grid in grids]
         together: list[Task] = []
         for _, same in groupby(alone, lambda task: (task[0].setting, id(task[1][0][0].metric))):
@@ -215,12 +218,12 @@ def _neighbours(settings: list[SettingProgress]) -> Iterator[tuple[SettingProgre
 
 
 def _first_points(kernel: str, problem: SmallProblem) -> list[Point]:
-    """Return the points that a setting begins with, rows as they are."""
+    """Return the points at which a setting starts, before any metric."""
     d = problem.rows.shape[1]
     covariance = problem.rows.var(axis=0)
     metric = Metric(scales=np.ones(d), spreads=np.sqrt(covariance))
     p, _ = POWERS[kernel]
-    # Two rows of deviation σ are √2 σ apart in the mean square, 2σ/√π in the mean.
+    # Two rows of deviation σ differ by √2 σ in the root mean square and by 2σ/√π on average.
     total = float(
         np.sqrt(2.0 * covariance.sum()) if p == 2.0 else 2.0 / np.sqrt(np.pi) * np.sqrt(covariance).sum()
     )

@@ -8,9 +8,9 @@ import numpy as np
 
 from gramian._typing import Float64Array
 
-#: Knots of a distribution function, at most.
+#: Largest number of knots of a distribution function. Chosen by hand.
 KNOTS = 1_000
-#: What values beyond the knots may add, in units of the function's values.
+#: Largest rise of the function beyond its last knots, in units of its values. Chosen by hand.
 TAIL = 0.5
 
 
@@ -32,11 +32,11 @@ def deviation(x: Float64Array, weights: Float64Array | None = None) -> float:
 def quantiles(
     x: Float64Array, q: Sequence[float], weights: Float64Array | None = None, *, lower: bool = False
 ) -> Float64Array:
-    """Return quantiles of values each of which is there as often as its weight says.
+    """Return quantiles of weighted values: a value of weight w counts w times.
 
-    Linear between neighbours, as ``np.quantile``; with ``lower`` the lower neighbour. Weights that sum to
-    less than the number of values are scaled up to it. Weights may be fractions: the i-th smallest is the
-    first value whose cumulated weight exceeds i. Time O(n log n).
+    Linear between neighbours, as ``np.quantile``; with ``lower`` the lower neighbour. Weights whose sum is
+    below the number of values are scaled up to that number. Weights may be fractions: the i-th smallest is
+    the first value whose cumulated weight exceeds i. Time O(n log n).
 
     >>> quantiles(np.array([1.0, 2.0, 4.0]), [0.5], np.array([1.0, 1.0, 2.0]))
     array([3.])
@@ -55,10 +55,10 @@ def quantiles(
 
 
 def distribution(x: Float64Array, weights: Float64Array | None = None) -> tuple[Float64Array, Float64Array]:
-    """Return knots and the distribution function there, F(v) = (#(x < v) + #(x = v)/2)/n.
+    """Return knots v and the distribution function there, F(v) = (#(x < v) + #(x = v)/2)/n.
 
-    With weights # sums them. Both increase strictly. Of more than 1,000 different values those are taken
-    that lie at even steps of F, with the first and the last. Time O(n log n).
+    With weights, # sums weights instead of counting. Both increase strictly. If there are more than 1,000
+    different values, the knots lie at even steps of F, with the first and the last value. Time O(n log n).
 
     >>> distribution(np.array([1.0, 5.0, 5.0, 9.0]))
     (array([1., 5., 9.]), array([0.125, 0.5  , 0.875]))
@@ -79,11 +79,12 @@ def distribution(x: Float64Array, weights: Float64Array | None = None) -> tuple[
 
 
 def rise(x: Float64Array, knots: Float64Array, values: Float64Array, unit: float) -> Float64Array:
-    """Return the function through (knots, values) at x; beyond the knots it rises by at most 1/2 more.
+    """Return the function through (knots, values) at x; beyond the knots it rises by at most 1/2.
 
-    t = (distance to the last knot)/unit adds t/(1 + t)/2, so that far values stay apart and none runs away.
+    Beyond the last knot t/(1 + t)/2 is added, where t = (distance to that knot)/unit, so that far values stay
+    different but bounded.
     """
-    # Far values are far enough at 1e15.
+    # Beyond 1e15 units the curve is flat to rounding.
     with np.errstate(over="ignore"):
         over = np.minimum(np.maximum(x - knots[-1], 0.0) / unit, 1e15)
         under = np.minimum(np.maximum(knots[0] - x, 0.0) / unit, 1e15)

@@ -14,10 +14,10 @@ from gramian.tables.columns import TableColumns
 
 
 class EncodedRows:
-    """The rows of a table under :class:`TableColumns`; the table is never copied whole.
+    """The rows of a table encoded by :class:`TableColumns`; the table is never copied whole.
 
-    A row source: what reads rows by blocks reads it. Memory a block of a few megabytes beside what is asked
-    for.
+    A row source, so that anything that reads rows in blocks can read it. Memory: a block of a few megabytes
+    besides the requested rows.
 
     >>> X = np.array([["red", 1.0], ["blue", 2.0], ["red", 4.0], ["blue", 3.0]], object)
     >>> rows = EncodedRows(TableColumns.learn(X), X)
@@ -28,7 +28,7 @@ class EncodedRows:
     def __init__(self, columns: TableColumns, X: Any) -> None:
         self.columns, self._table = columns, as_table(X)
         self._order = columns.order(self._table)
-        #: The encoded block, and about as much of what it is made from.
+        #: Bytes of an encoded row, and about as much for the cells that it is made from.
         self.row_bytes = self.shape[1] * self.dtype.itemsize + 8 * self._table.shape[1]
         if frame_kind(X) is not None or not isinstance(X, RowSource | Table):
             return
@@ -37,12 +37,12 @@ class EncodedRows:
             if getattr(X, name, None) is not None:
                 setattr(self, name, getattr(X, name))
         identity = getattr(X, "identity", None)
-        if identity is not None:  # a frame has none: its rows are looked at
+        if identity is not None:  # a frame has none: the fingerprint hashes its rows
             self.identity = ("encoded", columns.feature_names, identity)
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Rows and encoded columns."""
+        """Number of rows and encoded columns."""
         return self._table.shape[0], self.columns.width
 
     @property

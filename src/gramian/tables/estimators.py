@@ -1,4 +1,4 @@
-"""Regression and classification of tables as they are."""
+"""Regression and classification of mixed tables that need no preparation."""
 
 from __future__ import annotations
 
@@ -28,82 +28,82 @@ from gramian.tables.mapped_target import MappedTarget
 from gramian.tables.serving import ClassAnswers, NumberAnswers
 from gramian.tables.target import AUTO, HOWS, LOG, TargetTransform
 
-#: Residuals that intervals are made of, at most.
+#: Largest number of residuals kept for intervals. Chosen by hand.
 RESIDUALS = 10_000
 
 
 class TabularRegressor(Regressor, NumberAnswers, TabularModel):
-    r"""Regression of a table as it is: kernel ridge under a learned metric, every choice made by search.
+    r"""Regression on a mixed table: kernel ridge under a learned metric; a search makes every choice.
 
-    f(x) = g⁻¹(Σ_j k(‖M T(x) − M z_j‖_p / L) κ_j + b). T encodes a row as numbers (missing values, categories,
-    dates) and scales them, M is a metric learned from the gradients of fits, k one of
-    exp(−‖·‖₁), exp(−‖·‖₂) and exp(−‖·‖₂²), g a map of a skewed target. T, g, k, M, L and the penalty are
-    chosen by successive halving: exact models of few rows, judged by the same held-out rows, the better ones
-    again on more rows. The metric goes on to be learned by small models of up to 20,000 rows. The last model
-    is fitted to all rows, exactly where memory holds half of K and on multi-resolution operators beyond, its
-    penalty chosen by a fifth of them (4,000 at most) that are held out and added when it is chosen. Where a
-    Laplacian and a Euclidean kernel come near each other it is their mean, with the share that those rows
-    like best.
+    f(x) = g⁻¹(Σ_j k(‖M T(x) − M z_j‖_p / L) κ_j + b). T encodes a row as numbers (missing values, categories
+    and dates too) and scales them; z_j are encoded training rows or landmarks, κ_j and b coefficients. M is a
+    metric learned from the gradients of fits; k is exp(−‖·‖₁), exp(−‖·‖₂) or exp(−‖·‖₂²) with bandwidth L;
+    g transforms a skewed target. Successive halving chooses T, g, k, M, L and the penalty: exact models of
+    few rows are compared on the same held-out rows, the better ones again on more rows. Small models of up to
+    20,000 rows then refine the metric. The last model is fitted to all rows, exactly if memory holds half of
+    the Gram matrix K, else on multi-resolution operators. A fifth of the rows (4,000 at most) is held out to
+    choose its penalty and added afterwards. If a Laplacian and a Euclidean kernel come near each other, the
+    model is their mean, with the weights that do best on the held-out rows.
 
     Parameters
     ----------
     kernel : str or tuple of str, default="auto"
-        "laplacian" (for steps along single columns), "exponential", "gaussian" (for smooth targets), some of
-        them, or "auto" for all, to be compared.
+        "laplacian" (for steps along single columns), "exponential", "gaussian" (for smooth targets), a tuple
+        of those to compare, or "auto" to compare all.
     metric : {"auto", "diagonal", "full"} or None, default="auto"
-        Forms of M to compare with M = 1: a scale for each column, or a matrix that mixes them (with the
-        Euclidean kernels, up to 500 encoded columns); None learns none.
+        Forms of M to compare with M = 1: a scale for each column, or a matrix that mixes columns (only with
+        Euclidean kernels, up to 500 encoded columns). "auto" compares both; None learns no metric.
     scaling : {"auto", "standard", "robust", "quantile"}, default="auto"
         How numbers are scaled; "auto" compares (see :class:`gramian.tables.Scaling`).
     target : {"auto", "none", "log", "yeo-johnson", "quantile"}, default="auto"
-        Map of the target; "auto" compares none with the one that makes a skewed target less so. Errors are
-        squared ones in the target's own units in any case.
+        Transformation of the target; "auto" compares none with one that reduces the skewness. The search
+        always measures squared errors in the target's own units.
     categorical : list of names or places, or mask, default=None
-        Columns of numbers that are categories in fact. Text is one anyway.
+        Numeric columns to treat as categories. Text is categorical anyway.
     time_limit : float or None, default=None
-        Seconds that a fit should take, on the wall clock. Search and rounds of the metric get half of them.
-        The last model gets the rest: its ranks, and if these do not suffice the number of its rows, follow
-        from how long this fit's own earlier work took. A warning says what the time did not suffice for, and
-        how many rows were used. What is begun is finished, so that a fit may take up to a fifth longer, and
-        two seconds. Results depend on the machine if the time ends something.
+        Seconds that a fit should take, on the wall clock. Search and metric rounds get half of them, the
+        last model the rest. Its ranks, and if necessary its number of rows, depend on how long the earlier
+        steps of this fit took. A warning says what there was no time for and how many rows were used.
+        Started steps are finished, so that a fit may take up to a fifth longer, and two seconds. If the time
+        ends something, results depend on the machine.
     memory_budget : int or str, default="1GB"
-        Bound on working memory beyond the caller's table, while fitting.
+        Bound on working memory while fitting, beyond the caller's table.
     random_state, n_jobs, verbose
         As in scikit-learn; ``n_jobs=None`` uses all cores; ``verbose=1`` shows progress bars.
 
     Attributes
     ----------
     columns_ : TableColumns
-        What each column is, how it is encoded, and (``notes``) what is not used, or read as dates.
+        Kind and encoding of each column; ``notes`` lists columns not used or read as dates.
     scaling_, target_ : Scaling, TargetTransform
-        The chosen scales of encoded columns, and map of the target.
+        The chosen scales of the encoded columns, and the transformation of the target.
     metric_ : Metric
-        M, over the encoded, scaled columns (``columns_.feature_names``); of a mean that of the larger share.
+        M, on the encoded, scaled columns (``columns_.feature_names``); for a mean, that of the larger weight.
     metric_rounds_ : tuple of Round
-        Held-out errors of the metric's last rounds, and why one was undone.
+        Held-out errors of the last rounds that refined the metric, and why one was undone.
     model_ : KernelRidge or RidgeMean
-        The last model, of encoded and scaled rows (:meth:`transform_rows`) and the mapped target; a mean has
-        ``members_`` and ``weights_``.
+        The last model, of encoded and scaled rows (:meth:`transform_rows`) and the transformed target; a mean
+        has ``members_`` and ``weights_``.
     search_ : SearchResult
-        The best setting, and in ``trials`` how far each one came, with rows, error and numbers.
+        The best setting; ``trials`` holds the rows, error and hyperparameters that each setting reached.
     feature_importances_ : ndarray (columns of the table,)
-        Shares E(∂f/∂x_j)² var x_j of the best fit of the search, summed over the encoded columns of each
-        column; those of switched values for categories. They sum to 1.
+        Shares E(∂f/∂x_j)² var x_j of the search's best fit, summed over the encoded columns of each column;
+        for categories, switching the value replaces the derivative. They sum to 1.
     residuals_ : ndarray (held-out rows, outputs)
-        Absolute residuals of the mapped target on the rows that were held out, ascending: the half-widths
-        of intervals; 10,000 at most.
+        Absolute residuals of the transformed target on the held-out rows, ascending, 10,000 at most: the
+        half-widths of intervals.
     plan_ : Plan
         Sizes, bytes and seconds of the last fit.
     n_features_in_, feature_names_in_ : columns of the table.
 
-    Time: the search O(m³) for each of some hundred fits of m rows (a ninth of all, 4,000 at most), then that
-    of :class:`gramian.KernelRidge`. Memory as the budget says, independent of n but for the target. A row of
-    weight 0 counts as absent; one of weight 2 as two but where rows are drawn or held out.
+    Time: for the search O(m³) for each of some hundred fits of m rows (a ninth of all, 4,000 at most), then
+    that of :class:`gramian.KernelRidge`. Memory: the budget, independent of n except for the target. A row of
+    weight 0 counts as absent; a row of weight 2 counts as two, except when rows are drawn or held out.
 
-    Raises ``InputError`` naming the column for what cannot be a column (numbers and text in one, infinite
-    values), for fewer than two rows, or where no column can be used; ``BudgetError`` with the least bytes.
-    Warns ``UserWarning`` for columns that are not used, ``AccuracyWarning`` where time or rows were too few
-    to compare settings.
+    Raises ``InputError`` naming the column if one mixes numbers and text or holds infinite values, for fewer
+    than two rows, or if no column can be used; ``BudgetError`` with the smallest sufficient number of bytes.
+    Warns ``UserWarning`` about columns that are not used, ``AccuracyWarning`` if there was too little time or
+    too few rows to compare settings.
 
     Source: Radhakrishnan, Beaglehole, Pandit and Belkin 2024 (the metric); Jamieson and Talwalkar 2016
     (successive halving); the composition is ours.
@@ -154,9 +154,9 @@ class TabularRegressor(Regressor, NumberAnswers, TabularModel):
     _kind = KernelRidge
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Fit to the rows of a table and targets y (n,) or (n, outputs), by default those of a row source.
+        """Fit to the rows of a table and targets y (n,) or (n, outputs); a row source may bring its own y.
 
-        X : a frame of pandas or polars, an Arrow table, an array of numbers or objects, CSR, a row source or
+        X : a pandas or polars frame, an Arrow table, an array of numbers or objects, CSR, a row source or
         a list of rows; shape (n, columns). sample_weight : (n,), at least 0.
         """
         with all_or_nothing(self), self._without_waits():
@@ -165,7 +165,7 @@ class TabularRegressor(Regressor, NumberAnswers, TabularModel):
             one_of("target", self.target, HOWS)
             until, rng = self._clock(), as_generator(self.random_state)
             X, n_given, weights, numbers = self._counted(X, sample_weight)
-            targets = NumberTargets(y, n_given, squared=False)  # they are scaled first
+            targets = NumberTargets(y, n_given, squared=False)  # scaled before it is squared
             self._flat = targets.flat
             own = np.asarray(targets[slice(0, n_given)])
             n_counted = n_given if numbers is None else len(numbers)
@@ -188,7 +188,7 @@ class TabularRegressor(Regressor, NumberAnswers, TabularModel):
             return self
 
     def _maps(self, own: Float64Array, weights: Array | None) -> dict[str, TargetTransform]:
-        """Return the maps of the target to compare."""
+        """Return the target transformations to compare."""
         if self.target == LOG and own.min() <= 0:
             raise InputError(
                 f"target='log' needs positive targets, but the least of y is {own.min():g}. Choose "
@@ -203,16 +203,16 @@ class TabularRegressor(Regressor, NumberAnswers, TabularModel):
     def predict_interval(self, X: Any, coverage: float = 0.9) -> Float64Array:
         """Return the ends of an interval for the target of each row, (n, 2) or (n, outputs, 2).
 
-        Split conformal: g⁻¹(g(f(x)) ± q), q the ⌈coverage·(m + 1)⌉-th smallest of the absolute residuals
-        (``residuals_``) of m rows by the model of the others. For rows that are drawn as the training rows
-        were, a target lies within with at least this probability; on the average over x, and not at each x:
-        the half-width is the same everywhere, in units of the mapped target. Rounds of the
-        metric, penalty and shares in a mean were chosen by the same rows, among few, and the model that
-        answers has seen these rows too; neither changes coverage much. Each output has its
-        own q. Of more than 10,000 held-out rows every k-th residual counts.
+        Split conformal: g⁻¹(g(f(x)) ± q), where q is the ⌈coverage·(m + 1)⌉-th smallest of the m absolute
+        residuals (``residuals_``) on held-out rows, of the model of the other rows. On average over new rows
+        like the training rows, an interval covers at least as often as you asked, but not at each x: the
+        half-width is the same everywhere, in units of the transformed target. Two caveats: the held-out rows
+        also choose the metric, the penalty and the weights of a mean, and the final model has been
+        fitted to them; neither changes coverage much. Each output has its own q. Of more than 10,000
+        held-out rows every k-th residual is kept.
 
-        Raises ``InputError`` where coverage is not between 0 and 1, or m rows are too few for it: 9 allow
-        0.9. Source: Papadopoulos et al. 2002; Lei et al. 2018.
+        Raises ``InputError`` if coverage is not between 0 and 1, or m rows are too few for it: 9 suffice
+        for 0.9. Source: Papadopoulos et al. 2002; Lei et al. 2018.
         """
         check_is_fitted(self, "model_")
         if isinstance(coverage, bool) or not isinstance(coverage, int | float) or not 0 < coverage < 1:
@@ -228,16 +228,17 @@ class TabularRegressor(Regressor, NumberAnswers, TabularModel):
         return np.stack([self._back(z - half), self._back(z + half)], axis=-1)
 
     def compress(self, X: Any, y: Any = None, *, cost: Any = "20x", **options: Any) -> FastTabularRegressor:
-        """Return a fast model that stands for this one and takes the same tables, within a cost.
+        """Return a fast model within a cost that takes the same tables and approximates this one.
 
-        :func:`gramian.compress` of ``model_``, behind the same columns, scales and map of the target.
+        :func:`gramian.compress` of ``model_``, behind the same columns, scales and target transformation.
 
         Parameters
         ----------
-        X : rows of a table to learn on, those of the training or more; of so many that they would not fit
-            into ``memory_budget`` as many as do, drawn at random.
-        y : their targets, where you have them: the better of the model's values and the targets is learned.
-        cost : "20x" (times a linear model), "100ns" or nanoseconds a row, as for
+        X : rows of a table to learn from, those of the training or more; if they do not all fit into
+            ``memory_budget``, as many as do are drawn at random.
+        y : their targets, if you have them: the fast model then learns the better of these and the
+            values of this model.
+        cost : "20x" (times a linear model), "100ns" or nanoseconds per row, as for
             :class:`gramian.FastKernelRegressor`. Encoding the table is not counted; text makes it slower.
         options : of that class. ``random_state`` and ``n_jobs`` are those of this model by default.
         """
@@ -246,32 +247,32 @@ class TabularRegressor(Regressor, NumberAnswers, TabularModel):
 
 
 class TabularClassifier(Classifier, ClassAnswers, TabularModel):
-    r"""Classification of a table as it is: kernel ridge under a learned metric, every choice made by search.
+    r"""Classification of a mixed table: kernel ridge under a learned metric; a search makes every choice.
 
-    As :class:`gramian.TabularRegressor`, with targets ±1: one column for two classes, else one for each; the
-    largest value wins. Settings are compared by the squared error of these, which is a proper score.
+    Works as :class:`gramian.TabularRegressor`, with targets ±1: one column for two classes, else one for each
+    class; the largest value wins. Settings are compared by the squared error of these, a proper score.
 
     Parameters
     ----------
     kernel, metric, scaling, categorical, time_limit, memory_budget, random_state, n_jobs, verbose
-        As of the regressor.
+        As in the regressor.
     class_weight : None, "balanced" or dict from class to weight, default=None
-        Weights of the classes, times those of the rows.
+        Weights of the classes, multiplied by those of the rows.
 
     Attributes
     ----------
     model_ : KernelRidgeClassifier or RidgeMean
-        Exact where memory holds half of K: 19,000 rows in 1 GB.
+        Exact if memory holds half of the Gram matrix: 19,000 rows in 1 GB.
     classes_ : ndarray
         Labels in ascending order.
     calibration_ : (slope, offset)
-        The number that decision values are multiplied by before the sigmoid or softmax, from rows that were
-        held out (2.0 without any), and 0: the likeliest class is that of the largest value.
+        Decision values are multiplied by the slope before the sigmoid or softmax; it is learned on held-out
+        rows (2.0 if there are none). The offset is 0, so that the likeliest class has the largest value.
     columns_, scaling_, metric_, metric_rounds_, search_, feature_importances_, plan_
-        As of the regressor; ``n_features_in_`` and ``feature_names_in_`` too.
+        As in the regressor; ``n_features_in_`` and ``feature_names_in_`` too.
 
-    Time, memory, errors, warnings and sources are those of the regressor, and a target of one class is an
-    ``InputError``. Probabilities: Guo, Pleiss, Sun and Weinberger 2017.
+    Time, memory, errors, warnings and sources are those of the regressor; a target with a single class is
+    also an ``InputError``. Probabilities: Guo, Pleiss, Sun and Weinberger 2017.
 
     Examples
     --------
@@ -312,9 +313,9 @@ class TabularClassifier(Classifier, ClassAnswers, TabularModel):
     _kind = KernelRidgeClassifier
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Fit to the rows of a table and class labels y (n,), by default those of a row source.
+        """Fit to the rows of a table and class labels y (n,); a row source may bring its own y.
 
-        X and sample_weight as of :meth:`gramian.TabularRegressor.fit`; each class has a row that counts.
+        X and sample_weight as in :meth:`gramian.TabularRegressor.fit`; each class needs a row of weight > 0.
         """
         with all_or_nothing(self), self._without_waits():
             y = own_target(X, y)
@@ -330,7 +331,7 @@ class TabularClassifier(Classifier, ClassAnswers, TabularModel):
 
             X, weights, numbers = self._in_time(X, weights, numbers, until, rng, classes)
             if numbers is not None:
-                targets.weights(None, sample_weight)  # refuses a class of which no row counts
+                targets.weights(None, sample_weight)  # refuses a class without a row of weight above 0
                 labels = targets.classes[targets.codes(slice(0, n_given))[numbers]]
                 targets = ClassTargets(labels, len(numbers))
             self.classes_, n = targets.classes, targets.shape[0]
@@ -350,17 +351,17 @@ class TabularClassifier(Classifier, ClassAnswers, TabularModel):
             return self
 
     def compress(self, X: Any, y: Any = None, *, cost: Any = "20x", **options: Any) -> FastTabularClassifier:
-        """Return a fast model that stands for this one and takes the same tables, within a cost.
+        """Return a fast model within a cost that takes the same tables and approximates this one.
 
         As :meth:`gramian.TabularRegressor.compress`, with :class:`gramian.FastKernelClassifier`. The rows
-        must have all classes. Probabilities are fitted to those of this model on them.
+        must contain all classes; probabilities are fitted to those of this model on the rows.
         """
         check_is_fitted(self, "model_")
         return compressed_classifier(self, X, y, cost, options)
 
 
 def _mapped_loss(target: MappedTarget, weights: Array | None, values: Float64Array, held: IntArray) -> float:
-    """Return the error of values of the mapped target on the rows with these numbers."""
+    """Return the error of predictions of the transformed target on the rows with these numbers."""
     part = MappedTarget(target.values[held], target.own[held], target.transform)
     every = slice(0, len(held))
     w = None if weights is None else np.asarray(weights[held], np.float64)
@@ -376,16 +377,16 @@ def _squared_loss(
 
 
 def _forward(transform: TargetTransform, own: Float64Array) -> Float64Array:
-    """Return mapped targets, shape (n, outputs)."""
+    """Return transformed targets, shape (n, outputs)."""
     return transform.forward(own if transform.many else own[:, 0]).reshape(own.shape)
 
 
 def _thinned(residuals: Float64Array) -> Float64Array:
-    """Return every k-th of sorted residuals, the largest among them, so that at most 10,000 are kept."""
+    """Return every k-th of the sorted residuals and always the largest, 10,000 at most."""
     step = -(-len(residuals) // RESIDUALS)
     return residuals[::-1][::step][::-1].copy() if step > 1 else residuals
 
 
 def _rank(coverage: float, count: int) -> int:
-    """Return which residual of ``count``, from 1, is the half-width; rounding of 0.9·10 is none of it."""
+    """Return the 1-based rank of the half-width among ``count`` residuals, safe from rounding (0.9·10)."""
     return int(np.ceil(round(coverage * (count + 1), 9)))

@@ -1,4 +1,4 @@
-"""Last fit of a table model to all rows; held-out rows choose metric and penalty."""
+"""Final fit of a table model to all rows, with metric and penalty chosen on held-out rows."""
 
 from __future__ import annotations
 
@@ -34,30 +34,33 @@ from gramian.tables.rounds import Rounds
 from gramian.tables.small_problem import Point
 from gramian.tables.time import Pace
 
-#: Part of the rows that judges, and such rows at most.
+#: Fraction of the rows held out for validation, and the largest number of them. Chosen by hand.
 HELD_PART, MOST_HELD = 0.2, 4_000
-#: Rounds of the metric at most, and rows that they fit in a regression and of classes.
+#: Largest number of rounds that refine the metric, and of rows that they fit in a regression and a
+#: classification. Chosen by hand.
 ROUNDS, ROUND_ROWS, ROUND_CLASS_ROWS = 5, 10_000, 20_000
-#: Bytes of memory for each number of those rows.
+#: Bytes of memory reserved for each number of those rows. Chosen by hand.
 ROUND_BYTES = 64
-#: Factors that the bandwidth is multiplied by after the rounds while that helps, and how often at most.
+#: After the rounds the bandwidth is multiplied by one of these factors while that helps, at most this often.
+#: Chosen by hand.
 BANDWIDTH_FACTORS, BANDWIDTH_STEPS = (0.5, 2.0), 2
-#: A second model counts where its held-out error after the rounds is within this factor of the first one's;
-#: below this share of the mean it is left out.
+#: A second model is fitted if its held-out error after the rounds is at most this multiple of the first
+#: one's. It is left out if its weight in the mean comes out below the second number. Chosen by hand.
 NEAR, LEAST_SHARE = 1.1, 0.1
-#: Rows that rounds are worth their time with.
+#: With less time than this many rows need, no rounds are run. Chosen by hand.
 LEAST_ROUND_ROWS = 500
-#: Share of the time left that the rounds may take, and of what is left then the first of two models.
+#: Share of the remaining time that the rounds may take, and of what remains after them, the share for the
+#: first of two models. Chosen by hand.
 ROUNDS_TIME, FIRST_TIME = 0.3, 0.6
 
 
 @dataclass(frozen=True)
 class LastFit:
-    """The model of all rows, and what the rows that were held out of a part of it say.
+    """The model of all rows, and the evidence from the rows that were held out at first.
 
-    ``values`` are the held rows' decision values (held, outputs) of the model without them, ``held`` their
-    numbers; ``rounds`` those of the leading model's metric; ``short`` what the time did not suffice for, as a
-    phrase ("" where it did).
+    ``held`` are the numbers of the held-out rows; ``values`` their decision values (held, outputs) from the
+    model without them; ``rounds`` the metric rounds of the leading model; ``short`` a phrase that says what
+    there was no time for ("" if there was time for all).
     """
 
     model: Any
@@ -79,31 +82,32 @@ def last_fit(
     until: float,
     **options: Any,
 ) -> LastFit:
-    """Learn metrics on more rows, fit to a part of all, choose penalties by the rest, and add the rest.
+    """Refine metrics on more rows, fit to most rows, choose penalties on the held-out rows, add these.
 
     Parameters
     ----------
     kind : the estimator.
     rows : (n, d) scaled rows with targets (n,) or (n, outputs), or labels.
-    points : kernel, metric, bandwidth and penalty to begin with, of one model or of two: these are averaged
-        with the share that the held rows like best, if the second comes near the first.
-    loss : what judges values of held-out rows.
-    learn : whether further rounds of the metric are made.
-    switched : groups of columns that are switched in place of a derivative.
+    points : kernel, metric, bandwidth and penalty to start from, for one model or for two. Two models are
+        averaged if the second comes near the first, with the weights that do best on the held-out rows.
+    loss : error of the decision values of held-out rows.
+    learn : whether to refine the metric in further rounds.
+    switched : groups of columns whose values are switched in place of a derivative.
     until : when it should end, on the clock of ``time.perf_counter``.
     options : of the estimator.
 
-    The rounds fit small models (a root of 300, blocks of rank 100) to 10,000 rows at most, 20,000 of
-    classes. The sums of the first part of the rows serve each penalty, and those of the rest are added to
-    them, so that a model costs one pass. Where memory holds it (a Cholesky factor up to 2,500 rows, the tiles
-    of K's lower half beyond: 19,000 rows in 1 GB) the last models are exact, and up to 2,500 rows all are.
+    The rounds fit small models (a root of 300, blocks of rank 100) to at most 10,000 rows, 20,000 in a
+    classification. The sums over the first part of the rows serve every penalty, and the sums over the
+    held-out rows are added to them, so that a model costs one pass over the rows. If memory allows (a
+    Cholesky factor up to 2,500 rows, beyond that the tiles of K's lower half: 19,000 rows in 1 GB), the last
+    models are exact; up to 2,500 rows the models of the rounds are exact too.
     """
     n, y, counted = rows.n, rows.targets, rows.counted
     pace = Pace(until)
     held = np.sort(rng.permutation(counted)[: min(MOST_HELD, int(HELD_PART * len(counted)))])
     rest = _others(n, held)
     if kind is KernelRidgeClassifier and len(np.unique(y[rest])) < len(np.unique(y)):
-        # A class of which every row is needed.
+        # Every row of this class is needed for training.
         held = held[np.isin(y[held], y[rest])]
         rest = _others(n, held)
     factories = [ModelFactory(kind, rows, point, options) for point in points]
@@ -133,8 +137,8 @@ def last_fit(
         return exact(factory, held, rest, loss, pace) or streamed(factory, held, rest, loss, pace)
 
     # A single model uses all threads. Two models train side by side, one thread each, if memory holds both:
-    # some of their steps do not run in parallel. Where it holds one exact model, a second would take as long
-    # again: an approximate one gives more than half of what it would.
+    # some of their steps do not run in parallel. If memory holds only one exact model, a second one would
+    # take as long again; an approximate one gives more than half of its benefit.
     half = parse_bytes(options["memory_budget"]) // 2
     halves = [factory.under(memory_budget=half) for factory in factories]
     if len(factories) > 1 and all(map(_as_large, halves, factories)):
@@ -166,7 +170,7 @@ def _rounds(
     rng: np.random.Generator,
     pace: Pace,
 ) -> tuple[ModelFactory, tuple[Round, ...]]:
-    """Return the factory with the metric and bandwidth that some rounds learned, and these rounds."""
+    """Return the factory with the metric and bandwidth learned in some rounds, and these rounds."""
     most = ROUND_ROWS if factory.kind is KernelRidge else ROUND_CLASS_ROWS
     budget, d = parse_bytes(factory.options["memory_budget"]), factory.rows.source.shape[1]
     most = min(most, budget // (ROUND_BYTES * d))
@@ -212,7 +216,7 @@ def _rounds(
 
 
 def _averaged(members: list[Member], held: IntArray, loss: HeldLoss) -> LastFit:
-    """Return the mean of one model or two, with the share that the held rows like best."""
+    """Return the weighted mean of one or two models, with the weights that do best on the held-out rows."""
     first, second = members[0], members[-1]
     if first is second:
         return LastFit(first.model, held, first.values, first.rounds, first.short)
@@ -232,7 +236,7 @@ def _averaged(members: list[Member], held: IntArray, loss: HeldLoss) -> LastFit:
 
 
 def _as_large(half: ModelFactory, factory: ModelFactory) -> bool:
-    """Tell whether half of the memory holds a model as large as all of it does."""
+    """Return whether half of the memory holds a model as large as all of it does."""
     if factory.exact() is not None:
         return half.exact() is not None
     return half.fits(factory.approximations[0], np.arange(factory.rows.n), streamed=True)

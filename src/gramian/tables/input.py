@@ -1,4 +1,4 @@
-"""Checks of a table given to an estimator, in scikit-learn's words."""
+"""Checks of a table given to an estimator, with scikit-learn's error texts."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from gramian.data.tables import Table, as_table
 from gramian.exceptions import InputError
 from gramian.tables.taken import TakenTable
 
-#: Rows on which reading is timed; how often a fit reads each row, about; and the share of the time left that
-#: this may take.
+#: Number of rows on which reading is timed; how often a fit reads each row, roughly; and the largest share of
+#: the remaining time that reading may take. Chosen by hand.
 READ_ROWS, READINGS, READ_SHARE = 60_000, 4.0, 0.4
 
 
 def checked_table(estimator: BaseEstimator, X: Any, *, reset: bool) -> Any:
-    """Return X as something that :func:`gramian.data.tables.as_table` reads, or say what is wrong with it.
+    """Return X in a form that :func:`gramian.data.tables.as_table` reads, or raise with what is wrong.
 
-    ``reset``: whether these are training rows, of which two are needed, or have to match those. Types of
-    columns are looked at as they are read.
+    ``reset``: True for training rows, of which at least two are needed; False for rows that must match them.
+    Column types are checked as the columns are read.
     """
     X = _readable(X)
     if isinstance(X, np.ndarray) or sp.issparse(X):
@@ -66,7 +66,7 @@ def checked_table(estimator: BaseEstimator, X: Any, *, reset: bool) -> Any:
 
 
 def _readable(X: Any) -> Any:
-    """Return X, or the array or table that it stands for."""
+    """Return X, or the array or table behind it."""
     if isinstance(X, list | tuple):
         return as_table(X)
     known = isinstance(X, np.ndarray | Table | RowSource) or sp.issparse(X) or frame_kind(X) is not None
@@ -76,9 +76,9 @@ def _readable(X: Any) -> Any:
 
 
 def weighted_rows(X: Any, weights: Array | None) -> tuple[Any, Array | None]:
-    """Return the rows of weight above 0 and their numbers; X and None where that is all of them.
+    """Return the rows of weight above 0 and their numbers; X and None if all weights are above 0.
 
-    A row of weight 0 then counts nowhere: not in medians, categories or scales.
+    Rows of weight 0 then count nowhere: not in medians, categories or scales.
     """
     if weights is None or (weights > 0).all():
         return X, None
@@ -93,7 +93,7 @@ def rows_in_time(
     rng: np.random.Generator,
     classes: Callable[[], IntArray] | None = None,
 ) -> IntArray | None:
-    """Return the numbers of as many rows, drawn at random, as the time allows to read; None for all.
+    """Return the numbers of as many random rows as there is time to read; None for all rows.
 
     until : when the fit ends, on the clock of ``time.perf_counter``.
     read : learns and encodes the columns of a table; timed on some of the rows.
@@ -105,17 +105,17 @@ def rows_in_time(
         return None
     few = READ_ROWS // 3
     looks = [time.perf_counter()]
-    for size in (few, few, READ_ROWS):  # the first one may import and cache
+    for size in (few, few, READ_ROWS):  # the first read may import packages and fill caches
         read(TakenTable(table, np.arange(size)))
         looks.append(time.perf_counter())
     _, first, second, now = looks
-    # What does not grow with the rows is taken away.
+    # Subtract the part of the time that does not grow with the rows.
     each = READINGS * max(0.0, (now - second) - (second - first)) / (READ_ROWS - few)
     room = READ_SHARE * max(0.0, until - now)
     if room > 0 and room >= n * each:
         return None
     count = int(room / each) if room > 0 else 0
-    # With replacement, and each row once: to permute or sort all of them takes as long as reading some.
+    # Drawn with replacement, duplicates dropped: a permutation of all rows would take too long.
     taken = np.zeros(n, bool)
     taken[rng.integers(n, size=max(READ_ROWS, count))] = True
     if classes is not None:

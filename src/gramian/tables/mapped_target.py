@@ -1,4 +1,4 @@
-"""Target as the search uses it: transformed and centred, with the measure that scores residuals."""
+"""Target as the search uses it: transformed and centred, with the loss of its residuals."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from gramian.tables.target import TargetTransform
 
 @dataclass(frozen=True)
 class MappedTarget:
-    """A target under one map.
+    """A target under one transformation.
 
-    values : (m, outputs), mapped; transform : back to the target's own units, of which errors are measured,
-    or None where the mapped ones are it (classes); own : (m, outputs), the target in its units.
+    values : (m, outputs), transformed; transform : maps them back to the target's own units, in which errors
+    are measured, or None if there is nothing to undo (classes); own : (m, outputs), the target in its own
+    units.
     """
 
     values: Float64Array
@@ -24,26 +25,26 @@ class MappedTarget:
     transform: TargetTransform | None = None
 
     def centred(self, fit: slice, weights: Float64Array | None) -> Float64Array:
-        """Return all values less the mean of the fitted rows."""
+        """Return all values minus the mean of the fitted rows."""
         mean = np.average(self.values[fit], axis=0, weights=None if weights is None else weights[fit])
         return np.asarray(self.values - mean)
 
     def loss(self, held: slice, weights: Float64Array | None) -> Loss:
-        """Return the function that measures residuals: the weighted mean squared error over the variance.
+        """Return a function from residuals to an error: weighted mean squared error over the variance.
 
-        Of the held-out rows, in the target's own units; the mean over outputs.
+        Measured on the held-out rows, in the target's own units, averaged over the outputs.
         """
         own, mapped = self.own[held], self.values[held]
         unit = np.ones(own.shape[1])
-        if self.transform is not None and len(own):  # in units of the largest, so that no square overflows
+        if self.transform is not None and len(own):  # in units of the largest, so that squares stay finite
             largest = np.abs(own).max(axis=0)
             unit = np.where(largest > 0, largest, 1.0)
             own = own / unit
         w = np.ones(len(own)) if weights is None else weights[held]
         centre = np.average(own, axis=0, weights=w)
-        # Each output counts alike; one that is constant on the held-out rows does not count.
+        # Every output has the same weight, except that one that is constant on the held-out rows has none.
         spread = np.average((own - centre) ** 2, axis=0, weights=w)
-        if self.transform is None:  # classes: what matters is their share
+        if self.transform is None:  # classes share one scale, so that rare ones weigh little
             spread = np.full_like(spread, spread.mean())
         share = np.divide(1.0, spread, out=np.zeros_like(spread), where=spread > 0) / max(len(spread), 1)
 

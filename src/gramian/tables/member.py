@@ -23,29 +23,31 @@ from gramian.search import Judge, Limits, Trials, search
 from gramian.tables.model_factory import EXACT_ROWS, EXACT_TOL, TOL_OF_ERROR, ModelFactory, of_sizes
 from gramian.tables.time import PACE_ROWS, PACE_SHARE, SUMS_SHARE, Pace, add_in_time, sizes_in_time
 
-#: Sizes of the models that rounds of the metric fit: root, rank and rows of a block (None: the root alone).
+#: Sizes of the models that the metric rounds fit: root, rank and rows of a block (None: the root alone).
+#: The first that memory holds is taken. Chosen by hand.
 ROUND_SIZES = ((300, 100, 650), (100, 0, None))
-#: Factors of the search's penalty: more rows want less. One step further is tried so often where an end is
-#: best.
+#: Factors of the search's penalty to try, since more rows need a smaller penalty; and how many further steps
+#: of 3 to try if the best penalty is the smallest or largest so far. Chosen by hand.
 FACTORS, FURTHER = (1.0, 1.0 / 3.0), 3
-#: Mean squared error of ±1 under which no held row of MOST_HELD can be wrong: nothing is left to choose by.
+#: Mean squared error on targets ±1 below which none of MOST_HELD held-out rows can be wrong, so that no
+#: further choice is needed.
 ENOUGH_OF_CLASSES = 1e-4
-#: Least relative residual that the solve of an exact model is asked for.
+#: Smallest relative residual to which an exact model is ever solved. Chosen by hand.
 LEAST_TOL = 1e-6
-#: Share of the time left that the first exact model of a part of the rows may take, and by how much the last
-#: may take longer than one before it; seconds that a small exact model may take where none are left.
+#: Largest share of the remaining time for each exact model of a part of the rows; safety factor on the time
+#: of the next fit; seconds that a small exact model may take even if no time is left. Chosen by hand.
 TRIAL_SHARE, LONGER, GRACE = 0.35, 1.5, 0.5
-#: Share of the rounds' time that one of their fits may take.
+#: Largest share of the rounds' time that a single fit may take. Chosen by hand.
 ROUND_SHARE = 0.3
-#: From values (held, outputs) and the numbers of the held rows to an error.
+#: Function from values (held, outputs) and the numbers of the held-out rows to an error.
 HeldLoss = Callable[[Float64Array, IntArray], float]
 
 
 @dataclass(frozen=True)
 class Member:
-    """A model of one kernel, with the held rows' values of the one without them.
+    """A model with one kernel, and the values of the held-out rows from the model without them.
 
-    ``short`` says what the time did not suffice for ("" where it did).
+    ``short`` says what there was no time for ("" if there was time for all).
     """
 
     model: Any
@@ -55,14 +57,14 @@ class Member:
 
 
 def enough(factory: ModelFactory) -> float:
-    """Return the held-out error that needs no better one."""
+    """Return the held-out error at which the search for a better model may stop."""
     return ENOUGH_OF_CLASSES if factory.kind is KernelRidgeClassifier else 0.0
 
 
 def for_rounds(factory: ModelFactory, drawn: IntArray) -> tuple[ModelFactory, Any] | None:
-    """Return the factory of the rounds' models and their approximation; None where memory holds none.
+    """Return the factory and approximation for the metric rounds; None if memory holds no model.
 
-    Their precision is chosen once: the probe of it would take a tenth of each fit.
+    The precision is chosen once for all rounds: to probe it would take a tenth of each fit.
     """
     exact = Exact(solver="cholesky")
     if factory.rows.n <= EXACT_ROWS and factory.fits(exact, drawn):
@@ -76,7 +78,7 @@ def for_rounds(factory: ModelFactory, drawn: IntArray) -> tuple[ModelFactory, An
 
 
 def measure_pace(factory: ModelFactory, rest: IntArray, pace: Pace) -> None:
-    """Fit small models to some of the rows, and take down how long that took."""
+    """Fit small models to some of the rows and record how long that took."""
     for most in PACE_ROWS:
         rng = as_generator(factory.options["random_state"])
         drawn = rest if len(rest) <= most else factory.drawn(rest, most, rng)
@@ -91,7 +93,7 @@ def measure_pace(factory: ModelFactory, rest: IntArray, pace: Pace) -> None:
 
 
 def rows_in_share(factory: ModelFactory, approximation: Any, rows: IntArray, pace: Pace) -> int:
-    """Return to how many of some rows a model can be fitted in a share of the time: others are to follow."""
+    """Return how many of the rows a single fit can use within its share of the time."""
     plan = factory.plan(approximation, rows)
     expected = 0.0 if plan is None else pace.seconds(plan)
     return (
@@ -102,7 +104,7 @@ def rows_in_share(factory: ModelFactory, approximation: Any, rows: IntArray, pac
 
 
 def all_in_time(factories: list[ModelFactory], rest: IntArray, pace: Pace) -> bool:
-    """Tell whether the time suffices for the largest model of each that memory holds."""
+    """Return whether there is time for the largest model of each factory that memory holds."""
     if not pace.limited or len(factories) == 1:
         return True
     expected = 0.0
@@ -110,7 +112,7 @@ def all_in_time(factories: list[ModelFactory], rest: IntArray, pace: Pace) -> bo
         whole = factory.exact() if not expected else None
         if whole is not None:
             plan = whole.plan(whole.exactly(), np.arange(whole.rows.n))
-            times = len(FACTORS) + 1  # and the last fit
+            times = len(FACTORS) + 1  # one fit for each penalty, and the last fit
         else:
             plans = (factory.plan(one, rest, streamed=True) for one in factory.approximations)
             plan, times = next((one for one in plans if one is not None), None), 1
@@ -122,9 +124,9 @@ def all_in_time(factories: list[ModelFactory], rest: IntArray, pace: Pace) -> bo
 
 
 def streamed(factory: ModelFactory, held: IntArray, rest: IntArray, loss: HeldLoss, pace: Pace) -> Member:
-    """Return the model of all rows from the sums of a part, by which penalties are compared, and the rest.
+    """Return the model of all rows: penalties are compared on held-out rows, which are then added.
 
-    With a limit of smaller ranks, and of fewer rows where that does not suffice.
+    Under a time limit the ranks are smaller, and if that does not suffice, fewer rows are used.
     """
     model, used, smallest = _summed(factory, rest, pace)
     alpha, values = factory.point.alpha, np.zeros((0, 1))
@@ -139,7 +141,7 @@ def streamed(factory: ModelFactory, held: IntArray, rest: IntArray, loss: HeldLo
             return loss(found, held), found
 
         def more() -> bool:
-            # Beside one more, the last solve and the held rows' sums.
+            # Besides one more penalty, the last solve and the sums of the held-out rows need time.
             return not pace.limited or pace.left > (2.0 + LONGER) * longest
 
         alpha, values = _best_penalty(judge, held, alpha, enough(factory), more)
@@ -155,9 +157,10 @@ def streamed(factory: ModelFactory, held: IntArray, rest: IntArray, loss: HeldLo
 
 
 def _summed(factory: ModelFactory, rest: IntArray, pace: Pace) -> tuple[Any, int, bool]:
-    """Return a model of the largest sizes that memory and time allow, with the sums of the first part.
+    """Return a model of the largest possible sizes, with the sums of the first part of the rows.
 
-    Beside it, how many rows that part has, and whether its sizes are the least.
+    Memory and time limit the sizes. Also return how many rows that part has, and whether the sizes are the
+    smallest.
     """
     if pace.limited:
         quick, approximation, rows = sizes_in_time(factory, rest, pace)
@@ -169,7 +172,7 @@ def _summed(factory: ModelFactory, rest: IntArray, pace: Pace) -> tuple[Any, int
         model = factory.model(approximation)
         try:
             model.plan(factory.rows.source, factory.rows.targets)
-            # A stream holds more than a fit, and says so before it begins.
+            # A streamed fit needs more memory than a fit at once, and raises before it begins.
             factory.add(model, rest)
         except BudgetError:
             continue
@@ -187,9 +190,9 @@ def _summed(factory: ModelFactory, rest: IntArray, pace: Pace) -> tuple[Any, int
 
 
 def exact(factory: ModelFactory, held: IntArray, rest: IntArray, loss: HeldLoss, pace: Pace) -> Member | None:
-    """Return the exact model of all rows, after one of a part of them for each penalty.
+    """Return the exact model of all rows, with a penalty chosen by exact models of a part of them.
 
-    None where memory or time is too short for it.
+    None if memory or time is too short for it.
     """
     whole = factory.exact()
     if whole is None:
@@ -217,7 +220,7 @@ def exact(factory: ModelFactory, held: IntArray, rest: IntArray, loss: HeldLoss,
                 trials.until, trials.cut = began + TRIAL_SHARE * pace.left, False
             found = trials.values(alpha)
             if isinstance(trials, IterativeTrials) and factory.kind is KernelRidge and not trials.cut:
-                # What the solve leaves must not show in the error.
+                # The solver's residual must be too small to affect the held-out error.
                 finer = max(LEAST_TOL, TOL_OF_ERROR * _relative_error(factory.rows.targets[held], found))
                 if finer < trials.tol:
                     tol = trials.tol = finer
@@ -233,7 +236,7 @@ def exact(factory: ModelFactory, held: IntArray, rest: IntArray, loss: HeldLoss,
 
         alpha, values = _best_penalty(judge, held, alpha, enough(factory), more)
         if isinstance(trials, IterativeTrials) and trials.cut and pace.limited:
-            return None  # the last fit would take longer still
+            return None  # the last fit has more rows and would take even longer
         del trials
     model = factory.model(factory.exactly(tol, max(pace.left, GRACE) if pace.limited else None))
     model.alpha = alpha
@@ -241,7 +244,7 @@ def exact(factory: ModelFactory, held: IntArray, rest: IntArray, loss: HeldLoss,
 
 
 def _relative_error(y: Array, values: Float64Array) -> float:
-    """Return ‖values − y‖/‖y − mean y‖ of numbers; 1 where y is constant."""
+    """Return ‖values − y‖/‖y − mean y‖; 1 if y is constant."""
     wanted = np.asarray(y, np.float64).reshape(values.shape)
     size = float(np.linalg.norm(wanted - wanted.mean(axis=0)))
     return float(np.linalg.norm(values - wanted)) / size if size > 0 else 1.0
@@ -254,16 +257,16 @@ def _best_penalty(
     enough: float,
     more: Callable[[], bool],
 ) -> tuple[float, Float64Array]:
-    """Return the best of some penalties and the held rows' values with it, going on where an end is best.
+    """Return the best penalty and the held-out rows' values; try further if it is the smallest or largest.
 
-    An error of ``enough`` ends it, and ``more``, which tells whether there is time for another.
+    An error of at most ``enough`` ends the trials, and so does ``more()`` when it finds too little time.
     """
 
     def penalties(found: Trials[float, Float64Array]) -> Iterator[list[float]]:
         tried: list[float] = []
         todo = [factor * start for factor in FACTORS]
         while todo and (not tried or more()):
-            found.drain()  # the values of all but the best
+            found.drain()  # drop the values of all trials but the best
             tried.append(todo.pop(0))
             yield tried[-1:]
             best = None if found.best is None else found.best.candidate

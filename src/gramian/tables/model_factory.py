@@ -1,4 +1,4 @@
-"""Training of models with one setting on rows of a table, at sizes that memory allows."""
+"""Training of models with one setting on rows of a table, at sizes that fit into memory."""
 
 from __future__ import annotations
 
@@ -31,27 +31,27 @@ from gramian.ridge.planning import plan_sums
 from gramian.ridge.ridge import KernelRidge, KernelRidgeClassifier
 from gramian.tables.small_problem import Point
 
-#: Up to so many rows an exact model is made by a Cholesky factor; beyond, by conjugate gradients, where
-#: memory keeps K's tiles. Of 16,000 letters the exact model errs in 2.6 %, one of blocks of rank 500
-#: in 3.9; in regression the two are 3 to 6 % apart.
+#: Up to this many rows an exact model is solved by a Cholesky factor, beyond by conjugate gradients if memory
+#: holds the tiles of K. On 16,000 letters the exact model errs in 2.6 %, one with blocks of rank 500 in 3.9
+#: %; in regression the two differ by 3 to 6 %. Chosen by hand.
 EXACT_ROWS = 2_500
-#: Relative residual that exact models are solved to, and share of a regression's held-out error that it may
-#: be; factor by which a penalty is raised at most to suit float32 tiles.
+#: Relative residual to which exact models are solved; the share of a regression's held-out error that it may
+#: reach; and the largest factor by which a penalty is raised to suit float32 tiles. Chosen by hand.
 EXACT_TOL, TOL_OF_ERROR, MOST_RAISED = 1e-2, 0.03, 10.0
-#: Root, rank of a block and rows of a block where memory holds them. The first is for classes alone: of
-#: letters a tenth fewer are wrong with it, while errors of regressions fall by 0.3 %.
+#: Root, rank of a block and rows of a block, if memory holds them. The first is for classification only: on
+#: letters it makes a tenth fewer errors, while errors of regressions fall by 0.3 %. Chosen by hand.
 SIZES = ((1000, 500, 1000), (400, 500, 1000))
-#: What is shrunk, blocks faster than ranks, until memory holds it: of 395,000 connections 0.07 % are wrong
-#: with what 1 GB holds so, 0.35 % with a root of 1,000 alone.
+#: Sizes that are shrunk until memory holds them, blocks faster than ranks. On 395,000 network connections
+#: the largest that 1 GB holds errs in 0.07 %, a root of 1,000 alone in 0.35 %. Chosen by hand.
 SHRUNK_SIZES = (400, 380, 650)
 LEAST_SIZES = (100, 0, None)
 
 
 @dataclass(frozen=True)
 class ModelFactory:
-    """Make models of one point of the search on a table's encoded rows.
+    """Make models for one point of the search on a table's encoded rows.
 
-    kind : the estimator; rows : all rows that count; point : kernel, metric, bandwidth and penalty;
+    kind : the estimator; rows : all rows of weight above 0; point : kernel, metric, bandwidth and penalty;
     options : of the estimator.
     """
 
@@ -81,7 +81,7 @@ class ModelFactory:
         model.partial_fit(rows.source, rows.targets, rows.weights, **classes)
 
     def drawn(self, rows: IntArray, most: int, rng: np.random.Generator) -> IntArray:
-        """Return so many of some rows at random, and the first of each class that none of them has."""
+        """Return ``most`` random rows, plus the first row of each class that was not drawn."""
         drawn = rng.choice(rows, most, replace=False)
         if self.kind is KernelRidgeClassifier:
             classes, first = np.unique(self.rows.targets[rows], return_index=True)
@@ -89,13 +89,13 @@ class ModelFactory:
         return np.sort(drawn)
 
     def under(self, **options: Any) -> ModelFactory:
-        """Return this with other options."""
+        """Return this factory with other options."""
         return replace(self, options={**self.options, **options})
 
     def plan(self, approximation: Any, numbers: IntArray, *, streamed: bool = False) -> Plan | None:
-        """Return the plan of a fit to these rows, ``streamed``: in more than one part.
+        """Return the plan of a fit to these rows; ``streamed``: rows arrive in more than one part.
 
-        None where the memory budget does not hold it.
+        None if the memory budget does not hold it.
         """
         model = self.model(approximation)
         try:
@@ -115,7 +115,7 @@ class ModelFactory:
 
     @cached_property
     def approximations(self) -> list[MultiResolution]:
-        """Approximations of the last model from large to small."""
+        """Approximations for the last model, from large to small."""
         n = self.rows.n
         found = [of_sizes(sizes, n) for sizes in SIZES[self.kind is KernelRidge :]]
         builder: MultiResolutionBuilder | None = of_sizes(SHRUNK_SIZES, n)._builder()
@@ -132,7 +132,7 @@ class ModelFactory:
         return 1 if self.rows.targets.ndim == 1 else self.rows.targets.shape[1]
 
     def least_bytes(self) -> int:
-        """Return what the smallest model of all rows takes, whatever precision its penalty asks for."""
+        """Return the bytes that the smallest model of all rows needs, in the larger precision."""
         model = self.under(memory_budget=1, tile_dtype="float64").model(self.approximations[-1])
         try:
             seed = self.options["random_state"]
@@ -146,10 +146,10 @@ class ModelFactory:
         return model.fit(rows.source, rows.targets, rows.weights)
 
     def exact(self) -> ModelFactory | None:
-        """Return the factory of exact models of all rows; None where memory does not hold them.
+        """Return the factory of exact models of all rows; None if memory does not hold them.
 
-        Beyond ``EXACT_ROWS`` it has the tiles' precision: float32, with a penalty raised to what suits
-        it; float64 where that would be by more than ``MOST_RAISED``.
+        Beyond ``EXACT_ROWS`` it fixes the precision of the tiles: float32, with the penalty raised to suit
+        it, or float64 if that would raise the penalty by more than the factor ``MOST_RAISED``.
         """
         n, budget = self.rows.n, parse_bytes(self.options["memory_budget"])
         if n <= EXACT_ROWS:
@@ -163,18 +163,18 @@ class ModelFactory:
 
     @property
     def least_float32(self) -> float:
-        """Least penalty that float32 tiles of all rows are good enough for."""
+        """Smallest penalty for which float32 tiles of all rows are accurate enough."""
         largest = 1.0 if self.rows.weights is None else float(self.rows.weights.max())
         return largest * float32_alpha(self.rows.n, 1.0, unit_roundoff(np.float32))
 
     def exactly(self, tol: float = EXACT_TOL, time_limit: float | None = None) -> Exact:
-        """Return how an exact model of all rows is solved; ``time_limit``: iterations end after so long."""
+        """Return the solver of an exact model of all rows; ``time_limit`` in seconds ends its iterations."""
         if self.rows.n <= EXACT_ROWS:
             return Exact(solver="cholesky")
         return Exact(solver="cg", tol=tol, time_limit=time_limit)
 
     def trials(self, rest: IntArray, held: IntArray) -> PenaltyTrials | IterativeTrials:
-        """Return the exact models of some rows, as the estimator has them, judged by others."""
+        """Return exact models that are fitted to ``rest`` for several penalties and scored on ``held``."""
         n, weights = self.rows.n, None if self.rows.weights is None else self.rows.weights[rest]
         counted = rest if weights is None else rest[weights > 0]
         weights = None if self.rows.weights is None else self.rows.weights[counted]
@@ -203,7 +203,7 @@ class ModelFactory:
 
 
 def _kernel_of(point: Point) -> Kernel:
-    """Return the kernel of a point of the search by its usual name."""
+    """Return the kernel of a point of the search, as a user would write it."""
     if point.kernel == "laplacian":
         return Laplacian(point.bandwidth)
     if point.kernel == "exponential":
@@ -212,8 +212,8 @@ def _kernel_of(point: Point) -> Kernel:
 
 
 def of_sizes(sizes: tuple[int, int, int | None], n_rows: int) -> MultiResolution:
-    """Return the approximation of a root, a rank and rows of a block (None: the root alone)."""
-    # A rank above the number of rows warns, and nobody asked for this one.
+    """Return the approximation with this root, rank and rows of a block (None: the root alone)."""
+    # A rank above the number of rows would warn, but the user did not ask for this rank.
     root, rank, block = min(sizes[0], n_rows), min(sizes[1], n_rows), sizes[2]
     if block is None:
         return MultiResolution(root_rank=root, n_levels=1, oversampling=1.0)

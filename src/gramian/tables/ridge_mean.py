@@ -1,4 +1,4 @@
-"""Weighted mean of ridge models of the same rows."""
+"""Weighted mean of ridge models fitted to the same rows."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from gramian.metric.metric import Metric
 
 
 class RidgeMean(BaseEstimator):
-    """f(x) = Σ_j w_j f_j(x) of fitted ridge models: two kernels that err alike, and not in the same rows.
+    """f(x) = Σ_j w_j f_j(x), the weighted mean of fitted ridge models that err on different rows.
 
-    A tabular model's ``model_`` where a Laplacian and a kernel of a Euclidean distance come near each other.
-    It is made of fitted models (:meth:`of`), and not fitted itself. ``members_``, the one of the larger
-    weight first, and ``weights_`` (members,); ``metric_``, ``kernel_``, ``plan_`` and ``alpha`` are those of
-    the first member. Cost: that of all members.
+    A tabular model has one as ``model_`` if a Laplacian and a Euclidean kernel come near each other. It is
+    made from fitted models by :meth:`of` and is not fitted itself. ``members_`` starts with the model of
+    the largest weight, ``weights_`` (members,) are the weights w_j; ``metric_``, ``kernel_``, ``plan_`` and
+    ``alpha`` are those of the first member. Cost: the sum over all members.
     """
 
     @classmethod
     def of(cls, members: Sequence[Any], weights: Sequence[float]) -> Self:
-        """Return the mean of fitted models with these weights, of sum 1."""
+        """Return the mean of fitted models with these weights, which sum to 1."""
         order = np.argsort(-np.asarray(weights, np.float64), kind="stable")
         made = cls()
         made.members_ = [members[j] for j in order]
@@ -49,7 +49,7 @@ class RidgeMean(BaseEstimator):
         return tags
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Return the mean as it is: it is made of fitted models."""
+        """Return the mean unchanged: its members are fitted already."""
         check_is_fitted(self, "members_")
         return self
 
@@ -62,11 +62,11 @@ class RidgeMean(BaseEstimator):
         return np.asarray(sum(parts[1:], parts[0]))
 
     def decision_function(self, X: Any) -> Float64Array:
-        """Return f, shape (n, outputs), or (n,) where there is one."""
+        """Return f, shape (n, outputs), or (n,) if there is one output."""
         return decision_values(self._decision(X))
 
     def predict(self, X: Any) -> Array:
-        """Return f of a regression, or the class of the largest value."""
+        """Return f for a regression, or the class of the largest value."""
         values = self._decision(X)
         return class_labels(values, self.classes_) if hasattr(self, "classes_") else decision_values(values)
 

@@ -1,4 +1,4 @@
-"""Rounds of learning a table model's metric: small models of many rows, scored on held-out rows."""
+"""Rounds that refine a table model's metric: small models of many rows, scored on held-out rows."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from gramian.metric.metric import Metric
 from gramian.metric.outer_product import Differentiable, outer_product
 from gramian.tables.time import Pace
 
-#: Rows at which gradients are taken, at most.
+#: Largest number of rows at which gradients are taken. Chosen by hand.
 GRADIENT_ROWS = 2_000
 
 
 @dataclass(frozen=True)
 class Rounds:
-    """What :func:`gramian.metric.learning.learn_metric` learns from.
+    """Input of :func:`gramian.metric.learning.learn_metric`: how to fit, judge and differentiate a model.
 
-    fit : from a metric to a fitted ridge model; judge : from a model to its held-out error; rows : those that
-    are fitted, in random order; form : of the metric; switched : groups of columns whose values are switched;
-    pace : the time that the rounds have, which learns from their fits; enough : the error after which no
-    further model is needed.
+    fit_model : from a metric to a fitted ridge model; judge : from a model to its held-out error; rows : the
+    fitted rows in random order; form : form of the metric; switched : groups of columns whose values are
+    switched in place of a derivative; pace : remaining time of the rounds, updated by their fits; enough :
+    error at which no further model is needed.
     """
 
     fit_model: Callable[[Metric], Any]
@@ -48,13 +48,13 @@ class Rounds:
         return np.asarray(rows.T @ rows / len(rows))
 
     def fit(self, metric: Metric, before: Any) -> _Fitted:
-        """Fit anew under a metric."""
+        """Fit a new model under a metric."""
         model = self.fit_model(metric)
         self.pace.note(model.plan_)
         return _Fitted(self, model, self.judge(model))
 
     def screen(self, metric: Metric, before: Any) -> float:
-        """Return the error of a fit."""
+        """Return the held-out error of a model under a metric."""
         return self.judge(self.fit_model(metric))
 
     @cached_property
@@ -65,7 +65,7 @@ class Rounds:
 
     @cached_property
     def levels(self) -> tuple[Float64Array, Float64Array]:
-        """Low and high value of each column."""
+        """Smallest and largest value of each column."""
         rows = np.asarray(self.rows)
         return rows.min(axis=0).astype(np.float64), rows.max(axis=0).astype(np.float64)
 
@@ -78,7 +78,7 @@ class _Fitted:
     fault: str = ""
 
     def outer_product(self) -> Float64Array:
-        """Return the average gradient outer product; zeros, which end the rounds, where no more are due."""
+        """Return the average gradient outer product; zeros, which end the rounds, if no more are needed."""
         rounds = self.rounds
         if rounds.pace.over or self.error <= rounds.enough:
             d = rounds.gradient_rows.shape[1]

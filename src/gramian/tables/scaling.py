@@ -1,4 +1,4 @@
-"""Scales of encoded columns learned from rows: deviation about 1 for numbers, distance √2 for categories."""
+"""Scales of encoded columns, learned from rows: numbers get deviation about 1, categories distance √2."""
 
 from __future__ import annotations
 
@@ -18,35 +18,36 @@ from gramian.tables.empirical import deviation, distribution, mean, quantiles, r
 
 STANDARD, ROBUST, QUANTILE, AUTO = "standard", "robust", "quantile", "auto"
 HOWS = (AUTO, STANDARD, ROBUST, QUANTILE)
-#: What is done to places that are no numbers: two values √2 apart; one-hot groups and cycles as they are.
+#: Treatment of places that are not numbers: two values become √2 apart; one-hot groups and cycles stay.
 SWITCH, KEEP = "switch", "keep"
-#: Rows that scales are learned from, at most.
+#: Largest number of rows from which scales are learned. Chosen by hand.
 SAMPLE_ROWS = 20_000
 #: Interquartile range of a normal distribution of deviation 1.
 NORMAL_RANGE = 1.349
-#: Deviations that a robust column cannot pass, and beyond which others are cut so that squares stay finite.
+#: Bound of robust columns, in deviations, and the bound at which others are cut so that squares stay
+#: finite. Chosen by hand.
 SOFT, HARD = 3.0, 1e9
-#: Numbers beyond count as this, so that differences are finite.
+#: Larger numbers are cut to this, so that differences stay finite.
 LARGEST = 1e300
-#: "auto" standardises columns of less skewness and of no value further out (in deviations) than these.
+#: "auto" standardises a column whose skewness and largest deviation from the mean (in standard deviations)
+#: are at most these. Chosen by hand.
 MOST_SKEWNESS, FURTHEST = 2.0, 8.0
 
 
 @dataclass(frozen=True)
 class Scaling:
-    r"""Monotone maps of encoded columns, one a column.
+    r"""Monotone maps of encoded columns, one for each column.
 
     ``standard``: t = (x − mean)/deviation. ``robust``: t = 1.349·(x − median)/(interquartile range), then
-    t/√(1 + (t/3)²), which outliers cannot pull beyond ±3. ``quantile``: the empirical distribution function,
-    linear between at most 1,000 knots (values alike share their middle rank), then mean 0 and deviation 1;
-    values beyond the training rows' go on by at most half a deviation. ``auto``, column by column: standard
-    where the skewness is at most 2 and no value is further than 8 deviations out, else quantile.
+    t/√(1 + (t/3)²), so that outliers stay within ±3. ``quantile``: the empirical distribution function,
+    linear between at most 1,000 knots (equal values share their middle rank), then mean 0 and deviation 1;
+    values beyond those of training go on by at most half a deviation. ``auto``, column by column: standard
+    if the skewness is at most 2 and no value is more than 8 deviations from the mean, else quantile.
 
-    A column of two values is √2·(x − mean)/(high − low), and one-hot groups stay 0 and 1, so that two
-    different values are √2 apart: what two rows of a standardised column are on the mean square. Cycles stay
-    as they are, of mean square distance √2 too. Maps increase strictly up to rounding (standard ones are cut
-    at 10⁹
-    deviations and all at 10³⁰⁰) and give finite numbers for any finite ones.
+    A column with two values becomes √2·(x − mean)/(high − low), and one-hot groups stay 0 and 1. Two
+    different values are then √2 apart, which is also the root mean square distance of two rows in a
+    standardised column, and of two points of a cycle, which stays as it is. Maps increase strictly up to
+    rounding (standard columns are cut at 10⁹ deviations, all at 10³⁰⁰) and keep finite numbers finite.
 
     >>> X = np.array([[0.0], [1.0], [2.0], [3.0], [1000.0]])
     >>> scaling = Scaling.learn(X, TableColumns.learn(X), how="robust")
@@ -54,10 +55,10 @@ class Scaling:
     array([-1.23, -0.66,  0.  ,  0.66,  3.  ])
     """
 
-    methods: tuple[str, ...]  #: of each place: standard, robust, quantile, switch or keep
+    methods: tuple[str, ...]  #: for each place: standard, robust, quantile, switch or keep
     shift: Float64Array
     scale: Float64Array
-    tables: tuple[Float64Array, ...]  #: of each quantile place in order: values and their scaled values
+    tables: tuple[Float64Array, ...]  #: for each quantile place, in order: values and their scaled values
 
     @classmethod
     def learn(
@@ -72,9 +73,8 @@ class Scaling:
         """Learn the scales of encoded rows, shape (n, width), from at most 20,000 of them.
 
         ``sample_weight`` (n,), at least 0: a row of weight 2 counts as two in means, deviations, quantiles
-        and distribution functions, one of weight 0 not at all. ``rng`` draws the rows; its default is seeded
-        by 0.
-        Time O(m·width·log m) for m rows, memory O(m·width).
+        and distribution functions, a row of weight 0 not at all. ``rng`` draws the rows; by default it is
+        seeded by 0. Time O(m·width·log m) for m rows, memory O(m·width).
         Source of the robust form: Holzmüller, Grinsztajn and Steinwart 2024 (RealMLP).
         """
         if how not in HOWS:
@@ -89,7 +89,7 @@ class Scaling:
                 "columns."
             )
         rng = np.random.default_rng(0) if rng is None else rng
-        # Column by column in memory: each is looked at on its own.
+        # Stored by columns in memory, because each column is examined on its own.
         rows_of, weights = weighted_sample(source, sample_weight, rng)
         sample = np.asfortranarray(rows_of, np.float64)
         sample = np.clip(sample, -LARGEST, LARGEST)
@@ -106,7 +106,7 @@ class Scaling:
             shift[j], scale[j] = mean(x, weights), _deviation(x, weights, low[j], high[j])
             if methods[j] == ROBUST:
                 first, shift[j], third = quantiles(x, [0.25, 0.5, 0.75], weights)
-                # Where half of the values are one, the range is none.
+                # If half of the values are equal, the interquartile range is 0.
                 scale[j] = (third - first) / NORMAL_RANGE or scale[j]
             elif methods[j] == QUANTILE:
                 knots, values = distribution(x, weights)
@@ -117,16 +117,16 @@ class Scaling:
 
     @property
     def n_columns(self) -> int:
-        """Columns of the scaled rows, as many as were encoded."""
+        """Number of scaled columns, the same as of encoded columns."""
         return len(self.scale)
 
     @property
     def identity(self) -> tuple[Any, ...]:
-        """What tells these maps from others of the same rows."""
+        """Values that distinguish these maps from other maps of the same rows."""
         return "table scaling", *self.methods
 
     def apply(self, block: Rows) -> FloatArray:
-        """Return scaled rows, float32 of float32, else float64; time O(n·width)."""
+        """Return scaled rows, float32 for float32 input, else float64; time O(n·width)."""
         if sp.issparse(block):
             raise InputError("Rows are sparse; encoded rows are dense. Pass EncodedRows of the table.")
         if block.ndim != 2 or block.shape[1] != len(self.scale):
@@ -155,7 +155,7 @@ class Scaling:
 def weighted_sample(
     source: RowSource, weights: Float64Array | None, rng: np.random.Generator
 ) -> tuple[Rows, Float64Array | None]:
-    """Return at most 20,000 of the rows of weight above 0, with their weights."""
+    """Return at most 20,000 rows of weight above 0, with their weights."""
     if weights is None:
         return sample_rows(source, SAMPLE_ROWS, rng)[0], None
     counted = np.flatnonzero(weights > 0)
@@ -166,7 +166,7 @@ def weighted_sample(
 
 
 def _choice(x: Float64Array, weights: Float64Array | None) -> str:
-    """Return what "auto" does with a column."""
+    """Return the method that "auto" chooses for a column."""
     largest = float(np.abs(x).max()) or 1.0
     spread = deviation(x / largest, weights) * largest
     if not spread > 0:
@@ -177,7 +177,7 @@ def _choice(x: Float64Array, weights: Float64Array | None) -> str:
 
 
 def _deviation(x: Float64Array, weights: Float64Array | None, low: float, high: float) -> float:
-    """Return the deviation of a column, of one that is constant in the sample a quarter of its range."""
+    """Return a column's deviation, or a quarter of its range if it is constant in the sample."""
     largest = float(np.abs(x).max())
     found = deviation(x / largest, weights) * largest if largest > 0 else 0.0
     rounding = 10.0 * np.finfo(np.float64).eps * largest

@@ -1,9 +1,10 @@
 r"""Search for a table's scaling, kernel, metric, bandwidth and penalty by successive halving.
 
-Settings are compared by exact kernel ridge on nested random rows, few at first, on the same rows that none of
-them saw. In each round a setting climbs in bandwidth and penalty, takes the average gradient outer
-product of its best fit, and tries the metrics that follow from it; the better part of the settings goes on to
-more rows. Source: Jamieson and Talwalkar 2016 (successive halving); Radhakrishnan et al. 2024 (the metric).
+Settings are compared by exact kernel ridge on nested random rows, few at first, and scored on held-out rows
+that none of the fits saw. In each round a setting improves its bandwidth and penalty, takes the average
+gradient outer product of its best fit, and tries the metrics that follow from it. The better settings go on
+to more rows. Source: Jamieson and Talwalkar 2016 (successive halving); Radhakrishnan et al. 2024 (the
+metric).
 """
 
 from __future__ import annotations
@@ -17,24 +18,27 @@ from gramian.engine import Engine
 from gramian.tables.descent import Descent, Setting, SettingProgress
 from gramian.tables.small_problem import POWERS, ExactFit, SmallProblem, most_fit
 
-#: Rows that the two rounds fit.
+#: Number of rows that each of the two rounds fits. Chosen by hand.
 ROUND_ROWS = (400, 1_000)
-#: Held-out rows are one in so many of all, and at most so many; the same in each round.
+#: The held-out rows, the same in each round: all rows divided by the first number, and at most the second.
+#: Chosen by hand.
 HELD_OUT_PART, MOST_HELD_OUT = 3, 1_500
-#: Settings of the best one's norm that go on to the last round, and by how much their error may exceed the
-#: least; of the other norm one with the best one's scaling and target, which may exceed it by more.
+#: The last round keeps at most LAST_SETTINGS settings with the best one's norm, whose error is at most
+#: LAST_GAP times the smallest; and one setting of the other norm, with the best one's scaling and target,
+#: whose error is at most OTHER_GAP times the smallest. Chosen by hand.
 LAST_SETTINGS, LAST_GAP, OTHER_GAP = 2, 1.15, 1.5
-#: Scalings and kernels with which further maps of the target are tried.
+#: Number of best pairs of scaling and kernel with which other target transformations are tried.
+#: Chosen by hand.
 OTHER_TARGETS = 2
-#: Threads whose Gram matrices the memory has to hold.
+#: Number of threads whose Gram matrices must fit into the memory at a time. Chosen by hand.
 NOMINAL_THREADS = 2
 
 
 @dataclass(frozen=True)
 class SettingResult:
-    """How far a setting came: its held-out error in its last round.
+    """Best fit that a setting reached, with the held-out error of its last round.
 
-    ``metric`` is the form of the best metric (None: distances as they were), ``kept`` whether it was chosen.
+    ``metric`` is the form of the best metric (None: none learned), ``kept`` whether the setting was chosen.
     """
 
     setting: Setting
@@ -49,11 +53,11 @@ class SettingResult:
 
 @dataclass(frozen=True)
 class SearchResult:
-    """The best setting with its numbers.
+    """The best setting of a search, with its evidence.
 
-    ``best`` is None where time was over before the first fit; ``other`` is the best of the other norm
-    with the same scaling and target on the same rows, where it came near. ``n_judged`` counts
-    factorisations, ``finished`` says whether all rounds were made.
+    ``best`` is None if the time was over before the first fit. ``other`` is the best setting of the other
+    norm with the same scaling and target on the same rows, if its error came near. ``n_judged`` counts
+    factorisations; ``finished`` says whether all rounds were run.
     """
 
     setting: Setting
@@ -72,12 +76,12 @@ def n_held_out(n_rows: int) -> int:
 
 
 def round_sizes(n_rows: int, memory_bytes: int) -> tuple[int, ...]:
-    """Return the rows that each round fits, ascending; fewer where the memory does not hold Gram matrices.
+    """Return the number of rows that each round fits, ascending; fewer if memory is short.
 
     >>> round_sizes(20_000, 10**9)
     (400, 1000)
     """
-    # Not by the number of threads, which must not change the result.
+    # Independent of the number of threads, which must not change the result.
     held = n_held_out(n_rows)
     most = min(most_fit(memory_bytes // NOMINAL_THREADS, held), n_rows - held)
     return tuple(sorted({max(1, min(size, most)) for size in ROUND_ROWS}))
@@ -93,25 +97,26 @@ def search_settings(
     until: float = math.inf,
     forms: Sequence[str] = ("diagonal", "full"),
 ) -> SearchResult:
-    """Return the best of some settings.
+    """Search for the best of some settings.
 
     Parameters
     ----------
-    problem : from a setting and a number of rows to fit to the exact problem; rows are nested.
-    settings : to compare, at least one.
-    sizes : rows that each round fits, ascending.
+    problem : from a setting and a number of rows to fit to the exact problem; the rows are nested.
+    settings : the settings to compare, at least one.
+    sizes : number of rows that each round fits, ascending.
     engine : threads.
     memory_bytes : bound on the memory of all threads together.
-    until : when to end, on the clock of ``time.perf_counter``. It is looked at before every factor, so that
-        one may run over.
-    forms : of metrics to try: "diagonal", "full" (with Euclidean kernels alone), or none.
+    until : when to end, on the clock of ``time.perf_counter``. It is checked before every factorisation, so
+        that one may run over.
+    forms : forms of metrics to try: "diagonal", "full" (only with Euclidean kernels), or none.
 
     Returns
     -------
     SearchResult
-        Deterministic unless the time ends it.
+        Deterministic unless the time limit ends it.
 
-    Time O(m³) a fit of m rows, some twenty a setting and round; memory :func:`fit_bytes` a thread.
+    Time O(m³) for a fit of m rows, about twenty fits for each setting and round; memory :func:`fit_bytes` for
+    each thread.
     """
     began = time.perf_counter()
 
@@ -126,7 +131,7 @@ def search_settings(
         finished = descend(alive, size, fresh)
         alive.sort(key=lambda each: each.error)
         if fresh:
-            # Another map of the target is tried where the first one did best.
+            # Other target transformations are tried only where the first one did best.
             places = [(each.setting.scaling, each.setting.kernel) for each in alive[:OTHER_TARGETS]]
             others = [
                 SettingProgress(setting)
@@ -141,7 +146,7 @@ def search_settings(
             break
         if number < len(sizes) - 1:
             alive = _going_on(alive)
-    # Errors of few rows and of many do not compare: those that came furthest do.
+    # Errors on few and on many rows are not comparable, so that settings with the most rows come first.
     ranked = sorted(everyone, key=lambda each: (-each.n_rows, each.error))
     best = ranked[0]
     near = [each for each in _others(best, ranked) if each.n_rows == best.n_rows and best.best is not None]
@@ -177,8 +182,8 @@ def _result(progress: SettingProgress, *, kept: bool) -> SettingResult:
 def _going_on(ranked: list[SettingProgress]) -> list[SettingProgress]:
     """Return the settings of the last round: the best, those near it, and one of the other norm.
 
-    A Laplacian gains more by rows than kernels of a Euclidean distance do, and the mean of both is often
-    better than either, so that neither is dropped for what few rows say.
+    More rows help a Laplacian more than a Euclidean kernel, and the mean of both is often better than either,
+    so that an error on few rows excludes neither.
     """
     best = ranked[0]
     kept = [each for each in ranked if _norm(each) == _norm(best) and each.error <= LAST_GAP * best.error][

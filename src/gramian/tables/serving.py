@@ -1,4 +1,4 @@
-"""Prediction for the rows of a table: a numeric model behind columns and scales."""
+"""Predictions for the rows of a table: a numeric model with columns and scales in front."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from gramian.tables.summary import summary_of
 
 
 class TableServer(ABC):
-    """Mixin of the estimators of tables.
+    """Mixin for the estimators of tables.
 
-    ``columns_`` encode the rows of a table, ``scaling_`` scales them, ``model_`` answers.
+    ``columns_`` encodes the rows of a table, ``scaling_`` scales them, ``model_`` predicts.
     """
 
     columns_: TableColumns
@@ -40,34 +40,34 @@ class TableServer(ABC):
         return tags
 
     def summary(self) -> Summary:
-        """Return columns, choices and trials of the fit, and sizes and evidence of the models behind it.
+        """Return the fit's columns, choices and trials, and the sizes and evidence of its models.
 
-        Nothing is computed from rows. Time O(columns + blocks). NotFittedError before a fit.
+        No row is computed. Time O(columns + blocks). NotFittedError before a fit.
         """
         check_has_fit(self)
         return summary_of(self)
 
     def transform_rows(self, X: Any) -> FloatArray:
-        """Return rows as ``model_`` takes them: encoded and scaled, shape (n, encoded columns).
+        """Return rows in the form that ``model_`` takes: encoded and scaled, shape (n, encoded columns).
 
-        Names of the columns are ``columns_.feature_names``. For what works on ``model_`` itself: its
-        gradients, its plots, an export. Time and memory O(n · encoded columns).
+        Use it to work on ``model_`` itself: its gradients, plots or export. The column names are
+        ``columns_.feature_names``. Time and memory O(n · encoded columns).
         """
         source = self._encoded(X)
         return np.asarray(source.rows(slice(0, source.shape[0])))
 
     def _encoded(self, X: Any) -> RowSource:
-        """Return the encoded and scaled rows of a table, made as they are read."""
+        """Return the encoded and scaled rows of a table, computed as they are read."""
         check_is_fitted(self, "model_")
         return mapped(EncodedRows(self.columns_, checked_table(self, X, reset=False)), self.scaling_)
 
     @abstractmethod
     def _values(self, X: Any) -> Float64Array:
-        """Return the model's values, shape (n, outputs), by blocks of rows."""
+        """Return the model's values, shape (n, outputs), computed in blocks of rows."""
 
 
 class NumberAnswers(TableServer):
-    """Answers of a regression, in the target's own units."""
+    """Predictions of a regression, in the target's own units."""
 
     target_: TargetTransform
     _flat: bool
@@ -77,13 +77,13 @@ class NumberAnswers(TableServer):
         return self._back(self._values(X))
 
     def _back(self, z: Float64Array) -> Float64Array:
-        """Return targets (n,) or (n, outputs) from mapped ones (n, outputs)."""
+        """Return targets (n,) or (n, outputs) from transformed ones (n, outputs)."""
         found = self.target_.backward(z if self.target_.many else z[:, 0]).reshape(len(z), -1)
         return predicted_numbers(found, flat=self._flat)
 
 
 class ClassAnswers(TableServer):
-    """Answers of a classification."""
+    """Predictions of a classification."""
 
     classes_: Array
     calibration_: tuple[float, float]
@@ -93,14 +93,14 @@ class ClassAnswers(TableServer):
         return decision_values(self._values(X))
 
     def predict(self, X: Any) -> Array:
-        """Return the likeliest class of each row; of several the first in ``classes_``."""
+        """Return the likeliest class of each row; if several tie, the first in ``classes_``."""
         return class_labels(self.predict_proba(X), self.classes_)
 
     def predict_proba(self, X: Any) -> Float64Array:
         """Return the probability of each class, shape (n, classes); rows sum to 1.
 
-        Of two classes a sigmoid, of more the softmax of the decision values times one number, which is
-        learned on rows that were held out of the model that gave their values.
+        For two classes a sigmoid, for more the softmax, of the decision values times a slope that was learned
+        on held-out rows.
         """
         return np.exp(self.predict_log_proba(X))
 

@@ -1,6 +1,6 @@
-r"""Exact kernel ridge on a few rows, scoring metric, kernel and penalty on held-out rows.
+r"""Exact kernel ridge on a few rows, with metric, kernel and penalty scored on held-out rows.
 
-Leave-one-out errors would use every row, but cannot judge a metric, which is learned from all of them. So
+Leave-one-out errors would use every row, but cannot score a metric that was learned from all rows. So
 models are fitted to a part of the rows, which also gives the gradients, and the other rows are held out.
 """
 
@@ -24,21 +24,22 @@ from gramian.metric.differences import gradient_rows
 from gramian.metric.metric import Metric
 from gramian.metric.outer_product import Differentiable, outer_product
 
-#: Powers (p, q) of exp(−‖x − z‖_p^q / L^q) by the kernel's name.
+#: Powers (p, q) of exp(−‖x − z‖_p^q / L^q) for each kernel name.
 POWERS = {"laplacian": (1.0, 1.0), "exponential": (2.0, 1.0), "gaussian": (2.0, 2.0)}
-#: Rows at which gradients are taken, at most.
+#: Largest number of rows at which gradients are taken. Chosen by hand.
 GRADIENT_ROWS = 500
 
-#: Penalties of at least this part of the number of rows are compared in float32: a relative error of 0.3 %.
+#: Fits run in float32 if alpha is at least this times the number of rows: a relative error of 0.3 %.
+#: Chosen by hand.
 SINGLE = 2e-5
 
-#: From residuals (held-out rows, outputs) of mapped targets to an error.
+#: Function from residuals (held-out rows, outputs) of transformed targets to an error.
 Loss = Callable[[Float64Array], float]
 
 
 @dataclass(frozen=True)
 class Point:
-    """One setting of an exact model: the metric of the scaled rows, bandwidth L and penalty alpha."""
+    """Hyperparameters of an exact model: kernel, metric of the scaled rows, bandwidth L and penalty alpha."""
 
     kernel: str
     metric: Metric
@@ -46,32 +47,32 @@ class Point:
     alpha: float
 
     def kernel_of(self) -> PoweredExponential:
-        """Return k on rows under the metric."""
+        """Return the kernel k, to be applied to rows under the metric."""
         p, q = POWERS[self.kernel]
         return PoweredExponential(self.bandwidth, p=p, q=q)
 
 
 @dataclass(frozen=True)
 class ExactFit:
-    """An exact model of one point: its held-out error, and its coefficients for the fitted rows."""
+    """An exact model at one point: its held-out error and its coefficients for the fitted rows."""
 
     point: Point
     error: float
     coefficients: Float64Array  #: (n_fit, outputs)
 
 
-#: A point, and the penalties to compare there in place of its own.
+#: A point, and the penalties to compare there instead of its own.
 PenaltyGrid = tuple[Point, Sequence[float]]
 
 
 class Workspace:
-    """Memory that one fit after another writes into: fresh pages would cost a quarter of their time."""
+    """Memory that is used again by each fit: new pages would cost a quarter of the time."""
 
     def __init__(self) -> None:
         self._buffers: dict[str, NDArray[np.uint8]] = {}
 
     def array(self, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> FloatArray:
-        """Return an array with any content, which the next call of this name overwrites."""
+        """Return an array with arbitrary content, which the next call of this name overwrites."""
         size = math.prod(shape) * dtype.itemsize
         if name not in self._buffers or self._buffers[name].size < size:
             self._buffers.pop(name, None)
@@ -80,7 +81,7 @@ class Workspace:
 
 
 class _Distances:
-    """Distances of the rows that fit among themselves and from the others, and kernels of them."""
+    """Distances among the fitted rows and from the other rows to them, and kernels of these distances."""
 
     def __init__(
         self, fit: Float64Array, others: Float64Array, p: float, single: bool, space: Workspace
@@ -94,31 +95,31 @@ class _Distances:
         np.fill_diagonal(self._near, 0.0)
 
     def under(self, kernel: PoweredExponential) -> tuple[FloatArray, ...]:
-        """Return k among the rows that fit and of the others, valid until the next call."""
+        """Return k among the fitted rows and of the other rows with them, valid until the next call."""
         for distances, out in zip((self._near, self._across), self._kernels, strict=True):
-            with np.errstate(over="ignore"):  # an infinite distance, whose exponential is zero
+            with np.errstate(over="ignore"):  # an infinite distance gives an exponential of zero
                 kernel.of_distances(distances, out)
         return self._kernels
 
 
 def fit_bytes(n_fit: int, n_held_out: int) -> int:
-    """Return the bytes of one fit in float64: three squares, two n_held_out × n_fit."""
+    """Return the bytes of one fit in float64: three n_fit² matrices and two n_held_out × n_fit matrices."""
     return 8 * (3 * n_fit**2 + 2 * n_fit * n_held_out)
 
 
 def most_fit(memory_bytes: int, n_held_out: int) -> int:
-    """Return the most rows to fit that ``memory_bytes`` hold a fit of."""
+    """Return the largest number of fitted rows for which ``memory_bytes`` hold a fit."""
     numbers = memory_bytes // 8
     return int((math.sqrt(n_held_out**2 + 3.0 * numbers) - n_held_out) / 3.0)
 
 
 @dataclass(frozen=True)
 class SmallProblem:
-    """Scaled rows in random order with centred, mapped targets: the first are fitted, the rest are held out.
+    """Scaled rows in random order with centred, transformed targets: the first are fitted, the rest held out.
 
-    rows : (m, d); targets : (m, outputs); weights : (m,), all > 0, or None; n_fit : rows that are fitted;
+    rows : (m, d); targets : (m, outputs); weights : (m,), all > 0, or None; n_fit : number of fitted rows;
     loss : from held-out residuals to the error; switched : groups of columns whose values are switched in
-    place of a derivative; levels : low and high value of each column.
+    place of a derivative; levels : smallest and largest value of each column.
     """
 
     rows: Float64Array
@@ -130,12 +131,12 @@ class SmallProblem:
     levels: tuple[Float64Array, Float64Array]
 
     def fit(self, grids: Sequence[PenaltyGrid], space: Workspace, until: float = math.inf) -> list[ExactFit]:
-        """Fit points under one metric and norm, with some penalties each, in their order.
+        """Fit points that share a metric and a norm, with several penalties each, in the given order.
 
-        ``space`` is no other thread's meanwhile. After ``until``, on the clock of ``time.perf_counter``, no
-        further penalty is begun, so that there may be fewer results than penalties. Errors are infinite where
-        K + alpha·I has no factor. Time O(m² d) for all together and n_fit³/3 for each penalty, memory
-        :func:`fit_bytes`.
+        No other thread may use ``space`` meanwhile. After ``until``, on the clock of ``time.perf_counter``,
+        no further penalty is started, so that there may be fewer results than penalties. The error is
+        infinite if K + alpha·I has no factor. Time O(m² d) for all together and n_fit³/3 for each penalty,
+        memory :func:`fit_bytes`.
         """
         first = grids[0][0]
         mapped = np.asarray(first.metric.apply(self.rows), np.float64)
@@ -143,7 +144,7 @@ class SmallProblem:
         distances: _Distances | None = None
         found: list[ExactFit] = []
         for point, alphas in grids:
-            # The largest eigenvalue of K is n_fit at most: float32 serves where that leaves enough digits.
+            # The largest eigenvalue of K is at most n_fit: float32 is used if that leaves enough digits.
             single = min(alphas) >= SINGLE * self.n_fit
             if distances is None or distances.single != single:
                 distances = _Distances(near, others, POWERS[point.kernel][0], single, space)
@@ -157,7 +158,7 @@ class SmallProblem:
         return found
 
     def _fitted(self, point: Point, gram: FloatArray, across: FloatArray) -> ExactFit:
-        """Fit a point to K, which is overwritten, and measure its error by k of the others."""
+        """Fit a point to K, which is overwritten, and measure its error with k of the held-out rows."""
         y, weights = self.targets[: self.n_fit], self.weights
         found = ridge_solution(gram, point.alpha, None if weights is None else weights[: self.n_fit], y)
         if found is None:
@@ -166,9 +167,9 @@ class SmallProblem:
         return ExactFit(point, error if np.isfinite(error) else np.inf, found)
 
     def outer_product(self, fit: ExactFit, form: str, until: float = math.inf) -> Float64Array:
-        """Return the average gradient outer product of a fit, by the scaled features.
+        """Return the average gradient outer product of a fit, with respect to the scaled features.
 
-        Over the rows that are reached by ``until``, some at least.
+        Averaged over the rows that are reached by ``until``, always some.
         """
         point = fit.point
         mapped = np.asarray(point.metric.apply(self.rows[: self.n_fit]), np.float64)

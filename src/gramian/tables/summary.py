@@ -1,4 +1,4 @@
-"""Summary of a model of tables: its columns, choices and search, and the models behind it."""
+"""Summary of a table model: its columns, choices and search, and its numeric models."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from gramian.tables.column import Column
 from gramian.tables.search import SearchResult
 from gramian.tables.target import NONE
 
-#: Columns and trials that are listed, and columns that are named in a line.
+#: Number of columns and trials to list, and of columns to name in a line. Chosen by hand.
 MOST_LINES, MOST_NAMED = 30, 4
 #: Coverage of the interval whose half-width is shown.
 COVERAGE = 0.9
 
 
 def members_of(model: Any) -> list[tuple[float, Any]]:
-    """Return the models behind one of tables, with their shares in the mean that it takes of them."""
+    """Return the numeric models of a table model, each with its weight in their mean."""
     inner = vars(model.model_)
     if "members_" not in inner:
         return [(1.0, model.model_)]
@@ -38,7 +38,7 @@ def members_of(model: Any) -> list[tuple[float, Any]]:
 
 
 def summary_of(model: Any) -> Summary:
-    """Return columns and choices of a model of tables, and sizes and evidence of the model behind them."""
+    """Return the columns and choices of a table model, and sizes and evidence of its numeric models."""
     facts, grids, said = [*tabular_facts(model), *class_facts(model)], [*tabular_grids(model)], []
     members = members_of(model)
     for weight, inner in members:
@@ -52,7 +52,7 @@ def summary_of(model: Any) -> Summary:
 
 
 def tabular_facts(model: Any) -> Iterator[tuple[str, str]]:
-    """Yield rows and columns, what was chosen, errors, the columns that count most, widths of intervals."""
+    """Yield rows and columns, choices, errors, the most important columns, and widths of intervals."""
     held = vars(model)
     columns: TableColumns = held["columns_"]
     yield "trained on", f"{columns.n_rows:,} rows × {len(columns.columns):,} columns"
@@ -99,7 +99,7 @@ def _chosen(model: Any) -> Iterator[tuple[str, str]]:
 
 
 def _widths(model: Any) -> Iterator[tuple[str, str]]:
-    """Yield half the width of an interval, in the target's units where its map is a line."""
+    """Yield half the width of an interval, in the target's units if the target is not transformed."""
     held = vars(model)
     residuals = held.get("residuals_")
     if residuals is None:
@@ -117,7 +117,7 @@ def _widths(model: Any) -> Iterator[tuple[str, str]]:
 
 
 def tabular_grids(model: Any) -> Iterator[Grid]:
-    """Yield the columns with their kinds and shares, and the trials of the search."""
+    """Yield the columns with their kinds and importances, and the trials of the search."""
     held = vars(model)
     columns: TableColumns = held["columns_"]
     shares = held.get("feature_importances_", np.zeros(len(columns.columns)))

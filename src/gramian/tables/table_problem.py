@@ -1,4 +1,4 @@
-"""The problem of a table's search: sampled rows in every scaling, the target under every map."""
+"""The problem of a table's search: sampled rows in every scaling, the target in every transformation."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from gramian.tables.small_problem import SmallProblem
 
 @dataclass(frozen=True)
 class TableProblem:
-    """The rows that a search compares settings on: in each scaling, with the target under each map.
+    """The rows on which a search compares settings: in each scaling, with each target transformation.
 
-    rows : by scaling, (m, d), those that are held out first; targets : by map; weights : (m,) or None;
-    groups : columns whose values are switched in place of a derivative; n_held_out : number of held-out rows.
+    rows : (m, d) for each scaling, held-out rows first; targets : for each transformation; weights : (m,) or
+    None; groups : columns whose values are switched in place of a derivative; n_held_out : held-out rows.
     """
 
     rows: dict[str, Float64Array]
@@ -27,7 +27,7 @@ class TableProblem:
     n_held_out: int
 
     def at(self, setting: Setting, n_fit: int) -> SmallProblem:
-        """Return the exact problem of a setting: held-out rows come first in the sample and last here."""
+        """Return the exact problem of a setting; held-out rows are first in the sample but last in it."""
         rows, target = self.rows[setting.scaling], self.targets[setting.target]
         held = slice(0, self.n_held_out)
         chosen = np.r_[self.n_held_out : self.n_held_out + n_fit, held]

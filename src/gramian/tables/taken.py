@@ -1,4 +1,4 @@
-"""Subset of the rows of a table as a table of its own, read on demand."""
+"""Subset of the rows of a table, read on demand."""
 
 from __future__ import annotations
 

@@ -17,24 +17,25 @@ from gramian.tables.date_text import FORMATS, days_of_all, is_blank, why_no_date
 from gramian.tables.dates import parts_of
 from gramian.tables.empirical import quantiles
 
-#: Categories that get a place of their own, at most.
+#: Largest number of categories that get a place of their own. Chosen by hand.
 MOST_CATEGORIES = 100
-#: Rows that a category must have for that: of a small table one in 20, but 2 to 5; of a large one in 10,000.
+#: Rows that a category needs for a place of its own: in a small table one in SMALL_PART, but from LEAST_ROWS
+#: to MOST_LEAST_ROWS; in a large one, one in LARGE_PART. Chosen by hand.
 SMALL_PART, LEAST_ROWS, MOST_LEAST_ROWS, LARGE_PART = 20, 2, 5, 10_000
-#: Different values of a column whose counts are kept when there are twice as many.
+#: Counts of a column are reduced to this many values once there are twice as many. Chosen by hand.
 COUNTED = 1 << 16
-#: The most frequent values that are looked at for dates among text.
+#: Number of most frequent values that are examined for dates among text. Chosen by hand.
 LOOKED_AT = 100
-#: Why columns are not used.
+#: Reasons why a column is not used.
 CONSTANT, NO_VALUES, NO_REPEATS = "constant", "no values", "no repeats"
 
 
 class Tally:
-    """Counts of one column, block by block.
+    """Counts of one column, added block by block.
 
-    Memory: the sampled values, and of a category at most 131,072 counts and those of a block. Counts of a
-    column with more different values are too low by less than n/65,536 rows each (Misra and Gries 1982,
-    merged as in Agarwal et al. 2013): none that matters is lost. Text is counted as dates too, once for each
+    Memory: the sampled values; for a category, at most 131,072 counts and those of a block. In a column with
+    more different values each count is too low by less than n/65,536 rows (Misra and Gries 1982, merged as in
+    Agarwal et al. 2013), so that no frequent value is lost. Text is also counted as dates, once for each
     order of year, month and day in which all of it so far can be read.
     """
 
@@ -42,7 +43,7 @@ class Tally:
         self.name, self.place = name, place
         self.kind, self.example, self.holds, self.narrow = EMPTY, None, "", True  # type: str, object, str, bool
         self.n_rows = self.n_missing = 0
-        self.counted = 0.0  # rows, each as often as it counts
+        self.counted = 0.0  # sum of the rows' counts
         self.low, self.high = np.inf, -np.inf
         self.few: set[float] | None = set()
         self.counts: Counter[str] = Counter()
@@ -53,10 +54,10 @@ class Tally:
         self.undeclared = True
 
     def add(self, cells: Cells, rows: slice, sample: IntArray, weights: Float64Array | None = None) -> None:
-        """Add the cells of some rows; ``sample`` are those among them, from 0, whose values are kept.
+        """Add the cells of some rows; ``sample`` are the rows among them (from 0) whose values are kept.
 
-        weights : of the rows, all above 0, or None. A row of a category counts as its weight, and at least as
-        one: weights below 1 make no category rare.
+        weights : of the rows, all above 0, or None. In a category a row counts as its weight, but at least as
+        one, so that weights below 1 make no category rare.
         """
         times = None if weights is None else np.maximum(weights, 1.0)
         self.counted += len(cells.values) if times is None else float(times.sum())
@@ -75,7 +76,7 @@ class Tally:
             self._add_numbers(cells.values, rows, sample, weights)
 
     def column(self) -> Column:
-        """Return what the rows say of the column."""
+        """Return the column that the rows describe."""
         if self.kind == CATEGORY:
             return self._dates() or self._category()
         missing = self.n_missing > 0
@@ -84,7 +85,7 @@ class Tally:
             return Column(**common, dropped=NO_VALUES)  # type: ignore[arg-type]
         sample = np.concatenate(self.sampled)
         weights = None if self.sampled_weights is None else np.concatenate(self.sampled_weights)
-        if not len(sample):  # missing in all rows of the sample, and not in all rows
+        if not len(sample):  # missing in all sampled rows, but not in all rows
             sample, weights = np.array([self.low]), None
         parts = parts_of(sample) if self.kind == DATE else ()
         return Column(
@@ -99,7 +100,7 @@ class Tally:
         )
 
     def hint(self, column: Column) -> str:
-        """Return what the values of a text column look like, for the warning that it is not used."""
+        """Return what the values of a text column look like, for the warning that it is unused."""
         first = next(iter(self.counts), "")
         if self.holds == "text" and is_number(first):
             return " (it holds numbers as text: store them as numbers)"
@@ -115,7 +116,7 @@ class Tally:
             self.kind = NUMERIC
 
     def _add_dates(self, cells: Cells, rows: slice, sample: IntArray, weights: Float64Array | None) -> None:
-        """Add text as dates in each order that reads it; drop the others."""
+        """Add text as dates in each order that can read it; drop the other orders."""
         if cells.kind == EMPTY:
             for tally in self.dated.values():
                 tally.add(cells, rows, sample, weights)
@@ -130,7 +131,7 @@ class Tally:
                 tally.add(date_cells(cells, days), rows, sample, weights)
 
     def _dates(self) -> Column | None:
-        """Return the column as dates, None where no order reads all of it, or more than one does."""
+        """Return the column as dates; None if no order, or more than one, can read all of it."""
         if len(self.dated) != 1:
             return None
         ((order, tally),) = self.dated.items()
@@ -166,7 +167,7 @@ class Tally:
         if len(self.counts) <= 2 * COUNTED:
             return
         counts = np.fromiter(self.counts.values(), np.float64, len(self.counts))
-        # The first of those that are to go: at most COUNTED are larger.
+        # The largest count to drop: at most COUNTED counts are larger.
         cut = float(np.partition(counts, -COUNTED - 1)[-COUNTED - 1])
         self.lost += cut
         self.counts = Counter({value: count - cut for value, count in self.counts.items() if count > cut})
@@ -174,7 +175,7 @@ class Tally:
     def _category(self) -> Column:
         part = max(self.counted // LARGE_PART, min(MOST_LEAST_ROWS, self.counted // SMALL_PART))
         least = max(LEAST_ROWS, part)
-        # The most frequent first; of those alike, by name, so that the order of the rows does not matter.
+        # Most frequent first; equal counts by name, so that the order of the rows does not matter.
         ranked = sorted(self.counts.items(), key=lambda item: (-item[1], item[0]))
         kept = [value for value, count in ranked if count >= least][:MOST_CATEGORIES]
         missing = self.n_missing > 0

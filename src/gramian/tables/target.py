@@ -1,4 +1,4 @@
-"""Standardised targets (mean 0, deviation 1), with a transformation first where they are skewed."""
+"""Standardised targets (mean 0, deviation 1), transformed first if they are skewed."""
 
 from __future__ import annotations
 
@@ -16,31 +16,34 @@ from gramian.tables.empirical import distribution, mean, quantiles, variance
 
 NONE, LOG, YEO_JOHNSON, QUANTILE, AUTO = "none", "log", "yeo-johnson", "quantile", "auto"
 HOWS = (AUTO, NONE, LOG, YEO_JOHNSON, QUANTILE)
-#: Targets of less skewness are left as they are; another map must at least halve the skewness.
+#: A target of at most this skewness is not transformed; a transformation must at least multiply the skewness
+#: by the second number. Chosen by hand.
 MOST_SKEWNESS, GAIN = 1.0, 0.5
-#: How far beyond the training targets a prediction may go under a map, in deviations of the mapped target.
+#: How far a prediction may exceed the training targets after a transformation, in deviations of the
+#: transformed target. Chosen by hand.
 MARGIN = 0.5
-#: Values that the parameter of a map is learned from, at most.
+#: Largest number of values from which a transformation's parameter is learned. Chosen by hand.
 SAMPLE_VALUES = 5_000
-#: Least unit of a power map, in units of the largest target: powers of the rest stay far from overflow.
+#: Smallest unit of a power map, relative to the largest target, so that powers do not overflow.
+#: Chosen by hand.
 LEAST_UNIT = 1e-6
 
 
 @dataclass(frozen=True)
 class OutputMap:
-    """The map of one output: g = (h(u) − mean)/scale with u = y/unit, h by ``how``.
+    """The transformation of one output: g = (h(u) − mean)/scale with u = y/unit, where ``how`` names h.
 
     none: h(u) = u. log: ln u. yeo-johnson: ((1 + u)^λ − 1)/λ for u ≥ 0,
-    −((1 − u)^(2−λ) − 1)/(2 − λ) for u < 0, logarithms where the exponent is 0; 0 ≤ λ ≤ 2, where it has an
+    −((1 − u)^(2−λ) − 1)/(2 − λ) for u < 0, logarithms if the exponent is 0; for 0 ≤ λ ≤ 2 it has an
     inverse everywhere. quantile: the normal score Φ⁻¹(F(u)), linear between at most 1,000 knots.
-    ``low`` and ``high`` are the least and the greatest training value under the map.
+    ``low`` and ``high`` are the smallest and the largest transformed training value.
     """
 
     how: str
-    origin: float  #: of one value that value, else 0
+    origin: float  #: the value if all training targets are equal, else 0
     unit: float
     mean: float
-    scale: float  #: 0 where all training targets are one value
+    scale: float  #: 0 if all training targets are equal
     low: float
     high: float
     power: float = 1.0
@@ -48,13 +51,13 @@ class OutputMap:
     scores: Float64Array | None = None
 
     def forward(self, y: Float64Array) -> Float64Array:
-        """Return mapped targets; 0 where training had one value."""
+        """Return transformed targets; 0 if all training targets were equal."""
         if self.scale == 0:
             return np.zeros_like(y)
         return (self._h(y / self.unit) - self.mean) / self.scale
 
     def backward(self, z: Float64Array) -> Float64Array:
-        """Return targets from mapped ones, cut half a deviation beyond the training targets under a map."""
+        """Return targets from transformed ones, cut half a deviation beyond the training targets."""
         if self.scale == 0:
             return np.full_like(z, self.origin)
         if self.how != NONE:
@@ -70,7 +73,7 @@ class OutputMap:
 
     def _h(self, u: Float64Array) -> Float64Array:
         if self.how == LOG:
-            # Held-out targets may be lower than the training ones, and 0 has no logarithm.
+            # Held-out targets may be below the training targets, and 0 has no logarithm.
             return np.log(np.maximum(u, np.exp(self.low * self.scale + self.mean - MARGIN * self.scale)))
         if self.how == YEO_JOHNSON:
             return yeo_johnson(u, self.power)
@@ -90,12 +93,13 @@ class OutputMap:
 
 @dataclass(frozen=True)
 class TargetTransform:
-    """Monotone maps of a target's outputs to mean 0 and deviation 1, and back.
+    """Monotone transformations of a target's outputs to mean 0 and deviation 1, and back.
 
-    ``auto`` leaves an output whose skewness is at most 1; a more skewed one it maps by the logarithm if
-    positive, else by Yeo and Johnson's power, if that at least halves the skewness. A mean under a map is no
-    mean of the target: after a logarithm predictions are nearer the median. Where squared errors of the
-    target itself count, compare with ``how="none"`` on held-out rows (:meth:`candidates`).
+    ``auto`` leaves an output whose skewness is at most 1. A more skewed output is transformed by the
+    logarithm if it is positive, else by Yeo and Johnson's power, if that at least halves the skewness. The
+    mean of a transformed target does not transform back to the mean of the target: after a logarithm,
+    predictions are nearer the median. If squared errors of the target itself matter, compare with
+    ``how="none"`` on held-out rows (:meth:`candidates`).
 
     >>> y = np.array([1.0, 10.0, 100.0])
     >>> transform = TargetTransform.learn(y, how="log")
@@ -110,12 +114,12 @@ class TargetTransform:
 
     @classmethod
     def learn(cls, y: Any, how: str = AUTO, *, sample_weight: Float64Array | None = None) -> TargetTransform:
-        """Learn the maps of a target, shape (n,) or (n, outputs).
+        """Learn the transformations of a target, shape (n,) or (n, outputs).
 
-        ``sample_weight`` (n,), at least 0: a row of weight 2 counts as two, one of weight 0 not at all.
-        Raises ``InputError`` for values that are no finite numbers, with the row, for no rows, and for
-        ``how="log"`` where a value is not positive. Time O(n log n), memory O(n).
-        Source: Yeo and Johnson 2000; unit and λ are those of the largest normal likelihood.
+        ``sample_weight`` (n,), at least 0: a row of weight 2 counts as two, a row of weight 0 not at all.
+        Raises ``InputError`` for values that are not finite numbers (naming the row), for no rows, and for
+        ``how="log"`` if a value is not positive. Time O(n log n), memory O(n).
+        Source: Yeo and Johnson 2000; unit and λ maximise the normal likelihood.
         """
         if how not in HOWS:
             raise InputError(
@@ -132,7 +136,7 @@ class TargetTransform:
 
     @classmethod
     def candidates(cls, y: Any, *, sample_weight: Float64Array | None = None) -> tuple[str, ...]:
-        """Return the values of ``how`` worth comparing on held-out rows: "none", and what "auto" chooses.
+        """Return the values of ``how`` worth comparing on held-out rows: "none", and the choice of "auto".
 
         >>> TargetTransform.candidates(np.exp(np.linspace(0.0, 9.0, 50)))
         ('none', 'log')
@@ -141,14 +145,14 @@ class TargetTransform:
         return (NONE, *sorted({output.how for output in maps} - {NONE}))
 
     def forward(self, y: Any) -> Float64Array:
-        """Return mapped targets of the shape of ``y``."""
+        """Return transformed targets, in the shape of ``y``."""
         return self._each("forward", checked_target(y))
 
     def backward(self, z: Array) -> Float64Array:
-        """Return targets from mapped ones, each output increasing; finite for finite ones.
+        """Return targets from transformed ones, increasing in each output; finite input gives finite output.
 
-        Under a map a target is cut half a deviation beyond the training targets: a power or an exponential
-        would make a large error of a small one there.
+        A transformed target is cut half a deviation beyond the training targets, because a power or an
+        exponential would turn a small error there into a large one.
         """
         return self._each("backward", np.asarray(z, np.float64))
 
@@ -164,7 +168,7 @@ class TargetTransform:
 
 
 def checked_target(y: Any) -> Float64Array:
-    """Return a target as float64, or raise with the first row that is no finite number."""
+    """Return a target as float64; raise for the first row that is not a finite number."""
     try:
         found = np.asarray(y, np.float64)
     except (TypeError, ValueError) as error:
@@ -189,7 +193,7 @@ def yeo_johnson(u: Float64Array, power: float) -> Float64Array:
 
 
 def yeo_johnson_inverse(h: Float64Array, power: float) -> Float64Array:
-    """Return u from Yeo and Johnson's map of it."""
+    """Return u from Yeo and Johnson's map of u."""
     up, down = np.maximum(h, 0.0), np.maximum(-h, 0.0)
     return _unbox(up, power) - _unbox(down, 2.0 - power)
 
@@ -203,14 +207,14 @@ def _unbox(h: Float64Array, power: float) -> Float64Array:
 
 
 def skewness(x: Float64Array, weights: Float64Array | None = None) -> float:
-    """Return the third standardised moment, 0 of a constant."""
+    """Return the third standardised moment; 0 for a constant."""
     t = x - mean(x, weights)
     spread = float(np.sqrt(mean(t**2, weights)))
     return mean((t / spread) ** 3, weights) if spread > 0 else 0.0
 
 
 def _learned(y: Float64Array, how: str, weights: Float64Array | None) -> OutputMap:
-    """Return the map of one output."""
+    """Return the transformation of one output."""
     if how == LOG and y.min() <= 0:
         row = int(y.argmin())
         raise InputError(
@@ -229,7 +233,7 @@ def _learned(y: Float64Array, how: str, weights: Float64Array | None) -> OutputM
 
 
 def _mapped(y: Float64Array, how: str, weights: Float64Array | None) -> OutputMap:
-    # In units of the largest, so that no square overflows.
+    # In units of the largest target, so that no square overflows.
     unit, power = float(np.abs(y).max()), 1.0
     knots = scores = None
     if how == YEO_JOHNSON:
@@ -239,11 +243,11 @@ def _mapped(y: Float64Array, how: str, weights: Float64Array | None) -> OutputMa
         knots, F = distribution(_flushed(y / unit), weights)
         scores = ndtri(F)
     draft = OutputMap(how, 0.0, unit, 0.0, 1.0, -np.inf, np.inf, power, knots, scores)
-    # Of the least value on, the logarithm's floor lets all training targets pass.
+    # Without bounds in the draft, the floor of the logarithm lets all training targets pass.
     h = draft._h(y / unit)
     centre = mean(h, weights)
     scale = float(np.sqrt(mean((h - centre) ** 2, weights)))
-    if not scale > 0:  # differences below rounding
+    if not scale > 0:  # the targets differ by less than rounding
         middle = float(np.median(y)) if weights is None else float(quantiles(y, [0.5], weights)[0])
         return OutputMap(NONE, middle, 1.0, 0.0, 0.0, 0.0, 0.0)
     low, high = (float(h.min()) - centre) / scale, (float(h.max()) - centre) / scale
@@ -251,7 +255,7 @@ def _mapped(y: Float64Array, how: str, weights: Float64Array | None) -> OutputMa
 
 
 def _flushed(u: Float64Array) -> Float64Array:
-    """Return u with the least numbers at 0, so that slopes between knots are finite."""
+    """Return u with numbers close to underflow set to 0, so that slopes between knots are finite."""
     return np.where(np.abs(u) < least_divisor(), 0.0, u)
 
 
@@ -267,11 +271,11 @@ def _spread_out(y: Float64Array, weights: Float64Array | None) -> Float64Array:
 
 
 def _best_power(y: Float64Array, weights: Float64Array | None) -> tuple[float, float]:
-    """Return the unit and λ in [0, 2] of the largest normal likelihood of targets.
+    """Return the unit and the λ in [0, 2] that maximise the normal likelihood of targets.
 
-    With u = y/unit: −(1/2) ln var h(u) + (λ − 1)·mean(sign(u) ln(1 + |u|)) − ln unit. Units tried are
-    quantiles of |y|: of a small one the map is nearly a signed logarithm, of a large one nearly a line.
-    More than 5,000 values stand for all, at even steps of the weights.
+    With u = y/unit it is −(1/2) ln var h(u) + (λ − 1)·mean(sign(u) ln(1 + |u|)) − ln unit. The tried units
+    are quantiles of |y|: a small unit makes the map nearly a signed logarithm, a large one nearly linear.
+    Of more than 5,000 values, 5,000 are used, at even steps of the weights.
     """
     if weights is None or len(y) > SAMPLE_VALUES:
         y, weights = _spread_out(y, weights), None

@@ -1,4 +1,4 @@
-"""Time of a table fit: time left, speed of this machine, and the sizes it allows."""
+"""Time of a table fit: remaining time, speed of this machine, and the model sizes it allows."""
 
 from __future__ import annotations
 
@@ -15,22 +15,24 @@ from gramian.approximations.multiresolution import MultiResolution
 from gramian.compression.plan import Plan
 from gramian.tables.model_factory import LEAST_SIZES, SHRUNK_SIZES, ModelFactory, of_sizes
 
-#: Share of the time left that the last model's sums may be expected to take, and share up to which rows are
-#: added in one part: the rest of the time is for penalties, and for what an expectation is wrong by.
+#: Largest share of the remaining time for the sums of the last model, and share below which all rows are
+#: added in one part; the rest is for penalties and for errors of the estimate. Chosen by hand.
 SUMS_SHARE, WHOLE_SHARE = 0.6, 0.25
-#: Factors of root and rank that save time, largest first; at fewer rows than these blocks are no use.
+#: Factors that reduce root and rank to save time, largest first; with fewer rows than the second entry blocks
+#: do not help. Chosen by hand.
 QUICKER, LEAST_BLOCK_ROWS = (0.7, 0.5, 0.35), 5_000
-#: Rows that a model is fitted to where no time is left.
+#: Smallest number of rows to fit, even if no time is left. Chosen by hand.
 LEAST_ROWS = 2_000
-#: Rows of the fits that measure the pace, and the share of the time left that one after the first may take.
+#: Rows of the fits that measure the pace, and the largest share of the remaining time for a fit after the
+#: first one. Chosen by hand.
 PACE_ROWS, PACE_SHARE = (500, 2_000), 0.05
-#: Factor of the number of blocks until memory holds them.
+#: Factor that reduces the number of blocks until memory holds them. Chosen by hand.
 FEWER = 0.8
 
 
 @dataclass(frozen=True)
 class Pace:
-    """The time that is left, and how long fits take here by those that were made.
+    """The remaining time, and estimates of fit times from the fits made so far.
 
     until : when to end, on the clock of ``time.perf_counter``; infinite without a limit.
     """
@@ -45,7 +47,7 @@ class Pace:
 
     @property
     def left(self) -> float:
-        """Seconds left; 0 where none are."""
+        """Seconds left, at least 0."""
         return max(0.0, self.until - time.perf_counter())
 
     @property
@@ -54,19 +56,20 @@ class Pace:
         return time.perf_counter() > self.until
 
     def part(self, share: float) -> Pace:
-        """Return the same pace with a share of the time that is left."""
+        """Return the same pace with a share of the remaining time."""
         until = time.perf_counter() + share * self.left if self.limited else math.inf
         return Pace(until, self._made)
 
     def note(self, plan: Plan) -> None:
-        """Take down what a fit took beside what its plan said."""
+        """Record the time that a fit took, with the time that its plan predicted."""
         if plan.used_seconds:
             self._made.append(plan)
 
     def seconds(self, plan: Plan) -> float:
-        """Return the seconds that a fit will take: those of its plan, times what plans were wrong by.
+        """Return the seconds that a fit will take: those of its plan, times the ratio of earlier fits.
 
-        By phase, from fits of the same method where there are some.
+        The ratio of used to planned time is taken for each phase, from fits of the same method if there are
+        any.
         """
         made = [one for one in self._made if one.method == plan.method] or self._made
         phases = {phase for one in made for phase in one.used_seconds}
@@ -84,10 +87,10 @@ class Pace:
 def sizes_in_time(
     factory: ModelFactory, rest: IntArray, pace: Pace
 ) -> tuple[ModelFactory, MultiResolution, IntArray]:
-    """Return the largest approximation that memory and time allow, and the rows that it is fitted to.
+    """Return the largest approximation that memory and time allow, and the rows to fit it to.
 
-    All rows by smaller ranks where that is enough; else as many rows as time allows, drawn at random. Beside
-    them the factory of the models, in one precision for all of these sizes: to probe each would take long.
+    All rows with smaller ranks if that saves enough time, else as many random rows as the time allows. The
+    factory that comes first fixes one precision for all of these sizes, since to probe each would take long.
     """
     n = factory.rows.n
     least = factory.plan(factory.approximations[-1], rest, streamed=True)
@@ -128,7 +131,7 @@ def _quicker(factory: ModelFactory, rest: IntArray, factor: float, n_rows: int) 
 
 
 def _least(factory: ModelFactory, rest: IntArray, pace: Pace) -> tuple[MultiResolution, IntArray]:
-    """Return the least sizes, and as many rows as the time allows."""
+    """Return the smallest sizes, and as many rows as the time allows."""
     least = of_sizes(LEAST_SIZES, factory.rows.n)
     plan = factory.plan(least, rest, streamed=True)
     expected = math.inf if plan is None else pace.seconds(plan)
@@ -139,9 +142,9 @@ def _least(factory: ModelFactory, rest: IntArray, pace: Pace) -> tuple[MultiReso
 
 
 def add_in_time(factory: ModelFactory, model: Any, rows: IntArray, pace: Pace) -> int:
-    """Add rows to a model in as many parts as the time asks for; return how many were added.
+    """Add rows to a model in as many parts as the time requires; return how many were added.
 
-    Half of them first, at random, and of the others as many as what the first half took allows.
+    A random half is added first; the time that it took decides how many of the others follow.
     """
     plan = factory.plan(model.approximation, rows, streamed=True)
     whole = plan is None or pace.seconds(plan) <= WHOLE_SHARE * pace.left
@@ -154,7 +157,7 @@ def add_in_time(factory: ModelFactory, model: Any, rows: IntArray, pace: Pace) -
     factory.add(model, first)
     took = time.perf_counter() - began
     others = rows[~np.isin(rows, first, assume_unique=True, kind="table")]
-    # A coarse clock may not have moved: then there is time for all of them.
+    # A coarse clock may not have moved; then there is time for all rows.
     affordable = len(first) * SUMS_SHARE * pace.left / took if took > 0 else math.inf
     count = int(min(len(others), affordable))
     if count < len(others) // 8:
