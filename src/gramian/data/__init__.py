@@ -1,4 +1,4 @@
-"""Rows of data: files, benchmark sets, and rows made from scikit-learn's digits."""
+"""Rows of data: files, tables, benchmark sets, and rows made from scikit-learn's digits."""
 
 from gramian.data.datasets import Dataset, DigitsData, load_dataset, make_digits
 from gramian.data.fingerprint import fingerprint

@@ -9,15 +9,15 @@ import numpy as np
 
 from gramian._typing import Rows
 
-#: Bytes between the bytes that are looked at to bring a mapped file's pages in.
+#: One byte in each page of this many bytes is read, which loads a mapped file's pages into memory.
 PAGE = 4096
 
 
 def read_ahead(read: Callable[[slice], Rows], slices: Iterable[slice]) -> Iterator[tuple[slice, Rows]]:
-    """Yield ``(where, read(where))`` in order, the next block being read while the caller has this one.
+    """Yield ``(where, read(where))`` in order; the next block is read while the caller works on this one.
 
-    What ``read`` raises is raised here, at its block. The thread ends with the iterator, also where the
-    caller stops early: closing waits for the block in flight.
+    An error from ``read`` is raised here, at its block. The thread ends with the iterator, even if the
+    caller stops early: closing the iterator waits for the block that is being read.
     """
     todo = iter(slices)
     with ThreadPoolExecutor(1, thread_name_prefix="gramian-read") as thread:
@@ -37,6 +37,6 @@ def read_ahead(read: Callable[[slice], Rows], slices: Iterable[slice]) -> Iterat
 def _read(read: Callable[[slice], Rows], where: slice) -> Rows:
     rows = read(where)
     if isinstance(rows, np.ndarray) and isinstance(rows.base, np.memmap) and rows.flags.c_contiguous:
-        # A view of a mapped file has not been read yet; a sum over a byte of each page reads it.
+        # A view of a mapped file has not been read yet; a sum over one byte of each page reads it.
         rows.reshape(-1).view(np.uint8)[::PAGE].sum()
     return rows

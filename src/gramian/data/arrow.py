@@ -1,6 +1,6 @@
 """CSV and Parquet through Arrow: the only file that imports pyarrow.
 
-Types are checked column by column before anything is converted, so that an error names the column to mend.
+The type of each column is checked before anything is converted, so that an error names the column to fix.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ TEXT = {"string", "large_string", "string_view"}
 
 
 def pyarrow_package() -> Any:
-    """Import pyarrow with its readers, the only place that does."""
+    """Import pyarrow with its readers; nothing else imports it."""
     try:
         import pyarrow
         import pyarrow.compute
@@ -34,11 +34,11 @@ def pyarrow_package() -> Any:
 
 @contextmanager
 def column_writer(file: BinaryIO, path: Path) -> Iterator[Callable[[Mapping[str, Array]], None]]:
-    """Give a function that writes named columns, block after block, as Parquet or CSV, as ``path`` says."""
+    """Yield a function that writes named columns block by block, as Parquet or CSV depending on ``path``."""
     pa = pyarrow_package()
     packed = path.name.lower().endswith(".gz")
     writer: Any = None
-    # Unlike Arrow's own, this stream leaves the file open when it ends.
+    # Unlike Arrow's own stream, this one leaves the file open at the end.
     with gzip.GzipFile(fileobj=file, mode="wb", compresslevel=6) if packed else nullcontext(file) as stream:
 
         def write(columns: Mapping[str, Array]) -> None:
@@ -58,7 +58,7 @@ def column_writer(file: BinaryIO, path: Path) -> Iterator[Callable[[Mapping[str,
 
 
 def joined(tables: Iterable[Any]) -> Any:
-    """Return tables of the same columns as one."""
+    """Return tables with the same columns as one table."""
     found = list(tables)
     return found[0] if len(found) == 1 else pyarrow_package().concat_tables(found)
 
@@ -66,7 +66,7 @@ def joined(tables: Iterable[Any]) -> Any:
 def select(
     path: Path | str, schema: Any, target: str | Sequence[str] | None, columns: Sequence[str] | None
 ) -> list[str]:
-    """Return the names of the features, each checked to occur in the file once."""
+    """Return the names of the features; check that each occurs in the file once."""
     targets = [] if target is None else [target] if isinstance(target, str) else list(target)
     stored = list(schema.names)
     twice = sorted({name for name in stored if stored.count(name) > 1})
@@ -98,13 +98,13 @@ def select(
 
 
 def _pandas_index(schema: Any) -> set[str]:
-    """Names of the columns that pandas stored as a table's row labels: not features."""
+    """Return the names of the columns that hold pandas row labels, which are not features."""
     metadata = schema.pandas_metadata or {}
     return {name for name in metadata.get("index_columns", []) if isinstance(name, str)}
 
 
 def check_header(path: Path | str, names: list[str]) -> None:
-    """Refuse a first line of data taken as names; plain integers are what pandas calls unnamed columns."""
+    """Refuse a first line of data taken as names; plain integers are names that pandas gives."""
     if all(is_number(name) for name in names) and not all(name.strip().isdigit() for name in names):
         raise InputError(
             f"The first line of {path} holds numbers ({listed(names)}) where the names of the columns were "
@@ -113,12 +113,12 @@ def check_header(path: Path | str, names: list[str]) -> None:
 
 
 def value_type(kind: Any) -> Any:
-    """Type of a column's values: of its dictionary where pandas stored a categorical."""
+    """Return the type of a column's values: that of its dictionary if pandas stored a categorical."""
     return getattr(kind, "value_type", kind) if str(kind).startswith("dictionary") else kind
 
 
 def check_type(path: Path | str, name: str, kind: Any, *, target: bool) -> None:
-    """Raise for a type that is not numbers; a target may also be text."""
+    """Raise for a type that is not numeric; a target may also be text."""
     types = pyarrow_package().types
     role = "target column" if target else "column"
     if types.is_temporal(kind):
@@ -152,7 +152,7 @@ def is_number(text: str) -> bool:
 
 
 def plain(column: Any) -> Any:
-    """Decode an Arrow column to what NumPy has a type for."""
+    """Decode an Arrow column to a type that NumPy has."""
     types = pyarrow_package().types
     if types.is_dictionary(column.type):
         column = column.dictionary_decode()
@@ -162,7 +162,7 @@ def plain(column: Any) -> Any:
 
 
 def numbers(column: Any) -> Array:
-    """Arrow column → numbers, a null as NaN."""
+    """Convert an Arrow column to numbers, a null to NaN."""
     column = plain(column)
     if pyarrow_package().types.is_boolean(column.type):
         column = column.cast("uint8")
@@ -170,11 +170,11 @@ def numbers(column: Any) -> Array:
 
 
 def labels(column: Any) -> Array:
-    """Arrow column → target values: strings and booleans stay, a null is NaN or None."""
+    """Convert an Arrow column to target values: strings and booleans stay, a null becomes NaN or None."""
     return plain(column).to_numpy(zero_copy_only=False)
 
 
 def listed(names: Iterable[str]) -> str:
-    """Ten names at most, as an error shows them."""
+    """Return a list of at most ten names for an error message."""
     quoted = [repr(str(name)) for name in names]
     return ", ".join(quoted[:10]) + (f", and {len(quoted) - 10} more" if len(quoted) > 10 else "")

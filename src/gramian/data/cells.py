@@ -1,4 +1,4 @@
-"""Conversion of the cells of one column to numbers or codes, whatever type they are stored as."""
+"""Conversion of the cells of one column to numbers or codes, for every stored type."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import numpy as np
 from gramian._typing import Array, Float64Array, IntArray
 from gramian.exceptions import InputError, quoted
 
-#: Kinds of columns. EMPTY: nothing but missing values, of which no kind is known.
+#: Kinds of columns. EMPTY: only missing values, so that the kind is unknown.
 NUMERIC, BOOLEAN, CATEGORY, DATE, DURATION, EMPTY = (
     "numeric",
     "boolean",
@@ -23,7 +23,7 @@ NUMERIC, BOOLEAN, CATEGORY, DATE, DURATION, EMPTY = (
     "duration",
     "empty",
 )
-#: What the values of a kind are called in an error.
+#: Names of the kinds in error messages.
 NOUNS = {
     NUMERIC: "numbers",
     BOOLEAN: "booleans",
@@ -32,20 +32,20 @@ NOUNS = {
     DURATION: "durations",
     EMPTY: "missing values",
 }
-#: Types of the missing values of pandas, known by name so that pandas need not be there.
+#: Types of pandas' missing values, known by name so that pandas need not be installed.
 _MISSING_TYPES = {"NAType", "NaTType"}
-#: Microseconds of a day.
+#: Microseconds in a day.
 DAY = np.timedelta64(1, "D") / np.timedelta64(1, "us")
 
 
 @dataclass(frozen=True)
 class Cells:
-    """Some cells of a column.
+    """Some cells of a column, converted to numbers or codes.
 
-    ``values`` are numbers, 0 and 1, or days (of a date since 1970), NaN where missing; of a category codes
-    into ``levels``, −1 where missing. ``holds`` says what a category's values were before they became text;
-    ``narrow`` whether float32 has the numbers exactly; ``example`` is one value, for an error; ``undeclared``
-    whether a category is text that nobody declared to be one, so that it may be dates.
+    ``values`` are numbers, 0 and 1, or days (since 1970 for a date), NaN if missing; for a category, codes
+    into ``levels``, −1 if missing. ``holds`` is the type of a category's values before they became text;
+    ``narrow`` says whether float32 holds the numbers exactly; ``example`` is one value for error messages;
+    ``undeclared`` says whether a category is text that the user did not declare, which may hold dates.
     """
 
     kind: str
@@ -60,9 +60,9 @@ class Cells:
 def cells_of(raw: Array, column: str, *, as_category: bool = False) -> Cells:
     """Return the cells of a one-dimensional array of numbers, booleans, dates, text or objects.
 
-    Booleans, numbers and text keep their kind; objects have that of their values, which must be one
-    (booleans among numbers are 0 and 1). With ``as_category`` values of any kind but dates become codes. A
-    column of two kinds, or of values that are none of these, is an ``InputError`` that names it.
+    Booleans, numbers and text keep their kind. Objects take the kind of their values, which must all have
+    the same one (booleans among numbers become 0 and 1). With ``as_category`` values of any kind except
+    dates become codes. A column of two kinds, or of other values, is an ``InputError`` that names it.
 
     >>> cells_of(np.array(["b", None, "a"], object), "shape").values
     array([ 0, -1,  1])
@@ -85,7 +85,7 @@ def cells_of(raw: Array, column: str, *, as_category: bool = False) -> Cells:
 
 
 def categories(codes: IntArray, levels: Sequence[Any], column: str) -> Cells:
-    """Return cells of a category from codes into values of any kind; a negative code is missing."""
+    """Return a category's cells from codes into values of any kind; a negative code is missing."""
     kinds = _kinds(levels, column)
     kind = _one_kind(kinds, column)
     if kind in (DATE, DURATION):
@@ -97,7 +97,7 @@ def categories(codes: IntArray, levels: Sequence[Any], column: str) -> Cells:
     texts = [None if is_missing(value) else _text(value) for value in levels]
     known = list(dict.fromkeys(text for text in texts if text is not None))
     place = {text: j for j, text in enumerate(known)}
-    # A last entry takes the code −1.
+    # Code −1 (missing) picks the last entry.
     back = np.array([-1 if text is None else place[text] for text in texts] + [-1], np.intp)
     return Cells(
         CATEGORY if known else EMPTY,
@@ -109,7 +109,7 @@ def categories(codes: IntArray, levels: Sequence[Any], column: str) -> Cells:
 
 
 def without_kind(cells: Cells) -> Cells:
-    """Return cells of which all are missing as of no kind, others as they are."""
+    """Return cells that are all missing as EMPTY, others unchanged."""
     values = cells.values
     if not len(values):
         return cells
@@ -118,7 +118,7 @@ def without_kind(cells: Cells) -> Cells:
 
 
 def is_missing(value: Any) -> bool:
-    """Return whether a value is None, NaN, or what pandas has for a missing value."""
+    """Return whether a value is None, NaN, or one of pandas' missing values."""
     if type(value) is str:
         return False
     if value is None or type(value).__name__ in _MISSING_TYPES:
@@ -127,7 +127,7 @@ def is_missing(value: Any) -> bool:
 
 
 def mixed(column: str, first: str, one: object, second: str, other: object) -> InputError:
-    """Return the error about a column of two kinds, with one value of each."""
+    """Return the error about a column of mixed kinds, with one value of each."""
     return InputError(
         f"Column {column!r} mixes {NOUNS[first]} (such as {quoted(one)}) and {NOUNS[second]} (such as "
         f"{quoted(other)}). Give it one kind: convert the one into the other, or set what "
@@ -148,7 +148,7 @@ def _times(raw: Array, kind: str) -> Cells:
 
 
 def _objects(values: list[Any], column: str, as_category: bool) -> Cells:
-    """Return cells of Python objects: what differs is looked at once, rows are looked up."""
+    """Return the cells of Python objects: each distinct value is converted once, rows look it up."""
     try:
         place = dict.fromkeys(values)
     except TypeError:
@@ -169,8 +169,8 @@ def _objects(values: list[Any], column: str, as_category: bool) -> Cells:
 
 
 def _kinds(levels: Sequence[Any], column: str) -> dict[str, Any]:
-    """Return the kinds of some values, with one value of each."""
-    if levels and set(map(type, levels)) == {str}:  # by far the most frequent kind of many levels
+    """Return the kinds of some values, with one example of each."""
+    if levels and set(map(type, levels)) == {str}:  # by far the most common case
         return {CATEGORY: levels[0]}
     found: dict[str, Any] = {}
     kinds: dict[type[Any], str | None] = {}
@@ -197,7 +197,7 @@ def _one_kind(kinds: dict[str, Any], column: str) -> str:
 
 
 def _kind(own: type[Any]) -> str | None:
-    # NumPy's timedelta is a number to it, and Python's bool is one to Python: the order matters.
+    # NumPy counts its timedelta as a number, and Python its bool as an int: the order matters.
     for types, kind in (
         ((bool, np.bool_), BOOLEAN),
         ((np.datetime64, datetime.date), DATE),
@@ -213,12 +213,12 @@ def _kind(own: type[Any]) -> str | None:
 def _number(value: Any) -> float:
     try:
         return float(value)
-    except OverflowError:  # a whole number beyond float64, refused like an infinity
+    except OverflowError:  # an integer too large for float64, refused like an infinity
         return float("inf") if value > 0 else float("-inf")
 
 
 def _text(value: Any) -> str:
-    """Return the name of a category: 3 and 3.0 are one."""
+    """Return the name of a category; 3 and 3.0 have the same name."""
     if isinstance(value, str):
         return str(value)
     if isinstance(value, bool | np.bool_):
@@ -237,7 +237,7 @@ def _days(value: Any) -> float:
     return float(np.timedelta64(value, "us").astype(np.int64) / DAY)
 
 
-#: How a value of a kind becomes a number.
+#: Conversion of one value of each kind to a number.
 _NUMBERS: dict[str, Callable[[Any], float]] = {
     NUMERIC: _number,
     BOOLEAN: float,
@@ -254,5 +254,5 @@ def _refused(column: str, what: str, value: object) -> InputError:
 
 
 def days(values: Float64Array) -> Array:
-    """Return days since 1970 as dates without a time of day, for parts of a date and for errors."""
+    """Return days since 1970 as dates without a time of day."""
     return np.floor(values).astype(np.int64).astype("datetime64[D]")

@@ -1,4 +1,4 @@
-"""Options of a dataset when it is opened: target, columns, categories."""
+"""Options for opening a dataset: target, columns, categories."""
 
 from __future__ import annotations
 
@@ -6,26 +6,26 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 REFUSE, ONEHOT, DROP = "refuse", "onehot", "drop"
-#: Columns keep whatever types they have: rows of a table, not of numbers.
+#: Keep the columns' stored types, for a table with more than numbers.
 AS_STORED = "as stored"
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Options of ``open_data``, as the formats read them."""
+    """Options of ``open_data``, in the form that the formats read."""
 
     target: str | tuple[str, ...] | None = None
-    #: Target of an earlier source, which is taken where the new rows have it.
+    #: Target of an earlier source, used if the new rows have it.
     target_like: str | tuple[str, ...] | None = None
     columns: tuple[str, ...] | None = None
     categorical: str = REFUSE
     key: str | None = None
-    categories: dict[str, tuple[str, ...]] | None = None  #: of an earlier source; None: learned at opening
+    categories: dict[str, tuple[str, ...]] | None = None  #: of an earlier source; None: learn at opening
     n_features: int | None = None  #: of an earlier source; svmlight files leave zeros out
-    zero_based: bool | None = None  #: whether svmlight counts features from 0; None: seen at opening
-    floats: bool = False  #: whether columns of integers are read as floats
-    text: tuple[str, ...] = ()  #: columns of a CSV file that are text though their cells look like numbers
-    keep_bytes: float = 0.0  #: bytes of parsed rows that may be kept in memory
+    zero_based: bool | None = None  #: whether svmlight counts features from 0; None: detect at opening
+    floats: bool = False  #: whether integer columns are read as floats
+    text: tuple[str, ...] = ()  #: columns of a CSV file that are text although their cells look like numbers
+    keep_bytes: float = 0.0  #: bytes of parsed rows that may stay in memory
 
     @property
     def targets(self) -> tuple[str, ...]:
@@ -35,7 +35,7 @@ class Choice:
         return (self.target,) if isinstance(self.target, str) else self.target
 
     def for_columns(self, names: Collection[str]) -> Choice:
-        """Return the choice for rows with these columns: with the earlier source's target if all have it."""
+        """Return the choice for rows with these columns; an earlier source's target needs all its columns."""
         taken = replace(self, target=self.target_like)
         known = self.target is None and all(name in names for name in taken.targets)
         return taken if known else self

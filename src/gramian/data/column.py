@@ -1,4 +1,4 @@
-"""Values for each row of a source, such as targets, read on demand."""
+"""Column of values for the rows of a source, such as targets, read on demand."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gramian.data.values import as_array, refuse_masked
 
 
 class StoredColumn(ABC):
-    """Values that lie in files or on other machines: read by slice or by index, never all at once.
+    """Values stored in files or on other machines: read by slice or by index, never all at once.
 
     Estimators take one as ``y``; an array of the same values gives the same fit. ``shape`` is (n,) or
     (n, outputs).
@@ -21,7 +21,7 @@ class StoredColumn(ABC):
     @property
     @abstractmethod
     def shape(self) -> tuple[int, ...]:
-        """Rows, and outputs where there are several."""
+        """Number of rows, and of outputs if there are several."""
 
     @property
     @abstractmethod
@@ -41,11 +41,11 @@ class StoredColumn(ABC):
         """Return the values of consecutive rows, or of the rows with these indices, as an array."""
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
-        """Return all values, for what works in memory."""
+        """Return all values, for code that works in memory."""
         return np.asarray(self[slice(0, len(self))], dtype)
 
 
 def as_column(y: Any) -> Array | StoredColumn:
-    """Return stored values as they are, anything else as an array."""
+    """Return stored values unchanged, anything else as an array."""
     refuse_masked("y", y)
     return y if isinstance(y, StoredColumn) else as_array("y", y)

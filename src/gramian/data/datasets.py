@@ -1,4 +1,4 @@
-"""Benchmark data sets by name, and as many digit rows as wanted from scikit-learn's 1,797."""
+"""Benchmark sets by name, and any number of rows made from the 1,797 digits of scikit-learn."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ FOLDER_VARIABLE = "GRAMIAN_DATA"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Dataset:
-    """A benchmark set as its source has it (not normalised)."""
+    """A benchmark set as its source stores it, not normalised."""
 
     name: str
     X: Array  #: (n, d)
-    y: Array  #: (n,): whole-numbered classes, or float64 to regress on
-    n_train: int | None  #: the first n_train rows are the canonical training part; None where there is none
+    y: Array  #: (n,): integer classes, or float64 for regression
+    n_train: int | None  #: the first n_train rows are the canonical training part; None if there is none
 
 
 @dataclass(frozen=True, slots=True)
 class _Remote:
-    """Where a set can be fetched, and the shape that proves that it is the same set."""
+    """Source of a set, and the shape that shows that the download is the right set."""
 
     shape: tuple[int, int]
     task: str  #: "classes" or "numbers"
     dtype: str = "float32"  #: a type that holds the source's values exactly
-    openml_id: int | None = None  #: None: by scikit-learn's own fetcher
+    openml_id: int | None = None  #: None: use scikit-learn's own fetcher
     n_train: int | None = None
 
 
-#: Sets whose OpenML copy has the rows and columns of the papers' set. The canonical split is given only
-#: where OpenML keeps the source's row order.
+#: Sets whose OpenML copy has the rows and columns of the papers' set. A canonical split is given only if
+#: OpenML keeps the source's row order.
 REMOTE = {
     "cadata": _Remote((20_640, 8), "numbers", openml_id=537),
     "census_house16H": _Remote((22_784, 16), "numbers", openml_id=574),
@@ -61,7 +61,7 @@ REMOTE = {
 def load_dataset(name: str) -> Dataset:
     """Load a benchmark set by name.
 
-    From ``NAME.npz`` in the folder that the environment variable ``GRAMIAN_DATA`` names; without that
+    Read from ``NAME.npz`` in the folder that the environment variable ``GRAMIAN_DATA`` names; without that
     variable, from OpenML or UCI through scikit-learn's fetchers, which keep a copy in scikit-learn's folder.
 
     Parameters
@@ -71,11 +71,11 @@ def load_dataset(name: str) -> Dataset:
 
     Returns
     -------
-    Dataset : X as stored; fetched sets have float32 or uint8 rows, classes as int16 (letters by their
-        place in the alphabet from 0, numbers as they are) and float64 targets.
+    Dataset : X as stored. Fetched sets have float32 or uint8 rows, float64 targets, and classes as int16
+        (letters by their place in the alphabet from 0, numbers unchanged).
 
-    Errors: ``InputError`` for an unknown name (with the names there are), a folder or file that cannot be
-    read, a failed download, and a download of another shape than the set is known to have.
+    Errors: ``InputError`` for an unknown name (listing the known ones), a folder or file that cannot be
+    read, a failed download, and a download with an unexpected shape.
     """
     folder = os.environ.get(FOLDER_VARIABLE)
     return _load_local(name, Path(folder)) if folder else _fetch(name)
@@ -125,14 +125,14 @@ def _download(remote: _Remote) -> tuple[Array, Array]:
     if remote.openml_id is None:
         X, y = fetch_covtype(return_X_y=True)
         return X, y
-    # The pandas parser is many times faster and leaner; without pandas the one in pure Python does.
+    # The pandas parser is many times faster and smaller; without pandas the pure Python one is used.
     parser = "pandas" if importlib.util.find_spec("pandas") else "liac-arff"
     X, y = fetch_openml(data_id=remote.openml_id, as_frame=False, return_X_y=True, parser=parser)
     return X, y
 
 
 def _class_codes(y: Array) -> Array:
-    """Whole numbers as they are (also from text), other labels by their sorted order from 0."""
+    """Return integers unchanged (also from text), other labels as their sorted order from 0."""
     try:
         return np.asarray(y).astype(np.int16)
     except ValueError:
@@ -149,18 +149,18 @@ def _unknown(name: str, known: list[str], where: str) -> InputError:
 # ---- digits ------------------------------------------------------------------------------------
 
 SIDE = 8  #: pixels along a digit's edge
-LEVELS = 15  #: one of the 16 grey levels of the bundled digits, in the 0..255 of a byte
+LEVELS = 15  #: step between two grey levels of the bundled digits, on the scale 0..255 of a byte
 MAX_SHIFT, MAX_ANGLE, MAX_ZOOM = 1.0, np.deg2rad(15.0), 0.1
 NOISE = 0.5  #: standard deviation of a pixel's noise, in grey levels
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DigitsData:
-    """Rows made from scikit-learn's digits, with the original that each came from."""
+    """Rows made from scikit-learn's digits, with the original image of each."""
 
     X: np.memmap[Any, np.dtype[np.uint8]]  #: (n_rows, 64) pixels, 0..255, read-only, on disk
     y: Array  #: (n_rows,) int64, the digit 0..9
-    source: IntArray  #: (n_rows,) index into ``load_digits()``; split by it, never by row
+    source: IntArray  #: (n_rows,) index into ``load_digits()``; split train and test by it, never by row
 
 
 def make_digits(
@@ -173,9 +173,9 @@ def make_digits(
 ) -> DigitsData:
     """Write ``n_rows`` deformed copies of scikit-learn's bundled digits to a ``.npy`` file.
 
-    Each row is one of the 1,797 images of 8 × 8, drawn at random, shifted by up to a pixel in both
-    directions, turned by up to 15 degrees, scaled by 0.9 to 1.1 about the centre, with noise on every pixel,
-    as mnist8m was made from MNIST. The pixel at p is the bilinear value of the original at
+    Each row is one of the 1,797 images of 8 × 8 pixels, drawn at random, shifted by up to a pixel in both
+    directions, rotated by up to 15 degrees, scaled by 0.9 to 1.1 about the centre, with noise on every pixel,
+    as mnist8m was made from MNIST. The pixel at p is the bilinear value of the original at the point q:
 
         q = R(−angle) (p − centre − shift) / zoom + centre,   0 outside it.
 
@@ -185,22 +185,22 @@ def make_digits(
     n_rows : rows to make; 64 bytes each on disk.
     originals : (m,) indices into ``load_digits()`` of the images to draw from; None for all. Two files from
         disjoint originals are a split into training and held-out rows.
-    random_state : an integer gives the same rows again, for the same ``rows_per_block``: each block has a
-        child generator of its own. More rows only append: the first rows stay.
-    rows_per_block : rows made at a time.
+    random_state : an integer gives the same rows again for the same ``rows_per_block``, since each block
+        has a child generator of its own. A larger ``n_rows`` only appends rows.
+    rows_per_block : number of rows to make at a time.
 
     Returns
     -------
     DigitsData : X is a read-only memmap. To hold out rows without leakage, split by ``source``: copies of
-        one original are near each other.
+        one original resemble each other.
 
-    Cost: time O(64 · n_rows), 200,000 rows in about a second; memory 16 bytes a row, and about 4 kB a row of
-    one block.
+    Cost: time O(64 · n_rows), 200,000 rows in about a second; memory 16 bytes a row, plus about 4 kB for
+    each row of one block.
 
     Source: the idea of Loosli, Canu and Bottou, "Training invariant support vector machines using selective
     sampling" (2007), who made mnist8m by other deformations.
 
-    Errors: ``InputError`` where a count is not positive, an original does not exist, or the file's folder
+    Errors: ``InputError`` if a count is not positive, an original does not exist, or the file's folder
     does not exist.
 
     Examples
@@ -218,7 +218,7 @@ def make_digits(
         raise InputError(f"Cannot write {path}: the folder {path.parent} does not exist. Create it first.")
     images, labels = load_digits(return_X_y=True)
     pool = _pool(originals, len(images))
-    # In a frame of zeros, one wide before and two after, every neighbour of a clipped point exists.
+    # A frame of zeros, one pixel wide before and two after, gives every clipped point all its neighbours.
     framed = np.zeros((len(pool), SIDE + 3, SIDE + 3), np.float32)
     framed[:, 1 : SIDE + 1, 1 : SIDE + 1] = images[pool].reshape(-1, SIDE, SIDE) * LEVELS
     source = np.empty(n_rows, np.intp)
@@ -227,7 +227,7 @@ def make_digits(
     for block, rng in enumerate(children(as_generator(random_state), n_blocks)):
         start = block * rows_per_block
         rows = slice(start, min(n_rows, start + rows_per_block))
-        # A last, shorter block draws as a full one does, so that its rows do not depend on n_rows.
+        # A last, shorter block draws as many numbers as a full one, so that rows do not depend on n_rows.
         origins, pixels = _deform(framed, rows_per_block, rng)
         source[rows] = pool[origins[: rows.stop - start]]
         out[rows] = pixels[: rows.stop - start]
@@ -238,7 +238,7 @@ def make_digits(
 
 
 def _pool(originals: Array | None, n_images: int) -> IntArray:
-    """Return the indices to draw from, checked."""
+    """Return the checked indices to draw from."""
     if originals is None:
         return np.arange(n_images)
     pool = np.asarray(originals)
@@ -255,7 +255,7 @@ def _pool(originals: Array | None, n_images: int) -> IntArray:
 
 
 def _deform(framed: FloatArray, count: int, rng: np.random.Generator) -> tuple[IntArray, Array]:
-    """Draw ``count`` originals and deform each in its own way, all rows at once."""
+    """Draw ``count`` originals and deform each one differently, all rows at once."""
     origins = rng.integers(len(framed), size=count)
     angle = rng.uniform(-MAX_ANGLE, MAX_ANGLE, (count, 1)).astype(np.float32)
     zoom = rng.uniform(1 - MAX_ZOOM, 1 + MAX_ZOOM, (count, 1)).astype(np.float32)
@@ -268,7 +268,7 @@ def _deform(framed: FloatArray, count: int, rng: np.random.Generator) -> tuple[I
         framed.ravel(),
         (origins * framed[0].size)[:, None],
         width,
-        # Coordinates in the frame; its first row and column, and those past the image, are zero.
+        # Coordinates in the frame, which is zero outside the image.
         np.clip(cos * down - sin * right + centre + 1, 0, SIDE + 1),
         np.clip(sin * down + cos * right + centre + 1, 0, SIDE + 1),
     )

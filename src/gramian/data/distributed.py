@@ -1,7 +1,7 @@
-"""Rows and values that are stored in parts elsewhere: work travels to them, small results come back.
+"""Rows and values stored in parts elsewhere: work is sent to the parts, and small results come back.
 
-Nothing here knows a cluster. ``gramian.engine_dask`` does, and is looked up by name where somebody passes a
-Dask collection (:func:`cluster_of`), so that nobody else needs Dask installed.
+This file knows no cluster. ``gramian.engine_dask`` does; it is imported by name when somebody passes a Dask
+collection (:func:`cluster_of`), so that nobody else needs Dask.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ from gramian.data.source import RowSource
 from gramian.exceptions import InputError
 
 Result = TypeVar("Result")
-#: Called with each number of rows that are done.
+#: Function that is called with the number of rows done, as often as some are done.
 Progress = Callable[[int], object]
 
-#: Of each package whose collections are read: the module of gramian that does it, by its function ``engine``.
+#: For each package whose collections are read: the module of gramian whose function ``engine`` reads them.
 READERS = {"dask": "gramian.engine_dask", "dask_expr": "gramian.engine_dask"}
 
 
-#: Times that work is begun again where all copies of what was sent for it are lost.
+#: Number of attempts at work when all copies of the data sent for it are lost. Chosen by hand.
 ATTEMPTS = 3
 
 
 class LostDataError(Exception):
-    """What was sent for the work is gone with the machines that held it; others are there to go on."""
+    """Raised if the data sent for the work are lost with their machines, but other machines are available."""
 
 
 class Partitioned(ABC):
-    """Rows, or values of rows, in consecutive parts that work can be sent to.
+    """Rows, or values of rows, in consecutive parts to which work can be sent.
 
-    ``beside`` are values of the same rows, each an array, another :class:`Partitioned` or None: the work on a
-    part gets the part and, of each, the values of its rows (None for None).
+    ``beside`` are values of the same rows, each an array, another :class:`Partitioned` or None. The work on a
+    part gets the part and, from each of them, the values of the same rows (None for None).
     """
 
     @abstractmethod
@@ -54,16 +54,16 @@ class Partitioned(ABC):
     ) -> Iterator[tuple[int, Result]]:
         """Yield (rows, result) over consecutive rows from ``start`` on, some parts at a time.
 
-        ``work(total, part, *values beside it)`` returns the total of the part and those before it; ``total``
-        is None for the first of a row of parts. ``combine`` takes totals in the order of the parts. Both may
-        change the first value that they are given and return it: sums are large, and copies of them larger
-        than what they are made of. ``progress`` is called with each number of rows that are done.
+        ``work(total, part, *values beside it)`` adds a part to ``total``, the result of earlier parts (None
+        for the first part of a chain), and returns the new total. ``combine`` merges totals in the order of
+        the parts. Both may change their first argument and return it, because sums are large and copies of
+        them can exceed the parts. ``progress`` is called with each number of rows that are done.
         """
 
     def reduce(
         self, work: Callable[..., Result], combine: Callable[[Sequence[Result]], Result], *beside: Any
     ) -> Result:
-        """Return what ``work`` returns for all parts, put together by ``combine``."""
+        """Return the results of ``work`` for all parts, merged by ``combine``."""
         results = [result for _, result in self.rounds(partial(_onto, work, combine), combine, *beside)]
         return results[0] if len(results) == 1 else combine(results)
 
@@ -74,40 +74,40 @@ def _onto(
     total: Result | None,
     *values: Any,
 ) -> Result:
-    """Return what work makes of a part, combined with the total of the parts before it."""
+    """Return the work's result for a part, combined with the total of the parts before it."""
     found = work(*values)
     return found if total is None else combine([total, found])
 
 
 class Cluster(Protocol):
-    """Machines that rows can lie on or be sent to: an estimator's ``engine``."""
+    """Machines that hold rows or receive them: the ``engine`` of an estimator."""
 
     def rows(self, X: Any) -> Any:
-        """Return a collection as a row source; anything else as it is."""
+        """Return a collection as a row source; anything else unchanged."""
 
     def column(self, y: Any, *, flat: bool = True) -> Any:
-        """Return a collection as a stored column, (n, 1) as (n,) if ``flat``; anything else as it is."""
+        """Return a collection as a stored column, (n, 1) as (n,) if ``flat``; anything else unchanged."""
 
     def header(self, X: Any) -> Any:
-        """Return shape (rows 0) and ``feature_names`` of a collection, as a source has them."""
+        """Return a source with the columns and ``feature_names`` of a collection, but no rows."""
 
     def over(self, source: RowSource) -> RowSource:
-        """Return rows whose sums are made on the machines, wherever the rows lie."""
+        """Return rows whose sums are computed on the machines, wherever the rows are stored."""
 
     def lazily(self, X: Any, work: Callable[[Any], Array], shape: tuple[int, ...], dtype: Any) -> Any:
-        """Return the collection of ``work(rows)`` over the parts of one, nothing computed.
+        """Return a lazy collection of ``work(rows)`` over the parts of another; nothing is computed.
 
-        ``shape`` is that of one row's result: () or (outputs,).
+        ``shape`` is the shape of one row's result: () or (outputs,).
         """
 
 
 def is_elsewhere(X: Any) -> bool:
-    """Return whether X is a collection of another package that a reader is known for."""
+    """Return whether X is a collection of a package in ``READERS``."""
     return type(X).__module__.partition(".")[0] in READERS
 
 
 def cluster_of(X: Any, engine: Cluster | None) -> Cluster | None:
-    """Return the cluster to read X by: the engine that was given, or that of the package X comes from."""
+    """Return the cluster to read X with: the given engine, or that of the package X comes from."""
     if engine is not None and not hasattr(engine, "over"):
         raise InputError(
             f"engine={engine!r} is no cluster. Give None, or gramian.engine_dask.DaskEngine(client) of a "

@@ -1,4 +1,4 @@
-"""List of the file formats that are read: their suffixes, and what opens their files."""
+"""Supported file formats: their suffixes, and the class that opens their files."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from gramian.exceptions import InputError
 class Format:
     """A file format.
 
-    name : what errors and messages call it.
-    suffixes : how the names of its files end.
-    storage : opens files of it as pieces of rows.
+    name : name in error messages.
+    suffixes : endings of its files' names.
+    storage : opens its files as pieces of rows.
     columns : whether columns have names and types of their own: text, dates, missing values.
     """
 
@@ -44,7 +44,7 @@ FORMATS = (CSV, PARQUET, NPZ, SVMLIGHT, NPY, HDF5, ZARR)
 
 
 def file_format(path: Path) -> Format:
-    """Return the format that the suffix of a file's name says.
+    """Return the file format that belongs to a file name's suffix.
 
     >>> file_format(Path("train.csv.gz")).name
     'CSV'

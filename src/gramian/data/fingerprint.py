@@ -1,4 +1,4 @@
-"""Fingerprint of a dataset, so that saved work is never continued on other data."""
+"""Fingerprint of a dataset, so that a saved fit is never resumed on other data."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from gramian._typing import Array
 from gramian.data.column import StoredColumn
 from gramian.data.source import RowSource, as_source
 
-#: Rows of an array that are looked at, and bytes of them at most.
+#: Largest number of rows of an array that are hashed, and of their bytes. Chosen by hand.
 SAMPLE_ROWS, SAMPLE_BYTES = 10_000, 1 << 26
-#: Rows hashed at a time.
+#: Number of rows hashed at a time. Chosen by hand.
 PART_ROWS = 500
 
 
 def fingerprint(data: RowSource | StoredColumn | Array) -> str:
-    """Return 64 hexadecimal digits that stand for the content of rows or of targets.
+    """Return 64 hexadecimal digits that identify the content of rows or targets.
 
-    Files count by names (without folders), sizes and times of change, with the columns chosen and rows left
-    out; anything else by shape, type and a hash of evenly spread rows, first and last among them: all rows
-    up to 10,000 rows or 64 MB, a sample beyond, so that a change of a few rows of a large array may go
-    unseen. Time and memory do not grow with n.
+    Files are identified by name (without folder), size and time of change, with the chosen columns and the
+    rows left out. Anything else is identified by shape, type and a hash of rows: all rows up to 10,000 rows
+    or 64 MB, beyond that evenly spread ones with the first and the last. A change of a few rows of a large
+    array may therefore go unnoticed. Time and memory do not grow with n.
 
     >>> X = np.arange(6.0).reshape(3, 2)
     >>> fingerprint(X) == fingerprint(X.copy()), fingerprint(X) == fingerprint(X + 1)
@@ -50,7 +50,7 @@ def fingerprint(data: RowSource | StoredColumn | Array) -> str:
 
 
 def add_bytes(digest: Any, rows: Any) -> None:
-    """Add the numbers of an array or of CSR rows (by their values, however they are stored) to a digest."""
+    """Add the numbers of an array or CSR rows to a digest; CSR rows count by value, however stored."""
     if isinstance(rows, sp.csr_array | sp.csr_matrix):
         rows = rows.copy()
         rows.sum_duplicates()

@@ -1,4 +1,4 @@
-"""Sampled rows as floats of the tiles' precision."""
+"""Conversion of sampled rows to floats in the precision of the tiles."""
 
 from __future__ import annotations
 
@@ -9,16 +9,17 @@ import scipy.sparse as sp
 
 from gramian._typing import Rows
 
-#: Standard deviations between a column's mean and zero beyond which it is not rounded to float32.
+#: A column whose mean is more than this many of its standard deviations from zero stays in float64.
+#: Chosen by hand.
 FAR = 64.0
 
 
 def as_float(rows: Rows, dtype: Any) -> Rows:
-    """Return sampled rows as floats of the tiles' dtype: half the bytes and half the time in float32.
+    """Return sampled rows as floats of the tiles' dtype; float32 takes half the bytes and half the time.
 
-    Landmarks may be any points, so that rounding them costs no accuracy as long as it is small beside
-    their spread. Float64 rows and integers of more than 16 bits are float64 where a column's mean exceeds 64
-    of its standard deviations (rounding would be over 4e-6 of them), and where they are sparse.
+    Landmarks may be any points, so rounding them costs no accuracy as long as it is small compared with
+    their spread. Float64 rows and integers of more than 16 bits stay float64 if a column's mean exceeds 64
+    of its standard deviations (rounding would be over 4e-6 of them), or if they are sparse.
     """
     if rows.dtype == np.dtype(dtype) or rows.dtype == np.float32:
         return rows

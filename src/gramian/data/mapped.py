@@ -1,4 +1,4 @@
-"""Row source that applies a map to the features as rows are read."""
+"""Row source that transforms the features as rows are read."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from gramian.data.source import RowSource
 
 
 class RowMap(Protocol):
-    """x ↦ T(x), row by row: a value that can be sent to where rows lie."""
+    """Row by row transformation x ↦ T(x), a value that can be sent to where the rows are stored."""
 
     @property
     def n_columns(self) -> int:
-        """Features of the mapped rows."""
+        """Number of features of the transformed rows."""
 
     @property
     def identity(self) -> tuple[Any, ...]:
-        """What tells this map from others that the same source may have."""
+        """Values that distinguish this transformation from others of the same source."""
 
     def apply(self, rows: Rows) -> Rows:
-        """Return mapped rows as a new array of :func:`mapped_type`."""
+        """Return transformed rows as a new array of :func:`mapped_type`."""
 
 
 def mapped_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Return the type of mapped rows: float32 of float32 and integers of up to 16 bits, else float64."""
+    """Return the type of transformed rows: float32 for float32 and integers up to 16 bits, else float64."""
     narrow = dtype == np.float32 or (dtype.kind in "iub" and dtype.itemsize <= 2)
     return np.dtype(np.float32 if narrow else np.float64)
 
 
 class MappedRows:
-    """The rows of ``source``, each block mapped as it is read; nothing is stored."""
+    """The rows of ``source``, transformed block by block as they are read; nothing is stored."""
 
     def __init__(self, source: RowSource, row_map: RowMap) -> None:
         self.source, self.row_map = source, row_map
@@ -43,21 +43,21 @@ class MappedRows:
             if hasattr(source, name):
                 setattr(self, name, getattr(source, name))
         identity = getattr(source, "identity", None)
-        if identity is not None:  # a frame has none: its rows are looked at
+        if identity is not None:  # a frame has none: the fingerprint hashes its rows
             self.identity = (*row_map.identity, identity)
         width, out = source.shape[1], row_map.n_columns
         held = 2 * (width * source.dtype.itemsize + out * self.dtype.itemsize)
-        # The mapped block, and the float64 that it is made from.
+        # The transformed block, and the float64 block that it is made from.
         self.row_bytes = getattr(source, "row_bytes", 0) + held + 8 * max(width, out)
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Rows and mapped features."""
+        """Number of rows and transformed features."""
         return self.source.shape[0], self.row_map.n_columns
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Type of the mapped numbers."""
+        """Type of the transformed numbers."""
         return mapped_type(self.source.dtype)
 
     def rows(self, where: slice) -> Rows:
@@ -70,7 +70,7 @@ class MappedRows:
 
 
 class MappedParts(MappedRows, Partitioned):
-    """Mapped rows of a source in parts elsewhere, mapped there."""
+    """Transformed rows of a source in parts elsewhere, transformed where they are stored."""
 
     source: Any
 
@@ -102,7 +102,7 @@ def _mapped_onto(
 
 
 def mapped(source: RowSource, row_map: RowMap) -> RowSource:
-    """Return the rows of a source under a map; maps compose: ``mapped(mapped(source, a), b)``.
+    """Return the transformed rows of a source; transformations nest: ``mapped(mapped(source, a), b)``.
 
     >>> from gramian.data.scaled import Scaler
     >>> from gramian.data.source import ArraySource

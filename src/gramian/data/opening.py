@@ -1,4 +1,4 @@
-"""``open_data``: files and frames by name, as a row source."""
+"""``open_data``: files and frames as a row source."""
 
 from __future__ import annotations
 
@@ -29,43 +29,44 @@ def open_data(
     key: str | None = None,
     like: StoredSource | None = None,
 ) -> StoredSource:
-    """Open rows that lie in files, or in a frame, without reading them whole.
+    """Open rows in files, or in a frame, without reading them all into memory.
 
-    What comes back has ``shape``, ``dtype``, ``feature_names``, ``target`` (None where none was named),
+    The returned source has ``shape``, ``dtype``, ``feature_names``, ``target`` (None if none was named) and
     ``n_dropped``, and reads ``rows(slice)`` and ``take(indices)``. Estimators take it as X, and its target
     as y: ``fit(source)`` is ``fit(source, source.target)``.
 
     Parameters
     ----------
     data : a path, a list of paths (read in the list's order), a folder or a glob (read in the order of the
-        names), all of one format, which the suffix names: ``.csv``, ``.csv.gz`` and ``.parquet`` (pyarrow),
-        ``.npy`` (mapped), ``.npz``, ``.h5`` and ``.hdf5`` (h5py), ``.zarr`` (zarr), ``.svm``, ``.svmlight``
-        and ``.libsvm`` (sparse). Or an Arrow table, a pandas or a polars frame (pyarrow).
-    target : column, or columns for several outputs; in ``.npz``, HDF5 and Zarr the name of an array; for
-        ``.npy`` the path of a ``.npy`` file of targets for each of the rows. May hold text or booleans for a
-        classifier. A ``.npz`` gives its y by default, svmlight the first number of each line.
-    columns : names of the features in the order wanted, of a table; by default all but the target.
-    categorical : ``"refuse"`` text columns by name, or ``"onehot"``: a feature of 0 and 1 for each value,
-        named ``column=value``. The values are those of all files, in sorted order.
-    nan : ``"refuse"`` rows with a missing value, NaN or infinity by file and row as they are read, or
-        ``"drop"`` them: all rows are then read once at opening, ``n_dropped`` says how many were, and a
-        warning does too.
+        names). All files have one format, given by the suffix: ``.csv``, ``.csv.gz`` and ``.parquet``
+        (pyarrow), ``.npy`` (mapped), ``.npz``, ``.h5`` and ``.hdf5`` (h5py), ``.zarr`` (zarr), ``.svm``,
+        ``.svmlight`` and ``.libsvm`` (sparse). Or an Arrow table, a pandas or a polars frame (pyarrow).
+    target : column, or columns for several outputs; for ``.npz``, HDF5 and Zarr the name of an array; for
+        ``.npy`` the path of a ``.npy`` file with the targets of the rows. A classifier's target may hold text
+        or booleans. By default ``.npz`` gives its y, svmlight the first number of each line.
+    columns : names of a table's features in the wanted order; by default all but the target.
+    categorical : ``"refuse"`` text columns with an error, or ``"onehot"``: a feature of 0 and 1 for each
+        value, named ``column=value``. The values are those of all files, in sorted order.
+    nan : ``"refuse"`` a row with a missing value, NaN or infinity with an error that names file and row, when
+        it is read; or ``"drop"`` these rows. All rows are then read once at opening; ``n_dropped`` and a
+        warning give the number of dropped rows.
     key : name of the array of rows in ``.npz``, HDF5 and Zarr; by default X.
-    like : an open source whose columns, categories and width hold here too: pass the training rows' source
-        when opening rows to predict. A category that it lacks is refused by name as it is read. Its target
-        holds too where the new rows have that column (or array) and it has values; for ``.npy`` pass
-        ``target=`` again.
+    like : an open source whose columns, categories and width also apply here. Pass the source of the training
+        rows when opening rows to predict. A category that it lacks is refused when it is read. Its target
+        applies too, if the new rows have that column (or array) with values; for ``.npy`` pass ``target=``
+        again.
 
     Returns
     -------
-    StoredSource : the dtype is the least one that holds all columns (CSV: int64 or float64).
+    StoredSource : its dtype is the smallest one that holds all columns (CSV: int64 or float64).
 
-    Cost: opening Parquet, HDF5, Zarr and NumPy files reads their descriptions; CSV and svmlight are parsed
-    once. Memory: two pieces of 4 MB (more where a stored chunk, or a page of each column, is larger), an
-    index of the pieces, and the blocks that are asked for.
+    Cost: opening Parquet, HDF5, Zarr and NumPy files reads their headers; CSV and svmlight are parsed
+    once. Memory: two pieces of 4 MB (more if a stored chunk, or a page of each column, is larger), an
+    index of the pieces, and the requested blocks.
 
-    Errors: ``InputError`` for what is missing, empty, damaged, ragged, of mixed formats or columns, or has
-    changed since it was opened (seen at each read); ``MissingPackageError`` with the extra to install.
+    Errors: ``InputError`` for files that are missing, empty, damaged, ragged or of mixed formats or columns,
+    or that have changed since they were opened (checked at each read); ``MissingPackageError`` with the extra
+    to install.
 
     Examples
     --------
@@ -91,7 +92,7 @@ def open_data(
 
 
 def open_numbers(data: Any, choice: Choice) -> StoredSource:
-    """Open rows of numbers by a choice that is complete; check their width where it says one."""
+    """Open numeric rows by a complete choice; check their width if the choice gives one."""
     storage = opened(data, choice)
     if choice.n_features is not None and storage.n_features != choice.n_features:
         raise InputError(
@@ -102,10 +103,10 @@ def open_numbers(data: Any, choice: Choice) -> StoredSource:
 
 
 def open_table(data: Any, choice: Choice) -> StoredTable:
-    """Open CSV or Parquet files as a table of whatever columns they have.
+    """Open CSV or Parquet files as a table with columns of any type.
 
-    Errors: ``InputError`` for what is missing, empty, damaged, ragged or of another format, for names that
-    are absent or occur twice, and for a target of dates; ``MissingPackageError`` without pyarrow.
+    Errors: ``InputError`` for files that are missing, empty, damaged, ragged or of another format, for names
+    that are absent or occur twice, and for a target of dates; ``MissingPackageError`` without pyarrow.
 
     >>> import tempfile
     >>> from pathlib import Path
@@ -155,7 +156,7 @@ def _choice(
 
 
 def opened(data: Any, choice: Choice) -> Storage:
-    """Return the storage of files, or of a frame: one format, one reader."""
+    """Return the storage of files or of a frame, opened by the reader of their format."""
     if frame_kind(data) is not None:
         return FrameStorage(data, choice)
     if not is_path(data):

@@ -25,9 +25,9 @@ _inside = 0
 
 @contextmanager
 def blas_held() -> Iterator[None]:
-    """Hold BLAS to one thread while any task runs: several of them may share a process.
+    """Hold BLAS to one thread while any task runs, as several tasks may share a process.
 
-    The limit is the process's, so that the first task sets it and the last one puts it back.
+    The limit applies to the whole process: the first task sets it and the last one restores it.
     """
     global _inside
     with _lock:
@@ -46,13 +46,13 @@ def blas_held() -> Iterator[None]:
 
 
 def is_number(kind: Any) -> bool:
-    """Return whether a column of this NumPy or pandas type holds real numbers or truth values."""
+    """Return whether a column of this NumPy or pandas type holds real numbers or booleans."""
     found = getattr(kind, "kind", "O")
     return found in "fiub" and not getattr(kind, "categories", None)
 
 
 def as_values(part: Any) -> Array:
-    """Return a part of a series, frame or array as an array; missing numbers as NaN."""
+    """Return a part of a series, frame or array as an array, missing numbers as NaN."""
     if not hasattr(part, "to_numpy"):
         return np.asarray(part)
     kinds = list(part.dtypes) if hasattr(part, "columns") else [part.dtype]
@@ -64,12 +64,12 @@ def as_values(part: Any) -> Array:
 
 
 def as_flat(part: Any) -> Array:
-    """Return a part of one column as an array of shape (rows,)."""
+    """Return a part with one column as an array of shape (rows,)."""
     return as_values(part).ravel()
 
 
 def as_rows(part: Any, first: int | None) -> Array:
-    """Return a part as rows of finite numbers; ``first`` is its first row's number (None: not known)."""
+    """Return a part as rows of finite numbers; ``first`` is the number of its first row, None if unknown."""
     rows = as_values(part)
     if rows.dtype not in KEPT:
         rows = rows.astype(np.float64)
@@ -79,13 +79,13 @@ def as_rows(part: Any, first: int | None) -> Array:
             row = int(finite.argmin())
             where = f"row {row} of a partition" if first is None else f"row {first + row}"
             raise InputError(f"X contains NaN or infinity in {where}. Drop such rows or fill them in first.")
-        if first is not None:  # of training rows
+        if first is not None:  # training rows, whose numbers are known
             refuse_overflow(rows, first=first)
     return rows
 
 
 def some(part: Array, numbers: slice | IntArray) -> Array:
-    """Return some rows of a part, as an array of their own."""
+    """Return some rows of a part as a new array."""
     return np.array(part[numbers])
 
 
@@ -95,7 +95,7 @@ def read(source: RowSource, where: slice) -> Rows:
 
 
 def result(work: Callable[..., Result], *values: Sequence[Any]) -> Result:
-    """Return what the work makes of parts that follow each other: rows first, then what lies beside them."""
+    """Return the work's result for consecutive parts, joined: rows first, then the values beside them."""
     with blas_held():
         return work(*(None if v[0] is None else v[0] if len(v) == 1 else np.concatenate(v) for v in values))
 
@@ -103,7 +103,7 @@ def result(work: Callable[..., Result], *values: Sequence[Any]) -> Result:
 def onto(
     work: Callable[..., Result], tell: Callable[[int], object] | None, total: Result | None, *values: Any
 ) -> Result:
-    """Return the total with the work on parts that follow each other, and tell their number of rows."""
+    """Return the total after adding consecutive parts to it, and report their number of rows."""
     found = result(partial(work, total), *values)
     if tell is not None:
         tell(sum(len(part) for part in values[0]))
@@ -111,7 +111,7 @@ def onto(
 
 
 def predicted(rows: Any, work: Callable[[Any], Array], empty: Array) -> Array:
-    """Return what the work makes of one part's rows; ``empty`` of none."""
+    """Return the work's result for one part's rows, or ``empty`` if it has none."""
     if not len(rows):
         return empty
     with blas_held():
@@ -119,7 +119,7 @@ def predicted(rows: Any, work: Callable[[Any], Array], empty: Array) -> Array:
 
 
 def grouped(lengths: Sequence[int], least: int) -> list[range]:
-    """Return consecutive parts that together have at least this many rows, but for the last ones."""
+    """Return groups of consecutive parts with at least this many rows each, except perhaps the last."""
     groups, start, rows = [], 0, 0
     for number, length in enumerate(lengths):
         rows += length

@@ -1,4 +1,4 @@
-"""Reader of stored pieces by row number: reads a piece, checks its values, and keeps the last ones."""
+"""Reader of stored rows by number: reads pieces, checks their values, and keeps the last ones."""
 
 from __future__ import annotations
 
@@ -18,17 +18,19 @@ from gramian.data.pieces import Piece, Storage, explained, no_rows
 from gramian.data.values import overflow, row_bytes, too_large
 from gramian.exceptions import InputError
 
-#: Pieces of rows that are always kept after reading: a block's end and the next block's start lie in one.
+#: Number of pieces that are always kept after reading, since one piece can hold the end of a block and the
+#: start of the next. Chosen by hand.
 KEPT_PIECES = 2
-#: Bytes of targets that are kept: formats whose rows and targets come out of one parse need not parse twice.
+#: Bytes of targets that are kept, so that a format that parses rows and targets together need not parse
+#: twice. Chosen by hand.
 KEPT_TARGET_BYTES = 1 << 24
 
 
 class PieceReader:
-    """Rows and targets of a :class:`~gramian.data.pieces.Storage` by their numbers over all files.
+    """Rows and targets of a :class:`~gramian.data.pieces.Storage`, numbered over all files.
 
-    Memory: two pieces of a few megabytes, or all of them while they take at most ``keep_bytes``. Reads are
-    in file order, a piece at a time; threads may share a reader. Numbers are checked as they are read: a
+    Memory: two pieces of a few megabytes, or all of them if they take at most ``keep_bytes``. Reads go in
+    file order, a piece at a time; threads may share a reader. Numbers are checked when they are read: a
     missing value, NaN or infinity raises ``InputError`` with file and row.
     """
 
@@ -39,7 +41,7 @@ class PieceReader:
         self._reset()
 
     def drop_incomplete(self) -> int:
-        """Leave out rows that lack a value, in X or in the target, and return how many; reads all pieces."""
+        """Leave out rows with a missing value in X or the target, return their number; reads all pieces."""
         found = {k: self._lacking(k) for k in range(len(self.storage.pieces))}
         self._dropped = {k: rows for k, rows in found.items() if len(rows)}
         n_dropped = sum(map(len, self._dropped.values()))
@@ -69,7 +71,7 @@ class PieceReader:
 
     @property
     def n_rows(self) -> int:
-        """Rows of all files, without those left out."""
+        """Number of rows of all files, without those left out."""
         return int(self._starts[-1])
 
     # ---- from row numbers to pieces ------------------------------------------------------------
@@ -87,7 +89,7 @@ class PieceReader:
     def consecutive(self, numbers: range, what: str) -> Iterator[Any]:
         """Yield the part of each piece that holds some of the rows.
 
-        ``what`` is "rows" or "targets", as checked arrays, or "columns", as the storage has them.
+        ``what`` is "rows" or "targets" for checked arrays, or "columns" for the storage's own form.
         """
         if not numbers:
             return
@@ -99,7 +101,7 @@ class PieceReader:
             yield self._part(k, local, what)
 
     def ascending(self, numbers: IntArray, what: str) -> Iterator[tuple[slice, Any]]:
-        """Yield, for each piece that holds some of the rows, which of them and its part."""
+        """Yield, for each piece with some of the rows, their places in ``numbers`` and the part."""
         owner = np.searchsorted(self._starts, numbers, "right") - 1
         edges = np.flatnonzero(np.diff(owner, prepend=-1, append=-1))
         for a, b in pairwise(edges):
@@ -122,10 +124,10 @@ class PieceReader:
         return out
 
     def _part(self, k: int, where: slice | IntArray, what: str) -> Any:
-        """Return some rows (or targets) of a piece, counted without those left out, checked."""
+        """Return some rows (or targets) of a piece, checked, numbered without the rows left out."""
         dropped = self._dropped.get(k)
         if dropped is not None:
-            # Rows left out before the i-th kept one: those whose number less their rank is at most i.
+            # Left-out rows before the i-th kept row: those whose number minus their rank is at most i.
             kept = np.arange(where.start, where.stop) if isinstance(where, slice) else where
             where = kept + np.searchsorted(dropped - np.arange(len(dropped)), kept, "right")
         piece = self.storage.pieces[k]
@@ -149,20 +151,20 @@ class PieceReader:
     # ---- reading -------------------------------------------------------------------------------
 
     def _piece(self, k: int, what: str) -> Any:
-        """Return the rows or the targets of a piece, read at most once while it is kept."""
+        """Return the rows or the targets of a piece; it is read at most once while it is kept."""
         kept = self._kept[what]
         with self._guard:
             if k in kept:
                 kept.move_to_end(k)
                 self.storage.check(self.storage.pieces[k])
                 return kept[k]
-        # One reader at a time for each parse: formats keep their place in a file.
+        # One thread reads at a time, because formats keep their position in a file.
         with self._reading["rows" if self.storage.together else what]:
             with self._guard:
                 if k in kept:
                     return kept[k]
             piece = self.storage.pieces[k]
-            # Where one parse gives both and what it gives is kept, nothing is parsed twice.
+            # If one parse gives rows and targets and both are kept, nothing is parsed twice.
             rows = what == "rows" or (self.storage.together and self.keep_bytes > 0)
             targets = what == "targets" or (self.storage.together and self.storage.target is not None)
             with explained(self.storage.names[piece.file], piece.first, piece.n_rows):
@@ -182,7 +184,7 @@ class PieceReader:
         kept[k] = rows
         self._kept_bytes += row_bytes(rows)
         if len(kept) > KEPT_PIECES and self._kept_bytes > self.keep_bytes:
-            # Passes go from the first piece to the last: of more than fits, none would be found again.
+            # Each pass goes from the first piece to the last: if not all fit, none is kept for the next.
             self.keep_bytes = 0.0
             while len(kept) > KEPT_PIECES:
                 kept.popitem(last=False)
@@ -194,7 +196,7 @@ class PieceReader:
             kept.popitem(last=False)
 
     def _lacking(self, k: int) -> IntArray:
-        """Return the rows of a piece that lack a value, in X or in the target."""
+        """Return the rows of a piece that have a missing value in X or in the target."""
         bad = list(_lacking_rows(self._piece(k, "rows")))
         if self.storage.target is not None:
             bad += list(_lacking_rows(self._piece(k, "targets")))
@@ -228,7 +230,7 @@ class StoredTarget(StoredColumn):
         info = reader.storage.target
         assert info is not None
         self._reader, self._info = reader, info
-        #: What identifies the rows, and that these are their targets; None for a frame.
+        #: Identifies the rows and says that these are their targets; None for a frame.
         self.identity = None if identity is None else (*identity, "targets")
 
     @property
@@ -238,7 +240,7 @@ class StoredTarget(StoredColumn):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Rows, and outputs where there are several."""
+        """Number of rows, and of outputs if there are several."""
         n, outputs = self._reader.n_rows, self._info.n_outputs
         return (n,) if outputs is None else (n, outputs)
 
@@ -253,18 +255,18 @@ class StoredTarget(StoredColumn):
 
 
 def _bytes(values: Array) -> int:
-    return values.nbytes * (8 if values.dtype.kind == "O" else 1)  # a short text beside its pointer
+    return values.nbytes * (8 if values.dtype.kind == "O" else 1)  # an object is a pointer to a short text
 
 
 def _lacking_rows(values: Any) -> Iterator[int]:
-    """Yield the rows that hold a NaN, an infinity or None, ascending."""
+    """Yield the numbers of rows that hold a NaN, an infinity or None, ascending."""
     if isinstance(values, sp.csr_matrix):
         if not np.isfinite(values.data).all():
             broken = np.flatnonzero(~np.isfinite(values.data))
             yield from np.unique(np.searchsorted(values.indptr, broken, "right") - 1).tolist()
     elif values.dtype.kind == "f":
         flat = values if values.ndim == 2 else values[:, None]
-        # By tiles, so that a mapped file's block is not met by a mask of its size.
+        # In tiles, so that the mask of a mapped file's block stays small.
         for where in row_slices(len(flat), tile_rows(flat.shape[1], 1)):
             finite = np.isfinite(flat[where]).all(axis=1)
             if not finite.all():

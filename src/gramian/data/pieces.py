@@ -1,4 +1,4 @@
-"""Interface between a file format and its rows: pieces of a few megabytes, each read whole."""
+"""Interface between a file format and its rows: pieces of a few megabytes, each read as a whole."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ from gramian._typing import Array, Rows
 from gramian.data.stored_file import StoredFile
 from gramian.exceptions import MESSAGE, GramianError, InputError, shortened
 
-#: What pyarrow, NumPy, zipfile, h5py and zarr raise for what they cannot read.
+#: Errors that pyarrow, NumPy, zipfile, h5py and zarr raise for files that they cannot read.
 READ_ERRORS: tuple[type[Exception], ...] = (ValueError, OSError, EOFError, NotImplementedError, RuntimeError)
 READ_ERRORS += (KeyError, zipfile.BadZipFile, zlib.error)
-#: Bytes of a piece's numbers where the format leaves the choice; two pieces are held while reading.
+#: Bytes of the numbers in a piece, if the format leaves the choice; two pieces are held while reading.
+#: Chosen by hand.
 PIECE_BYTES = 1 << 22
-#: Rows of a piece at most, however narrow.
+#: Largest number of rows of a piece, however narrow the rows are. Chosen by hand.
 PIECE_ROWS = 65_536
 
 
@@ -32,20 +33,20 @@ class Piece:
     file: int  #: number of the file
     first: int  #: number of its first row in that file
     n_rows: int
-    where: Any = None  #: what the format finds them by
+    where: Any = None  #: what the format needs to find the rows
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What is known of the targets before they are read."""
+    """Properties of the targets that are known before they are read."""
 
     name: str
     dtype: np.dtype[Any]
-    n_outputs: int | None = None  #: None: one number a row, shape (n,)
+    n_outputs: int | None = None  #: None: one number for each row, shape (n,)
 
 
 class UnreadableRow(Exception):
-    """A row that cannot be read: its number within the piece, and why."""
+    """Raised for a row that cannot be read, with its number within the piece and the reason."""
 
     def __init__(self, row: int, reason: str) -> None:
         super().__init__(reason)
@@ -54,7 +55,7 @@ class UnreadableRow(Exception):
 
 @contextmanager
 def explained(name: str, first: int, n_rows: int | None = None) -> Iterator[None]:
-    """Turn a parser's error into one that names file and row, with the parser's words in it."""
+    """Turn a parser's error into one that names file and row and quotes the parser."""
     try:
         yield
     except GramianError:
@@ -71,9 +72,9 @@ def explained(name: str, first: int, n_rows: int | None = None) -> Iterator[None
 
 
 class Storage(ABC):
-    """Rows in files (or in a frame) as pieces: what they are, and how one is read.
+    """Base of the file formats: rows in files (or in a frame), divided into pieces that are read one by one.
 
-    ``names`` are what errors call the files. ``files`` is empty for what lies in memory.
+    ``names`` are the files' names in error messages. ``files`` is empty for data in memory.
     """
 
     names: Sequence[str]
@@ -83,18 +84,18 @@ class Storage(ABC):
     dtype: np.dtype[Any]
     feature_names: tuple[str, ...] | None = None
     target: Target | None = None
-    #: Columns or array that the target is, for ``like``; None where it is not named.
+    #: Column, columns or array of the target, for ``like``; None if it has no name.
     target_columns: str | tuple[str, ...] | None = None
-    #: Whether the rows of a piece and their targets come out of one parse.
+    #: Whether one parse gives both the rows of a piece and their targets.
     together = False
-    #: Whether pieces are views of a mapped file, which take no memory and are not read until looked at.
+    #: Whether pieces are views of a mapped file, which take no memory and are read when they are accessed.
     views = False
     #: Whether rows are CSR matrices.
     sparse = False
 
     @abstractmethod
     def read(self, piece: Piece, *, rows: bool, target: bool) -> tuple[Rows | None, Array | None]:
-        """Return the rows and the targets of a piece, those that are asked for.
+        """Return the rows and the targets of a piece, as far as they are asked for.
 
         A missing value is a NaN (None in a text target); numbers may then be float64 whatever ``dtype`` is.
         Raises ``UnreadableRow`` or the parser's error.
@@ -102,24 +103,24 @@ class Storage(ABC):
 
     @property
     def piece_bytes(self) -> int:
-        """Bytes of the rows of the longest piece, as they are held."""
+        """Bytes of the rows of the longest piece in memory."""
         longest = max((piece.n_rows for piece in self.pieces), default=0)
         return 0 if self.views else longest * self.n_features * self.dtype.itemsize
 
     def check(self, piece: Piece) -> None:
-        """Raise where the piece's file has changed since it was opened."""
+        """Raise if the piece's file has changed since it was opened."""
         if self.files:
             self.files[piece.file].check()
 
     def settings(self) -> dict[str, Any]:
-        """Return what else the rows depend on, such as categories; for ``like`` and the fingerprint."""
+        """Return other settings behind the rows, such as categories, for ``like`` and the fingerprint."""
         return {}
 
 
 def kept_dtype(dtype: np.dtype[Any]) -> np.dtype[Any] | None:
     """Return the type that numbers of ``dtype`` are read as (None: not numbers).
 
-    Types that kernels take stay; the others become the least one that holds their values.
+    Types that kernels accept stay; others become the smallest accepted type that holds their values.
     """
     if dtype.kind not in "biuf":
         return None
@@ -129,7 +130,7 @@ def kept_dtype(dtype: np.dtype[Any]) -> np.dtype[Any] | None:
 
 
 def piece_rows(row_bytes: int, chunk_rows: int = 1) -> int:
-    """Return rows of a piece: PIECE_BYTES of them, in whole chunks of ``chunk_rows``."""
+    """Return the number of rows in a piece of PIECE_BYTES, in whole chunks of ``chunk_rows``."""
     rows = min(PIECE_ROWS, max(1, PIECE_BYTES // max(1, row_bytes)))
     return max(1, rows // chunk_rows) * chunk_rows
 
@@ -140,7 +141,7 @@ def cut(file: int, n_rows: int, step: int) -> list[Piece]:
 
 
 def no_rows(names: Sequence[str], n_dropped: int = 0) -> InputError:
-    """Return the error of files that hold no rows, or none that may be used."""
+    """Return the error about files without rows, or without rows that may be used."""
     left = (
         f"no rows without missing values, NaN or infinity ({n_dropped} dropped)" if n_dropped else "no rows"
     )
@@ -148,7 +149,7 @@ def no_rows(names: Sequence[str], n_dropped: int = 0) -> InputError:
 
 
 def refuse_columns(name: str, columns: Sequence[str] | None, categorical: str) -> None:
-    """Raise where columns are named in a format that has no names for them."""
+    """Raise if the user names columns in a format that has no column names."""
     if columns is not None or categorical != "refuse":
         what = "columns" if columns is not None else "categorical"
         raise InputError(

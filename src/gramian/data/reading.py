@@ -1,4 +1,4 @@
-"""Tables of numbers that are read into memory as a whole."""
+"""Numeric tables that are read into memory as a whole."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from gramian.exceptions import InputError
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Table:
-    """A file's rows: features, and the target where one was named or stored."""
+    """Rows of a file: features, and the target if one was named or stored."""
 
     X: Rows  #: (n, d), C-contiguous array or CSR; no missing and no infinite values
     y: Array | None  #: (n,) numbers, booleans or (object) strings; None without a target
-    feature_names: tuple[str, ...] | None  #: names of the d columns, where the format has them
+    feature_names: tuple[str, ...] | None  #: names of the d columns, if the format has them
     target: str | None  #: name of the target column, None without one
 
 
@@ -33,32 +33,32 @@ def read_table(
     columns: Sequence[str] | None = None,
     n_features: int | None = None,
 ) -> Table:
-    """Read all rows of a table of numbers that :func:`gramian.open_data` opens.
+    """Read all rows of a numeric table that :func:`gramian.open_data` can open.
 
     Parameters
     ----------
-    path : a file, a folder or a glob; the suffix says the format: ``.csv`` and ``.csv.gz`` (comma-separated,
-        the first line names the columns) and ``.parquet`` need pyarrow; ``.npz`` holds an array X, optionally
-        y and feature_names; ``.svm``, ``.svmlight`` and ``.libsvm`` are sparse text with the target first in
-        every line; ``.npy``, ``.h5``, ``.hdf5`` and ``.zarr`` hold arrays.
-    target : column (in a ``.npz``: array) that becomes y; may hold text or booleans, kept as they
-        are. Without it, CSV and Parquet give y = None, npz its array y if there is one.
-    columns : names of the features, in the order wanted; other columns of the file are not looked at. By
-        default every column but the target, in the file's order, less an index that pandas stored.
+    path : a file, a folder or a glob; the suffix gives the format: ``.csv`` and ``.csv.gz`` (comma-separated,
+        with column names in the first line) and ``.parquet`` need pyarrow; ``.npz`` holds an array X, and
+        optionally y and feature_names; ``.svm``, ``.svmlight`` and ``.libsvm`` are sparse text with the
+        target first in every line; ``.npy``, ``.h5``, ``.hdf5`` and ``.zarr`` hold arrays.
+    target : column (in a ``.npz``: array) that becomes y; it may hold text or booleans, which stay as they
+        are. Without it, y is None for CSV and Parquet, and the array y, if any, for npz.
+    columns : names of the features in the wanted order; other columns are not read. By default every column
+        but the target, in the file's order, without an index that pandas stored.
     n_features : width of a svmlight file, whose lines leave zeros out: pass the width of the training data
-        when reading rows to predict. Other formats must match it where it is given.
+        when reading rows to predict. Other formats must match it if it is given.
 
     Returns
     -------
     Table : X is float32 if every column fits float32 exactly and one of them is a float, else float64;
         booleans are 0 and 1. Arrays of numbers keep their dtype. svmlight gives float64 CSR.
 
-    Cost: time O(n d). Memory beyond X: about a piece of a few megabytes; for CSV the parsed columns too (8
-    bytes a number).
+    Cost: time O(n d). Memory beyond X: about one piece of a few megabytes, and for CSV also the parsed
+    columns (8 bytes a number).
 
     Errors: ``InputError`` for a file that is missing, empty, damaged, ragged or of another format, for
-    names that are absent or occur twice, for columns that hold text or dates, and, by row and column, for
-    missing or infinite values; ``MissingPackageError`` without pyarrow.
+    names that are absent or occur twice, for columns of text or dates, and for missing or infinite values
+    (naming row and column); ``MissingPackageError`` without pyarrow.
 
     Examples
     --------
@@ -77,7 +77,7 @@ def read_table(
     choice = Choice(target, columns=names, n_features=n_features, floats=True, keep_bytes=np.inf)
     source = open_numbers(Path(path), choice)
     X = source.rows(slice(0, source.shape[0]))
-    # What is mapped, or kept for the next block, is no array of the caller's own.
+    # Copy rows that are mapped, or that a cache keeps: the caller must own the array.
     if not sp.issparse(X) and not (X.flags.writeable and X.flags.c_contiguous):
         X = np.array(X, order="C")
     y = source.target

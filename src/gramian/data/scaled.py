@@ -16,13 +16,13 @@ from gramian.data.mapped import mapped_type
 from gramian.data.source import RowSource, row_blocks
 from gramian.exceptions import InputError
 
-#: Rows of a block of a pass over moments: copies in float64 stay small.
+#: Rows of a block in a pass over moments, so that float64 copies stay small. Chosen by hand.
 BLOCK = 16_384
 
 
 @dataclass(frozen=True)
 class Moments:
-    """Total weight of rows, and of each column the weighted mean and sum of squared deviations from it."""
+    """Total weight of rows, and the weighted mean and sum of squared deviations of each column."""
 
     mass: float
     mean: Float64Array
@@ -31,7 +31,7 @@ class Moments:
 
     @classmethod
     def of(cls, rows: Rows, weights: Array | None = None) -> Moments:
-        """Return the moments of rows in memory, in float64; rows of weight 0 have no part in them."""
+        """Return the moments of rows in memory, in float64; rows of weight 0 do not count."""
         if weights is not None and not (weights > 0).all():
             counted = np.flatnonzero(weights > 0)
             rows, weights = rows[counted], weights[counted]
@@ -45,7 +45,7 @@ class Moments:
 
     @staticmethod
     def joined(parts: Sequence[Moments]) -> Moments:
-        """Return the moments of all rows. Source: Chan, Golub and LeVeque 1983."""
+        """Return the moments of all rows together. Source: Chan, Golub and LeVeque 1983."""
         first, *rest = parts
         for part in rest:
             mass = first.mass + part.mass
@@ -58,7 +58,7 @@ class Moments:
 
 def _of_dense(rows: Array, weights: Float64Array) -> Moments:
     mass = float(weights.sum())
-    # From the first row on: a column of one value has deviations of exactly 0.
+    # Differences from the first row: a constant column then has deviations of exactly 0.
     first = np.asarray(rows[0], np.float64)
     block = np.subtract(rows, first, dtype=np.float64)
     mean = (weights @ block) / mass
@@ -67,7 +67,7 @@ def _of_dense(rows: Array, weights: Float64Array) -> Moments:
 
 
 def _of_sparse(rows: Rows, weights: Float64Array) -> Moments:
-    """Return the moments of CSR rows, whose zeros count as values and are not stored for it."""
+    """Return the moments of CSR rows; zeros count as values without being stored."""
     mass = float(weights.sum())
     rows = sp.csr_array(rows)
     if not rows.has_canonical_format:
@@ -79,20 +79,20 @@ def _of_sparse(rows: Rows, weights: Float64Array) -> Moments:
     def summed(values: Array) -> Float64Array:
         return np.bincount(columns, values, minlength=d).astype(np.float64, copy=False)
 
-    # Weight of the rows where a column is 0: none at all where it has a value in each.
+    # Weight of the rows in which a column is 0: exactly none if all its values are stored.
     full = np.bincount(columns, minlength=d) == n
     zeros = np.where(full, 0.0, np.maximum(mass - summed(w), 0.0))
     mean = summed(w * data) / mass
-    mean += (summed(w * (data - mean[columns])) - zeros * mean) / mass  # what rounding left of it
+    mean += (summed(w * (data - mean[columns])) - zeros * mean) / mass  # corrects the rounding
     return Moments(mass, mean, summed(w * (data - mean[columns]) ** 2) + zeros * mean**2, sparse=True)
 
 
 @dataclass(frozen=True)
 class Scaler:
-    """x ↦ (x − mean)/scale for each column; the scale is the weighted standard deviation, 1 of a constant.
+    """x ↦ (x − mean)/scale for each column; the scale is the weighted standard deviation, 1 for a constant.
 
-    Sparse rows are divided and not centred, so that zeros stay zeros: ``mean`` is 0 then. With a kernel of
-    differences x − z the model is the same; with "linear", "poly" and "cosine" it is another one.
+    Sparse rows are divided but not centred, so that zeros stay zeros: ``mean`` is then 0. With a kernel of
+    differences x − z the model is the same; with "linear", "poly" and "cosine" it is a different one.
 
     >>> scaler = Scaler.of(Moments.of(np.array([[1.0, 5.0], [3.0, 5.0]])))
     >>> scaler.apply(np.array([[3.0, 6.0]]))
@@ -101,25 +101,25 @@ class Scaler:
 
     mean: Float64Array
     scale: Float64Array
-    #: The rows that it was learned from tell it from others.
+    #: The rows from which the scaler was learned distinguish it from others, so that its name suffices.
     identity: ClassVar[tuple[Any, ...]] = ("scaled",)
 
     @property
     def n_columns(self) -> int:
-        """Columns of the rows, which stay as many."""
+        """Number of columns, which scaling does not change."""
         return len(self.mean)
 
     @classmethod
     def of(cls, moments: Moments) -> Scaler:
         """Return the scaler of these moments."""
         scale = np.sqrt(moments.squares / (moments.mass or 1.0))
-        # What rounding leaves of a constant column is no deviation.
+        # A deviation within rounding of 0 belongs to a constant column.
         constant = scale <= 10.0 * np.finfo(np.float64).eps * np.abs(moments.mean)
         mean = np.zeros_like(moments.mean) if moments.sparse else moments.mean
         return cls(mean, np.where(constant, 1.0, scale))
 
     def apply(self, rows: Rows) -> Rows:
-        """Return scaled rows: float32 of float32 and of integers of up to 16 bits, else float64."""
+        """Return scaled rows: float32 for float32 and integers of up to 16 bits, else float64."""
         dtype = mapped_type(rows.dtype)
         if sp.issparse(rows):
             if self.mean.any():
@@ -128,14 +128,14 @@ class Scaler:
                     "X.toarray()."
                 )
             return sp.csr_array(rows.multiply(1.0 / self.scale)).astype(dtype)
-        # Differences first, in the wider type: a mean that is far from 0 costs no digits.
+        # Subtract in float64 first, so that a mean far from 0 costs no digits.
         out = np.subtract(rows, self.mean, dtype=np.float64)
         out /= self.scale
         return out.astype(dtype, copy=False)
 
 
 def moments(source: RowSource, weights: Array | None = None) -> Moments:
-    """Return the weighted moments of all rows of a source in one pass, made where they lie. Time O(n d)."""
+    """Return the weighted moments of all rows in one pass, computed where the rows are. Time O(n d)."""
     if isinstance(source, Partitioned):
         return source.reduce(Moments.of, Moments.joined, weights)
     return Moments.joined(

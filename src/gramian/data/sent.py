@@ -1,4 +1,4 @@
-"""Rows of this machine sent part by part to workers elsewhere."""
+"""Rows of this machine, sent part by part to workers elsewhere."""
 
 from __future__ import annotations
 
@@ -15,19 +15,20 @@ from gramian.exceptions import ClusterError
 
 Result = TypeVar("Result")
 
-#: Rows of a part at least, and parts for each thread where there are enough rows.
+#: Smallest number of rows of a part, and number of parts for each thread if there are enough rows.
+#: Both chosen by hand.
 LEAST_ROWS, PARTS = 1024, 4
 
 
 class Senders(Protocol):
-    """The cluster as it is needed here."""
+    """The methods of a cluster that are used here."""
 
     @property
     def n_threads(self) -> int:
-        """Threads of all workers."""
+        """Number of threads of all workers."""
 
     def part_rows(self, row_bytes: int) -> int:
-        """Return the rows of one task."""
+        """Return the number of rows of one task."""
 
     def sent(self, value: Any) -> Any:
         """Return a reference to a value that every worker now has."""
@@ -40,7 +41,7 @@ class Senders(Protocol):
 
 
 class SentRows(Partitioned):
-    """A row source of this machine; at most two parts a thread are on their way at a time.
+    """A row source of this machine, with at most two parts for each thread in transit at a time.
 
     Results come back part by part, in the order of the rows.
     """
@@ -63,7 +64,7 @@ class SentRows(Partitioned):
         start: int = 0,
         progress: Progress | None = None,
     ) -> Iterator[tuple[int, Result]]:
-        """Yield (rows, result) part by part."""
+        """Yield (rows, result) over consecutive rows from ``start`` on, part by part."""
         for rows, result in self._each(partial(work, None), beside, start):
             if progress is not None:
                 progress(rows)

@@ -1,4 +1,4 @@
-"""Row sources: one small protocol over arrays, memmaps and CSR matrices."""
+"""Row sources: one small protocol for arrays, memmaps and CSR matrices."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from gramian.data.ahead import read_ahead
 from gramian.data.values import overflow, too_large
 from gramian.exceptions import InputError
 
-#: Types of numbers that are read as they are; anything else is converted at the door.
+#: Types of numbers that are read unchanged; others are converted when a source is made.
 KEPT = (np.float64, np.float32, np.uint8, np.int8, np.uint16, np.int16, np.int32, np.int64)
-#: Rows of a memmap that are gathered at a time, so that the intermediate copy stays small.
+#: Rows of a memmap that are gathered at a time, so that the intermediate copy stays small. Chosen by hand.
 TAKE_ROWS = 4096
 
 
@@ -24,22 +24,22 @@ TAKE_ROWS = 4096
 class RowSource(Protocol):
     """Rows in a stable order, read by slice or by index, never all at once.
 
-    A source may also have ``reads_ahead`` (True: ``row_blocks`` reads a block ahead in a thread, so ``rows``
-    must bear that), ``row_bytes`` (bytes that reading a row takes beside the caller's array, for plans),
-    ``read_bytes`` (bytes that reading holds in any case), ``feature_names`` (texts, checked like a
-    DataFrame's) and ``target`` (the y of a fit without one).
+    A source may also have ``reads_ahead`` (if True, ``row_blocks`` reads a block ahead in a thread, so
+    ``rows`` must allow calls from another thread), ``row_bytes`` (bytes to read one row besides the caller's
+    array, for plans), ``read_bytes`` (bytes needed for any read), ``feature_names`` (texts, checked like a
+    DataFrame's) and ``target`` (the default y of a fit).
     """
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Rows and features."""
+        """Number of rows and features."""
 
     @property
     def dtype(self) -> np.dtype[Any]:
         """Type of the stored numbers."""
 
     def rows(self, where: slice) -> Rows:
-        """Return consecutive rows (a view where the storage allows it)."""
+        """Return consecutive rows (a view if the storage allows it)."""
 
     def take(self, indices: IntArray) -> Rows:
         """Return the rows with these indices, in this order, as a new array."""
@@ -48,8 +48,8 @@ class RowSource(Protocol):
 class ArraySource:
     """Rows of an ndarray, a ``np.memmap`` or a CSR matrix, never copied whole.
 
-    A memmap of floats is checked for NaN and infinities as its rows are read; other arrays have been
-    checked at the estimator's door.
+    A memmap of floats is checked for NaN and infinities as its rows are read; other arrays have already
+    been checked by the estimator.
 
     >>> source = ArraySource(np.arange(6.0).reshape(3, 2))
     >>> source.take(np.array([2, 0]))
@@ -70,17 +70,17 @@ class ArraySource:
 
     @property
     def reads_ahead(self) -> bool:
-        """Whether ``row_blocks`` reads the next block in a thread: what lies on disk."""
+        """Whether ``row_blocks`` reads the next block in a thread; True for data on disk."""
         return isinstance(self._X, np.memmap)
 
     @property
     def row_bytes(self) -> int:
-        """Bytes that reading a row takes: floats of a memmap are looked at for NaN, a byte for each."""
+        """Bytes to read a row: the mask that finds NaN in a memmap of floats takes a byte for each number."""
         return self.shape[1] if self._check else 0
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Rows and features."""
+        """Number of rows and features."""
         return int(self._X.shape[0]), int(self._X.shape[1])
 
     @property
@@ -89,7 +89,7 @@ class ArraySource:
         return np.dtype(self._X.dtype)
 
     def rows(self, where: slice) -> Rows:
-        """Return consecutive rows: a view, or of a CSR matrix a copy of these rows."""
+        """Return consecutive rows: a view, or for a CSR matrix a copy of these rows."""
         rows = self._X[where]
         if not isinstance(rows, np.memmap):
             return rows
@@ -106,7 +106,7 @@ class ArraySource:
         return self._checked(out, indices)
 
     def _checked(self, rows: Array, numbers: Sequence[int] | IntArray) -> Array:
-        """Return rows whose numbers in the source are ``numbers``, or raise naming the first bad one."""
+        """Return rows, or raise for the first bad one; ``numbers`` are their row numbers in the source."""
         if self._check:
             finite = np.isfinite(rows).all(axis=1)
             if not finite.all():
@@ -123,7 +123,7 @@ class ArraySource:
 
 
 def as_source(X: Rows | RowSource) -> RowSource:
-    """Return ``X`` itself if it is a source, else a source over the array."""
+    """Return ``X`` itself if it is a source, else a source of the array."""
     if isinstance(X, np.ndarray) or sp.issparse(X):
         return ArraySource(X)
     if isinstance(X, RowSource):
@@ -137,7 +137,7 @@ def as_source(X: Rows | RowSource) -> RowSource:
 def row_blocks(source: RowSource, rows_per_block: int, start: int = 0) -> Iterator[tuple[slice, Rows]]:
     """Yield consecutive blocks of a source with their row slices, from the block that begins at ``start``.
 
-    A source that ``reads_ahead`` reads the next block in one thread while the caller works on this one.
+    If the source ``reads_ahead``, a thread reads the next block while the caller works on this one.
     """
     slices = (where for where in row_slices(source.shape[0], rows_per_block) if where.start >= start)
     if getattr(source, "reads_ahead", False):
@@ -148,7 +148,7 @@ def row_blocks(source: RowSource, rows_per_block: int, start: int = 0) -> Iterat
 
 
 def sample_rows(source: RowSource, size: int, rng: np.random.Generator) -> tuple[Rows, IntArray]:
-    """Draw ``size`` rows without replacement, in row order (all rows where there are fewer)."""
+    """Draw ``size`` rows without replacement, in row order; return all rows if there are fewer."""
     n = source.shape[0]
     if size >= n:
         return source.rows(slice(0, n)), np.arange(n)

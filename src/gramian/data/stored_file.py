@@ -1,4 +1,4 @@
-"""Files of a source: expansion of a path to files, and a check that they have not changed."""
+"""Files of a source: expansion of paths to files, and a check that files have not changed."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from typing import Any
 
 from gramian.exceptions import InputError, did_you_mean
 
-#: What names files: a path, a glob, a folder, or several paths.
+#: Arguments that name files: a path, a glob, a folder, or several paths.
 Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 
 
 @dataclass(frozen=True, slots=True)
 class StoredFile:
-    """A file as it was when it was opened."""
+    """Size and time of change of a file when it was opened."""
 
     path: Path
     size: int  #: bytes
@@ -27,14 +27,14 @@ class StoredFile:
 
     @classmethod
     def at(cls, path: Path) -> StoredFile:
-        """Look at a file or folder; raise for an empty file."""
+        """Record a file or folder; raise for an empty file."""
         stat = path.stat()
         if path.is_file() and stat.st_size == 0:
             raise InputError(f"{path} is empty (0 bytes). Pass a file with at least one row of data.")
         return cls(path, stat.st_size, stat.st_mtime_ns)
 
     def check(self) -> None:
-        """Raise where the file is not as it was; one ``stat``."""
+        """Raise if the file has changed since it was opened; costs one ``stat``."""
         try:
             stat = self.path.stat()
         except FileNotFoundError:
@@ -54,17 +54,17 @@ def _time(ns: int) -> str:
 
 
 def is_path(value: Any) -> bool:
-    """Whether a value names files: a path, or a list of paths."""
+    """Return whether a value names files: a path, or a list of paths."""
     if isinstance(value, (str, os.PathLike)):
         return True
     return isinstance(value, (list, tuple)) and all(isinstance(one, (str, os.PathLike)) for one in value)
 
 
 def find_files(paths: Paths) -> list[Path]:
-    """Return the files that ``paths`` means; a list keeps its order, a folder and a glob are sorted.
+    """Return the files that ``paths`` names; a list keeps its order, a folder and a glob are sorted.
 
-    A folder means all files under it, less those whose names (or folders' names) start with a dot or an
-    underscore. A folder whose name ends in ``.zarr`` is one array store.
+    A folder stands for all files under it, except those whose names (or folders' names) start with a dot or
+    an underscore. A folder whose name ends in ``.zarr`` is one array store.
 
     Raises ``InputError`` for a path that is not there, a glob without matches and an empty folder.
     """

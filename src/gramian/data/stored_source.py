@@ -1,4 +1,4 @@
-"""Row source of numbers that lie in files, read piece by piece as they are asked for."""
+"""Row source of numbers in files, read piece by piece on demand."""
 
 from __future__ import annotations
 
@@ -16,10 +16,9 @@ from gramian.data.pieces import Storage
 class StoredSource:
     """A row source over a :class:`~gramian.data.pieces.Storage`; ``gm.open_data`` makes them.
 
-    Memory: two pieces of a few megabytes, an index of the pieces, and the blocks that are asked for; or all
-    pieces, while they take at most ``keep_bytes``. Rows with missing values, NaN or infinities raise
-    ``InputError`` with file and row, or are left out (``drop``): all pieces are then read once here to find
-    them.
+    Memory: two pieces of a few megabytes, an index of the pieces, and the requested blocks; or all pieces, if
+    they take at most ``keep_bytes``. A row with a missing value, NaN or infinity raises ``InputError`` with
+    file and row, or is left out (``drop``): all pieces are then read once here to find these rows.
     """
 
     #: ``row_blocks`` reads the next block while the caller works on one.
@@ -45,7 +44,7 @@ class StoredSource:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Rows and features."""
+        """Number of rows and features."""
         return self._reader.n_rows, self.storage.n_features
 
     @property
@@ -55,23 +54,23 @@ class StoredSource:
 
     @property
     def feature_names(self) -> tuple[str, ...] | None:
-        """Names of the features, where the format has them."""
+        """Names of the features, if the format has them."""
         return self.storage.feature_names
 
     @property
     def target(self) -> StoredTarget | None:
-        """The targets, where a target was named; read as they are asked for."""
+        """The targets, if a target was named; read on demand."""
         return None if self.storage.target is None else StoredTarget(self._reader, self.identity)
 
     @property
     def row_bytes(self) -> int:
-        """Bytes that reading a row takes: the caller's block, the next one, and for a moment one more."""
+        """Bytes to read a row: the caller's block, the next one, and briefly one more."""
         views = self.storage.views and len(self.storage.pieces) == 1 and not self.n_dropped
         return 0 if views else 3 * self.shape[1] * self.dtype.itemsize
 
     @property
     def identity(self) -> tuple[Any, ...] | None:
-        """What the files and the choices among their rows are, for a fingerprint; None for a frame."""
+        """Values that identify files and chosen rows and columns, for a fingerprint; None for a frame."""
         store = self.storage
         if not store.files:
             return None
@@ -82,11 +81,11 @@ class StoredSource:
 
     @property
     def read_bytes(self) -> int:
-        """Bytes of the pieces that are held while reading, the one that is being read among them."""
+        """Bytes of the pieces that are held while reading, including the one being read."""
         return (KEPT_PIECES + 1) * self.storage.piece_bytes
 
     def rows(self, where: slice) -> Rows:
-        """Return consecutive rows: of a mapped file a view, else new or read-only."""
+        """Return consecutive rows: a view of a mapped file, else a new or read-only array."""
         numbers = range(self.shape[0])[where]
         if numbers.step != 1:
             return self.take(np.asarray(numbers, np.intp))

@@ -1,4 +1,4 @@
-"""Table of columns of any type that lie in files, read piece by piece as they are asked for."""
+"""Table of columns of any type in files, read piece by piece on demand."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class StoredTable(Table):
     """Columns of CSV or Parquet files; text, dates and missing values stay as they are.
 
     :class:`gramian.TabularRegressor` and :class:`gramian.TabularClassifier` take one as X. Memory: two pieces
-    of a few megabytes, or all of them while they take at most ``keep_bytes``.
+    of a few megabytes, or all of them if they take at most ``keep_bytes``.
     """
 
     def __init__(self, storage: ColumnarStorage, *, keep_bytes: float = 0.0) -> None:
@@ -26,22 +26,22 @@ class StoredTable(Table):
         self.names = tuple(storage.columns)
         self.shape = self._reader.n_rows, len(self.names)
 
-    #: What reads rows by blocks reads the next one while it works on one.
+    #: Readers of blocks read the next block while they work on one.
     reads_ahead = True
 
     @property
     def row_bytes(self) -> int:
-        """Bytes that reading a row takes: the caller's block, the next one, and for a moment one more."""
+        """Bytes to read a row: the caller's block, the next one, and briefly one more."""
         return 3 * 8 * self.shape[1]
 
     @property
     def read_bytes(self) -> int:
-        """Bytes of the pieces that are held while reading, the one that is being read among them."""
+        """Bytes of the pieces that are held while reading, including the one being read."""
         return (KEPT_PIECES + 1) * self.storage.piece_bytes
 
     @property
     def target(self) -> StoredTarget | None:
-        """The targets, where a target was named; read as they are asked for."""
+        """The targets, if a target was named; read on demand."""
         return None if self.storage.target is None else StoredTarget(self._reader)
 
     def block(self, where: slice | IntArray) -> ArrowBlock:

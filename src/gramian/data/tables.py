@@ -17,24 +17,24 @@ from gramian.data.formats.frames import frame_kind
 from gramian.data.source import ArraySource, RowSource
 from gramian.exceptions import InputError
 
-#: Numbers of a block: a few megabytes, so that what is made of it on the way stays small.
+#: Numbers in a block (a few megabytes), and its smallest and largest number of rows. Chosen by hand.
 BLOCK_NUMBERS, LEAST_ROWS, MOST_ROWS = 1 << 20, 64, 1 << 14
 
-#: Types of pandas whose values, where they are categories, go by their names: bins, months, days.
+#: Types of pandas whose categories are named by their text: bins, months, days.
 NAMED = ("interval", "period", "datetime", "timedelta")
 
 
 class Block(ABC):
     """Some rows of a table."""
 
-    #: The rows as one matrix, where all columns are numbers of one type.
+    #: The rows as one matrix, if all columns are numbers of one type.
     matrix: Array | None = None
 
     def cells(self, place: int, column: str, as_category: bool) -> Cells:
-        """Return the cells of the column at a place of the table; its name is for errors.
+        """Return the cells of the column at a place of the table; ``column`` is its name for errors.
 
-        Cells that are all missing are of no kind, whatever type they are stored as: pandas makes floats of a
-        blank column of a file.
+        Cells that are all missing have no kind, whatever their stored type: pandas reads a blank column of a
+        file as floats.
         """
         return without_kind(self._cells(place, column, as_category))
 
@@ -47,7 +47,7 @@ class Table(ABC):
     """Rows and columns that are read a block at a time; nothing is copied whole."""
 
     shape: tuple[int, int]
-    #: Names of the columns; None where columns have places only.
+    #: Names of the columns; None if columns have only places.
     names: tuple[str, ...] | None = None
 
     @abstractmethod
@@ -56,12 +56,12 @@ class Table(ABC):
 
     @property
     def block_rows(self) -> int:
-        """Rows of a block."""
+        """Number of rows in a block."""
         return int(np.clip(BLOCK_NUMBERS // max(1, self.shape[1]), LEAST_ROWS, MOST_ROWS))
 
 
 def as_table(X: Any) -> Table:
-    """Return X as a table: a frame of pandas or polars, an Arrow table, an array, CSR, a source, a list.
+    """Return X as a table: a pandas or polars frame, an Arrow table, an array, CSR, a source or a list.
 
     >>> as_table([[1, "a"], [2, "b"]]).block(slice(0, 2)).cells(1, "1", False).levels
     ('a', 'b')
@@ -109,10 +109,10 @@ class ArrayBlock(Block):
 
 
 class ArrayTable(Table):
-    """Rows of an array of numbers, booleans, text, dates or objects; a memmap is read as it is asked for."""
+    """Rows of an array of numbers, booleans, text, dates or objects; a memmap is read on demand."""
 
     def __init__(self, X: Array) -> None:
-        # The source says what is wrong with a shape.
+        # ArraySource raises if the shape is wrong.
         self.shape = ArraySource(X).shape
         self._X = X
 
@@ -122,7 +122,7 @@ class ArrayTable(Table):
 
 
 class SourceTable(Table):
-    """Rows of a row source or of CSR: numbers all, made dense block by block."""
+    """Rows of a row source or of CSR: all numbers, made dense block by block."""
 
     def __init__(self, source: RowSource) -> None:
         self.shape, self.names, self._source = source.shape, getattr(source, "feature_names", None), source
@@ -134,12 +134,12 @@ class SourceTable(Table):
 
 
 class FrameTable(Table):
-    """Rows of a frame of pandas or polars, or of an Arrow table or batch."""
+    """Rows of a pandas or polars frame, or of an Arrow table or batch."""
 
     def __init__(self, frame: Any) -> None:
         self._kind, self._frame = frame_kind(frame), frame
         found = frame.schema.names if self._kind == "Arrow" else frame.columns
-        #: A pandas frame may call its columns by numbers.
+        #: Column names of a pandas frame may be numbers.
         self.names = tuple(map(str, found))
         twice = next((name for name, times in Counter(self.names).items() if times > 1), None)
         if twice is not None:
@@ -168,7 +168,7 @@ class PandasBlock(Block):
         self._frame = frame
 
     def _cells(self, place: int, column: str, as_category: bool) -> Cells:
-        """Return the cells of a column, of NumPy's, pandas' or Arrow's types."""
+        """Return the cells of a column with a NumPy, pandas or Arrow type."""
         series = self._frame.iloc[:, place]
         kind = series.dtype
         if str(kind) == "category":
@@ -179,7 +179,7 @@ class PandasBlock(Block):
         if isinstance(kind, np.dtype) or as_category:
             raw = series.to_numpy() if isinstance(kind, np.dtype) else series.to_numpy(object, na_value=None)
         elif kind.kind in "iufb":
-            # A number of its own type, or a boolean, in whose place there may be none.
+            # pandas' own nullable numbers and booleans, in which values may be missing.
             values = series.to_numpy(np.float64, na_value=np.nan)
             small = str(kind).lower() in ("int8", "uint8", "int16", "uint16", "float32", "boolean")
             return Cells(
@@ -206,7 +206,7 @@ class PolarsBlock(Block):
             declared = as_category or not name.startswith("String")
             return cells_of(_listed(series.to_list()), column, as_category=declared)
         if series.dtype.is_temporal() or (series.dtype.is_numeric() and not series.dtype.is_decimal()):
-            # Nulls come as NaN and NaT.
+            # Nulls become NaN and NaT.
             return cells_of(series.to_numpy(), column, as_category=as_category)
         return cells_of(_listed(series.to_list()), column, as_category=as_category)
 
@@ -236,7 +236,7 @@ class ArrowBlock(Block):
 
 
 def _listed(values: list[Any]) -> Array:
-    """Return objects as an array of one dimension, whatever they are."""
+    """Return objects as a one-dimensional array, whatever they are."""
     return np.fromiter(values, object, len(values))
 
 

@@ -1,4 +1,4 @@
-"""Row source with a subset of the rows of another, read on demand."""
+"""Row source with a subset of another source's rows, read on demand."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class TakenRows:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Rows and features."""
+        """Number of rows and features."""
         return len(self.numbers), self.source.shape[1]
 
     @property

@@ -1,4 +1,4 @@
-"""Rows and values that tasks of another package compute, on whatever machine, and their sums."""
+"""Rows and values that tasks of another package compute on any machine, and their sums."""
 
 from __future__ import annotations
 
@@ -21,25 +21,27 @@ from gramian.exceptions import ClusterError
 
 Result = TypeVar("Result")
 
-#: Totals that one task adds up: all of them are in the memory of its worker.
+#: Number of totals that one task adds up, all of them in the memory of its worker. Chosen by hand.
 FAN_IN = 2
-#: Rows that a task sums at least, where partitions are smaller and there are enough of them.
+#: Smallest number of rows for a task to sum if partitions are smaller, as long as there are enough rows.
+#: Chosen by hand.
 TASK_ROWS = 65_536
-#: Tasks per thread of a round, and rounds of a pass at most: after each its sums come to the client.
+#: Smallest number of tasks per thread in a round, and largest number of rounds in a pass. After each round
+#: its sums come to the client. Chosen by hand.
 ROUND_TASKS, ROUNDS = 4, 20
-#: Rows at the start that are kept: plans look at them several times.
+#: Rows at the start that are kept, because plans read them several times. Chosen by hand.
 HEAD_ROWS = 1024
 
 
 class Computer(Protocol):
-    """What runs the tasks."""
+    """The object that runs the tasks."""
 
     @property
     def n_threads(self) -> int:
-        """Threads of all workers."""
+        """Number of threads of all workers."""
 
     def task(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Return the function of tasks that makes the task of a call."""
+        """Return a function that makes a task from a call of ``function``."""
 
     def recut(
         self,
@@ -49,7 +51,7 @@ class Computer(Protocol):
         tail: tuple[int, ...],
         kind: np.dtype[Any],
     ) -> list[Any]:
-        """Return values in parts of the lengths wanted; they come in parts of shape (length, *tail)."""
+        """Return values in parts of the given lengths; they arrive in parts of shape (length, *tail)."""
 
     def sent(self, value: Any) -> Any:
         """Return a reference to a value that every worker now has."""
@@ -58,11 +60,11 @@ class Computer(Protocol):
         """Yield the results of tasks in their order."""
 
     def telling(self, progress: Progress | None) -> AbstractContextManager[Progress | None]:
-        """Give a function that tasks call with numbers, which ``progress`` is then called with here."""
+        """Yield a function that tasks call with numbers, each of which is passed on to ``progress`` here."""
 
 
 def _once_more(lost: int, error: LostDataError) -> int:
-    """Return how often data were lost by now; raise where that is too often."""
+    """Return how often data have been lost so far; raise if that is too often."""
     if lost + 1 == ATTEMPTS:
         raise ClusterError(
             f"workers were lost {ATTEMPTS} times with all copies of what they held ({error}). Look at their "
@@ -72,14 +74,14 @@ def _once_more(lost: int, error: LostDataError) -> int:
 
 
 class _Shown:
-    """Progress of a round after another; rows of parts that are worked on again are not shown twice."""
+    """Progress over several rounds; rows that are computed again after a failure are not counted twice."""
 
     def __init__(self, progress: Progress | None) -> None:
         self._progress, self._lock = progress, Lock()
         self._rows = self._told = self._most = 0
 
     def begin(self, rows: int) -> None:
-        """Begin a round of this many rows, or begin it again."""
+        """Start a round of this many rows, or restart it."""
         with self._lock:
             self._rows, self._told = rows, 0
 
@@ -102,9 +104,9 @@ class _Shown:
 
 
 class TaskParts(Partitioned):
-    """Partitions that another package computes, each a task; their lengths known; empty ones are left out."""
+    """Partitions of known lengths that another package computes, one task each; empty ones are left out."""
 
-    #: Whether tasks read files themselves, and those of targets too.
+    #: Whether tasks read the files of rows, and those of targets, themselves.
     opened_there = False
 
     def __init__(
@@ -148,14 +150,14 @@ class TaskParts(Partitioned):
         start: int = 0,
         progress: Progress | None = None,
     ) -> Iterator[tuple[int, Result]]:
-        """Yield (rows, result) a share of the parts at a time.
+        """Yield (rows, result) for one round of parts at a time.
 
-        Each thread of the workers has one total, to which it adds part after part; at the end of a round the
-        totals are added up in a tree, and one comes here.
+        Each thread of the workers has one total, to which it adds part after part. At the end of a round the
+        totals are added up in a tree, and the sum comes to this machine.
         """
         own, threads = self._from(start), self.cluster.n_threads
         columns = [own._parts, *(self._beside(values, own) for values in beside)]
-        # From the number of all rows, so that a pass that is taken up again goes on in the same rounds.
+        # Depends on the number of all rows, so that a resumed pass continues with the same rounds.
         least = min(TASK_ROWS, -(-self._starts[-1] // (ROUND_TASKS * threads)))
         size = max(ROUND_TASKS * threads, -(-len(part_work.grouped(self._lengths, least)) // ROUNDS))
         groups = part_work.grouped(own._lengths, least)
@@ -185,8 +187,8 @@ class TaskParts(Partitioned):
     ) -> Any:
         """Return the work's total over these groups of parts: a chain of tasks for each thread, then a tree.
 
-        Each task has the only reference to the total that it adds to. Where a worker dies with it, Dask
-        begins the chain again from its first part.
+        Each task holds the only reference to the total that it adds to. If a worker dies with it, Dask
+        repeats the chain from its first part.
         """
         call, join = self.cluster.task(part_work.onto), self.cluster.task(combine)
         level = []
@@ -200,7 +202,7 @@ class TaskParts(Partitioned):
         return next(self.cluster.results(level))
 
     def _beside(self, values: Any, own: TaskParts) -> list[Any]:
-        """Return, for each of the last parts of these rows, the values beside it."""
+        """Return the values beside the remaining parts, one list entry for each part."""
         first = self._starts[-1] - own._starts[-1]
         if values is None:
             return [None] * len(own._parts)
@@ -212,7 +214,7 @@ class TaskParts(Partitioned):
         return [values[cut] for cut in cuts]
 
     def _from(self, start: int) -> TaskParts:
-        """Return the parts from a row on."""
+        """Return the parts from a row number on."""
         if not start:
             return self
         some = self.cluster.task(part_work.some)
@@ -227,13 +229,13 @@ class TaskParts(Partitioned):
         return rest
 
     def _cut_as(self, lengths: Sequence[int]) -> list[Any]:
-        """Return the values in parts of these lengths."""
+        """Return the values divided into parts of these lengths."""
         if list(lengths) == self._lengths:
             return self._parts
         return self.cluster.recut(self._parts, self._lengths, lengths, self._tail, self._kind)
 
     def _slice(self, where: slice) -> Array:
-        """Return consecutive values, computed."""
+        """Compute and return consecutive values."""
         start, stop, _ = where.indices(self._starts[-1])
         some, tasks = self.cluster.task(part_work.some), []
         for first, k, part in zip(self._starts, self._lengths, self._parts):
@@ -243,7 +245,7 @@ class TaskParts(Partitioned):
         return self._joined(tasks)
 
     def _take(self, indices: IntArray) -> Array:
-        """Return values by index, in this order: of each part only those asked for come here."""
+        """Return values by index, in this order; only these values are transferred here."""
         order = np.argsort(indices, kind="stable")
         ranked = np.asarray(indices, np.intp)[order]
         some, tasks = self.cluster.task(part_work.some), []
@@ -268,7 +270,7 @@ class TaskParts(Partitioned):
 
 
 class TaskRows(TaskParts):
-    """Rows that tasks compute, with the width and the names of ``like``."""
+    """Rows that tasks compute, with width and column names from ``like``."""
 
     def __init__(
         self, cluster: Computer, parts: Sequence[Any], lengths: Sequence[int], like: RowSource
@@ -278,7 +280,7 @@ class TaskRows(TaskParts):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Rows and features."""
+        """Number of rows and features."""
         return self._starts[-1], self._tail[0]
 
     @cached_property
@@ -286,21 +288,21 @@ class TaskRows(TaskParts):
         return self._slice(slice(0, HEAD_ROWS))
 
     def rows(self, where: slice) -> Rows:
-        """Return consecutive rows, computed: the parts that they lie in are loaded."""
+        """Compute and return consecutive rows; the parts that hold them are loaded."""
         start, stop, _ = where.indices(self.shape[0])
         return self._head[start:stop] if stop <= HEAD_ROWS else self._slice(where)
 
     def take(self, indices: IntArray) -> Rows:
-        """Return the rows with these indices, in this order; only they come here."""
+        """Return the rows with these indices, in this order; only they are transferred here."""
         return self._take(indices)
 
 
 class TaskColumn(TaskParts, StoredColumn):
-    """Values that tasks compute, as targets or weights."""
+    """Values that tasks compute, such as targets or weights."""
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Rows, and outputs where there are several."""
+        """Number of rows, and of outputs if there are several."""
         return self._starts[-1], *self._tail
 
     @property

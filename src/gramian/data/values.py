@@ -11,12 +11,12 @@ from gramian._tiles import row_slices, tile_rows
 from gramian._typing import Array, Rows
 from gramian.exceptions import InputError
 
-#: Largest size of a feature: squared distances of ten million such features are still finite.
+#: Largest accepted size of a feature: squared distances of ten million such features are still finite.
 LARGEST = 1e150
 
 
 def refuse_masked(name: str, values: Any) -> None:
-    """Raise for a masked array in which a value is masked: NumPy would read it as if it were not."""
+    """Raise for a masked array with a masked value, because NumPy would read the value behind the mask."""
     if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
         count = int(np.ma.count_masked(values))
         raise InputError(
@@ -26,7 +26,7 @@ def refuse_masked(name: str, values: Any) -> None:
 
 
 def as_array(name: str, values: Any, dtype: Any = None) -> Array:
-    """Return values as NumPy does; raise ``InputError`` for lists that make no array, such as ragged ones.
+    """Return values as NumPy does; raise ``InputError`` for lists that form no array, such as ragged ones.
 
     >>> as_array("X", [[1.0], [1.0, 2.0]])
     Traceback (most recent call last):
@@ -43,12 +43,12 @@ every row the same number of values.
 
 
 def of_lists(error: ValueError) -> bool:
-    """Return whether an error is NumPy's about lists where it expects numbers."""
+    """Return whether an error is NumPy's complaint about lists in place of numbers."""
     return "setting an array element with a sequence" in str(error)
 
 
 def ragged(name: str, values: Any) -> InputError:
-    """Return the error about values among which are lists where numbers are expected."""
+    """Return the error about values that contain lists in place of numbers."""
     sizes = [len(row) if _has_length(row) else 1 for row in values]
     other = next((i for i, size in enumerate(sizes) if size != sizes[0]), None)
     if other is None:
@@ -64,7 +64,7 @@ def _has_length(row: Any) -> bool:
 
 
 def row_bytes(rows: Any) -> int:
-    """Return the bytes of an array or a CSR matrix, and 0 of rows that hold none."""
+    """Return the bytes of an array or a CSR matrix, 0 for rows stored elsewhere."""
     if hasattr(rows, "indptr"):
         return int(rows.data.nbytes + rows.indices.nbytes + rows.indptr.nbytes)
     return int(getattr(rows, "nbytes", 0))
@@ -73,7 +73,7 @@ def row_bytes(rows: Any) -> int:
 def too_large(rows: Rows) -> tuple[int, int] | None:
     """Return row and column of the first number whose square would overflow in a distance, or None.
 
-    Time O(n d) for float64, none for other types, which hold no such numbers. Memory of a tile.
+    Time O(n d) for float64, none for other types, which cannot hold such numbers. Memory: one tile.
     """
     if rows.dtype != np.float64:
         return None

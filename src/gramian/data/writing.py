@@ -17,7 +17,7 @@ from gramian.data.arrow import column_writer
 from gramian.data.file_formats import CSV, NPZ, PARQUET, file_format
 from gramian.exceptions import InputError
 
-#: Takes named columns of some rows, which follow those that it took before.
+#: Function that writes named columns of the next rows.
 Write = Callable[[Mapping[str, Array]], None]
 
 
@@ -33,12 +33,12 @@ def write_predictions(path: str | os.PathLike[str], columns: Mapping[str, Array]
 
 @contextmanager
 def prediction_file(path: str | os.PathLike[str]) -> Iterator[Write]:
-    """Give a function that writes named columns of equal length, block after block.
+    """Yield a function that writes named columns of equal length, block by block.
 
-    The file appears when all is written; until then an existing one stays. CSV and Parquet blocks are
+    The file appears once all is written; until then an existing file stays. CSV and Parquet blocks are
     written as they come; the arrays of a ``.npz`` are written at the end.
 
-    Errors: ``InputError``, before anything is written, for a suffix that names no format of predictions and
+    Errors: ``InputError``, before anything is written, for a suffix that is not a format of predictions and
     for a folder that does not exist.
     """
     path = Path(path)
@@ -58,7 +58,7 @@ def prediction_file(path: str | os.PathLike[str]) -> Iterator[Write]:
 
 
 def check_writable(path: Path) -> None:
-    """Raise, before the work and not after, if predictions cannot be written to a path."""
+    """Raise if predictions cannot be written to a path; called before the long work."""
     if file_format(path) not in (CSV, PARQUET, NPZ):
         raise InputError(f"Predictions cannot be written as {path.name}. Use .csv, .parquet or .npz.")
     if not path.parent.is_dir():

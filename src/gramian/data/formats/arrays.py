@@ -1,4 +1,4 @@
-"""Stored arrays, X and perhaps y: what npy, npz, HDF5 and Zarr files have in common."""
+"""Base of the file formats that store arrays, X and perhaps y: npy, npz, HDF5 and Zarr."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from gramian.exceptions import InputError, did_you_mean
 class ArrayStorage(Storage):
     """Base of the formats that store X of shape (n, d) as an array; a subclass opens a file's arrays."""
 
-    #: Name of X in its file, and whether the file was asked for y.
+    #: Name of X in its file.
     key = "X"
     #: Name of y in its file; None: the format's default.
     y_key: str | None = None
-    #: Name of the earlier source's y, which is taken where a file has it.
+    #: Name of an earlier source's y, used if a file has it.
     y_like: str | None = None
 
     @abstractmethod
     def arrays(self, number: int) -> AbstractContextManager[tuple[Any, Any]]:
-        """Open the arrays X and y (None: no targets) of a file: shape, dtype, slices and maybe chunks."""
+        """Open the arrays X and y (None: no targets) of a file, with shape, dtype, slices, maybe chunks."""
 
     def name_arrays(self, choice: Choice) -> None:
-        """Settle the arrays' names; of targets there can be one array."""
+        """Set the arrays' names; there can be only one array of targets."""
         if len(choice.targets) > 1:
             raise InputError(f"target={list(choice.targets)}: a file has one array of targets. Name one.")
         self.key = choice.key or "X"
@@ -39,16 +39,16 @@ class ArrayStorage(Storage):
         self.y_like = choice.target_like if isinstance(choice.target_like, str) else None
 
     def y_name(self, has: Callable[[str], bool]) -> str | None:
-        """Return the name of y in a file; ``has`` says whether it has an array."""
+        """Return the name of y in a file; ``has`` says whether the file has an array of a given name."""
         like = self.y_like if self.y_key is None else None
         return like if like is not None and has(like) else self.y_key
 
     def pick(self, choice: Choice) -> None:
-        """Settle which columns of X are read; a format that names them may take ``choice.columns``."""
+        """Choose which columns of X are read; formats with column names use ``choice.columns``."""
         refuse_columns(str(self.names[0]), choice.columns, choice.categorical)
 
     def plan(self, choice: Choice) -> None:
-        """Look at every file's arrays; all must agree in width, types and targets."""
+        """Check every file's arrays, which must agree in width, types and targets."""
         self.pick(choice)
         pieces: list[Piece] = []
         self.pieces = pieces
@@ -86,12 +86,12 @@ class ArrayStorage(Storage):
         return values, labels
 
     def part(self, array: Any, part: slice, lane: str) -> Array:
-        """Return a slice of an opened array."""
+        """Return a slice of an open array."""
         return array[part] if isinstance(array, np.ndarray) else np.asarray(array[part])
 
 
 def lookup(name: str, stored: Iterable[str], key: str, role: str) -> None:
-    """Raise where a file has no array ``key``."""
+    """Raise if a file has no array ``key``."""
     known = list(stored)
     if key not in known:
         cure = "Pass key= the name of the array of rows." if role == "X" else "Pass target= the array's name."

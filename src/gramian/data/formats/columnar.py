@@ -1,4 +1,4 @@
-"""Tables of named columns, as Arrow has them: which columns are features, and their numbers."""
+"""Base of the formats with named columns: choice of the features and their conversion to numbers."""
 
 from __future__ import annotations
 
@@ -24,26 +24,27 @@ from gramian.data.choice import AS_STORED, ONEHOT, Choice
 from gramian.data.pieces import Piece, Storage, Target, UnreadableRow, kept_dtype, no_rows
 from gramian.exceptions import InputError, quoted
 
-#: Values of a text column beyond which one column for each makes no sense: names, texts, identifiers.
+#: One-hot encoding refuses a text column with more values than this, which probably holds names or
+#: identifiers. Chosen by hand.
 MOST_CATEGORIES = 1000
 
 
 class ColumnarStorage(Storage):
     """Base of CSV, Parquet and frames: a subclass sets ``names`` and ``pieces`` and returns columns.
 
-    Numbers keep the least type that holds all columns; booleans are 0 and 1; a text column is refused, or
-    with ``categorical="onehot"`` becomes one column of 0 and 1 for each of its values, in sorted order.
+    Numbers get the smallest type that holds all columns; booleans become 0 and 1; a text column is refused,
+    or with ``categorical="onehot"`` becomes one column of 0 and 1 for each of its values, in sorted order.
     """
 
     @abstractmethod
     def table(self, piece: Piece, names: Sequence[str], lane: str) -> Any:
         """Return these columns of a piece as an Arrow table.
 
-        ``lane`` is "rows" or "targets": what is read in order in one lane may keep its place in the file.
+        ``lane`` is "rows" or "targets"; a format that reads forward keeps a position in the file for each.
         """
 
     def plan(self, schema: Any, choice: Choice) -> None:
-        """Settle which columns are features, their types and categories; call when pieces are known."""
+        """Choose the features, their types and categories; call when the pieces are known."""
         if not any(piece.n_rows for piece in self.pieces):
             raise no_rows(self.names)
         lacking = [n for n in choice.targets if pyarrow_package().types.is_null(schema.field(n).type)]
@@ -70,7 +71,7 @@ class ColumnarStorage(Storage):
                 check_type(name, column, kinds[column], target=False)
         types = pyarrow_package().types
         stored = {column: schema.field(column).type for column in self.columns}
-        #: Columns that NumPy has as they are.
+        #: Columns that NumPy can hold unchanged.
         self._plain = {name for name, k in stored.items() if types.is_integer(k) or types.is_floating(k)}
         self.categories = self._categories(text)
         parts = [np.dtype(np.uint8)] if self.categories else []
@@ -86,9 +87,9 @@ class ColumnarStorage(Storage):
         self.n_features = len(self.feature_names)
 
     def read(self, piece: Piece, *, rows: bool, target: bool) -> tuple[Any, Array | None]:
-        """Return numbers and targets of a piece; with nulls in float64, as NaN.
+        """Return numbers and targets of a piece; if there are nulls, in float64 with NaN.
 
-        Columns that are kept as stored come as an Arrow table.
+        Columns that are kept as stored are returned as an Arrow table.
         """
         wanted = [*(self.columns if rows else ()), *(self.choice.targets if target else ())]
         found = self.table(piece, wanted, "rows" if rows else "targets")
@@ -97,7 +98,7 @@ class ColumnarStorage(Storage):
         return self._features(found) if rows else None, self._targets(found) if target else None
 
     def settings(self) -> dict[str, Any]:
-        """Return columns and categories."""
+        """Return the columns and categories."""
         return {"columns": tuple(self.columns), "categories": self.categories}
 
     # ---- features ------------------------------------------------------------------------------
@@ -120,7 +121,7 @@ class ColumnarStorage(Storage):
         return X
 
     def _categories(self, text: Sequence[str]) -> dict[str, tuple[str, ...]]:
-        """Return the values of each text column: those of an earlier source, or all there are."""
+        """Return the values of each text column: those of an earlier source, or all that occur."""
         if self.choice.categorical != ONEHOT:
             if text:
                 self._refuse_text(text[0])
@@ -203,7 +204,7 @@ class ColumnarStorage(Storage):
 
 
 def width(schema: Any, names: Sequence[str]) -> int:
-    """Return the bytes that a row of these columns takes while it is decoded, of text about.
+    """Return the bytes that a row of these columns takes when decoded; approximate for text.
 
     Parquet has no integers under 32 bits.
     """
@@ -213,7 +214,7 @@ def width(schema: Any, names: Sequence[str]) -> int:
 
 
 def same_columns(first: Any, other: Any, names: Sequence[str], first_name: str, other_name: str) -> None:
-    """Raise where two files' columns (those of ``names``) differ in name or type."""
+    """Raise if two files' columns (restricted to ``names``) differ in name or type."""
     lacking = [name for name in names if name not in other.names]
     if lacking:
         raise InputError(
@@ -244,7 +245,7 @@ def _no_values(name: str, column: str) -> InputError:
 
 
 def _flat(column: Any) -> Any:
-    """Return a column in one array."""
+    """Return a column as one contiguous array."""
     return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
 
 

@@ -16,17 +16,18 @@ from gramian.data.pieces import Piece, UnreadableRow, explained
 from gramian.data.stored_file import StoredFile
 from gramian.engine import Engine
 
-#: Threads that parse a file at opening: each holds a block of lines and its numbers, or two.
+#: Threads that parse a file at opening; each holds one or two blocks of lines and their numbers.
+#: Chosen by hand.
 PARSERS = 4
 
 
 class CSVStorage(ColumnarStorage):
-    """Comma-separated files with a line of names first, ``.gz`` or not.
+    """Comma-separated files whose first line holds the column names, ``.gz`` or not.
 
-    Opening parses each file once, on a few threads: how many rows there are, each column's type over all
-    files, and where the blocks of lines are. Reading parses one block's bytes, rows and targets together,
-    unless what opening parsed takes at most ``choice.keep_bytes``: that is then handed over, once. Integers
-    are int64, all other numbers float64.
+    Opening parses each file once, on a few threads, to find the number of rows, each column's type over all
+    files, and the positions of the blocks of lines. Reading parses one block, rows and targets together. If
+    the blocks parsed at opening take at most ``choice.keep_bytes``, they are kept and each is returned once
+    without parsing. Integers are int64, all other numbers float64.
     """
 
     together = True
@@ -49,7 +50,7 @@ class CSVStorage(ColumnarStorage):
         self.plan(schema, self.choice)
 
     def _find_pieces(self, number: int, choice: Choice, used: list[str] | None) -> list[str]:
-        """Parse a file block by block: its pieces, and what its columns' types are so far."""
+        """Parse a file block by block to find its pieces and the types of its columns so far."""
         name, first = self.names[number], 0
         blocks = text_blocks(name, quoted=True)
         start, text = next(blocks)
@@ -62,7 +63,7 @@ class CSVStorage(ColumnarStorage):
             used = [*select(name, stored, choice.target, choice.columns), *choice.targets]
         else:
             self._same_header(number, used, every=choice.columns is None)
-        # Categories that are known are text, even where all of a file look like numbers.
+        # Columns with known categories are text, even if all values in a file look like numbers.
         known = dict.fromkeys((*(choice.categories or ()), *choice.text), pa.string())
         parse = partial(_parsed, header=header, names=used, kinds=known)
         found = Engine(min(PARSERS, Engine().n_threads)).map(
@@ -84,11 +85,11 @@ class CSVStorage(ColumnarStorage):
         return used
 
     def _learn(self, piece: Piece, table: Any) -> None:
-        """Widen the columns' types to hold those of a block; keep it if there is room for all."""
+        """Widen the columns' types to hold those of a block; keep the block if there is room for all."""
         for field in table.schema:
             known = self._types.get(field.name)
             self._types[field.name] = kind = _unified(known, field.type)
-            # Numbers that turn out to be text have to be read again, as they are written.
+            # A column that turns out to be text must be read again, since numbers lose their spelling.
             if pyarrow_package().types.is_string(kind) and not _is_text(known, field.type):
                 self._keep_bytes = 0.0
         self._keep_bytes -= table.nbytes
@@ -106,7 +107,7 @@ class CSVStorage(ColumnarStorage):
             same_columns(other, first, other.names, self.names[number], self.names[0])
 
     def table(self, piece: Piece, names: Sequence[str], lane: str) -> Any:
-        """Parse columns of a block of lines, or hand over what opening has parsed."""
+        """Parse columns of a block of lines, or return what opening has parsed."""
         parsed = self._parsed.pop(piece, None)
         if parsed is not None:
             schema = pyarrow_package().schema([(name, self._types[name]) for name in names])
@@ -123,7 +124,7 @@ class CSVStorage(ColumnarStorage):
 def _parsed(
     block: tuple[int, bytes], header: Sequence[str], names: Sequence[str], kinds: dict[str, Any]
 ) -> tuple[tuple[int, int], Any]:
-    """Parse a block of lines; return where it is, and its columns (None: no rows)."""
+    """Parse a block of lines; return its piece and its columns (None if it has no rows)."""
     start, text = block
     where = (start, start + len(text))
     return where, _parse(text, header, names, kinds) if text.strip() else None
@@ -148,10 +149,10 @@ def _parse(text: bytes, header: Sequence[str], names: Sequence[str], kinds: dict
     try:
         return csv.read_csv(
             pyarrow_package().py_buffer(text),
-            # One thread: what reads ahead is a thread already, and only then are rows numbered.
+            # One thread: reading ahead has a thread already, and Arrow numbers the rows only then.
             csv.ReadOptions(use_threads=False, column_names=list(header), block_size=len(text) + 1),
             csv.ParseOptions(newlines_in_values=b'"' in text, invalid_row_handler=note),
-            # An empty cell of a text column is missing too, not a class named "".
+            # An empty cell of a text column is a missing value, not a class named "".
             csv.ConvertOptions(include_columns=list(names), column_types=kinds, strings_can_be_null=True),
         )
     except ValueError:
@@ -166,7 +167,7 @@ def _parse(text: bytes, header: Sequence[str], names: Sequence[str], kinds: dict
 
 
 def _unified(known: Any, found: Any) -> Any:
-    """Return a type for the values of two blocks of a column; text where nothing else holds both."""
+    """Return a type for the values of two blocks of a column; text if no other type holds both."""
     pa = pyarrow_package()
     if known is None or pa.types.is_null(known) or known == found:
         return found

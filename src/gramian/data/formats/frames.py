@@ -1,4 +1,4 @@
-"""Arrow tables and pandas and polars frames as rows: slices converted as they are asked for."""
+"""Arrow tables and pandas and polars frames as rows: slices converted on demand."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class FrameStorage(ColumnarStorage):
     def __init__(self, frame: Any, choice: Choice) -> None:
         self._kind, self._frame = frame_kind(frame), frame
         self.names = [f"the {self._kind} {'table' if self._kind == 'Arrow' else 'frame'}"]
-        #: A pandas frame may call its columns by numbers.
+        #: Column names of a pandas frame may be numbers.
         self._columns = [
             str(name) for name in (frame.columns if self._kind != "Arrow" else frame.schema.names)
         ]
@@ -49,7 +49,7 @@ class FrameStorage(ColumnarStorage):
 
 
 def frame_kind(data: Any) -> str | None:
-    """Return "Arrow", "pandas" or "polars" for such tables, None for anything else; imports nothing."""
+    """Return "Arrow", "pandas" or "polars" for such tables, None for anything else; imports no package."""
     for base in type(data).__mro__:
         package = base.__module__.partition(".")[0]
         if (package, base.__name__) in (("pandas", "DataFrame"), ("polars", "DataFrame")):

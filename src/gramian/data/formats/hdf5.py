@@ -24,9 +24,9 @@ def _h5py() -> Any:
 
 
 class HDF5Storage(ArrayStorage):
-    """A dataset of rows (``key``, by default "X") and one of targets, each file opened as it is read.
+    """HDF5 datasets of rows (``key``, by default "X") and of targets; each file is opened when it is read.
 
-    Pieces are whole chunks of rows; memory is a chunk at least.
+    Pieces are whole chunks of rows, so that memory is at least one chunk.
     """
 
     def __init__(self, paths: Sequence[Path], choice: Choice) -> None:

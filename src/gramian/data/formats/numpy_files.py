@@ -1,4 +1,4 @@
-"""``.npy`` files, mapped, and the arrays of ``.npz`` archives, mapped where they are not compressed."""
+"""``.npy`` files, mapped, and the arrays of ``.npz`` archives, mapped if they are not compressed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from gramian.exceptions import InputError
 
 
 class NpyStorage(ArrayStorage):
-    """``.npy`` files of rows; the target is a ``.npy`` file beside each (``target`` says which)."""
+    """``.npy`` files of rows; ``target`` names a ``.npy`` file of targets for each."""
 
     views = True
 
@@ -39,11 +39,11 @@ class NpyStorage(ArrayStorage):
 
     @contextmanager
     def arrays(self, number: int) -> Iterator[tuple[Any, Any]]:
-        """Map a file, and that of its targets."""
+        """Map a file and the file of its targets."""
         yield _mapped(self.names[number]), _mapped(self.targets[number]) if self.targets else None
 
     def check(self, piece: Piece) -> None:
-        """Raise where the rows' or the targets' file has changed."""
+        """Raise if the file of the rows or of the targets has changed."""
         self.files[piece.file].check()
         if self.targets:
             self.files[len(self.names) + piece.file].check()
@@ -57,10 +57,10 @@ def _mapped(path: Path | str) -> Array:
 
 
 class NpzStorage(ArrayStorage):
-    """Arrays of ``.npz`` archives: X (or ``key``), and y or the named target where there is one.
+    """Arrays of ``.npz`` archives: X (or ``key``), and y or the named target if there is one.
 
-    ``numpy.savez`` stores arrays as they are, which are mapped; those of ``savez_compressed`` are unpacked
-    forward, so that a piece before the last one read starts at the archive's beginning.
+    Arrays stored by ``numpy.savez`` are mapped. Those of ``savez_compressed`` are unpacked forward, so that
+    reading a piece before the last one starts again at the archive's beginning.
     """
 
     views = True
@@ -76,7 +76,7 @@ class NpzStorage(ArrayStorage):
         if "feature_names" in stored:
             self.feature_names = tuple(map(str, stored["feature_names"]))
         self.plan(choice)
-        # Mapped numbers are not looked at twice; where all rows will be read, a damaged one is told.
+        # Mapped numbers are read only once, so their checksums are verified here if all rows will be read.
         for name in self.names if choice.keep_bytes else ():
             with explained(name, 0):
                 _check_sums(name)
@@ -85,7 +85,7 @@ class NpzStorage(ArrayStorage):
             self.n_features, self.views = len(self._columns), False
 
     def pick(self, choice: Choice) -> None:
-        """Find the columns by their names, where the archive has an array ``feature_names``."""
+        """Find the columns by name, if the archive has an array ``feature_names``."""
         names = self.feature_names
         if names is None or choice.columns is None:
             super().pick(choice)
@@ -115,12 +115,12 @@ class NpzStorage(ArrayStorage):
             yield _member(name, archive, self.key), _member(name, archive, y) if y else None
 
     def part(self, array: Any, part: slice, lane: str) -> Array:
-        """Return a slice: of a packed array from where the lane's last one ended, if it can."""
+        """Return a slice; a packed array continues where the lane's last slice ended, if it can."""
         if not isinstance(array, _Packed):
             return super().part(array, part, lane)
         known = self._streams.get(lane)
         if known is None or known[0] != array:
-            # The stream stays open, and the file with it: the next piece goes on from here.
+            # The stream and its file stay open: the next piece continues from here.
             with zipfile.ZipFile(array.path) as archive:
                 self._streams[lane] = known = (array, archive.open(array.member))
         stream, width = known[1], int(np.prod(array.shape[1:], dtype=np.int64)) * array.dtype.itemsize
@@ -139,8 +139,8 @@ class NpzStorage(ArrayStorage):
 
 
 def read_arrays(path: str | os.PathLike[str], names: Iterable[str] | None = None) -> dict[str, Array]:
-    """Read named arrays (all by default; absent ones are left out) of a ``.npz``, never pickles."""
-    # Opened here, because numpy.load leaves a damaged file open.
+    """Read named arrays (all by default; absent ones are left out) of a ``.npz``; never reads pickles."""
+    # Opened here because numpy.load leaves a damaged file open.
     with open(path, "rb") as file:
         archive = np.load(file, allow_pickle=False)
         if not isinstance(archive, np.lib.npyio.NpzFile):
@@ -149,7 +149,7 @@ def read_arrays(path: str | os.PathLike[str], names: Iterable[str] | None = None
 
 
 def _check_sums(path: str) -> None:
-    """Raise where the bytes of an archive's array are not those that were written."""
+    """Raise if an array's checksum in an archive does not match its bytes."""
     with zipfile.ZipFile(path) as archive:
         for member in archive.namelist():
             with archive.open(member) as stream:
@@ -159,13 +159,13 @@ def _check_sums(path: str) -> None:
 
 @dataclass(frozen=True)
 class _Packed:
-    """A compressed array of an archive."""
+    """A compressed array in an archive."""
 
     path: str
     member: str
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
-    start: int  #: bytes of the header before the numbers
+    start: int  #: number of header bytes before the numbers
 
 
 def _member(path: str, archive: zipfile.ZipFile, name: str) -> Any:
@@ -187,7 +187,7 @@ def _member(path: str, archive: zipfile.ZipFile, name: str) -> Any:
             )
         return _Packed(path, f"{name}.npy", shape, dtype, start)
     with open(path, "rb") as file:
-        # The local header's own lengths say where the bytes are: its extra field is not the directory's.
+        # Only the local header's own lengths are right here: its extra field differs from the directory's.
         file.seek(info.header_offset + 26)
         lengths = np.frombuffer(file.read(4), "<u2")
     offset = info.header_offset + 30 + int(lengths.sum()) + start

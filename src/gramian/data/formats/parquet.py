@@ -1,4 +1,4 @@
-"""Parquet files as rows: parts of row groups, read forward."""
+"""Parquet files as rows: parts of row groups, read in order."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class ParquetStorage(ColumnarStorage):
     """Row groups of Parquet files, cut into pieces of a few megabytes.
 
     A row group is read forward, so that pieces in order cost one pass over it, whatever its size; a piece
-    before the last one read starts the group again. Memory beside a piece: one page of each column, as
-    the file's writer made them.
+    before the last one read starts the group again. Memory besides a piece: one page of each column, of the
+    size that the file's writer chose.
     """
 
     def __init__(self, paths: Sequence[Path], choice: Choice) -> None:
@@ -41,7 +41,7 @@ class ParquetStorage(ColumnarStorage):
         self.plan(schema, choice)
 
     def table(self, piece: Piece, names: Sequence[str], lane: str) -> Any:
-        """Return columns of a piece, going on where the lane's last piece ended if it can."""
+        """Return columns of a piece, continuing after the lane's last piece if possible."""
         group, start = piece.where
         place = self._places.pop(lane, None)
         wanted = (piece.file, group, tuple(names))
@@ -57,7 +57,7 @@ class ParquetStorage(ColumnarStorage):
 
 
 class _Place:
-    """A row group that is being read, and how far."""
+    """Position within a row group that is being read."""
 
     def __init__(self, group: tuple[int, int, tuple[str, ...]], file: Any) -> None:
         self.group, self.file, self.row = group, file, 0
@@ -65,7 +65,7 @@ class _Place:
         self._rest: Any = None
 
     def forward(self, start: int, n_rows: int) -> Any:
-        """Return rows ``start`` to ``start + n_rows`` of the group; none before ``row``."""
+        """Return rows ``start`` to ``start + n_rows`` of the group; ``start`` must not be before ``row``."""
         if self._batches is None:
             self._batches = self.file.iter_batches(
                 batch_size=n_rows, row_groups=[self.group[1]], columns=list(self.group[2]), use_threads=False
@@ -86,7 +86,7 @@ class _Place:
 
 
 def _opened(name: str) -> Any:
-    # Checksums of pages are looked at where the writer has made some.
+    # Verify the checksums of pages if the writer stored some.
     return pyarrow_package().parquet.ParquetFile(name, page_checksum_verification=True)
 
 

@@ -21,9 +21,9 @@ from gramian.exceptions import InputError, shortened
 class SvmlightStorage(Storage):
     """Lines ``target index:value …`` as float64 CSR rows; the target is the first number.
 
-    Opening parses each file once: rows, the largest feature, and whether features count from 0 or 1 (from
-    1 where no file has a feature 0). A later file takes both from the one that a model was trained on
-    (``like``).
+    Opening parses each file once to find its rows, the largest feature, and whether features count from 0 or
+    1 (from 1 if no file has a feature 0). A later file takes both from the source that the model was trained
+    on (``like``).
     """
 
     together = True
@@ -77,16 +77,16 @@ class SvmlightStorage(Storage):
 
     @property
     def piece_bytes(self) -> int:
-        """Bytes of a block: four characters at least are a number of 8 bytes and its place."""
+        """Bytes of a block: an 8-byte number and its index take at least four characters of text."""
         return 3 * TEXT_BYTES
 
     def settings(self) -> dict[str, object]:
-        """Return the width and where features start."""
+        """Return the width and the number of the first feature."""
         return {"n_features": self.n_features, "zero_based": self.zero_based}
 
 
 def _parse(text: bytes, width: int | None) -> tuple[sp.csr_matrix, Array]:
-    """Parse lines with features as they are numbered."""
+    """Parse lines without changing their feature numbers."""
     try:
         return load_svmlight_file(io.BytesIO(text), n_features=width, zero_based=True)
     except ValueError:

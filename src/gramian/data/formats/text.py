@@ -1,4 +1,4 @@
-"""Text files as blocks of whole lines, found once and read again by their bytes."""
+"""Text files as blocks of whole lines, located once and read again by position."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from typing import BinaryIO, cast
 
 import numpy as np
 
-#: Bytes of text that make a piece: parsed numbers take a few times as much.
+#: Bytes of text in a piece; the parsed numbers take a few times as much. Chosen by hand.
 TEXT_BYTES = 1 << 21
 
 
 def open_text(path: Path | str) -> BinaryIO:
-    """Open a file for its bytes, unpacked where its name ends in ``.gz``."""
+    """Open a file as bytes, unpacked if its name ends in ``.gz``."""
     packed = str(path).lower().endswith(".gz")
     return cast(BinaryIO, gzip.open(path, "rb") if packed else open(path, "rb"))
 
 
 def text_blocks(path: Path | str, *, quoted: bool) -> Iterator[tuple[int, bytes]]:
-    """Yield (offset, bytes) of consecutive blocks that end with a line's end.
+    """Yield (offset, bytes) of consecutive blocks of whole lines.
 
-    With ``quoted`` a line break between double quotes ends no line. Memory one block, or the longest line.
+    With ``quoted`` a line break between double quotes ends no line. Memory: one block, or the longest line.
     """
     offset, rest = 0, b""
     with open_text(path) as file:
@@ -37,7 +37,7 @@ def text_blocks(path: Path | str, *, quoted: bool) -> Iterator[tuple[int, bytes]
 
 
 def last_line_end(text: bytes, *, quoted: bool) -> int:
-    """Return how many bytes the whole lines at the start of ``text`` take."""
+    """Return the number of bytes that the whole lines at the start of ``text`` take."""
     if not quoted or b'"' not in text:
         return text.rfind(b"\n") + 1
     ends = _unquoted_ends(text)
@@ -45,26 +45,26 @@ def last_line_end(text: bytes, *, quoted: bool) -> int:
 
 
 def first_line_end(text: bytes) -> int:
-    """Return how many bytes the first line takes, its end included; quoted line breaks do not end it."""
+    """Return the number of bytes of the first line with its end; quoted line breaks do not end it."""
     ends = _unquoted_ends(text)
     return int(ends[0]) + 1 if len(ends) else len(text)
 
 
 def _unquoted_ends(text: bytes) -> np.ndarray:
-    """Return the places of line breaks that an even number of double quotes precedes."""
+    """Return the positions of line breaks after an even number of double quotes."""
     codes = np.frombuffer(text, np.uint8)
     ends, quotes = np.flatnonzero(codes == ord("\n")), np.flatnonzero(codes == ord('"'))
     return ends[np.searchsorted(quotes, ends) % 2 == 0]
 
 
 class TextReader:
-    """Bytes of text files by their places; a packed file is unpacked forward and kept open."""
+    """Bytes of text files by position; a packed file is unpacked forward and kept open."""
 
     def __init__(self) -> None:
         self._open: tuple[str, BinaryIO] | None = None
 
     def read(self, path: str, start: int, stop: int) -> bytes:
-        """Return some bytes. Of a packed file, bytes before the last ones cost unpacking it again."""
+        """Return some bytes. In a packed file, going back means unpacking it again from the start."""
         if not path.lower().endswith(".gz"):
             with open_text(path) as file:
                 file.seek(start)
@@ -76,7 +76,7 @@ class TextReader:
             file = self._open[1]
             file.seek(start)
             text = file.read(stop - start)
-            # At the end the file is closed; its checksum is looked at by reading on.
+            # At the end the file is closed; reading past the end verifies its checksum.
             if not file.read(1):
                 self.close()
         if len(text) < stop - start:
@@ -84,7 +84,7 @@ class TextReader:
         return text
 
     def close(self) -> None:
-        """Close what is open."""
+        """Close all open files."""
         if self._open is not None:
             self._open[1].close()
             self._open = None

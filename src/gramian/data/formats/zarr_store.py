@@ -13,7 +13,7 @@ from gramian.data.pieces import Piece
 from gramian.data.stored_file import StoredFile
 from gramian.exceptions import InputError, MissingPackageError
 
-#: Files of a store that say what the others are.
+#: Files of a store that describe its other files.
 DESCRIPTIONS = {"zarr.json", ".zgroup", ".zarray", ".zattrs", ".zmetadata"}
 
 
@@ -30,8 +30,8 @@ def _zarr() -> Any:
 class ZarrStorage(ArrayStorage):
     """An array of rows (the store itself, or its array ``key``, by default "X") and one of targets.
 
-    Pieces are whole chunks of rows; memory is a chunk at least. A store is a folder: all its files are
-    noted at opening, and before a piece is read those of its chunks are looked at again.
+    Pieces are whole chunks of rows, so that memory is at least one chunk. A store is a folder: all its files
+    are recorded at opening, and before a piece is read, the files of its chunks are checked for changes.
     """
 
     def __init__(self, paths: Sequence[Path], choice: Choice) -> None:
@@ -67,7 +67,7 @@ class ZarrStorage(ArrayStorage):
         yield found[0], found[1]
 
     def check(self, piece: Piece) -> None:
-        """Raise where a chunk of the piece's rows has changed, or the store's descriptions."""
+        """Raise if a chunk of the piece's rows, or a description of the store, has changed."""
         known = self._found[piece.file]
         for file, seen in known.items():
             if file.name in DESCRIPTIONS:
@@ -85,8 +85,8 @@ class ZarrStorage(ArrayStorage):
 
 
 def _files(store: Path, array: Any, piece: Piece) -> Iterator[Path]:
-    """Yield the files that hold a piece's rows of an array; chunks of zeros may have none."""
-    grid = array.metadata.chunk_grid.chunk_shape  # of shards, where there are some
+    """Yield the files that hold a piece's rows of an array; a chunk of zeros may have no file."""
+    grid = array.metadata.chunk_grid.chunk_shape  # of shards, if the store has some
     first, last = piece.first // grid[0], (piece.first + max(1, piece.n_rows) - 1) // grid[0]
     for row in range(first, last + 1):
         for column in range(-(-array.shape[1] // grid[1]) if array.ndim > 1 else 1):
