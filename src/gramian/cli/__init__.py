@@ -1,4 +1,4 @@
-"""The command ``gramian``: fit, predict, plan, demo. Needs the extra ``cli``."""
+"""The command ``gramian``: fit, predict, plan, report, compare and demo. Needs the extra ``cli``."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import sys
 
 
 def main() -> None:
-    """Run the command line; without typer and rich, say how to get them and exit with 1."""
+    """Run the command line; without typer and rich, say how to install them and exit with 1."""
     try:
-        # Imported here, so that the missing extra ends in one line and not in a traceback.
+        # Imported here, so that a missing extra ends in one line and not in a traceback.
         from gramian.cli.app import app
     except ModuleNotFoundError as error:
         if (error.name or "").split(".")[0] not in ("typer", "rich"):

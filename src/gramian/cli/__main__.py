@@ -1,4 +1,4 @@
-"""``python -m gramian.cli``."""
+"""Entry point of ``python -m gramian.cli``."""
 
 from gramian.cli import main
 

@@ -17,7 +17,7 @@ from gramian.tables.serving import TableServer
 
 @contextmanager
 def named_columns() -> Iterator[None]:
-    """Silence words on names: the columns were picked by these very names, or the file has none."""
+    """Silence warnings about column names: the columns were picked by these names, or the file has none."""
     with warnings.catch_warnings():
         for text in ("X does not have valid feature names", "The columns of X have"):
             warnings.filterwarnings("ignore", text, UserWarning)
@@ -25,21 +25,21 @@ def named_columns() -> Iterator[None]:
 
 
 def set_threads(model: Any, threads: int | None) -> None:
-    """Let a loaded estimator use so many threads; a model for tables answers by the one within it."""
+    """Let a loaded estimator use this many threads; a table model predicts with the model inside it."""
     model.n_jobs = threads
     for each in behind(model):
         each.n_jobs = threads
 
 
 def behind(model: Any) -> list[Any]:
-    """Return the estimators behind columns and scales of a model for tables, the weightiest first."""
+    """Return the numeric models of a table model, the one of the largest weight first."""
     if not isinstance(model, TableServer):
         return []
     return list(getattr(model.model_, "members_", [model.model_]))
 
 
 def check_answers(model: Any, coverage: float | None, probabilities: bool) -> None:
-    """Raise, before rows are read, for what a model cannot say."""
+    """Raise, before rows are read, for output that the model cannot give."""
     last = model[-1] if isinstance(model, Pipeline) else model
     name = type(last).__name__
     if coverage is not None and not hasattr(last, "predict_interval"):
@@ -57,7 +57,7 @@ def check_answers(model: Any, coverage: float | None, probabilities: bool) -> No
 
 
 def answers(model: Any, X: Any, *, coverage: float | None, probabilities: bool) -> dict[str, Array]:
-    """Return named columns: prediction; low and high of an interval; a probability for each class."""
+    """Return named columns: the prediction, the ends of an interval, a probability for each class."""
     last = model[-1] if isinstance(model, Pipeline) else model
     with named_columns():
         columns = {"prediction": np.asarray(model.predict(X))}

@@ -1,4 +1,4 @@
-"""The commands and their options."""
+"""The commands of the command line and their options."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def gramian(
         typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and exit."),
     ] = False,
 ) -> None:
-    """Take the options that come before a command."""
+    """Accept the options that come before a command."""
 
 
 @app.command()
@@ -79,8 +79,9 @@ def fit(
 ) -> None:
     """Train on a table, score on held-out rows, and save a model fitted on all rows.
 
-    A CSV or Parquet file is taken as it is, with text, dates and missing values, and a search chooses kernel,
-    metric and scaling. Options of plain kernel ridge regression, and files of arrays, mean that.
+    A CSV or Parquet file may hold text, dates and missing values; a search then chooses kernel, metric and
+    scaling. An option that belongs to plain kernel ridge regression, or a file of arrays, selects that
+    instead.
     """
     with reported(traceback):
         settings, tables = checked(replace(settings, verbose=on_terminal()), train_file)
@@ -119,7 +120,7 @@ def predict(
     threads: Threads = None,
     traceback: Traceback = False,
 ) -> None:
-    """Predict every row of a file; where the file has the target, print the score."""
+    """Predict every row of a file; if the file has the target, print the score."""
     with reported(traceback):
         check_writable(out)
         model, notes = load(model_file), describe(model_file)["notes"]
@@ -175,7 +176,7 @@ def report(
     threads: Threads = None,
     traceback: Traceback = False,
 ) -> None:
-    """Say what a model file holds and how good it is; with --html as one page with pictures."""
+    """Print what a model file holds and how good the model is; --html writes it as a page with pictures."""
     with reported(traceback):
         if html is not None:
             check_drawing()
@@ -212,7 +213,7 @@ def compare(
     threads: Threads = None,
     traceback: Traceback = False,
 ) -> None:
-    """Fit gramian, Nystroem and gradient boosting in the same time, and show how good they are."""
+    """Fit gramian, Nystroem and gradient boosting in the same time, and compare their errors."""
     with reported(traceback):
         parse_bytes(memory)
         if json is not None:
@@ -245,16 +246,16 @@ def demo(
     out: Annotated[Path, typer.Option(help="Folder for what it writes.")] = Path("demo-output"),
     traceback: Traceback = False,
 ) -> None:
-    """Show on made rows what a kernel machine on a memory budget does."""
+    """Show what a kernel machine on a memory budget does, on generated rows."""
     with reported(traceback):
         parse_bytes(memory)
-        # Imported here: it draws, and no other command should wait for matplotlib.
+        # Imported here: it needs matplotlib, and no other command should wait for that.
         from gramian.demo import main
 
         main(rows, memory, out)
 
 
 def check_folder(path: Path) -> None:
-    """Raise, before the work and not after, where a file cannot be written."""
+    """Raise if a file cannot be written; called before the long work."""
     if not path.parent.is_dir():
         raise InputError(f"Cannot write {path}: the folder {path.parent} does not exist. Create it first.")

@@ -33,28 +33,29 @@ from gramian.tables import TableColumns
 from gramian.tables.estimators import TabularClassifier, TabularRegressor
 
 Result = TypeVar("Result")
-#: The model for tables, which searches by itself.
+#: The table model, which has a search of its own.
 OURS = "gramian"
-#: Who competes; the others by their names in ``CONTENDERS``.
+#: The methods that are compared; all but ours are keys of ``CONTENDERS``.
 METHODS = (OURS, "nystroem", "boosting")
-#: Part of the rows that is held out to judge the methods.
+#: Fraction of the rows held out to score the methods. Chosen by hand.
 HELD_OUT = 0.2
-#: Part of the time that the search gets; the rest is for the fit to all rows, which cannot be cut short.
+#: Share of the time for the search; the rest is for the fit to all rows, which cannot be cut short.
+#: Chosen by hand.
 SEARCH_SHARE = 0.6
-#: A method is said to have gone over its time by more than this part of it.
+#: A method that took more than this multiple of its time gets a warning. Chosen by hand.
 OVER = 1.1
-#: Methods are ranked by a verdict only where each of them tried at least this many settings.
+#: A verdict names the best method only if each one tried at least this many settings. Chosen by hand.
 LEAST_TRIED = 10
-#: Packages whose versions are written beside the results.
+#: Packages whose versions are recorded with the results.
 PACKAGES = ("scikit-learn", "numpy", "scipy")
 
 
 @dataclass(frozen=True)
 class Rules:
-    """What is the same for all."""
+    """Settings that are the same for all methods."""
 
     task: str
-    seconds: float  #: of each method, for search and fit
+    seconds: float  #: for search and fit of each method
     memory: str  #: budget of gramian; the others have none
     seed: int
     threads: int | None
@@ -62,7 +63,7 @@ class Rules:
 
 @dataclass(frozen=True)
 class Held:
-    """Rows to learn from, and rows to be judged on: arrays of numbers or Arrow tables."""
+    """Training rows and held-out rows: arrays of numbers or Arrow tables."""
 
     X: Any
     y: Array
@@ -70,7 +71,7 @@ class Held:
     y_test: Array
 
     def encoded(self) -> Held:
-        """Return rows as numbers, by columns learned from the first: arrays stay as they are."""
+        """Return the rows as numbers, by columns learned from the training rows; arrays stay unchanged."""
         if isinstance(self.X, np.ndarray):
             return self
         columns = TableColumns.learn(self.X)
@@ -79,14 +80,14 @@ class Held:
 
 @dataclass(frozen=True)
 class Entry:
-    """What became of a method; ``failure`` says why there are no numbers."""
+    """Result of one method; ``failure`` says why there are no numbers."""
 
     method: str
     size: Any = None
     size_name: str = "size"
     settings: dict[str, Any] = field(default_factory=dict)
-    error: float = math.nan  #: on the held-out rows: see ``error_of``
-    search_error: float = math.nan  #: of the search's best, on its own held-out rows
+    error: float = math.nan  #: on the held-out rows, by ``error_of``
+    search_error: float = math.nan  #: of the best setting of the search, on the search's own held-out rows
     tried: int = 0
     failed: int = 0
     search_rows: int = 0
@@ -105,7 +106,7 @@ class Entry:
 
 
 def checked(rules: Rules, X: Opened, y: Array) -> None:
-    """Raise for what none of the methods could do."""
+    """Raise for data that one of the methods cannot handle."""
     if X.storage.sparse:
         raise InputError(
             "the rows are sparse, which HistGradientBoosting does not read. Store them as .csv, .parquet or "
@@ -116,7 +117,7 @@ def checked(rules: Rules, X: Opened, y: Array) -> None:
 
 
 def tabular(held: Held, rules: Rules) -> Entry:
-    """Return what became of the model for tables, whose search is within its fit."""
+    """Return the result of the table model, whose search is part of its fit."""
     kind = TabularClassifier if rules.task == CLASSIFICATION else TabularRegressor
     model = kind(
         time_limit=rules.seconds,
@@ -134,7 +135,7 @@ def tabular(held: Held, rules: Rules) -> Entry:
 
 
 def searched(name: str, held: Held, rules: Rules) -> SearchResult:
-    """Search a method's settings on rows to learn from."""
+    """Search a method's settings on the training rows."""
     with threadpool_limits(rules.threads):
         return search(
             CONTENDERS[name],
@@ -147,13 +148,13 @@ def searched(name: str, held: Held, rules: Rules) -> SearchResult:
 
 
 def fitted(name: str, settings: dict[str, Any], held: Held, rules: Rules) -> tuple[Measured, tuple[str, ...]]:
-    """Fit a method to all rows to learn from and judge it; return what it took, and what it warned of."""
+    """Fit a method to all training rows and score it; return its measurements and its warnings."""
     shape = Shape.of(rules.task, held.X, rules.seed)
     return measured_fit(CONTENDERS[name].make(settings, shape), held, rules)
 
 
 def measured_fit(model: Any, held: Held, rules: Rules) -> tuple[Measured, tuple[str, ...]]:
-    """Fit a model, judge it, and return what it took, and what it warned of."""
+    """Fit a model and score it; return its measurements and its warnings."""
     with warnings.catch_warnings(record=True) as told, threadpool_limits(rules.threads):
         warnings.simplefilter("always")
         measured = measure(model, held.X, held.y, held.X_test, held.y_test, rules.task)
@@ -161,7 +162,7 @@ def measured_fit(model: Any, held: Held, rules: Rules) -> tuple[Measured, tuple[
 
 
 def in_fresh_process(work: Callable[..., Result], *arguments: Any) -> Result:
-    """Return ``work(*arguments)`` of a process of its own, whose memory holds nothing of other work."""
+    """Return ``work(*arguments)``, run in a new process whose memory holds nothing else."""
     with quiet_children(), ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
         return pool.submit(work, *arguments).result()
 
@@ -169,7 +170,7 @@ def in_fresh_process(work: Callable[..., Result], *arguments: Any) -> Result:
 def contend(name: str, held: Held, rules: Rules) -> Entry:
     """Search a method's settings, fit it to all rows with the best of them, and measure that.
 
-    Whatever stops one method is written into its entry: the others should still be shown.
+    An error of one method is recorded in its entry, so that the others are still shown.
     """
     entry = Entry(OURS)
     if name != OURS:
@@ -199,7 +200,7 @@ def contend(name: str, held: Held, rules: Rules) -> Entry:
 
 
 def _with(entry: Entry, measured: Measured, told: tuple[str, ...]) -> Entry:
-    """Return the entry with what its fit took."""
+    """Return the entry with the measurements of its fit."""
     return replace(
         entry,
         error=measured.error,
@@ -212,16 +213,16 @@ def _with(entry: Entry, measured: Measured, told: tuple[str, ...]) -> Entry:
 
 
 def entries(held: Held, rules: Rules) -> Iterator[Entry]:
-    """Yield what became of each method, one after the other."""
+    """Yield the result of each method, one after the other."""
     for name in METHODS:
         yield contend(name, held, rules)
 
 
-# ---- what is told ------------------------------------------------------------------------------
+# ---- output ------------------------------------------------------------------------------------
 
 
 def summary(found: Sequence[Entry], held: Held, rules: Rules) -> Summary:
-    """Return the table, the best first, with the settings and what there is to know about it."""
+    """Return the table of results, best first, with settings, facts and warnings."""
     ranked = sorted(found, key=lambda one: math.inf if math.isnan(one.error) else one.error)
     good = [entry for entry in ranked if entry.failure is None]
     columns = ("method", "error", "in search", "search", "fit", "predict", "peak", "model")
@@ -246,7 +247,7 @@ def summary(found: Sequence[Entry], held: Held, rules: Rules) -> Summary:
 
 
 def record(found: Sequence[Entry], held: Held, rules: Rules, data: str) -> dict[str, Any]:
-    """Return everything as numbers and texts that JSON can hold."""
+    """Return all results as numbers and texts that JSON can hold."""
     methods = [{name: _plain(value) for name, value in asdict(entry).items()} for entry in found]
     return {
         "data": data,
@@ -268,7 +269,7 @@ def record(found: Sequence[Entry], held: Held, rules: Rules, data: str) -> dict[
 
 
 def trivial_error(held: Held, task: str) -> float:
-    """Return the error of the training mean, or of the commonest class."""
+    """Return the error of the training mean, or of the most frequent class."""
     return error_of(task, held.y_test, trivial(task, held.y, len(held.y_test)))
 
 
@@ -295,7 +296,7 @@ def _row(entry: Entry) -> tuple[str, ...]:
 
 
 def _verdict(ranked: Sequence[Entry]) -> str:
-    """Return which method has the least error, or that the time was too short to tell."""
+    """Return which method has the smallest error, or that the time was too short to tell."""
     if not ranked:
         return ""
     if all(entry.tried >= LEAST_TRIED for entry in ranked):

@@ -14,7 +14,7 @@ SIZE = (5.2, 3.2)
 
 @dataclass(frozen=True)
 class Picture:
-    """An image as a ``data:`` address, with the words under it and for those who do not see it."""
+    """An image as a ``data:`` address, with its caption, and a text for readers who cannot see it."""
 
     title: str
     caption: str
@@ -22,12 +22,12 @@ class Picture:
 
 
 def check_drawing() -> None:
-    """Raise ``MissingPackageError``, with the command to mend it, where matplotlib is missing."""
+    """Raise ``MissingPackageError`` with the install command if matplotlib is missing."""
     pyplot("gramian report")
 
 
 def axes(size: tuple[float, float] = SIZE) -> tuple[Any, Any]:
-    """Return a figure of its own, which no window and no global state knows of, and its axes."""
+    """Return a new figure, unknown to windows and global state, and its axes."""
     figure = pyplot("gramian report").Figure(figsize=size, layout="constrained")
     ax = figure.subplots()
     tidy(ax)
@@ -38,7 +38,7 @@ def drawn(figure: Any, title: str, caption: str) -> Picture:
     """Return the figure as SVG in a ``data:`` address."""
     out = io.BytesIO()
     plt = pyplot("gramian report")
-    # Names from the data may hold a $, which is not mathematics.
+    # A $ in names from the data must not start mathematics.
     with plt.rc_context({"svg.hashsalt": "gramian", "text.parse_math": False}):
         figure.savefig(out, format="svg", dpi=150, metadata={"Date": None}, facecolor="white")
     address = "data:image/svg+xml;base64," + base64.b64encode(out.getvalue()).decode("ascii")
@@ -46,5 +46,5 @@ def drawn(figure: Any, title: str, caption: str) -> Picture:
 
 
 def cut(name: str, width: int = 14) -> str:
-    """Return a name that fits a tick."""
+    """Return a name short enough for a tick label."""
     return name if len(name) <= width else name[: width - 1] + "…"

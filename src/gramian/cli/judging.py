@@ -20,28 +20,28 @@ from gramian.compression.quality import ErrorEstimate
 from gramian.gp.regressor import GaussianProcessRegressor
 from gramian.tables.estimators import TabularRegressor
 
-#: Levels of the intervals whose coverage is told.
+#: Levels of the intervals whose coverage is reported.
 LEVELS = (0.5, 0.8, 0.9, 0.95)
-#: Rows that the error of an approximation is estimated from.
+#: Rows on which the error of an approximation is estimated. Chosen by hand.
 ERROR_ROWS = 1000
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """What a model made of some rows."""
+    """Results of a model on some rows."""
 
     n_rows: int
-    what: str  #: "predictions", or "features" of a map
-    seconds: float  #: of all rows
-    task: str | None = None  #: None where there is no target to compare with
-    why_not: str = ""  #: why there are no scores
+    what: str  #: "predictions", or "features" of a transformer
+    seconds: float  #: for all rows
+    task: str | None = None  #: None if there is no target to compare with
+    why_not: str = ""  #: reason why there are no scores
     scores: dict[str, float] = field(default_factory=dict)
-    baseline: dict[str, float] = field(default_factory=dict)  #: of the mean, or of the commonest class
+    baseline: dict[str, float] = field(default_factory=dict)  #: of the mean, or of the most frequent class
     y: Array | None = None
     predicted: Array | None = None
     probabilities: Float64Array | None = None  #: (n, classes)
     deviations: Float64Array | None = None  #: (n,) standard deviations of the predictions
-    coverage: dict[float, float] = field(default_factory=dict)  #: level of intervals to share in them
+    coverage: dict[float, float] = field(default_factory=dict)  #: level of intervals to share of y inside
     frobenius: ErrorEstimate | None = None
     trace: ErrorEstimate | None = None
 
@@ -49,10 +49,9 @@ class Judgement:
 def judge(model: Any, X: Any, y: Array | None, *, seed: int = 0) -> Judgement:
     """Predict every row of a source, an array or a table and score it against ``y``.
 
-    Of a map, take the features and estimate its error.
-
-    ``model`` is an estimator or a pipeline that ends with one. The seconds are of this run, scaling included.
-    Of approximations the rows are K's: the error is that over the rows of the table.
+    For a transformer, compute the features and estimate their error instead. ``model`` is an estimator or a
+    pipeline that ends with one. The seconds are those of this run, scaling included. The error of an
+    approximation is that of the kernel matrix of these rows.
     """
     last = model[-1] if isinstance(model, Pipeline) else model
     n = X.shape[0]
@@ -97,13 +96,13 @@ def judge(model: Any, X: Any, y: Array | None, *, seed: int = 0) -> Judgement:
 
 
 def _timed(predict: Any, X: Any) -> tuple[Array, float]:
-    """Return what ``predict`` gives for every row, block by block, and the seconds that it took."""
+    """Return the result of ``predict`` for every row, block by block, and the seconds that it took."""
     began = time.perf_counter()
     return by_blocks(predict, X), time.perf_counter() - began
 
 
 def _deviations(model: Any, X: Any) -> Float64Array | None:
-    """Return standard deviations of observations; None where there are several outputs."""
+    """Return the standard deviations of observations; None if there are several outputs."""
 
     def of(rows: Any) -> Any:
         scaled = model[:-1].transform(rows) if isinstance(model, Pipeline) else rows
@@ -115,7 +114,7 @@ def _deviations(model: Any, X: Any) -> Float64Array | None:
 
 
 def _coverage(model: TabularRegressor, X: Any, y: Array) -> Iterator[tuple[float, float]]:
-    """Yield levels of intervals, as far as held-out rows of the fit tell them, with the share of y within."""
+    """Yield the share of y inside the intervals of each level for which there are enough residuals."""
     count = len(model.residuals_)
     for level in LEVELS:
         if np.ceil(level * (count + 1)) <= count:
@@ -136,7 +135,7 @@ def _not_comparable(y: Array | None, predicted: Array) -> str:
 
 
 def _like(y: Array, predicted: Array) -> Array:
-    """Return class labels in the type of the predictions, so that 1.0 in a file is the class 1."""
+    """Return class labels in the type of the predictions, so that 1.0 in a file matches the class 1."""
     if y.dtype == predicted.dtype or predicted.dtype.kind not in "biuf":
         return y
     cast = y.astype(predicted.dtype)

@@ -1,4 +1,4 @@
-"""HTML page about one model file: description, scores and pictures, with no external resources."""
+"""HTML page about one model file: description, scores and pictures, without external resources."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gramian.cli.pictures import Picture
 from gramian.summary import Grid, Summary
 from gramian.summary.html import STYLE, facts_table, folded, stated
 
-#: Features, and arrays of the file, that a table lists.
+#: Largest number of features, or of arrays of the file, in a table. Chosen by hand.
 MOST_LISTED = 200
 PAGE_STYLE = """
 :root{color-scheme:light dark;--page:#fff;--ink:#1f2328;--card:#f6f8fa;--line:#d8dee4}
@@ -46,7 +46,7 @@ footer{margin-top:2rem;font-size:.85rem;opacity:.7}
 
 
 def summary_of_file(model: Any, header: Mapping[str, Any]) -> Summary:
-    """Return the summary of the model of a file, with the notes and the scaler that are stored with it."""
+    """Return the summary of the model in a file, with the notes and the scaler stored in it."""
     last = model[-1] if isinstance(model, Pipeline) else model
     own = last.summary()
     title = " → ".join(type(step).__name__ for _, step in model.steps) if last is not model else own.title
@@ -56,7 +56,7 @@ def summary_of_file(model: Any, header: Mapping[str, Any]) -> Summary:
 
 
 def judged_facts(judged: Judgement) -> list[tuple[str, str]]:
-    """Return rows, scores beside those of a model without features, and seconds."""
+    """Return rows, seconds, and scores next to those of a model without features."""
     simple = "mean" if judged.task == "regression" else "commonest class"
     facts = [("rows", f"{judged.n_rows:,}")]
     for name, value in judged.scores.items():
@@ -86,7 +86,7 @@ def page(
     judged: Judgement | None = None,
     data: Path | None = None,
 ) -> str:
-    """Return the page of a model file, judged on the rows of ``data`` where those were given."""
+    """Return the page of a model file, scored on the rows of ``data`` if they are given."""
     summary = summary_of_file(model, header)
     name = escape(path.name)
     parts = [
@@ -114,7 +114,7 @@ def page(
 
 
 def _tiles(summary: Summary, judged: Judgement | None) -> str:
-    """Return the few numbers that come first."""
+    """Return the tiles with the most important numbers, at the top of the page."""
     facts = dict(summary.facts)
     tiles = []
     if judged is not None:
@@ -144,7 +144,7 @@ def _wrapped(html: str, *classes: str) -> str:
 
 
 def _scaler(model: Any) -> Iterator[Grid]:
-    """Yield the scaler's mean and deviation of each feature."""
+    """Yield the scaler's mean and deviation for each feature."""
     if not isinstance(model, Pipeline):
         return
     scaler = model[0]
@@ -156,7 +156,7 @@ def _scaler(model: Any) -> Iterator[Grid]:
 
 
 def _arrays(header: Mapping[str, Any]) -> Grid:
-    """Return the arrays of the file."""
+    """Return a table of the arrays in the file."""
     rows = tuple(
         (name, " × ".join(f"{size:,}" for size in array["shape"]), array["dtype"])
         for name, array in header["arrays"].items()

@@ -1,4 +1,4 @@
-"""Opening of the files a command is given: training rows, and rows with the columns of a model."""
+"""Opening of the files that a command is given: training rows, or rows for an existing model."""
 
 from __future__ import annotations
 
@@ -19,21 +19,22 @@ from gramian.data.stored_table import StoredTable
 from gramian.exceptions import InputError
 from gramian.tables.serving import TableServer
 
-#: Rows of numbers, or a table of columns of any type: what a file is opened as.
+#: An opened file: rows of numbers, or a table of columns of any type.
 Opened = StoredSource | StoredTable
-#: Bytes of parsed rows to predict that may stay in memory: small CSV files are parsed once.
+#: Bytes of parsed rows to predict that may stay in memory, so that small CSV files are parsed once.
+#: Chosen by hand.
 PREDICTED_BYTES = 1 << 28
 
 
 def training_rows(path: Path, target: str | None, *, as_table: bool, memory: str) -> Opened:
-    """Open rows with a target: as numbers, or as a table of whatever columns there are.
+    """Open rows with a target: as numbers, or as a table with columns of any type.
 
-    Rows that take at most ``memory`` stay in memory once they are read; of larger files only what is worked
-    on does.
+    Rows that take at most ``memory`` stay in memory once they are read; of a larger file only the rows
+    in use do.
 
     Raises
     ------
-    InputError : where the file gives no target, or more than one.
+    InputError : if the file gives no target, or more than one.
     """
     choice = Choice(target, floats=True, keep_bytes=parse_bytes(memory))
     rows: Opened = open_table(path, choice) if as_table else open_numbers(path, choice)
@@ -55,16 +56,16 @@ def all_targets(rows: Opened) -> Array:
 
 
 def rows_for(path: Path, model: Any, target: str | None) -> Opened:
-    """Open a model's columns by name, or by position where the model or the file has no names.
+    """Open a model's columns by name, or by position if the model or the file has no names.
 
-    ``model`` is the estimator, or the pipeline's first step. The target is opened too, where the file has it.
+    ``model`` is the estimator, or the pipeline's first step. The target is opened too if the file has it.
     """
-    # The target is taken where the file has it: rows to predict need none.
+    # The target is optional, because rows to predict need none.
     choice = Choice(target_like=target, floats=True, keep_bytes=PREDICTED_BYTES)
     has_columns = file_format(path).columns
     if isinstance(model, TableServer) and has_columns:
         used = model.columns_
-        # Columns that the model does not use may be absent.
+        # Columns that the model does not use may be missing.
         names = tuple(column.name for column in used.columns if column.width) if used.named else None
         text = tuple(c.name for c in used.columns if c.kind == CATEGORY and c.holds == "text")
         return _opened(open_table, path, replace(choice, columns=names, text=text))
@@ -74,10 +75,10 @@ def rows_for(path: Path, model: Any, target: str | None) -> Opened:
 
 
 def _opened(call: Callable[[Path, Choice], Opened], path: Path, choice: Choice) -> Opened:
-    """Open rows with the target, or without it where it is none, such as a date."""
+    """Open rows with the target, or without it if the column cannot be one, such as a date."""
     try:
         return call(path, choice)
     except InputError as error:
-        rows = call(path, replace(choice, target_like=None))  # other errors come again
+        rows = call(path, replace(choice, target_like=None))  # raises again if the error has another cause
         say(f"Not scored: {error}")
         return rows

@@ -1,4 +1,4 @@
-"""Options of commands, declared once as fields of a dataclass, and the arguments that commands share."""
+"""Command options declared as fields of a dataclass, and the arguments that commands share."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ TrainFile = Annotated[
 def taking(kind: type, *left_out: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Return a decorator that gives a command the fields of a dataclass as options.
 
-    The command takes ``settings``, a value of the dataclass. Fields whose type has no ``typer.Option``, and
-    those that are left out, keep their defaults.
+    The command takes ``settings``, a value of the dataclass. Fields named in ``left_out``, and fields whose
+    type has no ``typer.Option``, keep their defaults.
     """
     hints = get_type_hints(kind, include_extras=True)
     options = [
@@ -56,5 +56,5 @@ def taking(kind: type, *left_out: str) -> Callable[[Callable[..., None]], Callab
 
 
 def _plain(value: Any) -> Any:
-    """Return a choice as text."""
+    """Return an enum member as its text; other values unchanged."""
     return value.value if isinstance(value, Enum) else value

@@ -15,29 +15,29 @@ from gramian.compression.plan import Plan
 
 @dataclass
 class Outcome:
-    """A trained model and what there is to say about it."""
+    """A trained model, its scores, and facts to print."""
 
     model: Any
     task: str
     reason: str
     n_rows: int
     n_features: int
-    facts: list[tuple[str, str]] = field(default_factory=list)  #: what was chosen, as label and text
-    plan: Plan | None = None  #: of the last fit
+    facts: list[tuple[str, str]] = field(default_factory=list)  #: choices of the training, as label and text
+    plan: Plan | None = None  #: plan of the last fit
     n_held: int = 0
     scores: dict[str, float] = field(default_factory=dict)
     baseline: dict[str, float] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
 
     def judge(self, y: Array, predicted: Array, y_train: Array) -> None:
-        """Keep the scores of held-out rows, beside those of a model without features."""
+        """Store the scores of held-out rows, and those of a model without features."""
         self.n_held = len(y)
         self.scores = scores(self.task, y, predicted)
         self.baseline = scores(self.task, y, trivial(self.task, y_train, len(y)))
 
     @property
     def held_out_text(self) -> str:
-        """The held-out scores as a note for the model file; empty where nothing was held out."""
+        """The held-out scores as a note for the model file; empty if nothing was held out."""
         if not self.scores:
             return ""
         texts = ", ".join(f"{name} {number(value)}" for name, value in self.scores.items())
@@ -45,18 +45,18 @@ class Outcome:
 
 
 def number(value: float) -> str:
-    """Write four figures."""
+    """Return a number with four significant figures as text."""
     return "not defined" if np.isnan(value) else f"{value:.4g}"
 
 
 class Clock:
-    """Seconds per phase."""
+    """Stopwatch that records the seconds of each phase."""
 
     def __init__(self) -> None:
         self._last = time.perf_counter()
         self.seconds: dict[str, float] = {}
 
     def lap(self, phase: str) -> None:
-        """Book the time since the last lap on ``phase``."""
+        """Record the time since the last lap as that of ``phase``."""
         now = time.perf_counter()
         self.seconds[phase], self._last = now - self._last, now

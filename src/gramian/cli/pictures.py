@@ -26,16 +26,16 @@ from gramian.plotting.scales import scale_axis, text_of
 from gramian.ridge.cross_validation import KernelRidgeCV
 
 BLUE, ORANGE = COLOURS[0], COLOURS[1]
-#: Features of which the importance is drawn.
+#: Largest number of features whose importance is drawn. Chosen by hand.
 MOST_IMPORTANT = 20
-#: Blocks that are drawn as a bar each.
+#: Largest number of blocks that are drawn as one bar each. Chosen by hand.
 MOST_BARS = 80
-#: Order of a core or of the landmarks' Gram matrix whose eigenvalues are drawn, at most.
+#: Largest order of a core, or of the landmarks' Gram matrix, whose eigenvalues are drawn. Chosen by hand.
 MOST_EIGENVALUES = 1500
 
 
 def pictures_of(model: Any, judged: Judgement | None, *, seed: int = 0) -> Iterator[Picture]:
-    """Yield what there is to see of a fitted estimator (or pipeline) and of its predictions."""
+    """Yield the pictures of a fitted estimator (or pipeline) and of its predictions."""
     last = model[-1] if isinstance(model, Pipeline) else model
     if judged is not None:
         yield from of_predictions(judged, last, seed)
@@ -104,10 +104,10 @@ def _of_spectrum(model: Any, seed: int) -> Iterator[Picture]:
 
 
 def spectrum(model: Any, seed: int) -> tuple[Float64Array, str, str] | None:
-    """Return eigenvalues from the largest down, what they are of, and a caption; None where there are none.
+    """Return eigenvalues, largest first, their source, and a caption; None if there are none.
 
-    Of a core that couples blocks, of principal components, or else of the kernel on the landmarks (support
-    vectors, training rows) of the block that has most, 1,500 of them at most. Time O(1500³).
+    They belong to the core that couples the blocks, or to the principal components, or else to the kernel on
+    the landmarks (support vectors, training rows) of the block with the most, at most 1,500. Time O(1500³).
     """
     if "eigenvalues_" in vars(model):
         return np.asarray(model.eigenvalues_, np.float64), "the components", "Eigenvalues of the components."
@@ -130,12 +130,12 @@ def spectrum(model: Any, seed: int) -> tuple[Float64Array, str, str] | None:
 
 
 def _descending(matrix: Array) -> Float64Array:
-    """Return the eigenvalues of a symmetric matrix from the largest down."""
+    """Return the eigenvalues of a symmetric matrix, largest first."""
     return np.asarray(np.linalg.eigvalsh(matrix), np.float64)[::-1]
 
 
 def _points(model: Any) -> Any:
-    """Return the landmarks of the node that has most of them; None for maps without any."""
+    """Return the landmarks of the node with the most landmarks; None for a transformer without any."""
     features, held = feature_map(model), vars(model)
     if features is not None:
         nodes = [basis.landmarks for basis in features.nodes]
@@ -176,7 +176,7 @@ def _of_phases(plan: Plan) -> Iterator[Picture]:
 
 
 def _bars(series: Sequence[tuple[str, dict[str, Any], str]], unit: str) -> tuple[Any, Any]:
-    """Draw a group of horizontal bars for each phase, from the top down."""
+    """Draw a group of horizontal bars for each phase, from top to bottom."""
     figure, ax = axes()
     series = [one for one in series if one[1]]
     phases = list(dict.fromkeys(phase for _, values, _ in series for phase in values))

@@ -1,4 +1,4 @@
-"""Predictions of a file's rows, read and written block by block, and scored where the file has the target."""
+"""Predictions for a file's rows, written block by block, and scored if the file has the target."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from gramian.exceptions import InputError
 def predict_file(
     model: Any, rows: Opened, out: Path, *, coverage: float | None, probabilities: bool
 ) -> Scored:
-    """Write the answers to all rows to a file; return what there is to score."""
+    """Write the predictions of all rows to a file; return the data to score them."""
     scored = Scored(rows)
     with prediction_file(out) as write:
         for where, block in blocks(rows):
@@ -31,7 +31,7 @@ def predict_file(
 
 
 class Scored:
-    """Predictions beside the true values of a file, as far as it has them."""
+    """Predictions and the true values of a file, as far as it has them."""
 
     def __init__(self, rows: Opened) -> None:
         self._target = rows.target
@@ -39,7 +39,7 @@ class Scored:
         self._predicted: list[Array] = []
 
     def add(self, where: slice, predicted: Array) -> None:
-        """Take the predictions of some rows; where a true value is missing, say so and score nothing."""
+        """Add the predictions of some rows; if a true value is missing, warn and score nothing."""
         if self._target is None:
             return
         try:
@@ -51,12 +51,12 @@ class Scored:
         self._predicted.append(predicted)
 
     def print(self, *, classes: bool) -> None:
-        """Print the score, or why there is none."""
+        """Print the score, or the reason why there is none."""
         if self._target is None:
             return
         y, predicted = np.concatenate(self._true), np.concatenate(self._predicted)
         text = predicted.dtype.kind in "OUS"
-        # Files of rows to predict hold a constant where their format asks for a target (svmlight).
+        # A file of rows to predict holds a constant if its format requires a target (svmlight).
         if y.ndim != 1 or len(np.unique(y)) < 2 or text != (y.dtype.kind in "OUS"):
             say("Not scored: the target in the file is constant, or of another type than the predictions.")
             return

@@ -1,4 +1,4 @@
-"""Pictures of predictions beside the true values."""
+"""Pictures of predictions next to the true values."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ from gramian.cli.judging import Judgement
 from gramian.plotting.canvas import COLOURS, INK, name_axes
 
 BLUE = COLOURS[0]
-#: Points of a scatter plot, bins of a histogram, of probabilities; classes that a matrix names.
+#: Largest number of points in a scatter plot; bins of a histogram, and of probabilities; largest number of
+#: classes that a confusion matrix names. Chosen by hand.
 MOST_POINTS, BINS, PROBABILITY_BINS, NAMED_CLASSES = 4000, 40, 10, 20
 #: Levels of the intervals whose coverage is drawn.
 LEVELS = np.linspace(0.05, 0.99, 20)
 
 
 def of_predictions(judged: Judgement, model: Any, seed: int) -> Iterator[Picture]:
-    """Yield confusion and calibration of classes, or residuals and coverage of numbers."""
+    """Yield confusion matrix and calibration for classes, or residuals and coverage for numbers."""
     y, predicted = judged.y, judged.predicted
     if y is None or predicted is None:
         return
@@ -68,7 +69,7 @@ def _confusion(y: Array, predicted: Array) -> Picture:
 
 
 def _reliability(y: Array, classes: Array, probabilities: Float64Array) -> Picture:
-    """Draw how often the likeliest class is right, by how likely the model thinks it is."""
+    """Draw how often the likeliest class is right, against its predicted probability."""
     sure = probabilities.max(axis=1)
     right = classes[probabilities.argmax(axis=1)].astype(str) == y.astype(str)
     edges = np.linspace(0.0, 1.0, PROBABILITY_BINS + 1)
@@ -114,7 +115,7 @@ def _residuals(residuals: Float64Array) -> Picture:
 
 
 def _coverage(scores: Float64Array) -> Picture:
-    """Draw how many of the true values lie in the intervals that a Gaussian process gives."""
+    """Draw the share of true values inside the intervals of a Gaussian process."""
     covered = np.array([np.mean(abs(scores) <= ndtri(0.5 + level / 2)) for level in LEVELS])
     figure, ax = axes()
     ax.plot([0, 1], [0, 1], color=INK, linewidth=1.0, linestyle="--")

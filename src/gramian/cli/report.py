@@ -1,4 +1,4 @@
-"""Output on the terminal: tables for people, errors and warnings in one line each."""
+"""Output on the terminal: tables of results, and one line for each error or warning."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ Step = TypeVar("Step")
 
 @contextmanager
 def reported(traceback: bool) -> Iterator[None]:
-    """End with exit code 1 and one line for an error that the user can mend; warnings take a line too."""
+    """End with exit code 1 and one line for an error that the user can fix; print warnings as one line."""
     with warnings.catch_warnings():
         warnings.showwarning = _Once()
         try:
             yield
-        # OSError: a folder that cannot be written to, a full disk.
+        # OSError covers a folder without write permission and a full disk.
         except (GramianError, ValueError, OSError) as error:
             if traceback:
                 raise
@@ -38,7 +38,7 @@ def reported(traceback: bool) -> Iterator[None]:
 
 
 class _Once:
-    """Prints each warning once: a score and the last fit may warn of the same column."""
+    """Prints each warning once, because the score and the last fit may warn about the same column."""
 
     def __init__(self) -> None:
         self._said: set[str] = set()
@@ -58,17 +58,17 @@ class _Once:
 
 
 def say(text: str) -> None:
-    """Print a line as it is: file names and column names are not markup."""
+    """Print a line literally, so that file and column names are not read as markup."""
     Console().print(text, markup=False, highlight=False, soft_wrap=True)
 
 
 def on_terminal() -> bool:
-    """Tell whether progress bars have somebody to look at them."""
+    """Return whether the output is a terminal, on which progress bars make sense."""
     return sys.stderr.isatty()
 
 
 def print_facts(facts: Iterable[tuple[str, str]]) -> None:
-    """Print labels with what there is to say of each."""
+    """Print labels with their texts."""
     grid = Grid(show_header=False, box=None, padding=(0, 2, 0, 0))
     grid.add_column(no_wrap=True)
     grid.add_column(overflow="fold")
@@ -78,7 +78,7 @@ def print_facts(facts: Iterable[tuple[str, str]]) -> None:
 
 
 def print_outcome(outcome: Outcome, out: Path) -> None:
-    """Print what was trained, how good it is, and where time and memory went."""
+    """Print what was trained, its scores, and how time and memory were used."""
     facts = [
         ("rows × columns", f"{outcome.n_rows:,} × {outcome.n_features:,}"),
         ("task", f"{outcome.task} ({outcome.reason})"),
@@ -107,7 +107,7 @@ def _seconds(phases: dict[str, float]) -> str:
 
 
 def watched(steps: Iterable[Step], names: Sequence[str]) -> Iterator[Step]:
-    """Yield the steps; on a terminal say which one is under way."""
+    """Yield the steps; on a terminal show which one is running."""
     waiting = iter(steps)
     for number_, name in enumerate(names, 1):
         with (
@@ -120,7 +120,7 @@ def watched(steps: Iterable[Step], names: Sequence[str]) -> Iterator[Step]:
 
 
 def print_summary(summary: Summary, judged: Sequence[tuple[str, str]] = ()) -> None:
-    """Print what a model is, and what it made of some rows."""
+    """Print the summary of a model, and its scores on some rows if they are given."""
     console = Console()
     console.print(renderable(summary))
     if judged:
@@ -129,6 +129,6 @@ def print_summary(summary: Summary, judged: Sequence[tuple[str, str]] = ()) -> N
 
 
 def print_scores(scores: dict[str, Any], n_rows: int, target: str) -> None:
-    """Print the scores of predictions whose targets were in the file."""
+    """Print the scores of predictions for a file that has the target."""
     text = ", ".join(f"{name} {number(value)}" for name, value in scores.items())
     say(f"Score on the {n_rows:,} values of {target!r} in the file: {text}")

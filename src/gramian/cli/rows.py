@@ -1,4 +1,4 @@
-"""Blocks of rows, some of the rows, and all rows in memory, of sources of numbers and of tables."""
+"""Access to the rows of sources and tables: in blocks, a selection, or all in memory."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from gramian.data.tables import Table
 from gramian.data.taken import TakenRows
 from gramian.tables.taken import TakenTable
 
-#: Rows of one step of a prediction.
+#: Rows of one step of a prediction. Chosen by hand.
 STEP = 65_536
 
 
 def blocks(rows: Any) -> Iterator[tuple[slice, Any]]:
-    """Yield consecutive rows of a source, an array or a table with where they are."""
+    """Yield consecutive blocks of a source, an array or a table, each with its row slice."""
     if isinstance(rows, Table):
         for where in row_slices(rows.shape[0], STEP):
             yield where, TakenTable(rows, np.arange(where.start, where.stop))
@@ -30,12 +30,12 @@ def blocks(rows: Any) -> Iterator[tuple[slice, Any]]:
 
 
 def by_blocks(call: Callable[[Any], Any], rows: Any) -> Array:
-    """Return what ``call`` makes of all rows, block by block: what is made on the way stays small."""
+    """Return the joined results of ``call`` on blocks of rows, so that intermediate results stay small."""
     return np.concatenate([np.asarray(call(block)) for _, block in blocks(rows)])
 
 
 def taken(rows: Any, numbers: IntArray) -> Any:
-    """Return some rows of a source or of a table, read as they are asked for."""
+    """Return some rows of a source or of a table, read on demand."""
     return TakenTable(rows, numbers) if isinstance(rows, Table) else TakenRows(as_source(rows), numbers)
 
 

@@ -1,4 +1,4 @@
-"""Options of ``gramian fit``, checked, and the choice between the numeric and the table model."""
+"""Checked options of ``gramian fit``, and the choice between the numeric and the table model."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from gramian.ridge.ridge import KernelRidge
 from gramian.tables.small_problem import POWERS
 
 AUTO = "auto"
-#: Kernel of plain kernel ridge regression, where none is named.
+#: Kernel of plain kernel ridge regression if the user names none.
 PLAIN_KERNEL = "rbf"
-#: Kernels among which the model for tables chooses.
+#: Kernels from which the table model chooses.
 TABLE_KERNELS = tuple(POWERS)
 PLAIN = "Means plain kernel ridge regression, of numbers alone."
 
 
 class MetricForm(StrEnum):
-    """What the distance between rows may learn."""
+    """Form of the metric that a table model may learn."""
 
     AUTO = "auto"
     NONE = "none"
@@ -38,7 +38,7 @@ class MetricForm(StrEnum):
 
 
 class Task(StrEnum):
-    """What the target is."""
+    """Kind of target."""
 
     AUTO = "auto"
     REGRESSION = "regression"
@@ -47,7 +47,7 @@ class Task(StrEnum):
 
 @dataclass(frozen=True)
 class Settings:
-    """Options of a training; ``verbose`` is no option: it tells whether somebody looks at progress bars."""
+    """Options of a training; ``verbose`` is not an option but tells whether to show progress bars."""
 
     task: Annotated[Task, typer.Option(help="What to fit; auto looks at the target.")] = Task.AUTO
     kernel: Annotated[
@@ -80,14 +80,15 @@ class Settings:
 
 
 def for_tables(settings: Settings, path: Path) -> bool:
-    """Return whether the model for tables is trained, rather than plain kernel ridge regression.
+    """Return whether to train the table model, rather than plain kernel ridge regression.
 
-    It is on CSV and Parquet files, unless an option says what only plain kernel ridge regression knows:
-    gamma, alpha, an approximation, no standardisation, or a kernel that tables are not searched for.
+    The table model is used for CSV and Parquet files, unless an option belongs to plain kernel ridge
+    regression alone: gamma, alpha, an approximation, no standardisation, or a kernel that the search for
+    tables does not have.
 
     Raises
     ------
-    InputError : for options of both.
+    InputError : if there are options of both models.
     """
     plain = next(_plain(settings, path), None)
     own = next(_table(settings), None)
@@ -124,11 +125,11 @@ def _table(settings: Settings) -> Iterator[str]:
 
 
 def checked(settings: Settings, path: Path) -> tuple[Settings, bool]:
-    """Return the settings of the model that is meant, and whether it is that for tables.
+    """Return the settings of the selected model, and whether it is the table model.
 
     Raises
     ------
-    InputError : for a slip, before a large file is read.
+    InputError : for a wrong option, before a large file is read.
     """
     tables = for_tables(settings, path)
     parse_bytes(settings.memory)

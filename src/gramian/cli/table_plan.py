@@ -1,4 +1,4 @@
-"""Plan of the table model for ``gramian plan``: columns, search, and the plan of the last fit."""
+"""Plan of the table model for ``gramian plan``: columns, search, and plan of the last fit."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from gramian.tables.small_problem import Point
 
 
 def facts(table: StoredTable, y: Array, task: str, settings: Settings) -> tuple[list[tuple[str, str]], Plan]:
-    """Return what the columns become and what is searched, and the plan of the last fit.
+    """Return the encoding of the columns, the planned search, and the plan of the last fit.
 
-    The kernel is the first that the search would compare, with one bandwidth for all features. Where the
+    The kernel is the first one that the search would compare, with one bandwidth for all features. If the
     search ends with two kernels, the last fit is made for both.
 
     Raises
     ------
-    BudgetError : where the memory holds no model.
+    BudgetError : if the memory holds no model.
     """
     rng = np.random.default_rng(settings.seed)
     columns = TableColumns.learn(table, categorical=settings.categorical or None, rng=rng)

@@ -1,4 +1,4 @@
-"""Training of the table model for ``gramian fit``: score on held-out rows, then refit on all rows."""
+"""Training of the table model for ``gramian fit``: score on held-out rows, then fit on all rows."""
 
 from __future__ import annotations
 
@@ -17,16 +17,17 @@ from gramian.data.stored_table import StoredTable
 from gramian.tables import TableColumns
 from gramian.tables.estimators import TabularClassifier, TabularRegressor
 
-#: Part of the time limit that the fit for the held-out score gets; the last fit gets what is left then.
+#: Share of the time limit for the fit that gives the held-out score; the last fit gets the time left after
+#: it. Chosen by hand.
 SCORE_TIME = 0.5
-#: The last fit is given so many seconds at least: one that is over makes the smallest model.
+#: Smallest time limit of the last fit; with hardly any time it makes the smallest model.
 LEAST_SECONDS = 1e-3
-#: Columns that are named as important, and notes that are shown.
+#: Number of important columns, and of notes, that are shown. Chosen by hand.
 MOST_NAMED = 5
 
 
 def estimator(task: str, settings: Settings) -> TabularRegressor | TabularClassifier:
-    """Return the unfitted model of the task."""
+    """Return the unfitted model for the task."""
     kind = TabularRegressor if task == REGRESSION else TabularClassifier
     return kind(
         kernel=settings.kernel,
@@ -43,8 +44,8 @@ def estimator(task: str, settings: Settings) -> TabularRegressor | TabularClassi
 def train(table: StoredTable, settings: Settings) -> Outcome:
     """Fit to the rows that are not held out and score the others, then fit to all rows.
 
-    The second fit keeps the kernel, metric, scaling and map of the target that the first has chosen, and
-    searches for bandwidth and penalty among these alone.
+    The second fit keeps the kernel, metric, scaling and target transformation that the first one chose; its
+    search covers only bandwidth and penalty.
     """
     clock, began = Clock(), time.perf_counter()
     found = all_targets(table)
@@ -69,16 +70,16 @@ def train(table: StoredTable, settings: Settings) -> Outcome:
     clock.lap("fit on all rows")
     if settings.holdout == 0:
         searched = search_text(model)
-    # What was asked for stays: a later fit of the loaded model searches again.
+    # Restore the requested options, so that a later fit of the loaded model searches again.
     model.set_params(**estimator(task, settings).get_params())
     outcome.facts, outcome.plan = _facts(model, searched), model.plan_
     return outcome
 
 
 def choice(model: Any) -> dict[str, Any]:
-    """Return what the search of a fitted model chose among kernels, metrics, scalings and target maps.
+    """Return the kernel, metric, scaling and target transformation that a model's search chose.
 
-    As parameters; nothing where the time did not suffice to compare.
+    As parameters of the estimator; empty if there was no time to compare.
     """
     found = model.search_
     kept = next((trial for trial in found.trials if trial.kept), None)
@@ -86,19 +87,19 @@ def choice(model: Any) -> dict[str, Any]:
         return {}
     chosen = {"kernel": kept.setting.kernel, "metric": kept.metric, "scaling": kept.setting.scaling}
     if found.other is not None:
-        # A mean of two, each of which has found its own metric.
+        # The model is a mean of two, and each has learned its own metric.
         chosen |= {"kernel": (kept.setting.kernel, found.other.point.kernel), "metric": model.metric}
     return chosen | ({"target": kept.setting.target} if isinstance(model, TabularRegressor) else {})
 
 
 def search_text(model: Any) -> str:
-    """Return how far the search of a fitted model went."""
+    """Return the size of a fitted model's search as text."""
     found = model.search_
     return f"{found.n_judged:,} models on up to {found.n_rows:,} rows, {found.seconds:.1f} s"
 
 
 def columns_facts(columns: TableColumns) -> list[tuple[str, str]]:
-    """Return how many columns of each kind there are, and what was noted of them."""
+    """Return the number of columns of each kind, and the notes on columns."""
     kinds = Counter(column.kind for column in columns.columns if not column.dropped)
     counted = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())
     facts = [("columns", f"{counted}; {columns.width:,} features of them")]

@@ -1,4 +1,4 @@
-"""Task of a target: regression or classification, the held-out split, and scores."""
+"""Task of a target (regression or classification), its held-out split, and its scores."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gramian._typing import Array, IntArray
 from gramian.exceptions import InputError
 
 REGRESSION, CLASSIFICATION = "regression", "classification"
-#: Whole numbers with at most this many distinct values are taken for classes.
+#: Whole numbers with at most this many distinct values are treated as classes. Chosen by hand.
 MOST_CLASSES = 20
 
 
@@ -31,15 +31,15 @@ def find_task(y: Array, asked: str) -> tuple[str, str]:
 
 
 def prepared_target(y: Array, task: str) -> Array:
-    """Return the target as the estimator takes it: whole-numbered classes as integers."""
+    """Return the target in the estimator's form: whole-numbered classes as integers."""
     whole = task == CLASSIFICATION and y.dtype.kind == "f" and bool((y == np.rint(y)).all())
     return y.astype(np.int64) if whole else y
 
 
 def split_order(y: Array, task: str, share: float, seed: int) -> tuple[IntArray, IntArray]:
-    """Return the numbers of the rows to train on and of those held out, each in random order.
+    """Return the numbers of the training rows and of the held-out rows, each in random order.
 
-    Classes keep their shares where the held-out part has room for each of them.
+    Each class keeps its share if the held-out part has room for every class.
     """
     n = len(y)
     if n < 10:
@@ -69,7 +69,7 @@ def scores(task: str, y: Array, predicted: Array) -> dict[str, float]:
 
 
 def trivial(task: str, y: Array, count: int) -> Array:
-    """Return what a model without features predicts: the mean, or the commonest class."""
+    """Return the predictions of a model without features: the mean, or the most frequent class."""
     if task == REGRESSION:
         return np.full(count, float(np.mean(y, dtype=np.float64)))
     classes, counts = np.unique(y, return_counts=True)

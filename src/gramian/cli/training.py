@@ -34,11 +34,12 @@ from gramian.ridge.ridge import KernelRidge, KernelRidgeClassifier
 from gramian.search import Split, search
 
 #: Rows of the search: a Gram matrix of 2,000² numbers takes 32 MB and a tenth of a second to factorise.
+#: Gamma is the median heuristic times one of the factors. All chosen by hand.
 SEARCH_TRAIN, SEARCH_TEST = 2_000, 1_000
 GAMMA_FACTORS, ALPHAS = (0.25, 1.0, 4.0, 16.0), (0.01, 0.1, 1.0)
-#: Alpha of a plan, where no search is made.
+#: Alpha for a plan, which makes no search. Chosen by hand.
 PLAN_ALPHA = 0.1
-#: Kernels without gamma, and the power of the distance that gamma multiplies in the others.
+#: Kernels without gamma, kernels in which gamma multiplies the squared distance, and polynomial kernels.
 _NO_GAMMA = ("linear", "cosine")
 _SQUARED = ("rbf", "gaussian", "rational_quadratic", "cauchy")
 _POLYNOMIAL = ("poly", "polynomial")
@@ -49,7 +50,7 @@ _POLYNOMIAL = ("poly", "polynomial")
 
 @dataclass(frozen=True)
 class Choice:
-    """Parameters and where they come from; ``score`` is that of the search."""
+    """Chosen parameters and the extent of the search; ``score`` is the best one of the search."""
 
     gamma: float | None
     alpha: float
@@ -59,9 +60,9 @@ class Choice:
 
 
 def usual_gamma(kernel: str, X: RowSource, rng: np.random.Generator) -> float | None:
-    """Return the median heuristic: k(x, y) of a pair at the median distance is exp(-1/2) or so.
+    """Return gamma by the median heuristic: k(x, y) is about exp(-1/2) or exp(-1) at the median distance.
 
-    Of at most 1,000 rows. None for kernels without gamma, or where all rows are the same.
+    Uses at most 1,000 rows. None for kernels without gamma, or if all rows are equal.
     """
     if kernel in _NO_GAMMA:
         return None
@@ -78,10 +79,11 @@ def usual_gamma(kernel: str, X: RowSource, rng: np.random.Generator) -> float | 
 
 
 def choose(settings: Settings, rows: Rows | RowSource, y: Array, task: str) -> Choice:
-    """Choose what was not given by exact kernel ridge regression on at most 2,000 rows.
+    """Choose the parameters that were not given, by exact kernel ridge regression on at most 2,000 rows.
 
-    Scored on at most 1,000 others; of equals the smoothest is taken. Time O(gammas · alphas · 2000³/3),
-    memory four Gram matrices of the search's rows, which are as many as the budget allows.
+    They are scored on at most 1,000 other rows; of equal scores the smoothest model wins. Time
+    O(gammas · alphas · 2000³/3); memory: four Gram matrices of the search's rows, whose number the
+    budget limits.
     """
     kernel, gamma, alpha = settings.kernel, settings.gamma, settings.alpha
     rng, source = np.random.default_rng(settings.seed), as_source(rows)
@@ -97,7 +99,7 @@ def choose(settings: Settings, rows: Rows | RowSource, y: Array, task: str) -> C
     X, y = source.take(drawn), y[drawn]
     split = Split(np.arange(n_test, n), np.arange(n_test))
     if n_test < 2 or (task == CLASSIFICATION and len(np.unique(y[split.train])) < 2):
-        # Too few rows, or all of one class: a search would tell nothing.
+        # With too few rows, or only one class, a search would tell nothing.
         return Choice(gammas[0] if usual is None else usual, PLAN_ALPHA if alpha is None else alpha)
 
     def judge(split: Split, gamma: float | None) -> tuple[float, float]:
@@ -118,9 +120,9 @@ def choose(settings: Settings, rows: Rows | RowSource, y: Array, task: str) -> C
 def _best_alpha(
     k: Kernel, X: Rows, y: Array, task: str, split: Split, alphas: list[float]
 ) -> tuple[float, float]:
-    """Return the least error of exact kernel ridge regression on the held-out rows, and its alpha.
+    """Return the smallest error of exact kernel ridge regression on held-out rows, and its alpha.
 
-    The error is minus the score; it is infinite where no alpha gives a system with a solution.
+    The error is minus the score; it is infinite if no alpha gives a solvable system.
     """
     train, held, n = split.train, split.held_out, len(split.train)
     targets: Targets = (ClassTargets if task == CLASSIFICATION else NumberTargets)(y[train], n)
@@ -144,11 +146,11 @@ def _best_alpha(
     return (np.inf, np.nan) if best is None else (best.error, best.candidate)
 
 
-# ---- the whole -------------------------------------------------------------------------------
+# ---- training and planning -------------------------------------------------------------------
 
 
 def estimator(task: str, settings: Settings, choice: Choice) -> KernelRidge | KernelRidgeClassifier:
-    """Return the unfitted estimator of the task."""
+    """Return the unfitted estimator for the task."""
     kind = KernelRidge if task == REGRESSION else KernelRidgeClassifier
     return kind(
         choice.alpha,
@@ -164,10 +166,10 @@ def estimator(task: str, settings: Settings, choice: Choice) -> KernelRidge | Ke
 
 
 def train(rows: StoredSource, settings: Settings) -> Outcome:
-    """Scale, choose, score on held-out rows, and fit on all rows.
+    """Scale, choose parameters, score on held-out rows, and fit on all rows.
 
-    Mean, deviation and parameters come from the rows that are not held out, so that the score is that of
-    rows which nothing has seen.
+    Mean, deviation and parameters come from the rows that are not held out, so that nothing has seen the rows
+    of the score.
     """
     clock = Clock()
     found = all_targets(rows)
@@ -195,13 +197,13 @@ def train(rows: StoredSource, settings: Settings) -> Outcome:
     outcome.facts, outcome.plan = _facts(model, choice), model.plan_
     if seen is not None:
         outcome.model = Pipeline([("scaler", _scaler(seen, rows.feature_names)), ("model", model)])
-        # The pipeline's first step has the names of the columns, and gives the model none.
+        # The pipeline's first step has the column names; it passes none to the model.
         model.__dict__.pop("feature_names_in_", None)
     return outcome
 
 
 def _scaler(seen: Moments, names: tuple[str, ...] | None) -> StandardScaler:
-    """Return scikit-learn's scaler with what was learned from rows that it has not seen as a whole."""
+    """Return scikit-learn's scaler with moments that were computed outside it."""
     found = StandardScaler(with_mean=not seen.sparse)
     found.mean_, found.scale_ = seen.mean, Scaler.of(seen).scale
     found.var_, found.n_samples_seen_ = seen.squares / seen.mass, int(seen.mass)
@@ -212,7 +214,7 @@ def _scaler(seen: Moments, names: tuple[str, ...] | None) -> StandardScaler:
 
 
 def plan(rows: StoredSource, y: Array, task: str, settings: Settings) -> tuple[Choice, Plan]:
-    """Return the plan of a fit with the usual gamma and alpha where they are not given; rows are scaled."""
+    """Return the plan of a fit on scaled rows, with the usual gamma and alpha if they are not given."""
     source: RowSource = mapped(rows, Scaler.of(moments(rows))) if settings.standardize else rows
     gamma = settings.gamma
     if gamma is None:
