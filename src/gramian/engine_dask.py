@@ -1,8 +1,8 @@
-"""Fits and predictions on a Dask cluster. The one file that imports dask and distributed.
+"""Fits and predictions on a Dask cluster. The only file that imports dask and distributed.
 
-Rows stay where they are: work goes to each partition, and what it makes of the rows (the sums of a fit, which
-do not grow with their number) is added up in a tree (:mod:`gramian.data.tasks`). Where a worker dies, Dask
-makes its part of the tree again.
+Rows stay where they are: work goes to each partition, and its results (the sums of a fit, whose size does not
+grow with the number of rows) are added up in a tree (:mod:`gramian.data.tasks`). If a worker dies, Dask
+repeats its part of the tree.
 """
 
 from __future__ import annotations
@@ -44,27 +44,27 @@ except ImportError as error:
 
 Result = TypeVar("Result")
 
-#: Seconds between looks at whether the cluster is there.
+#: Seconds between checks for whether the cluster is reachable. Chosen by hand.
 POLL = 1.0
 
 
 @dataclass(frozen=True, eq=False)
 class DaskEngine:
-    """A cluster for the rows of a fit: ``KernelRidge(engine=DaskEngine(client))``.
+    """A Dask cluster that runs the work on the rows of a fit: ``KernelRidge(engine=DaskEngine(client))``.
 
     Parameters
     ----------
     client : distributed.Client, default=None
-        Connection to the cluster; None takes the current client, or without one Dask's own scheduler.
+        Connection to the cluster; None uses the current client, or if there is none Dask's own scheduler.
     shared_files : bool, default=False
-        Whether workers open the files of ``gm.open_data`` themselves, at the same paths. Else, and for
+        Whether workers open the files of ``gm.open_data`` themselves, at the same paths. If False, and for
         arrays, memmaps and sparse rows, rows are read here and sent.
     part_bytes : int or str, default="64MB"
-        Bytes of the rows that one task gets, where rows are not partitioned already.
+        Bytes of rows that one task gets, if rows are not partitioned already.
     timeout : float, default=60
         Seconds without any worker after which a fit gives up with ``ClusterError``.
 
-    scikit-learn's ``clone`` keeps the engine itself; a pickle of it has no client.
+    scikit-learn's ``clone`` shares the engine object; a pickle of it has no client.
 
     Examples
     --------
@@ -99,7 +99,7 @@ class DaskEngine:
         return DaskEngine, (None, self.shared_files, self.part_bytes, self.timeout)
 
     def rows(self, X: Any) -> Any:
-        """Return a Dask array or frame as a row source, its lengths computed where unknown; others as is."""
+        """Return a Dask array or frame as a row source (unknown lengths are computed); others unchanged."""
         if not dask.is_dask_collection(X):
             return X
         header = self.header(X)
@@ -112,9 +112,9 @@ class DaskEngine:
         return TaskRows(self._bound, [as_rows(p, int(a)) for p, a in zip(parts, starts)], lengths, header)
 
     def column(self, y: Any, *, flat: bool = True) -> Any:
-        """Return a Dask array, series or frame of values as a stored column; others as they are.
+        """Return a Dask array, series or frame of values as a stored column; others unchanged.
 
-        ``flat``: whether values of shape (n, 1) become (n,), as labels and weights are meant.
+        ``flat``: whether values of shape (n, 1) become (n,), as labels and weights require.
         """
         if not dask.is_dask_collection(y):
             return y
@@ -128,7 +128,7 @@ class DaskEngine:
         return TaskColumn(self._bound, [read(p) for p in parts], lengths, () if flat else tail, kind)
 
     def header(self, X: Any) -> ArraySource:
-        """Return the collection without its rows; raise where its columns are not numbers."""
+        """Return a source with the collection's columns and no rows; raise if columns are not numbers."""
         _check_kind("X", X)
         if not hasattr(X, "columns"):
             return ArraySource(_array_header(X))
@@ -141,7 +141,7 @@ class DaskEngine:
         return _Header(X._meta)
 
     def over(self, source: RowSource) -> RowSource:
-        """Return the rows of a source of this machine, or of files, to be worked on by the cluster."""
+        """Return the rows of a source of this machine, or of files, for work on the cluster."""
         if isinstance(source, Partitioned):
             return source
         if isinstance(source, StoredRows):
@@ -164,14 +164,14 @@ class DaskEngine:
         return rows
 
     def part_rows(self, row_bytes: int) -> int:
-        """Return the rows of one task where rows are not partitioned."""
+        """Return the number of rows of one task if rows are not partitioned."""
         return max(LEAST_ROWS, parse_bytes(self.part_bytes) // max(1, row_bytes))
 
     def lazily(self, X: Any, work: Callable[[Any], Array], shape: tuple[int, ...], dtype: Any) -> Any:
         """Return the Dask array of ``work(rows)`` over a collection's parts; nothing is computed.
 
-        What ``work`` holds is broadcast to the workers where the engine has a client, else it is part of the
-        graph.
+        If the engine has a client, the data inside ``work`` are broadcast to the workers; otherwise they are
+        part of the graph.
         """
         if hasattr(X, "columns"):
             X = X.to_dask_array()
@@ -184,7 +184,7 @@ class DaskEngine:
 
     @property
     def current(self) -> Any:
-        """The client that tasks go to; None where there is none, and Dask's own scheduler runs them."""
+        """The client that tasks go to; None if there is none and Dask's own scheduler runs them."""
         if self.client is not None:
             return self.client
         try:
@@ -194,19 +194,19 @@ class DaskEngine:
 
     @property
     def _bound(self) -> DaskEngine:
-        """The engine with the client of now: a fit whose client is closed must not go on elsewhere."""
+        """The engine with its current client: if that is closed, a fit must not go on elsewhere."""
         return replace(self, client=self.current)
 
     @property
     def n_threads(self) -> int:
-        """Threads of all workers."""
+        """Number of threads of all workers."""
         client = self.current
         if client is None:
             return int(CPU_COUNT)
         return max(1, sum(self._asked(client.nthreads).values()))
 
     def task(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Return the function that makes the task of a call."""
+        """Return a function that makes a task from a call of ``function``."""
         made: Callable[..., Any] = delayed(function, pure=False)
         return made
 
@@ -218,7 +218,7 @@ class DaskEngine:
         tail: tuple[int, ...],
         kind: np.dtype[Any],
     ) -> list[Any]:
-        """Return values in parts of the lengths wanted; they come in parts of shape ``(length, *tail)``."""
+        """Return values in parts of the given lengths; they arrive in parts of shape ``(length, *tail)``."""
         blocks = [da.from_delayed(part, (k, *tail), dtype=kind) for part, k in zip(parts, lengths)]
         chunks = (tuple(wanted), *((k,) for k in tail))
         return list(da.concatenate(blocks).rechunk(chunks).to_delayed().ravel())
@@ -234,12 +234,12 @@ class DaskEngine:
                 return self._asked(
                     lambda: client.scatter(value, broadcast=True, hash=False, timeout=self.timeout)
                 )
-            except ValueError as error:  # "Can not use replicate to delete data", to no worker
+            except ValueError as error:  # "Can not use replicate to delete data": there is no worker
                 if self._asked(client.nthreads):
                     raise _gone(f"its workers are closing: {error}") from error
 
     def _await_workers(self, client: Any) -> None:
-        """Wait for a worker, where there is none. Raises ``ClusterError`` after ``timeout``."""
+        """Wait until there is a worker. Raises ``ClusterError`` after ``timeout``."""
         seen = time.monotonic()
         while not self._asked(client.nthreads):
             if time.monotonic() - seen > self.timeout:
@@ -248,9 +248,9 @@ class DaskEngine:
 
     @contextmanager
     def telling(self, progress: Progress | None) -> Iterator[Progress | None]:
-        """Give a function that tasks call with numbers, which ``progress`` is then called with here.
+        """Yield a function that tasks call with numbers; ``progress`` is then called with them here.
 
-        None where there is no client. The numbers come as events of the scheduler, on a thread of the client.
+        Yields None if there is no client. The numbers arrive as scheduler events, on a thread of the client.
         """
         client = self.current
         if client is None or progress is None:
@@ -265,12 +265,12 @@ class DaskEngine:
                 self._asked(lambda: client.unsubscribe_topic(topic))
 
     def submitted(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Return the future of a call on a worker, with what it takes."""
+        """Return the future of a call on a worker, with its arguments sent there."""
         with _large_graphs():
             return self._asked(lambda: self.current.submit(function, *arguments, pure=False))
 
     def results(self, tasks: Sequence[Any]) -> Iterator[Any]:
-        """Yield the results of tasks in their order; those not asked for yet wait where they were made."""
+        """Yield the results of tasks in order; results not yet asked for stay where they were made."""
         client = self.current
         if client is None:
             yield from dask.compute(*tasks)
@@ -281,12 +281,12 @@ class DaskEngine:
             yield self.waited(futures.popleft())
 
     def waited(self, future: Any) -> Any:
-        """Wait for a result. Raises ``ClusterError`` where scheduler or workers have gone."""
+        """Wait for a result. Raises ``ClusterError`` if scheduler or workers have gone."""
         client, seen = future.client, time.monotonic()
         while True:
             try:
                 if future.done():
-                    # Each call sends the result anew: one that is not waited for until it is here piles up.
+                    # Each call sends the result again; one that gives up early leaves its copy.
                     return future.result(timeout=self.timeout)
                 distributed.wait(future, timeout=POLL)
                 continue
@@ -300,7 +300,7 @@ class DaskEngine:
                     "more, or make partitions smaller."
                 ) from error
             except TimeoutError:
-                if future.status == "error":  # the task's own
+                if future.status == "error":  # the task itself failed
                     raise
             if self._asked(client.nthreads):
                 seen = time.monotonic()
@@ -308,9 +308,9 @@ class DaskEngine:
                 raise _gone(f"no worker for {self.timeout:g} s")
 
     def _asked(self, question: Callable[[], Result]) -> Result:
-        """Return the cluster's answer; raise ``ClusterError`` where there is none."""
+        """Return the cluster's answer; raise ``ClusterError`` if there is none."""
         client = self.current
-        if client is None or client.status != "running":  # else the question waits for a new connection
+        if client is None or client.status != "running":  # else the call would wait for a new connection
             raise _gone("the client is not connected")
         try:
             return question()
@@ -318,7 +318,7 @@ class DaskEngine:
             raise _gone(f"{type(error).__name__}: {error}") from error
 
     def _lengths(self, X: Any, parts: Sequence[Any]) -> list[int]:
-        """Return the rows of each part: of frames, and arrays of unknown chunks, by a pass over them."""
+        """Return the number of rows of each part; frames and unknown chunks need a pass over the data."""
         known = getattr(X, "chunks", None)
         if known is not None and not np.isnan(known[0]).any():
             return [int(k) for k in known[0]]
@@ -328,7 +328,7 @@ class DaskEngine:
 
 @dataclass(frozen=True)
 class _Tell:
-    """Tells a client, from within a task, a number: see :meth:`DaskEngine.telling`."""
+    """Function that sends a number to a client from within a task: see :meth:`DaskEngine.telling`."""
 
     topic: str
 
@@ -337,7 +337,7 @@ class _Tell:
 
 
 def engine() -> DaskEngine:
-    """Return the engine of the current client, for collections that come without one."""
+    """Return the engine of the current client, for collections passed without an engine."""
     return DaskEngine()
 
 
@@ -349,7 +349,7 @@ def _gone(why: str) -> ClusterError:
 
 
 def _large_graphs() -> Any:
-    """Return a context without the warning of rows or targets within a graph: they are meant to be sent."""
+    """Return a context without Dask's warning about large graphs: these rows are meant to be sent."""
     return dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"})
 
 
@@ -378,14 +378,14 @@ def _array_header(X: Any) -> Array:
 
 
 def _parts(X: Any) -> list[Any]:
-    """Return the partitions of a collection as tasks; of an array with all columns."""
+    """Return the partitions of a collection as tasks; those of an array have all columns."""
     if isinstance(X, da.Array) and X.ndim > 1 and X.numblocks[1] > 1:
         X = X.rechunk({1: -1})
     return list(np.ravel(X.to_delayed()))
 
 
 class _Header(ArraySource):
-    """No rows of a frame, with the names of its columns."""
+    """Column names and types of a frame, without rows."""
 
     def __init__(self, frame: Any) -> None:
         super().__init__(part_work.as_rows(frame, 0))
