@@ -112,11 +112,16 @@ def predict(
     rows_file: Annotated[
         Path, typer.Argument(help="Rows with the model's columns, in any order.", show_default=False)
     ],
-    out: Annotated[Path, typer.Option(help=".csv, .csv.gz, .parquet or .npz; replaced if it exists.")],
+    out: Annotated[
+        Path, typer.Option(help="File to write: .csv, .csv.gz, .parquet or .npz; replaced if it exists.")
+    ],
     coverage: Annotated[
-        float | None, typer.Option(help="Add low and high of intervals that hold this share, such as 0.9.")
+        float | None,
+        typer.Option(help="Add ends (low, high) of intervals that cover this share, such as 0.9."),
     ] = None,
-    probabilities: Annotated[bool, typer.Option("--probabilities", help="Add one for each class.")] = False,
+    probabilities: Annotated[
+        bool, typer.Option("--probabilities", help="Add the probability of each class.")
+    ] = False,
     threads: Threads = None,
     traceback: Traceback = False,
 ) -> None:
@@ -167,11 +172,11 @@ def plan(
 @app.command()
 def report(
     model_file: Annotated[
-        Path, typer.Argument(help="What fit or gramian.save has written.", show_default=False)
+        Path, typer.Argument(help="Model file written by fit or gramian.save.", show_default=False)
     ],
-    html: Annotated[Path | None, typer.Option(help="Page to write; replaced if it exists.")] = None,
-    data: Annotated[Path | None, typer.Option(help="Rows to judge the model on.")] = None,
-    target: Annotated[str | None, typer.Option(help="Its column with the true values.")] = None,
+    html: Annotated[Path | None, typer.Option(help="HTML page to write; replaced if it exists.")] = None,
+    data: Annotated[Path | None, typer.Option(help="File with rows to score the model on.")] = None,
+    target: Annotated[str | None, typer.Option(help="Column of --data with the true values.")] = None,
     seed: Seed = 0,
     threads: Threads = None,
     traceback: Traceback = False,
@@ -205,10 +210,12 @@ def report(
 def compare(
     train_file: TrainFile,
     target: Target = None,
-    seconds: Annotated[float, typer.Option(min=0.1, help="For search and fit of each method.")] = 60.0,
+    seconds: Annotated[
+        float, typer.Option(min=0.1, help="Seconds for search and fit of each method.")
+    ] = 60.0,
     memory: Memory = "1GB",
-    task: Annotated[Task, typer.Option(help="What to fit; auto looks at the target.")] = Task.AUTO,
-    json: Annotated[Path | None, typer.Option(help="File for the results as JSON.")] = None,
+    task: Annotated[Task, typer.Option(help="Kind of target; auto decides from its values.")] = Task.AUTO,
+    json: Annotated[Path | None, typer.Option(help="JSON file for the results.")] = None,
     seed: Seed = 0,
     threads: Threads = None,
     traceback: Traceback = False,
@@ -241,9 +248,9 @@ def compare(
 
 @app.command()
 def demo(
-    rows: Annotated[int, typer.Option(help="Rows to make.")] = 200_000,
+    rows: Annotated[int, typer.Option(help="Number of rows to generate.")] = 200_000,
     memory: Memory = "300MB",
-    out: Annotated[Path, typer.Option(help="Folder for what it writes.")] = Path("demo-output"),
+    out: Annotated[Path, typer.Option(help="Folder for the output files.")] = Path("demo-output"),
     traceback: Traceback = False,
 ) -> None:
     """Show what a kernel machine on a memory budget does, on generated rows."""

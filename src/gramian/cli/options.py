@@ -14,11 +14,17 @@ import typer
 KEYWORD = inspect.Parameter.KEYWORD_ONLY
 
 Target = Annotated[str | None, typer.Option(help="Column to predict (CSV and Parquet need it).")]
-Seed = Annotated[int, typer.Option(min=0, help="Same seed, same model.")]
-Threads = Annotated[int | None, typer.Option(min=1, help="Threads; all cores if left out.")]
-Memory = Annotated[str, typer.Option(help="Working memory, and as much for rows kept; such as 500MB.")]
-Traceback = Annotated[bool, typer.Option("--traceback", help="Show where an error came from.")]
-ModelFile = Annotated[Path, typer.Argument(help="What fit or gramian.save has written.", show_default=False)]
+Seed = Annotated[
+    int, typer.Option(min=0, help="Seed of the random numbers; the same seed gives the same model.")
+]
+Threads = Annotated[int | None, typer.Option(min=1, help="Number of threads; all cores by default.")]
+Memory = Annotated[
+    str, typer.Option(help="Working memory, such as 500MB; rows that are kept may take as much again.")
+]
+Traceback = Annotated[bool, typer.Option("--traceback", help="Show the traceback of an error.")]
+ModelFile = Annotated[
+    Path, typer.Argument(help="Model file written by fit or gramian.save.", show_default=False)
+]
 TrainFile = Annotated[
     Path, typer.Argument(help=".csv, .csv.gz, .parquet, .npz, .svmlight, …", show_default=False)
 ]

@@ -25,7 +25,7 @@ AUTO = "auto"
 PLAIN_KERNEL = "rbf"
 #: Kernels from which the table model chooses.
 TABLE_KERNELS = tuple(POWERS)
-PLAIN = "Means plain kernel ridge regression, of numbers alone."
+PLAIN = "Selects plain kernel ridge regression, for numbers only."
 
 
 class MetricForm(StrEnum):
@@ -49,31 +49,35 @@ class Task(StrEnum):
 class Settings:
     """Options of a training; ``verbose`` is not an option but tells whether to show progress bars."""
 
-    task: Annotated[Task, typer.Option(help="What to fit; auto looks at the target.")] = Task.AUTO
+    task: Annotated[Task, typer.Option(help="Kind of target; auto decides from its values.")] = Task.AUTO
     kernel: Annotated[
         str,
         typer.Option(
-            help="Of tables: auto, laplacian, exponential or gaussian. Any other (rbf, matern32, poly, …) "
-            "means plain kernel ridge regression, of numbers alone."
+            help="For tables: auto, laplacian, exponential or gaussian. Any other (rbf, matern32, poly, …) "
+            "selects plain kernel ridge regression, for numbers only."
         ),
     ] = AUTO
     metric: Annotated[
-        MetricForm, typer.Option(help="Of tables: what the distance between rows may learn.")
+        MetricForm, typer.Option(help="For tables: form of the distance between rows to learn.")
     ] = MetricForm.AUTO
     categorical: Annotated[
         list[str] | None,
-        typer.Option(help="Of tables: a column of numbers that are codes; may be repeated."),
+        typer.Option(help="For tables: a numeric column that holds category codes; may be repeated."),
     ] = None
     gamma: Annotated[float | None, typer.Option(help=f"Kernel parameter. {PLAIN}")] = None
     alpha: Annotated[float | None, typer.Option(help=f"Ridge penalty. {PLAIN}")] = None
-    approximation: Annotated[str, typer.Option(help=f"exact, multiresolution, meka, …. {PLAIN}")] = AUTO
-    time_limit: Annotated[float | None, typer.Option(help="Of tables: seconds for search and fits.")] = None
+    approximation: Annotated[str, typer.Option(help=f"exact, multiresolution, meka and others. {PLAIN}")] = (
+        AUTO
+    )
+    time_limit: Annotated[float | None, typer.Option(help="For tables: seconds for search and fits.")] = None
     memory: Memory = "1GB"
     standardize: Annotated[
         bool,
-        typer.Option(help=f"Bring every feature to mean 0 and deviation 1, or not. Not: {PLAIN.lower()}"),
+        typer.Option(help=f"Scale features to mean 0 and deviation 1. --no-standardize {PLAIN.lower()}"),
     ] = True
-    holdout: Annotated[float, typer.Option(min=0.0, max=0.9, help="Share held out for a score.")] = 0.2
+    holdout: Annotated[
+        float, typer.Option(min=0.0, max=0.9, help="Share of the rows held out for the score.")
+    ] = 0.2
     seed: Seed = 0
     threads: Threads = None
     verbose: bool = False
