@@ -30,15 +30,16 @@ from gramian.fast.serving.compiled import available, one_row, single_row
 from gramian.fast.serving.flat import FlatPredictor, flatten
 from gramian.kernels.columns import dense
 
-#: Held-out part of the rows, which are learned from in the end, and rows of it at most.
+#: Fraction of the rows held out to choose the shape, and the largest number of them. Small held-out sets are
+#: trained on in the end. Chosen by hand.
 HELD_OUT, MOST_HELD_OUT = 0.15, 10_000
-#: What may be learned from.
+#: Values of ``learn``: the targets that a fast model is fitted to.
 LEARN = ("auto", "teacher", "labels")
 DTYPES = ("float32", "float16", "float64")
 
 
 class FastKernelModel(KernelEstimator):
-    """Base of the two fast models: lessons, search, prediction."""
+    """Base of the two fast models: training sets (lessons), search over shapes, prediction."""
 
     teacher: Any
     cost: Any
@@ -57,7 +58,7 @@ class FastKernelModel(KernelEstimator):
 
     @property
     def _sizes(self) -> Shape | None:
-        """The sizes that were given: all three of them, or none."""
+        """The shape given by the three size parameters, or None if they are all None."""
         given = (self.n_levels, self.n_units, self.n_directions)
         if all(size is None for size in given):
             return None
@@ -73,7 +74,7 @@ class FastKernelModel(KernelEstimator):
         )
 
     def _dense(self, X: Any, *, reset: bool) -> Float64Array:
-        """Return checked rows in memory; those of a row source are read."""
+        """Return checked rows as a dense array in memory; read them first if X is a row source."""
         if is_source(X):
             X = X.rows(slice(0, X.shape[0]))
         checked = checked_rows(self, X, reset=reset, dtype=[np.float64, np.float32])
@@ -104,14 +105,14 @@ class FastKernelModel(KernelEstimator):
         if shape is None:
             limit = budget * linear_cost(d, values.shape[1]) if unit == "x" else budget
             if unit == "x" and budget >= 1:
-                # A linear model is its own unit: whether it is allowed must not depend on a timing.
+                # The unit "x" is the time of a linear model: noise in a timing must never forbid that model.
                 limit = max(limit, shape_nanoseconds(linear_shape(d, values.shape[1]), d, values.shape[1]))
             best = search_shapes(some, limit, trainer)
         else:
             found = [trainer.fitted(lesson, name, shape) for name, lesson in some.items()]
             best = max(found, key=lambda one: one.score)
         predictor = best.predictor
-        if 2 <= count < MOST_HELD_OUT:  # of more rows they are too few to be worth a second fit
+        if 2 <= count < MOST_HELD_OUT:  # beyond, the held-out rows are too few to be worth a second fit
             if best.lesson == "teacher" and unfitted(self.teacher):
                 teacher = self._teacher(rows[order], values[order], weights[order])
                 lessons = self._lessons(rows, values, weights, teacher)
@@ -124,7 +125,7 @@ class FastKernelModel(KernelEstimator):
     def _lessons(
         self, rows: Float64Array, values: Float64Array, weights: Array, teacher: Teacher
     ) -> dict[str, Lesson]:
-        """Return what may be learned from: all rows with the teacher's values, and with the labels."""
+        """Return the candidate training sets: all rows with the teacher's values, and with the labels."""
         bounds = self._bounds
         lessons = {}
         if self.learn in ("auto", "teacher"):
@@ -138,7 +139,7 @@ class FastKernelModel(KernelEstimator):
 
     @property
     def cost_(self) -> Cost:
-        """Operations, bytes and measured nanoseconds a row; measured anew at each call, on one thread."""
+        """Operations, bytes and nanoseconds a row. Each access measures the time again, on one thread."""
         check_is_fitted(self, "predictor_")
         return measure(self.predictor_, self.shape_, self._batch)
 
@@ -151,12 +152,12 @@ class FastKernelModel(KernelEstimator):
     def predict_one(self, x: Any) -> Any:
         """Return the prediction of one row (d,), without the checks of :meth:`predict`.
 
-        Where numba is installed (the extra ``jit``) by compiled loops in the type of the model: some
-        microseconds, and the same values but for rounding. The first call in a process imports numba and
-        loads or compiles them, which takes a second or two. Elsewhere as a batch of one row. A row whose
-        values overflow the type of the model, which :meth:`predict` refuses, gives NaN.
+        If numba is installed (the extra ``jit``), compiled loops in the model's type take a few microseconds
+        and agree with :meth:`predict` up to rounding. The first call in a process imports numba and loads or
+        compiles the loops, which takes a second or two. Without numba the row is predicted as a batch of one.
+        A row that overflows the model's type gives NaN, where :meth:`predict` raises.
         """
-        if not hasattr(self, "predictor_"):  # a tenth of what check_is_fitted takes
+        if not hasattr(self, "predictor_"):  # ten times faster than check_is_fitted
             check_is_fitted(self, "predictor_")
         if available():
             return self._answer(single_row(self.predictor_)(x))
@@ -164,15 +165,15 @@ class FastKernelModel(KernelEstimator):
         return self._answers(self.predictor_(row[None]))[0]
 
     def flat_predictor(self) -> FlatPredictor:
-        """Return the fitted model as a few plain arrays: decision values or predictions of a row."""
+        """Return the fitted model as a few plain arrays that give decision values or predictions."""
         check_is_fitted(self, "predictor_")
         return flatten(self.predictor_)
 
     def _groups(self, values: Float64Array) -> Array:
-        """Return a number for each row; the rows learned from have to hold every number."""
+        """Return a group number for each row; the training rows must contain a row of every group."""
         return np.zeros(len(values), np.intp)
 
-    # What the two kinds of model differ in.
+    # The classifier and the regressor define these.
     _bounds: tuple[float | None, float | None]
 
     def _teacher(self, rows: Float64Array, values: Float64Array, weights: Array) -> Teacher:
@@ -190,17 +191,17 @@ class FastKernelModel(KernelEstimator):
 
 
 def unfitted(teacher: Any) -> bool:
-    """Return whether a teacher is an estimator without anything learned."""
+    """Return whether a teacher is an estimator that has not been fitted."""
     if not isinstance(teacher, BaseEstimator):
         return False
     return not any(name.endswith("_") and not name.startswith("_") for name in vars(teacher))
 
 
 def parted(order: Array, groups: Array) -> tuple[Array, Array]:
-    """Return held-out rows and those to learn from, which hold a row of every group; all twice where few.
+    """Split rows into held-out rows and training rows; with too few rows, return all of them as both.
 
-    The first rows of ``order`` are held out. If a group would be left without a row to learn from, the last
-    row of every group is passed over.
+    The first rows of ``order`` are held out. If that would leave a group without a training row, the last
+    row of every group is kept for training.
     """
     count = min(MOST_HELD_OUT, round(HELD_OUT * len(order)))
     held, kept = order[:count], order[count:]

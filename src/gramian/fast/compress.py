@@ -14,31 +14,31 @@ from gramian.estimator.base import is_source
 from gramian.exceptions import InputError
 from gramian.fast.estimators import FastKernelClassifier, FastKernelRegressor
 
-#: Where models keep rows that they were trained on.
+#: Attributes in which fitted models keep rows that they were trained on.
 KEPT_ROWS = ("X_train_", "X_fit_", "support_vectors_")
 
 
 def compress(model: Any, X: Any = None, y: Any = None, *, cost: Any = "20x", **options: Any) -> Any:
-    """Return a fast model that stands for a fitted one, within a cost.
+    """Return a fast model that imitates a fitted model, within a budget for the time of a prediction.
 
-    model : any fitted classifier or regressor (ours, scikit-learn's SVC, SVR, KernelRidge,
-        GaussianProcessClassifier and so on), or a function of rows; ``y`` then says what it predicts
-        (a function with labels y is a classifier's decision function).
-    X : rows to learn on, those of the training or more; without them the rows that the model keeps (all
-        of them for KernelRidge and Gaussian processes, the support vectors for SVMs, which lie near the
-        boundary: pass X where you have it). The rows of a row source are read into memory.
-    y : targets, where you have them: the better of the teacher's values and the targets is learned.
-        Without them the teacher's predictions are taken.
+    model : any fitted classifier or regressor (from gramian, or scikit-learn's SVC, SVR, KernelRidge,
+        GaussianProcessClassifier and so on), or a function of rows. For a function, ``y`` decides its kind:
+        with class labels it is taken as a classifier's decision function.
+    X : rows to learn on: the training rows, and more if you have them. By default the rows that the model
+        keeps: all training rows for KernelRidge and Gaussian processes, only the support vectors for SVMs.
+        Support vectors lie near the boundary, so pass X if you can. A row source is read into memory.
+    y : targets, if you have them. The fast model then learns from the teacher's values or from the targets,
+        whichever does better on held-out rows. Without y it learns the teacher's predictions.
     cost : "20x", "100ns" or nanoseconds a row, as for :class:`gramian.FastKernelClassifier`.
-    options : of that class, or of :class:`gramian.FastKernelRegressor`.
+    options : parameters of that class, or of :class:`gramian.FastKernelRegressor`.
 
-    A fast model compares rows of numbers. Where X holds anything else (text, dates, missing values), the last
-    step of a pipeline is compressed, on the rows that its other steps make, and the answer is a pipeline with
-    the same other steps; their time is not part of the cost. A :class:`gramian.TabularRegressor` or
-    :class:`gramian.TabularClassifier` is compressed by its own ``compress``.
+    A fast model compares rows of numbers. If X holds anything else (text, dates, missing values) and the
+    model is a pipeline, its last step is compressed, on the rows that the earlier steps produce. The result
+    is a pipeline with the same earlier steps; their time is not part of the cost.
+    :class:`gramian.TabularRegressor` and :class:`gramian.TabularClassifier` have a ``compress`` of their own.
 
-    Raises ``InputError`` where the model keeps no rows and none are passed, its values are not numbers, or X
-    is a frame of other columns than numbers and the model no pipeline that turns them into numbers.
+    Raises ``InputError`` if no rows are passed and the model keeps none, if its predictions are not numbers,
+    or if X is a table with non-numeric columns and the model is no pipeline that turns them into numbers.
 
     >>> import gramian as gm
     >>> from sklearn.svm import SVC
@@ -60,7 +60,7 @@ def compress(model: Any, X: Any = None, y: Any = None, *, cost: Any = "20x", **o
     if is_source(X):  # other models and functions take rows in memory
         X = X.rows(slice(0, X.shape[0]))
     if not _are_numbers(X):
-        steps = getattr(model, "best_estimator_", model)  # of a search
+        steps = getattr(model, "best_estimator_", model)  # if the model is a search, its best pipeline
         if isinstance(steps, Pipeline) and len(steps.steps) > 1:
             fast = compress(steps[-1], steps[:-1].transform(X), y, cost=cost, **options)
             return Pipeline([*steps.steps[:-1], (steps.steps[-1][0], fast)])

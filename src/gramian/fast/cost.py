@@ -1,4 +1,4 @@
-"""Cost of a prediction in operations, bytes and nanoseconds, and limits on it."""
+"""Cost of a prediction in operations, bytes and nanoseconds, and budgets for it."""
 
 from __future__ import annotations
 
@@ -16,21 +16,22 @@ from gramian.fast.learning.distill import Shape
 from gramian.fast.serving.predictor import FastPredictor
 from gramian.fast.serving.router import TreeRouter, stage_levels, stage_width
 
-#: Runs of a timed batch, and seconds that the runs of one model take at most; seconds at least where the
-#: least of them counts, so that a short disturbance is not all of them.
+#: Most runs of a timed batch, and most seconds for them. When the fastest run counts, run for at least
+#: LEAST_SECONDS, so that a short disturbance cannot slow down every run. Chosen by hand.
 RUNS, SECONDS, LEAST_SECONDS = 15, 0.5, 0.02
-#: Bytes of a timed batch, which shall be a server's and not a stream from memory, and rows of it.
+#: Size of a timed batch in bytes, small enough to stay in the cache as a server's batch does, and the limits
+#: of its number of rows. Chosen by hand.
 BATCH_BYTES, LEAST_BATCH_ROWS, MOST_BATCH_ROWS = 1 << 21, 2_048, 8_192
 
 
 @dataclass(frozen=True)
 class Cost:
-    """Cost of a row in a batch on one thread.
+    """Cost of predicting one row in a batch on one thread.
 
-    operations : multiplications and additions (an exponential counts ten).
-    bytes : of the model.
-    nanoseconds : measured, median of runs.
-    linear_nanoseconds : the same of X @ w with as many outputs.
+    operations : multiplications and additions (an exponential counts as ten).
+    bytes : size of the model.
+    nanoseconds : measured, median of several runs.
+    linear_nanoseconds : the same measurement for X @ w with as many outputs.
     """
 
     operations: int
@@ -40,7 +41,7 @@ class Cost:
 
     @property
     def ratio(self) -> float:
-        """Times the linear model's nanoseconds."""
+        """Time of a prediction over the time of a linear model."""
         return self.nanoseconds / self.linear_nanoseconds
 
     def __str__(self) -> str:
@@ -76,7 +77,7 @@ def parse_cost(cost: str | float) -> tuple[float, str]:
 def seconds_per_row(predict: Callable[[Array], object], rows: Array, *, least: bool = False) -> float:
     """Return the median seconds a row of predict(rows) on one thread, after one run to warm up.
 
-    least : the least instead, which other work on the machine changes less: to choose by.
+    least : return the shortest run instead, for comparisons: other work on the machine disturbs it less.
     """
     with one_blas_thread():
         predict(rows)
@@ -96,12 +97,12 @@ def batch_rows(n_features: int) -> int:
 
 
 def timed_batch(rows: Array, rng: np.random.Generator) -> FloatArray:
-    """Return a batch to time on: rows, repeated where there are few, in float32."""
+    """Return a float32 batch to time on: rows drawn with replacement."""
     return np.asarray(rows[rng.integers(len(rows), size=batch_rows(rows.shape[1]))], np.float32)
 
 
 def linear_nanoseconds(batch: FloatArray, n_outputs: int, *, least: bool = False) -> float:
-    """Return nanoseconds a row of X @ w; ``least`` as in :func:`seconds_per_row`."""
+    """Return the nanoseconds that X @ w takes a row; ``least`` as in :func:`seconds_per_row`."""
     w = np.ones((batch.shape[1], n_outputs), np.float32)
     return 1e9 * seconds_per_row(lambda X: X @ w, batch, least=least)
 
@@ -118,7 +119,7 @@ def measure(predictor: FastPredictor, shape: Shape, batch: FloatArray) -> Cost:
 
 
 def dummy(shape: Shape, n_features: int, n_outputs: int, rng: np.random.Generator) -> FastPredictor:
-    """Return a predictor of a shape with made-up numbers, to time before anything is learned."""
+    """Return a predictor with the given shape and random numbers, to time before anything is learned."""
     r, leaves, f4 = shape.n_directions, 2**shape.n_levels, np.float32
     levels = stage_levels(shape.n_levels)
     stages = tuple(

@@ -13,8 +13,8 @@ from gramian.kernels import Gaussian
 from gramian.ridge.ridge import KernelRidge, KernelRidgeClassifier
 from gramian.search import Split, search
 
-#: Bandwidths over the median squared distance, and penalties, that the default teacher is chosen among, and
-#: rows that they are compared on.
+#: Candidates for the default teacher: gamma in units of 1 / (median squared distance), and alpha; and the
+#: number of training and of held-out rows that they are compared on. Chosen by hand.
 TEACHER_GAMMAS, TEACHER_ALPHAS, TEACHER_ROWS = (0.3, 1.0, 3.0, 10.0), (1e-3, 0.1), 4_000
 
 
@@ -25,7 +25,7 @@ def default_teacher(
     weights: Array,
     random_state: Any,
 ) -> Any:
-    """Return a kernel ridge model on scaled features, gamma and alpha by held-out score."""
+    """Train kernel ridge on scaled features, with gamma and alpha chosen by their held-out score."""
     spread = center_and_spread(rows, weights)[1]
     scale = np.where(spread > 0, spread, 1.0)
     rng = np.random.default_rng(0)

@@ -23,45 +23,47 @@ from gramian.ridge.ridge import KernelRidge, KernelRidgeClassifier
 
 
 class FastKernelClassifier(Classifier, FastKernelModel):
-    r"""A classifier for a cost that is asked for: f_k(x) = Σ_j a_lkj exp(−s_lj²‖z − c_lj‖²) + b_lkᵀ[z, 1].
+    r"""A classifier that predicts within a given time a row, by a few kernel units in each leaf of a tree.
 
-    z = Pᵀ(x − o) has few directions, those in which the teacher varies (its average gradient outer product),
-    l is the leaf of z in a shallow tree of half-spaces, and the centres c, widths s and weights of each leaf
-    are learned, all leaves and P together, from the teacher's clipped decision values, at the rows and
-    between them, or from the labels, whichever does better on held-out rows.
+    The value of class k is f_k(x) = Σ_j a_lkj exp(−s_lj²‖z − c_lj‖²) + b_lkᵀ[z, 1]. Here z = Pᵀ(x − o) is the
+    row projected to the few directions in which the teacher varies most (leading eigenvectors of its average
+    gradient outer product), o is the mean row, and l is the leaf of z in a shallow tree of half-spaces. The
+    centres c, scales s and weights a, b of all leaves are learned together with P: from the teacher's clipped
+    decision values, at the rows and between them, or from the labels, whichever does better on held-out rows.
 
     Parameters
     ----------
     teacher : fitted or unfitted classifier, function, or None
-        An unfitted one is fitted first; a function gives decision values of rows. None is
+        An unfitted classifier is fitted first; a function must return decision values. None means
         :class:`gramian.KernelRidgeClassifier` with a Gaussian kernel, gamma and alpha chosen on held-out
         rows.
     cost : str or number, default="20x"
-        Budget of a row in a batch on one thread: "20x" (times a linear model X @ w), "100ns", or nanoseconds.
-        Shapes are timed on this machine, and the best on held-out rows among those within it is taken; a
-        linear model where nothing is better, which every budget of at least "1x" allows.
+        Time budget for a row in a batch on one thread: "20x" (times a linear model X @ w), "100ns", or a
+        number of nanoseconds. Shapes are timed on this machine; the one within the budget that is best on
+        held-out rows is used. A linear model is used if nothing is better; it fits any budget from "1x".
     n_levels, n_units, n_directions : int, optional
-        Sizes instead of the budget: 2^n_levels leaves, units of each, directions r of z.
+        Sizes to use instead of a budget: 2^n_levels leaves, units in each leaf, directions of z.
     learn : {"auto", "teacher", "labels"}
-        What the leaves are fitted to.
+        Targets of the leaves: the teacher's values, the labels, or the better of the two on held-out rows.
     class_weight : None, "balanced" or dict
     dtype : {"float32", "float16", "float64"}
-        What the numbers are stored in; float16 is computed in float32.
+        Type of the stored numbers; float16 is computed in float32.
     random_state, n_jobs : as in scikit-learn.
 
     Attributes
     ----------
     cost_ : Cost
         Operations, bytes, and measured nanoseconds a row.
-    shape_, learned_, validation_score_ : sizes, what was learned from, and accuracy on held-out rows.
+    shape_, learned_, validation_score_ : sizes, "teacher" or "labels", and accuracy on held-out rows.
     classes_, predictor_, n_features_in_
 
-    Time: the teacher's, 2d of its evaluations at up to 1,000 rows, and the fits of some ten shapes. Memory
-    O(n (d + outputs)) and a leaf's O(rows · units · r). Raises ``InputError`` for unusable input or teachers,
-    ``BudgetError`` for nanoseconds below a linear model's, or less than "1x". The budget holds on the machine
-    of the fit; with ``cost`` two machines may choose different shapes.
+    Time: training the teacher, evaluating it 2d times on up to 1,000 rows (d features), and fitting about ten
+    shapes. Memory: O(n (d + outputs)), and O(rows · units · directions) for a leaf in training. Raises
+    ``InputError`` for unusable input or teachers, ``BudgetError`` for a budget below a linear model's cost.
+    The budget holds on the machine of the fit, so two machines may choose different shapes.
 
-    Source: DC-Pred++ (Hsieh, Si and Dhillon 2014) for local models on few landmarks; learned units are ours.
+    Source: DC-Pred++ (Hsieh, Si and Dhillon 2014) for local models on few landmarks; learning the units is
+    new here.
 
     Examples
     --------
@@ -101,7 +103,7 @@ class FastKernelClassifier(Classifier, FastKernelModel):
     _bounds = (-CLIP, CLIP)
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Fit to rows X (n, d) and class labels y (n,), by default those of a row source."""
+        """Fit to rows X (n, d) and class labels y (n,); a row source X may hold the labels."""
         with all_or_nothing(self):
             y = own_target(X, y)
             required_target(self, y)
@@ -143,10 +145,11 @@ class FastKernelClassifier(Classifier, FastKernelModel):
 
 
 class FastKernelRegressor(Regressor, FastKernelModel):
-    """A regressor for a cost that is asked for: as :class:`FastKernelClassifier`, for numbers.
+    """A regressor that predicts within a given time a row, built like :class:`FastKernelClassifier`.
 
-    Parameters and attributes are those of the classifier, without classes; the teacher's predictions are not
-    clipped, and ``validation_score_`` is R². The default teacher is :class:`gramian.KernelRidge`.
+    Parameters and attributes are those of the classifier, except those about classes. The teacher's
+    predictions are not clipped, and ``validation_score_`` is R². The default teacher is
+    :class:`gramian.KernelRidge`.
 
     Examples
     --------
@@ -184,7 +187,7 @@ class FastKernelRegressor(Regressor, FastKernelModel):
     _bounds = (None, None)
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Fit to rows X (n, d) and targets y (n,) or (n, outputs), by default those of a row source."""
+        """Fit to rows X (n, d) and targets y (n,) or (n, outputs); a row source X may hold the targets."""
         with all_or_nothing(self):
             y = own_target(X, y)
             required_target(self, y)
@@ -192,7 +195,7 @@ class FastKernelRegressor(Regressor, FastKernelModel):
             targets = NumberTargets(y, len(rows))
             self._flat = targets.flat
             values = targets[slice(0, len(rows))]
-            # Learned in units of the targets' spread: penalties of the units then mean the same for all.
+            # Targets are scaled to unit spread, so that a unit's penalty means the same for every output.
             weights = checked_weights(sample_weight, len(rows))
             self._center, spread = center_and_spread(values, weights)
             self._spread = np.where(spread > 0, spread, 1.0)

@@ -17,14 +17,15 @@ from gramian.kernels.lookup import resolve_kernel
 
 
 def libsvm_values(model: Any, engine: Engine) -> Callable[[Array], Float64Array] | None:
-    """Return rows → the model's values; for two classes and for numbers its own to rounding.
+    """Return a function from rows to the decision values of an SVM, or None if the model is of another kind.
 
-    For more classes a class's is half of the least of its pairs' values, v_k = ½ min_j f_kj: where a class
-    wins all its pairs it is the largest, v_k − v_j = f_kj for the j nearest to winning, and it is continuous.
-    scikit-learn's count votes, which jump by 1 and hide how nearly a class won.
+    For two classes and for regression these are the model's own values up to rounding. For more classes, with
+    f_kj the decision value of class k against class j, the value of class k is v_k = ½ min_j f_kj. This is
+    continuous in the row. A class that wins all its pairs has the largest value, and v_k − v_j = f_kj for the
+    closest rival j. scikit-learn counts votes instead; these jump by 1 and hide how narrowly a class won.
 
-    None where the model is not a fitted SVC, NuSVC, SVR or NuSVR with ``kernel="rbf"`` on dense rows. Time
-    O(n m d) by matrix products, some ten times less than libsvm's.
+    The model must be a fitted SVC, NuSVC, SVR or NuSVR with ``kernel="rbf"`` on dense rows. Time O(n m d) for
+    m support vectors, by matrix products: about a tenth of libsvm's time.
     """
     known = type(model) in (SVC, NuSVC, SVR, NuSVR) and model.kernel == "rbf"
     if not known or not hasattr(model, "support_vectors_") or issparse(model.support_vectors_):
@@ -32,7 +33,7 @@ def libsvm_values(model: Any, engine: Engine) -> Callable[[Array], Float64Array]
     classifies = isinstance(model, SVC | NuSVC)
     n_classes = len(model.classes_) if classifies else 2
     counts = model.n_support_ if classifies else [len(model.support_vectors_), 0]
-    # For two classes scikit-learn turns libsvm's signs, and PairwisePredictor's agree with libsvm's.
+    # For two classes scikit-learn flips libsvm's signs; PairwisePredictor follows libsvm.
     sign = 1.0 if n_classes > 2 else -1.0
     predictor = PairwisePredictor(
         np.asarray(model.support_vectors_),

@@ -19,32 +19,35 @@ from gramian.fast.learning.metric import metric_directions
 from gramian.fast.serving.predictor import FastPredictor
 from gramian.search import Trials, search
 
-#: Units and tree levels that are tried, rows of a leaf at least.
+#: Numbers of units and of tree levels that are tried, and the fewest rows a leaf may have. Chosen by hand.
 UNITS = (0, 2, 4, 6, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 64, 80, 96, 128, 160, 192, 256)
 LEVELS = (0, 2, 4, 6, 8)
 LEAF_ROWS = 60
-#: Numbers of units beyond the budget in a row that end the list: a timing may be disturbed.
+#: Stop trying more units after this many consecutive misses of the budget. More than one, since a single
+#: timing may be disturbed.
 MISSES = 2
-#: Parts of the metric's trace that directions hold, and features that are few.
+#: Fractions of the metric's trace that the tried numbers of directions keep, and the number of features up to
+#: which keeping all of them is tried too. Chosen by hand.
 HELD_PARTS, FEW_FEATURES = (0.8, 0.95, 0.99), 24
-#: How long a trial goes on, how many of the best go on, and how long these do.
+#: Effort of a trial, the number of best trials that are trained further, and their effort. Chosen by hand.
 TRIAL, FINALISTS, FINAL = Effort((20,), 4.0, 60_000, 2e9), 3, Effort((60,), 8.0, 60_000, 4e9)
-#: Times the loss of fewer levels at which deeper trees are not tried.
+#: If the loss exceeds that of a shallower tree by this factor, deeper trees are not tried. Chosen by hand.
 WORSE = 1.25
-#: A linear model is done where it starts.
+#: Effort for a linear model, whose starting point is already the solution.
 LINEAR = replace(FULL, rounds=())
 
-#: (values of the predictor on held-out rows) → score, the larger the better.
+#: Function from a predictor's values on the held-out rows to a score; larger is better.
 Score = Callable[[Float64Array], float]
 
 
 @dataclass(frozen=True, eq=False)
 class FittedShape:
-    """A fitted predictor and what it was fitted as.
+    """A fitted predictor with its shape and its results on the held-out rows.
 
-    lesson : name of what it was fitted to.
-    again : fits the same shape to a lesson, up to the same stage.
-    score : on the labels of held-out rows. loss : on the values of the lesson there.
+    lesson : name of the training set that it was fitted to, "teacher" or "labels".
+    again : function that fits the same shape to other rows, up to the same stage.
+    score : score against the labels of the held-out rows.
+    loss : mean squared error against the lesson's values on the held-out rows.
     """
 
     shape: Shape
@@ -57,8 +60,9 @@ class FittedShape:
 
 @dataclass(frozen=True, eq=False)
 class ShapeTrainer:
-    """What the fits of several shapes share: the metric, the held-out rows, and the random numbers.
+    """Trainer of fast predictors of any shape, with the metric, held-out rows and seed that all fits share.
 
+    M : metric, the teacher's average gradient outer product (d, d); spread : deviation of each feature.
     held_out : held-out rows with their values, by the name of the lesson.
     """
 
@@ -76,11 +80,11 @@ class ShapeTrainer:
         shape: Shape,
         effort: Effort = FULL,
     ) -> FittedShape:
-        """Return the stage of a fit that is nearest on the held-out rows to what it learned.
+        """Fit a shape to a lesson and return the stage with the smallest loss on the held-out rows.
 
-        The loss tells stages and shapes of one lesson apart with far fewer rows than a count of errors
-        does; only between lessons the score must decide. Fewer directions are taken where the rest of the
-        metric is rounding.
+        Within one lesson the loss compares stages and shapes, since it needs far fewer rows than an error
+        count does; only between lessons must the score decide. If the metric has fewer directions above
+        rounding than the shape asks for, fewer are used.
         """
         projection = metric_directions(self.M, self.spread, shape.n_directions)
         exact = replace(shape, n_directions=projection.shape[1])
@@ -90,7 +94,7 @@ class ShapeTrainer:
 
         def up_to(stage: int) -> Callable[[Lesson], FastPredictor]:
             def fit(lesson: Lesson) -> FastPredictor:
-                *_, found = islice(stages(lesson), stage + 1)  # of other rows there may be fewer stages
+                *_, found = islice(stages(lesson), stage + 1)  # other rows may give fewer stages
                 return found
 
             return fit
@@ -99,7 +103,7 @@ class ShapeTrainer:
         return min(found, key=lambda one: one.loss)
 
     def linear(self, lesson: Lesson, name: str) -> FittedShape:
-        """Return the linear model."""
+        """Fit a linear model to a lesson."""
         d, K = lesson.rows.shape[1], lesson.values.shape[1]
 
         def fit(lesson: Lesson) -> FastPredictor:
@@ -120,7 +124,7 @@ class ShapeTrainer:
 
 @lru_cache(maxsize=4096)
 def shape_nanoseconds(shape: Shape, n_features: int, n_outputs: int) -> float:
-    """Return measured nanoseconds a row of a shape; once in a process, so that equal fits choose alike."""
+    """Return the measured nanoseconds a row of a shape; cached, so that equal fits choose the same shape."""
     rng = np.random.default_rng(0)
     batch = rng.standard_normal((batch_rows(n_features), n_features)).astype(np.float32)
     return 1e9 * seconds_per_row(dummy(shape, n_features, n_outputs, rng), batch, least=True)
@@ -128,7 +132,7 @@ def shape_nanoseconds(shape: Shape, n_features: int, n_outputs: int) -> float:
 
 @lru_cache(maxsize=256)
 def linear_cost(n_features: int, n_outputs: int) -> float:
-    """Return measured nanoseconds a row of a linear model, once in a process, as those of a shape are."""
+    """Return the measured nanoseconds a row of a linear model; cached for the process."""
     rng = np.random.default_rng(0)
     batch = rng.standard_normal((batch_rows(n_features), n_features)).astype(np.float32)
     return linear_nanoseconds(batch, n_outputs, least=True)
@@ -165,8 +169,8 @@ def shapes_within(
 def direction_counts(M: Float64Array) -> tuple[int, ...]:
     """Return numbers of directions to try.
 
-    Of few features all, and those with 80 and 95 % of the trace of M; of more, multiples of eight, which
-    products are fastest for, up to those with 99 %.
+    With few features: all of them, and as many as hold 80 % and 95 % of the trace of M. With more features:
+    multiples of eight, for which matrix products are fastest, up to as many as hold 99 % of the trace.
     """
     d = len(M)
     values = np.maximum(np.linalg.eigvalsh(M)[::-1], 0.0)
@@ -183,13 +187,13 @@ def direction_counts(M: Float64Array) -> tuple[int, ...]:
 def search_shapes(lessons: dict[str, Lesson], nanoseconds: float, trainer: ShapeTrainer) -> FittedShape:
     """Return the best predictor within ``nanoseconds`` a row.
 
-    lessons : by name, what may be learned from (the teacher's values, the labels); trials use the first.
+    lessons : training sets by name (the teacher's values, the labels); trials use the first one.
 
-    The shapes of :func:`shapes_within` are fitted for a few rounds; the ``FINALISTS`` nearest to the first
-    lesson on the held-out rows go on with every lesson. The lesson with the best mean score of these (one
-    score is of too few errors) and its nearest shape are fitted to the end, beside a linear model of each
-    lesson, the first of equals: nothing is cheaper. Raises ``BudgetError`` where the budget is below a
-    linear model's cost.
+    First, every shape of :func:`shapes_within` is fitted for a few rounds. The ``FINALISTS`` shapes with the
+    smallest held-out loss are then trained further on each lesson. The lesson with the best mean score wins
+    (a mean, because one score rests on too few errors), and its shape with the smallest loss is fitted to the
+    end. The result competes with a linear model of each lesson, which wins a tie since nothing is cheaper.
+    Raises ``BudgetError`` if the budget is below a linear model's cost.
     """
     name, first = next(iter(lessons.items()))
     d, K = first.rows.shape[1], first.values.shape[1]
@@ -221,7 +225,7 @@ def search_shapes(lessons: dict[str, Lesson], nanoseconds: float, trainer: Shape
 
 
 def worth_trying(trials: Trials[Shape, FittedShape], shapes: Iterator[Shape]) -> Iterator[list[Shape]]:
-    """Yield shapes in turn: of equal directions none deeper than one that is clearly worse."""
+    """Yield shapes one by one; once a deeper tree is clearly worse, skip the still deeper ones."""
     best: dict[int, float] = {}
     ended: set[int] = set()
     for shape in shapes:

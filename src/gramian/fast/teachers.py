@@ -12,16 +12,17 @@ from gramian.engine import Engine
 from gramian.exceptions import InputError, quoted
 from gramian.fast.libsvm_values import libsvm_values
 
-#: Values beyond these decide as surely: a teacher's are clipped there.
+#: Bound at which a teacher's decision values are clipped: beyond it the class is decided.
 CLIP = 1.0
 
 
 def class_teacher(model: Any, classes: Array, engine: Engine) -> Callable[[Array], Float64Array]:
-    """Return rows → decision values: (n, 1) for two classes, (n, classes) for more, in their order.
+    """Return a function from rows to decision values: (n, 1) for two classes, (n, classes) for more.
 
-    model : fitted, with ``decision_function`` or ``predict_proba``, or a function of rows with such values.
-    For more than two classes a value is that of the class less the best of the others': above 0 for the
-    class that wins, whatever the scale of the model (libsvm's votes among them).
+    model : a fitted model with ``decision_function`` or ``predict_proba``, or a function that returns these.
+    classes : the labels, in the order of the columns.
+    With more than two classes, each value is the class's own value minus the best value of the other classes.
+    It is positive only for the winning class, whatever the scale of the model, and even if it counts votes.
     """
     outputs = 1 if len(classes) == 2 else len(classes)
     order = _class_order(model, classes)
@@ -56,7 +57,7 @@ def class_teacher(model: Any, classes: Array, engine: Engine) -> Callable[[Array
 
 
 def number_teacher(model: Any, outputs: int, engine: Engine) -> Callable[[Array], Float64Array]:
-    """Return rows → predictions (n, outputs) of a fitted model, or of a function of rows."""
+    """Return a function from rows to the predictions (n, outputs) of a fitted model or a function."""
     ask = libsvm_values(model, engine) or (model.predict if hasattr(model, "predict") else model)
     if not callable(ask):
         raise _no_teacher(model, "predict")
@@ -71,7 +72,7 @@ def number_teacher(model: Any, outputs: int, engine: Engine) -> Callable[[Array]
 
 
 def _class_order(model: Any, classes: Array) -> Array | None:
-    """Return the columns of the model's classes in our order; None where they agree or are not known."""
+    """Return the model's column for each of our classes, or None if the order is equal or unknown."""
     theirs = getattr(model, "classes_", None)
     if theirs is None or np.array_equal(theirs, classes):
         return None

@@ -1,1 +1,1 @@
-"""DC-Pred++: predictors of local models on a few pseudo-landmarks a cluster."""
+"""DC-Pred++: fast predictors with a local model on few landmarks and pseudo-landmarks in each cluster."""

@@ -1,7 +1,7 @@
-r"""Evaluation of all leaves of a model together: two products per leaf, the rest once per batch.
+r"""Batched evaluation of all leaves of a model: two products per leaf, everything else once per batch.
 
-With T = [κ(x, u_1) … κ(x, u_m), 1] a leaf without pseudo-landmarks is T times a matrix, and one with
-monomials is the quadratic form Tᵀ B T, whose products c_i c_j are never written out.
+With T = [κ(x, u_1) … κ(x, u_m), 1] and u_j the landmarks, a leaf without pseudo-landmarks is T times a
+matrix. A leaf with monomials is the quadratic form Tᵀ B T, so the products c_i c_j are never written out.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from gramian.kernels import Kernel
 from gramian.kernels.base import lengthscale_array
 from gramian.kernels.columns import Columns, dense, squared_norms
 
-#: A quadratic form costs outputs·(m + 1)² products a row, written-out monomials p·(outputs + 1) and a gather:
-#: up to this many times as many of the former are as fast.
+#: A quadratic form costs outputs·(m + 1)² products a row; p written-out monomials cost p·(outputs + 1) and a
+#: gather. The form is used unless it needs more than this many times as many products. Chosen by hand.
 FORM_GAIN = 8
 
 
 class LeafLike(Protocol):
-    """What a batch reads of one leaf: f = c̄(x)ᵀβ + b, or b alone."""
+    """Interface of a leaf that a batch can evaluate: f = c̄(x)ᵀβ + b, or b alone."""
 
     @property
     def landmarks(self) -> Any:
@@ -44,11 +44,12 @@ class LeafLike(Protocol):
 
 
 class BatchedLeaves:
-    r"""f of rows that are sorted by leaf, for kernels κ(‖(x − z)/ℓ‖₂) and dense rows.
+    r"""Evaluator of all leaves for rows sorted by leaf, kernels κ(‖(x − z)/ℓ‖₂) and dense rows.
 
-    A row is moved by its leaf's centre o, and [‖a‖², a, 1] with a = s(x − o) times ±[1; −2b; ‖b‖²] is what
-    the kernel maps; a last column of zeros gives κ(0) = 1. Leaves with fewer landmarks are filled up with
-    such columns.
+    A row x is centred at its leaf's centre o and scaled by s: a = s(x − o). The product of [‖a‖², a, 1] with
+    the column ±[1; −2b; ‖b‖²] of a landmark, b its centred and scaled position, is the number to which the
+    kernel's function κ is applied. A last column of zeros gives κ(0) = 1. Leaves with fewer landmarks than
+    others are padded with zero columns.
 
     factors : (leaves, d + 2, m + 1); forms : (leaves, m + 1, outputs·(m + 1)) or (leaves, m + 1, outputs).
     """
@@ -66,16 +67,16 @@ class BatchedLeaves:
         self._factors, self._forms, self._outputs = factors, forms, outputs
 
     def __call__(self, X: Array, labels: IntArray, bounds: IntArray) -> FloatArray | None:
-        """Return f, (rows, outputs), of rows with sorted ``labels``; None where a norm overflows.
+        """Return f (rows, outputs) of rows with sorted leaf numbers ``labels``; None if a norm overflows.
 
-        bounds : (leaves + 1,), where each leaf's rows begin.
+        bounds : (leaves + 1,), the position at which each leaf's rows begin.
         """
         n, d = X.shape
         dtype, width = self._factors.dtype, self._factors.shape[2]
         rows = np.empty((n, d + 2), dtype)
         body = rows[:, 1:-1]
         with np.errstate(over="ignore", invalid="ignore"):
-            # In the wider type of the two, and rounded after.
+            # Subtract in the wider of the two types, then round.
             np.subtract(X, self._centres[labels], out=body, casting="unsafe")
             body *= self._scale
             np.einsum("ij,ij->i", body, body, out=rows[:, 0])
@@ -102,10 +103,11 @@ class BatchedLeaves:
 def batch_leaves(
     kernel: Kernel, leaves: Sequence[LeafLike], n_features: int, dtype: Any
 ) -> BatchedLeaves | None:
-    """Return the leaves as one batch, or None where they must be evaluated one by one.
+    """Return the leaves as one batch, or None if they must be evaluated one by one.
 
-    That is for kernels of no Euclidean distance, triangle inequalities, monomials of very many outputs, and
-    leaves so wide that the product of ``dtype`` would lose digits of the distance.
+    They must if the kernel is no function of a Euclidean distance, for pseudo-landmarks by triangle
+    inequalities, for monomials with very many outputs, and if a leaf is so wide that products in ``dtype``
+    would lose digits of the distance.
     """
     factor, plain = unscaled(kernel)
     if not isinstance(plain, EUCLIDEAN):
@@ -129,7 +131,7 @@ def batch_leaves(
         if leaf.columns is not None:
             points = np.asarray(dense(leaf.landmarks), np.float64)
             centres[number] = points.mean(axis=0)
-            # As the product sees them: rounded.
+            # Round the landmarks as the product will see them.
             b = ((points - centres[number].astype(np.float64)) * scale).astype(dtype).astype(np.float64)
             norms = squared_norms(b)
             error = plain._slope * distance_error(norms / abs(plain._factor), n_features, dtype)
@@ -155,13 +157,13 @@ def _form(leaf: LeafLike, factor: float, width: int, quadratic: bool) -> Float64
     m = 0 if leaf.columns is None else leaf.landmarks.shape[0]
     linear = np.zeros((width, q))
     linear[:m] = factor * leaf.beta[:m]
-    # The last column of T is always 1, and κ(0) = 1 of the ones before it has no weight.
+    # The last column of T is always 1 and carries the bias; padding columns, also 1, get weight 0.
     linear[-1] = leaf.bias
     if not quadratic:
         return linear
     form = np.zeros((width, q, width))
     form[:, :, -1] = linear
     if m and _quadratic(leaf.columns):
-        # Σ over the pairs of β c_i c_j; each pair once.
+        # The form's value is the sum of β c_i c_j over the pairs, each counted once.
         form[leaf.columns.left, :, leaf.columns.right] += factor**2 * leaf.beta[m:]
     return form

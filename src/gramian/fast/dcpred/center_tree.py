@@ -1,4 +1,7 @@
-"""A shallow tree of k-means: routing in about levels · c^(1/levels) distances instead of c."""
+"""Shallow tree of k-means clusters, which routes a row to one of c leaves with few distances.
+
+Routing computes about levels · c^(1/levels) distances instead of c.
+"""
 
 from __future__ import annotations
 
@@ -10,16 +13,16 @@ from gramian._typing import IntArray, Rows
 from gramian.landmarks.partition import fit_partition
 from gramian.landmarks.routing import Partition
 
-#: Rules for leaves: k-means within k-means, or a rule of :func:`gramian.landmarks.partition.fit_partition`.
+#: Clustering methods of :func:`gramian.landmarks.partition.fit_partition` that a tree can use.
 METHODS = ("kmeans", "minibatch", "kcenters", "tree")
 
 
 @dataclass(frozen=True, eq=False)
 class CenterTree(Partition):
-    """Each row goes to the nearest centre of the root, then on by that child's own partition.
+    """Partition in which a row goes to the nearest centre of the root, then on by that child's partition.
 
-    root : partition into g blocks; children : one partition of each, a tree again or centres. Leaves are
-    numbered child by child.
+    root : partition into g blocks; children : a partition of each block, again a tree or a set of centres.
+    Leaves are numbered child by child.
     """
 
     root: Partition
@@ -32,7 +35,7 @@ class CenterTree(Partition):
 
     @property
     def ancestors(self) -> tuple[IntArray, ...]:  # type: ignore[override]
-        """The child of the root in which each leaf lies."""
+        """Number of the root's child that contains each leaf."""
         return (np.repeat(np.arange(len(self.children)), np.diff(self._starts)),)
 
     @property
@@ -58,10 +61,9 @@ class CenterTree(Partition):
 def fit_tree(rows: Rows, n_leaves: int, *, n_levels: int, method: str, rng: np.random.Generator) -> Partition:
     """Fit a tree of about ``n_leaves`` leaves on rows (n, d), clustered level by level.
 
-    A node with k leaves below and l levels left is cut into ⌈k^(1/l)⌉ clusters, which share its leaves in
-    proportion to their rows. ``method="tree"`` and ``n_levels=1`` give
-    :func:`gramian.landmarks.partition.fit_partition`'s own partitions. Where rows repeat, there are fewer
-    leaves.
+    A node that needs k leaves with l levels left is cut into ⌈k^(1/l)⌉ clusters. These share the k leaves in
+    proportion to their rows. ``method="tree"`` and ``n_levels=1`` return a partition of
+    :func:`gramian.landmarks.partition.fit_partition` as it is. Repeated rows give fewer leaves.
     Time O(n d k^(1/l)) a round of k-means and level. Source: DC-Pred++, Algorithm 2, line 1.
 
     >>> rows = np.random.default_rng(0).random((300, 2))
@@ -83,7 +85,7 @@ def fit_tree(rows: Rows, n_leaves: int, *, n_levels: int, method: str, rng: np.r
 
 
 def _shares(sizes: IntArray, target: int) -> IntArray:
-    """Share out ``target`` leaves in proportion to the sizes, one each at least, by the largest remainder."""
+    """Divide ``target`` leaves in proportion to the sizes, at least one each, by largest remainders."""
     ideal = sizes * (target / sizes.sum())
     parts = np.maximum(np.floor(ideal).astype(np.intp), 1)
     missing = target - int(parts.sum())

@@ -26,48 +26,52 @@ from gramian.fast.dcpred.fitting import LOSSES, checked_blocks, decision, leaf_r
 
 
 class DCPredClassifier(Classifier, KernelEstimator):
-    r"""DC-Pred++: a tree of k-means, and in each leaf a kernel machine on few landmarks.
+    r"""DC-Pred++: a k-means tree with a kernel machine on few landmarks in each leaf.
 
-    A row goes to its leaf; there f(x) = c̄(x)ᵀβ + b, with c̄(x) the kernel values of ``n_landmarks`` points u_j
-    and ``n_pseudo`` numbers made of them at hardly any cost. A leaf's model minimises
-    ½‖f‖² + C Σ_i w_i ℓ(y_i, f(x_i) + b) on the kernel Ḡ = C̄ W̄ C̄ᵀ, W̄ = C̄⁺ G C̄⁺ᵀ on sampled rows; β = W̄ C̄ᵀ ᾱ is
-    stored, so that a prediction knows no training row.
+    A row is routed to its leaf. There f(x) = c̄(x)ᵀβ + b, with c̄(x) the kernel values of ``n_landmarks``
+    points u_j and ``n_pseudo`` cheap functions of them. A leaf's model minimises ½‖f‖² + C Σ_i w_i ℓ(y_i,
+    f(x_i) + b) in the approximate kernel Ḡ = C̄ W̄ C̄ᵀ, where C̄ holds c̄ of the leaf's rows, G is the exact
+    kernel matrix and W̄ = C̄⁺ G C̄⁺ᵀ is fitted on sampled rows. With ᾱ the dual coefficients, β = W̄ C̄ᵀ ᾱ is
+    stored, so that a prediction needs no training rows.
 
     Parameters
     ----------
     C : float, default=1.0
         Cost of a row's loss, as in scikit-learn's ``SVC``.
     loss : {"hinge", "squared_hinge", "logistic", "ridge"}, default="squared_hinge"
-        ℓ: max(0, 1 − y f), its square, log(1 + exp(−y f)) or (y − f)². Many classes are one against the rest.
-        "hinge" is solved with its corner rounded (width 0.01).
+        ℓ: max(0, 1 − y f), its square, log(1 + exp(−y f)) or (y − f)². More than two classes are fitted one
+        against the rest. "hinge" is solved with its corner rounded (width 0.01).
     kernel, gamma, degree, coef0, kernel_params
         The kernel, as for :class:`gramian.KernelRidge`; not "precomputed", which has no points.
     n_leaves : int or "auto", default="auto"
         Leaves of the tree; "auto" is one for every 500 rows, up to 64.
     n_levels : int, default=2
-        Levels of the tree; 1 compares a row with all leaves' centres.
+        Levels of the tree; 1 compares a row with the centres of all leaves.
     partition : {"kmeans", "minibatch", "kcenters", "tree"}, default="kmeans"
         How rows are clustered; "tree" is a balanced bisection (``n_levels`` has no effect).
     n_landmarks : int, default=16
-        Landmarks of a leaf; a leaf with no more rows takes them all.
+        Landmarks of a leaf; a leaf with no more rows than that uses all of them.
     landmarks : {"weighted-kmeans", "kmeans", "uniform", "rpcholesky"}, default="weighted-kmeans"
-        "weighted-kmeans" fits the exact model of the leaf first, and weighs each row with its α².
+        "weighted-kmeans" first fits the exact model of the leaf, then weights each row by its squared dual
+        coefficient α².
     n_pseudo : int, default=64
-        Pseudo-landmarks of a leaf; for "monomials" at most m(m + 1)/2 of m landmarks.
+        Pseudo-landmarks of a leaf; "monomials" of m landmarks number at most m(m + 1)/2.
     pseudo : {"monomials", "triangle-upper", "triangle-lower", None}, default="monomials"
         "monomials": products c_i c_j of two kernel values, for any kernel. "triangle-…": the kernel value at
-        the triangle inequality's bound of the distance to a training row, for a kernel of one distance.
+        the triangle inequality's bound on the distance to a training row; the kernel must be a function of
+        one distance.
     fit_intercept : bool, default=True
         Whether a leaf has a bias b, which is not penalised. A leaf with one class has b = ±1 in any case.
     exact_rows : int, default=2000
-        Rows of a leaf on which its exact model is fitted; from a larger leaf they are sampled, and
-        ``exact_from_sample_`` says so. Time grows with the cube, memory with the square. Each class that a
-        leaf has is a model of its own (but for "ridge"): where classes · rows³ over all leaves exceeds 10¹³,
-        a quarter of an hour to an hour on one core, the fit is refused with the number that does not.
+        Rows of a leaf on which its exact model is fitted. A larger leaf uses a sample, and
+        ``exact_from_sample_`` says so. Time grows with the cube of this number, memory with its square.
+        Except for "ridge", each class in a leaf has its own exact model. If classes · rows³ summed over all
+        leaves exceeds 10¹³ (15 to 60 minutes on one core), ``fit`` raises and names a feasible
+        ``exact_rows``.
     class_weight : None, "balanced" or dict from class to weight, default=None
     dtype : {"auto", "float32", "float64"}, default="auto"
-        Type of the stored model; "auto" is float64 for at most 3,000 training rows
-        that are not float32 (or bytes) themselves, else float32.
+        Type of the stored model; "auto" is float64 for at most 3,000 training rows, unless these are float32
+        or bytes, and float32 otherwise.
     random_state, n_jobs
         As in scikit-learn; ``n_jobs=None`` uses all cores.
 
@@ -75,19 +79,20 @@ class DCPredClassifier(Classifier, KernelEstimator):
     ----------
     classes_ : (n_classes,)
     n_leaves_ : int
-        Leaves there are; fewer than asked for where rows repeat.
+        Number of leaves; fewer than asked for if rows repeat.
     leaves_ : tuple of LeafReport
-        Of each leaf: rows, landmarks, pseudo-landmarks, rank, rows of the exact model, steps, gradient.
+        For each leaf: rows, landmarks, pseudo-landmarks, rank, rows of the exact model, steps, gradient.
     exact_from_sample_ : (leaves,) of bool
         Whether a leaf's exact model saw a sample of its rows.
     model_ : DCPred
-        What predicts: ``model_.partition``, ``model_.leaves[i].beta``.
+        The predictor: ``model_.partition``, ``model_.leaves[i].beta``.
     kernel_, nbytes_, n_features_in_ : as named.
 
-    Training takes O(e³) for a leaf's exact model on e rows and O(n (m d + (m + p)²)) a Newton step; a
-    prediction O(d · (route + m) + (m + p) · outputs), independent of n. Raises ``InputError`` for unusable
-    input; warns ``AccuracyWarning`` where a local model missed its tolerance. Values jump at the borders of
-    leaves; with d in the thousands the landmarks cost what an exact SVM with as many support vectors does.
+    With m landmarks and p pseudo-landmarks, training takes O(e³) for a leaf's exact model on e rows and
+    O(n (m d + (m + p)²)) a Newton step. A prediction takes O(d · (route + m) + (m + p) · outputs), where
+    route is the number of centres compared. Raises ``InputError`` for unusable input; warns
+    ``AccuracyWarning`` if a local model missed its tolerance. Values jump at the borders of leaves. With
+    thousands of features the landmarks cost as much as an exact SVM with as many support vectors.
 
     Source: Hsieh, Si and Dhillon 2014, "Fast prediction for large-scale kernel machines", Algorithms 1 and 2.
 
@@ -148,9 +153,9 @@ class DCPredClassifier(Classifier, KernelEstimator):
         self.n_jobs = n_jobs
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Fit to rows X (n, d) and class labels y (n,), by default those of a row source.
+        """Fit to rows X (n, d) and class labels y (n,); a row source X may hold the labels.
 
-        Rows of weight 0 are as if not there.
+        Rows of weight 0 have no effect.
         """
         with self._all_or_nothing():
             cost = positive_number("C", self.C)
@@ -173,7 +178,7 @@ class DCPredClassifier(Classifier, KernelEstimator):
     def decision_function(self, X: Any) -> Float64Array:
         """Return the value per class, shape (n, classes), or (n,) for two classes.
 
-        In a leaf where a class is missing its value is −1, and +1 where it is the only one.
+        In a leaf without training rows of a class its value is −1; if it is the leaf's only class, +1.
         """
         return decision_values(decision(self, X))
 
@@ -187,10 +192,10 @@ class DCPredClassifier(Classifier, KernelEstimator):
 
 
 class DCPredRegressor(Regressor, KernelEstimator):
-    r"""DC-Pred++ for regression: Σ_i w_i (y_i − f(x_i) − b)² + alpha ‖f‖² in each leaf of a tree of k-means.
+    r"""DC-Pred++ for regression: a k-means tree with kernel ridge regression on few landmarks in each leaf.
 
-    Parameters, attributes and cost as for :class:`DCPredClassifier`, with ``alpha`` for C = 1/(2 alpha): the
-    exact model of a leaf is kernel ridge regression, and so is the model on Ḡ. Many outputs share landmarks.
+    Each leaf minimises Σ_i w_i (y_i − f(x_i) − b)² + alpha ‖f‖². Parameters, attributes and cost are those of
+    :class:`DCPredClassifier`, with ``alpha`` in place of C = 1/(2 alpha). The outputs share their landmarks.
 
     Parameters
     ----------
@@ -255,9 +260,9 @@ class DCPredRegressor(Regressor, KernelEstimator):
         self.n_jobs = n_jobs
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Fit to rows X (n, d) and targets y (n,) or (n, outputs), by default those of a row source.
+        """Fit to rows X (n, d) and targets y (n,) or (n, outputs); a row source X may hold the targets.
 
-        Rows of weight 0 are as if not there.
+        Rows of weight 0 have no effect.
         """
         with self._all_or_nothing():
             alpha = positive_number("alpha", self.alpha)

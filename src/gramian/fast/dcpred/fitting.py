@@ -1,4 +1,4 @@
-"""Fits and decision values of the DC-Pred++ estimators, from their parameters and rows."""
+"""Training and decision values shared by the DC-Pred++ classifier and regressor."""
 
 from __future__ import annotations
 
@@ -26,19 +26,20 @@ from gramian.kernels import Kernel
 
 LOSSES = ("hinge", "squared_hinge", "logistic", "ridge")
 DTYPES = ("auto", "float32", "float64")
-#: ``n_leaves="auto"``: so many training rows a leaf, up to so many leaves.
+#: Training rows for each leaf with ``n_leaves="auto"``, and the most leaves. Chosen by hand.
 ROWS_PER_LEAF, MOST_LEAVES = 500, 64
-#: Steps of the exact SVM of a leaf, at most; or 100 a row. Without a limit some take minutes.
+#: Step limit of the exact SVM of a leaf (100 a row if that is more). Without a limit some take minutes.
+#: Chosen by hand.
 LEAST_SVM_STEPS = 100_000
 #: ``dtype="auto"`` keeps float64 up to this many rows, as the other estimators do.
 FLOAT64_ROWS = 3_000
 
 
 def exact_svm(gram: Float64Array, y: Float64Array, costs: Float64Array) -> Float64Array:
-    """Return α of the hinge loss on a kernel matrix, by libsvm. Time O(n²) to O(n³).
+    """Return the dual coefficients α of the hinge loss on a kernel matrix, by libsvm. Time O(n²) to O(n³).
 
-    A cost that the data cannot meet ends at the limit of steps, with scikit-learn's ConvergenceWarning: what
-    there is of α weighs the landmarks.
+    If C is too large for the data, libsvm stops at the step limit with scikit-learn's ConvergenceWarning. The
+    α found so far are used: they only weight rows for the choice of landmarks.
     """
     alpha = np.zeros(len(y))
     most = max(LEAST_SVM_STEPS, 100 * len(y))
@@ -48,7 +49,7 @@ def exact_svm(gram: Float64Array, y: Float64Array, costs: Float64Array) -> Float
 
 
 def leaf_rows(model: KernelEstimator, X: Any, y: Any) -> RowSource:
-    """Return the checked rows of a fit, which have points to find leaves by."""
+    """Return the checked training rows; refuse a precomputed kernel, whose rows cannot be clustered."""
     required_target(model, y)
     if model._precomputed:
         raise InputError(
@@ -60,9 +61,9 @@ def leaf_rows(model: KernelEstimator, X: Any, y: Any) -> RowSource:
 
 
 def train(model: Any, rows: LabelledRows[Any], targets: TargetsOf, cost: float) -> None:
-    """Fit a tree of local models with the parameters of ``model``, and keep it there.
+    """Train a tree of local models with the parameters of ``model`` and store it in its attributes.
 
-    ``targets`` gives the numbers (rows, outputs) of some rows by their numbers; ``cost`` is that of a loss.
+    targets : function from row numbers to target values (rows, outputs); cost : C, the cost of a row's loss.
     """
     source, weights = rows.source, rows.weights
     used, kernel = rows.counted, model._kernel_of(source)
@@ -96,7 +97,7 @@ def train(model: Any, rows: LabelledRows[Any], targets: TargetsOf, cost: float) 
 def checked_settings(
     model: Any, source: RowSource, n_used: int, kernel: Kernel, cost: float
 ) -> DCPredSettings:
-    """Return the checked sizes and choices of a fit."""
+    """Check the parameters of ``model`` and return them as settings."""
     if isinstance(model.n_leaves, str) and model.n_leaves == "auto":
         n_leaves = int(np.clip(n_used // ROWS_PER_LEAF, 1, MOST_LEAVES))
     elif isinstance(model.n_leaves, str):
@@ -127,13 +128,13 @@ def checked_settings(
 
 
 def checked_blocks(model: Any, source: RowSource) -> Iterator[tuple[slice, FloatArray]]:
-    """Yield blocks of rows and the fitted model's values; raise for a block with one that overflows."""
+    """Yield blocks of rows with the fitted model's values; raise if a value is not finite."""
     blocks = model.model_.blocks(source, engine=model._engine(), chunk_rows=PREDICT_ROWS)
     return finite_blocks(quietly(blocks), source.take)
 
 
 def decision(model: Any, X: Any) -> Float64Array:
-    """Return the fitted model's values of rows X as a user passes them, shape (n, outputs)."""
+    """Return the fitted model's values (n, outputs) for unchecked rows X from a user."""
     check_is_fitted(model, "model_")
     source = model._rows(X, reset=False)
     blocks = quietly(model.model_.blocks(source, engine=model._engine(), chunk_rows=PREDICT_ROWS))

@@ -1,8 +1,8 @@
-r"""Local models of one leaf: an exact one whose α chooses landmarks, and one on features.
+r"""Local models of one leaf: an exact kernel model, used to choose landmarks, and a linear one on features.
 
-Both minimise ½‖f‖² + Σ_i c_i ℓ(y_i, f(x_i) + b) with costs c_i = C · weight_i and a bias b that is not
-penalised, for each column of y: over the kernel's own space (:func:`exact_duals`), or over f(x) = φ(x)ᵀw
-(:func:`fit_linear`). α_i = −c_i ℓ′(y_i, f(x_i)).
+Both minimise ½‖f‖² + Σ_i c_i ℓ(y_i, f(x_i) + b) for each column of y, with costs c_i = C · weight_i and an
+unpenalised bias b. :func:`exact_duals` minimises over all functions f of the kernel's space and returns the
+dual coefficients α_i = −c_i ℓ′(y_i, f(x_i)). :func:`fit_linear` minimises over f(x) = φ(x)ᵀw.
 """
 
 from __future__ import annotations
@@ -18,27 +18,27 @@ from gramian._lapack import cho_solve, cholesky
 from gramian._numerics import ridge_tolerance, unit_roundoff
 from gramian._typing import Float64Array, IntArray
 
-#: Newton steps for one width of the loss.
+#: Most Newton steps for one width of the loss. Chosen by hand, as are the next constants.
 MOST_STEPS = 50
-#: Norm of the gradient, relative to that at zero, at which a column is solved.
+#: Stop when the gradient's norm, relative to its norm at zero, is below this.
 GRADIENT_TOLERANCE = 1e-9
-#: The same gradient under which a fit counts as converged; α, which only weigh rows, may miss by as much.
+#: A fit counts as converged if that relative norm is below this. The α that weight rows need no better.
 ACCEPTED_GRADIENT = 1e-4
-#: Halvings of a step at most.
+#: Most halvings of a step.
 HALVINGS = 40
-#: Half-widths of the parabola that rounds the corner of the hinge, each started from the one before. All
-#: targets lie within the first where f = 0, so that the first Hessian sees every row.
+#: Half-widths of the parabola that rounds the corner of the hinge; each solve starts from the one before. At
+#: f = 0 every row lies within the first width, so the first Hessian includes every row.
 WIDTHS = (1.0, 0.3, 0.1, 0.03, 0.01)
 
-#: Tiles of features, in the same order at each call.
+#: Function that yields (rows, features of these rows), in the same order at each call.
 Tiles: TypeAlias = Callable[[], Iterator[tuple[slice, Float64Array]]]
-#: An exact SVM: (gram (n, n), ±1 (n,), costs (n,)) → α (n,), signed as in f = K α + b.
+#: Exact SVM: function from gram (n, n), labels ±1 (n,) and costs (n,) to α (n,), signed so that f = K α + b.
 HingeSolver: TypeAlias = Callable[[Float64Array, Float64Array, Float64Array], Float64Array]
 
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """ℓ(y, f) of a score, by name; "hinge" with the corner rounded to ``width``.
+    """A loss ℓ(y, f) by name; the corner of "hinge" is rounded with half-width h = ``width``.
 
     - ``"ridge"``: (y − f)²
     - ``"squared_hinge"``: max(0, 1 − y f)²
@@ -51,7 +51,7 @@ class Loss:
     width: float = 0.0
 
     def value(self, y: Float64Array, f: Float64Array) -> Float64Array:
-        """ℓ(y, f), elementwise."""
+        """Return ℓ(y, f), elementwise."""
         if self.name == "ridge":
             return np.square(y - f)
         if self.name == "logistic":
@@ -63,7 +63,7 @@ class Loss:
         return np.where(short > h, short, np.square(np.maximum(short + h, 0.0)) / (4.0 * h))
 
     def slopes(self, y: Float64Array, f: Float64Array) -> tuple[Float64Array, Float64Array]:
-        """ℓ′ and ℓ″ in f, elementwise."""
+        """Return the first and second derivatives of ℓ in f, elementwise."""
         if self.name == "ridge":
             return 2.0 * (f - y), np.full(f.shape, 2.0)
         if self.name == "logistic":
@@ -78,13 +78,13 @@ class Loss:
 
 
 def stages(name: str) -> tuple[Loss, ...]:
-    """Return the losses to solve one after the other: several for the hinge, whose corner gets sharper."""
+    """Return the losses to solve in turn: for the hinge several with an ever sharper corner, else one."""
     return tuple(Loss(name, h) for h in WIDTHS) if name == "hinge" else (Loss(name),)
 
 
 @dataclass(frozen=True, slots=True)
 class LinearFit:
-    """w and b of each column, with the evidence."""
+    """Linear models of all columns of y: weights w and bias b, with steps and final gradient."""
 
     weights: Float64Array  #: (r, outputs)
     bias: Float64Array  #: (outputs,)
@@ -102,11 +102,11 @@ def fit_linear(
 ) -> LinearFit:
     r"""Minimise ½‖w‖² + Σ_i c_i ℓ(y_i, φ_iᵀw + b) for each column of y by Newton steps with a line search.
 
-    tiles : gives (rows, Φ of these rows) in order; asked twice a step, so that Φ need not be held.
+    tiles : yields (rows, features Φ of these rows); it is called twice a step, so Φ need not be in memory.
     n_features : r; y : (n, outputs); costs : (n,), positive; name : a loss (see :class:`Loss`).
 
-    The hinge is solved by parabolas of falling width; its objective is within Σ c_i · 0.0025 of the least.
-    Time O(n r² outputs) a step, some 5 to 30 steps, one for "ridge"; memory O(n outputs + r²).
+    The hinge's corner is rounded by ever narrower parabolas; the final objective is within Σ c_i · 0.0025 of
+    the minimum. Time O(n r² outputs) a step, 5 to 30 steps (one for "ridge"); memory O(n outputs + r²).
     Source: Chapelle 2007, "Training a support vector machine in the primal".
     """
     n, q = y.shape
@@ -140,14 +140,17 @@ def fit_linear(
             steps += 1
             active = active[lengths > 0]
             if not active.size:
-                break  # no step lowers the objective any more: it is at rounding
+                break  # no step lowers the objective beyond rounding
     return LinearFit(weights[:-1], weights[-1], steps, float(gradient.max(initial=0.0)))
 
 
 def _sums(
     tiles: Tiles, slope: Float64Array, curve: Float64Array, loss: Loss, intercept: bool
 ) -> tuple[Float64Array, Float64Array]:
-    """Return [Φ 1]ᵀ slope, (r + 1, q), and I + [Φ 1]ᵀ diag(curve) [Φ 1] a column; one for all of "ridge"."""
+    """Return [Φ 1]ᵀ slope (r + 1, q) and each column's Hessian I + [Φ 1]ᵀ diag(curve) [Φ 1].
+
+    The columns of "ridge" share one Hessian. The bias has no penalty, so its entry of I is 0.
+    """
     right: Float64Array | None = None
     hessians = np.zeros((0, 0, 0))
     columns = 1 if loss.name == "ridge" else slope.shape[1]
@@ -169,14 +172,17 @@ def _sums(
 
 
 def _solve(hessian: Float64Array, right: Float64Array, costs: Float64Array) -> Float64Array:
-    """Solve for a Newton step; a bias that no row bends goes far, and the line search finds how far."""
+    """Solve for a Newton step.
+
+    If no row gives the bias any curvature, a tiny one is used: its step is long, and the line search cuts it.
+    """
     matrix, total = hessian.copy(), max(float(costs.sum()), 1.0)
     if matrix[-1, -1] <= unit_roundoff(np.float64) * total:
         matrix[-1, -1] = ridge_tolerance(np.float64) * total
     try:
         factor = cholesky(matrix)
     except la.LinAlgError:
-        # Features that are constant up to rounding bend as the bias does.
+        # Features that are constant up to rounding cannot be told from the bias.
         matrix[-1, -1] += ridge_tolerance(np.float64) * (matrix[-1, -1] + total)
         factor = cholesky(matrix)
     return cho_solve(factor, right)
@@ -198,10 +204,10 @@ def _line_search(
     weights: Float64Array,
     direction: Float64Array,
 ) -> Float64Array:
-    """Return the step of each column, of at most 1, to the least of its objective along the direction.
+    """Return each column's step length, at most 1, to the minimum of its objective along the direction.
 
-    By bisection of the derivative, which grows: narrow parabolas of the hinge stall under a rule that only
-    asks for some decrease. The lower end is taken, where the objective still falls; 0 where it never does.
+    Bisects the increasing derivative, since narrow hinge parabolas stall under a rule that only asks for some
+    decrease. Returns the lower end, where the objective still falls, or 0 if it never falls.
     """
     inner, cross = np.square(direction[:-1]).sum(axis=0), (weights[:-1] * direction[:-1]).sum(axis=0)
 
@@ -225,15 +231,15 @@ def _line_search(
 def exact_duals(
     gram: Float64Array, y: Float64Array, costs: Float64Array, name: str, hinge: HingeSolver | None = None
 ) -> Float64Array:
-    r"""Return α (n, outputs) of the exact kernel model f = K α + b, Σ α = 0, of each column of y.
+    r"""Return α (n, outputs) of the exact kernel model f = K α + b, Σ α = 0, for each column of y.
 
     gram : K, (n, n), symmetric positive semi-definite; y : (n, outputs); costs : (n,), positive.
     hinge : the solver for ``name="hinge"``, an SVM on a kernel matrix.
 
-    The others by Newton steps in the dual: with d = c ℓ″ and v = d f − c ℓ′ on the rows where d > 0,
-    α + D K α + D b = v and Σ α = 0. Time O(s³) a step for the s rows with d > 0, memory O(n²). The first
-    step, at f = 0, has the same d for all targets ±1 and its factor serves every column: it took 5/6 of the
-    time on 200 classes.
+    Other losses take Newton steps in the dual: with d = c ℓ″, D = diag(d) and v = d f − c ℓ′ on the rows
+    where d > 0, solve α + D K α + D b = v and Σ α = 0. Time O(s³) a step for the s rows with d > 0, memory
+    O(n²). The first step, at f = 0, has the same d for all targets ±1, so every column shares its factor.
+    Without sharing it took 5/6 of the time on 200 classes.
     Source: DC-Pred++, equations (1) and (2); Chapelle 2007 for the steps.
     """
     if name == "hinge":
@@ -244,16 +250,16 @@ def exact_duals(
 
 
 def exact_work(n_rows: int, outputs: int, name: str) -> float:
-    """Return the size of the work of :func:`exact_duals`: rows³, times the outputs with factors of their own.
+    """Return the work of :func:`exact_duals`: rows³ times the number of outputs, which "ridge" solves as one.
 
-    One unit takes 0.1 ns ("squared_hinge", "hinge") to 0.4 ns ("logistic"), as measured on 1,000 classes of
-    two rows in four leaves.
+    One unit takes 0.1 ns ("squared_hinge", "hinge") to 0.4 ns ("logistic"), measured on 1,000 classes of two
+    rows in four leaves.
     """
     return float(n_rows) ** 3 * (1 if name == "ridge" else outputs)
 
 
 class _FirstStep:
-    """The factor of I + D^(1/2) K D^(1/2) over all rows, computed again only for another D."""
+    """Cache for the Cholesky factor of I + D^(1/2) K D^(1/2), computed again only if D changes."""
 
     def __init__(self, gram: Float64Array) -> None:
         self._gram = gram
@@ -270,7 +276,7 @@ class _FirstStep:
 def _system_factor(gram: Float64Array, d: Float64Array, s: IntArray) -> Float64Array:
     """Return the Cholesky factor of I + D^(1/2) K D^(1/2) on the rows s."""
     root = np.sqrt(d[s])
-    # Rows, then columns: half the time of both at once.
+    # Taking rows, then columns, takes half the time of taking both at once.
     system = gram.take(s, axis=0).take(s, axis=1)
     system *= root[:, None]
     system *= root
@@ -291,7 +297,7 @@ def _dual(
             break
         s = np.flatnonzero(d)
         if not s.size:
-            break  # every row is beyond its margin: no row has a weight
+            break  # every row is beyond its margin, so the loss is flat and α = 0
         root = np.sqrt(d[s])
         factor = _system_factor(gram, d, s) if step else start(d)
         right = np.column_stack([root * f[s] - g[s] / root, root])
@@ -320,7 +326,7 @@ def _dual_step(
     bias_change: float,
     missed: float,
 ) -> float:
-    """Return a step that lowers ½αᵀKα + Σ c ℓ, 0 where none does."""
+    """Return a step length that lowers ½αᵀKα + Σ c ℓ, or 0 if none does."""
 
     def objective(t: float) -> float:
         now, scores = alpha + t * change, f + t * f_change

@@ -1,7 +1,8 @@
-r"""Pseudo-landmarks: kernel values of further points, estimated from those of the landmarks.
+r"""Pseudo-landmarks: cheap features computed from the kernel values of a few landmarks.
 
-c(x) = [k(x, u_1) … k(x, u_m)] costs m d products; c̄(x) = [c(x), f_1(c(x)) … f_p(c(x))] costs little more, and
-K ≈ C̄ W̄ C̄ᵀ with W̄ = C̄⁺ K C̄⁺ᵀ (:func:`fit_core`) has rank m + p instead of m.
+For landmarks u_j, c(x) = [k(x, u_1) … k(x, u_m)] costs m d products. The longer c̄(x) = [c(x), f_1(c(x)) …
+f_p(c(x))] costs little more. With C̄ the matrix of all c̄(x_i), the approximation K ≈ C̄ W̄ C̄ᵀ with
+W̄ = C̄⁺ K C̄⁺ᵀ (:func:`fit_core`) has rank m + p instead of m.
 Source: Hsieh, Si and Dhillon 2014 (DC-Pred++), section 4 and Algorithm 1.
 """
 
@@ -23,14 +24,14 @@ from gramian.kernels.cityblock import CityblockColumns
 from gramian.kernels.columns import Columns, ElementMap
 from gramian.kernels.euclidean import EuclideanColumns
 
-#: How f_t is made.
+#: Kinds of pseudo-landmarks f_t.
 PSEUDO = ("triangle-upper", "triangle-lower", "monomials")
-#: Kernels κ(‖(x − z)/ℓ‖₂) with κ falling.
+#: Kernels κ(‖(x − z)/ℓ‖₂) with a decreasing function κ.
 EUCLIDEAN = (Gaussian, Exponential, Matern, RationalQuadratic, Cauchy)
 
 
 def check_pseudo(pseudo: Any, kernel: Kernel) -> None:
-    """Raise for a kind of pseudo-landmark that does not exist, or not for this kernel."""
+    """Raise ``InputError`` if the kind of pseudo-landmark is unknown or does not fit the kernel."""
     if pseudo is None:
         return
     if not isinstance(pseudo, str) or pseudo not in PSEUDO:
@@ -56,9 +57,9 @@ def expand(
 ) -> Columns:
     """Return the evaluator of c̄(x) = [c(x), f(c(x))] with ``count`` pseudo-landmarks.
 
-    landmarks : (m, d), the u_j; rows : (n, d), from which the points v_t of the triangle inequality are
-        drawn without replacement.
-    count : p, at most n for the triangle inequality, and m(m + 1)/2 for monomials.
+    landmarks : (m, d), the u_j; rows : (n, d). For the triangle inequality, points v_t are drawn from the
+        rows without replacement.
+    count : p, at most n for the triangle inequality and m(m + 1)/2 for monomials.
     pseudo : ``"triangle-upper"``, ``"triangle-lower"``, ``"monomials"``, or None for c alone.
 
     >>> import gramian as gm
@@ -79,10 +80,10 @@ def expand(
 
 
 class MonomialColumns(Columns):
-    """c̄(x) with f_q(c) = c_i c_j, monomials of degree 2.
+    """Evaluator of c̄(x) with monomials f_q(c) = c_i c_j of degree 2.
 
-    With all m(m + 1)/2 of them the error ‖K − C̄ W̄ C̄ᵀ‖ is never larger than with any f_t that are quadratic
-    forms of c, however they were fitted (Lemma 1). Time O(m d + p) a row.
+    With all m(m + 1)/2 monomials the error ‖K − C̄ W̄ C̄ᵀ‖ is at most that of any other quadratic forms f_t of
+    c, however they were fitted (Lemma 1). Time O(m d + p) a row.
     Source: DC-Pred++, equation (7).
 
     left, right : (p,), i and j.
@@ -103,18 +104,18 @@ class MonomialColumns(Columns):
 
 
 class TriangleColumns(Columns):
-    r"""c̄(x) with f_t(c) = κ(r̂_t), r̂_t a bound of the distance from x to a point v_t.
+    r"""Evaluator of c̄(x) with f_t(c) = κ(r̂_t), where r̂_t bounds the distance from x to a point v_t.
 
     max_j |‖x − u_j‖ − ‖v_t − u_j‖| ≤ ‖x − v_t‖ ≤ min_j (‖x − u_j‖ + ‖v_t − u_j‖)
 
-    in the kernel's own distance (units of ℓ; the sum of magnitudes for the Laplacian kernel). ‖x − u_j‖ is
-    known from k(x, u_j), and ‖v_t − u_j‖ is stored. Time O(m d + m p) a row: it pays where m ≪ d.
+    Distances are the kernel's own, in units of ℓ (for the Laplacian kernel the 1-norm). ‖x − u_j‖ is known
+    from k(x, u_j), and ‖v_t − u_j‖ is stored. Time O(m d + m p) a row, worthwhile for m ≪ d.
     Source: DC-Pred++, equation (6).
 
     points : (p, d), the v_t; upper : which of the two bounds; between : (m, p), ‖u_j − v_t‖.
 
-    In float32 the distance to a landmark on which x lies errs by up to 6e-3 ℓ, within what
-    k(x, u_j) itself may err by (2e-5).
+    In float32 the distance to a landmark that equals x errs by up to 6e-3 ℓ. This changes k(x, u_j) by no
+    more than its own tolerance, 2e-5.
     """
 
     def __init__(self, kernel: Kernel, landmarks: Rows, points: Rows, dtype: Any, *, upper: bool) -> None:
@@ -137,9 +138,9 @@ class TriangleColumns(Columns):
                 tile *= self._factor
 
     def _bound(self, near: FloatArray, bound: FloatArray) -> None:
-        """Write r̂ (rows, p) for distances r (rows, m): over the landmarks, never over the rows."""
+        """Write the bounds r̂ (rows, p) for distances r (rows, m); loop over landmarks, never over rows."""
         bound[...] = np.inf if self.upper else 0.0
-        # Two infinite distances have no difference, and bound nothing.
+        # The difference of two infinite distances is NaN; fmax ignores it.
         with np.errstate(invalid="ignore"):
             for j, between in enumerate(self.between):
                 if self.upper:
@@ -149,7 +150,7 @@ class TriangleColumns(Columns):
 
 
 def unscaled(kernel: Kernel) -> tuple[float, Kernel]:
-    """Return factor and kernel with k = factor · kernel, the latter not a product with a number."""
+    """Split a kernel into a constant factor and a kernel that is not itself scaled."""
     factor = 1.0
     while isinstance(kernel, Scaled):
         factor, kernel = factor * kernel.factor, kernel.kernel
@@ -157,7 +158,7 @@ def unscaled(kernel: Kernel) -> tuple[float, Kernel]:
 
 
 def _as_they_are(t: FloatArray) -> None:
-    """Leave what a kernel would map."""
+    """Do nothing, in place of a kernel's elementwise map: the evaluator then returns distances."""
 
 
 def _distances(kernel: Kernel, Z: Rows, dtype: Any) -> Columns:
@@ -171,7 +172,7 @@ def _distances(kernel: Kernel, Z: Rows, dtype: Any) -> Columns:
 
 
 def _rooted(kernel: Kernel, t: FloatArray) -> FloatArray:
-    """Turn what :func:`_distances` evaluates into a distance, in place."""
+    """Turn values of :func:`_distances` into distances, in place."""
     return t if isinstance(kernel, Laplacian) else np.sqrt(t, out=t)
 
 
@@ -190,10 +191,10 @@ def _profile(kernel: Kernel, t: FloatArray) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Core:
-    """W̄ = L Lᵀ of an expanded Nyström approximation K ≈ C̄ W̄ C̄ᵀ."""
+    """Core W̄ = L Lᵀ of the extended Nyström approximation K ≈ C̄ W̄ C̄ᵀ."""
 
     factor: Float64Array  #: L, (m + p, r): Φ = C̄ L are features with Φ Φᵀ ≈ K
-    dropped: int  #: directions of C̄ that were rounding and are left out
+    dropped: int  #: singular directions of C̄ left out because they are rounding
 
     @property
     def matrix(self) -> Float64Array:
@@ -204,9 +205,9 @@ class Core:
 def fit_core(sub: FloatArray, gram: FloatArray, dtype: Any = np.float64) -> Core:
     r"""Fit W̄ = C̄_I⁺ K_II C̄_I⁺ᵀ on sampled rows I: the least-squares solution of C̄_I W̄ C̄_Iᵀ ≈ K_II.
 
-    sub : C̄_I, (s, m + p); gram : K_II, (s, s); dtype : in which c̄ will be evaluated. Singular values of C̄_I
-    at or under ``design_cutoff`` of the largest are left out. With C̄_I = U Σ Vᵀ and UᵀK_II U = Q Λ Qᵀ,
-    L = V Σ⁻¹ Q Λ^(1/2). Negative Λ, of a kernel that is not positive semi-definite, are clipped with a
+    sub : C̄_I, (s, m + p); gram : K_II, (s, s); dtype : type in which c̄ will be evaluated. Singular values of
+    C̄_I up to ``design_cutoff`` times the largest are left out. With C̄_I = U Σ Vᵀ and UᵀK_II U = Q Λ Qᵀ,
+    L = V Σ⁻¹ Q Λ^(1/2). Negative Λ, from a kernel that is not positive semi-definite, are clipped with a
     warning.
 
     Time O(s² (m + p) + s (m + p)²), memory O(s²). Source: DC-Pred++, equation (5) on a submatrix.

@@ -1,6 +1,7 @@
-r"""DC-Pred++: a tree of k-means, and in each leaf a model on few landmarks and many pseudo-landmarks.
+r"""DC-Pred++ training: a k-means tree with a model on few landmarks and many pseudo-landmarks in each leaf.
 
-Prediction of one row: its leaf, c̄(x) of m kernel values and p numbers made of them, and c̄(x)ᵀβ.
+To predict a row x, find its leaf, compute c̄(x) from m kernel values and p cheap functions of them, and
+return c̄(x)ᵀβ + b.
 Source: Hsieh, Si and Dhillon 2014, "Fast prediction for large-scale kernel machines", Algorithms 1 and 2.
 """
 
@@ -37,28 +38,28 @@ from gramian.landmarks.partition import SAMPLE_ROWS
 from gramian.landmarks.routing import Partition
 from gramian.landmarks.rules import lloyd, select_landmarks
 
-#: Where the landmarks of a leaf come from.
+#: Rules that choose the landmarks of a leaf.
 LANDMARKS = ("weighted-kmeans", "kmeans", "uniform", "rpcholesky")
-#: Rounds of k-means in a leaf.
+#: Iterations of k-means in a leaf. Chosen by hand, as are the next constants.
 ROUNDS = 15
 #: Rows of a leaf on which W̄ is fitted.
 CORE_ROWS = 1000
-#: Rows predicted at a time, of several leaves; and rows whose features are computed at a time in training.
+#: Rows predicted at a time, over several leaves; and rows whose training features are computed at a time.
 TILE_ROWS, FIT_ROWS = 8192, 2048
-#: Bytes of features that the training of one leaf holds; a larger leaf computes them again at each pass.
+#: Most bytes of features kept in memory to train a leaf; a larger leaf computes them again at each pass.
 FEATURE_BYTES = 1 << 26
 
-#: Most :func:`gramian.fast.dcpred.local_models.exact_work` of a fit: a quarter of an hour to an hour on one
-#: core. Two classes stay far below it, and so do ten in 64 leaves of 2,000 rows.
+#: Limit on :func:`gramian.fast.dcpred.local_models.exact_work` of a fit, 15 to 60 minutes on one core. Two
+#: classes stay far below it, and so do ten classes in 64 leaves of 2,000 rows.
 MOST_EXACT_WORK = 1e13
 
-#: Targets of the rows with these numbers, (rows, outputs).
+#: Function from row numbers to targets (rows, outputs).
 TargetsOf: TypeAlias = Callable[[IntArray], Float64Array]
 
 
 @dataclass(frozen=True, slots=True)
 class DCPredSettings:
-    """What :func:`train_dcpred` builds; see :class:`gramian.fast.dcpred.estimators.DCPredClassifier`."""
+    """Settings of :func:`train_dcpred`, as in :class:`gramian.fast.dcpred.estimators.DCPredClassifier`."""
 
     n_leaves: int
     n_levels: int
@@ -76,22 +77,22 @@ class DCPredSettings:
 
 @dataclass(frozen=True, slots=True)
 class LeafReport:
-    """How a leaf came about."""
+    """Sizes and convergence of one leaf's training."""
 
     n_rows: int  #: training rows
-    n_landmarks: int = 0  #: 0 where the targets are constant
+    n_landmarks: int = 0  #: 0 if the targets are constant
     n_pseudo: int = 0
     rank: int = 0  #: of Ḡ on the sampled rows
-    exact_rows: int = 0  #: rows of the exact model whose α weighs the landmarks; 0 where there is none
-    exact_sampled: bool = False  #: whether those are a sample, for the leaf has more
+    exact_rows: int = 0  #: rows of the exact model whose α weights rows for k-means; 0 without such a model
+    exact_sampled: bool = False  #: whether these are a sample of the leaf's rows
     steps: int = 0  #: Newton steps
-    gradient: float = 0.0  #: what is left of the gradient, relative
+    gradient: float = 0.0  #: final norm of the gradient, relative to its norm at zero
     converged: bool = True
 
 
 @dataclass(frozen=True)
 class Leaf:
-    """f(x) = c̄(x)ᵀβ + b; f(x) = b where the leaf's targets are constant (``columns`` is None)."""
+    """Model of a leaf: f(x) = c̄(x)ᵀβ + b, or f(x) = b if its targets are constant (``columns`` is None)."""
 
     landmarks: Rows | None  #: u_j, (m, d)
     columns: Columns | None  #: c̄, m + p numbers
@@ -107,7 +108,7 @@ class Leaf:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of what a prediction reads, in the leaf's type."""
+        """Bytes that a prediction reads, in the leaf's type."""
         size = self.beta.nbytes + self.bias.nbytes
         if self.landmarks is not None:
             size += int(np.prod(self.landmarks.shape)) * self.bias.itemsize
@@ -133,7 +134,7 @@ class DCPred:
         object.__setattr__(self, "_batch", batch)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # What is derived need not be stored.
+        # The batch is derived from the rest and need not be stored.
         return DCPred, (self.partition, self.leaves, self.kernel, self.n_features)
 
     @property
@@ -150,7 +151,7 @@ class DCPred:
         """Return f of each row, shape (rows, outputs). Time O(rows (route + m d + p + (m + p) outputs))."""
         engine = engine or Engine(1)
         labels = self.partition.route(X, engine)
-        # Two bytes are sorted by radix, in linear time.
+        # NumPy sorts 16-bit integers by radix, in linear time.
         small = labels.astype(np.int16) if len(self.leaves) < np.iinfo(np.int16).max else labels
         order = np.argsort(small, kind="stable")
         labels = labels[order]
@@ -164,7 +165,7 @@ class DCPred:
         return out
 
     def _sorted(self, X: Rows, labels: IntArray) -> FloatArray:
-        """Return f of rows that are sorted by their leaves."""
+        """Return f of rows that are sorted by leaf."""
         bounds = np.searchsorted(labels, np.arange(len(self.leaves) + 1))
         if self._batch is not None and not sp.issparse(X):
             values = self._batch(np.asarray(X), labels, bounds)
@@ -185,7 +186,7 @@ class DCPred:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of what a prediction reads: centres, landmarks and what expands them, β and b."""
+        """Bytes that a prediction reads: centres, landmarks, indices of pseudo-landmarks, β and b."""
         return router_bytes(self.partition) + sum(leaf.nbytes for leaf in self.leaves)
 
 
@@ -213,15 +214,15 @@ def train_dcpred(
     engine: Engine,
     hinge: HingeSolver | None = None,
 ) -> DCPred:
-    r"""Train DC-Pred++ on the rows of a source with these numbers.
+    r"""Train DC-Pred++ on the rows of a source that ``rows`` numbers.
 
-    targets : gives y (rows, outputs) of row numbers; ±1 for a loss of classes. weights : (n,) for all rows
-    of the source, positive on ``rows``; None for ones.
+    targets : function from row numbers to y (rows, outputs), ±1 for a classification loss. weights : (n,) for
+    all rows of the source, positive on ``rows``; None for ones.
     hinge : the exact SVM on a kernel matrix, for ``loss="hinge"`` with weighted k-means.
 
-    Each leaf minimises ½‖f‖² + C Σ_i w_i ℓ(y_i, f(x_i) + b) on Ḡ = C̄ W̄ C̄ᵀ (per output), and stores
-    β = W̄ C̄ᵀ ᾱ. Leaves are independent tasks, each with its own generator: the result is the same for any
-    number of threads. Time a leaf of n rows: O(e³) for the exact model of e = ``exact_rows`` rows,
+    For each output, a leaf minimises ½‖f‖² + C Σ_i w_i ℓ(y_i, f(x_i) + b) in the kernel Ḡ = C̄ W̄ C̄ᵀ and stores
+    β = W̄ C̄ᵀ ᾱ. Leaves are independent tasks, each with its own generator, so the result is the same for any
+    number of threads. Time for a leaf of n rows: O(e³) for the exact model of e = ``exact_rows`` rows,
     O(s²(m + p)) for W̄ on s = ``CORE_ROWS`` rows, O(n (m d + (m + p)²)) a Newton step; memory O(e² + s²) and
     64 MB of features a thread.
     Source: DC-Pred++, Algorithm 2.
@@ -248,7 +249,7 @@ def train_dcpred(
 
 
 def _check_work(members: list[IntArray], targets: TargetsOf, settings: DCPredSettings) -> None:
-    """Refuse exact models that would take too long, with the number of rows that does not."""
+    """Raise if the exact models would take too long, and name a feasible number of rows."""
     if settings.landmarks != "weighted-kmeans":
         return
     work, outputs = 0.0, 0
@@ -286,7 +287,7 @@ class _Rows:
         return self.source.take(self.numbers[where])
 
     def draw(self, count: int, rng: np.random.Generator) -> IntArray:
-        """Return at most ``count`` places, drawn without replacement, in order."""
+        """Return at most ``count`` sorted positions, drawn without replacement."""
         n = len(self)
         return np.arange(n) if count >= n else np.sort(rng.choice(n, count, replace=False))
 
@@ -300,7 +301,7 @@ def fit_leaf(
     rng: np.random.Generator,
     hinge: HingeSolver | None = None,
 ) -> Leaf:
-    """Fit the model of one leaf: constant columns of y give b alone, as do leaves without rows (b = 0)."""
+    """Fit the model of one leaf. A constant column of y gives b alone; a leaf without rows gives b = 0."""
     n, q = y.shape
     dtype = settings.dtype
     bias = y[0].copy() if n else np.zeros(q)
@@ -340,7 +341,7 @@ def _linear(
     costs: Float64Array,
     settings: DCPredSettings,
 ) -> LinearFit:
-    """Train on Φ = C̄ L, held where it is small."""
+    """Train the linear model on Φ = C̄ L; keep Φ in memory if it is small."""
 
     def computed() -> Iterator[tuple[slice, Float64Array]]:
         for part in row_slices(len(rows), FIT_ROWS):
@@ -362,12 +363,13 @@ def choose_landmarks(
     rng: np.random.Generator,
     hinge: HingeSolver | None = None,
 ) -> tuple[Rows, int]:
-    r"""Return the landmarks of a leaf, and how many rows the exact model saw (0 where none was fitted).
+    r"""Return the landmarks of a leaf, and how many rows the exact model was fitted on (0 without one).
 
-    ``"weighted-kmeans"`` minimises Σ_i ω_i ‖x_i − u_π(i)‖², ω_i = Σ_outputs α_i²/w_i, with α of the exact
-    model on at most ``exact_rows`` rows (w_i is the sample weight: a row of weight 2 counts as two). Where
-    that model has no support, as one sampled from a rare class, all rows weigh the same. A leaf with no more
-    rows than landmarks gives them all. Source: DC-Pred++, Theorem 3.
+    ``"weighted-kmeans"`` minimises Σ_i ω_i ‖x_i − u_π(i)‖², with u_π(i) the landmark of row i's cluster,
+    ω_i = Σ_outputs α_i²/w_i, α from the exact model on at most ``exact_rows`` rows, and w_i the sample weight
+    (a row of weight 2 counts as two). If all α are 0, as can happen when the sample misses a rare class, all
+    rows get the same weight. A leaf with no more rows than landmarks uses all of them. Source: DC-Pred++,
+    Theorem 3.
     """
     count, method = settings.n_landmarks, settings.landmarks
     if len(rows) <= count:

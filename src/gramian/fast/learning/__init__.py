@@ -1,1 +1,1 @@
-"""Learning of a fast predictor: metric, copies of rows, units of a leaf, and all leaves together."""
+"""Training of a fast predictor: metric, synthetic rows, units of a leaf, and all leaves together."""

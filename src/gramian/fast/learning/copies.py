@@ -6,12 +6,12 @@ import numpy as np
 
 from gramian._typing import Array, Float64Array, IntArray
 
-#: A copy of a row lies up to this part of the way to another row of its leaf.
+#: A copy of a row lies up to this fraction of the way to another row of its leaf. Chosen by hand.
 MIXED = 0.8
 
 
 def two_valued(rows: Float64Array) -> Array:
-    """Return which features have at most two values, shape (d,)."""
+    """Return a mask (d,) of the features that have at most two values."""
     return np.asarray(((rows == rows.min(axis=0)) | (rows == rows.max(axis=0))).all(axis=0))
 
 
@@ -23,13 +23,13 @@ def between(
     two: Array,
     rng: np.random.Generator,
 ) -> tuple[Float64Array, IntArray]:
-    r"""Return copies of rows, ``counts[s]`` of leaf s, and the row of which each is one.
+    r"""Return synthetic copies of rows, ``counts[s]`` for leaf s, and the number of the row that each copies.
 
-    members : the rows of each leaf; noise : σ of each feature (d,); two : features of two values.
+    members : the rows of each leaf; noise : σ of each feature (d,); two : mask of two-valued features.
 
-    A copy of row a towards row b of its leaf is a + t (b − a) + σ ε with t uniform up to MIXED and ε
-    normal. Features of two values are all taken from b with probability t, else from a: between its two
-    values a local kernel knows no row at all, and the levels of a category stay one of them.
+    With row b another row of the same leaf, the copy of row a is a + t (b − a) + σ ε with t uniform up to
+    MIXED and ε normal. Two-valued features are copied together: from b with probability t, else from a. Real
+    rows never lie between the two values, and a one-hot encoded category must keep exactly one level.
     """
     first, second = (
         np.concatenate([rng.choice(mine, count) for mine, count in zip(members, counts, strict=True)])

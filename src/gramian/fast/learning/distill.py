@@ -1,4 +1,4 @@
-"""A fast predictor fitted to a teacher, or to labels: metric, tree, and learned units in each leaf."""
+"""Distillation: fit a fast predictor (projection, tree, units of each leaf) to a teacher or to labels."""
 
 from __future__ import annotations
 
@@ -18,51 +18,51 @@ from gramian.fast.learning.units import Targets, Units, first_units
 from gramian.fast.serving.predictor import FastPredictor
 from gramian.fast.serving.router import TreeRouter, fit_router, stage_levels
 
-#: Rows of a leaf at least, copies included.
+#: Fewest rows to train a leaf on, copies included. Chosen by hand, as are the next constants.
 LEAST_LEAF_ROWS = 200
-#: Noise of copies in units of a feature's spread: what the teacher does not see, the directions learn not to
-#: see; and when the directions are held.
+#: Noise of the copies, in units of a feature's spread. While directions are learned it is large, so that they
+#: learn to ignore what the teacher ignores; in the last stage, with fixed directions, it is small.
 NOISE, OWN_NOISE = 0.3, 0.1
-#: Copies that exist at a time, where only their points are kept.
+#: Copies that are made and labelled at a time; in the last stage only their projections are kept.
 ASKED_ROWS = 50_000
-#: Times as many rows in the last stage as before.
+#: The last stage, in which each leaf is trained alone, may use this many times more rows.
 OWN_ROWS = 4
 
 
 @dataclass(frozen=True)
 class Shape:
-    """Sizes of a fast predictor: tree levels, units a leaf, directions; no units is a linear model a leaf."""
+    """Sizes of a fast predictor: tree levels, units a leaf, directions. Without units a leaf is linear."""
 
     n_levels: int
     n_units: int
     n_directions: int
 
     def operations(self, n_features: int, n_outputs: int) -> int:
-        """Return multiplications and additions a row, an exponential counted as ten."""
+        """Return the multiplications and additions of predicting a row; an exponential counts as ten."""
         r, K, u = self.n_directions, n_outputs, self.n_units
         route = sum(2 * (r + 1) * (2**levels - 1) for levels in stage_levels(self.n_levels))
         return 2 * n_features * r + route + 2 * (r + 2) * (u + K) + 10 * u + 2 * u * K
 
     def leaf_numbers(self, n_outputs: int) -> int:
-        """Return how many numbers a leaf learns."""
+        """Return the number of parameters of a leaf."""
         r = self.n_directions
         return self.n_units * (r + 1 + n_outputs) + (r + 1) * n_outputs
 
     def round_operations(self, n_features: int, n_outputs: int) -> int:
-        """Return multiplications and additions a row of a round of learning."""
+        """Return the multiplications and additions a row of one training round."""
         r, u = self.n_directions, self.n_units
         return 2 * (2 * n_features * r + 3 * u * r + (u + r) * (u + r + n_outputs))
 
 
 @dataclass(frozen=True)
 class Effort:
-    """How long a fit goes on.
+    """Limits on the work of a fit.
 
-    rounds : of each stage in which all leaves and the directions are learned together.
-    rows_per_number : rows, copies included, for each number that is learned.
-    most_rows : rows, copies included, at most.
-    operations : of a round, at most: fewer rows are learned from where the units of a leaf are many.
-    own_rounds : of a last stage, in which every leaf is learned on its own.
+    rounds : iterations of each stage that trains all leaves and the directions together.
+    rows_per_number : wanted rows, copies included, for each learned parameter.
+    most_rows : most rows, copies included.
+    operations : most operations of a round; with many units a leaf, fewer rows are used to stay below it.
+    own_rounds : iterations of the last stage, which trains every leaf on its own.
     """
 
     rounds: tuple[int, ...]
@@ -72,11 +72,11 @@ class Effort:
     own_rounds: int = 0
 
     def own(self) -> Effort:
-        """Return the effort of the last stage: more rows, which are kept as points of few numbers."""
+        """Return the effort of the last stage. It may use more rows, as it keeps only their projections."""
         return replace(self, most_rows=OWN_ROWS * self.most_rows, operations=OWN_ROWS * self.operations)
 
     def rows(self, shape: Shape, n_features: int, n_outputs: int) -> tuple[int, int]:
-        """Return how many rows a fit of a shape wants, and how many at most."""
+        """Return how many rows the fit of a shape should use, and the most it may use."""
         least = LEAST_LEAF_ROWS * 2**shape.n_levels
         by_work = int(self.operations / shape.round_operations(n_features, n_outputs))
         most = max(min(self.most_rows, by_work), least)
@@ -84,15 +84,15 @@ class Effort:
         return min(max(int(self.rows_per_number * numbers), least), most), most
 
 
-#: Of a fit that is kept.
+#: Effort of the final fit, chosen by hand.
 FULL = Effort((20, 40, 90), 12.0, 200_000, 2e10, 100)
 
 
 @dataclass(frozen=True, eq=False)
 class Lesson:
-    """What is learned from: rows (n, d), values (n, outputs), weights, and the teacher if there is one.
+    """A training set: rows (n, d), values (n, outputs), weights, and the teacher if there is one.
 
-    low, high : bounds that values were clipped to; None for regression.
+    low, high : bounds that the values were clipped to; None for regression.
     """
 
     rows: Float64Array
@@ -111,16 +111,16 @@ class Lesson:
         return replace(self, rows=self.rows[mine], values=self.values[mine], weights=self.weights[mine])
 
     def left(self, outputs: Float64Array) -> float:
-        """Return Σ_i w_i ‖t_i − f_i‖² of a predictor's outputs f, these clipped as the targets are.
+        """Return the loss Σ_i w_i ‖t_i − f_i‖² of outputs f, clipped to the same bounds as the targets t.
 
-        So a row counts (high − low)² at most, however far off it is, as a row of the wrong class does.
+        Clipping bounds the loss of an output by (high − low)², however far off it is.
         """
         if self.low is not None or self.high is not None:
             outputs = np.clip(outputs, self.low, self.high)
         return float(self.weights @ np.square(self.values - outputs).sum(axis=1))
 
     def asked(self, rows: Float64Array) -> Float64Array:
-        """Return the teacher's values at rows, clipped."""
+        """Return the teacher's values at the rows, clipped to the bounds."""
         assert self.teacher is not None
         values = self.teacher(rows)
         return values if self.low is None or self.high is None else np.clip(values, self.low, self.high)
@@ -134,19 +134,20 @@ def distill(
     engine: Engine,
     effort: Effort = FULL,
 ) -> Iterator[FastPredictor]:
-    r"""Fit a predictor of a given shape, and yield it as it stands: the start, then after each stage.
+    r"""Fit a predictor of a given shape. Yield it at the start and after each stage.
 
-    projection : (d, r), P; rows are seen as z = Pᵀ(x − mean).
+    projection : (d, r), P; a row x is projected to z = Pᵀ(x − mean).
 
-    Leaves halve the rows; in each the units start from k-means, then all leaves and the directions are
-    learned together (:mod:`.joint`); between two stages the rows are routed anew, by the directions as they
-    are then. Where that leaves more squares than there were the stage is undone, and the last of its kind:
-    many small leaves lose more rows to each other than new directions give them. At last the directions are
-    held and every leaf is learned on its own (:mod:`.leaves`), from more rows. With a teacher there are
-    copies of the rows too (:mod:`.copies`), labelled by the teacher, so that what the units do between the
-    rows is the teacher's.
+    A balanced tree assigns rows to leaves, and the units of each leaf start from k-means. Each of the first
+    stages learns all leaves and the directions together (:mod:`.joint`), then routes the rows again with the
+    new directions. If the loss is larger after routing, the stage is undone and no further one is run: small
+    leaves can lose more by exchanging rows than they gain from better directions. The last stage fixes the
+    directions and trains every leaf on its own (:mod:`.leaves`), from more rows. With a teacher, synthetic
+    copies of the rows (:mod:`.copies`) are labelled by the teacher and learned too, so that the predictor
+    follows the teacher between the rows.
 
-    A leaf with fewer rows than its units has as many units as rows. Time O(n (r (d + u) + u²)) a round.
+    A leaf with fewer rows than units gets as many units as rows. Time O(n (r (d + u) + u²)) a round for u
+    units.
     """
     center, spread = center_and_spread(lesson.rows, lesson.weights)
     offset = center @ projection
@@ -197,7 +198,7 @@ def distill(
 def assemble(
     leaves: list[Units], projection: Float64Array, offset: Float64Array, router: TreeRouter, n_units: int
 ) -> FastPredictor:
-    """Put fitted leaves together; units that a leaf lacks have weight 0."""
+    """Combine fitted leaves into one predictor; missing units get weight 0."""
     r, K = projection.shape[1], len(leaves[0].linear)
     if len(leaves) == 1 and not n_units and r > K:  # a linear model: its outputs are its directions
         B = leaves[0].linear
@@ -220,7 +221,7 @@ def _outputs(predictor: FastPredictor, lesson: Lesson) -> Float64Array:
 
 
 def _members(router: TreeRouter, points: Float64Array) -> list[IntArray]:
-    """Return the rows of each leaf; one without any has those of the nearest by number, a sibling first."""
+    """Return the rows of each leaf; an empty leaf gets the rows of the closest nonempty leaf in the tree."""
     labels = router.route(np.column_stack([points, np.ones(len(points))]))
     order = np.argsort(labels, kind="stable")
     members = np.split(order, np.searchsorted(labels[order], np.arange(1, router.n_leaves)))
@@ -250,10 +251,10 @@ def _blocks(
     sizes: tuple[int, int],
     rng: np.random.Generator,
 ) -> Iterator[Lesson]:
-    """Yield the rows, then blocks of copies of them, as many as what is learned asks for.
+    """Yield the rows, then blocks of copies until there are as many rows as wanted.
 
-    known : the rows and what copies of them there are already, or a sample of them; kinds : noise of each
-    feature's copies, and whether it has two values; sizes : how many rows are wanted, and how many at most.
+    known : the rows with the copies made so far, or a sample of them; kinds : for each feature the noise of
+    its copies, and whether it has two values; sizes : how many rows are wanted, and the most allowed.
     """
     wanted, most = sizes
     n = len(lesson.rows)

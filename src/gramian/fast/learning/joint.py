@@ -24,17 +24,18 @@ class LeafRows:
 def learn_together(
     Q: Float64Array, leaves: list[Units], sets: list[LeafRows], rounds: int, engine: Engine
 ) -> tuple[Float64Array, list[Units]]:
-    r"""Return directions Q (d, r) and units of every leaf with Σ_i w_i ‖t_i − f(Qᵀx_i)‖² brought down.
+    r"""Improve directions Q (d, r) and the units of every leaf so that Σ_i w_i ‖t_i − f(Qᵀx_i)‖² falls.
 
-    Variables are Q, the centres c_j and log widths of all leaves; at each of their values the weights of
-    each leaf are the best (variable projection), so that the gradient is that of the squares at fixed
-    weights. With ρ_ij = w_i (A r_i)_j φ_ij and r_i the residual, beside those of :func:`.leaves.reduced`
+    The variables are Q and the centres c_j and log scales log s_j of all leaves. For given variables each
+    leaf's weights A, B are the optimal ones (variable projection), so the gradient of the squares may treat
+    them as fixed. With φ_ij the unit values, r_i the residual and ρ_ij = w_i (A r_i)_j φ_ij, the gradients
+    beyond those of :func:`.leaves.reduced` are
 
         ∂/∂z_i = 4 Σ_j s_j² ρ_ij (z_i − c_j) − 2 w_i B_zᵀ r_i,    ∂/∂Q = Σ_i x_i (∂/∂z_i)ᵀ.
 
-    Centres are in units of their first widths. Limited-memory BFGS, at most ``rounds`` of it: stopping
-    early keeps Q near the teacher's metric. Time O(n r (d + u)) a round, memory O(n u) of a leaf a thread
-    beside the rows. Source: Golub and Pereyra 1973 for the elimination.
+    Centres are measured in units of their first widths. Runs at most ``rounds`` iterations of limited-memory
+    BFGS: stopping early keeps Q near the teacher's metric. Time O(n r (d + u)) a round, memory O(n u) for the
+    leaf that a thread works on, besides the rows. Source: Golub and Pereyra 1973 for the elimination.
     """
     d, r = Q.shape
     flat = [flattest(_points(leaf, Q)) for leaf in sets]
@@ -81,7 +82,7 @@ def learn_together(
         )
         least[:], most[:] = flat[s], np.maximum(sharpest(_points(leaf, Q)), widths[s])
     bounds = Bounds(lowest, highest)
-    # Threads of BLAS would only wait for each other on vectors this short.
+    # These vectors are so short that several BLAS threads would only wait for each other.
     with one_blas_thread():
         found = minimize(
             evaluate,

@@ -8,16 +8,16 @@ from scipy.optimize import Bounds, minimize
 from gramian._typing import Float64Array
 from gramian.fast.learning.units import State, Targets, Units, flattest, settle, sharpest
 
-#: Pairs of steps and gradients that the quasi-Newton matrix is made of.
+#: Pairs of steps and gradients that limited-memory BFGS keeps. Chosen by hand.
 MEMORY = 20
 
 
 def learn_alone(points: Float64Array, targets: Targets, units: Units, rounds: int) -> Units:
-    """Return units with Σ_i w_i ‖t_i − f(z_i)‖² brought down at fixed points z (n, r).
+    """Improve the units of one leaf so that Σ_i w_i ‖t_i − f(z_i)‖² falls, at fixed points z (n, r).
 
-    Limited-memory BFGS in the centres, in units of their first widths, and log widths, at most ``rounds`` of
-    it, with the gradients of :func:`reduced`. Beside :func:`.joint.learn_together` a leaf has a step length
-    and a quasi-Newton matrix of its own. Time O(n u (r + u)) a round, memory O(n (u + r)).
+    Runs at most ``rounds`` iterations of limited-memory BFGS on the centres, in units of their first widths,
+    and the log scales, with the gradients of :func:`reduced`. Unlike in :func:`.joint.learn_together` the
+    leaf has its own step length and quasi-Newton matrix. Time O(n u (r + u)) a round, memory O(n (u + r)).
     """
     u, r = units.centers.shape
     if not u:
@@ -61,10 +61,11 @@ def reduced(
     log_scales: Float64Array,
     outputs: Float64Array | None,
 ) -> tuple[State, Float64Array, Float64Array]:
-    r"""Return the state with the best weights, the gradient by [c, log s] (u, r + 1), and 2 s_j² ρ_ij (n, u).
+    r"""Return the state with optimal weights, its gradient by [c, log s] (u, r + 1), and 2 s_j² ρ_ij (n, u).
 
-    outputs : those of a state near it, None without one. With ρ_ij = w_i (A r_i)_j φ_ij and r_i the residual
-    the gradient is that of the squares at fixed weights (Golub and Pereyra 1973),
+    outputs : outputs of a nearby state to start from, or None. With φ_ij the unit values, r_i the residual
+    and ρ_ij = w_i (A r_i)_j φ_ij, the gradient is that of the squares at fixed weights (Golub and Pereyra
+    1973),
 
         ∂/∂c_j = −4 s_j² Σ_i ρ_ij (z_i − c_j),    ∂/∂log s_j = 4 s_j² Σ_i ρ_ij ‖z_i − c_j‖².
     """

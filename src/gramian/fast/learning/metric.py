@@ -13,15 +13,17 @@ from gramian._typing import Array, Float64Array
 from gramian.data.scaled import Moments
 from gramian.metric.differences import STEP, by_differences, by_switching
 
-#: Rows (n, d) → values (n, outputs).
+#: Function from rows (n, d) to values (n, outputs).
 Teacher: TypeAlias = "Callable[[Array], Float64Array]"
 
-#: Evaluations of the teacher, and rows at which its gradient is taken, at most; rows at least.
+#: Rough limit on evaluations of the teacher, and the most and fewest rows at which its gradient is estimated.
+#: Chosen by hand.
 EVALUATIONS, GRADIENT_ROWS, LEAST_ROWS = 40_000, 1_000, 100
-#: Numbers in all rows that the teacher is given, at most; with more than 1,000 features these are fewer
-#: than LEAST_ROWS rows, but at least FEWEST_ROWS. 2,000 features took minutes without it.
+#: Most matrix entries given to the teacher in total. Above 1,000 features this allows fewer than LEAST_ROWS
+#: rows, but never fewer than FEWEST_ROWS. Without this limit 2,000 features took minutes. Chosen by hand.
 NUMBERS, FEWEST_ROWS = 200_000_000, 10
-#: Directions that hold less than this part of the largest vary too little to be learned.
+#: Directions in which the teacher's typical slope is below this fraction of the steepest are left out.
+#: Chosen by hand.
 LEAST_PART = 1e-3
 
 
@@ -30,8 +32,9 @@ def gradient_outer_product(
 ) -> Float64Array:
     r"""Return M = mean over rows and outputs of ∇f ∇fᵀ in units of ``spread``, shape (d, d).
 
-    By differences of a tenth of ``spread``; a feature of two values is switched between them, constant
-    features have none. Time 2d evaluations of the teacher at 100 to 1,000 rows, fewer above 1,000 features.
+    Gradients are differences over a tenth of ``spread``. A two-valued feature is switched between its values;
+    a constant feature has gradient 0. Time: 2d evaluations of the teacher on 100 to 1,000 rows, on fewer rows
+    above 1,000 features.
     Source: Radhakrishnan et al. 2024.
     """
     d = rows.shape[1]
@@ -58,9 +61,9 @@ def gradient_outer_product(
 def center_and_spread(
     rows: Float64Array, weights: Float64Array | None = None
 ) -> tuple[Float64Array, Float64Array]:
-    """Return the weighted mean and standard deviation of each column, as ``standardize=True`` has them.
+    """Return the weighted mean and standard deviation of each column, as ``standardize=True`` computes them.
 
-    The deviation is exactly 0 where all values of rows that count are equal.
+    The deviation is exactly 0 if a column is constant over the rows of positive weight.
 
     >>> center_and_spread(np.full((3, 1), 0.1))[1], np.full((3, 1), 0.1).std(axis=0) > 0
     (array([0.]), array([ True]))
@@ -80,11 +83,12 @@ def inverse_spread(spread: Float64Array) -> Float64Array:
 
 
 def metric_directions(M: Float64Array, spread: Float64Array, count: int) -> Float64Array:
-    """Return P (d, r) with P Pᵀ ≈ D⁻¹ (M/λ_max)^½ D⁻¹ of the ``count`` leading directions, D = diag(spread).
+    """Return P (d, r) with P Pᵀ ≈ D⁻¹ (M/λ_max)^½ D⁻¹ from the ``count`` leading eigenvectors of M.
 
-    Half way from the features' own scales (M⁰) to those in which the teacher varies alike in every
-    direction (M¹): with learned directions that start does best (usps: 95.7 % from M, 96.2 % from M^½).
-    Fewer than ``count`` where the rest of M is rounding; at least one.
+    D = diag(spread), and λ_max is the largest eigenvalue of M. The power ½ lies between the features' own
+    scales (M⁰) and scales in which the teacher varies equally in every direction (M¹). It is the best start
+    for learning directions (usps: 95.7 % accuracy from M, 96.2 % from M^½). At least one direction is
+    returned, and fewer than ``count`` if the rest of M is rounding.
     """
     values, vectors = la.eigh(M)
     values, vectors = values[::-1], vectors[:, ::-1]

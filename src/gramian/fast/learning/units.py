@@ -11,26 +11,27 @@ from gramian._numerics import unit_roundoff
 from gramian._typing import Float64Array
 from gramian.landmarks.rules import lloyd
 
-#: Ridge of a unit's weight, in units of the rows' total weight: the units are at most 1. With a hundredth of
-#: it units nearly cancel, and single rows between them are far off (cadata: by 3.5 times the range of y).
+#: Penalty on a unit's weight, relative to the total sample weight (a unit's values are at most 1). With a
+#: hundredth of it units nearly cancel each other, and single rows between them are predicted far off (on
+#: cadata by 3.5 times the range of y). Chosen by hand, as are the next constants.
 WEIGHT_RIDGE = 1e-5
-#: Ridge of the linear part, relative to the diagonal.
+#: Penalty on the linear part, relative to the diagonal.
 LINEAR_RIDGE = 1e-8
-#: A unit's first width: s² = START_SPREAD / (2 · mean squared distance of its rows).
+#: Sets the first scale of the units: s² = START_SPREAD / (2 · mean squared distance to the nearest centre).
 START_SPREAD = 0.5
-#: Rounds of Lloyd for the first centres; of working targets for the weights near a state, and from none.
+#: Lloyd iterations for the first centres; updates of the working targets from a nearby state, and from none.
 CENTRE_ROUNDS, TARGET_ROUNDS, START_TARGET_ROUNDS = 8, 3, 60
-#: Largest s² in units of 1/mean ‖z‖²: the exponent −s²‖z − c‖² is predicted as a sum of terms of that size in
-#: float32, so that a unit's relative error stays near 2,000 · 2⁻²³ = 2e-4.
+#: Largest s² in units of 1/mean ‖z‖². A prediction sums terms of this size in float32 for the exponent
+#: −s²‖z − c‖², so a unit's relative error stays near 2,000 · 2⁻²³ = 2e-4.
 SHARPEST = 2_000.0
 
 
 @dataclass(frozen=True, eq=False)
 class Units:
-    """f(z) = A exp(−s_j² ‖z − c_j‖²) + B [z, 1].
+    """Model of a leaf: f(z) = A exp(−s_j² ‖z − c_j‖²) + B [z, 1].
 
-    centers : (u, r); log_scales : (u,), log s; weights : (outputs, u), A; linear : (outputs, r + 1), B.
-    objective : the weighted squares left, and the ridge.
+    centers : (u, r), c; log_scales : (u,), log s; weights : (outputs, u), A; linear : (outputs, r + 1), B.
+    objective : weighted sum of squared residuals plus the penalty.
     """
 
     centers: Float64Array
@@ -68,10 +69,10 @@ def units_at(points: Float64Array, centers: Float64Array, log_scales: Float64Arr
 
 @dataclass(frozen=True, eq=False)
 class Targets:
-    """What the outputs shall be: values (n, outputs), each row with a weight.
+    """Target values (n, outputs) and the weight of each row.
 
-    low, high : bounds of clipped values: a target at a bound is met by any output beyond it, as for the
-        squared hinge loss. None for regression.
+    low, high : bounds that the values were clipped to; None for regression. Any output beyond a bound meets
+        a target at that bound, as in the squared hinge loss.
     """
 
     values: Float64Array
@@ -80,7 +81,7 @@ class Targets:
     high: float | None = None
 
     def working(self, outputs: Float64Array) -> Float64Array:
-        """Return the targets with those that ``outputs`` meet beyond a bound moved to the outputs."""
+        """Return the targets, replacing those at a bound that ``outputs`` exceed by the outputs."""
         if self.low is None or self.high is None:
             return self.values
         met = ((self.values >= self.high) & (outputs > self.values)) | (
@@ -91,7 +92,7 @@ class Targets:
 
 @dataclass
 class State:
-    """Units, their weights and what is left, at one point of the iteration.
+    """Units, their weights and the residual, at one point of the iteration.
 
     design : (n, u + r + 1), [φ, z, 1]; solution : (u + r + 1, outputs); residual : working targets less
     outputs.
@@ -114,9 +115,9 @@ class State:
 
 
 def first_units(points: Float64Array, targets: Targets, n_units: int, rng: np.random.Generator) -> Units:
-    """Return units to start from: centres of k-means, one width, the best weights.
+    """Return units to start from: k-means centres, one common scale, optimal weights.
 
-    points : (n, r); n_units : u, cut to n; 0 gives the linear part alone. Time O(n u r + n u²).
+    points : (n, r); n_units : u, at most n are used; 0 gives the linear part alone. Time O(n u r + n u²).
     """
     n, r = points.shape
     n_units = min(n_units, n)
@@ -131,17 +132,17 @@ def first_units(points: Float64Array, targets: Targets, n_units: int, rng: np.ra
 
 
 def sharpest(points: Float64Array) -> float:
-    """Return the largest log s of a unit that float32 predicts well; 0 for points that are all the origin."""
+    """Return the largest log s that float32 predicts accurately; 0 if all points are the origin."""
     return _log_scale(points, SHARPEST)
 
 
 def flattest(points: Float64Array) -> float:
-    """Return the log s under which a unit is 1 at the points but for rounding, whatever s is."""
+    """Return the log s below which a unit is 1 at all points up to rounding."""
     return _log_scale(points, unit_roundoff(np.float64))
 
 
 def _log_scale(points: Float64Array, share: float) -> float:
-    """Return log s with s² = share / mean ‖z‖²; 0 for points that are all the origin."""
+    """Return log s with s² = share / mean ‖z‖²; 0 if all points are the origin."""
     size = float(np.einsum("ij,ij->", points, points)) / len(points)
     return 0.5 * float(np.log(share / size)) if size > 0 else 0.0
 
@@ -160,9 +161,10 @@ def settle(
     outputs: Float64Array | None,
     rounds: int = TARGET_ROUNDS,
 ) -> State:
-    """Return the state with the best weights for these units.
+    """Return the state with the optimal weights for these units.
 
-    outputs : those of a state near it, None without one. rounds : of working targets, each O(n (u + r)).
+    outputs : outputs of a nearby state to start from, or None. rounds : updates of the working targets, each
+    O(n (u + r)).
     """
     u, weights = len(centers), targets.weights
     n, r = points.shape
@@ -172,7 +174,7 @@ def settle(
     design[:, u:-1] = points
     design[:, -1] = 1.0
     root = np.sqrt(weights)[:, None]
-    weighted = design * root  # of an array with itself half of the product is computed
+    weighted = design * root  # BLAS computes only half of a product of an array with its own transpose
     gram = weighted.T @ weighted
     ridge = LINEAR_RIDGE * gram.diagonal().copy()
     ridge[:u] = WEIGHT_RIDGE * float(weights.sum())

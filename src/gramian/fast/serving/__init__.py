@@ -1,1 +1,1 @@
-"""Serving of a fast predictor: routing, tiles, batches, compiled single rows and flat arrays."""
+"""Prediction with a fast model: routing, tiles, batches, compiled single rows and flat arrays."""

@@ -15,24 +15,24 @@ from gramian.exceptions import InputError, MissingPackageError
 from gramian.fast.serving.flat import FlatPredictor, flatten
 from gramian.fast.serving.predictor import FastPredictor
 
-#: d, r, levels, u and outputs of a predictor.
+#: Numbers of features d, directions r, levels, units u and outputs of a predictor.
 Sizes: TypeAlias = tuple[int, int, int, int, int]
 
 
 @cache
 def available() -> bool:
-    """Return whether numba is installed; it is not imported for the answer."""
+    """Return whether numba is installed, without importing it."""
     return importlib.util.find_spec("numba") is not None
 
 
 class SingleRow:
-    """f(x) of one row by compiled loops: what a :class:`FlatPredictor` says, in its float type.
+    """Compiled prediction f(x) of one row by a :class:`FlatPredictor`, in its float type.
 
-    predictor : whose arrays are copied into one, since each costs a tenth of a microsecond a call.
+    predictor : its arrays are copied into one, since passing each array costs 0.1 microseconds a call.
 
     Time a call: d·r + r·levels + (r + 2)(u + outputs) + u·outputs products, u exponentials, and half a
     microsecond. The first call in a process imports numba and loads or compiles the loops (a second or two;
-    numba's cache on disk keeps them). Several threads may call.
+    numba caches them on disk). Several threads may call it at once.
 
     Raises ``MissingPackageError`` without numba.
     """
@@ -46,7 +46,7 @@ class SingleRow:
         self._loops = compiled_loops()
 
     def __call__(self, x: Any) -> FloatArray:
-        """Return f(x), shape (outputs,), for d numbers x."""
+        """Return f(x), shape (outputs,), for a row x of d numbers."""
         row = one_row(x, self._n_features, self._dtype)
         out = np.empty(self._n_outputs, self._dtype)
         self._loops(row, self._numbers, self._sizes, out)
@@ -54,7 +54,7 @@ class SingleRow:
 
 
 def one_row(x: Any, n_features: int, dtype: np.dtype[np.floating]) -> FloatArray:
-    """Return x as contiguous numbers of shape (d,); ``InputError`` where they are not d."""
+    """Return x as a contiguous array of shape (d,); raise ``InputError`` for another number of entries."""
     row = np.ascontiguousarray(x, dtype)
     if row.shape == (n_features,):
         return row
@@ -66,12 +66,12 @@ def one_row(x: Any, n_features: int, dtype: np.dtype[np.floating]) -> FloatArray
     return row.reshape(-1)
 
 
-#: Kept beside the predictors and not in them, so that pickles and copies hold numbers only.
+#: Compiled functions, kept outside the predictors so that pickles and copies hold numbers only.
 _ROWS: WeakKeyDictionary[FastPredictor, SingleRow] = WeakKeyDictionary()
 
 
 def single_row(predictor: FastPredictor) -> SingleRow:
-    """Return the compiled function of a predictor, made at its first call."""
+    """Return the compiled function of a predictor; create it at the first request and keep it."""
     found = _ROWS.get(predictor)
     if found is None:
         found = _ROWS[predictor] = SingleRow(flatten(predictor))
@@ -91,12 +91,14 @@ def compiled_loops() -> Callable[[FloatArray, FloatArray, Sizes, FloatArray], No
     try:
         return numba.njit(cache=True)(loops)
     except RuntimeError:
-        # Neither the folder of this file nor the user's cache can be written: compile in every process.
+        # Neither this file's folder nor the user's cache is writable, so compile in every process.
         return numba.njit(loops)
 
 
 def loops(x: FloatArray, numbers: FloatArray, sizes: Sizes, out: FloatArray) -> None:
-    """Write f(x) into ``out``. Plain Python, that numba compiles; no sum runs over units or outputs.
+    """Write f(x) into ``out``, in plain Python that numba compiles.
+
+    No sum runs over units or outputs, so the loops over them can be vectorised.
 
     numbers : projection, offset, planes, forms and weights of a :class:`FlatPredictor`, one after another.
     sizes : d, r, levels, u, outputs.
@@ -110,7 +112,7 @@ def loops(x: FloatArray, numbers: FloatArray, sizes: Sizes, out: FloatArray) -> 
     offset = numbers[d * r :]
     for j in range(r):
         z[j] = -offset[j]
-    # Four features at a time: z is read and written a quarter as often.
+    # With four features at a time, z is read and written a quarter as often.
     at, fours = 0, d - d % 4
     for i in range(0, fours, 4):
         a, b, c, e = x[i], x[i + 1], x[i + 2], x[i + 3]

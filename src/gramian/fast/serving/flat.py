@@ -1,4 +1,4 @@
-"""Fast predictor as a few plain arrays, for code without BLAS and for export."""
+"""A fast predictor as a few plain arrays, for code without BLAS and for export."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from gramian.fast.serving.router import TreeRouter
 
 @dataclass(frozen=True, eq=False)
 class FlatPredictor:
-    r"""f(x) = exp(p F_l[:, :u]) A_l + p F_l[:, u:] with p = [z, 1, ‖z‖²], z = Pᵀx − o and l the leaf of z.
+    r"""Predictor f(x) = exp(p F_l[:, :u]) A_l + p F_l[:, u:] with p = [z, 1, ‖z‖²], z = Pᵀx − o, leaf l of z.
 
-    projection : (d, r), P; the identity where there was none.
+    projection : (d, r), P; the identity if the predictor has none.
     offset : (r,), o.
-    planes : (2^levels − 1, r + 1), half-spaces in breadth-first order: from node i the path leads to 2i + 2
-        where planes[i]·[z, 1] > 0 and to 2i + 1 elsewhere; after ``levels`` steps it stands on node
+    planes : (2^levels − 1, r + 1), half-spaces in breadth-first order. From node i the path goes to node
+        2i + 2 if planes[i]·[z, 1] > 0, else to 2i + 1; after ``levels`` steps it is at node
         2^levels − 1 + l.
     forms : (leaves, r + 2, u + outputs), F: the units' exponents, then the linear parts.
     weights : (leaves, u, outputs), A.
 
-    All in float32, or float64 for a predictor that keeps it. Last axes run over units and outputs, so that
-    the loops over them, which have no sums, are those that compilers make vector instructions of.
+    All arrays are float32, or float64 if the predictor is. The last axes run over units and outputs: loops
+    over them contain no sums, so compilers can vectorise them.
     """
 
     projection: FloatArray
@@ -35,7 +35,7 @@ class FlatPredictor:
 
     @property
     def levels(self) -> int:
-        """Half-spaces on a path."""
+        """Levels of the tree: the number of half-spaces on a path."""
         return len(self.planes).bit_length()
 
     @property
@@ -65,11 +65,11 @@ class FlatPredictor:
 
     @property
     def dtype(self) -> np.dtype[np.floating]:
-        """Type of the numbers, and of the arithmetic."""
+        """Float type of the arrays and of the arithmetic."""
         return self.weights.dtype
 
     def after_scaling(self, mean: Array, scale: Array) -> FlatPredictor:
-        """Return the predictor of x whose z is that of (x − mean) / scale, here."""
+        """Return a predictor that maps unscaled x to this predictor's answer for (x − mean) / scale."""
         P = self.projection.astype(np.float64) / np.asarray(scale, np.float64)[:, None]
         offset = self.offset + np.asarray(mean, np.float64) @ P
         return replace(self, projection=P.astype(self.dtype), offset=offset.astype(self.dtype))
@@ -78,9 +78,9 @@ class FlatPredictor:
 def flatten(
     predictor: FastPredictor, spread: Array | float = 1.0, center: Array | float = 0.0
 ) -> FlatPredictor:
-    """Return the arrays of f(x) · spread + center. Time and memory O(bytes of the predictor).
+    """Return a flat predictor of f(x) · spread + center. Time and memory O(bytes of the predictor).
 
-    spread, center : (outputs,), or one for all. A number beyond float32 becomes infinite there.
+    spread, center : (outputs,), or one number for all. Numbers too large for float32 become infinite.
     """
     dtype = np.dtype(np.float64 if predictor.dtype == np.float64 else np.float32)
     double = predictor.astype(np.dtype(np.float64))
@@ -106,7 +106,7 @@ def _planes(router: TreeRouter, r: int) -> FloatArray:
     above = 0
     for stage, levels in zip(router.stages, router.levels, strict=True):
         for level in range(levels):
-            # Nodes of this level, tree by tree: the trees of a stage hang on its leaves from left to right.
+            # Nodes of this level, tree by tree: a stage's trees hang on the leaves above from left to right.
             nodes = stage[:, 2**level - 1 : 2 ** (level + 1) - 1].reshape(-1, r + 1)
             start = 2 ** (above + level) - 1
             planes[start : start + len(nodes)] = nodes

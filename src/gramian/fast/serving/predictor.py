@@ -1,4 +1,4 @@
-"""Fast predictor: project a row, route it to a leaf, and evaluate a few kernel units and a linear part."""
+"""Fast predictor: projects a row, routes it to a leaf, evaluates a few kernel units and a linear part."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from gramian.engine import Engine
 from gramian.fast.serving.router import TreeRouter
 from gramian.fast.serving.tiles import Tiles
 
-#: Rows that are worked on together: their tiles stay in the second-level cache.
+#: Rows that are predicted together; their tiles stay in the second-level cache. Chosen by hand.
 CHUNK_ROWS = 8192
 
 
 @dataclass(frozen=True, eq=False)
 class FastPredictor:
-    r"""f_k(x) = Σ_j a_lkj exp(−s_lj² ‖z − c_lj‖²) + b_lkᵀ[z, 1] with z = Pᵀ(x − o) and l the leaf of z.
+    r"""Predictor f_k(x) = Σ_j a_lkj exp(−s_lj² ‖z − c_lj‖²) + b_lkᵀ[z, 1], z = Pᵀ(x − o), l the leaf of z.
 
-    projection : (d, r), P; None where z = x − o.
+    projection : (d, r), P; None if z = x − o.
     offset : (r,), Pᵀo.
-    router : leaf of z.
-    forms : (leaves, u + outputs, r + 2), linear in [z, 1, ‖z‖²]: −s²‖z − c‖² of each unit, then b and a
-        zero for each output.
+    router : finds the leaf of z.
+    forms : (leaves, u + outputs, r + 2), coefficients of [z, 1, ‖z‖²]: first −s²‖z − c‖² of each unit, then
+        b and a zero for each output.
     weights : (leaves, outputs, u), a.
 
     Time a row: d·r products for z, (r + 2)(u + outputs) and u·outputs in the leaf, u exponentials.
@@ -59,25 +59,25 @@ class FastPredictor:
 
     @property
     def dtype(self) -> np.dtype[np.floating]:
-        """Type of the numbers kept."""
+        """Type of the stored numbers."""
         return self.weights.dtype
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the numbers kept."""
+        """Bytes of the stored numbers."""
         kept = [self.offset, self.forms, self.weights, *self.router.stages]
         return sum(a.nbytes for a in kept) + (0 if self.projection is None else self.projection.nbytes)
 
     def __call__(self, X: Array, engine: Engine | None = None) -> FloatArray:
-        """Return f (n, outputs) for rows X (n, d); not finite where a row overflows the float type.
+        """Return f (n, outputs) for rows X (n, d); infinite or NaN for rows that overflow the float type.
 
-        Memory: one chunk for each thread beside the answer.
+        Memory: the answer, and one chunk for each thread.
         """
         work = self._working()
         out = np.empty((len(X), self.n_outputs), work.dtype)
 
         def fill(rows: slice) -> None:
-            # Rows far beyond the training rows overflow to infinity or NaN, which the caller looks for.
+            # Rows far from the training rows may overflow to infinity or NaN; the caller checks for that.
             with np.errstate(over="ignore", invalid="ignore"):
                 out[rows] = work._chunk(X[rows])
 
@@ -85,13 +85,13 @@ class FastPredictor:
         return out
 
     def project(self, X: Array, out: FloatArray | None = None) -> FloatArray:
-        """Return z, shape (n, r), in ``out`` where it is given."""
+        """Return z, shape (n, r), in ``out`` if it is given."""
         X = np.asarray(X, self.dtype)
         moved: FloatArray = X if self.projection is None else X @ self.projection
         return np.subtract(moved, self.offset, out=out)
 
     def _working(self) -> FastPredictor:
-        """Return the predictor in a type that processors multiply: float16 is for storage."""
+        """Return the predictor in a type for arithmetic: float16, used for storage only, becomes float32."""
         return self.astype(np.dtype(np.float32)) if self.dtype == np.float16 else self
 
     def astype(self, dtype: np.dtype[np.floating]) -> FastPredictor:
@@ -134,7 +134,7 @@ class FastPredictor:
 
 
 def _chunks(n: int) -> list[slice]:
-    """Return slices of equal size: a short last one would be padded in every leaf."""
+    """Return slices of about equal size: a short last one would need padding in every leaf."""
     count = max(1, -(-n // CHUNK_ROWS))
     edges = [n * i // count for i in range(count + 1)]
     return [slice(start, stop) for start, stop in pairwise(edges)]

@@ -1,4 +1,4 @@
-"""Routing of rows to leaves by a complete tree of half-spaces, four levels per product and table lookup."""
+"""Routing of rows to leaves by a tree of half-spaces; one product and table lookup covers four levels."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from gramian._typing import Array, Float64Array, FloatArray, IntArray
 from gramian.fast.serving.tiles import Tiles
 from gramian.landmarks.rules import lloyd
 
-#: Levels of one stage: 15 half-spaces are 16 bits with a spare one, an index into a table of 65,536 leaves.
+#: Levels of one stage. Its 15 half-spaces and a spare bit make 16 bits, which index a table.
 STAGE_LEVELS = 4
-#: Rows that a node's half-space is fitted on at most.
+#: Most rows that a node's half-space is fitted on. Chosen by hand.
 NODE_ROWS = 20_000
-#: Rounds of the two means.
+#: Iterations of the two means that split a node. Chosen by hand.
 MEAN_ROUNDS = 10
 
 
 @dataclass(frozen=True, eq=False)
 class TreeRouter:
-    """Leaf of each row by ``levels`` half-spaces on its path: right where w·[z, 1] > 0.
+    """Complete binary tree of half-spaces that routes rows to leaves: right if w·[z, 1] > 0, else left.
 
-    stages : one array a stage of at most four levels, shape (trees, nodes + pad, r + 1): the half-spaces
-        of the complete trees that hang on the leaves of the stage before, nodes in breadth-first order.
-    levels : of each stage.
+    stages : an array for each stage of at most four levels, shape (trees, nodes + padding, r + 1). It holds
+        the half-spaces of the complete trees below the leaves of the previous stage, in breadth-first order.
+    levels : number of levels of each stage.
     """
 
     stages: tuple[FloatArray, ...] = ()
@@ -56,19 +56,19 @@ class TreeRouter:
 
 
 def stage_levels(n_levels: int) -> tuple[int, ...]:
-    """Return the levels of each stage: four, and in the last what is left."""
+    """Return the number of levels of each stage: four, and the rest in the last."""
     return tuple(min(STAGE_LEVELS, n_levels - at) for at in range(0, n_levels, STAGE_LEVELS))
 
 
 def stage_width(levels: int) -> int:
-    """Return the half-spaces of a stage's tree, and some spare ones to make their signs whole bytes."""
+    """Return the number of half-spaces of a stage's tree, rounded up so that their signs fill whole bytes."""
     return 8 * -(-(2**levels - 1) // 8)
 
 
 def fit_router(points: Float64Array, n_levels: int, rng: np.random.Generator) -> TreeRouter:
-    """Return a balanced tree: each node halves its rows at the median along the line between two means.
+    """Fit a balanced tree: each node splits its rows at the median along the line between two means.
 
-    points : (n, r). A node whose rows coincide sends all of them left. Time O(n r levels).
+    points : (n, r). A node whose rows all coincide sends them left. Time O(n r levels).
     """
     stages: list[Float64Array] = []
     levels = stage_levels(n_levels)
@@ -104,27 +104,27 @@ def _grow(points: Float64Array, depth: int, planes: Float64Array, rng: np.random
 
 
 def _halving(points: Float64Array, rng: np.random.Generator) -> Float64Array | None:
-    """Return [w, −t] with about half of the rows at w·z > t; None where all of them coincide."""
+    """Return [w, −t] with w·z > t for about half of the rows, or None if all rows coincide."""
     if len(points) > NODE_ROWS:
         points = points[rng.choice(len(points), NODE_ROWS, replace=False)]
     if (points == points[0]).all():
         return None
     means = lloyd(points, 2, MEAN_ROUNDS, rng)
     direction = np.asarray(means[1] - means[0], np.float64)
-    if not direction.any():  # two equal rows were drawn, and moved nowhere
+    if not direction.any():  # the two means started at equal rows and stayed there
         direction = points[(points != points[0]).any(axis=1).argmax()] - points[0]
     along = points @ direction
     ordered = np.sort(along)
     middle = len(ordered) // 2
-    # Between two different values, so that rounding in another float type moves no row of the sample.
+    # Cut midway between two different values, so that rounding in another float type moves no sampled row.
     low = ordered[ordered < ordered[middle]]
     cut = 0.5 * (ordered[middle] + low[-1]) if len(low) else ordered[middle]
     return np.append(direction, -cut)
 
 
 def _codes(sides: FloatArray) -> Array:
-    """Return the signs of each row as one number: 8 or 16 half-spaces are one or two bytes."""
-    # All rows as one run of bits: along an axis packbits is called anew for every row.
+    """Return the signs of each row packed into one number: 8 or 16 half-spaces give one or two bytes."""
+    # Pack all rows as one run of bits: packbits along an axis has an overhead for every row.
     packed = np.packbits((sides > 0).ravel())
     return packed.view(np.uint16) if sides.shape[-1] == 16 else packed
 
@@ -138,4 +138,4 @@ def _leaf_table(levels: int) -> Array:
     node = np.zeros(len(codes), np.intp)
     for _ in range(levels):
         node = 2 * node + 1 + bits[np.arange(len(codes)), node]
-    return (node - nodes).astype(np.uint8)  # 65,536 bytes, that stay in the cache
+    return (node - nodes).astype(np.uint8)  # 65,536 bytes, which stay in the cache

@@ -8,16 +8,17 @@ import numpy as np
 
 from gramian._typing import Array, FloatArray, IntArray
 
-#: Rows of a tile: fewer waste less on leaves with few rows, more make larger products.
+#: Fewest and most rows of a tile. Small tiles waste less padding on leaves with few rows; large tiles make
+#: larger products. Chosen by hand.
 LEAST_TILE_ROWS, MOST_TILE_ROWS = 8, 32
 
 
 @dataclass(frozen=True, eq=False)
 class Tiles:
-    """Rows sorted by leaf; each leaf's rows fill whole tiles, the last of them padded with row 0.
+    """Rows grouped by leaf: each leaf's rows fill whole tiles, the last one padded with row 0.
 
     leaves : (tiles,), the leaf of each tile.
-    rows : (tiles · height,), the row at each place.
+    rows : (tiles · height,), the row at each place in the tiles.
     places : (n,), the place of each row.
     """
 
@@ -28,16 +29,16 @@ class Tiles:
 
     @classmethod
     def of(cls, labels: IntArray, n_leaves: int, height: int | None = None) -> Tiles:
-        """Group rows by label, into tiles of half of a leaf's rows. Time O(n)."""
+        """Group rows by label into tiles about half as high as an average leaf has rows. Time O(n)."""
         n = len(labels)
         if height is None:
             half = 1 << max(n // (2 * n_leaves), 1).bit_length() - 1
             height = min(max(half, LEAST_TILE_ROWS), MOST_TILE_ROWS)
         short = labels.astype(np.min_scalar_type(n_leaves), copy=False)
-        order = np.argsort(short, kind="stable")  # by digits, for one or two bytes
+        order = np.argsort(short, kind="stable")  # a radix sort for one or two bytes
         counts = np.bincount(labels, minlength=n_leaves)
         tiles = -(-counts // height)
-        # A leaf's first place less its first position in the order.
+        # Difference between a leaf's first place in the tiles and its first position in the sorted order.
         shift = height * (np.cumsum(tiles) - tiles) - (np.cumsum(counts) - counts)
         at = np.arange(n) + np.repeat(shift, counts)
         rows = np.zeros(height * int(tiles.sum()), np.intp)
@@ -47,10 +48,10 @@ class Tiles:
         return cls(np.repeat(np.arange(n_leaves), tiles), rows, places, height)
 
     def spread(self, values: FloatArray) -> FloatArray:
-        """Return values (n, r) as (tiles, height, r)."""
+        """Arrange values (n, r) in tiles, shape (tiles, height, r)."""
         taken = values.take(self.rows, axis=0)
         return taken.reshape(len(self.leaves), self.height, -1)
 
     def gather(self, values: Array) -> Array:
-        """Return values (tiles · height, …) in the order of the rows."""
+        """Return values (tiles · height, …) in the original order of the rows."""
         return values.take(self.places, axis=0)
