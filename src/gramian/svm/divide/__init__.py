@@ -1,1 +1,1 @@
-"""Divide and conquer for the exact kernel SVM."""
+"""Exact kernel SVM by divide and conquer: clusters are solved first and start the larger problems."""

@@ -13,24 +13,25 @@ from gramian._typing import Array, Float64Array, IntArray, Rows
 from gramian.kernels.base import Kernel, lengthscale_array
 from gramian.kernels.families import Cauchy, Exponential, Gaussian, Laplacian, Matern, RationalQuadratic
 
-#: Kernels that fall with ‖(x − z)/ℓ‖₂, or with a norm that is larger.
+#: Kernels that decrease with ‖(x − z)/ℓ‖₂, or with a larger norm.
 FALLING = (Gaussian, Exponential, Matern, RationalQuadratic, Cauchy, Laplacian)
-#: Rows whose squares are compared at once, and pieces of rows at most: both keep memory to some 30 MB.
+#: Rows compared with each other at once, and most pieces of rows. Both keep memory to about 30 MB. Chosen by
+#: hand, as are the next constants.
 SQUARE_ROWS, MOST_PIECES = 1000, 1000
-#: Distance in units of ℓ beyond which a kernel counts as one of long range.
+#: A kernel not yet negligible at this distance, in units of ℓ, counts as long-range: its rows stay together.
 FARTHEST = 1e4
-#: Room for rounding of a projection, as a share of the reach.
+#: Allowance for rounding of distances and projections, as a fraction of the reach.
 ROUNDING = 1e-6
 
 
 def separate(rows: Rows, kernel: Kernel, edges: IntArray, least: float) -> IntArray:
-    """Return the component of each row (n,): k(x, z) ≤ ``least`` for x and z of different ones.
+    """Return the component (n,) of each row; k(x, z) ≤ ``least`` for rows x, z of different components.
 
-    Rows come in clusters, consecutive rows between ``edges``. Those of a cluster are compared one by one and
-    make pieces; two pieces are apart where a slab across the line of their centres is wider than the reach of
-    the kernel, and else compared row by row until a pair is found that is not apart. Sufficient, never
-    assumed: whatever can't be told apart cheaply (sparse rows, a kernel that does not fall with the distance,
-    more than ``MOST_PIECES`` pieces) shares a component.
+    Clusters are consecutive rows between ``edges``. Rows of a cluster closer than the kernel's reach (the
+    distance at which it falls to ``least``) form a piece. Two pieces are separate if a slab between them,
+    perpendicular to the line of their centres, is wider than the reach; otherwise their rows are compared
+    until a close pair is found. Separation is always proved: whatever cannot be separated cheaply (sparse
+    rows, a kernel that does not fall with the distance, more than ``MOST_PIECES`` pieces) shares a component.
 
     Time O(n d (cluster + pieces)) and the comparisons, memory O(cluster² + pieces² + n).
     """
@@ -52,7 +53,7 @@ def separate(rows: Rows, kernel: Kernel, edges: IntArray, least: float) -> IntAr
     for place in places:
         near = sp.csr_array(_near(points[place], points[place], reach))
         found = connected_components(near, directed=False)[1]
-        # The smallest pieces of a cluster are taken together, so that there are not too many.
+        # Merge the smallest pieces of a cluster, so that there are not too many.
         order = np.argsort(-np.bincount(found), kind="stable")
         rank = np.empty(len(order), np.intp)
         rank[order] = np.arange(len(order))
@@ -63,7 +64,7 @@ def separate(rows: Rows, kernel: Kernel, edges: IntArray, least: float) -> IntAr
 
 
 def _reach(kernel: Kernel, n_features: int, least: float) -> float:
-    """Return the distance in units of ℓ from which the kernel is at most ``least``, infinite for others."""
+    """Return the distance, in units of ℓ, beyond which the kernel is at most ``least``; else infinity."""
     if not isinstance(kernel, FALLING):
         return float("inf")
     unit = np.zeros((1, n_features))
@@ -84,7 +85,7 @@ def _reach(kernel: Kernel, n_features: int, least: float) -> float:
 
 
 def _near(first: Float64Array, second: Float64Array, reach: float) -> Array:
-    """Return whether rows are nearer than the reach; pairs within rounding of it are."""
+    """Return a mask of the pairs of rows closer than the reach, including pairs within rounding of it."""
     left, right = np.einsum("ij,ij->i", first, first), np.einsum("ij,ij->i", second, second)
     square = first @ second.T
     square *= -2.0
@@ -100,7 +101,7 @@ def _joined(points: Float64Array, piece: IntArray, count: int, reach: float) -> 
     ends = np.searchsorted(piece[order], np.arange(count + 1))
     members = [order[a:b] for a, b in pairwise(ends)]
     centres = np.array([points[index].mean(axis=0) for index in members])
-    # highest[p, q]: how far piece p goes from the origin towards the centre of q.
+    # highest[p, q]: the farthest extent of piece p along the direction from its centre to that of q.
     highest = np.full((count, count), np.inf)
     distance = np.zeros((count, count))
     for p, index in enumerate(members):
@@ -110,7 +111,7 @@ def _joined(points: Float64Array, piece: IntArray, count: int, reach: float) -> 
         towards[apart] /= distance[p, apart, None]
         highest[p, apart] = (points[index] @ towards[apart].T).max(axis=0)
     slack = ROUNDING * (reach + float(np.abs(points).max(initial=0.0)))
-    # The gap along the line from p to q: −max over q of −v·x, less the max over p of v·x.
+    # Width of the slab between p and q along direction v: min over q of v·x minus max over p of v·x.
     first, second = np.nonzero(np.triu(-highest.T - highest <= reach + slack, 1))
     label = np.arange(count)
     for i in np.argsort(distance[first, second], kind="stable"):
@@ -121,6 +122,6 @@ def _joined(points: Float64Array, piece: IntArray, count: int, reach: float) -> 
 
 
 def _touch(points: Float64Array, first: IntArray, second: IntArray, reach: float) -> bool:
-    """Tell whether some row of one is near some row of the other."""
+    """Return whether some row of the first piece is close to some row of the second."""
     other = points[second]
     return any(_near(points[first[part]], other, reach).any() for part in row_slices(len(first), 256))

@@ -1,4 +1,4 @@
-"""Dual of the hinge loss by large working sets, with a gradient kept up to date by tiles."""
+"""Solver for the dual of the hinge loss: large working sets, with the gradient updated tile by tile."""
 
 from __future__ import annotations
 
@@ -13,21 +13,23 @@ from gramian.svm.divide.preconditioner import TwoLevel
 from gramian.svm.divide.subproblem import SQUARES, into_box, solve_box
 from gramian.svm.divide.tiles import SymmetricTiles
 
-#: Margin beyond which a row that is at a bound, and held there, is left out for a round.
+#: A row held at its bound by a gradient of at least this much is always left out of a round. Chosen by hand,
+#: as are the next constants.
 MOST_MARGIN = 0.5
-#: A round ends when the violation among its rows is this share of that among all rows.
+#: A round ends when the violation among its rows is this fraction of the violation among all rows.
 ROUND_SHARE = 0.1
-#: A large working set is settled when its violation falls to this share; else the objective decides.
+#: The solution of a large working set is accepted if it cuts the violation to this fraction; otherwise it
+#: must lower the objective.
 REACHED_SHARE = 0.5
-#: Rows at a bound that are held by less than this share of the violation come along into a working set.
+#: Rows held at a bound by less than this fraction of the violation join the working set.
 NEAR_SHARE = 0.1
-#: Rows of a working set that is solved densely, at most; fewer where the memory holds fewer.
+#: Most rows of a working set that is solved densely; fewer if memory is short.
 DENSE_ROWS = 1024
 
 
 @dataclass(slots=True)
 class Dual:
-    """Signed coefficients u_i = y_i α_i, their box, and the gradient F = K u − y."""
+    """State of a dual problem: signed coefficients u_i = y_i α_i, their bounds, the gradient F = K u − y."""
 
     u: Float64Array
     gradient: Float64Array
@@ -37,7 +39,7 @@ class Dual:
 
     @classmethod
     def at_zero(cls, y: Float64Array, most: Float64Array, equality: bool) -> Dual:
-        """Return the start α = 0 of labels ±1 and bounds C_i."""
+        """Return the starting point α = 0 for labels ±1 and bounds C_i."""
         return cls(np.zeros(len(y)), -y, np.minimum(0.0, y * most), np.maximum(0.0, y * most), equality)
 
     def part(self, index: IntArray | slice) -> Dual:
@@ -46,7 +48,7 @@ class Dual:
 
     @property
     def inside(self) -> Array:
-        """Whether each coefficient is strictly between its bounds."""
+        """Mask of the coefficients strictly between their bounds."""
         return np.asarray((self.u > self.lower) & (self.u < self.upper))
 
     def ends(self) -> tuple[float, float]:
@@ -56,12 +58,12 @@ class Dual:
         return (down, up) if self.equality else (max(down, 0.0), min(up, 0.0))
 
     def violation(self) -> float:
-        """Return m(α) − M(α), or without the equality the largest pull that is not held."""
+        """Return m(α) − M(α), or without the equality the largest gradient not opposed by a bound."""
         down, up = self.ends()
         return max(0.0, down - up) if self.equality else max(down, -up)
 
     def pressure(self) -> Float64Array:
-        """Return how far each row violates its condition, b in the middle; negative where it is held."""
+        """Return how far each row violates its optimality condition; negative if a bound holds it."""
         down, up = self.ends()
         middle = 0.5 * (down + up) if self.equality and np.isfinite(down + up) else 0.0
         pull = self.gradient - middle
@@ -69,7 +71,7 @@ class Dual:
         return np.maximum(lifted, np.where(self.u < self.upper, -pull, -np.inf))
 
     def offset(self) -> float:
-        """Return b: minus the mean of F over the free rows, or the middle of the ends where none is."""
+        """Return b: minus the mean of F over the free rows, or minus the middle of the ends without any."""
         if not self.equality:
             return 0.0
         inside = self.inside
@@ -81,14 +83,14 @@ class Dual:
 
 @dataclass(slots=True)
 class Effort:
-    """What a solution took: working sets, kernel values, and the violation that it ends with."""
+    """Work of a solution (working sets, kernel values) and its final violation."""
 
     iterations: int = 0
     entries: int = 0
     violation: float = 0.0
 
     def add(self, other: Effort) -> None:
-        """Count another solution's working sets and kernel values in, and what it leaves open."""
+        """Add the working sets, kernel values and violation of another solution."""
         self.iterations += other.iterations
         self.entries += other.entries
         self.violation += other.violation
@@ -103,17 +105,16 @@ def refine(
     memory_bytes: int,
     rng: np.random.Generator,
 ) -> Effort:
-    """Minimise ½uᵀKu − yᵀu over the box (and Σu kept, with the equality) from ``dual``, which is updated.
+    """Minimise ½uᵀKu − yᵀu over the box, starting from ``dual`` and updating it; the equality keeps Σu.
 
-    Rounds: rows at a bound that are held there by more than a margin are left out (shrinking), the others
-    solved to a tenth of the violation, and the gradient of those left out brought up to date. Within a round
-    the working set is every free or violating row, so that few sets are needed: up to a thousand rows (or as
-    many as fit) it is solved densely (:func:`solve_box`), beyond by active sets with preconditioned conjugate
-    gradients (:func:`solve_faces`). Rows should be ordered by clusters: consecutive ones make the
-    preconditioner's blocks.
+    Each round leaves out the rows held at a bound by more than a margin (shrinking), solves for the others to
+    a tenth of the violation, and updates the gradient of the rows left out. Within a round the working set is
+    every free or violating row, so that few sets are needed. Up to about a thousand rows it is solved densely
+    (:func:`solve_box`), beyond that by active sets with preconditioned conjugate gradients
+    (:func:`solve_faces`). Order rows by clusters: consecutive rows form the preconditioner's blocks.
 
-    The objective descends at each set. Ends when m(α) − M(α) ≤ tol, libsvm's criterion. Time O(n · changed)
-    a round and O(free²) a conjugate gradient step, memory ``memory_bytes`` beside the rows.
+    The objective falls with each set. Stops when m(α) − M(α) ≤ tol, libsvm's criterion. Time O(n · changed) a
+    round and O(free²) a conjugate gradient step, memory ``memory_bytes`` besides the rows.
     """
     effort = Effort()
     while (violation := dual.violation()) > tol and effort.iterations < max_iter:
@@ -128,7 +129,7 @@ def refine(
         dual.u[index], dual.gradient[index] = local.u, local.gradient
         changed, rest = np.flatnonzero(local.u != before), np.flatnonzero(~keep)
         if not changed.size:
-            break  # down to rounding
+            break  # only rounding errors are left
         if rest.size:
             outside, gradient = gram.part(rest), dual.gradient[rest]
             outside.add(gradient, part.rows[changed], (local.u - before)[changed])
@@ -141,7 +142,7 @@ def refine(
 def _settle(
     gram: Gram, dual: Dual, goal: float, max_iter: int, memory_bytes: int, rng: np.random.Generator
 ) -> int:
-    """Optimise over working sets until the violation among these rows is at most ``goal``."""
+    """Optimise over working sets until the violation is at most ``goal``; return the number of sets."""
     dense_rows = min(DENSE_ROWS, int((memory_bytes / (8.0 * (SQUARES + 1))) ** 0.5))
     for step in range(max_iter):
         violation = dual.violation()
@@ -149,7 +150,7 @@ def _settle(
             return step
         pressure = dual.pressure()
         inner = max(0.3 * goal, 0.05 * violation)
-        # Rows that are all but violating come along, held: the set's own moves may release them.
+        # Include rows close to violating, held at their bound at first: the set's moves may release them.
         near = np.flatnonzero(dual.inside | (pressure > -NEAR_SHARE * violation))
         chosen, new = near, None
         if len(near) > dense_rows:
@@ -167,7 +168,7 @@ def _settle(
 
 
 def _dense(gram: Gram, local: Dual, chosen: IntArray, tol: float) -> Float64Array:
-    """Return the optimum of a working set, or what there is where rounding makes that worse."""
+    """Return the optimum of a working set, or its present coefficients if rounding makes that one worse."""
     square = gram.square(chosen)
     linear = local.gradient - square @ local.u
     aim = solve_box(square, linear, local.lower, local.upper, local.u, equality=local.equality, tol=tol).u
@@ -188,7 +189,7 @@ def _large(
     memory_bytes: int,
     rng: np.random.Generator,
 ) -> Float64Array | None:
-    """Return coefficients of a large working set that lower the objective, or None where none were found."""
+    """Return coefficients of a large working set that lower the objective, or None if none were found."""
     points = gram.rows[chosen]
     tiles = SymmetricTiles(points, gram.kernel, memory_bytes // 2, gram.engine)
     preconditioner = TwoLevel(points, gram.kernel, memory_bytes // 2, rng, gram.engine)
@@ -209,7 +210,7 @@ def _large(
     gram.entries += tiles.entries + preconditioner.entries
     reached = replace(local, u=aim, gradient=local.gradient + image).violation()
     if reached <= REACHED_SHARE * local.violation():
-        # Near the optimum the objective is flat to the accuracy of a face, and the violation tells more.
+        # Near the optimum the objective is flat to within a face's accuracy; the violation is more reliable.
         return aim
     slope, curvature = float(local.gradient @ change), float(change @ image)
     if not slope < 0.0:

@@ -12,15 +12,16 @@ from gramian.svm.divide.preconditioner import TwoLevel
 from gramian.svm.divide.subproblem import bounds_of, into_box
 from gramian.svm.divide.tiles import SymmetricTiles
 
-#: Faces and conjugate gradient steps on one of them at most; a caller comes back for more.
+#: Most faces (sets of free coordinates) in one call, and most conjugate gradient steps on a face; the caller
+#: calls again if needed. Chosen by hand, as are the next constants.
 MOST_FACES, MOST_STEPS = 15, 200
-#: Residual of a face, as a share of the violation that is aimed at.
+#: Target for a face's residual, as a fraction of the targeted violation.
 FACE_SHARE = 0.3
-#: Accuracy of a system of the interior point, in the energy norm.
+#: Accuracy of the interior point's linear systems, in the energy norm.
 SYSTEM_SHARE = 1e-3
-#: Sets that change no less than this share of what they changed two faces ago do not settle.
+#: Active sets are not settling if they change at least this fraction of what they changed two faces ago.
 SETTLING = 0.7
-#: Fewer changes than this share of the coordinates are let be: a caller comes back for them.
+#: Active sets count as settled if they change less than this fraction of the free coordinates.
 FEW_CHANGES = 0.002
 
 
@@ -36,11 +37,12 @@ def solve_faces(
     equality: bool,
     goal: float,
 ) -> Float64Array:
-    """Return u in the box that comes near the least of ½ eᵀK e + gradientᵀe, e = u − start.
+    """Return a point u of the box that nearly minimises ½ eᵀK e + gradientᵀe, e = u − start.
 
-    The iteration of :func:`gramian.svm.divide.subproblem.solve_box`, with projected preconditioned conjugate
-    gradients in place of Cholesky: matrix-free, Σu kept. ``held`` says which coordinates at a bound start
-    there. The answer is feasible; that it descends, the caller sees to by a line search.
+    The iteration is that of :func:`gramian.svm.divide.subproblem.solve_box`, with projected preconditioned
+    conjugate gradients in place of Cholesky factors: it needs no matrix in memory and keeps Σu. ``held``
+    marks coordinates at a bound that start out fixed there. The result is feasible, but the objective may
+    rise: the caller ensures descent by a line search.
 
     Source: Hintermüller, Ito and Kunisch 2003; Gould, Hribar and Nocedal 2001 for the projection.
     """
@@ -67,7 +69,7 @@ def solve_faces(
 
 @dataclass(frozen=True, slots=True)
 class _Large:
-    """K of the points inside, for the interior point: systems by preconditioned conjugate gradients."""
+    """K on the coordinates ``inside`` for the interior point; systems are solved by conjugate gradients."""
 
     tiles: SymmetricTiles
     preconditioner: TwoLevel
@@ -132,7 +134,7 @@ class _Face:
         total: float | None,
         goal: float,
     ) -> bool:
-        """Go from active set to active set; tell whether they settled."""
+        """Update the active sets until they settle; return whether they did."""
         wide = upper > lower
         changes: list[int] = []
         for _ in range(MOST_FACES):
@@ -155,7 +157,7 @@ class _Face:
     def minimise(
         self, x: Float64Array, free: Array, preconditioner: TwoLevel, total: float | None, goal: float
     ) -> float:
-        """Go to x, then to the least over its free coordinates with Σx = total; return b."""
+        """Move to x, then minimise over its free coordinates with Σx = total; return the multiplier b."""
         solve = preconditioner.on(free)
         change = x - self.x
         even = np.zeros(0)
@@ -180,7 +182,7 @@ class _Face:
             image = self.tiles.matvec(full)
             curvature = float(direction @ image[free])
             if not curvature > 0.0 or not slope > 0.0:
-                break  # down to rounding
+                break  # only rounding errors are left
             length = slope / curvature
             self.x[free] += length * direction
             self.product += length * image

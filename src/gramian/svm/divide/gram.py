@@ -1,4 +1,4 @@
-"""Kernel between the rows of one problem: sums over columns by tiles, and small dense squares."""
+"""Kernel matrix of one problem's rows: products computed by tiles, and small dense submatrices."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from gramian._typing import Float64Array, IntArray, Rows
 from gramian.engine import Engine
 from gramian.kernels.base import CHUNK_ROWS, Kernel
 
-#: Columns of K that are evaluated together: their tile stays in a core's cache.
+#: Columns of K that are evaluated together, so that their tile stays in a core's cache. Chosen by hand.
 COLUMNS = 512
 
 
 class Gram:
-    """K of fixed rows, of which only tiles are ever held.
+    """Kernel matrix K of fixed rows; at any time only tiles of it are in memory.
 
     rows : (n, d), dense or CSR; dtype : type of the tiles; sums are float64.
     """
 
     def __init__(self, rows: Rows, kernel: Kernel, dtype: Any, engine: Engine) -> None:
         self.rows, self.kernel, self.dtype, self.engine = rows, kernel, np.dtype(dtype), engine
-        #: Kernel values that were computed.
+        #: Number of kernel values computed so far.
         self.entries = 0
 
     def __len__(self) -> int:
         return int(self.rows.shape[0])
 
     def part(self, index: IntArray | slice) -> Gram:
-        """Return the kernel between some of the rows, which an index copies."""
+        """Return the kernel matrix of some of the rows; an index array copies them, a slice does not."""
         return Gram(self.rows[index], self.kernel, self.dtype, self.engine)
 
     def add(self, out: Float64Array, columns: Rows, weights: Float64Array) -> None:
@@ -50,7 +50,7 @@ class Gram:
         self.entries += len(self) * int(columns.shape[0])
 
     def square(self, index: IntArray | slice) -> Float64Array:
-        """Return K among some rows in float64, symmetric. Memory O(m²)."""
+        """Return the symmetric float64 kernel matrix of m of the rows. Memory O(m²)."""
         points = self.rows[index]
         block = self.kernel(points, dtype=np.float64, n_jobs=self.engine.n_jobs)
         self.entries += block.size

@@ -11,29 +11,30 @@ import numpy as np
 from gramian._numerics import unit_roundoff
 from gramian._typing import Float64Array
 
-#: Steps at most, share of the way to the boundary that a step goes, share of the tolerance that ends it.
+#: Most steps, the largest fraction of the way to the boundary that a step goes, and the fraction of the
+#: tolerance at which the method stops. Chosen by hand, as are the next constants.
 MOST_STEPS, STEP_SHARE, END_SHARE = 60, 0.995, 0.1
-#: Steps in a row that do not lower the error by a tenth, after which rounding is all that is left.
+#: Stop after this many consecutive steps that do not lower the error by a tenth: only rounding is left.
 MOST_STALLED = 12
-#: What the equality may miss, in units of the widest interval: the caller closes it on free coordinates.
+#: Allowed error of the equality, in units of the widest interval; the caller corrects it on free coordinates.
 GAP = 1e-8
 
 Solve = Callable[[Float64Array], Float64Array]
 
 
 class Quadratic(Protocol):
-    """A positive semi-definite matrix K, dense or not."""
+    """Interface of a positive semi-definite matrix K, dense or not."""
 
     def product(self, v: Float64Array) -> Float64Array:
         """Return K v."""
 
     def shifted(self, diagonal: Float64Array) -> Solve | None:
-        """Return v ↦ (K + diag)⁻¹ v, exactly or nearly; None where it cannot be factored."""
+        """Return the function v ↦ (K + diag)⁻¹ v, exact or approximate, or None if factoring fails."""
 
 
 @dataclass(frozen=True, slots=True)
 class InteriorPoint:
-    """Where the method stopped: strictly inside the box."""
+    """Final point of the method, strictly inside the box, with its multipliers."""
 
     x: Float64Array
     offset: float  #: b of the equality
@@ -49,17 +50,17 @@ def interior_point(
     total: float | None,
     tol: float,
 ) -> InteriorPoint:
-    """Minimise ½xᵀKx + cᵀx over 0 ≤ x ≤ width, Σx = total unless None.
+    """Minimise ½xᵀKx + cᵀx over 0 ≤ x ≤ width, with Σx = total unless it is None.
 
-    Newton's method on K x + c + b = z − w, z x = w (width − x) = μ → 0: one system with K plus a positive
-    diagonal a step, solved for up to three right sides. A nearly solved system costs steps, not accuracy, for
-    the residual is taken afresh.
+    Applies Newton's method to K x + c + b = z − w and z x = w (width − x) = μ, with μ → 0. Each step solves a
+    system with K plus a positive diagonal for up to three right sides. Solving it approximately costs extra
+    steps but no accuracy, since each step recomputes the residual.
 
     Source: Mehrotra 1992; Fine and Scheinberg 2001 for the dual of the SVM.
     """
     m = len(width)
     share = 0.5 if total is None else min(max(total / float(width.sum()), 1e-3), 1.0 - 1e-3)
-    # The distance s to the upper bound is carried on its own: width − x would round to zero.
+    # Keep the distance s to the upper bound as a variable of its own: width − x could round to zero.
     x, s = share * width, (1.0 - share) * width
     start = quadratic.product(x) + linear
     z = np.full(m, max(1.0, float(np.abs(start).max())))
@@ -85,17 +86,17 @@ def interior_point(
         after = float((x + along * dx) @ (z + across * dz) + (s - along * dx) @ (w + across * dw)) / (2 * m)
         target = mu * (after / mu) ** 3
         dx, db, dz, dw = newton.direction(target - dx * dz, target + dx * dw)
-        # One length for both: the residual mixes x with the multipliers.
+        # Use one step length for x and the multipliers, since the residual mixes them.
         length = min(_reach(x, dx, s, -dx), _reach(z, dz, w, dw))
         x, s, offset = x + length * dx, s - length * dx, offset + length * db
         z, w = z + length * dz, w + length * dw
-        del solve, newton  # a factor that the next need not stand beside
+        del solve, newton  # free this factor before the next one is computed
     return InteriorPoint(x, offset, z, w, steps)
 
 
 @dataclass(frozen=True, slots=True)
 class _Newton:
-    """The linear system of one step, for any targets of the products z x and w s."""
+    """Linear system of one Newton step, for any target values of the products z x and w s."""
 
     solve: Solve
     x: Float64Array
@@ -119,7 +120,7 @@ class _Newton:
 
 
 def _reach(a: Float64Array, da: Float64Array, b: Float64Array, db: Float64Array) -> float:
-    """Return the share of a step that keeps both positive, at most 1."""
+    """Return the largest step length, at most 1, that keeps a and b positive."""
     longest = 1.0 / STEP_SHARE
     for value, change in ((a, da), (b, db)):
         down = change < 0

@@ -1,4 +1,4 @@
-"""Divide and conquer over levels: the solutions of small clusters start the larger ones."""
+"""Divide and conquer over levels of clusters: solutions of small clusters start those of larger ones."""
 
 from __future__ import annotations
 
@@ -20,21 +20,22 @@ from gramian.svm.divide.decomposition import Dual, Effort, refine
 from gramian.svm.divide.gram import Gram
 from gramian.svm.divide.pivots import solve_pivots
 
-#: Violation to which levels under the last are solved: they only have to tell the support vectors.
+#: Tolerance of all levels but the last, which only need to find the support vectors. Chosen by hand, as are
+#: the next constants.
 LEVEL_TOL = 0.1
-#: A first level whose clusters have fewer rows than this share of a leaf's is left out.
+#: Levels whose clusters have on average fewer rows than this fraction of ``leaf_rows`` are left out.
 LEAST_LEAF = 0.25
-#: A cluster of the finest level with more rows than so many leaves is cut evenly first: libsvm's time grows
-#: faster than the rows, and what the cut costs in accuracy the next level repairs.
+#: Clusters of the finest level with more than this many times ``leaf_rows`` are cut evenly: libsvm's time
+#: grows faster than the rows, and the next level repairs the lost accuracy.
 LARGE_LEAF = 2
-#: Squares of kernel values that a leaf takes: ours, and one on the way or the leaf solver's own.
+#: Kernel matrices of a leaf in memory at once: ours, and a temporary one or the leaf solver's copy.
 LEAF_COPIES = 2
-#: Share of ``tol`` to which a leaf solver goes, so that its answer passes in our gradient.
+#: Tolerance of the leaf solver as a fraction of ``tol``, so that its answer also passes with our gradient.
 LEAF_SHARE = 0.5
-#: Share of ``tol`` that the kernel values between components, taken as zero, may change in the gradient.
+#: Allowed change of the gradient by neglecting kernel values between components, as a fraction of ``tol``.
 NEGLECTED_SHARE = 0.05
 
-#: From K (m, m), y = ±1, bounds C_i and a tolerance to α (m,).
+#: Function from K (m, m), y = ±1, bounds C_i and a tolerance to α (m,).
 LeafSolver = Callable[[Float64Array, Float64Array, Float64Array, float], Float64Array]
 
 
@@ -48,15 +49,15 @@ class Hierarchy:
 
     @property
     def above(self) -> list[IntArray]:
-        """Clusters of the levels, finest first: for each leaf its number there."""
+        """Cluster number of each leaf on every level, finest level first."""
         leaves = np.arange(self.partition.n_blocks)
         return [leaves, *reversed(self.partition.ancestors)]
 
     def edges(self, index: IntArray, leaf_rows: int, n_merged: int | None = None) -> list[IntArray]:
         """Return where clusters of rows ``index`` (in order) begin and end, level by level, finest first.
 
-        Levels with small clusters are left out; the last is all rows together, or, where ``n_merged`` is a
-        number, the level that many merges above the leaves.
+        Levels with small clusters are left out. The last level is all rows together, or the level
+        ``n_merged`` merges above the leaves if that is given.
         """
         leaf = self.labels[index]
         levels = self.above if n_merged is None else self.above[: n_merged + 1]
@@ -75,7 +76,7 @@ class Hierarchy:
 
 
 def _evenly(edges: IntArray, most: int) -> IntArray:
-    """Return edges between which there are at most ``most`` rows."""
+    """Cut clusters evenly into parts of at most ``most`` rows; return the edges."""
     cuts = [
         np.linspace(a, b, max(1, -(-int(b - a) // most)), endpoint=False).astype(np.intp)
         for a, b in pairwise(edges)
@@ -86,9 +87,9 @@ def _evenly(edges: IntArray, most: int) -> IntArray:
 def cluster_rows(
     rows: Rows, kernel: Kernel, leaf_rows: int, branching: int, rng: np.random.Generator, engine: Engine
 ) -> Hierarchy:
-    """Cut rows into leaves of about ``leaf_rows`` by nested k-means, ``branching`` parts a level.
+    """Cluster rows into leaves of about ``leaf_rows`` by nested k-means with ``branching`` parts a level.
 
-    By k-means of kernel features where the kernel is precomputed. Time O(n d leaves).
+    A precomputed kernel clusters kernel features instead. Time O(n d leaves).
     """
     n = int(rows.shape[0])
     n_leaves = max(1, math.ceil(n / leaf_rows))
@@ -107,7 +108,7 @@ def cluster_rows(
 
 @dataclass(frozen=True, slots=True)
 class Climb:
-    """The last level's coefficients, in the order of the rows, with an offset for each of its clusters."""
+    """Coefficients of the last level, in the order of the rows, with an offset for each of its clusters."""
 
     u: Float64Array
     offsets: Float64Array
@@ -129,13 +130,14 @@ def climb(
 ) -> Climb:
     """Solve the dual of labels y = ±1 and bounds C_i = ``most`` level by level, the last to ``tol``.
 
-    levels : edges of the clusters, consecutive rows, finest level first. Clusters of the first are solved
-    from α = 0 (by ``leaf_solver`` where there is one and the equality holds), those of the others from
-    their parts': by block pivoting over the components of the rows (:func:`solve_pivots`), and where that
-    does not settle by working sets, first of the support vectors alone, then of all rows.
+    levels : edges of the clusters (consecutive rows), finest level first. Clusters of the first level start
+    from α = 0 and use ``leaf_solver`` if it is given and the equality holds. Clusters of later levels start
+    from the solutions of their parts. They are solved by block pivoting over the components of the rows
+    (:func:`solve_pivots`); if that does not settle, by working sets, first of the support vectors alone, then
+    of all rows.
 
-    Kernel values between components are at most ε = ``NEGLECTED_SHARE`` · tol / ΣC_i, so that what they add
-    to the gradient is at most ε Σα_i; the violation that is returned counts it in, twice.
+    Kernel values between components are at most ε = ``NEGLECTED_SHARE`` · tol / ΣC_i, so neglecting them
+    changes the gradient by at most ε Σα_i. The returned violation includes twice this bound.
 
     Source: Hsieh, Si and Dhillon 2014, algorithm 1.
     """
@@ -179,7 +181,7 @@ def climb(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Options:
-    """What the clusters of a level have in common."""
+    """Options shared by all clusters of a level."""
 
     last: bool
     least: float  #: largest kernel value between components
@@ -206,7 +208,7 @@ class _Level(_Options):
         y, most, start = self.y[place], self.most[place], self.u[place]
         dual = Dual.at_zero(y, most, self.equality)
         if not len(gram) or (self.equality and _sign(y)):
-            return dual, Effort()  # one class: nothing can move
+            return dual, Effort()  # with a single class no coefficient can move
         effort = Effort()
         if self.leaf_solver is not None and LEAF_COPIES * 8 * len(gram) ** 2 <= self.memory_bytes:
             square = gram.square(slice(None))
@@ -230,7 +232,7 @@ class _Level(_Options):
         return dual, whole
 
     def _pivot(self, gram: Gram, dual: Dual, y: Float64Array, component: IntArray, effort: Effort) -> bool:
-        """Replace the start by what block pivoting settles at, if it does."""
+        """Replace the start by the solution of block pivoting; return whether that settled."""
         found = solve_pivots(
             gram,
             component,
@@ -255,11 +257,11 @@ class _Level(_Options):
         return refine(gram, dual, tol=tol, max_iter=self.max_iter, memory_bytes=self.memory_bytes, rng=rng)
 
     def _on_support(self, gram: Gram, dual: Dual, support: IntArray, rng: np.random.Generator) -> Effort:
-        """Solve for the support vectors of the start alone, roughly; then bring every gradient up to date."""
+        """Solve roughly for the start's support vectors alone, then update the gradient of every row."""
         few, local = gram.part(support), dual.part(support)
         few.add(local.gradient, few.rows, local.u)
         effort = self._refine(few, local, max(self.tol, LEVEL_TOL), rng)
-        effort.violation = 0.0  # of these rows alone, which the next solve looks at again
+        effort.violation = 0.0  # it concerns these rows alone, and the next solve checks them again
         dual.u[support], dual.gradient[support] = local.u, local.gradient
         others = np.ones(len(gram), bool)
         others[support] = False
@@ -273,5 +275,5 @@ class _Level(_Options):
 
 
 def _sign(y: Float64Array) -> float:
-    """Return the class of rows that are all of one, else 0."""
+    """Return the label ±1 that all rows share, or 0 if there are two classes."""
     return float(y[0]) if len(y) and abs(float(y.sum())) == len(y) else 0.0

@@ -18,7 +18,7 @@ from gramian.svm.divide.levels import Climb, Hierarchy, LeafSolver, climb
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What every pair is solved with."""
+    """Settings shared by all pairs of classes."""
 
     leaf_rows: int
     n_merged: int | None  #: merges above the leaves after which early prediction stops; None: all rows
@@ -79,9 +79,9 @@ def solve_pairs(
 ) -> OneVsOne:
     """Solve every pair of classes ``codes`` (n,) with bounds C_i = ``most`` (n,).
 
-    A row with C_i = 0 is left out. Small pairs are solved side by side, large ones one after the other with
-    all threads. Time that of :func:`climb` for each pair; memory classes · n numbers, and what ``settings``
-    allow.
+    Rows with C_i = 0 are left out. Small pairs are solved in parallel, large ones one after the other with
+    all threads. Time: that of :func:`climb` for each pair. Memory: classes · n numbers, and the bytes that
+    ``settings`` allow.
     """
     pairs = class_pairs(n_classes)
     order = hierarchy.order[most[hierarchy.order] > 0]

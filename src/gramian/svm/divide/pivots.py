@@ -17,32 +17,34 @@ from gramian.kernels.base import CHUNK_ROWS, Kernel
 from gramian.svm.divide.gram import Gram
 from gramian.svm.divide.subproblem import SQUARES, into_box, solve_box
 
-#: Share of the tolerance that a row at a bound may pull back before it is freed.
+#: A row at a bound is freed if its gradient pulls it back by more than this fraction of the tolerance. Chosen
+#: by hand, as are the next constants.
 PULL_SHARE = 0.4
-#: Accuracy of the guarded rows' problem, as a share of the tolerance.
+#: Accuracy of the problem over the guarded rows, as a fraction of the tolerance.
 GUARD_SHARE = 0.05
-#: Sets that do not come nearer in so many steps are cycling: their rows are guarded from then on.
+#: If the number of changed rows reaches no new minimum in this many steps, the sets are cycling and the
+#: changing rows are guarded.
 PATIENCE = 3
-#: Guarded rows at most: they are solved densely, with an interior point.
+#: Most guarded rows, since their problem is dense.
 MOST_GUARDS = 1500
-#: Steps at most; a problem that takes more has no sets to rest at.
+#: Most steps; a problem that takes more is unlikely to settle.
 MOST_STEPS = 100
-#: Components of fewer rows are solved together, up to about so many rows: the kernel values between them take
-#: less time than the calls that a part of its own takes.
+#: Components with fewer rows are solved together, in groups of about this size: computing the kernel
+#: values between them takes less time than the calls for a separate part.
 PART_ROWS = 64
-#: Columns of a square that are evaluated together.
+#: Columns of a kernel matrix that are evaluated together.
 COLUMNS = 512
-#: Jitter of a square in units of u·trace; grows a hundredfold up to so many times.
+#: Relative jitter on the diagonal in units of u·rows, and how often it may grow a hundredfold.
 JITTER, JITTER_TRIES = 4.0, 6
 
 
 @dataclass(slots=True)
 class Pivoted:
-    """Where block pivoting stopped."""
+    """Result of block pivoting."""
 
     u: Float64Array  #: in the box
-    gradient: Float64Array  #: K u − y of it, entries of K between components taken as zero; if settled
-    settled: bool  #: whether the sets of free rows came to rest, so that u is the optimum to the tolerance
+    gradient: Float64Array  #: K u − y with entries of K between components taken as zero; valid if settled
+    settled: bool  #: whether the sets stopped changing, so that u is optimal to the tolerance
     steps: int
     entries: int  #: kernel values computed
 
@@ -62,21 +64,21 @@ def solve_pivots(
 ) -> Pivoted:
     r"""Minimise ½uᵀKu + cᵀu over the box, with Σu = Σ start where ``equality``, K block-diagonal.
 
-    A guess says which rows are free; K_FF u_F = −(c + b + K_F· u)_F is solved exactly for them, one Cholesky
-    factor a component, b from the equality; rows that leave the box go to their bound, and rows at a bound
-    that pull back are freed. Components whose sets stand still are not touched again. From a good start some
-    ten steps suffice, for as large a change of the sets as it takes.
+    Start from a guess F of the free rows. Each step solves K_FF u_F = −(c + b + K_F· u)_F exactly, with one
+    Cholesky factor a component and b from the equality. Free rows that leave the box are fixed at their
+    bound; rows at a bound whose gradient pulls them back are freed. Components whose sets did not change are
+    not solved again. From a good start about ten steps suffice, however many rows must change.
 
-    Where sets cycle, the rows that cycle are *guarded*: the other free rows are eliminated (Schur
-    complement), and a small problem over the guarded rows keeps them in the box exactly. Guarded rows stay
-    so, hence the steps are finitely many. Where too many would be, or their squares or a factor exceed
-    ``memory_bytes``, the answer is not settled.
+    If the sets cycle, the cycling rows become *guarded*: the other free rows are eliminated (Schur
+    complement), and a small problem over the guarded rows keeps these in the box exactly. A guarded row stays
+    guarded, so the number of steps is finite. If too many rows would be guarded, or a matrix or factor would
+    exceed ``memory_bytes``, the result is marked as not settled.
 
     gram : K of n rows; component : (n,) numbers of the blocks; linear, lower < upper, start : (n,).
 
-    Time Σ free³/3 of the components whose sets changed, and rows · free kernel values, a step; memory
-    8 · free² bytes of the largest component or 8 · (``SQUARES`` + 2) · guarded², whichever is more, with
-    16 · free · guarded and 16 n.
+    Time a step: Σ free³/3 over the components whose sets changed, and rows · free kernel values. Memory:
+    8 · free² bytes for the largest component or 8 · (``SQUARES`` + 2) · guarded² bytes, whichever is more,
+    plus 16 · free · guarded and 16 n bytes.
 
     Source: Júdice and Pires 1994 (block principal pivoting); Hintermüller, Ito and Kunisch 2003.
     """
@@ -114,7 +116,7 @@ def solve_pivots(
 
 
 def _gathered(component: IntArray) -> IntArray:
-    """Return the parts 0, 1, … that rows (n,) are solved in: components, the small ones taken together."""
+    """Return the part number (n,) of each row: parts are components, with small components combined."""
     _, component, sizes = np.unique(component, return_inverse=True, return_counts=True)
     few = np.where(sizes < PART_ROWS, sizes, 0)
     part = (np.cumsum(few) - few) // PART_ROWS
@@ -124,7 +126,7 @@ def _gathered(component: IntArray) -> IntArray:
 
 @dataclass(slots=True)
 class _Sets:
-    """Which rows are at a bound, and which are guarded (for these the bounds mean nothing)."""
+    """Masks of the rows at a bound, and of the guarded rows (whose bound masks are ignored)."""
 
     at_lower: Array
     at_upper: Array
@@ -143,7 +145,7 @@ class _Sets:
     def move(
         self, u: Float64Array, pull: Float64Array, lower: Float64Array, upper: Float64Array, slack: float
     ) -> bool:
-        """Bring the sets up to date with the coefficients and gradient + b; tell whether any row changed."""
+        """Update the sets from the coefficients and gradient + b; return whether any row changed."""
         free = self.free
         new_lower = np.where(free, u < lower, self.at_lower & (pull >= -slack))
         new_upper = np.where(free, u > upper, self.at_upper & (pull <= slack))
@@ -162,7 +164,7 @@ class _Sets:
 
 @dataclass(slots=True)
 class _Part:
-    """One component: its free rows as an affine function of b and of its guarded rows."""
+    """One part of the rows: its free coefficients as an affine function of b and its guarded coefficients."""
 
     gram: Gram
     index: IntArray
@@ -183,7 +185,7 @@ class _Part:
         self.guards = np.zeros(0, np.intp)
 
     def solve(self, free: Array, bound: Float64Array, guarded: Array) -> bool:
-        """Solve for sets that may have changed; False where K of the free rows is not definite."""
+        """Solve for the present sets; return False if K on the free rows is not positive definite."""
         now, guards = np.flatnonzero(free[self.index]), np.flatnonzero(guarded[self.index])
         change = bound[self.index] - self.bound
         moved = np.flatnonzero(change)
@@ -231,7 +233,7 @@ class _Part:
 
 
 def _bytes(parts: list[_Part], free: Array, guarded: Array) -> int:
-    """Return the bytes of a step: what the parts hold, and the larger of a factor and the joint problem."""
+    """Return the bytes of a step: arrays of the parts, and the larger of a factor and the joint problem."""
     frees = np.array([np.count_nonzero(free[part.index]) for part in parts])
     guards = np.array([np.count_nonzero(guarded[part.index]) for part in parts])
     held = int((2 * frees * guards + 8 * frees).sum())
@@ -240,7 +242,7 @@ def _bytes(parts: list[_Part], free: Array, guarded: Array) -> int:
 
 
 def _factor(rows: Rows, kernel: Kernel, engine: Engine) -> Float64Array | None:
-    """Return the Cholesky factor of K of these rows, in one square; None where K is not definite."""
+    """Return the Cholesky factor of K on these rows, computed in place, or None if K is not definite."""
     m = int(rows.shape[0])
     jitter = JITTER * unit_roundoff(np.float64) * m
     for _ in range(JITTER_TRIES):
@@ -270,7 +272,7 @@ def _joint(
     total: float | None,
     tol: float,
 ) -> tuple[Float64Array, float] | None:
-    """Return the guarded coefficients (n,) and b; None where no row is left to close the equality."""
+    """Return the guarded coefficients (n,) and b, or None if no row is free to satisfy the equality."""
     constant = sum(float(part.bound.sum() + part.answers[:, 0].sum()) for part in parts)
     slope = sum(float(part.answers[:, 1].sum()) for part in parts)
     guards = np.concatenate([part.index[part.guards] for part in parts])

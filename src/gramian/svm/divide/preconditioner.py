@@ -15,29 +15,30 @@ from gramian._typing import Array, Float64Array, IntArray, Rows
 from gramian.engine import Engine
 from gramian.kernels.base import Kernel
 
-#: Rows of a block and landmarks at most; one landmark for so many rows at most.
+#: Most rows of a block, most landmarks, and fewest rows for each landmark. Chosen by hand, as are the next
+#: constants.
 BLOCK, LANDMARKS, ROWS_PER_LANDMARK = 1024, 512, 4
-#: Share of the mean of its diagonal that is added to D: what blocks leave out beside them is larger.
+#: Shift added to a block of D, as a fraction of its mean diagonal; the neglected entries outside the blocks
+#: are larger than this.
 SHIFT = 1e-2
-#: A face that differs from the last in this share of its coordinates is solved with the last one's factors.
+#: A face that differs from the last one in at most this fraction of its coordinates reuses its factors.
 REUSE = 0.02
-#: Least that is added to D, in units of u·max k(x, x): rounding of G Gᵀ.
+#: Smallest shift of D, in units of u·max k(x, x), to cover rounding of G Gᵀ.
 JITTER = 1e4
 
 Solve = Callable[[Float64Array], Float64Array]
 
 
 class TwoLevel:
-    """P = G Gᵀ + blockdiag(K − G Gᵀ) + shift, positive definite, and its inverse on a face.
+    """Positive definite preconditioner P = G Gᵀ + blockdiag(K − G Gᵀ) + shift, and its inverse on a face.
 
-    Divide and conquer as a preconditioner: with points ordered by clusters the blocks hold what is local,
-    and the landmarks what couples the clusters, so that conjugate gradients take some ten steps where they
-    take hundreds without. Blocks are consecutive points.
+    A face is the set of free coordinates. Blocks are consecutive points. With points ordered by clusters the
+    blocks capture local structure and the landmarks capture the coupling of clusters, so that conjugate
+    gradients take about ten steps instead of hundreds.
 
     ``bytes_at_most`` bounds blocks and landmarks. Time O(m · (block² + landmarks²)) a face.
 
-    Source: the arrowhead of multi-resolution approximations (Snelson and Ghahramani 2007), inverted by the
-    Woodbury identity.
+    Source: Snelson and Ghahramani 2007 for low rank plus blocks, inverted by the Woodbury identity.
     """
 
     def __init__(
@@ -45,7 +46,7 @@ class TwoLevel:
     ) -> None:
         m = int(points.shape[0])
         self._points, self._kernel, self._engine = points, kernel, engine
-        # A row has its share of a factor, two of G (all rows, free rows) and two of D⁻¹G (blocks, joined).
+        # For each row: a part of a block's factor, two rows of G (all rows, free rows), two of D⁻¹G.
         held = max(32, bytes_at_most // (8 * max(1, m)) // 3)
         block = int(np.clip(held, 32, BLOCK))
         rank = int(np.clip(held // 2, 16, min(LANDMARKS, max(1, m // ROWS_PER_LANDMARK))))
@@ -58,26 +59,26 @@ class TwoLevel:
         self._features: Float64Array = np.asarray(features @ white.vectors, np.float64)
         self.diagonal = kernel.diagonal(points)
         self._latest: tuple[Array, Solve] | None = None
-        #: Kernel values that were computed.
+        #: Number of kernel values computed so far.
         self.entries = len(chosen) * (m + len(chosen))
 
     def on(self, free: Array, diagonal: Float64Array | None = None) -> Solve:
-        """Return v ↦ (P restricted to the free coordinates)⁻¹ v; of P + ``diagonal`` where that is given."""
+        """Return the function v ↦ P_F⁻¹ v with P_F, P on the free coordinates, plus ``diagonal`` if given."""
         if diagonal is None and self._latest is not None and self._near(free):
             return self._patched(*self._latest, free)
-        self._latest = None  # two sets of factors at once would be too much
+        self._latest = None  # free the old factors first: two sets would take too much memory
         solve = self._solve_on(free, diagonal)
         if diagonal is None:
             self._latest = free.copy(), solve
         return solve
 
     def _near(self, free: Array) -> bool:
-        """Tell whether the latest face is nearly this one."""
+        """Return whether the latest face is nearly this one."""
         assert self._latest is not None
         return bool(np.count_nonzero(self._latest[0] ^ free) <= REUSE * np.count_nonzero(free))
 
     def _patched(self, before: Array, solve: Solve, free: Array) -> Solve:
-        """Return the inverse of a face that is nearly this one, cut to it: still positive definite."""
+        """Adapt the inverse of a nearly equal face to this one; it stays positive definite."""
         added = free & ~before
         unit = np.where(self.diagonal > 0, self.diagonal, 1.0)[added]
 
@@ -129,6 +130,6 @@ class TwoLevel:
             try:
                 factor = cholesky(shifted, overwrite=True)
             except la.LinAlgError:
-                shift *= 10.0  # a kernel that is not positive semi-definite
+                shift *= 10.0  # the kernel is not positive semi-definite
                 continue
             return factor, cho_solve(factor, own)

@@ -12,16 +12,17 @@ from gramian._numerics import unit_roundoff
 from gramian._typing import Array, Float64Array, IntArray
 from gramian.svm.divide.interior import InteriorPoint, Solve, interior_point
 
-#: Active sets tried before the interior point.
+#: Most active sets tried before the interior point. Chosen by hand, as are the next constants.
 MOST_SETS = 20
-#: Accuracy of the interior point, as a share of the tolerance: coordinates are then put at their bounds.
+#: Tolerance of the interior point, as a fraction of ``tol``: coordinates are then set exactly to their
+#: bounds.
 INTERIOR_SHARE = 1e-3
-#: Jitter on a singular free block, in units of u·trace; grows a hundredfold up to so many times.
+#: Jitter on a singular free block in units of u·trace, and how often it may grow a hundredfold.
 JITTER, JITTER_TRIES = 16.0, 6
-#: Squares of the size of ``gram`` held at most, itself included: the interior point's last factor, its next
-#: system and that one's factor.
+#: Most matrices of the size of ``gram`` in memory: itself, and the interior point's last factor, next system
+#: and next factor.
 SQUARES = 4
-#: Rounds in which what the box cut off is shared out again.
+#: Most rounds that distribute the sum cut off by the box.
 SHARE_ROUNDS = 60
 
 
@@ -47,9 +48,10 @@ def solve_box(
 ) -> BoxSolution:
     """Minimise ½ uᵀK u + cᵀu over lower ≤ u ≤ upper, with Σu = Σ start where ``equality`` is true.
 
-    Primal-dual active sets from ``start`` (guess which coordinates are free, solve for them and b, move those
-    that leave the box or pull back into it), a few factorisations of the free block; where the sets repeat,
-    the predictor-corrector interior point, and active sets once more from its answer.
+    First tries primal-dual active sets from ``start``: guess which coordinates are free, solve for them and
+    b, fix those that leave the box and free those that pull back into it. This takes a few factorisations of
+    the free block. If the sets do not settle, a predictor-corrector interior point follows, then active sets
+    once more from its answer.
 
     gram : (m, m), symmetric positive semi-definite; linear, lower, upper, start : (m,), start in the box;
     tol : largest violation of the optimality conditions, in units of the gradient.
@@ -76,19 +78,19 @@ def solve_box(
     u[inside] += point.x
     u = problem.snapped(u, at_lower, at_upper)
     found = problem.active_sets(at_lower, at_upper)
-    # Where the least is not unique, the singular systems of a face may be worse than the interior point.
+    # If the minimum is not unique, a face's singular systems may be less accurate than the interior point.
     if found is not None and problem.violation(found.u) <= max(tol, problem.violation(u)):
         return BoxSolution(found.u, found.offset, found.steps + point.steps, True)
     return BoxSolution(u, point.offset, point.steps, True)
 
 
 def bounds_of(point: InteriorPoint, width: Float64Array, diagonal: Float64Array) -> tuple[Array, Array]:
-    """Return which coordinates an interior point puts at the lower and the upper bound.
+    """Return masks of the coordinates that an interior point places at the lower and the upper bound.
 
-    Those whose multiplier outweighs the distance to the bound, each in its unit.
+    A coordinate is at a bound if the bound's multiplier, scaled to its unit, exceeds its distance to it.
     """
     largest = float(diagonal.max(initial=0.0))
-    # A row with k(x, x) = 0 has no unit of its own, and goes where its multiplier is larger.
+    # A row with k(x, x) = 0 has no natural unit; a huge one lets its larger multiplier decide.
     unit = 1.0 / np.maximum(diagonal, unit_roundoff(np.float64) * largest if largest > 0 else 1.0)
     lower_wins = point.to_lower > point.to_upper
     at_lower = (point.to_lower * unit > point.x) & lower_wins
@@ -99,7 +101,7 @@ def bounds_of(point: InteriorPoint, width: Float64Array, diagonal: Float64Array)
 def _offset(
     gradient: Float64Array, u: Float64Array, lower: Float64Array, upper: Float64Array, equality: bool
 ) -> float:
-    """Return the b between the two ends of the violating pairs."""
+    """Return b in the middle of the interval that the optimality conditions allow or violate."""
     if not equality:
         return 0.0
     down, up = gradient[u > lower], gradient[u < upper]
@@ -123,7 +125,7 @@ class _Box:
         return out
 
     def violation(self, u: Float64Array) -> float:
-        """Return the largest pair of pulls that are not held, infinite outside of the box."""
+        """Return the largest violation of the optimality conditions; infinite outside of the box."""
         if (u < self.lower).any() or (u > self.upper).any():
             return float("inf")
         gradient = self.gradient(u)
@@ -132,7 +134,7 @@ class _Box:
         return down - up if self.equality else max(down, -up)
 
     def active_sets(self, at_lower: Array, at_upper: Array) -> BoxSolution | None:
-        """Return the optimum by active sets from these, or None where they repeat or all are active."""
+        """Return the optimum by active sets from these, or None if they do not settle or none is free."""
         wide = self.upper > self.lower
         for step in range(1, MOST_SETS + 1):
             free = ~(at_lower | at_upper) & wide
@@ -158,7 +160,7 @@ class _Box:
         right = -(self.linear[index] + self.gram[index] @ u)
         block = self.gram[np.ix_(index, index)]
         if self.equality:
-            # Σu is fixed, so that a multiple of (Σu)² changes nothing but the rank: constants are K's gap.
+            # Σu is fixed, so adding a multiple of (Σu)² only raises the rank: K may be singular on constants.
             weight = max(float(block.diagonal().mean()), unit_roundoff(np.float64))
             block = block + weight
             right = right + weight * rest
@@ -174,7 +176,7 @@ class _Box:
         return u, offset
 
     def interior(self, inside: IntArray) -> InteriorPoint:
-        """Return the interior point on the coordinates whose interval has a width."""
+        """Return the interior point over the coordinates whose bounds differ."""
         width = (self.upper - self.lower)[inside]
         part = _Dense(self.gram if len(inside) == len(self.gram) else self.gram[np.ix_(inside, inside)])
         linear = self.linear[inside] + (self.gram @ self.lower)[inside]
@@ -202,7 +204,7 @@ class _Dense:
 
 
 def into_box(x: Float64Array, lower: Float64Array, upper: Float64Array, total: float | None) -> Float64Array:
-    """Return x clipped to the box; what that changes of Σx is shared out among coordinates with room."""
+    """Return x clipped to the box; restore Σx = ``total`` by shifting coordinates that have room."""
     y = np.clip(x, lower, upper)
     if total is None:
         return y

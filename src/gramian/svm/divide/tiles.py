@@ -1,4 +1,4 @@
-"""Symmetric kernel matrix of some thousands of points, stored as tiles of its lower half."""
+"""Symmetric kernel matrix of several thousand points, stored as tiles of its lower half."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from gramian._typing import Float64Array, FloatArray, Rows
 from gramian.engine import Engine
 from gramian.kernels.base import Kernel
 
-#: Side of a tile.
+#: Rows and columns of a tile. Chosen by hand, as are the next constants.
 SIDE = 1024
-#: Bytes of a tile of the wider type: a thread works on one.
+#: Bytes of a float64 tile; each thread works on one.
 TILE_BYTES = 8 * SIDE * SIDE
-#: Tiles that are computed side by side to see whether they fit when a dense one may not.
+#: Tiles computed at once when a dense tile may not fit but a sparse one might.
 TRIED = 2
 #: Rows of a tile whose entries are counted together.
 COUNTED_ROWS = 64
-#: A tile with fewer entries than this share above rounding is kept sparse, which takes 8 bytes an entry.
+#: A tile is stored as sparse if at most this fraction of its entries is above rounding.
 SPARSE_SHARE = 0.15
 
 
 class SymmetricTiles:
-    """K of m points as an operator v ↦ K v, by tiles that are kept while ``cache_bytes`` lasts.
+    """Kernel matrix K of m points as an operator v ↦ K v; tiles are kept until ``cache_bytes`` are used.
 
-    Tiles are float64 where all of them can be kept, else float32: what conjugate gradients need, whose caller
-    recomputes the gradient in its own precision. Entries of a kept tile under u·max k(x, x) count as zero
-    where that makes it sparse, so that a local kernel of points in clustered order takes little memory and
-    time. Time O(m² d / 2) for the first product, then less by the share that is kept; memory ``cache_bytes``
-    and a tile a thread, at least ``TRIED``.
+    Tiles are float64 if all of them can be kept, else float32. That is enough for conjugate gradients, whose
+    caller recomputes the gradient in its own precision. If few entries of a kept tile exceed u·max k(x, x),
+    the others are set to zero and the tile is stored as sparse, so a local kernel on clustered points takes
+    little memory and time. Time O(m² d / 2) for the first product, less for later ones as tiles are kept;
+    memory ``cache_bytes`` and a tile for each thread, at least ``TRIED`` tiles.
     """
 
     def __init__(self, points: Rows, kernel: Kernel, cache_bytes: int, engine: Engine) -> None:
@@ -48,16 +48,16 @@ class SymmetricTiles:
         largest = np.abs(kernel.diagonal(points)).max(initial=0.0)
         self._least = unit_roundoff(self.dtype) * float(largest)
         self._room, self._filling = max(0, cache_bytes), cache_bytes > 0
-        #: Tiles of the first pairs, as many as there was room for.
+        #: Tiles of the first pairs of slices, as many as there was room for.
         self._kept: list[Any] = []
-        #: Kernel values that were computed.
+        #: Number of kernel values computed so far.
         self.entries = 0
 
     def __len__(self) -> int:
         return int(self._points.shape[0])
 
     def matvec(self, v: Float64Array) -> Float64Array:
-        """Return K v: products of a tile in its type, sums over tiles in float64, in a fixed order."""
+        """Return K v. A tile multiplies in its own type; tiles are summed in float64 in a fixed order."""
         out = np.zeros(len(self))
         short = v.astype(self.dtype)
 
@@ -80,7 +80,7 @@ class SymmetricTiles:
                     out[self._slices[j]] += along
                 if tile is not None:
                     self._keep(tile)
-                del tile  # or the next group's tiles come on top of it
+                del tile  # free it before the next group's tiles are computed
                 if new:
                     self.entries += len(down) * (len(down) if along is None else len(along))
             done = group.stop
@@ -89,8 +89,8 @@ class SymmetricTiles:
     def _group(self, done: int) -> range:
         """Return the pairs whose products are computed next.
 
-        They are those of all kept tiles, or as many as are sure to fit into the cache (and always
-        ``TRIED``), so that tiles on their way do not exceed it; or all others, once the cache is full.
+        First come all kept tiles. Then, while the cache fills, as many pairs as are sure to fit into it (at
+        least ``TRIED``), so that unfinished tiles do not exceed it. Once it is full, all others.
         """
         if done < len(self._kept):
             return range(done, len(self._kept))
@@ -98,7 +98,7 @@ class SymmetricTiles:
         return range(done, min(done + most, len(self._pairs)))
 
     def _thinned(self, tile: FloatArray) -> Any:
-        """Return the tile sparse, if few of its entries are above rounding; it may be written to."""
+        """Return the tile as a sparse array if few entries are above rounding. May change the tile."""
         parts = [tile[part] for part in row_slices(len(tile), COUNTED_ROWS)]
         above = sum(np.count_nonzero(np.abs(part) > self._least) for part in parts)
         if above > SPARSE_SHARE * tile.size:
@@ -108,7 +108,7 @@ class SymmetricTiles:
         return sp.csr_array(tile)
 
     def _keep(self, tile: Any) -> None:
-        """Keep the tile if there is room, or else no further one."""
+        """Keep the tile if there is room; if not, stop keeping tiles."""
         sparse = sp.issparse(tile)
         size = tile.data.nbytes + tile.indices.nbytes + tile.indptr.nbytes if sparse else tile.nbytes
         self._filling = self._filling and size <= self._room
