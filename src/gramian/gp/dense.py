@@ -3,7 +3,8 @@ r"""Exact log marginal likelihood by dense algebra, for n small enough to store 
     log p(y) = −½ (yᵀa + log det Σ + n log 2π),  Σ = K + noise·I,  a = Σ⁻¹y,
     ∂/∂θ = ½ tr((a aᵀ − Σ⁻¹) ∂Σ/∂θ),
 
-summed over outputs. What a root of every row gives at ten times the operations.
+summed over outputs. Nested bases with every row as a landmark of the root give the same value with ten times
+the operations.
 Source: Rasmussen and Williams 2006, algorithm 2.1 and equation 5.9.
 """
 
@@ -23,9 +24,9 @@ from gramian.solvers.threads import blas_for
 def dense_likelihood(
     kernel: Kernel, noise: float, X: Rows, Y: Float64Array, *, by_kernel: bool = True
 ) -> tuple[float, Float64Array]:
-    """Return log p(y) and its gradient by the kernel's log parameters and, last, the log of the noise.
+    """Return log p(y) and its gradient in the kernel's log parameters and, last, the log of the noise.
 
-    ``by_kernel=False`` leaves the kernel's out. Time O(n³), memory O(n²).
+    ``by_kernel=False`` leaves out the derivatives in the kernel's parameters. Time O(n³), memory O(n²).
     """
     with blas_for(len(Y)):
         return _likelihood(kernel, noise, X, Y, by_kernel)

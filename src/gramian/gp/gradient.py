@@ -1,21 +1,23 @@
-r"""Gradient of the log marginal likelihood with respect to log parameters, by reverse mode.
+r"""Gradient of the log marginal likelihood with respect to log parameters, by reverse-mode differentiation.
 
-Landmarks and blocks are held fixed. With Σ = F Fᵀ + Λ, Λ = diag(k(x, x)) − diag(F Fᵀ) + noise·I, and
-a = Σ⁻¹y,
+Landmarks and blocks are fixed. Let F be the features of the rows, Λ = diag(k(x, x)) − diag(F Fᵀ) + noise·I,
+Σ = F Fᵀ + Λ, S = FᵀΛ⁻¹F + I and a = Σ⁻¹y. Then
 
     d log p(y) = tr(M dΣ),  M = ½ (a aᵀ − Σ⁻¹),
     F̄ = 2 (M F − diag(M) F),  the adjoint of the features on each row's path,
-    M F: aᵀF = βᵀ and Σ⁻¹F = Λ⁻¹ F S⁻¹, of which a row needs the columns of its own path.
 
-Then node by node from the leaves up: f_b = (k(x, Z_b) − f_A N_bᵀ) V_b, with N_b = f_A(Z_b) the ancestors'
-features of the landmarks and V_b V_bᵀ = G_b⁻¹, G_b = k(Z_b, Z_b) − N_b N_bᵀ. The likelihood does not change
-when a node's features are rotated, so that
+where M F follows from aᵀF = βᵀ and Σ⁻¹F = Λ⁻¹ F S⁻¹; a row needs only the columns of its own path.
+
+Adjoints are passed back node by node, from the leaves up. Node b has landmarks Z_b and features
+f_b = (k(x, Z_b) − f_A N_bᵀ) V_b, with f_A the features of its ancestors, N_b = f_A(Z_b), and
+V_b V_bᵀ = G_b⁻¹, G_b = k(Z_b, Z_b) − N_b N_bᵀ. The likelihood does not change when a node's features are
+rotated, so
 
     adjoint of k(x, Z_b):  V_b f̄_b;    of f_A:  −P_b f̄_b;    of G_b:  −½ V_b sym(F_bᵀ F̄_b) V_bᵀ;
     of N_b:  −V_b F̄_bᵀ F_A − 2 Ḡ_b N_b,
 
-and the landmarks then pass N̄_b on to the ancestors as rows of their own. All that is summed over rows are the
-r × (r + path) products F̄_bᵀ [F_b | F_A] and the contractions of the kernel's derivative with weights.
+with P_b = N_bᵀ V_b. The landmarks then pass N̄_b on to the ancestors as if they were rows. Only the
+r × (r + path) products F̄_bᵀ [F_b | F_A] and weighted sums of the kernel's derivatives run over the rows.
 """
 
 from __future__ import annotations
@@ -37,7 +39,7 @@ from gramian.kernels.gradient import contracted, contracted_diagonal, log_parame
 
 @dataclass
 class _Adjoints:
-    """What is summed up for one node: F̄_bᵀF_b and F̄_bᵀF_A."""
+    """Sums over rows for one node: F̄_bᵀF_b and F̄_bᵀF_A."""
 
     own: Float64Array
     above: Float64Array
@@ -45,18 +47,18 @@ class _Adjoints:
 
 @dataclass
 class _Part:
-    slope: Float64Array  #: by the kernel's log parameters
+    slope: Float64Array  #: derivatives in the kernel's log parameters
     noise: float  #: Σ M_ii
     nodes: list[tuple[int, Float64Array, Float64Array]]
 
 
 def gradient(found: Evidence, data: Observations, *, by_kernel: bool = True) -> Float64Array:
-    """Return the derivatives of log p(y) by the kernel's log parameters and, last, the log of the noise.
+    """Return the derivatives of log p(y) in the kernel's log parameters and, last, in the log of the noise.
 
-    ``by_kernel=False`` returns the last alone, for kernels whose own gradient is not known.
+    ``by_kernel=False`` returns only the derivative in the noise, for kernels whose gradient is not known.
 
-    A second pass over the rows and one over the landmarks. Time O(n (m d + m r + path²) + Σ m_b (path² +
-    m d)) for landmarks m of a path; memory as for the likelihood, and a unit's weights.
+    Makes a second pass over the rows and one over the landmarks. Time O(n (m d + m r + path²) + Σ m_b (path²
+    + m d)) for m landmarks on a path and m_b in node b; memory as for the likelihood, and a unit's weights.
     """
     features = found.features
     forest, kernel = features.forest, features.kernel
@@ -93,7 +95,7 @@ def _add(adjoints: list[_Adjoints], part: _Part) -> None:
 
 
 def _part(found: Evidence, X: Rows, Y: Array, unit: Unit, by_kernel: bool) -> _Part:
-    """Return a unit's share: F̄ of its rows, then back through their paths."""
+    """Return the contribution of one unit of rows: compute its F̄, then go back through the rows' paths."""
     features, forest = found.features, found.features.forest
     outputs = Y.shape[1]
     F = np.asarray(features.unit_features(X, unit), np.float64)
@@ -106,7 +108,7 @@ def _part(found: Evidence, X: Rows, Y: Array, unit: Unit, by_kernel: bool) -> _P
     for segments in unit.levels:
         for segment in segments:
             found.factor.backward(segment.node, Z[segment.rows])
-    # Z is now F S⁻¹ on the path; beta's blocks on each row's path give the fit and aᵀF.
+    # Z is now F S⁻¹ on the path. The blocks of beta on each row's path give the fit and aᵀF.
     a = np.array(Y, np.float64)
     for segment in (s for segments in unit.levels for s in segments):
         start = forest.path_rank(segment.node)
@@ -136,7 +138,7 @@ def _part(found: Evidence, X: Rows, Y: Array, unit: Unit, by_kernel: bool) -> _P
 def _back(
     features: FeatureMap, node: int, X: Float64Array, F: Float64Array, adjoint: Float64Array, part: _Part
 ) -> None:
-    """Take the adjoint of one node's features to the kernel's parameters and to its ancestors' features."""
+    """Pass the adjoint of one node's features back to the kernel's parameters and its ancestors' features."""
     basis, start = features.nodes[node], features.forest.path_rank(node)
     if not basis.rank:
         return
@@ -150,7 +152,7 @@ def _back(
 
 
 def _landmarks(features: FeatureMap, node: int, sums: _Adjoints) -> _Part:
-    """Return what a node's Gram matrix and its landmarks' features above it have to say."""
+    """Return the contribution of a node's Gram matrix and of its landmarks' ancestor features."""
     kernel, basis = features.kernel, features.nodes[node]
     part = _Part(np.zeros(len(log_parameters(kernel))), 0.0, [])
     if not basis.rank:

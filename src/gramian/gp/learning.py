@@ -22,47 +22,48 @@ from gramian.gp.prior import with_kernel
 from gramian.kernels.base import Kernel
 from gramian.kernels.gradient import log_parameters, with_log_parameters
 
-#: (objective of θ that gives value and gradient, first θ, bounds) → (θ, value), as scikit-learn's optimizers.
+#: Optimizer with scikit-learn's signature: takes an objective (value and gradient of θ), the first θ and the
+#: bounds; returns the best θ and its value.
 Optimizer = Callable[[Callable[..., Any], Float64Array, Float64Array], tuple[Float64Array, float]]
-#: −log p(y) where a covariance could not be factorised: worse than any other.
+#: Value of −log p(y) if the covariance cannot be factorised: worse than any real value.
 FAILED = 1e25
-#: Slope of log p(y) by a log parameter at or under which a run has converged: a factor of e in the parameter
-#: changes the likelihood by a hundredth then, which no data can tell.
+#: A run has converged if no log parameter changes log p(y) by more than this slope. A factor of e in the
+#: parameter then changes the likelihood by a hundredth, too little to matter. Chosen by hand.
 LEAST_SLOPE = 1e-2
-#: Standard deviation of the logarithms at which further runs start, about the first start.
+#: Standard deviation, in log parameters, of the random starts about the first start. Chosen by hand.
 SPREAD = 1.5
 
 
 @dataclass(frozen=True)
 class Learned:
-    """What learning found, and how."""
+    """Result of learning, with the work it took."""
 
-    theta: Float64Array  #: logarithms of the kernel's parameters and, where it is learned, of the noise
-    value: float  #: log marginal likelihood of the rows learned from
-    iterations: int  #: of L-BFGS, in all runs; 0 with another optimizer
-    evaluations: int  #: of likelihood and gradient
+    theta: Float64Array  #: logarithms of the kernel's parameters and, if it is learned, of the noise
+    value: float  #: log marginal likelihood of the rows used for learning
+    iterations: int  #: L-BFGS iterations of all runs; 0 with another optimizer
+    evaluations: int  #: evaluations of likelihood and gradient
     converged: bool
-    at_bounds: tuple[int, ...]  #: which of θ ended at a bound
-    n_rows: int  #: rows learned from
+    at_bounds: tuple[int, ...]  #: indices of the entries of θ that ended at a bound
+    n_rows: int  #: rows used for learning
     restarts: tuple[float, ...]  #: the likelihood that each start reached
 
 
 @dataclass
 class Objective:
-    """The log marginal likelihood as a function of θ, landmarks and blocks held fixed."""
+    """Log marginal likelihood as a function of θ, for fixed landmarks and blocks."""
 
     features: FeatureMap
     kernel: Kernel
     noise: float
     learn_noise: bool
     data: Observations
-    #: Every row is a landmark of the root: K itself, whose likelihood is cheaper by dense algebra.
+    #: Whether every row is a landmark of the root. The model is then exact, and dense algebra is cheaper.
     exact: bool = False
     evaluations: int = 0
 
     @cached_property
     def _own(self) -> Float64Array:
-        """The kernel's log parameters; none where their gradient is not known."""
+        """The kernel's log parameters; empty if their gradient is not known."""
         try:
             return log_parameters(self.kernel)
         except InputError:
@@ -77,16 +78,16 @@ class Objective:
 
     @property
     def theta(self) -> Float64Array:
-        """θ of its own kernel and noise."""
+        """The θ of the objective's own kernel and noise."""
         return np.append(self._own, np.log(self.noise)) if self.learn_noise else self._own
 
     def moved(self, theta: Array) -> Objective:
-        """Return the objective with the kernel and the noise of θ as its own."""
+        """Return a copy of the objective whose own kernel and noise are those of θ."""
         kernel, noise = self.parts(theta)
         return replace(self, kernel=kernel, noise=noise, evaluations=0)
 
     def found(self) -> Evidence:
-        """Return the evidence for its own kernel and noise."""
+        """Return the evidence for the objective's own kernel and noise."""
         return evidence(with_kernel(self.features, self.kernel, self.data.engine), self.noise, self.data)
 
     def value(self, theta: Array) -> tuple[float, Float64Array]:
@@ -104,7 +105,7 @@ class Objective:
         return value, full if self.learn_noise else full[:-1]
 
     def loss(self, theta: Array) -> tuple[float, Float64Array]:
-        """Return −log p(y) and its gradient; a very large value where a factorisation fails."""
+        """Return −log p(y) and its gradient; a very large value if a factorisation fails."""
         try:
             value, slope = self.value(theta)
         except la.LinAlgError:
@@ -123,9 +124,9 @@ def learn(
 ) -> Learned:
     """Maximise the log marginal likelihood from the objective's θ and from ``n_restarts`` points about it.
 
-    Those are log-normal, with a standard deviation of 1.5 (a factor of 4.5), within the bounds, which lie
-    the two ``log_factors`` from θ. ``optimizer`` is a function of scikit-learn's kind; None is L-BFGS-B.
-    Where the best run stopped at its iteration limit, :class:`AccuracyWarning` says how steep it was.
+    Restarts are log-normal about θ with a standard deviation of 1.5 (a factor of 4.5), clipped to the bounds.
+    The bounds are θ plus the two ``log_factors``. ``optimizer`` has scikit-learn's signature; None means
+    L-BFGS-B. If the best run hit the iteration limit, :class:`AccuracyWarning` reports its gradient.
     """
     start = objective.theta
     bounds = start[:, None] + log_factors

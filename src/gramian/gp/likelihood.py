@@ -1,6 +1,6 @@
-r"""The log marginal likelihood of K̃ + D + noise·I by one pass of sums.
+r"""Log marginal likelihood of K̃ + D + noise·I, from sums over one pass of the rows.
 
-With Λ = D + noise·I (diagonal) and S = FᵀΛ⁻¹F + I, an arrowhead:
+With K̃ = F Fᵀ, Λ = D + noise·I (diagonal) and the arrowhead matrix S = FᵀΛ⁻¹F + I,
 
     log p(y) = −½ (yᵀΛ⁻¹y − bᵀS⁻¹b + log det S + Σ log Λ_i + n log 2π),   b = FᵀΛ⁻¹y,
 
@@ -26,7 +26,7 @@ from gramian.solvers.path_factor import PathFactor
 
 @dataclass(frozen=True)
 class Observations:
-    """Rows and their targets (n, outputs), read by chunks."""
+    """Rows and their targets (n, outputs), read in chunks."""
 
     source: RowSource
     targets: Float64Array
@@ -36,14 +36,14 @@ class Observations:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What one pass says of a prior and a noise: log p(y) and the posterior of the features' weights."""
+    """Result of one pass for a given prior and noise: log p(y) and the posterior of the features' weights."""
 
     value: float
     features: FeatureMap
     noise: float
-    factor: PathFactor  #: of S
+    factor: PathFactor  #: factor of S
     beta: tuple[Float64Array, ...]  #: S⁻¹FᵀΛ⁻¹y, the weights' posterior mean, one (r, outputs) array per node
-    excess: float  #: mean of D, the variance that the features leave over
+    excess: float  #: mean of D, the prior variance that the features do not represent
 
 
 @dataclass
@@ -55,10 +55,10 @@ class _Part:
 
 
 def evidence(features: FeatureMap, noise: float, data: Observations) -> Evidence:
-    """Return log p(y) and what goes with it.
+    """Return log p(y) and the posterior of the features' weights.
 
-    Features of float64 bases, ``noise`` > 0. Time O(n (m d + m r + path²)) and the elimination's; memory: the
-    sums and one chunk, independent of n.
+    Needs features of float64 bases and ``noise`` > 0. Time O(n (m d + m r + path²)) and the elimination of S;
+    memory: the sums and one chunk, independent of n.
     """
     outputs = data.targets.shape[1]
     forest = features.forest

@@ -1,12 +1,13 @@
-r"""The posterior of a Gaussian process on nested bases: mean, variance, covariance, samples.
+r"""Posterior of a Gaussian process on nested bases: mean, variance, covariance, samples.
 
-The prior is f(x) = φ(x)ᵀw + e(x) with the features φ on x's path, w ~ N(0, I), and e the residual process, of
-variance D(x) = k(x, x) − ‖φ(x)‖². Rows say of w that it is N(β, S⁻¹), and nothing of e at any other row, so
+The prior is f(x) = φ(x)ᵀw + e(x) with the features φ on x's path, weights w ~ N(0, I), and a residual process
+e of variance D(x) = k(x, x) − ‖φ(x)‖². Given the training rows, w ~ N(β, S⁻¹); they tell nothing about e at
+any other row. With S = L Lᵀ, f(x) has
 
-    mean φ(x)ᵀβ,   variance ‖L⁻¹φ(x)‖² + D(x),   S = L Lᵀ:
+    mean φ(x)ᵀβ,   variance ‖L⁻¹φ(x)‖² + D(x).
 
-far from landmarks and data it is k(x, x) again. Between the rows that are asked about, e has the covariance
-k(x, y) − φ(x)ᵀφ(y) within a leaf, and none between leaves.
+Far from landmarks and data the variance is k(x, x), that of the prior. Between two predicted rows of the same
+leaf, e has covariance k(x, y) − φ(x)ᵀφ(y); between leaves it has none.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from gramian.solvers.threads import blas_for
 
 @dataclass(frozen=True)
 class Posterior:
-    """What observations say of the features' weights: N(β, S⁻¹), its size independent of their number."""
+    """Posterior N(β, S⁻¹) of the features' weights; its size does not depend on the number of rows."""
 
     features: FeatureMap
     factor: PathFactor
@@ -40,12 +41,12 @@ class Posterior:
 
     @classmethod
     def of(cls, found: Evidence) -> Posterior:
-        """Return the posterior that a pass has found."""
+        """Return the posterior contained in an evidence."""
         return cls(found.features, found.factor, found.beta)
 
     @property
     def n_outputs(self) -> int:
-        """Outputs, which share the kernel."""
+        """Number of outputs, which share the kernel."""
         return int(self.beta[0].shape[1])
 
     @property
@@ -55,21 +56,21 @@ class Posterior:
 
     @cached_property
     def predictor(self) -> Predictor:
-        """The mean as kernel rows times weights."""
+        """Predictor of the mean: kernel rows times weights."""
         return fold(self.features, self.beta)
 
     def __getstate__(self) -> dict[str, object]:
-        # The folded weights are made again on demand.
+        # The predictor's weights are computed again on demand.
         return {name: v for name, v in self.__dict__.items() if name != "predictor"}
 
     def __call__(self, X: Rows, engine: Engine) -> Float64Array:
-        """Return the mean, shape (n, outputs). Time O(n (route + m d)), by kernel rows alone."""
+        """Return the mean, shape (n, outputs), from kernel rows alone. Time O(n (route + m d))."""
         return self.predictor.chunk(X, engine)
 
     def variances(
         self, source: RowSource, *, chunk_rows: int, engine: Engine
     ) -> Iterator[tuple[slice, Float64Array]]:
-        """Yield (rows, variance of f) chunk by chunk. Time O(n (m d + m r + path²)), memory of a chunk."""
+        """Yield (rows, variance of f) chunk by chunk. Time O(n (m d + m r + path²)), memory for one chunk."""
         for where, rows in row_blocks(source, chunk_rows):
             out = np.empty(rows.shape[0])
             for unit, F, X in self._units(rows, engine):
@@ -93,7 +94,7 @@ class Posterior:
         self, X: Rows, mean: Float64Array, n_draws: int, rng: np.random.Generator, engine: Engine
     ) -> Float64Array:
         """Return joint draws of f at the rows, shape (n, outputs, draws), from :meth:`covariance`."""
-        # Rows that repeat or that data have pinned down leave it singular, and rounding negative.
+        # Repeated rows, and rows that the data determine, make it singular; rounding can make it indefinite.
         with blas_for(X.shape[0]):
             values, vectors = descending_eigh(self.covariance(X, engine))
         root = vectors * np.sqrt(np.maximum(values, 0.0))
@@ -126,7 +127,7 @@ class Posterior:
                 self.factor.forward(segment.node, F[segment.rows])
 
     def _spread(self, wide: Float64Array, unit: Unit, F: FloatArray) -> None:
-        """Write path columns to the columns of all nodes."""
+        """Write a unit's features on its path into the columns of all nodes."""
         forest, offsets = self.features.forest, self.features.offsets
         for segments in unit.levels:
             for segment in segments:
@@ -147,7 +148,7 @@ class Posterior:
 
 @dataclass(frozen=True)
 class Paths:
-    """Functions drawn from a posterior, which give the same values at the same row, whenever asked.
+    """Functions drawn from a posterior; each always gives the same value at the same row.
 
     f(x) = φ(x)ᵀ(β + L⁻ᵀz) with one z ~ N(0, I) for each draw and output.
     """

@@ -1,4 +1,4 @@
-"""The prior covariance K̃ + D of a Gaussian process, for any kernel on fixed landmarks and blocks."""
+"""Prior covariance K̃ + D of a Gaussian process, for any kernel on fixed landmarks and blocks."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from gramian.solvers.arrowhead import Forest
 def with_kernel(features: FeatureMap, kernel: Kernel, engine: Engine) -> FeatureMap:
     """Return the nested bases of another kernel on the same landmarks and blocks, in float64, at full rank.
 
-    Every landmark counts but those that lie in the span of the others up to rounding, so that K̃ is a smooth
-    function of the kernel's parameters. Time O(Σ (m_b³ + m_b² path)).
+    Only landmarks in the span of the others, up to rounding, are dropped, so that K̃ is a smooth function of
+    the kernel's parameters. Time O(Σ (m_b³ + m_b² path)) over nodes with m_b landmarks.
     """
     if features.core is not None or any(basis.vectors is None for basis in features.nodes):
         raise InputError(
@@ -38,7 +38,7 @@ def with_kernel(features: FeatureMap, kernel: Kernel, engine: Engine) -> Feature
         made.extend(list(engine.map(build, range(level.start, level.stop))))
     ranks = Forest(forest.parent, tuple(basis.rank for basis in made), forest.levels)
     return replace(
-        # A new object: what the old one has cached of its ranks does not hold.
+        # Make a new object, since the old one has cached its ranks.
         features,
         kernel=kernel,
         forest=ranks,
@@ -48,6 +48,6 @@ def with_kernel(features: FeatureMap, kernel: Kernel, engine: Engine) -> Feature
 
 
 def residual_diagonal(kernel: Kernel, X: Rows, F: Float64Array) -> Float64Array:
-    """Return D = max(k(x, x) − ‖f(x)‖², 0): the variance that the features leave over."""
+    """Return D = max(k(x, x) − ‖f(x)‖², 0), the variance that the features do not represent."""
     left = kernel.diagonal(X) - np.einsum("ij,ij->i", F, F)
     return np.maximum(left, 0.0)

@@ -67,17 +67,17 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
     n_restarts_optimizer : int, default=0
         Number of further runs, from log-normal starts around the first; the best run is kept.
     bounds : (float, float), default=(1e-5, 1e5)
-        Each parameter stays within these multiples of where it starts.
+        Each parameter stays within these multiples of its starting value.
     learning_rows : int or None, default=10_000
         Hyperparameters are learned on this many random rows, with landmarks and blocks of their own; the
         posterior uses all rows. None learns on all rows, where each step takes two passes.
     max_iter : int, default=100
         Most iterations of L-BFGS; a run that needs more warns ``AccuracyWarning``.
     normalize_y : bool, default=True
-        Model (y − mean)/deviation, output by output.
+        Model (y − mean)/deviation, for each output.
     approximation : str or unfitted approximation, default="auto"
         "auto" is exact up to 2,000 rows, then multi-resolution (root rank 500; rank 100 in blocks of about
-        400 rows; fewer blocks where the budget asks for it). "exact", "multiresolution",
+        400 rows; fewer blocks if the budget requires it). Others are "exact", "multiresolution",
         "lowrankplusblocks", "blockdiagonal", or an instance such as ``gm.MultiResolution(root_rank=300,
         rank=50, n_blocks=80)``, which gets as many landmarks as its rank. Features should have similar
         scales, because blocks are formed by distance.
@@ -89,7 +89,7 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
     kernel_, noise_ : Kernel, float
         The learned kernel, and the noise variance of normalised targets.
     theta_ : ndarray
-        Logarithms of the kernel's parameters and (where it is learned) of the noise.
+        Logarithms of the kernel's parameters and, if it is learned, of the noise.
     log_marginal_likelihood_value_ : float
         For all rows at ``theta_``; of normalised targets, summed over outputs.
     n_iter_ : int
@@ -117,7 +117,7 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
     (True, True, True)
     """
 
-    #: Likelihoods are differences of large numbers.
+    #: A likelihood is a difference of large numbers and needs float64.
     tile_dtype = "float64"
 
     def __init__(
@@ -166,7 +166,7 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
         self.n_jobs = n_jobs
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Fit to rows X (n, d) and targets y (n,) or (n, outputs), by default those of a row source."""
+        """Fit to rows X (n, d) and targets y (n,) or (n, outputs); a row source X may hold the targets."""
         with self._all_or_nothing():
             y = own_target(X, y)
             required_target(self, y)
@@ -185,7 +185,7 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
             return self
 
     def plan(self, X: Any, y: Any = None) -> Plan:
-        """Predict sizes and bytes of one pass, without fitting (``y`` gives the outputs)."""
+        """Return the planned sizes and bytes of one pass, without fitting (``y`` gives the outputs)."""
         return plan_fit(self, X, y, partial(plan_process, self))
 
     feature_importances_ = feature_importances_
@@ -194,11 +194,12 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
     def predict(
         self, X: Any, return_std: bool = False, return_cov: bool = False, *, include_noise: bool = False
     ) -> Any:
-        """Return the mean of f at the rows; with ``return_std`` or ``return_cov`` a pair.
+        """Return the mean of f at the rows, or with ``return_std`` or ``return_cov`` a pair.
 
-        Shapes: mean and deviation (n,) or (n, outputs), covariance (n, n) or (n, n, outputs). They are of f,
-        as scikit-learn's are; ``include_noise=True`` adds the noise: of new observations. Time O(n m d) for
-        the mean and O(n path²) for deviations, in chunks; the covariance takes O(n²) memory.
+        Shapes: mean and deviation (n,) or (n, outputs), covariance (n, n) or (n, n, outputs). Deviation and
+        covariance are those of f, as in scikit-learn; ``include_noise=True`` gives those of new observations.
+        Time O(n m d) for the mean and O(n path²) for deviations, in chunks; the covariance takes O(n²)
+        memory.
         """
         check_is_fitted(self, "posterior_")
         if return_std and return_cov:
@@ -207,7 +208,7 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
         mean = self._scaled(mean_of(self, source))
         noise = self.noise_ if include_noise else 0.0
         if return_cov:
-            self._variance(source)  # where all are finite, so are the covariances
+            self._variance(source)  # raises if not finite; finite variances imply finite covariances
             covariance = self.posterior_.covariance(_all_rows(source), self._engine())
             covariance.flat[:: len(covariance) + 1] += noise
             full = covariance[:, :, None] * np.square(self._y_std)
@@ -220,13 +221,13 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> Float64Array:
         """Return joint draws of f at a few rows, shape (n, n_samples) or (n, outputs, n_samples).
 
-        From the covariance that ``predict(return_cov=True)`` gives. Time O(n³), memory O(n²).
+        Uses the covariance of ``predict(return_cov=True)``. Time O(n³), memory O(n²).
         """
         check_is_fitted(self, "posterior_")
         draws = whole_number("n_samples", n_samples, 1)
         source = self._prepared(X)
         rng = as_generator(random_state)
-        self._variance(source)  # where all are finite, so are the draws
+        self._variance(source)  # raises if not finite; finite variances imply finite draws
         found = self.posterior_.draws(_all_rows(source), mean_of(self, source), draws, rng, self._engine())
         found = found * self._y_std[:, None] + self._y_mean[:, None]
         return predicted_numbers(found, flat=self._flat)
@@ -234,11 +235,11 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
     def sample_paths(self, n_samples: int = 1, random_state: Any = None) -> Callable[[Any], Float64Array]:
         """Return functions drawn from the posterior: X ↦ (n, n_samples), or (n, outputs, n_samples).
 
-        They can be evaluated at any rows, as many and as often as wanted, and agree with themselves: f(x) =
-        φ(x)ᵀw with w drawn from its posterior N(β, S⁻¹), which is what Matheron's rule gives, without a pass
-        over the data. What is left out is the residual process: their variance at x is short of that of
-        :meth:`predict` by D(x) = k(x, x) − ‖φ(x)‖², which is 0 at landmarks and small where they are dense.
-        :meth:`sample_y` has it. Time O(R) a draw, then as predictions of ``n_samples`` outputs.
+        They can be evaluated at any rows and as often as you like, and always agree with themselves:
+        f(x) = φ(x)ᵀw with w drawn from its posterior N(β, S⁻¹). This is what Matheron's rule gives, without a
+        pass over the data. The residual process is left out, so their variance at x is smaller than that of
+        :meth:`predict` by D(x) = k(x, x) − ‖φ(x)‖², which is 0 at landmarks and small near them.
+        :meth:`sample_y` includes it. Time O(R) a draw for total rank R, then as for ``n_samples`` outputs.
         """
         check_is_fitted(self, "posterior_")
         draws = whole_number("n_samples", n_samples, 1)
@@ -254,10 +255,10 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
         return evaluate
 
     def log_marginal_likelihood(self, theta: Any = None, eval_gradient: bool = False) -> Any:
-        """Return log p(y) of all training rows for θ (None: ``theta_``), with its gradient where asked for.
+        """Return log p(y) of all training rows for θ (None: ``theta_``), with its gradient if asked for.
 
-        θ is laid out as ``theta_``; landmarks and blocks are those of the fit. Of the targets as they are
-        modelled, summed over outputs.
+        θ has the order of ``theta_``; landmarks and blocks are those of the fit. Targets are normalised as in
+        the fit, and outputs are summed.
         """
         check_is_fitted(self, "posterior_")
         if theta is None and not eval_gradient:
@@ -279,7 +280,7 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
         return objective.value(values) if eval_gradient else objective.moved(values).found().value
 
     def _prepared(self, X: Any) -> RowSource:
-        """Return checked rows as the kernel takes them."""
+        """Return checked rows, transformed as the kernel expects."""
         return Input.of(self).over(self._rows(X, reset=False))
 
     def __getstate__(self) -> Any:
@@ -292,7 +293,7 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
             return targets
         self._y_mean = targets.mean(axis=0)
         spread = targets.std(axis=0)
-        # Of a constant target rounding alone is left, which has no scale.
+        # The deviation of a constant target is only rounding; it must not become a scale.
         rounding = 10.0 * np.finfo(np.float64).eps * np.abs(self._y_mean)
         self._y_std = np.where(spread > rounding, spread, 1.0)
         return (targets - self._y_mean) / self._y_std

@@ -1,4 +1,4 @@
-"""Sizes of a Gaussian process's approximation: from the number of rows and the budget, or as requested."""
+"""Choice of a Gaussian process's approximation: from the number of rows and the budget, or as requested."""
 
 from __future__ import annotations
 
@@ -21,24 +21,25 @@ from gramian.engine import Engine
 from gramian.exceptions import BudgetError, InputError, did_you_mean
 from gramian.kernels import Kernel
 
-#: Those whose bases are nested and have landmarks: what the likelihood can be differentiated through.
+#: Approximations with nested bases of landmarks, for which the likelihood's gradient is known.
 NESTED: dict[str, type[Approximation]] = {
     "multiresolution": MultiResolution,
     "lowrankplusblocks": LowRankPlusBlocks,
     "blockdiagonal": BlockDiagonal,
 }
-#: What learning holds over one pass of sums, as a factor: the bases that it starts from and those that it
-#: tries, the factor and the adjoints of its blocks.
+#: Memory of learning over that of one pass: it holds the first bases and the ones being tried, the factor and
+#: the adjoints of its blocks.
 LEARNING_FACTOR = 2
-#: Passes that learning takes as a rule: 25 steps, and the way back costs two.
+#: Assumed number of passes for learning: 25 steps, each one pass forward and two for the gradient.
 LEARNING_PASSES = 75
-#: Arrays of a unit's rows by landmarks that a kernel's derivative takes at a time.
+#: Arrays (rows of a unit × landmarks) that a kernel's derivative holds at a time.
 UNIT_ARRAYS = 6
-#: Up to this many rows "auto" takes every row as a landmark, which is exact.
+#: Up to this many rows "auto" takes every row as a landmark, which is exact. Chosen by hand.
 EXACT_ROWS = 2_000
-#: Beyond them: rank of the root and of each block, and rows of a block.
+#: Beyond that, the rank of the root and of each block, and the rows of a block. Chosen by hand.
 ROOT_RANK, BLOCK_RANK, BLOCK_ROWS = 500, 100, 400
-#: Blocks beyond which rows find theirs by bisection: k-means compares each row with every centre.
+#: With more blocks, rows are routed by bisection, since k-means compares each row with every centre. Chosen
+#: by hand.
 MANY_BLOCKS = 500
 
 
@@ -55,8 +56,8 @@ def sized(
 ) -> Plan:
     """Return the plan of an approximation in float64, at full rank.
 
-    "auto" takes fewer, larger blocks where the budget asks for it; :class:`BudgetError` where one is too
-    many. ``learning_rows`` (0: nothing is learned) counts for the seconds.
+    "auto" uses fewer, larger blocks if the budget requires it, and raises :class:`BudgetError` if even one
+    block exceeds it. ``learning_rows`` (0 if nothing is learned) enters the estimate of the seconds.
     """
     n = work.n_rows
 
@@ -110,7 +111,7 @@ def sized(
 
 
 def _asked(chosen: Any) -> Builder:
-    """Return the builder of a name or an instance; all landmarks count, so there are as many as the rank."""
+    """Return the builder of a name or an instance, with exactly as many landmarks as its rank."""
     if isinstance(chosen, str) and chosen in NESTED:
         chosen = NESTED[chosen]()
     if not isinstance(chosen, tuple(NESTED.values())):

@@ -17,9 +17,9 @@ from gramian.kernels import Kernel
 from gramian.kernels.base import Scaled
 from gramian.kernels.precomputed import Precomputed
 
-#: Names of optimizers: L-BFGS-B, also as scikit-learn calls it.
+#: Names for L-BFGS-B: ours and scikit-learn's.
 OPTIMIZERS = ("lbfgs", "fmin_l_bfgs_b")
-#: Rows by which the features' deviations are judged.
+#: Rows sampled to estimate the features' deviations. Chosen by hand.
 SPREAD_ROWS = 2_000
 
 
@@ -33,10 +33,10 @@ def start_kernel(
     gamma_given: bool,
     learned: bool,
 ) -> Kernel:
-    """Return the kernel at which learning starts: an instance as it is, a named one times 1.0.
+    """Return the kernel at which learning starts: an instance as it is, a named kernel times 1.0.
 
-    A named one gets lengthscales by the features' deviations σ_f where ``gamma`` is not given and something
-    is learned: √(Σ σ_f²), or √d σ_f for each feature.
+    If ``gamma`` is not given and something is learned, a named kernel starts at lengthscales from the
+    features' deviations σ_f: √(Σ σ_f²), or with ``ard`` √d σ_f for each feature.
     """
     if isinstance(kernel, Precomputed):
         raise InputError(
@@ -72,7 +72,7 @@ def _variances(rows: Any) -> Float64Array:
 
 
 def checked_optimizer(chosen: Any) -> str | Optimizer | None:
-    """Return an optimizer's name, a function, or None."""
+    """Check the parameter ``optimizer``: a known name, a function, or None."""
     if chosen is None or callable(chosen) or (isinstance(chosen, str) and chosen in OPTIMIZERS):
         return chosen
     raise InputError(
@@ -82,7 +82,7 @@ def checked_optimizer(chosen: Any) -> str | Optimizer | None:
 
 
 def log_bounds(pair: Any) -> Float64Array:
-    """Return the logarithms of two factors, the lower at most 1 and the upper at least 1."""
+    """Check the parameter ``bounds``, factors 0 < lower ≤ 1 ≤ upper, and return their logarithms."""
     usable = isinstance(pair, Sequence | np.ndarray) and not isinstance(pair, str) and len(pair) == 2
     if (
         not usable

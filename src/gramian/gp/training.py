@@ -1,6 +1,6 @@
-"""Fit of a Gaussian process from its parameters and rows: start, landmarks, learning, posterior.
+"""Training of a Gaussian process from its parameters and rows: start, landmarks, learning, posterior.
 
-Functions take the estimator as ``model`` for its parameters, and change nothing in it.
+Functions read the parameters of the estimator ``model`` and do not change it.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from gramian.landmarks.rules import LEVERAGED, PIVOTED
 from gramian.metric.input import plain_copy, planned_input
 from gramian.metric.learner import Trial
 
-#: Rows that a round of metric learning learns kernel and noise from.
+#: Rows from which a round of metric learning learns kernel and noise. Chosen by hand.
 ROUND_ROWS = 1_000
 
 
 @dataclass(frozen=True)
 class TrainedProcess:
-    """What a fit has found."""
+    """Result of training: objective, evidence, learning report and plan."""
 
     objective: Objective
     evidence: Evidence
@@ -46,7 +46,7 @@ class TrainedProcess:
     plan: Plan
 
     def keep_in(self, model: Any) -> None:
-        """Make this the fit of an estimator."""
+        """Store this result in the fitted attributes of an estimator."""
         objective, found = self.objective, self.evidence
         model.learning_ = self.learning
         model.n_iter_ = 1 if self.learning is None else max(1, self.learning.iterations)
@@ -58,14 +58,14 @@ class TrainedProcess:
 
 
 def train(model: Any, rows: LabelledRows[Any]) -> TrainedProcess:
-    """Learn kernel and noise from rows with normalised targets, and find the posterior of all of them."""
+    """Learn kernel and noise from rows with normalised targets, and compute the posterior given all rows."""
     rng, noise = as_generator(model.random_state), positive_number("noise", model.noise)
     optimizer, bounds = checked_optimizer(model.optimizer), log_bounds(model.bounds)
     restarts = whole_number("n_restarts_optimizer", model.n_restarts_optimizer, 0)
     max_iter = whole_number("max_iter", model.max_iter, 1)
     source, targets = rows.source, rows.numbers
     kernel = _start(model, source, rng)
-    _sized(model, source, targets.shape[1], kernel, rng)  # a budget that is too small is told first
+    _sized(model, source, targets.shape[1], kernel, rng)  # raise for too small a budget before learning
     learning = None
     if optimizer is None:
         objective, plan = _objective(model, source, targets, kernel, noise, rng)
@@ -84,20 +84,20 @@ def train(model: Any, rows: LabelledRows[Any]) -> TrainedProcess:
         objective = objective.moved(learning.theta)
     rule = getattr(plan.builder, "landmarks", None)
     by_kernel = isinstance(rule, str) and rule in (*LEVERAGED, *PIVOTED)
-    if some is not source or by_kernel:  # landmarks of all rows, and for the kernel as it is now
+    if some is not source or by_kernel:  # choose landmarks again, from all rows and for the learned kernel
         objective, plan = _objective(model, source, targets, objective.kernel, objective.noise, rng)
     return TrainedProcess(objective, objective.found(), learning, plan)
 
 
 def plan_process(model: Any, source: RowSource, n_outputs: int) -> Plan:
-    """Return the plan of one pass over rows."""
+    """Return the plan of one pass over the rows."""
     source = planned_input(model, source, metric=model.metric, standardize=model.standardize).over(source)
     rng = as_generator(deepcopy(model.random_state))
     return _sized(model, source, n_outputs, _start(model, source, rng), rng)
 
 
 def process_trial(model: Any, before: Any, quick: bool) -> Trial:
-    """Return what a round of a metric fits: a small fit, which starts from the kernel of the last one."""
+    """Return the model that a round of metric learning fits: small, starting from the last round's kernel."""
     most = model.learning_rows
     changed: dict[str, Any] = {"learning_rows": ROUND_ROWS if most is None or most > ROUND_ROWS else most}
     if before is not None:
@@ -114,7 +114,7 @@ def process_trial(model: Any, before: Any, quick: bool) -> Trial:
 
 
 def mean_of(model: Any, source: RowSource) -> Float64Array:
-    """Return the posterior mean of normalised targets at rows as the kernel takes them, (n, outputs)."""
+    """Return the posterior mean (n, outputs) of the normalised targets at rows prepared for the kernel."""
     posterior: Posterior = model.posterior_
     blocks = posterior.predictor.blocks(source, engine=model._engine(), chunk_rows=PREDICT_ROWS)
     out = in_blocks(quietly(blocks), (source.shape[0], posterior.n_outputs))
@@ -129,7 +129,7 @@ def _objective(
     noise: float,
     rng: np.random.Generator,
 ) -> tuple[Objective, Plan]:
-    """Return the likelihood of these rows, and the plan that its landmarks and blocks were chosen by."""
+    """Return the likelihood of these rows, and the plan by which its landmarks and blocks were chosen."""
     plan = _sized(model, source, targets.shape[1], kernel, rng)
     engine = Engine(plan.n_threads)
     features = plan.builder.build(
@@ -172,7 +172,7 @@ def _sized(model: Any, source: RowSource, n_outputs: int, kernel: Kernel, rng: n
 
 
 def _count(model: Any, n_rows: int) -> int:
-    """Return how many of the rows are learned from."""
+    """Return the number of rows used for learning."""
     if model.learning_rows is None:
         return n_rows
     return min(n_rows, whole_number("learning_rows", model.learning_rows, 2))
@@ -181,7 +181,7 @@ def _count(model: Any, n_rows: int) -> int:
 def _drawn(
     source: RowSource, targets: Float64Array, count: int, rng: np.random.Generator
 ) -> tuple[RowSource, Float64Array]:
-    """Return ``count`` rows drawn at random with their targets; the rows themselves where that is all."""
+    """Return ``count`` random rows with their targets, or the given rows if that is all of them."""
     if count == source.shape[0]:
         return source, targets
     rows, numbers = sample_rows(source, count, rng)
