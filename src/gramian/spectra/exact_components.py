@@ -1,4 +1,4 @@
-"""Principal components of the exact K: by centred products without storing K, or of a small dense K."""
+"""Principal components of the exact kernel matrix K: by products without storing K, or of a small dense K."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from gramian.solvers.solution import Solution, Status
 from gramian.spectra.feature_components import signed, significant
 from gramian.spectra.functions import eigenpairs_bytes, kernel_eigenpairs
 
-#: Squares of n numbers that a dense eigendecomposition holds.
+#: Number of n × n matrices in memory during a dense eigendecomposition.
 SQUARES = 3
-#: Products of the iterations at most.
+#: Most products with K in the iterations. Chosen by hand.
 MAX_PRODUCTS = 200
 
 
 @dataclass(frozen=True)
 class ExactComponents:
-    """Principal components: scores are the predictor's values less the offset."""
+    """Principal components; scores are the predictor's values minus the offset."""
 
-    values: Float64Array  #: eigenvalues of J K J, descending, (k,); 0 where a direction does not exist
+    values: Float64Array  #: eigenvalues of J K J, descending, (k,); 0 for components that do not exist
     predictor: ExactPredictor
     offset: Float64Array  #: (k,)
     solution: Solution  #: evidence: products, residual, kernel values
@@ -47,15 +47,15 @@ def exact_components(
     engine: Engine,
     rng: np.random.Generator,
 ) -> ExactComponents:
-    r"""Return ``count`` components (None: all that are not rounding) of J K J, J = I − 11ᵀ/n.
+    r"""Return ``count`` components (None: all above rounding) of J K J, J = I − 11ᵀ/n.
 
-    With J K J v = λ v the scores are (k(x, X) − 1ᵀK/n) v/√λ, because 1ᵀv = 0 takes out what depends on x
-    alone. Up to 2,000 rows (and for all components) the matrix is formed in float64, time O(n³); beyond,
-    block Lanczos on K never stored, J being two means a product: time and memory of
-    :func:`kernel_eigenpairs`.
+    With J K J v = λ v the scores are (k(x, X) − 1ᵀK/n) v/√λ; terms that depend on x alone cancel since
+    1ᵀv = 0. Up to 2,000 rows, or for all components, the matrix is formed in float64 in time O(n³). Beyond,
+    block Lanczos multiplies by K without storing it, and J costs two means a product: time and memory are
+    those of :func:`kernel_eigenpairs`.
 
-    Raises :class:`BudgetError` where the memory holds not the vectors of the iterations, or, where all
-    components are asked for, not three squares.
+    Raises :class:`BudgetError` if the memory cannot hold the vectors of the iterations or, if all components
+    are asked for, three n × n matrices.
     """
     n = int(rows.shape[0])
     need = 8 * SQUARES * n * n

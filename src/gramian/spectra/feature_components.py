@@ -1,8 +1,8 @@
-r"""Principal components of an approximation's features, from their sums alone.
+r"""Principal components of an approximation's features F, from FᵀF and the column sums of F alone.
 
-With K̃ = F Fᵀ (F = W C^(1/2) for a core) and s = Fᵀ1, the centred matrix J K̃ J, J = I − 11ᵀ/n, has the nonzero
-eigenvalues of FᵀF − s sᵀ/n; a unit eigenvector u of it gives the scores (f(x) − s/n)ᵀu, whose sum of squares
-over the rows is the eigenvalue.
+With K̃ = F Fᵀ (F = W C^(1/2) for a core C), s = Fᵀ1 and J = I − 11ᵀ/n, the centred matrix J K̃ J has the same
+nonzero eigenvalues as FᵀF − s sᵀ/n. A unit eigenvector u of FᵀF − s sᵀ/n gives the scores (f(x) − s/n)ᵀu,
+whose sum of squares over the rows is the eigenvalue.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from gramian.solvers.lanczos import leading_eigenpairs
 from gramian.solvers.solution import Solution, Status
 from gramian.solvers.threads import blas_for
 
-#: Features up to which the matrix is formed whole and all of its eigenvectors are found.
+#: Up to this many features the matrix is formed and all of its eigenvectors are computed. Chosen by hand.
 DENSE_FEATURES = 2000
 
 
 @dataclass(frozen=True)
 class Components:
-    """Principal components: scores are the predictor's values less the offset."""
+    """Principal components; scores are the predictor's values minus the offset."""
 
-    values: Float64Array  #: eigenvalues, descending, (k,); 0 where a direction does not exist
+    values: Float64Array  #: eigenvalues, descending, (k,); 0 for components that do not exist
     predictor: Predictor
     offset: Float64Array  #: (k,)
     solution: Solution  #: evidence: products and residual
@@ -45,10 +45,10 @@ def feature_components(
     tol: float,
     rng: np.random.Generator,
 ) -> Components:
-    """Return ``count`` components (None: all that are not rounding) from FᵀF and Fᵀ1 of n rows.
+    """Return ``count`` components (None: all above rounding) from FᵀF and Fᵀ1 of n rows.
 
-    ``sums`` are those of :func:`gramian.compression.sums.accumulate` with a column of ones. Time O(R³) up
-    to 2,000 features or for all components, else by block Lanczos, O(R_path R) a product for nested bases.
+    ``sums`` come from :func:`gramian.compression.sums.accumulate` with a column of ones. Time O(R³) up to
+    R = 2,000 features or for all components; else block Lanczos, O(R_path R) a product for nested bases.
     """
     forest, rank = features.forest, features.rank
     ones = np.concatenate([s.rhs[:, -1] for s in sums])
@@ -90,14 +90,14 @@ def feature_components(
 
 
 def significant(values: Float64Array, n_rows: int, dtype: np.dtype[np.floating]) -> int:
-    """Return how many leading eigenvalues of a centred matrix of n rows are more than rounding."""
+    """Return the number of leading eigenvalues above rounding of a centred matrix of n rows."""
     largest = float(values.max(initial=0.0))
     above = values[: max(n_rows - 1, 0)] > rank_cutoff(dtype) * largest
     return int(above.sum()) if largest > 0 else 0
 
 
 def signed(vectors: Float64Array) -> Float64Array:
-    """Return the vectors with their largest entries positive, so that a fit is the same every time."""
+    """Flip vectors so that their largest entries are positive, which makes fits reproducible."""
     if not vectors.size:
         return vectors
     largest = vectors[np.abs(vectors).argmax(axis=0), np.arange(vectors.shape[1])]

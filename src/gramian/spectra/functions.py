@@ -1,8 +1,8 @@
 r"""Spectral functions of kernel matrices: eigenpairs, effective dimension, leverage, log-determinant.
 
-Operators that the library builds answer exactly, by their own algebra. The exact K answers by products: its
-eigenpairs to a tolerance, sums over all its eigenvalues with a standard error, which is small because an
-approximation M takes the bulk of them exactly:
+Approximations that the library builds give exact values by their own algebra. For the exact K, products with
+K give eigenpairs to a tolerance, and sums over all eigenvalues with a standard error. This error is small
+because an approximation M ≈ K + D accounts for most of the sum exactly:
 
     log det(K + D)       = log det M + tr log(M^(−1/2) (K + D) M^(−1/2)),
     tr K (K + alpha·I)⁻¹ = n − alpha·tr M⁻¹ + alpha·tr(M⁻¹ − (K + alpha·I)⁻¹).
@@ -32,18 +32,19 @@ from gramian.solvers.trace import LeaveOneOut, StochasticValue, lanczos_quadratu
 from gramian.spectra.probing import Factored, Probed, system_of
 
 METHODS = ("auto", "direct", "stochastic")
-#: Pivots for each eigenvector that is asked for, and beside those, of the approximation that is begun with.
+#: Pivots of the starting approximation: a multiple of the wanted eigenvectors plus a constant. Chosen by
+#: hand.
 PIVOTS, MORE_PIVOTS = 2, 100
-#: Steps of a quadrature and of conjugate gradients at most.
+#: Most steps of a quadrature, and most iterations of conjugate gradients. Chosen by hand.
 MAX_STEPS, MAX_ITERATIONS = 200, 1000
 
 
 @dataclass(frozen=True, slots=True)
 class LeverageScores:
-    """Ridge leverage scores, with standard errors where they are estimates."""
+    """Ridge leverage scores, with standard errors if they are estimates."""
 
     values: Float64Array  #: (n,), each from 0 to 1
-    standard_error: Float64Array  #: (n,); 0 where exact
+    standard_error: Float64Array  #: (n,); 0 if exact
     n_probes: int = 0  #: random vectors
 
 
@@ -58,9 +59,9 @@ def top_eigenpairs(
 ) -> Eigenpairs:
     r"""Return the ``count`` largest eigenvalues and eigenvectors, ‖K v − λ v‖ ≤ tol·‖K‖₂ for each.
 
-    Block Lanczos (:func:`gramian.solvers.lanczos.leading_eigenpairs`). The exact K begins with the
-    eigenvectors of its Nyström approximation by pivots; tiles in float32 bring them to about 1e-5, and
-    products in float64 further, where ``tol`` asks for that.
+    The method is block Lanczos (:func:`gramian.solvers.lanczos.leading_eigenpairs`). For the exact K it
+    starts from the eigenvectors of a pivoted Nyström approximation. Products with float32 tiles reach about
+    1e-5; if ``tol`` is smaller, products in float64 follow.
 
     Parameters
     ----------
@@ -68,9 +69,9 @@ def top_eigenpairs(
     count : int
     tol : float
     start : ndarray (n, q), optional
-        Vectors to begin with, such as those of an earlier call.
+        Vectors to start from, such as those of an earlier call.
     max_products : int
-        Products with blocks of vectors at most; a miss warns with the residual.
+        Most products with blocks of vectors; if they do not suffice, a warning gives the residual.
     random_state : as in scikit-learn.
 
     Returns
@@ -78,7 +79,7 @@ def top_eigenpairs(
     Eigenpairs
         ``values``, ``vectors``, ``residuals``, ``products``, ``columns``.
 
-    Time: for the exact K n²/2 kernel values and n² q products of numbers a block of q vectors; memory
+    Time for the exact K: n²/2 kernel values and n² q multiplications for each block of q vectors; memory
     8 n (2·count + max(100, 8 q)) bytes. Raises ``InputError`` for a count outside 1 … n.
 
     Examples
@@ -111,9 +112,9 @@ def kernel_eigenpairs(
     max_products: int = 200,
     centred: bool = False,
 ) -> Eigenpairs:
-    """Return the largest eigenpairs of K, or of the ``centred`` J K J, J = I − 11ᵀ/n.
+    """Return the largest eigenpairs of K or, if ``centred``, of J K J, J = I − 11ᵀ/n.
 
-    As :func:`top_eigenpairs` says; centring costs two means a product.
+    See :func:`top_eigenpairs`; centring costs two means a product.
     """
     n = operator.shape[0]
     given = _pivot_vectors(operator, count, rng) if start is None else np.asarray(start, np.float64)
@@ -152,17 +153,18 @@ def log_determinant(
 
     Parameters
     ----------
-    operator : KernelOperator (square), or an operator of the library, whose value is exact
+    operator : KernelOperator (square), or an approximation's operator, for which the value is exact
     alpha : float or ndarray (n,)
         Positive; for the exact K it may be a diagonal.
     method : {"auto", "direct", "stochastic"}
-        For the exact K: a Cholesky factor, which "auto" takes up to 2,000 rows, or random vectors with a
-        preconditioner of half the memory (:func:`gramian.solvers.trace.lanczos_quadrature`).
+        For the exact K: "direct" is a Cholesky factor, which "auto" uses up to 2,000 rows. "stochastic" uses
+        random vectors and a preconditioner in half the memory
+        (:func:`gramian.solvers.trace.lanczos_quadrature`).
     n_probes : int
-        Random vectors; the standard error falls with their root.
+        Number of random vectors; the standard error falls with its square root.
     memory_budget, random_state : as in estimators.
 
-    Time of "stochastic": some tens of products with K of ``n_probes`` columns each. Source: Ubaru, Chen and
+    Time of "stochastic": several tens of products of K with ``n_probes`` columns. Source: Ubaru, Chen and
     Saad 2017; Gardner et al. 2018.
 
     Examples
@@ -205,13 +207,14 @@ def effective_dimension(
     memory_budget: int | str = "1GB",
     random_state: Any = None,
 ) -> StochasticValue:
-    r"""Return d(alpha) = tr K (K + alpha·I)⁻¹, a float with ``standard_error``: the freedom of a ridge fit.
+    r"""Return d(alpha) = tr K (K + alpha·I)⁻¹, the effective degrees of freedom of a ridge fit.
 
-    Parameters as of :func:`log_determinant`; ``tol`` is the relative residual of the solves. Operators of the
-    library, and up to 2,000 rows of the exact K, are exact.
+    The result is a float with ``standard_error``. Parameters are those of :func:`log_determinant`; ``tol`` is
+    the relative residual of the solves. Values are exact for approximations, and by default for the exact K
+    up to 2,000 rows.
 
     Time of "stochastic": two solves with ``n_probes`` right-hand sides by preconditioned conjugate gradients.
-    Source: Epperly, Tropp and Webber 2024 for the trace of what the preconditioner misses.
+    Source: Epperly, Tropp and Webber 2024 for the trace of the preconditioner's error.
 
     Examples
     --------
@@ -248,9 +251,9 @@ def leverage_scores(
 ) -> LeverageScores:
     r"""Return the ridge leverage scores ℓ_i = (K (K + alpha·I)⁻¹)_ii with their standard errors.
 
-    Parameters and cost as of :func:`effective_dimension`, and O(n·n_probes) memory; estimates are cut to
-    0 … 1. What the preconditioner misses is estimated for each row (XDiag), with an error of about the row's
-    share of it over √n_probes. For landmarks rough scores are enough and far cheaper:
+    Parameters and cost are those of :func:`effective_dimension`, with O(n·n_probes) memory. Estimates are
+    clipped to 0 … 1. The preconditioner's error is estimated for each row (XDiag), to about its size at the
+    row over √n_probes. To choose landmarks, rough scores are enough and far cheaper:
     :func:`gramian.landmarks.leverage.ridge_leverage_scores`.
 
     Examples
@@ -283,7 +286,7 @@ def leverage_scores(
 def _missed(
     system: ExactSystem, alpha: float, count: int, tol: float, rng: np.random.Generator
 ) -> tuple[Probed, LeaveOneOut]:
-    """Return M, and random products of alpha·(M⁻¹ − (K + alpha·I)⁻¹), rows in the order of M's blocks."""
+    """Return M, and random probes of alpha·(M⁻¹ − (K + alpha·I)⁻¹), rows in the order of M's blocks."""
     probed = Probed.of(system, count, rng)
 
     def multiply(values: Float64Array) -> Float64Array:
@@ -293,13 +296,13 @@ def _missed(
 
 
 def eigenpairs_bytes(n: int, count: int) -> int:
-    """Return the bytes of :func:`kernel_eigenpairs`: of the pivots' factor, or of the basis."""
+    """Return the bytes that :func:`kernel_eigenpairs` needs for the pivots' factor or the Lanczos basis."""
     pivots = min(n, PIVOTS * count + MORE_PIVOTS)
     return max(8 * n * (pivots + count + LEAST_BLOCK), basis_bytes(n, count, count + LEAST_BLOCK))
 
 
 def _pivot_vectors(operator: KernelOperator, count: int, rng: np.random.Generator) -> Float64Array | None:
-    """Return eigenvectors of the Nyström approximation by pivots; None where all rows would be pivots."""
+    """Return eigenvectors of a pivoted Nyström approximation; None if half the rows would be pivots."""
     n = operator.shape[0]
     pivots = min(n, PIVOTS * count + MORE_PIVOTS)
     if 2 * pivots > n:
@@ -316,7 +319,7 @@ def _pivot_vectors(operator: KernelOperator, count: int, rng: np.random.Generato
 
 
 def _square(operator: KernelOperator | SymmetricOperator) -> int:
-    """Return n; raise for what is not a symmetric operator."""
+    """Return n; raise ``InputError`` if the operator is not symmetric."""
     if not isinstance(operator, KernelOperator | SymmetricOperator):
         raise InputError(
             f"operator has type {type(operator).__name__}; expected a KernelOperator, such as "
@@ -347,12 +350,12 @@ def _shift(alpha: float | Array, n: int) -> Float64Array:
 
 
 def _probes(n_probes: int, n: int) -> int:
-    # The error is the spread of at least two.
+    # A standard error needs at least two probes.
     return min(whole_number("n_probes", n_probes, 2), n)
 
 
 def _direct(method: str, system: ExactSystem) -> bool:
-    """Return whether to factorise."""
+    """Return whether to use a Cholesky factor; check ``method`` and the budget."""
     if method not in METHODS:
         raise InputError(
             f"method={method!r} is unknown. Choose one of {', '.join(METHODS)}."

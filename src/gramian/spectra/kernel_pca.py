@@ -35,7 +35,8 @@ from gramian.ridge.ridge import KernelRidge
 from gramian.spectra.exact_components import exact_components
 from gramian.spectra.feature_components import feature_components
 
-#: Rank of the approximation that "auto" takes beyond the exact matrix: at least, and for each component.
+#: Rank of the approximation that "auto" uses for many rows: a minimum, and a multiple of the number of
+#: components. Chosen by hand.
 AUTO_RANK, RANK_PER_COMPONENT = 500, 4
 
 
@@ -44,14 +45,14 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimat
 
     On the training rows the scores of component j are √λ_j v_j, where (λ_j, v_j) are the leading eigenpairs
     of the centred matrix J K J, J = I − 11ᵀ/n. For an approximation K̃ = F Fᵀ they follow from FᵀF and Fᵀ1,
-    which one pass sums without storing F; for the exact K they follow from products with tiles. Above 2,000
-    rows no n × n matrix is formed.
+    summed in one pass without storing F; for the exact K they follow from products with tiles of K. Above
+    2,000 rows no n × n matrix is formed.
 
     Parameters
     ----------
     n_components : int, default=None
-        None takes all components above rounding: up to n − 1 of the exact K (dense), up to the rank of an
-        approximation. A number above that of the rows is cut to it, with a warning.
+        None takes all components above rounding: up to n − 1 for the exact K (dense), up to the rank for an
+        approximation. A number above the number of rows is reduced to it with a warning.
     kernel, gamma, degree, coef0, kernel_params : as for :class:`KernelRidge`.
     approximation : str or unfitted approximation, default="auto"
         "auto" is the exact K up to 2,000 rows, and a Nyström approximation of rank
@@ -73,13 +74,13 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimat
     solution_ : Solution
         Products and residual of the eigenpairs.
     inverse_ : KernelRidge
-        With ``fit_inverse_transform``.
-    kernel_, plan_, rank_, n_features_in_ : as of :class:`KernelRidge`.
+        The inverse map; only with ``fit_inverse_transform``.
+    kernel_, plan_, rank_, n_features_in_ : as for :class:`KernelRidge`.
 
-    A component's sign is arbitrary; here it is the same for the same data and settings. Time
-    O(n (m d + r²) + r³) for an approximation, memory independent of n; of the exact K some tens of products
-    of n²/2 kernel values. ``transform`` takes m + r operations a row, of the exact K n. Raises ``InputError``
-    and ``BudgetError``; warns ``AccuracyWarning`` with the residual where ``tol`` is missed.
+    A component's sign is arbitrary, but the same for the same data and settings. Time for an approximation
+    with m landmarks and rank r: O(n (m d + r²) + r³), memory independent of n. For the exact K: several tens
+    of products of n²/2 kernel values. ``transform`` computes m kernel values a row, n for the exact K. Raises
+    ``InputError`` and ``BudgetError``; warns ``AccuracyWarning`` with the residual if ``tol`` is missed.
 
     Source: Schölkopf, Smola and Müller 1998.
 
@@ -129,7 +130,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimat
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.required = False
-        tags.input_tags.sparse = not self.fit_inverse_transform  # which learns the rows themselves
+        tags.input_tags.sparse = not self.fit_inverse_transform  # the inverse learns dense rows
         tags.transformer_tags.preserves_dtype = []  # scores are float64
         return tags
 
@@ -147,7 +148,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimat
             else:
                 self._fit_features(source, count, tol)
             self._flat = False
-            self.__dict__.pop("inverse_", None)  # of an earlier fit
+            self.__dict__.pop("inverse_", None)  # left by an earlier fit
             if self.fit_inverse_transform:
                 self.inverse_ = self._inverse(source)
         return self
@@ -158,7 +159,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimat
         return decision(self, X)
 
     def inverse_transform(self, X: Any) -> Float64Array:
-        """Return rows (n, d) whose scores are about X (n, n_components)."""
+        """Return rows (n, d) whose scores are approximately X (n, n_components)."""
         check_is_fitted(self, "predictor_")
         if not hasattr(self, "inverse_"):
             raise InputError("fit_inverse_transform was False in fit. Set it to True and fit again.")
@@ -283,7 +284,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimat
             )
 
     def _inverse(self, source: RowSource) -> KernelRidge:
-        """Learn rows from their scores, with the kernel as it was resolved for the rows."""
+        """Train kernel ridge regression from scores to rows, with the fitted kernel."""
         n = source.shape[0]
         scores = in_blocks(decision_blocks(self, source), (n, self.predictor_.n_outputs))
         exact = self._wants_exact(n)

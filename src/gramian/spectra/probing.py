@@ -19,16 +19,18 @@ from gramian.landmarks.pivoting import rpcholesky_factor
 from gramian.operators.kernel import KernelOperator
 from gramian.solvers.krylov import conjugate_gradient
 
-#: Products with K that the preconditioner may cost: an estimate takes some tens of them.
+#: The preconditioner may cost as much as this many products with K; an estimate takes several tens of them.
+#: Chosen by hand, as are the next constants.
 PRODUCTS = 10.0
-#: Share of the memory beside tiles that are kept that the preconditioner may have.
+#: Fraction of the memory left besides kept tiles that the preconditioner may use.
 ROOM = 0.5
-#: Share of the trace that a root leaves, above which it is left out, and under which blocks are.
+#: If the low-rank root leaves more than the first fraction of the trace, the root is dropped as useless; if
+#: it leaves less than the second, the blocks are dropped as unnecessary.
 USELESS, ENOUGH = 0.9, 0.05
 
 
 def system_of(operator: KernelOperator, shift: Float64Array, memory_bytes: int) -> ExactSystem:
-    """Return K + D, with float64 tiles where those of float32 could not resolve D."""
+    """Return K + D; tiles are float64 if float32 could not resolve D."""
     dtype = operator.tile_dtype
     mean = float(operator.diagonal().mean())
     if float(shift.min()) < float32_alpha(len(shift), mean, unit_roundoff(np.float32)):
@@ -38,20 +40,20 @@ def system_of(operator: KernelOperator, shift: Float64Array, memory_bytes: int) 
 
 @dataclass(frozen=True)
 class Factored:
-    """K + D by its Cholesky factor: all of it is exact. Time n³, memory 8 n² bytes."""
+    """Cholesky factor of K + D, for exact values. Time O(n³), memory 8 n² bytes."""
 
     lower: Float64Array
 
     @classmethod
     def of(cls, system: ExactSystem) -> Factored:
-        """Factorise."""
+        """Factorise the system."""
         square = system.kernel(system.rows, dtype=np.float64, n_jobs=system.engine.n_jobs)
         square.flat[:: len(system) + 1] += system.shift
         return cls(cholesky_lower(np.asarray(square, np.float64), "K + alpha·I")[0])
 
     @property
     def logdet(self) -> float:
-        """log det(K + D)."""
+        """The value of log det(K + D)."""
         return 2.0 * float(np.log(self.lower.diagonal()).sum())
 
     def inverse_diagonal(self) -> Float64Array:
@@ -62,7 +64,7 @@ class Factored:
 
 @dataclass(frozen=True)
 class Probed:
-    """K + D with its rows in the order of blocks, and M ≈ K + D."""
+    """System K + D with rows ordered by blocks, and a preconditioner M ≈ K + D."""
 
     system: ExactSystem
     order: IntArray  #: row numbers in the order of the system
@@ -70,7 +72,7 @@ class Probed:
 
     @classmethod
     def of(cls, system: ExactSystem, n_probes: int, rng: np.random.Generator) -> Probed:
-        """Build M at the price of about ten products: a root of pivots, exact blocks of what it leaves."""
+        """Build M at the cost of about ten products: a pivoted low-rank root and exact residual blocks."""
         n = len(system)
         costs = Costs(n, int(system.rows.shape[1]), n_probes, np.dtype(system.dtype).itemsize)
         room = int(ROOM * (system.memory_bytes - system.kept_bytes))
