@@ -1,8 +1,8 @@
-"""Displays of what the library computes: each class stores its numbers and draws them (``plot``).
+"""Displays of the library's results: each class stores its numbers and draws them with ``plot``.
 
-They follow scikit-learn's displays: ``Display.from_estimator(...)`` computes and draws, the constructor takes
-stored numbers, and ``figure_`` and ``ax_`` (``axes_`` where there are several) are what was drawn on.
-matplotlib is imported when the first of them draws: ``pip install 'gramian[plot]'``.
+They follow scikit-learn's displays: ``Display.from_estimator(...)`` computes and draws, and the constructor
+takes stored numbers. After drawing, ``figure_`` and ``ax_`` (``axes_`` if there are several) hold the figure
+and its axes. matplotlib is imported at the first drawing: ``pip install 'gramian[plot]'``.
 """
 
 from gramian.plotting.alpha_path import AlphaPathDisplay

@@ -25,37 +25,39 @@ from gramian.plotting.labels import label_curves
 from gramian.plotting.scales import scale_axis, text_of
 from gramian.ridge.cross_validation import KernelRidgeCV
 
-#: Colour of the chosen line, and ends of the greys of the others: narrow kernels dark, wide ones pale.
+#: Colour of the chosen line, and the darkest and palest grey of the others: narrow kernels dark, wide ones
+#: pale.
 CHOSEN, DARK, PALE = COLOURS[1], 0.35, 0.75
-#: Freedoms that the upper axis names.
+#: Number of ticks (degrees of freedom) on the upper axis.
 FREEDOMS = 5
 
 
 class AlphaPathDisplay:
     """Held-out errors of every alpha and gamma that :class:`gramian.KernelRidgeCV` compared.
 
-    The choice has a ring. The band is one standard error about the chosen gamma's line. Gammas that were
-    dropped early, after a part of the rows, are dashed: their errors are of fits to fewer rows. The upper
-    axis has the effective degrees of freedom tr K̃ (K̃ + alpha·I)⁻¹ along the chosen line.
+    A ring marks the choice. The band is one standard error about the chosen gamma's line. Dashed lines are
+    gammas that were dropped early: their errors come from fits to fewer rows. The upper axis shows the
+    effective degrees of freedom tr K̃ (K̃ + alpha·I)⁻¹ along the chosen line.
 
-    Build it with :meth:`from_estimator`; the constructor stores what is drawn.
+    Build it with :meth:`from_estimator`; the constructor stores given numbers.
 
     Parameters
     ----------
     alphas : (a,) penalties.
     scores : (a, g) held-out scores, larger is better.
-    chosen : (alpha number, gamma number) of the choice; None where neither was kept.
+    chosen : (alpha index, gamma index) of the choice; None if it is not among the lines.
     gammas : (g,), optional.
-    standard_errors : (a, g), optional; NaN where there is none.
+    standard_errors : (a, g), optional; NaN if unknown.
     degrees_of_freedom : (a, g), optional.
     n_rows : (g,) rows that each gamma was last compared on, optional.
     score_name : str
-        Of the axis. Scores that are negative errors are drawn as errors, on a logarithmic axis.
+        Name of the score, for the axis. Scores that are negative errors are drawn as errors, on a logarithmic
+        axis.
 
     Attributes
     ----------
-    order : (a,) numbers that sort ``alphas``.
-    values : (a, g) what is drawn: errors where ``is_error``, else scores.
+    order : (a,) indices that sort ``alphas``.
+    values : (a, g) drawn values: errors if ``is_error``, else scores.
     figure_, ax_ : set by :meth:`plot`; ``lines_`` a line for each gamma, ``mark_`` the choice, ``top_`` the
         upper axis or None.
 
@@ -115,15 +117,15 @@ class AlphaPathDisplay:
 
     @classmethod
     def from_estimator(cls, model: KernelRidgeCV, *, output: int = 0, ax: Any = None) -> Self:
-        """Draw what a fitted search has kept in ``cv_results_``.
+        """Draw the results that a fitted search keeps in ``cv_results_``.
 
         Parameters
         ----------
         model : a fitted :class:`gramian.KernelRidgeCV`.
-        output : which output to draw, where each has an alpha of its own (``alpha_per_target=True``).
+        output : number of the output to draw, if each has its own alpha (``alpha_per_target=True``).
         ax : as for :meth:`plot`.
 
-        Errors: ``InputError`` for something else, an output that there is not, or a single alpha and gamma
+        Errors: ``InputError`` for another model, an output that does not exist, or a single alpha and gamma
         (no path); ``NotFittedError``; ``MissingPackageError`` without matplotlib.
         """
         pyplot(cls.__name__)
@@ -156,7 +158,7 @@ class AlphaPathDisplay:
             )
         refined = getattr(model, "refinement_", None)
         if refined is not None and refined.kept:
-            chosen = None  # the refined kernel is none of these lines
+            chosen = None  # the refined kernel is not among these lines
         else:
             column = (
                 0 if gammas is None or model.gamma_ is None else int(np.argmin(abs(gammas - model.gamma_)))
@@ -169,7 +171,7 @@ class AlphaPathDisplay:
             chosen,
             gammas=gammas,
             standard_errors=errors,
-            # Of a file that was written before these were kept there are none.
+            # Model files of earlier releases do not have them.
             degrees_of_freedom=found.get("degrees_of_freedom"),
             n_rows=found["n_rows"],
             score_name=name,
@@ -214,7 +216,7 @@ class AlphaPathDisplay:
 
     @property
     def _dropped(self) -> Array:
-        """Whether each gamma was last compared on fewer rows than the chosen one."""
+        """Return a mask of the gammas that were last compared on fewer rows than the chosen one."""
         if self.n_rows is None:
             return np.zeros(self.scores.shape[1], bool)
         return np.asarray(self.n_rows < self.n_rows.max())
@@ -252,7 +254,7 @@ class AlphaPathDisplay:
         )
 
     def _draw_freedom(self, alphas: Array) -> float:
-        """Write degrees of freedom above the axes; return how far the title is to move up."""
+        """Draw the upper axis with degrees of freedom; return how far to move the title up."""
         self.top_ = None
         if self.degrees_of_freedom is None or self.chosen is None:
             return 0.0

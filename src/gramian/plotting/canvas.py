@@ -1,4 +1,4 @@
-"""The one file that imports matplotlib, and only to draw: figures, axes, colours and marks."""
+"""Figures, axes, colours and marks. The only file that imports matplotlib, and only to draw."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ COLOURS = (
     "#3d1fad",  # indigo
     "#7a6670",  # grey
 )
-#: Contrast of text on white, and shares of red, green and blue in a luminance.
+#: Smallest contrast of readable text on white, and the weights of red, green and blue in a luminance.
 READABLE, LUMINANCE = 4.5, np.array([0.2126, 0.7152, 0.0722])
 MARKS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*")
-#: Points across, so that all marks look alike in size.
+#: Width of each mark in points, chosen by hand so that all marks look equally large.
 MARK_SIZES = (6.2, 5.8, 7.0, 5.6, 7.0, 7.8, 7.6, 7.0, 7.0, 10.0)
 INK, QUIET, FAINT = "#2b2b2b", "#666666", "#e4e4e4"
-#: Points of text: a panel's title, its labels, and notes.
+#: Text sizes in points: titles, labels and notes.
 TITLE_SIZE, LABEL_SIZE, NOTE_SIZE = 11.0, 10.0, 9.0
 
 
 def pyplot(display: str) -> Any:
-    """Return ``matplotlib.pyplot``, or say for which display it is missing and how to get it."""
+    """Return ``matplotlib.pyplot``; if it is missing, raise an error that names the display and the cure."""
     try:
         from matplotlib import pyplot
     except ImportError as error:
@@ -69,7 +69,7 @@ def panel(display: str, ax: Any, size: tuple[float, float]) -> tuple[Any, Any]:
 
 
 def tidy(ax: Any) -> None:
-    """Leave of the frame what is read: two spines, quiet ticks, a faint grid under everything."""
+    """Reduce the frame to two spines, quiet ticks and a faint grid below everything."""
     for side in ("top", "right"):
         ax.spines[side].set_visible(False)
     for side in ("left", "bottom"):
@@ -124,7 +124,7 @@ def contrast_on_white(colour: str) -> float:
 
 
 def text_colour(colour: str) -> str:
-    """Return a colour, darkened where text in it would be hard to read on white.
+    """Return a colour, darkened if text in it would be hard to read on white.
 
     >>> text_colour("#0070b8"), contrast_on_white(text_colour("#cc8500")) >= READABLE
     ('#0070b8', True)
@@ -145,7 +145,7 @@ def _linear(colour: str) -> Float64Array:
 
 
 def padded(values: Array, *, log: bool, share: float = 0.06) -> tuple[float, float]:
-    """Return limits around the values, with a margin of a share of their span on both sides.
+    """Return limits around the values, with a margin of the fraction ``share`` of their span on both sides.
 
     >>> padded(np.array([1.0, 2.0]), log=False, share=0.5)
     (0.5, 2.5)
@@ -153,7 +153,7 @@ def padded(values: Array, *, log: bool, share: float = 0.06) -> tuple[float, flo
     low, high = float(np.min(values)), float(np.max(values))
     if log:
         low, high = np.log10(low), np.log10(high)
-    # One value alone gets a margin too: a factor of two about it, or a tenth of it.
+    # A single value gets a margin too: a factor of two about it, or a tenth of it.
     span = high - low or (0.6 if log else 0.2 * abs(low) or 1.0)
     low, high = low - share * span, high + share * span
     return (10.0**low, 10.0**high) if log else (low, high)

@@ -46,7 +46,7 @@ def checked_points(methods: Any, **columns: Any) -> tuple[list[str], dict[str, F
 
 
 def records_of(results: Any, fields: Mapping[str, str]) -> dict[str, list[Any]]:
-    """Return the columns of records, such as JSON lines, by what each is for (``fields``: purpose → key).
+    """Return columns of records such as JSON lines, by purpose; ``fields`` maps each purpose to a key.
 
     None counts as a number that is not there.
     """
@@ -85,7 +85,7 @@ def flat_items(given: Mapping[Any, Any]) -> list[tuple[str, Any]]:
 
 
 def members(names: Sequence[str]) -> dict[str, IntArray]:
-    """Return the numbers of each method's points, methods in the order in which they come.
+    """Return the indices of each method's points, with methods in order of appearance.
 
     >>> members(["a", "b", "a"])
     {'a': array([0, 2]), 'b': array([1])}
@@ -125,7 +125,7 @@ def draw_curves(
 
 
 def pareto_front(cost: Array, error: Array) -> IntArray:
-    """Return the points that no other beats in one and matches in the other, by rising cost.
+    """Return the indices of the Pareto-optimal points, those that no other point dominates, by rising cost.
 
     >>> pareto_front([1.0, 2.0, 3.0, 2.0], [0.3, 0.1, 0.2, 0.1])
     array([0, 1])

@@ -18,9 +18,9 @@ from gramian.plotting.scales import scale_axis
 
 
 class ErrorMemoryDisplay:
-    """The relative error ‖K − K̃‖_F/‖K‖_F against stored bytes, a line for each method, with intervals.
+    """Plot of the relative error ‖K − K̃‖_F/‖K‖_F against stored bytes, a line with intervals for each method.
 
-    Build it with :meth:`from_approximations` or :meth:`from_results`; the constructor stores what is drawn.
+    Build it with :meth:`from_approximations` or :meth:`from_results`; the constructor stores given numbers.
 
     Parameters
     ----------
@@ -29,9 +29,9 @@ class ErrorMemoryDisplay:
     nbytes, errors : array-like (points,)
         Bytes of the compressed matrix, and its relative error.
     low, high : array-like (points,), optional
-        The 95 % interval of each error; no bar where they are not finite.
+        The 95 % interval of each error; no bar is drawn if they are not finite.
     n_rows : int, optional
-        Rows of the matrix, for the note that says what it takes uncompressed.
+        Rows of the matrix, for a note about its uncompressed size.
 
     Attributes
     ----------
@@ -90,20 +90,20 @@ class ErrorMemoryDisplay:
         ax: Any = None,
         log: bool = True,
     ) -> Self:
-        """Fit copies of what is not fitted, estimate every error over the rows of X, and draw.
+        """Estimate and draw the error of approximations over the rows of X; unfitted ones are fitted first.
 
         Parameters
         ----------
         approximations : list of approximations, named by their class, or a mapping from names to an
-            approximation or a list of them. Fitted ones are taken as they are; of the others copies are
-            fitted to X, one at a time, and released.
+            approximation or a list of them. Fitted ones are used as they are. Copies of the others are fitted
+            to X one at a time and then released.
         X : (n, d) rows.
         n_rows, random_state : as for ``relative_error``.
         ax, log : as for :meth:`plot`.
 
         Time: the fits, and O(n_rows · n · (d + r)) each.
 
-        Errors: ``InputError`` for something else than an approximation, or fitted ones of other numbers of
+        Errors: ``InputError`` for objects that are no approximations, or were fitted to another number of
         rows; ``MissingPackageError`` without matplotlib.
         """
         pyplot(cls.__name__)
@@ -137,7 +137,7 @@ class ErrorMemoryDisplay:
         ax: Any = None,
         log: bool = True,
     ) -> Self:
-        """Draw stored numbers: a mapping for each point, whose fields the parameters name."""
+        """Draw stored results, one mapping for each point; the parameters name its fields."""
         pyplot(cls.__name__)
         fields = {"method": method, "nbytes": nbytes, "errors": errors}
         fields |= {key: field for key, field in (("low", low), ("high", high)) if field is not None}
@@ -154,7 +154,7 @@ class ErrorMemoryDisplay:
     def plot(self, ax: Any = None, *, log: bool = True) -> Self:
         """Draw the lines.
 
-        ax : axes to draw on; None for a new figure. log : logarithmic axes; that of the errors only where
+        ax : axes to draw on; None for a new figure. log : logarithmic axes; the axis of the errors only if
         all are positive.
         """
         self.figure_, self.ax_ = panel(type(self).__name__, ax, (6.8, 4.4))
@@ -163,7 +163,7 @@ class ErrorMemoryDisplay:
         seen = self.errors
         if self.low is not None and self.high is not None:
             ends = np.concatenate([self.low, self.high])
-            # An interval that reaches down to 0 has no end on a logarithmic axis, and sets no limit.
+            # An interval that reaches 0 has no lower end on a logarithmic axis, so it sets no limit.
             seen = np.concatenate([seen, ends[np.isfinite(ends) & ((ends > 0) | (not by_error))]])
         scale_axis(self.ax_, "x", padded(self.nbytes, log=log, share=0.1), unit="B", log=log)
         scale_axis(self.ax_, "y", padded(seen, log=by_error, share=0.08), log=by_error)

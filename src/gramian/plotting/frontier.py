@@ -31,12 +31,12 @@ MISCLASSIFIED, UNEXPLAINED = "Misclassified", "Unexplained variance, 1 − R²"
 
 
 class FrontierDisplay:
-    """Error against cost, a curve for each method through its sizes, and the Pareto front.
+    """Plot of error against cost, with a curve through the sizes of each method, and the Pareto front.
 
-    A point is on the front where no other has both no more cost and less error.
+    The front has the points that no other point beats in cost or error without being worse in the other.
 
     Build it with :meth:`from_estimators`, :meth:`from_predictions` or :meth:`from_results`; the constructor
-    stores what is drawn.
+    stores given numbers.
 
     Parameters
     ----------
@@ -44,13 +44,13 @@ class FrontierDisplay:
         The method of each point. A method's points are joined in the order in which they come. With ``cost``
         and ``error`` of shape (methods, sizes): the method of each row.
     cost, error : array-like (points,) or (methods, sizes)
-        Less is better. A point without a finite value in both is left out and counted below the title.
+        Smaller is better. Points without finite values of both are left out and counted below the title.
     cost_name, error_name : str
         Labels of the axes.
     cost_unit : {"s", "B", ""}
-        Seconds, bytes, or numbers as they are.
+        Seconds, bytes, or plain numbers.
     error_unit : {"%", ""}
-        "%" writes shares as per cent.
+        "%" shows fractions as per cent.
     title : str
 
     Attributes
@@ -160,14 +160,14 @@ class FrontierDisplay:
         ax: Any = None,
         log: bool = True,
     ) -> Self:
-        """Draw the errors of predictions of y: the misclassified share, or 1 − R².
+        """Draw the errors of predictions of y: the misclassified fraction, or 1 − R².
 
         Parameters
         ----------
         y : (n,) classes or numbers, or (n, outputs) numbers.
         predictions : name → an array of the shape of y, or a list of them, by size.
         cost : name → a number, or a list of as many.
-        classes : whether y are classes; by default where it is of integers, booleans or text.
+        classes : whether y are classes; by default true for integers, booleans and text.
         cost_name, cost_unit, title : as for the constructor. ax, log : as for :meth:`plot`.
         """
         pyplot(cls.__name__)
@@ -214,7 +214,7 @@ class FrontierDisplay:
         ax: Any = None,
         log: bool = True,
     ) -> Self:
-        """Measure and draw the error of fitted models on X and y against the seconds of a predicted row.
+        """Measure and draw the error of fitted models on X and y against the seconds to predict a row.
 
         Parameters
         ----------
@@ -269,14 +269,14 @@ class FrontierDisplay:
     def plot(self, ax: Any = None, *, log: bool = True) -> Self:
         """Draw curves and front.
 
-        ax : axes to draw on; None for a new figure. log : logarithmic axes, each where all its values are
+        ax : axes to draw on; None for a new figure. log : logarithmic axes, each only if all its values are
         positive.
         """
         self.figure_, self.ax_ = ax_pair = panel(type(self).__name__, ax, (7.2, 4.6))
         axes = ax_pair[1]
         tidy(axes)
         by_cost, by_error = log and bool((self.cost > 0).all()), log and bool((self.error > 0).all())
-        # Wider than the points need: names stand beside them.
+        # Leave room for the names beside the points.
         right, top = (
             padded(self.cost, log=by_cost, share=0.1),
             padded(self.error, log=by_error, share=0.1),
@@ -295,7 +295,7 @@ class FrontierDisplay:
 
 
 def _staircase(cost: Array, error: Array, right: float, top: float) -> tuple[Array, Array]:
-    """Return the corners of the boundary between what the front reaches and what nothing does."""
+    """Return the corners of the staircase through the points of the front."""
     x = np.concatenate([np.repeat(cost, 2), [right]])
     y = np.concatenate([[top], np.repeat(error, 2)])
     return x, y

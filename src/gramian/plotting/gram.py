@@ -17,7 +17,7 @@ from gramian.engine import Engine
 from gramian.exceptions import InputError
 from gramian.plotting.canvas import pyplot
 
-#: Up to this many blocks each cell has its number and each tick its block.
+#: With up to this many blocks every cell shows its number and every block has a tick. Chosen by hand.
 LABELLED_BLOCKS = 12
 TITLES = ("Rows in random order", "Rows ordered by block", "Relative error per pair of blocks")
 
@@ -27,19 +27,19 @@ class GramDisplay:
 
     The third panel shows e_st = ‖K_st − K̃_st‖_F / ‖K_st‖_F for blocks s and t of the partition.
 
-    Build it with :meth:`from_estimator`; the constructor stores what is drawn.
+    Build it with :meth:`from_estimator`; the constructor stores given numbers.
 
     Parameters
     ----------
     gram : (n, n) entries of K for rows in random order.
     approximate : (n, n) entries of K̃ for the same rows.
     labels : (n,) block of each row.
-    name : of the approximation, for titles.
+    name : name of the approximation, for titles.
 
     Attributes
     ----------
     order : (n,) row numbers sorted by block.
-    blocks : (c,) the blocks that have rows in the sample; ``sizes`` (c,) how many.
+    blocks : (c,) the blocks with rows in the sample; ``sizes`` (c,) their numbers of rows.
     block_errors : (c, c), the e_st.
     relative_error : ‖K − K̃‖_F / ‖K‖_F over the sample.
     figure_, axes_ : set by :meth:`plot`: the figure and its three panels.
@@ -61,7 +61,7 @@ class GramDisplay:
         self.approximate = approximate
         self.labels = labels
         self.name = name
-        # Stable: rows of a block keep their random order.
+        # A stable sort keeps the random order of the rows within a block.
         self.order: IntArray = np.argsort(labels, kind="stable")
         self.blocks, self.sizes = np.unique(labels, return_counts=True)
         self.block_errors = _block_errors(gram, approximate, self.order, self.sizes)
@@ -76,17 +76,17 @@ class GramDisplay:
         Parameters
         ----------
         approximation : a fitted :class:`gramian.MEKA` or :class:`gramian.MultiResolution`.
-        X : (n, d) rows of any kind that the estimator takes, those of the fit or others.
-        n_rows : rows to show; all where X has fewer.
+        X : (n, d) rows of any kind that the estimator takes, from the training rows or not.
+        n_rows : number of rows to show; all if X has fewer.
         ax : as for :meth:`plot`.
-        random_state : of the rows and their order.
+        random_state : seed for the choice of rows and their order.
 
         Time O(n_rows²(d + rank)), memory 8·n_rows² bytes a matrix.
 
-        Errors: ``InputError`` for something else than an approximation, ``NotFittedError``, and
+        Errors: ``InputError`` for an object that is no approximation, ``NotFittedError``, and
         ``MissingPackageError`` without matplotlib.
         """
-        pyplot(cls.__name__)  # its absence should be told before the work
+        pyplot(cls.__name__)  # raise before the work if it is missing
         if not isinstance(approximation, Approximation):
             raise InputError(
                 f"approximation has type {type(approximation).__name__}; expected a fitted approximation. "
@@ -100,7 +100,7 @@ class GramDisplay:
         rows = sampled[rng.permutation(sampled.shape[0])]
         features = approximation._on(approximation.features_, source)
         chunk = approximation.plan_.chunk_rows
-        # The operator of these rows, with the core as it was built, also where that is not definite.
+        # Use the operator of these rows with the core as it was built, even if that is not definite.
         operator = stored_operator(features, ArraySource(rows), chunk_rows=chunk, engine=Engine(1))
         gram = np.asarray(features.kernel(rows, dtype=np.float64), np.float64)
         display = cls(
@@ -121,7 +121,7 @@ class GramDisplay:
         low, high = colour_range(self.gram)
         image = _draw_matrix(shuffled, self.gram, low, high)
         _draw_matrix(ordered, self.gram[np.ix_(self.order, self.order)], low, high)
-        # Only the two matrices share a scale, so their bar stands beside the second.
+        # The two matrices share a colour scale, so its bar stands beside the second.
         extend = "max" if float(self.gram.max()) > high else "neither"
         self.figure_.colorbar(image, ax=ordered, shrink=0.75, extend=extend, label="$k(x_i, x_j)$")
         self._mark_blocks(ordered)
@@ -136,7 +136,7 @@ class GramDisplay:
         return self
 
     def _mark_blocks(self, panel: Any) -> None:
-        """Draw the boundaries of the blocks, and name the blocks where there is room."""
+        """Draw the boundaries of the blocks, and name the blocks if there is room."""
         ends = np.cumsum(self.sizes)
         for edge in ends[:-1] - 0.5:
             panel.axhline(edge, color="0.35", linewidth=0.4)
@@ -158,7 +158,7 @@ class GramDisplay:
         )
         panel.set_xlabel("block $t$")
         panel.set_ylabel("block $s$")
-        # Every block, or every so many: ticks stay whole numbers, and right where a block has no rows.
+        # Choose ticks by position in the list of blocks, since blocks without sampled rows are left out.
         ticks = range(0, len(shown), -(-len(shown) // LABELLED_BLOCKS))
         panel.set_xticks(ticks, [str(self.blocks[t]) for t in ticks])
         panel.set_yticks(ticks, [str(self.blocks[t]) for t in ticks])
@@ -166,7 +166,7 @@ class GramDisplay:
         if len(shown) > LABELLED_BLOCKS:
             return
         texts = error_texts(shown)
-        # Digits that fit a cell of the panel, whatever the number of blocks.
+        # Shrink the digits so that they fit a cell.
         size = min(10.0, 60.0 / len(shown))
         for (s, t), value in np.ndenumerate(shown):
             colour = "white" if value > 0.6 * top else "0.15"
@@ -174,15 +174,15 @@ class GramDisplay:
 
 
 def colour_range(gram: Array) -> tuple[float, float]:
-    """Return the ends of the colour scale: from 0 (or less) to where 99% of the entries lie.
+    """Return the ends of the colour scale: from 0 (or less) to the 99 % quantile of the entries.
 
-    The diagonal and near copies would else take half the scale and leave the blocks pale.
+    Otherwise the diagonal and near copies would take half the scale and leave the blocks pale.
 
     >>> colour_range(np.eye(2)), colour_range(np.zeros((2, 2)))
     ((0.0, 1.0), (0.0, 1.0))
     """
     low, high = min(0.0, float(gram.min())), float(np.quantile(gram, 0.99))
-    # Where almost all entries are 0, what counts is the rest.
+    # If almost all entries are 0, the quantile is 0 too, so use the largest entry.
     high = high if high > low else float(gram.max())
     return low, high if high > low else low + 1.0
 
@@ -226,7 +226,7 @@ def _block_errors(
 
 
 def _ratio(part: Any, whole: Any) -> Any:
-    """Return part/whole, and 0 where both are 0 (blocks so far apart that k underflows)."""
+    """Return part/whole, or 0 if both are 0 (blocks so far apart that k underflows)."""
     part, whole = np.asarray(part, np.float64), np.asarray(whole, np.float64)
     out = np.divide(part, whole, out=np.where(part > 0, np.inf, 0.0), where=whole > 0)
     return out if out.ndim else float(out)

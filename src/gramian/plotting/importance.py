@@ -13,30 +13,30 @@ from gramian.exceptions import InputError, shortened
 from gramian.plotting.canvas import COLOURS, INK, NOTE_SIZE, caption, name_axes, panel, pyplot, tidy
 from gramian.plotting.scales import scale_axis, text_of
 
-#: Inches of a bar, and of everything about the bars.
+#: Height in inches of a bar, and of everything around the bars.
 BAR, FRAME = 0.27, 1.5
-#: Letters of a name; longer ones end in an ellipsis.
+#: Longest name in letters; longer names end in an ellipsis.
 LETTERS = 32
-#: Shares under this are written as that.
+#: A fraction below this is written as "less than" this.
 LEAST = 1e-3
 
 
 class ImportanceDisplay:
     """The features that count most for a model, the first on top.
 
-    A bar is a feature's share in ``feature_importances_``. Of a kernel estimator with a learned metric: in
-    the mean squared distance of two rows, as the kernel measures it. Of a model for tables: in how much the
-    fit changes with the column, E (∂f/∂x_j)² var x_j. Where features go together, either may have the share
-    of both.
+    A bar is a feature's share of the total in ``feature_importances_``. For a kernel estimator with a learned
+    metric it is the feature's share of the mean squared distance of two rows, as the kernel measures it. For
+    a model of tables it is the share of the fit's variation with the column, E (∂f/∂x_j)² var x_j. If two
+    features are correlated, one of them may get the share of both.
 
-    Build it with :meth:`from_estimator`; the constructor stores what is drawn.
+    Build it with :meth:`from_estimator`; the constructor stores given numbers.
 
     Parameters
     ----------
     importances : (d,) shares, finite and at least 0.
-    feature_names : (d,) names; "feature 0", … where left out.
+    feature_names : (d,) names; by default "feature 0", ….
     n_features : int, default=20
-        Bars at most. The note under the title says what the others have together.
+        Most bars. A note under the title gives the total share of the other features.
     title : str
 
     Attributes
@@ -86,10 +86,10 @@ class ImportanceDisplay:
         ----------
         model : fitted, with ``feature_importances_``: one for tables, or a kernel estimator that was fitted
             with ``metric="diagonal"`` or ``"full"``.
-        feature_names : names of the columns; by default the model's ``feature_names_in_``, where it has some.
+        feature_names : names of the columns; by default the model's ``feature_names_in_``, if it has any.
         n_features, title : as for the constructor. ax : as for :meth:`plot`.
 
-        Errors: ``InputError`` for a model without importances or names that are not as many,
+        Errors: ``InputError`` for a model without importances or a wrong number of names,
         ``NotFittedError``, ``MissingPackageError`` without matplotlib.
         """
         pyplot(cls.__name__)
@@ -133,7 +133,7 @@ class ImportanceDisplay:
         axes.set_ylim(len(shown) - 0.4, -0.6)
         axes.tick_params(axis="y", length=0)
         axes.grid(False, axis="y")
-        # Room for the number at the longest bar; an empty axis where nothing counts.
+        # Leave room for the number at the longest bar; the axis is empty if all importances are 0.
         scale_axis(axes, "x", (0.0, 1.15 * float(shown.max()) or 1.0), unit="%", log=False)
         name_axes(axes, "Share of the importances", "")
         caption(axes, self.title, self._note())
@@ -178,7 +178,7 @@ def _names(given: Any, count: int) -> list[str]:
 
 
 def _percent(share: float) -> str:
-    """Write a share; digits beyond a tenth of a per cent would be read as if they meant something."""
+    """Format a fraction as per cent, with at most a tenth: further digits would suggest false precision."""
     return "under 0.1 %" if 0.0 < share < LEAST else text_of(share, "%")
 
 

@@ -1,4 +1,4 @@
-"""Labels placed beside their curves, where there is room, instead of a legend."""
+"""Placement of labels beside their curves, instead of a legend."""
 
 from __future__ import annotations
 
@@ -12,23 +12,25 @@ import numpy as np
 from gramian._typing import Float64Array
 from gramian.plotting.canvas import NOTE_SIZE, text_colour
 
-#: Distances from a point, in points of type; the far ones get a thin line back to it.
+#: Tried distances of a label from its point, in typographic points; far ones get a thin line back to it.
+#: These constants and the costs below are chosen by hand.
 RINGS = (7.0, 15.0, 27.0, 42.0)
-#: Costs of the share of a label outside the axes or under another one, of each mark and dot in it.
+#: Cost of the fraction of a label outside the axes or under another label, and of each mark and each dot of a
+#: curve that it covers.
 OUTSIDE, ON_LABEL, ON_MARK, ON_CURVE = 40.0, 12.0, 5.0, 0.55
-#: Of each dot of another curve that lies so near, in points, that the name might be taken for its.
+#: Cost of each dot of another curve within NEARBY points, since the name might be taken for that curve's.
 BY_OTHER, NEARBY = 0.09, 8.0
-#: Points of type between the dots that stand for a curve, and free of text inside the frame.
+#: Distance between the dots that represent a curve, and margin inside the frame, in typographic points.
 SPACING, MARGIN = 5.0, 2.0
-#: Of each ring outwards, and of each point away from the curve's last one.
+#: Cost of each ring farther out, and of each point farther from the curve's last one.
 FAR, NOT_LAST = 0.35, 0.12
-#: Times that every label looks for a better place once all have one, and points of a curve that are tried.
+#: Rounds in which every label looks for a better place after the first, and points tried on a curve.
 ROUNDS, ANCHORS = 3, 5
 _DIRECTIONS = [(1, 0), (1, 1), (1, -1), (0, 1), (0, -1), (-1, 1), (-1, -1), (-1, 0)]
 _SIDES = {1: "left", 0: "center", -1: "right"}
 _RISES = {1: "bottom", 0: "center", -1: "top"}
 
-#: x and y of its points.
+#: The x and y coordinates of a curve's points.
 Curve = tuple[Float64Array, Float64Array]
 
 
@@ -43,14 +45,14 @@ def label_curves(
 ) -> list[Any]:
     """Write each name in its colour near a point of its curve (x, y); return the annotations.
 
-    Every place in eight directions and four distances of a curve's points is weighed by what it would cover,
-    and the labels take the best, one after the other and then again in turn; what is drawn ``beside`` the
-    curves counts as well. Limits of the axes must be final; the layout is computed, nothing is drawn. Time
-    O(curves² · points).
+    Candidate places lie in eight directions and at four distances from points of the curve. The cost of a
+    place depends on what it would cover, including what is drawn ``beside`` the curves. Labels take their
+    cheapest place one after the other, then look for a better one in a few more rounds. Limits of the axes
+    must be final. The text sizes are computed without drawing the figure. Time O(curves² · points).
     """
     figure = ax.figure
     figure.draw_without_rendering()
-    # In points, so that a place does not depend on the resolution of what is drawn.
+    # Work in typographic points, so that places do not depend on the figure's resolution.
     point = figure.dpi / 72.0
     paths = [ax.transData.transform(np.column_stack(curve)) / point for curve in curves]
     more = [ax.transData.transform(np.column_stack(curve)) / point for curve in beside]
@@ -80,7 +82,7 @@ def label_curves(
     ]
 
 
-#: A place: its box (x0, y0, x1, y1), what it costs by itself, and (point, direction, distance).
+#: A candidate place: its box (x0, y0, x1, y1), its own cost, and (point, direction, distance).
 _Place = tuple[Float64Array, float, tuple[int, tuple[int, int], float]]
 
 
@@ -101,14 +103,14 @@ def _places(path: Float64Array, extent: tuple[float, float]) -> list[_Place]:
 
 
 def _offset(direction: tuple[int, int], gap: float) -> Float64Array:
-    # On a circle, so that a label on the diagonal is no farther than one beside.
+    # Offsets lie on a circle, so that a diagonal label is no farther away than a horizontal one.
     length = np.hypot(*direction)
     return np.array([direction[0] * gap / length, direction[1] * gap / length])
 
 
 @dataclass(frozen=True)
 class _Seen:
-    """What a label may cover but for other labels: marks, dots of curves, and those of other curves."""
+    """Objects that a label should not cover, other than labels: marks, dots of its curve and of others."""
 
     marks: Float64Array
     dots: Float64Array
@@ -126,7 +128,7 @@ class _Seen:
 
 
 def _overlap(box: Float64Array, other: Float64Array) -> float:
-    """Return the share of the first box that the other covers."""
+    """Return the fraction of the first box that the other covers."""
     wide = min(box[2], other[2]) - max(box[0], other[0])
     high = min(box[3], other[3]) - max(box[1], other[1])
     if wide <= 0.0 or high <= 0.0:
@@ -169,7 +171,7 @@ def _written(ax: Any, name: str, curve: Any, colour: str, place: Any, size: floa
         fontsize=size,
         color=text_colour(colour),
         zorder=5,
-        # Behind the text a line back to the point, where the two are far apart.
+        # Draw a line behind the text back to the point if the two are far apart.
         arrowprops={"arrowstyle": "-", "color": colour, "linewidth": 0.6, "shrinkA": 1, "shrinkB": 4}
         if far
         else None,

@@ -19,25 +19,25 @@ from gramian.plotting.canvas import COLOURS, INK, caption, name_axes, padded, pa
 from gramian.plotting.scales import scale_axis
 
 BLUE, ORANGE = COLOURS[0], COLOURS[1]
-#: Rows up to which every point has a strong mark; more are drawn all, but fainter.
+#: Up to this many rows have strong marks; more rows are drawn fainter. Chosen by hand.
 STRONG = 200
 
 
 class PosteriorDisplay:
-    """The mean of a Gaussian process and its band along one feature, the others held at given values.
+    """Plot of a Gaussian process's mean and band along one feature, with the other features fixed.
 
-    Build it with :meth:`from_estimator`; the constructor stores what is drawn.
+    Build it with :meth:`from_estimator`; the constructor stores given numbers.
 
     Parameters
     ----------
     grid : (q,) values of the feature.
-    mean, std : (q,) of the process there.
-    level : share of the values that the band holds: mean ± z·std.
+    mean, std : (q,) mean and deviation of the process there.
+    level : probability that the band mean ± z·std covers a value.
     rows : (n,) the feature of the training rows; ``targets`` (n,) their targets, optional.
     samples : (q, s) draws of the process, optional.
     feature_name, target_name : labels of the axes.
     fixed : the other features' names and values, for the note.
-    with_noise : whether ``std`` is of new observations rather than of the function.
+    with_noise : whether ``std`` is that of new observations rather than of the function.
 
     Attributes
     ----------
@@ -102,24 +102,24 @@ class PosteriorDisplay:
         sample_kw: Mapping[str, Any] | None = None,
         ax: Any = None,
     ) -> Self:
-        """Predict along one feature, from the least to the greatest of X, the others at their medians.
+        """Predict and draw along one feature, over its range in X, with the others at their medians.
 
         Parameters
         ----------
         model : a fitted :class:`gramian.GaussianProcessRegressor`, or scikit-learn's.
-        X : (n, d) dense rows or a frame, as for ``fit``; y : (n,) or (n, outputs) their targets. Without y
-            the rows are ticks at the bottom.
-        feature : number or name of a column. output : which output to draw, where there are several.
-        level : share of the band.
-        include_noise : whether the band is of new observations (gramian's model) rather than of the function.
-        n_points : where the process is evaluated.
+        X : (n, d) dense rows or a data frame, as for ``fit``; y : (n,) or (n, outputs) their targets. Without
+            y the rows are drawn as ticks at the bottom.
+        feature : number or name of a column. output : number of the output to draw, if there are several.
+        level : probability that the band covers a value.
+        include_noise : whether the band is for new observations (gramian's model) rather than the function.
+        n_points : number of points at which the process is evaluated.
         sample_kw : arguments of the model's ``sample_y``, for example ``{"n_samples": 3}``; None draws no
             functions of the posterior. Time O(n_points³).
         ax : as for :meth:`plot`.
 
-        With more than one feature the points are not on the slice that is drawn, and are fainter for it.
+        With more than one feature the training rows do not lie on the drawn slice, so they are fainter.
 
-        Errors: ``InputError`` for a model without deviations, sparse rows, or a feature that there is not;
+        Errors: ``InputError`` for a model without deviations, sparse rows, or a feature that does not exist;
         ``NotFittedError``; ``MissingPackageError`` without matplotlib.
         """
         pyplot(cls.__name__)
@@ -128,7 +128,7 @@ class PosteriorDisplay:
         names, values = _table(X)
         column = _column(feature, names, values.shape[1])
         targets = None if y is None else _target(y, len(values), output)
-        # The margins show how the band widens where there are no rows.
+        # Margins beyond the rows show how the band widens without data.
         grid = np.linspace(*padded(values[:, column], log=False, share=0.05), n_points)
         at = np.tile(np.median(values, axis=0), (n_points, 1))
         at[:, column] = grid
@@ -166,7 +166,7 @@ class PosteriorDisplay:
         seen = [self.low, self.high]
         seen += [] if self.targets is None else [self.targets]
         seen += [] if self.samples is None else [self.samples.ravel()]
-        # Ticks of the rows stand below everything else.
+        # The ticks of the rows stand below everything else.
         low, high = padded(np.concatenate(seen), log=False)
         scale_axis(axes, "x", (float(self.grid.min()), float(self.grid.max())), log=False)
         scale_axis(axes, "y", (low, high), log=False)
@@ -244,12 +244,12 @@ class PosteriorDisplay:
 
 
 def _opacity(count: int) -> float:
-    """Return how strong each of so many points is drawn, from 0.9 down to 0.15."""
+    """Return the opacity of each of ``count`` points, from 0.9 down to 0.15."""
     return float(np.clip(0.9 * np.sqrt(STRONG / max(count, STRONG)), 0.15, 0.9))
 
 
 def _check(model: Any, include_noise: bool) -> None:
-    """Raise for what has no deviations, or is not fitted."""
+    """Raise if a model does not predict deviations or is not fitted."""
     predict = getattr(model, "predict", None)
     known = set() if predict is None else set(inspect.signature(predict).parameters)
     if "return_std" not in known:
@@ -316,7 +316,7 @@ def _one(values: Any, output: int) -> Array:
 
 
 def _like(X: Any, rows: Float64Array) -> Any:
-    """Return rows in a frame with the columns of X, where X is one: models know their features by name."""
+    """Return rows as a data frame with the columns of X if X is one, since models check column names."""
     kind = frame_kind(X)
     if kind == "pandas":
         return type(X)(rows, columns=X.columns)

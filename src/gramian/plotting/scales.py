@@ -10,15 +10,15 @@ from gramian._budget import format_bytes
 from gramian.exceptions import InputError, did_you_mean
 from gramian.plotting.canvas import NOTE_SIZE, ticker
 
-#: Units of an axis: seconds, bytes, shares as per cent, or numbers as they are.
+#: Units of an axis: seconds, bytes, fractions as per cent, or plain numbers.
 UNITS = ("s", "B", "%", "")
-#: Decades of plain numbers beyond which all ticks are powers of ten.
+#: Outside this range of plain numbers all ticks are powers of ten.
 PLAIN = 1e-3, 1e5
 _POWERS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def checked_unit(name: str, unit: Any) -> str:
-    """Return a unit that there is, or raise with the parameter's name."""
+    """Check a unit and return it; an error names the parameter."""
     if unit not in UNITS:
         raise InputError(
             f"{name}={unit!r} is unknown. Choose 's' for seconds, 'B' for bytes, '%' for shares, or '' for "
@@ -28,7 +28,7 @@ def checked_unit(name: str, unit: Any) -> str:
 
 
 def text_of(value: float, unit: str = "") -> str:
-    """Write a value as a tick does.
+    """Format a value as on a tick.
 
     >>> [text_of(v, "s") for v in (2e-6, 0.05, 3.0)], text_of(2e7, "B"), text_of(3e-7), text_of(5000.0)
     (['2 µs', '50 ms', '3 s'], '20 MB', '3·10⁻⁷', '5,000')
@@ -50,7 +50,7 @@ def text_of(value: float, unit: str = "") -> str:
 
 
 def power_text(value: float) -> str:
-    """Write a positive value by a power of ten.
+    """Format a positive value with a power of ten.
 
     >>> power_text(0.01), power_text(2000.0), power_text(1.0), power_text(10.0)
     ('10⁻²', '2·10³', '1', '10')

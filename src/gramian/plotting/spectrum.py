@@ -1,4 +1,4 @@
-"""Display of a kernel's eigenvalues and of how far a compressed matrix follows them."""
+"""Display of the eigenvalues of a kernel matrix and of its compressed form."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ from gramian.ridge.cross_validation import KernelRidgeCV
 from gramian.ridge.ridge import KernelRidge, KernelRidgeClassifier
 
 BLUE, ORANGE = COLOURS[0], COLOURS[1]
-#: Of K, wide and pale under the line of K̃.
+#: Colour of the line of K, wide and pale under the line of K̃.
 PALE = "#bdbdbd"
-#: Eigenvalues below this, for each row and of the largest, are rounding, and are not drawn.
+#: Eigenvalues below this fraction of the largest, times the number of rows, are rounding and are not drawn.
 ROUNDING = float(np.finfo(np.float64).eps)
 RIDGES = (KernelRidge, KernelRidgeClassifier, KernelRidgeCV)
 
@@ -49,19 +49,20 @@ RIDGES = (KernelRidge, KernelRidgeClassifier, KernelRidgeCV)
 class SpectrumDisplay:
     """Eigenvalues of K and of K̃ over the same rows, each divided by the number of rows.
 
-    So divided, eigenvalues of a sample estimate those of all rows, and a fit's penalty is at alpha/n: what
-    lies far below it has no say in the fit. The effective dimension is d = Σ λ/(λ + alpha).
+    After this division, eigenvalues of a sample estimate those of all rows, and a fit's penalty is at
+    alpha/n: eigenvalues far below it hardly influence the fit. The effective dimension is d = Σ λ/(λ +
+    alpha).
 
-    Build it with :meth:`from_estimator`; the constructor stores what is drawn.
+    Build it with :meth:`from_estimator`; the constructor stores given numbers.
 
     Parameters
     ----------
     exact : (m,) eigenvalues of K over m rows, divided by m.
-    approximate : those of K̃ that are not zero by its rank, as many or fewer; None without one.
-    alpha : the penalty divided by the rows of the fit, optional; several where each output has one.
-    rank : of K̃, optional.
-    n_all : of how many rows the eigenvalues' ``n_rows`` are a sample, optional.
-    name : of the approximation.
+    approximate : the eigenvalues of K̃ up to its rank, at most m; None without K̃.
+    alpha : the penalty divided by the rows of the fit, optional; several if each output has its own.
+    rank : rank of K̃, optional.
+    n_all : number of rows from which the ``n_rows`` rows were sampled, optional.
+    name : name of the approximation.
 
     Attributes
     ----------
@@ -121,12 +122,12 @@ class SpectrumDisplay:
         ----------
         model : a fitted approximation, ridge model (:class:`gramian.KernelRidge`, its classifier and
             :class:`gramian.KernelRidgeCV`) or :class:`gramian.GaussianProcessRegressor`. A ridge model keeps
-            no bases; they are built again on X by its plan, with landmarks drawn by ``random_state``. One
-            that was fitted with K itself has K's spectrum alone.
+            no bases, so they are built again on X by its plan, with landmarks drawn by ``random_state``. For
+            a model fitted with the exact K only the spectrum of K is drawn.
         X : (n, d) training rows.
         alpha : a penalty to mark; by default the model's, which for a Gaussian process is its noise.
-        n_rows : rows to sample; all where X has fewer, and then the eigenvalues are K's own.
-        random_state : of the sample.
+        n_rows : rows to sample; all if X has fewer, and the eigenvalues are then exact.
+        random_state : seed of the sample.
         ax : as for :meth:`plot`.
 
         Time O(n_rows³), memory 16·n_rows² bytes.
@@ -228,7 +229,7 @@ class SpectrumDisplay:
             )
 
     def _guides(self) -> list[Curve]:
-        """Return the straight lines that names keep clear of."""
+        """Return the straight lines that labels should avoid."""
         (left, right), (low, high) = self.ax_.get_xlim(), self.ax_.get_ylim()
         lines = [(np.array([left, right]), np.full(2, a)) for a in ([] if self.alpha is None else self.alpha)]
         if self.rank_line_ is not None:
@@ -267,7 +268,7 @@ def _opened(model: Any, X: Any, rng: np.random.Generator) -> tuple[RowSource, Ke
 
 
 def _with_diagonal(model: Any) -> bool:
-    """Whether the model's matrix has a diagonal beside the bases."""
+    """Return whether the model's matrix has a diagonal in addition to the bases."""
     return isinstance(model, GaussianProcessRegressor) or bool(getattr(model, "diagonal", False))
 
 
