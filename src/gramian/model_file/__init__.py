@@ -1,4 +1,4 @@
-"""Model files, ``save`` and ``load``: numbers and text only, no pickle, nothing executable."""
+"""Model files with ``save`` and ``load``: numbers and text only, no pickle, nothing executable."""
 
 from __future__ import annotations
 
@@ -25,41 +25,40 @@ from gramian.model_file.records import Records
 from gramian.model_file.steps import SCALERS, read_step, width_of, write_step
 
 FORMAT, VERSION = "gramian-model", 1
-#: Parameters of a StandardScaler, of files with one such step.
+#: Parameters of a StandardScaler in the oldest files, which could hold one such step.
 _SCALER_PARAMS = ("with_mean", "with_std")
 
 
 def save(model: Any, path: str | os.PathLike[str], *, notes: Mapping[str, str] | None = None) -> None:
     """Write a fitted model to a file that :func:`load` reads, with no pickle in it.
 
-    The file is a zip of ``model.json`` and plain ``.npy`` arrays: what prediction needs, the constructor's
-    parameters, the plan. It is written under another name and renamed, so a file of that name is either the
-    old one or the new one, complete.
+    The file is a zip of ``model.json`` and plain ``.npy`` arrays. It holds what prediction needs, the
+    constructor's parameters and the plan. It is written under another name and then renamed, so that ``path``
+    always holds either the complete old file or the complete new one.
 
     Parameters
     ----------
-    model : a fitted estimator of :mod:`gramian` (of approximations, ``operator_``, of the size of the data,
-        is left out), or a scikit-learn ``Pipeline`` that ends in one of these. The steps before it may be
-        ``StandardScaler``, ``MinMaxScaler``, ``RobustScaler``, ``OneHotEncoder`` and a
-        ``ColumnTransformer`` of them.
-    path : file to write, by custom ``*.gramian``. An existing one is replaced and keeps its mode and owner;
-        a symbolic link stays, and what it leads to is replaced.
-    notes : texts to keep with the model, which :func:`describe` gives back
+    model : a fitted estimator of :mod:`gramian`, or a scikit-learn ``Pipeline`` that ends in one. Earlier
+        steps may be ``StandardScaler``, ``MinMaxScaler``, ``RobustScaler``, ``OneHotEncoder`` and a
+        ``ColumnTransformer`` of them. The ``operator_`` of an approximation, as large as the data, is left
+        out.
+    path : file to write, usually ``*.gramian``. An existing file is replaced and keeps its mode and owner; if
+        it is a symbolic link, the link stays and its target is replaced.
+    notes : texts to keep with the model, returned by :func:`describe`.
 
     Time, memory and disk O(landmarks · (features + blocks on its path · outputs)), independent of n.
-    ``random_state`` is kept if it is an integer. Of ``solution_`` the vector is left out, of its evidence
-    nothing. The ``teacher`` of a fast model is left out: the model has learned what it said. Of a model that
-    was trained by ``partial_fit`` the coefficients are kept and the sums are not: it predicts, and takes no
-    further rows (a pickle does); of a frozen approximation its parameters.
+    ``random_state`` is kept if it is an integer. ``solution_`` is kept without its vector. The ``teacher`` of
+    a fast model is left out, since predictions do not need it. A model trained by ``partial_fit`` keeps its
+    coefficients but not its sums: once loaded it predicts but takes no further rows (a pickle does). A frozen
+    approximation keeps its parameters.
 
     Raises
     ------
     NotFittedError
         For a model that is not fitted.
     InputError
-        For another kind of model (the baselines among them), a step of a pipeline that is none of those
-        above, a kernel that is a function (its code is not data), a folder that does not exist, or a path
-        that is not one of a regular file.
+        For another kind of model (including the baselines), another step in a pipeline, a kernel given as a
+        function (code is not stored), a folder that does not exist, or a path that is no regular file.
 
     >>> import tempfile, numpy as np, gramian as gm
     >>> from pathlib import Path
@@ -95,9 +94,9 @@ def save(model: Any, path: str | os.PathLike[str], *, notes: Mapping[str, str] |
 
 
 def load(path: str | os.PathLike[str]) -> Any:
-    """Return the model of a file that :func:`save` wrote: the same kind, fitted, predicting the same bits.
+    """Read the model of a file that :func:`save` wrote; it is fitted and predicts exactly the same bits.
 
-    Nothing in the file is executed. Every array is compared with its checksum, shape and dtype.
+    Nothing in the file is executed. Every array is checked against its checksum, shape and dtype.
 
     Time and memory O(bytes of the file).
 
@@ -115,7 +114,7 @@ def load(path: str | os.PathLike[str]) -> Any:
         return _model(header, Records(arrays))
     except ModelFileError as error:
         raise ModelFileError(f"{path} cannot be loaded: {error}") from None
-    # What a description with a key, a type or a length that is not a model's ends in.
+    # Errors caused by a description with a wrong key, type or length.
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError) as error:
         raise ModelFileError(
             f"{path} cannot be loaded: its parts do not make a model ({type(error).__name__}: {error}). "
@@ -124,9 +123,9 @@ def load(path: str | os.PathLike[str]) -> Any:
 
 
 def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Return a model file's description: class, parameters, plan, notes and the list of its arrays.
+    """Return a model file's description (class, parameters, plan, notes, list of arrays).
 
-    Raises :class:`ModelFileError` as :func:`load` does; arrays are not read.
+    Raises :class:`ModelFileError` as :func:`load` does. Arrays are not read.
     """
     path = as_path(path)
     try:
@@ -146,7 +145,7 @@ def _library_version() -> str:
 
 
 def _estimator_of(model: Any) -> BaseEstimator:
-    """Return the estimator of gramian that a model is, or that a pipeline ends in."""
+    """Return the model itself, or the last step of a pipeline."""
     steps = model.steps if isinstance(model, Pipeline) else [("", model)]
     estimator = steps[-1][1]
     if kind_of(estimator) is not None:
@@ -172,7 +171,7 @@ def _model(header: Mapping[str, Any], values: Records) -> Any:
 
 
 def _steps_of(stored: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the steps before the estimator; the first files had one StandardScaler."""
+    """Return the steps before the estimator; in the oldest files this is at most one StandardScaler."""
     if "scaler" not in stored:
         return list(stored["before"])
     scaler = stored["scaler"]

@@ -58,9 +58,9 @@ def predictor_to_arrays(predictor: Predictor) -> tuple[dict[str, Any], dict[str,
 def predictor_from_arrays(
     info: Mapping[str, Any], arrays: Mapping[str, Array], kernel: Kernel, n_features: int
 ) -> Predictor:
-    """Return the predictor that :func:`predictor_to_arrays` took apart; it predicts the same bits.
+    """Rebuild a predictor from the output of :func:`predictor_to_arrays`; it predicts the same bits.
 
-    Raises :class:`ModelFileError` where the arrays do not fit together.
+    Raises :class:`ModelFileError` if the arrays do not fit together.
     """
     dtype = np.dtype(info["tile_dtype"])
     if dtype not in (np.float32, np.float64):
@@ -93,7 +93,7 @@ def predictor_from_arrays(
 
 
 def _kind(points: Rows) -> tuple[str, str]:
-    """Return layout and dtype: sums over rows stored column by column round differently."""
+    """Return layout and dtype of points; the layout matters because it changes how sums are rounded."""
     if sp.issparse(points):
         return "csr", points.dtype.str
     flags = np.asarray(points).flags
@@ -153,7 +153,7 @@ def _partition(info: Mapping[str, Any], arrays: Mapping[str, Array], n_features:
 
 
 def check_tree(children: Array, inner: int) -> None:
-    """Raise where nodes lie not below their parents: the descent of a row would be endless."""
+    """Raise if a child's number is not above its parent's, since a row's descent could then be endless."""
     _check("partition_children", children, (inner, 2))
     below = (children < 0) | (children > np.arange(inner)[:, None])
     if not (below & (children < inner) & (children >= -1 - inner)).all():

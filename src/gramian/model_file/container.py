@@ -1,4 +1,4 @@
-"""Container of a model file: one zip of plain arrays and a JSON description, verified before use.
+"""Container of a model file: a zip of plain arrays and a JSON description, checked before use.
 
 Members are ``.npy`` files stored without compression and without pickles, so that reading one can neither
 run code nor take more memory than the file has bytes.
@@ -22,18 +22,18 @@ from gramian._typing import Array
 from gramian.exceptions import ModelFileError, did_you_mean
 
 HEADER = "model.json"
-#: Kinds of numbers and text that need no pickle.
+#: Array kinds (numbers and text) that need no pickle.
 PLAIN_KINDS = "biufUS"
-#: A fixed date makes the same model the same file; it is the first that zip can hold.
+#: A fixed date, so that equal models give equal files; it is the earliest that zip can store.
 _DATE = (1980, 1, 1, 0, 0, 0)
-#: What zipfile raises for a member that it cannot read: damage reaches it as any of these.
+#: Errors that zipfile raises for a damaged member.
 _UNREADABLE = (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, OSError, ValueError)
 
 
 def write_container(path: Path, header: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
     """Write ``arrays`` and a JSON ``header``, to which their shapes, dtypes and checksums are added.
 
-    The file appears under its name when it is complete; until then the old one stays. Time and disk
+    The file appears under its name only when it is complete; until then the old file stays. Time and disk
     O(bytes of the arrays).
     """
     listed: dict[str, dict[str, Any]] = {}
@@ -48,7 +48,7 @@ def write_container(path: Path, header: Mapping[str, Any], arrays: Mapping[str, 
 
 
 def read_header(path: Path, name: str, version: int) -> dict[str, Any]:
-    """Return the JSON description of a file of the format ``name``, up to ``version``."""
+    """Return the JSON description of a file of format ``name`` and at most version ``version``."""
     with _opened(path) as archive:
         return _header(archive, name, version)
 
@@ -56,8 +56,8 @@ def read_header(path: Path, name: str, version: int) -> dict[str, Any]:
 def read_container(path: Path, name: str, version: int) -> tuple[dict[str, Any], dict[str, Array]]:
     """Return description and (read-only) arrays, each checked against its listed CRC, shape and dtype.
 
-    Raises :class:`ModelFileError` for a file of another format, of a newer version, or damaged; the text
-    does not name the path, which the caller knows. Time and memory O(bytes of the file).
+    Raises :class:`ModelFileError` for a file of another format, of a newer version, or damaged; its text
+    leaves the path to the caller. Time and memory O(bytes of the file).
     """
     with _opened(path) as archive:
         header = _header(archive, name, version)
@@ -68,7 +68,7 @@ def read_container(path: Path, name: str, version: int) -> tuple[dict[str, Any],
         return header, {key: _array(archive, key, expected) for key, expected in listed.items()}
 
 
-#: What to do about a damaged file.
+#: Advice for a damaged file, as part of error messages.
 CURE = "The file is damaged: copy it again, or save the model again."
 
 
@@ -103,7 +103,7 @@ def _said(error: Exception) -> str:
 
 
 def _read(archive: zipfile.ZipFile, member: str) -> bytes:
-    """Return a member's bytes, whose CRC zipfile compares."""
+    """Return a member's bytes; zipfile checks their CRC."""
     info = archive.getinfo(member)
     if info.compress_type != zipfile.ZIP_STORED or info.file_size != info.compress_size:
         raise ModelFileError(f"the member {member} is compressed; expected stored bytes. {CURE}")
@@ -147,14 +147,14 @@ def _check_members(archive: zipfile.ZipFile, expected: set[str], file_bytes: int
     if extra or len(stored) > len(expected):
         found = extra or sorted(name for name in expected if stored.count(name) > 1)
         raise ModelFileError(f"the archive has a member {found[0]} that {HEADER} does not list once. {CURE}")
-    # Members that overlap would fill more memory than the file has bytes.
+    # Overlapping members would need more memory than the file has bytes.
     total = sum(member.file_size for member in archive.infolist())
     if total > file_bytes:
         raise ModelFileError(f"its members have {total} bytes, but the file has {file_bytes}. {CURE}")
 
 
 def _array(archive: zipfile.ZipFile, name: str, expected: Any) -> Array:
-    """Return one array over the member's own bytes: nothing is copied."""
+    """Return one array as a view of the member's bytes, without a copy."""
     data = _read(archive, _member(name))
     stream = io.BytesIO(data)
     try:
@@ -179,7 +179,7 @@ def _array(archive: zipfile.ZipFile, name: str, expected: Any) -> Array:
         raise ModelFileError(
             f"the array {name!r} has {found_bytes} bytes; expected {count * kind.itemsize}. {CURE}"
         )
-    # The zip's own checksum goes with the content wherever it is moved; the listed one stays with the name.
+    # The zip's checksum verifies the content; the listed one also verifies that it has the right name.
     checksum = archive.getinfo(_member(name)).CRC
     if expected.get("crc32", checksum) != checksum:  # files of earlier releases list none
         raise ModelFileError(

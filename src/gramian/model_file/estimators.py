@@ -38,7 +38,7 @@ from gramian.svm.dcsvc import DCSVC
 from gramian.svm.logistic import KernelLogisticRegression
 from gramian.svm.regressor import KernelSVR
 
-#: Estimators by what describes them; their names are those of the file.
+#: Estimators trained by streaming sums, by the class name that the file stores.
 STREAMING: dict[str, type[KernelEstimator]] = {
     kind.__name__: kind
     for kind in (
@@ -55,7 +55,7 @@ MAPS: dict[str, type[Approximation]] = {METHODS[name].__name__: METHODS[name] fo
 TRANSFORMERS: dict[str, type[Approximation]] = {
     kind.__name__: kind for name, kind in METHODS.items() if name not in EXPLICIT
 }
-#: Those whose learned attributes are parts by themselves, and the one that predicts.
+#: Estimators whose learned attributes are stored one by one, with the name of the attribute that predicts.
 RECORDED: dict[str, tuple[type[Any], str]] = {
     "DCSVC": (DCSVC, "predictor_"),
     "DCPredClassifier": (DCPredClassifier, "model_"),
@@ -70,7 +70,7 @@ FITTED_BY = {
     "transformer": "features_",
     "tabular": "model_",
 } | {name: attribute for name, (_, attribute) in RECORDED.items()}
-#: What streaming estimators learn beside what all of them do, where they have it.
+#: Learned attributes that only some streaming estimators have.
 _LEARNED = (
     "n_iter_",
     "calibration_",
@@ -88,15 +88,14 @@ _LEARNED = (
     "metric_",
     "metric_rounds_",
 )
-#: What the names of an inverse transform's arrays begin with.
+#: Prefix of the array names of an inverse transform.
 INVERSE = "inverse_"
-#: Kept in another form, or not at all: rows that predictions are timed on or likelihoods are of, what other
-#: names describe.
+#: Attributes stored elsewhere in the file or not at all (rows for timing, rows of a likelihood).
 _APART = ("_batch", "_training", "plan_", "n_features_in_", "feature_names_in_")
 
 
 def kind_of(model: Any) -> str | None:
-    """Return by what a model is described; None for one that a file cannot hold."""
+    """Return the class name under which a file stores a model, or None if a file cannot hold it."""
     name = type(model).__name__
     kinds: tuple[tuple[str, Mapping[str, type[Any]]], ...] = (
         ("streaming", STREAMING),
@@ -176,7 +175,7 @@ def _streaming_state(model: Any, values: Records) -> dict[str, Any]:
     if learned:
         state["learned"] = learned
     if hasattr(model, "inverse_"):
-        # Of its own arrays, whose names are those of the outer predictor's.
+        # Its arrays need a container of their own: their names equal those of the outer predictor.
         inner = Records({})
         state["inverse"] = estimator_header(model.inverse_, inner)
         values.arrays.update({INVERSE + name: array for name, array in inner.arrays.items()})
@@ -332,7 +331,7 @@ def _check_shape(name: str, array: Rows, shape: tuple[int, ...]) -> None:
 
 
 def of_length(name: str, array: Array, length: int) -> Array:
-    """Return an array of this length, or raise."""
+    """Check that an array has a given length and return it."""
     _check_shape(name, array, (length,))
     return array
 
@@ -352,7 +351,7 @@ def _classes(stored: Any, values: Records) -> Array:
     if not isinstance(stored, list):
         labels: Array = values.read(stored)
         return labels
-    # Text labels as pandas and CSV files give them: an array of Python's strings.
+    # Text labels from pandas and CSV files are object arrays of Python strings.
     classes = np.empty(len(stored), object)
     classes[:] = [str(label) for label in stored]
     return classes

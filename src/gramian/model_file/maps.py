@@ -23,7 +23,7 @@ _MAPS: dict[str, type[ExplicitColumns]] = {
 
 
 def map_to_arrays(columns: ExplicitColumns, name: str) -> tuple[dict[str, Any], dict[str, Array]]:
-    """Return class and numbers of a map, and its arrays under names that begin with ``name``."""
+    """Return a description (class and numbers) of a map, and its arrays with the name prefix ``name``."""
     values = {field.name: getattr(columns, field.name) for field in fields(columns)}  # type: ignore[arg-type]
     arrays = {f"{name}_{k}": v for k, v in values.items() if isinstance(v, np.ndarray)}
     plain = {k: v for k, v in values.items() if not isinstance(v, np.ndarray)}
@@ -33,9 +33,9 @@ def map_to_arrays(columns: ExplicitColumns, name: str) -> tuple[dict[str, Any], 
 def map_from_arrays(
     info: Mapping[str, Any], arrays: Mapping[str, Array], name: str, n_features: int, dtype: Any
 ) -> ExplicitColumns:
-    """Return the map that :func:`map_to_arrays` took apart, once it has been tried on a row of zeros.
+    """Rebuild a map from the output of :func:`map_to_arrays`, and test it on a row of zeros.
 
-    Raises :class:`ModelFileError` where it is not one of ``n_features`` features in tiles of ``dtype``.
+    Raises :class:`ModelFileError` if the map does not take ``n_features`` features in tiles of ``dtype``.
     """
     kind = _MAPS.get(info["class"])
     if kind is None:

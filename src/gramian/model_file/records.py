@@ -47,30 +47,30 @@ from gramian.tables.target import OutputMap
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a value is taken apart into named parts, and made of them again."""
+    """A pair of functions that take a value apart into named parts and rebuild it from them."""
 
     parts: Callable[[Any], dict[str, Any]]
     make: Callable[..., Any]
 
 
 def _by_fields(kind: type[Any]) -> Recipe:
-    """Return the recipe of a dataclass: what its constructor takes."""
+    """Return the recipe of a dataclass, whose parts are its constructor's arguments."""
     names = [field.name for field in fields(kind) if field.init]
     return Recipe(lambda value: {name: getattr(value, name) for name in names}, kind)
 
 
 class Records(Values):
-    """Values that may be fitted parts: those of :data:`RECIPES`, sparse rows, texts, arrays in any layout."""
+    """Converter for fitted parts: those of :data:`RECIPES`, sparse rows, texts, arrays in any layout."""
 
     @property
     def plain(self) -> Values:
-        """Values as users give them, into the same arrays: finite numbers, nothing fitted."""
+        """Converter with the same arrays for parameters from users: finite numbers, no fitted parts."""
         values = Values(self.arrays)
         values._names = self._names
         return values
 
     def write(self, where: str, value: Any) -> Any:
-        """Return JSON for a value, its arrays aside."""
+        """Return JSON for a value, and store its arrays separately."""
         name = type(value).__name__
         if name in RECIPES and not isinstance(value, ExplicitColumns):
             parts = RECIPES[name].parts(value)
@@ -101,13 +101,13 @@ class Records(Values):
             return {"texts": [str(text) for text in value.ravel()]}
         if value.dtype.kind not in PLAIN_KINDS or value.flags.c_contiguous:
             return super().write(where, value)
-        # Products of rows stored column by column round differently: the order of the axes is kept.
+        # Keep the order of the axes, since it changes how products are rounded.
         axes = sorted(range(value.ndim), key=lambda axis: -abs(value.strides[axis]))
         plain = np.ascontiguousarray(value.transpose(axes))
         return {"laid": super().write(where, plain), "axes": axes}
 
     def read(self, stored: Any) -> Any:
-        """Return the value that :meth:`write` took."""
+        """Return the value from the JSON of :meth:`write`."""
         if not isinstance(stored, dict):
             return stored
         if "record" in stored:
@@ -146,7 +146,7 @@ class Records(Values):
 
 
 def _leaf_parts(leaf: Leaf) -> dict[str, Any]:
-    """Return a leaf without its columns, which kernel and landmarks give."""
+    """Return the parts of a leaf without its columns, which follow from kernel and landmarks."""
     columns = leaf.columns
     expansion: dict[str, Any] | None = None if columns is None else {}
     if isinstance(columns, MonomialColumns):
@@ -263,5 +263,5 @@ RECIPES: dict[str, Recipe] = {
     "DCPred": Recipe(_dcpred_parts, _dcpred),
     "FeatureMap": Recipe(_feature_parts, _features),
 }
-#: Classes that have another name in files written earlier.
+#: Classes that had another name in earlier releases.
 EARLIER_NAMES = {"Found": "SearchResult", "Judged": "ExactFit", "Trial": "SettingResult"}

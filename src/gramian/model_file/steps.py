@@ -27,7 +27,7 @@ SCALERS: dict[str, tuple[type[BaseEstimator], tuple[str, ...]]] = {
     "RobustScaler": (RobustScaler, ("center_", "scale_")),
 }
 KNOWN = (*SCALERS, "OneHotEncoder", "ColumnTransformer", "Pipeline")
-#: Of an encoder, what its constructor took beside the categories.
+#: Parameters of an encoder, other than its categories, that a file stores.
 _ENCODER_PARAMS = ("drop", "sparse_output", "handle_unknown")
 
 
@@ -138,7 +138,7 @@ def _encoder(stored: Mapping[str, Any], values: Records) -> OneHotEncoder:
     encoder = OneHotEncoder(
         categories=[list(one) for one in categories], dtype=np.dtype(str(stored["dtype"])).type, **params
     ).fit(first)
-    # Their dtypes are those of the columns that it was fitted on; one array of rows has one dtype.
+    # Restore the dtypes of the columns it was fitted on; the array for the fit had a single dtype.
     encoder.categories_ = categories
     return encoder.set_params(categories="auto")
 
@@ -147,7 +147,7 @@ def _encoder(stored: Mapping[str, Any], values: Records) -> OneHotEncoder:
 
 
 class _Zeros(TransformerMixin, BaseEstimator):
-    """A stand-in for a fitted transformer: as many columns, all zero."""
+    """A placeholder for a fitted transformer that returns as many columns, all zero."""
 
     def __init__(self, width: int) -> None:
         self.width = width
@@ -161,7 +161,7 @@ class _Zeros(TransformerMixin, BaseEstimator):
 
 def _columns_parts(where: str, step: ColumnTransformer, values: Records) -> dict[str, Any]:
     given = {name: transformer for name, transformer, _ in step.transformers} | {"remainder": step.remainder}
-    # The remainder is listed where there are columns for it.
+    # The remainder is listed only if there are columns left for it.
     parts = []
     for name, fitted, columns in step.transformers_:
         indices = _indices(step, columns)
@@ -184,7 +184,7 @@ def _indices(step: ColumnTransformer, columns: Any) -> list[int]:
     chosen = [columns] if isinstance(columns, str) or np.isscalar(columns) else columns
     names = list(getattr(step, "feature_names_in_", ()))
     if isinstance(chosen, slice) and any(isinstance(end, str) for end in (chosen.start, chosen.stop)):
-        # A slice of names has both of its ends.
+        # A slice of names includes both ends.
         start = 0 if chosen.start is None else names.index(chosen.start)
         stop = len(names) if chosen.stop is None else names.index(chosen.stop) + 1
         chosen = slice(start, stop, chosen.step)
@@ -213,7 +213,7 @@ def _columns(stored: Mapping[str, Any], values: Records) -> ColumnTransformer:
         transformer_weights=values.read(stored["weights"]),
         verbose_feature_names_out=bool(stored["verbose_feature_names_out"]),
     )
-    # Fitted to stand-ins, so that scikit-learn sets up what transform needs; then they give way.
+    # Fit placeholders, so that scikit-learn sets up what transform needs, then replace them.
     step.fit(np.zeros((2, int(stored["n_features"]))))
     step.sparse_output_ = bool(stored["sparse_output"])
     step.transformers_ = [

@@ -18,16 +18,16 @@ TABULAR: dict[str, type[Any]] = {
     kind.__name__: kind
     for kind in (TabularRegressor, TabularClassifier, FastTabularRegressor, FastTabularClassifier)
 }
-#: What the names of the arrays of the models behind a table begin with, before their number.
+#: Prefix of the array names of the models behind a table, followed by the model's number.
 INNER = "model_"
-#: Kept in another form.
+#: Attributes stored elsewhere in the file.
 _APART = ("model_", "classes_", "n_features_in_", "feature_names_in_")
 
 
 def tabular_state(
     model: Any, values: Records, header_of: Callable[[Any, Records], dict[str, Any]]
 ) -> dict[str, Any]:
-    """Return what a model of tables has learned; ``header_of`` describes the model behind it."""
+    """Return the learned state of a table model; ``header_of`` describes the model behind it."""
     params = model.get_params(deep=False)
     learned = {name: v for name, v in vars(model).items() if name not in params and name not in _APART}
     state: dict[str, Any] = {"learned": {name: values.write(name, v) for name, v in learned.items()}}
@@ -45,7 +45,7 @@ def tabular_state(
 def read_tabular(
     model: Any, state: Mapping[str, Any], values: Records, model_of: Callable[[Any, Records], Any]
 ) -> None:
-    """Set what :func:`tabular_state` took; the classes of a classifier are those of its inner model."""
+    """Restore the state of :func:`tabular_state`; a classifier takes the classes of its inner model."""
     params = model.get_params(deep=False)
     for name, stored in state["learned"].items():
         if name in params or not name.isidentifier() or hasattr(type(model), name):

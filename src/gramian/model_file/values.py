@@ -29,15 +29,15 @@ Made = TypeVar("Made")
 _APPROXIMATIONS: dict[str, type[BaseEstimator]] = {
     kind.__name__: kind for kind in (*METHODS.values(), Exact, LearnedMetric)
 }
-#: Parameters that may be any object, of which a fitted model needs nothing more.
+#: Parameters that may be any object and that a fitted model no longer needs.
 LEFT_OUT = ("teacher", "checkpoint", "engine")
-#: Parameters of earlier releases that are constants now; a fitted model needs nothing of them.
+#: Parameters of earlier releases that are constants now and that a fitted model does not need.
 GONE = frozenset({"core_rows", "n_extra", "n_power"})
 _BUILDERS: dict[str, type[Builder]] = {kind.__name__: kind for kind in BUILDERS}
 
 
 class Values:
-    """Turns values into JSON and back; arrays go into (come from) ``arrays`` under names of their own."""
+    """Converter of values to JSON and back; arrays are kept in ``arrays`` under their own names."""
 
     def __init__(self, arrays: dict[str, Array]) -> None:
         self.arrays = arrays
@@ -74,13 +74,13 @@ class Values:
         )
 
     def _store(self, array: Array) -> str:
-        # A plan holds the very points that were given to the estimator: they are stored once.
+        # A plan refers to the same points as the estimator's parameters: store them once.
         name = self._names.setdefault(id(array), f"value_{len(self._names)}")
         self.arrays[name] = array
         return name
 
     def read(self, stored: Any) -> Any:
-        """Return the value that :meth:`write` took."""
+        """Return the value from the JSON of :meth:`write`."""
         if not isinstance(stored, dict):
             return stored
         if "array" in stored:
@@ -99,9 +99,9 @@ class Values:
         return [self.read(value) for value in stored["list"]]
 
     def write_params(self, estimator: BaseEstimator) -> dict[str, Any]:
-        """Return an estimator's constructor parameters; a generator as ``random_state`` becomes None.
+        """Return an estimator's constructor parameters as JSON.
 
-        So do those of :data:`LEFT_OUT`: a fitted model needs nothing more of them.
+        A generator as ``random_state`` and the parameters of :data:`LEFT_OUT` become None.
         """
         params = estimator.get_params(deep=False)
         params.update({name: None for name in LEFT_OUT if name in params})
@@ -110,7 +110,7 @@ class Values:
         return {name: self.write(name, value) for name, value in params.items()}
 
     def read_params(self, kind: type[Made], stored: Mapping[str, Any]) -> Made:
-        """Return a new estimator with the stored parameters; those it lacks keep their defaults."""
+        """Return a new estimator with the stored parameters and defaults for missing ones."""
         return self._made(kind, kind._get_param_names(), stored)  # type: ignore[attr-defined]
 
     def _made(self, kind: type[Made], known: Iterable[str], stored: Mapping[str, Any]) -> Made:
@@ -124,7 +124,7 @@ class Values:
         return kind(**{name: self.read(value) for name, value in stored.items()})
 
     def write_plan(self, plan: Plan) -> dict[str, Any]:
-        """Return a plan with its builder."""
+        """Return JSON for a plan and its builder."""
         return {**self._fields(plan, "builder"), "builder": self._builder(plan.builder)}
 
     def _builder(self, builder: Builder) -> dict[str, Any]:
@@ -136,7 +136,7 @@ class Values:
         return {name: self.write(name, getattr(value, name)) for name in names}
 
     def read_plan(self, stored: Mapping[str, Any]) -> Plan:
-        """Return the plan that :meth:`write_plan` took."""
+        """Return the plan from the JSON of :meth:`write_plan`."""
         kind = _known(stored["builder"]["class"], _BUILDERS)
         own = {field.name for field in fields(kind)}  # type: ignore[arg-type]
         builder = self._made(kind, own, stored["builder"]["fields"])
@@ -145,7 +145,7 @@ class Values:
 
 
 def _present_names(kind: type, stored: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the parameters of a file of an earlier release under their names of today."""
+    """Rename the parameters of a file of an earlier release to their present names."""
     # The size of a BlockBasis was called memory_budget, and its budget working_memory.
     if "working_memory" in stored or issubclass(kind, Builder):
         names = {"memory_budget": "max_bytes", "working_memory": "memory_budget"}
