@@ -13,7 +13,7 @@ from gramian.export.description import Description, describe
 from gramian.export.numpy_file import numpy_bytes
 from gramian.export.onnx import onnx_bytes
 
-#: Suffix → the bytes of a file for a description.
+#: For each suffix, a function from a model's description to the bytes of the file.
 TARGETS: dict[str, Callable[[Description], bytes]] = {
     ".onnx": onnx_bytes,
     ".py": numpy_bytes,
@@ -26,18 +26,19 @@ def export(model: Any, path: str | os.PathLike[str]) -> None:
 
     Parameters
     ----------
-    model : fitted :class:`gramian.FastKernelClassifier` or :class:`gramian.FastKernelRegressor` (of
+    model : fitted :class:`gramian.FastKernelClassifier` or :class:`gramian.FastKernelRegressor` (from
         :func:`gramian.compress`, for example), or a scikit-learn ``Pipeline`` of a ``StandardScaler`` and one
-        of these, which becomes one model of unscaled rows.
-    path : where; an existing file is replaced when the new one is complete. Its suffix says what is written:
+        of these, which becomes one model that takes unscaled rows.
+    path : file to write; an existing file is replaced once the new one is complete. The suffix chooses the
+        format:
 
         ``.onnx``  a graph of standard operators, for onnxruntime and others. Needs the extra ``export``.
         ``.py``    a module that needs NumPy only, with ``predict(X)`` and ``decision(X)``.
         ``.c``     C99 that needs libm only, with ``NAME_decision`` and ``NAME_predict``, NAME from the path.
 
-    All three compute in float32, in float64 for a model of ``dtype="float64"``, and agree with the model to
-    rounding: a row within rounding of a border between leaves may fall on its other side. Rows go in as
-    float32 in ONNX and C.
+    All three compute in float32, or in float64 for a model with ``dtype="float64"``, and agree with the model
+    up to rounding. A row that lies on a border between leaves up to rounding may be sent to the other leaf.
+    ONNX and C take rows in float32.
 
     Time and memory O(bytes of the model). Raises ``InputError`` for a model that is not fitted or of another
     kind, labels that are neither numbers nor text, a suffix that is none of these, or a missing folder;

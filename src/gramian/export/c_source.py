@@ -10,17 +10,17 @@ import numpy as np
 from gramian._typing import Array
 from gramian.export.description import Description
 
-#: A part that only some models have, with no other part in it: @IF_NAME@ … @END@.
+#: Pattern of an innermost conditional part of the template, @IF_NAME@ … @END@, which only some models need.
 _PART = re.compile(r"@IF_([A-Z]+)@((?:(?!@IF_).)*?)@END@", re.DOTALL)
 _SLOT = re.compile(r"@([A-Z]+)@")
-#: Numbers on a line.
+#: Numbers on a line of the file.
 _ROW = 8
 
 
 def c_bytes(model: Description) -> bytes:
-    """Return the file: constant arrays and the functions that read them.
+    """Return the C file, with constant arrays and the functions that read them.
 
-    Bytes: about four times the model's. Numbers have the digits that give back their bits.
+    It has about four times the bytes of the model. Numbers have enough digits to restore their bits.
     """
     f, labels = model.flat, model.labels
     name = _identifier(model.name)
@@ -59,18 +59,18 @@ def c_bytes(model: Description) -> bytes:
     return _SLOT.sub(lambda slot: slots[slot[1]], code).encode()
 
 
-#: Kind of labels → how printf writes one.
+#: The printf format for each kind of labels.
 _FORMATS = {"i": "%lld", "f": "%.17g", "U": "%s"}
 
 
 def _identifier(name: str) -> str:
-    """Return a C identifier for a file's name: letters, digits and underscores of ASCII.
+    """Return a C identifier (ASCII letters, digits and underscores) made from a file's name.
 
     >>> _identifier("my model-2"), _identifier("7up")
     ('my_model_2', 'model_7up')
     """
     plain = re.sub(r"[^A-Za-z0-9_]", "_", name)
-    # Names that begin with an underscore are the compiler's.
+    # Names that begin with an underscore are reserved for the compiler.
     return plain if plain[:1].isalpha() else f"model_{plain.lstrip('_')}"
 
 
@@ -99,11 +99,11 @@ def _label_table(name: str, labels: Array) -> str:
 
 
 def _whole(value: int) -> str:
-    # −2^63 has no literal: 2^63, which is negated, fits in no signed type.
+    # −2^63 has no literal, since C would negate 2^63, which does not fit a signed type.
     return f"({value + 1}LL - 1)" if value == -(2**63) else f"{value}LL"
 
 
 def _text(label: str) -> str:
-    """Return a C string of UTF-8 bytes; octal escapes end after three digits, whatever follows."""
+    """Return a C string literal of UTF-8 bytes, with octal escapes, which always end after three digits."""
     safe = {byte: chr(byte) for byte in range(32, 127)} | {34: '\\"', 92: "\\\\", 63: "\\?"}
     return '"' + "".join(safe.get(byte, f"\\{byte:03o}") for byte in label.encode()) + '"'

@@ -23,10 +23,10 @@ WHAT_CAN_BE = (
 
 @dataclass(frozen=True, eq=False)
 class Description:
-    """A model to write.
+    """Description of a model to export.
 
-    name : of the file, without its suffix.
-    flat : decision values (a classifier) or predictions (a regressor).
+    name : name of the file, without its suffix.
+    flat : arrays that give decision values (a classifier) or predictions (a regressor).
     labels : the classes, in the order of the outputs; None for a regressor. Two classes have one output,
         above 0 for the second.
     one_value : whether the outputs of n rows have shape (n,), not (n, outputs).
@@ -39,7 +39,7 @@ class Description:
 
     @property
     def title(self) -> str:
-        """One line for the head of a file."""
+        """One line that describes the model at the head of a file."""
         f = self.flat
         kind = "regressor" if self.labels is None else f"classifier of {len(self.labels)} classes"
         sizes = f"{f.n_leaves} leaves of {f.n_units} units in {f.n_directions} directions"
@@ -90,7 +90,7 @@ def _moments(scaler: StandardScaler, n_features: int) -> tuple[Array, Array]:
 
 
 def _plain_labels(classes: Array) -> Array:
-    """Return class labels as int64 (bools too), float64 or text; objects are taken where all are text."""
+    """Return class labels as int64 (also for booleans), float64 or text; objects must all be text."""
     if classes.dtype.kind == "O" and all(isinstance(label, str) for label in classes):
         classes = classes.astype(str)
     if classes.dtype.kind in "iub":

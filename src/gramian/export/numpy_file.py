@@ -1,4 +1,4 @@
-"""Export to one Python file that needs NumPy only: the code of ``standalone.py`` with a model's numbers."""
+"""Export to one Python file that needs only NumPy: the code of ``standalone.py`` with a model's numbers."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import numpy as np
 
 from gramian.export.description import Description
 
-#: Lines of standalone.py that are filled in: its first, and that of the numbers.
+#: Lines of standalone.py that are filled in: the first one, and the one with the numbers.
 HEAD, NUMBERS = '"""A model that gramian exported. ', 'NUMBERS = ""\n'
 
 
 def numpy_bytes(model: Description) -> bytes:
-    """Return the file: the code, then the arrays of the model as a compressed .npz in base64.
+    """Return the Python file: the code, then the arrays of the model as a compressed .npz in base64.
 
-    Bytes: about 4/3 of the model's. Importing reads no numbers; the first call does, without pickles.
+    It has about 4/3 of the bytes of the model. Numbers are read at the first call, without pickles.
     """
     code = importlib.resources.files(__package__).joinpath("standalone.py").read_text("utf-8")
     text = base64.encodebytes(_npz(model)).decode("ascii")

@@ -11,21 +11,22 @@ from gramian.exceptions import MissingPackageError
 from gramian.export.description import Description
 from gramian.fast.serving.flat import FlatPredictor
 
-#: Of 2021 and 2022: every runtime since then reads them.
+#: Versions of 2021 and 2022, which every later runtime reads.
 OPSET, IR_VERSION = 17, 8
-#: Rows that the leaves' numbers are copied for at a time: each row needs its leaf's.
+#: Rows computed at a time. Each row gets a copy of its leaf's numbers, so this bounds the memory. Chosen by
+#: hand.
 TILE_ROWS = 512
 
 
 def onnx_bytes(model: Description) -> bytes:
     """Return the serialized graph, checked by onnx.
 
-    Input ``X``, float32 (n, d). Outputs: of a classifier ``label`` (n,), int64, double or string, and
-    ``decision``; of a regressor ``value``; both float32 of the shape that the model returns.
+    The input is ``X``, float32 (n, d). A classifier has the outputs ``label`` (n,), int64, double or string,
+    and ``decision``; a regressor has ``value``. Both are float32 of the shape that the model returns.
 
-    Rows are worked on in tiles of at most 512 (a ``Scan``): each row gathers the numbers of its leaf,
-    (r + 2)(u + outputs) + u·outputs of them, so that the memory beside X and the outputs is 512 times that
-    for any n. Without leaves there is nothing to gather, and no ``Scan``.
+    Rows are computed in tiles of at most 512 by a ``Scan``. Each row gathers the numbers of its leaf,
+    (r + 2)(u + outputs) + u·outputs of them for r directions and u units, so the extra memory is 512 times
+    that for any n. A model with a single leaf needs no ``Scan``.
     """
     onnx = _onnx()
     flat, labels = model.flat, model.labels
@@ -66,7 +67,7 @@ def onnx_bytes(model: Description) -> bytes:
 
 
 def _by_tiles(graph: _Graph, flat: FlatPredictor, rows: str) -> str:
-    """Return the values of rows (n, d), tile by tile: as few tiles as there can be, of equal height."""
+    """Return the values of rows (n, d), computed in as few tiles as possible, all of equal height."""
     onnx = graph.onnx
     one, zero, d = graph.constant([1]), graph.constant([0]), graph.constant([flat.n_features])
     n = graph("Shape", "X", start=0, end=1)
@@ -123,10 +124,10 @@ def _leaf_values(graph: _Graph, flat: FlatPredictor, rows: str) -> str:
 
 
 def _leaf(graph: _Graph, flat: FlatPredictor, points: str) -> str:
-    """Return the leaf (n,) of points [z, 1]: all half-spaces at once, then a step down for each level."""
+    """Return the leaf (n,) of points [z, 1]: evaluate all half-spaces, then take a step for each level."""
     sides = graph("MatMul", points, graph.constant(flat.planes.T))
     above = graph("Greater", sides, graph.constant(flat.dtype.type(0)))
-    # From node i to 2 i + 1, or one further: each step adds the node's own sign.
+    # A step goes from node i to 2 i + 1, plus one if the row is on the positive side.
     steps = graph("Cast", above, to=graph.onnx.TensorProto.INT64)
     one = graph.constant([[1]])
     node = graph("Slice", steps, graph.constant([0]), graph.constant([1]), graph.constant([1]))
@@ -139,9 +140,9 @@ def _leaf(graph: _Graph, flat: FlatPredictor, points: str) -> str:
 
 
 class _Graph:
-    """Nodes and constants while they are put together; calling it adds a node and gives its output's name.
+    """Builder of a graph; calling it adds a node and returns the name of the node's output.
 
-    outer : the graph around this one, which keeps the constants of both: a body may read them.
+    outer : the graph around this one, which keeps the constants of both, since a body may read them.
     """
 
     def __init__(self, onnx: Any, outer: _Graph | None = None) -> None:
@@ -158,7 +159,7 @@ class _Graph:
         return name
 
     def constant(self, values: Any) -> str:
-        """Return the name of a constant; equal small ones are kept once."""
+        """Add a constant and return its name; equal small constants are stored once."""
         array: Array = np.asarray(values)
         key = (array.tobytes(), array.dtype.str, array.shape) if array.dtype != object else id(values)
         if key not in self._names:
@@ -174,7 +175,7 @@ def _info(onnx: Any, name: str, kind: int, shape: list[str | int]) -> Any:
 
 
 def _onnx() -> Any:
-    """Import onnx, the only place that does."""
+    """Import onnx; no other place does."""
     try:
         import onnx
         import onnx.checker
