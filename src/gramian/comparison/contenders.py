@@ -25,20 +25,21 @@ from gramian.fast.estimators import FastKernelClassifier, FastKernelRegressor
 from gramian.ridge.ridge import KernelRidge, KernelRidgeClassifier
 
 REGRESSION, CLASSIFICATION = "regression", "classification"
-#: gamma·d of the search, where the features have deviation 1: the mean of ‖x − y‖² is 2d.
+#: Searched ranges, chosen by hand. GAMMAS is gamma·d for features of deviation 1, whose mean ‖x − y‖² is 2d;
+#: PENALTIES is C of an SVM.
 GAMMAS = (0.03, 10.0)
 ALPHAS = (1e-4, 10.0)
 PENALTIES = (0.1, 1000.0)
-#: Rows a block, where the size is not ``auto``.
+#: Rows of a block if the size is not ``auto``. Chosen by hand.
 BLOCK_ROWS = 650
 
-#: By name.
+#: Hyperparameters by name.
 Hyperparameters = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Shape:
-    """What a contender may know of a problem before it is fitted."""
+    """Facts about a problem that a contender may use before it is fitted."""
 
     task: str
     n_rows: int
@@ -59,15 +60,15 @@ class Contender:
 
     Parameters
     ----------
-    name : in tables.
-    start : settings of the first candidate: the method's usual ones.
-    draw : random settings from a generator and a shape.
-    build : the unfitted model of some settings, a size and a shape, for scaled rows.
-    sizes : from small to large, what trades accuracy for cost.
-    usual_size : that of the search.
-    size_name : what a size counts.
-    tasks : those that it can do.
-    settings_of : name of the contender whose settings it uses; it is not searched itself.
+    name : name in tables.
+    start : returns the settings of the first candidate, the method's usual ones.
+    draw : returns random settings from a generator and a shape.
+    build : returns the unfitted model for settings, a size and a shape; rows will be scaled.
+    sizes : sizes that trade accuracy for cost, from small to large.
+    usual_size : size used in the search.
+    size_name : name of what a size counts.
+    tasks : tasks that the method can do.
+    settings_of : name of the contender whose settings it uses, if it is not searched itself.
     """
 
     name: str
@@ -90,7 +91,7 @@ class Contender:
         return model
 
     def candidates(self, shape: Shape, seed: int) -> Any:
-        """Yield settings without end: the usual ones first, then random ones, always the same."""
+        """Yield settings without end: the usual ones, then random ones determined by the seed."""
         rng = as_generator(seed)
         yield self.start(shape)
         while True:
@@ -98,12 +99,12 @@ class Contender:
 
 
 def log_uniform(rng: np.random.Generator, low: float, high: float) -> float:
-    """Return a number whose logarithm is uniform."""
+    """Draw a number whose logarithm is uniform between those of ``low`` and ``high``."""
     return float(np.exp(rng.uniform(np.log(low), np.log(high))))
 
 
 class OnSomeRows(BaseEstimator):
-    """A model fitted to at most ``n_rows`` random rows: what is done where all rows would cost n² numbers."""
+    """A model fitted to at most ``n_rows`` random rows, for methods that need n² numbers."""
 
     def __init__(self, model: Any, n_rows: int, random_state: Any = None) -> None:
         self.model = model
@@ -132,12 +133,12 @@ def usual_kernel(shape: Shape) -> Hyperparameters:
 
 
 def draws_of(*kernels: str) -> Callable[[np.random.Generator, Shape], Hyperparameters]:
-    """Return a function that draws one of these kernels, a gamma of the same reach for each, and alpha."""
+    """Return a function that draws one of these kernels, a gamma of comparable reach, and alpha."""
 
     def draw(rng: np.random.Generator, shape: Shape) -> Hyperparameters:
         kernel = str(rng.choice(kernels))
         gamma = log_uniform(rng, *GAMMAS) / shape.n_features
-        # exp(−gamma·‖x − y‖) of a distance, not of its square.
+        # The exponential kernel decays with the distance, not with its square.
         reach = gamma**0.5 if kernel == "exponential" else gamma
         return {"kernel": kernel, "gamma": reach, "alpha": log_uniform(rng, *ALPHAS)}
 
@@ -217,7 +218,7 @@ def _boosting(settings: Hyperparameters, size: int, shape: Shape) -> Any:
 _OURS = draws_of("rbf", "exponential", "laplacian")
 _PEERS = draws_of("rbf", "laplacian")
 
-#: By the name under which a command asks for them. Each is searched among the kernels that it has of these.
+#: Contenders by the name used on the command line. Each searches those of the three kernels that it offers.
 CONTENDERS = {
     "gramian": Contender("gramian", usual_kernel, _OURS, _gramian, (100, 300, "auto"), "auto", "root rank"),
     "compressed": Contender(

@@ -19,12 +19,13 @@ from gramian.exceptions import GramianError, InputError
 from gramian.search import Limits, Split, Trials
 from gramian.search import search as search_candidates
 
-#: Rows that the first and the second round of a search train on, and rows held out to judge them, at most.
+#: Most training rows of the first and second round of a search, and most held-out rows. Chosen by hand.
 FIRST_ROWS, SECOND_ROWS, JUDGING_ROWS = 3000, 12_000, 4000
+#: Fraction of the rows that is held out.
 HELD_OUT = 0.2
-#: Of few rows a fifth says little: then every row judges once, by as many folds.
+#: With few rows a fifth of them says little, so cross-validation with this many folds is used instead.
 FOLDS = 3
-#: A search ends after so many candidates even where time is left.
+#: A search ends after this many candidates even if time is left.
 MOST_CANDIDATES = 500
 
 
@@ -35,10 +36,10 @@ class SearchResult:
     Attributes
     ----------
     settings : hyperparameters of the best candidate.
-    error : of it on the held-out rows; the mean of the folds where there are some.
-    tried : candidates fitted in both rounds; failed : those of them that raised a numerical error.
-    n_rows : rows of the last round's fits.
-    seconds : that it took; one fit may exceed what was given.
+    error : its error on the held-out rows, or the mean over the folds.
+    tried : candidates fitted in all rounds; failed : candidates that raised a numerical error.
+    n_rows : training rows of the last round.
+    seconds : time that the search took; the last fit may exceed the time given.
     """
 
     settings: Hyperparameters
@@ -50,7 +51,7 @@ class SearchResult:
 
 
 def error_of(task: str, y: Array, predicted: Array) -> float:
-    """Return the share of wrong classes, or the RMSE over the standard deviation of y."""
+    """Return the fraction of wrong classes, or the RMSE divided by the standard deviation of y."""
     if task == CLASSIFICATION:
         return float(np.mean(np.asarray(y) != np.asarray(predicted)))
     y = np.asarray(y, np.float64)
@@ -69,30 +70,30 @@ def search(
     size: Any = None,
     random_state: int = 0,
 ) -> SearchResult:
-    """Search the settings of a contender by random candidates within some seconds.
+    """Search the settings of a contender by random candidates within a time limit.
 
-    A fifth of the rows, 4,000 at most, is held out. Candidates are fitted to 3,000 of the others for half of
-    the time, the first of them with the method's usual settings; then, the best first, to 12,000 until the
-    time is over. Where the others are at most 3,000 there is one round, in which candidates are judged by
-    three folds of all rows. No fit is interrupted, so the last one may run over; one candidate is tried at
-    least.
+    A fifth of the rows, at most 4,000, is held out. For half of the time candidates are fitted to 3,000 of
+    the other rows, beginning with the method's usual settings. Then the best of them are fitted to 12,000
+    rows, best first, until the time is over. With at most 3,000 other rows there is a single round with
+    three-fold cross-validation over all rows. At least one candidate is tried, and no fit is interrupted, so
+    the last one may exceed the time.
 
     Parameters
     ----------
-    contender : what to search.
+    contender : the contender whose settings are searched.
     X : (n, d) rows.
     y : (n,) targets.
     task : ``"regression"`` or ``"classification"``.
-    seconds : given to the search; > 0.
-    size : of the model; None for the contender's usual one.
-    random_state : draws rows and candidates.
+    seconds : time for the search; > 0.
+    size : size of the model; None for the contender's usual one.
+    random_state : seed for drawing rows and candidates.
 
     Returns
     -------
     SearchResult
 
-    Errors: ``InputError`` for a task that the contender can't do, for no seconds, for too few rows or
-    classes, and where every candidate failed.
+    Errors: ``InputError`` for a task that the contender can't do, for seconds ≤ 0, for too few rows or
+    classes, and if every candidate failed.
     """
     positive_number("seconds", seconds)
     if task not in contender.tasks:
@@ -125,7 +126,7 @@ def search(
 
 @dataclass
 class _Race:
-    """Candidates of one contender, fitted and judged."""
+    """Fits and scores candidates of one contender, and counts failures."""
 
     contender: Contender
     X: Array
@@ -154,13 +155,13 @@ class _Race:
         return found
 
     def _judged(self, splits: list[Split], candidate: Hyperparameters) -> tuple[float, None]:
-        # A mean, so that one fold that failed makes the candidate fail.
+        # With a mean, a single failed fold makes the candidate fail.
         return float(np.mean([self._error(candidate, split) for split in splits])), None
 
     def _error(self, candidate: Hyperparameters, split: Split) -> float:
         try:
             with warnings.catch_warnings():
-                # A candidate that is ill-conditioned or stops early is judged by its error like any other.
+                # A candidate that is ill-conditioned or stops early is scored by its error like any other.
                 warnings.simplefilter("ignore", ConvergenceWarning)
                 warnings.simplefilter("ignore", RuntimeWarning)
                 warnings.simplefilter("ignore", UserWarning)

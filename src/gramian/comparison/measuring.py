@@ -13,23 +13,23 @@ from gramian._typing import Array
 from gramian.comparison.equal_time import error_of
 from gramian.comparison.peak_memory import PeakMemory
 
-#: Runs of the prediction, fewer where they take more than a second together.
+#: Most timed runs of the prediction; no further run starts after a second in total.
 MOST_PREDICTIONS = 5
 
 
 @dataclass(frozen=True)
 class Measured:
-    """One fit and its predictions."""
+    """Error, times and bytes of one fit and its predictions."""
 
     error: float  #: see ``error_of``
     fit_seconds: float
-    predict_seconds: float  #: of all test rows; the median of some runs
-    peak_bytes: float  #: growth of the process during the fit; NaN where the system does not tell
+    predict_seconds: float  #: for all test rows; median of several runs
+    peak_bytes: float  #: growth of the process during the fit; NaN if the system does not report it
     model_bytes: int
 
 
 class _Counter:
-    """A file that keeps only its length."""
+    """A writable file object that counts bytes and keeps nothing else."""
 
     size = 0
 
@@ -39,16 +39,16 @@ class _Counter:
 
 
 def model_bytes(model: Any) -> int:
-    """Return the bytes of the pickled model: one measure for all."""
+    """Return the size of the pickled model in bytes, a measure that applies to every model."""
     counter = _Counter()
     pickle.dump(model, counter, protocol=5)
     return counter.size
 
 
 def measure(model: Any, X: Array, y: Array, X_test: Array, y_test: Array, task: str) -> Measured:
-    """Fit a model, predict the test rows and return what that took.
+    """Fit a model, predict the test rows and return error, times and bytes.
 
-    The peak is of this process: for figures that compare models, measure each in a process of its own.
+    The memory peak is that of this process. To compare models, measure each in a process of its own.
     """
     with PeakMemory() as peak:
         began = time.perf_counter()

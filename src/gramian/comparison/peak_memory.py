@@ -6,15 +6,16 @@ import sys
 import threading
 from types import TracebackType
 
-#: Seconds between two looks at the process's memory: five times as many slow a fit on threads by a tenth.
+#: Seconds between two samples of the process's memory. Sampling five times as often slows a threaded fit by
+#: a tenth. Chosen by hand.
 SAMPLING = 0.01
 
 
 class PeakMemory:
     """Peak growth of this process's own memory while the context is open, in ``growth`` (bytes).
 
-    Where ``/proc`` exists a thread samples RssAnon, which leaves out the page cache of memory-mapped files;
-    elsewhere it is the growth of the resident set's peak, or NaN where the system does not tell.
+    If ``/proc`` exists, a thread samples RssAnon, which excludes the page cache of memory-mapped files.
+    Otherwise it is the growth of the resident set's peak, or NaN if the system does not report one.
     """
 
     growth: float = float("nan")
@@ -51,7 +52,7 @@ def _now() -> float:
 
 
 def _anonymous() -> float | None:
-    """Return RssAnon in bytes, or None where there is no /proc."""
+    """Return RssAnon in bytes, or None without /proc."""
     try:
         with open("/proc/self/status", encoding="ascii", errors="replace") as status:
             for line in status:
@@ -63,7 +64,7 @@ def _anonymous() -> float | None:
 
 
 def _resident_peak() -> float:
-    """Return the peak of the resident set in bytes, or NaN."""
+    """Return the peak size of the resident set in bytes, or NaN if it is unknown."""
     try:
         import resource
     except ImportError:  # Windows
