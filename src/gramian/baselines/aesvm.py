@@ -18,44 +18,44 @@ from gramian.baselines.support import support_vectors
 
 
 class AESVMClassifier(BaselineClassifier):
-    r"""Approximate extreme points SVM: libsvm on representatives with weights β.
+    r"""Approximate extreme points SVM: libsvm on few representative rows, weighted by β.
 
     Every row of a class lies within ε of the convex hull of its representatives in the feature space:
     ‖φ(x_i) − Σ_t μ_it φ(x_t)‖² ≤ ε with μ_it ≥ 0, Σ_t μ_it = 1. With β_t = Σ_i weight_i μ_it,
 
     min ½‖w‖² + C Σ_t β_t max(0, 1 − y_t f(x_t))
 
-    is solved, and f(x) = Σ_t exp(−γ‖x − x_t‖²) α_t y_t + b over its support vectors.
-    Many classes: representatives of each class, and a machine for each against the rest.
+    is solved, and f(x) = Σ_t exp(−γ‖x − x_t‖²) α_t y_t + b over its support vectors. With more than two
+    classes, each class has its own representatives and a machine against the rest.
 
     Parameters
     ----------
     epsilon : float
-        ε ≥ 0. With 0 every row is a representative: the exact SVM.
+        ε ≥ 0. With 0 every row is a representative, which gives the exact SVM.
     P, V : int
         The rows of a class are divided into parts of at most P rows, and these into subsets of at most V,
-        each with its own representatives. Larger ones find fewer representatives in more time.
+        each with its own representatives. Larger values find fewer representatives in more time.
     gamma : float, default 1/n_features
-        Of the kernel exp(−γ‖x − z‖²).
-    C, tol : of the SVM (libsvm).
-    random_state, n_jobs : as in scikit-learn; the division draws rows where a class has more than V.
+        γ of the kernel exp(−γ‖x − z‖²).
+    C, tol : parameters of the SVM (libsvm).
+    random_state, n_jobs : as in scikit-learn; rows are drawn to divide a class with more than V rows.
 
     Attributes
     ----------
     model_ : Expansion
         Support vectors, coefficients and b in float32.
     n_representatives_, n_support_ : int
-        Rows that were trained on, and those that predictions need.
+        Number of rows that the SVM was trained on, and number of support vectors.
     classes_, nbytes_, n_features_in_ : as named.
 
-    Time O(n V²) at most for the representatives, then libsvm's O(m² d) to O(m³) for m of them; memory
-    O(V² + m d). Raises ``InputError`` for unusable input. A prediction takes O(support vectors · d): the
-    method shortens the training more than the predictions. It fails to save anything where the kernel is
-    so narrow that no row lies near the hull of others.
+    Time O(n V²) at most for the m representatives, then libsvm's O(m² d) to O(m³); memory O(V² + m d). Raises
+    ``InputError`` for unusable input. A prediction takes O(support vectors · d), so the method speeds up
+    training more than prediction. It saves nothing if the kernel is so narrow that no row lies near the hull
+    of others.
 
-    Source: Nandan, Khargonekar and Talathi 2014. The halving and the farthest-first choice are those of the
-    authors' published code; subsets of nearest rows, and the test that tells rows apart which no others
-    can stand for, are ours.
+    Source: Nandan, Khargonekar and Talathi 2014. The halving and the farthest-first choice follow the
+    authors' published code. Subsets of nearest rows, and the test for rows that others cannot represent, are
+    new here.
 
     Examples
     --------

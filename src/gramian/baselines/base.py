@@ -19,16 +19,16 @@ from gramian.estimator.base import KernelEstimator, checked_weights, own_target,
 from gramian.estimator.kinds import Classifier, Regressor
 from gramian.estimator.targets import ClassTargets, NumberTargets, Targets
 
-#: Rows of one task of a prediction: its outputs are a few hundred kilobytes.
+#: Rows of one prediction task, whose outputs take a few hundred kilobytes. Chosen by hand.
 CHUNK_ROWS = 8192
 
 
 class Model(Protocol):
-    """What a fitted baseline predicts with, in float32."""
+    """Interface of a fitted baseline's predictor, in float32."""
 
     @property
     def n_outputs(self) -> int:
-        """Values for a row."""
+        """Number of values for a row."""
 
     @property
     def nbytes(self) -> int:
@@ -40,11 +40,11 @@ class Model(Protocol):
 
 @dataclass(frozen=True)
 class Counted:
-    """The rows that count: those of positive weight, with their targets and weights.
+    """Rows of positive weight, with their targets and weights.
 
-    rows : (n, d), dense or CSR, as they came.
+    rows : (n, d), dense or CSR, in their original type.
     targets : (n, outputs), ±1 for classes.
-    weights : (n,), or None where all are 1.
+    weights : (n,), or None if all are 1.
     """
 
     rows: Rows
@@ -53,7 +53,7 @@ class Counted:
 
     @property
     def floats(self) -> Rows:
-        """The rows in float64, as libsvm reads them; CSR with the 32-bit indices that it takes."""
+        """The rows in float64, as libsvm needs them; CSR rows with 32-bit indices."""
         if not sp.issparse(self.rows):
             return np.ascontiguousarray(self.rows, np.float64)
         rows = self.rows
@@ -62,7 +62,7 @@ class Counted:
 
 
 class Baseline(KernelEstimator):
-    """Base of the baselines; those that have a kernel take exp(−gamma ‖x − z‖²) alone."""
+    """Base of the baselines; the only kernel is exp(−gamma ‖x − z‖²)."""
 
     kernel: Any = "rbf"
     gamma: float | None = None
@@ -79,7 +79,7 @@ class Baseline(KernelEstimator):
         return int(self.model_.nbytes)
 
     def _checked_gamma(self, n_features: int) -> float:
-        """Return gamma, 1/n_features where it is None; the kernel refuses what is no positive number."""
+        """Return gamma, or 1/n_features if it is None; raise if it is not a positive number."""
         self._resolved_kernel(n_features)
         return 1.0 / n_features if self.gamma is None else float(self.gamma)
 
@@ -89,7 +89,7 @@ class Baseline(KernelEstimator):
 
     @staticmethod
     def _counted(source: RowSource, targets: Targets, sample_weight: Any) -> Counted:
-        """Return the rows of positive weight, which are views where that is all of them."""
+        """Return the rows of positive weight, without a copy if that is all of them."""
         n = source.shape[0]
         weights = checked_weights(sample_weight, n)
         everything = slice(0, n)
@@ -115,10 +115,10 @@ class BaselineClassifier(Classifier, Baseline):
 
     @abstractmethod
     def _train(self, rows: Counted) -> Model:
-        """Return the model of rows with targets ±1."""
+        """Train on rows with targets ±1 and return the predictor."""
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Fit to rows X (n, d) and class labels y (n,), by default those of a row source.
+        """Fit to rows X (n, d) and class labels y (n,); a row source X may hold the labels.
 
         Rows of weight 0 are left out.
         """
@@ -145,10 +145,10 @@ class BaselineRegressor(Regressor, Baseline):
 
     @abstractmethod
     def _train(self, rows: Counted) -> Model:
-        """Return the model of rows with real targets."""
+        """Train on rows with real targets and return the predictor."""
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Fit to rows X (n, d) and targets y (n,) or (n, outputs), by default those of a row source.
+        """Fit to rows X (n, d) and targets y (n,) or (n, outputs); a row source X may hold the targets.
 
         Rows of weight 0 are left out.
         """
@@ -166,6 +166,6 @@ class BaselineRegressor(Regressor, Baseline):
 
 
 def moments(rows: Rows, weights: Array | None) -> tuple[FloatArray, FloatArray]:
-    """Return the weighted mean and deviation of each feature in float32; 1 where it does not vary."""
+    """Return each feature's weighted mean and deviation in float32; the deviation of a constant is 1."""
     found = Moments.of(rows, weights)
     return found.mean.astype(np.float32), Scaler.of(found).scale.astype(np.float32)

@@ -20,13 +20,13 @@ def gaussian(gamma: float) -> Gaussian:
 
 @dataclass(frozen=True, eq=False)
 class Expansion:
-    r"""f(x) = Σ_j exp(−γ‖x − z_j‖²) β_j + b, one column of β for each output.
+    r"""Predictor f(x) = Σ_j exp(−γ‖x − z_j‖²) β_j + b, with one column of β for each output.
 
     units : (m, d), z_j − c; coefficients : (m, outputs), β; intercept : (outputs,), b; centre : (d,), c.
 
-    One product gives the exponents: [2γ(x − c), −γ‖x − c‖², 1] with [z − c; 1; −γ‖z − c‖²]. Where that
-    would leave a kernel value with an error over 2e-5 (a γ of millions, units far from each other), the
-    kernel's own evaluator takes over, which goes to float64. Time O(n m (d + outputs)).
+    One matrix product gives the exponents: [2γ(x − c), −γ‖x − c‖², 1] times [z − c; 1; −γ‖z − c‖²]. If this
+    could make an error above 2e-5 in a kernel value (γ of millions, units far apart), the kernel's own
+    evaluator, which can use float64, replaces it. Time O(n m (d + outputs)).
     """
 
     units: FloatArray
@@ -41,7 +41,7 @@ class Expansion:
         norms = squared_norms(self.units)
         error = distance_error(2.0 * self.gamma * norms, len(self.centre), np.float32)
         careful = bool((0.5 * error > entry_tolerance(np.float32)).any())
-        # With the signs and scales in this factor, rows need no pass of their own but the copy.
+        # Signs and scales are part of this factor, so that rows need only be copied.
         factor = np.empty((len(self.centre) + 2, len(norms)), np.float32)
         with np.errstate(over="ignore"):
             factor[:-2] = 2.0 * self.gamma * self.units.T.astype(np.float64)
@@ -53,12 +53,12 @@ class Expansion:
         object.__setattr__(self, "_careful", columns)
 
     def __reduce__(self) -> tuple[type[Expansion], tuple[object, ...]]:
-        # What __post_init__ derives need not be stored twice.
+        # __post_init__ derives the rest again.
         return Expansion, (self.units, self.coefficients, self.intercept, self.gamma, self.centre)
 
     @classmethod
     def of(cls, points: Rows, coefficients: Float64Array, intercept: Float64Array, gamma: float) -> Expansion:
-        """Return the expansion of units given as rows, dense or CSR, moved to their mean and rounded."""
+        """Return the expansion of units given as rows, dense or CSR; centre them and round to float32."""
         wide = np.asarray(dense(points), np.float64)
         centre = wide.mean(axis=0).astype(np.float32) if len(wide) else np.zeros(wide.shape[1], np.float32)
         return cls(
@@ -94,7 +94,7 @@ class Expansion:
             else:
                 own = augmented[: len(part)]
                 body = own[:, :-2]
-                # In the wider of the two types: rows far from the origin keep their digits.
+                # Subtract in the wider of the two types, so that rows far from the origin keep their digits.
                 np.subtract(part, self.centre, out=body, casting="unsafe")
                 np.einsum("ij,ij->i", body, body, out=own[:, -2])
                 np.matmul(own, self._factor, out=values)

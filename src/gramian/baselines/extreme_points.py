@@ -18,13 +18,14 @@ from gramian._typing import Array, Float64Array, IntArray, Rows
 from gramian.engine import Engine
 from gramian.kernels.columns import dense, squared_norms
 
-#: Exchanges of weight between two representatives before a row counts as not represented.
+#: Most exchanges of weight between two representatives before a row counts as not represented. Chosen by
+#: hand.
 MOST_EXCHANGES = 300
 
 
 @dataclass(frozen=True, eq=False)
 class Representatives:
-    """Row numbers, ascending, and β: the weight of all rows that each stands for."""
+    """Representatives: row numbers, ascending, and β, the total weight of the rows that each represents."""
 
     rows: IntArray
     weights: Float64Array
@@ -44,11 +45,11 @@ def derive_representatives(
 ) -> Representatives:
     r"""Choose representatives of the rows of each label: every row lies within ε of their convex hull.
 
-    For row i there are μ_t ≥ 0 with Σ_t μ_t = 1 and ‖φ(x_i) − Σ_t μ_t φ(x_t)‖² ≤ ε over representatives t of
-    its own subset; β_t = Σ_i weight_i μ_it. The rows of a label are halved until no part has more than
-    ``P`` rows, by their distance from a drawn one; each part is divided into subsets of ``V`` rows at most,
-    the nearest to drawn ones. In a subset the row that is farthest from the hull joins it, until none is
-    farther than ε.
+    For each row i there are μ_it ≥ 0 with Σ_t μ_it = 1 and ‖φ(x_i) − Σ_t μ_it φ(x_t)‖² ≤ ε over the
+    representatives t of its own subset; β_t = Σ_i weight_i μ_it. The rows of a label are halved, by distance
+    from a random row, until no part has more than ``P`` rows. Each part is divided into subsets of at most
+    ``V`` rows, each the nearest to a random row. In a subset the row farthest from the hull joins the
+    representatives until none is farther than ε.
 
     rows : (n, d), dense or CSR; weights : (n,) or None.
 
@@ -65,7 +66,7 @@ def derive_representatives(
     def derive(subset: IntArray) -> tuple[IntArray, Float64Array]:
         points = np.asarray(dense(rows[subset]), np.float64)
         mass = np.ones(len(subset)) if weights is None else np.asarray(weights[subset], np.float64)
-        # Repeated rows are one row with their weight; sorted, for the same answer in any order of the rows.
+        # Merge repeated rows and add their weights. Sorting makes the answer independent of the rows' order.
         _, first, which = np.unique(points, axis=0, return_index=True, return_inverse=True)
         merged = np.asarray(np.bincount(which.ravel(), mass), np.float64)
         chosen, share = extreme_points(points[first], merged, gamma, epsilon)
@@ -80,7 +81,7 @@ def derive_representatives(
 def extreme_points(
     points: Float64Array, mass: Float64Array, gamma: float, epsilon: float
 ) -> tuple[IntArray, Float64Array]:
-    """Return the numbers of representatives of the points, ascending, and the mass that each stands for."""
+    """Return the numbers of the points' representatives, ascending, and the mass that each represents."""
     hull = _Hull(np.exp(-gamma * cdist(points, points, "sqeuclidean")), epsilon)
     while hull.improve():
         hull.add(hull.worst())
@@ -88,10 +89,11 @@ def extreme_points(
 
 
 class _Hull:
-    r"""Weights μ of the points on the representatives, and G = K_ΨΨ μ − K_Ψx, half the slope of the distance.
+    r"""Weights μ of all points on the representatives Ψ, for their distances to the convex hull of Ψ.
 
-    f = ‖φ(x) − Σ μ_t φ(x_t)‖² exceeds its minimum by 2 (μ·G − min G) at most, which tells a point that
-    cannot be represented from one whose weights are not yet good.
+    G = K_ΨΨ μ − K_Ψx is half the gradient of the squared distance f = ‖φ(x) − Σ μ_t φ(x_t)‖². Since f exceeds
+    its minimum by at most 2 (μ·G − min G), a point that cannot be represented is told from one whose weights
+    can still improve.
     """
 
     def __init__(self, gram: Float64Array, epsilon: float) -> None:
@@ -103,7 +105,7 @@ class _Hull:
         self._mu, self._slope = np.zeros((n, n)), np.zeros((n, n))
         self._distance = np.zeros(n)
         self._level, self._low = np.zeros(n), np.full(n, np.inf)  #: μ·G and min G
-        self._open = np.ones(n, bool)  #: farther than ε from the hull, as far as is known
+        self._open = np.ones(n, bool)  #: points not yet known to lie within ε of the hull
         sure = np.flatnonzero(_residuals(gram) > epsilon)
         if not sure.size:
             sure = gram.mean(axis=1).argmin(keepdims=True)
@@ -115,7 +117,7 @@ class _Hull:
         slope = gram[np.ix_(sure[nearest], sure)] - gram[np.ix_(rest, sure)]
         self._slope[rest, : len(sure)] = slope
         self._level[rest], self._low[rest] = slope[np.arange(len(rest)), nearest], slope.min(axis=1)
-        # ‖φ(x) − φ(x_t)‖², as gram[t, t] − gram[x, t] is half of it: both diagonals are 1.
+        # ‖φ(x) − φ(x_t)‖² is twice gram[t, t] − gram[x, t], since the diagonal is 1.
         self._distance[rest] = 2.0 * self._level[rest]
 
     def worst(self) -> int:
@@ -136,7 +138,7 @@ class _Hull:
         self._count += 1
 
     def improve(self) -> bool:
-        """Exchange weights until each open point is within ε or cannot be; tell whether one is left open."""
+        """Exchange weights until each open point is within ε or cannot be; return whether any stays open."""
         count = self._count
         gram = self._pairs[:count, :count]
         gap = 2.0 * (self._level - self._low)
@@ -180,9 +182,9 @@ class _Hull:
 
 
 def _residuals(gram: Float64Array) -> Float64Array:
-    """Bound the squared distance of each point to the hull of all others from below: 1/(K + δI)⁻¹_ii − 2δ.
+    """Return a lower bound 1/(K + δI)⁻¹_ii − 2δ on each point's squared distance to the hull of all others.
 
-    That is the distance to their span, which is less; δ bounds the inverse where points nearly repeat.
+    It is the distance to their span, which is smaller; δ bounds the inverse if points nearly repeat.
     """
     jitter = stored_tolerance() ** 2
     shifted = gram.copy()
@@ -192,7 +194,7 @@ def _residuals(gram: Float64Array) -> Float64Array:
 
 
 def _halved(rows: Rows, own: IntArray, most: int, rng: np.random.Generator) -> list[IntArray]:
-    """Halve rows at the median of their distance from a drawn one until no part has more than ``most``."""
+    """Halve rows at the median distance from a random row until no part has more than ``most`` rows."""
     parts, todo = [], [own]
     while todo:
         part = todo.pop()
@@ -201,13 +203,13 @@ def _halved(rows: Rows, own: IntArray, most: int, rng: np.random.Generator) -> l
             continue
         away = _squares_from(rows, part, int(rng.integers(len(part))))
         order = np.argpartition(away, len(part) // 2)
-        # In their own order, so that rows are read forwards.
+        # Keep the original order, so that rows are read forwards.
         todo += [np.sort(part[order[len(part) // 2 :]]), np.sort(part[order[: len(part) // 2]])]
     return parts
 
 
 def _nearest(rows: Rows, part: IntArray, most: int, rng: np.random.Generator) -> list[IntArray]:
-    """Divide rows: again and again the ``most`` nearest to a drawn row among those that are left."""
+    """Divide rows into subsets: repeatedly take the ``most`` remaining rows nearest to a random one."""
     subsets = []
     while len(part) > most:
         away = _squares_from(rows, part, int(rng.integers(len(part))))
@@ -218,7 +220,7 @@ def _nearest(rows: Rows, part: IntArray, most: int, rng: np.random.Generator) ->
 
 
 def _squares_from(rows: Rows, part: IntArray, anchor: int) -> Float64Array:
-    """Return ‖x − a‖² for the rows of a part, a one of them."""
+    """Return ‖x − a‖² for the rows x of a part, where a is its row number ``anchor``."""
     point = np.asarray(dense(rows[part[anchor : anchor + 1]]), np.float64)[0]
     out = np.empty(len(part))
     for where in row_slices(len(part), tile_rows(len(point), 8)):

@@ -1,4 +1,4 @@
-r"""Fastfood features under a linear model.
+r"""Linear models on Fastfood features.
 
 Source: Le, Sarlós and Smola 2013; Fan et al. 2008 (liblinear).
 """
@@ -25,7 +25,7 @@ from gramian.landmarks.routing import moved
 
 @dataclass(frozen=True, eq=False)
 class FeatureWeights:
-    """f(x) = φ(x − c)·w + b, one column of w for each output; the phases of φ keep their digits about c."""
+    """Predictor f(x) = φ(x − c)·w + b, one column of w an output; centring keeps the phases of φ accurate."""
 
     columns: FastfoodColumns
     weights: FloatArray
@@ -70,7 +70,7 @@ class _FastfoodLinear(Baseline):
     form: Any
 
     def _map(self, rows: Counted, rng: np.random.Generator) -> FeatureWeights:
-        """Draw the map, with weights of zero."""
+        """Draw the random feature map, without weights yet."""
         one_of("form", self.form, FORMS)
         rank, d = whole_number("rank", self.rank, 1), rows.rows.shape[1]
         draws_of(rank, self.form)
@@ -88,7 +88,7 @@ class FastfoodLinearClassifier(_FastfoodLinear, BaselineClassifier):
     Parameters
     ----------
     rank : int
-        Features; even for pairs.
+        Number of features; even for "pairs".
     form : {"pairs", "phase"}
         As for :class:`gramian.Fastfood`.
     gamma, C, loss, tol, max_iter, random_state, n_jobs : as for
@@ -98,11 +98,11 @@ class FastfoodLinearClassifier(_FastfoodLinear, BaselineClassifier):
     ----------
     model_ : FeatureWeights
         The map and w in float32.
-    classes_, nbytes_, n_iter_, n_features_in_ : as named; n_iter_ of liblinear.
+    classes_, nbytes_, n_iter_, n_features_in_ : as named; n_iter_ counts liblinear's iterations.
 
-    Time O(n rank log d) and liblinear's; memory O(n rank) for its table of features, in float64. Raises
-    ``InputError`` for unusable input; warns ``AccuracyWarning`` where liblinear ends early. Features know
-    nothing of the data: it takes several times as many as landmarks for the same accuracy.
+    Time O(n rank log d) and liblinear's; memory O(n rank) for a float64 table of features. Raises
+    ``InputError`` for unusable input; warns ``AccuracyWarning`` if liblinear stops early. The features do not
+    adapt to the data, so several times as many features as landmarks are needed for the same accuracy.
 
     Source: Le, Sarlós and Smola 2013.
 
@@ -160,7 +160,7 @@ class FastfoodLinearClassifier(_FastfoodLinear, BaselineClassifier):
 
 
 class FastfoodLinearRegressor(_FastfoodLinear, BaselineRegressor):
-    r"""Fastfood and ridge regression: as :class:`FastfoodLinearClassifier`, for numbers.
+    r"""Fastfood and ridge regression, with the features of :class:`FastfoodLinearClassifier`.
 
     Minimises Σ_i weight_i (y_i − w·φ(x_i) − b)² + alpha ‖w‖², from sums over the rows.
 

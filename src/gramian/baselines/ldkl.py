@@ -1,4 +1,4 @@
-r"""Local deep kernel learning: a tree of linear models whose gates along a row's path are soft.
+r"""Local deep kernel learning: a tree of linear models, summed along a row's path with soft gates.
 
 Source: Jose, Goyal, Aggrwal and Varma 2013.
 """
@@ -19,16 +19,17 @@ from gramian.exceptions import InputError
 from gramian.kernels.columns import dense
 from gramian.landmarks.routing import moved
 
-#: Levels of a tree that are evaluated whole, by one product of its 31 nodes: gathering the vectors of each
-#: row's own nodes costs more.
+#: The top levels of a tree, 31 nodes, are evaluated for all rows by one product; gathering the vectors of
+#: each row's own nodes costs more. Chosen by hand, as are the next constants.
 WHOLE_LEVELS = 5
-#: Rows of a tile of a prediction: shorter ones are slower, by the calls that a tile takes.
+#: Rows of a prediction tile; shorter tiles lose time in calls.
 PREDICT_ROWS = 2048
-#: A deeper tree has more nodes than any table here has rows.
+#: Largest depth; a deeper tree would have more nodes than most tables have rows.
 MOST_DEPTH = 20
-#: Steps between two looks at the sharpness, and the rows that each looks at.
+#: Steps between two updates of the sharpness, and the rows that each update samples.
 ANNEALING_STEPS, ANNEALING_ROWS = 100, 200
-#: Sharpness s of tanh(s θ·x) starts at this over mean |θ·x|, and doubles this many times: to a near step.
+#: The sharpness s of tanh(s θ·x) starts at this number over mean |θ·x| and doubles this many times, until the
+#: tanh is nearly a step.
 FIRST_SHARPNESS, DOUBLINGS = 0.1, 10
 #: Decay of the running mean of the gradients, and of their squares (Kingma and Ba 2015).
 MEAN_DECAY, SQUARE_DECAY = 0.9, 0.999
@@ -36,9 +37,9 @@ MEAN_DECAY, SQUARE_DECAY = 0.9, 0.999
 
 @dataclass(frozen=True, eq=False)
 class PathTrees:
-    r"""f(x) = Σ over the nodes k on x's path of tanh(σ θ'_k·x̃) w_k·x̃, one tree for each output.
+    r"""Predictor f(x) = Σ over the nodes k on x's path of tanh(σ θ'_k·x̃) w_k·x̃, one tree for each output.
 
-    Node k has the children 2k + 1, taken where θ_k·x̃ > 0, and 2k + 2; x̃ = (x − c, 1).
+    Node k has the children 2k + 1, taken if θ_k·x̃ > 0, and 2k + 2; x̃ = (x − c, 1).
 
     theta : (outputs, 2^D − 1, d + 1); theta_prime, weights : (outputs, 2^(D+1) − 1, d + 1); centre : (d,).
     """
@@ -58,12 +59,12 @@ class PathTrees:
 
     @property
     def n_outputs(self) -> int:
-        """Trees."""
+        """Number of outputs, each a tree."""
         return len(self.weights)
 
     @property
     def depth(self) -> int:
-        """Edges of a path: D."""
+        """Number of edges of a path, D."""
         return int(self.weights.shape[1] + 1).bit_length() - 2
 
     @property
@@ -113,28 +114,29 @@ class LDKLClassifier(BaselineClassifier):
     r"""Local deep kernel learning: f(x) = Σ_k I_k(x) tanh(σ θ'_k·x) w_k·x over the nodes of a tree.
 
     I_k(x) is 1 for the D + 1 nodes on x's path, which θ chooses; a prediction takes 3 D + 2 products of
-    length d, and no kernel value. Training minimises, by mini-batches,
+    length d and no kernel value. Training minimises, by mini-batches,
 
-    ½ (λ_w Σ‖w_k‖² + λ_θ Σ‖θ_k‖² + λ_θ' Σ‖θ'_k‖²) + mean_i max(0, 1 − y_i f(x_i))
+    ½ (λ_w Σ‖w_k‖² + λ_θ Σ‖θ_k‖² + λ_θ' Σ‖θ'_k‖²) + mean_i max(0, 1 − y_i f(x_i)).
 
-    with I_k made smooth, Π ½(1 ± tanh(s θ·x)) along the path, whose sharpness s is doubled ten times while
-    it runs. Features are standardised for the training and the scales folded back; a constant feature
-    gives each vector its bias. Many classes: a tree for each against the rest.
+    Here I_k is replaced by the smooth product Π ½(1 ± tanh(s θ·x)) along the path; its sharpness s is doubled
+    ten times during training. Features are standardised for training, and their scales folded into the
+    vectors afterwards; a constant feature gives each vector a bias. With more than two classes, each class
+    has a tree against the rest.
 
     Parameters
     ----------
     depth : int
-        D ≥ 0, edges of a path; 2^(D+1) − 1 nodes. 0 is one gated linear model.
+        D ≥ 0, number of edges of a path; the tree has 2^(D+1) − 1 nodes. 0 is one gated linear model.
     lambda_w, lambda_theta, lambda_theta_prime : float
         The three λ ≥ 0, for standardised features.
     sigma : float
         Sharpness of the gates.
     n_epochs, batch_size : int
-        Passes over the rows, and rows of a step.
+        Number of passes over the rows, and rows of a step.
     step : float
-        Length of the first step; it falls linearly to zero. Steps are scaled for each coordinate by the
-        running mean of its squared gradients: with plain steps that shorten, as the paper has them, letter
-        (A–M against N–Z) reached 0.80 to 0.89 in as many epochs, with these 0.95.
+        Length of the first step; it falls linearly to zero. Each coordinate's step is scaled by the running
+        mean of its squared gradients. With the paper's plain decreasing steps letter (A–M against N–Z)
+        reached an accuracy of 0.80 to 0.89 in as many epochs, with these steps 0.95.
     random_state, n_jobs
         As in scikit-learn.
 
@@ -145,7 +147,7 @@ class LDKLClassifier(BaselineClassifier):
     classes_, nbytes_, n_features_in_ : as named.
 
     Time O(epochs n 2^D d) to train; memory O(batch (2^D + d) + 2^D d). Raises ``InputError`` for unusable
-    input. It fails, as any descent of a function that is not convex, to a local minimum: try another
+    input. The objective is not convex, so training may end in a poor local minimum: try another
     ``random_state``, a ``step`` a third as long, or more epochs.
 
     Source: Jose, Goyal, Aggrwal and Varma 2013; the schedule of s is that of the trainer in ML.NET
@@ -212,7 +214,7 @@ class LDKLClassifier(BaselineClassifier):
             return descent.run(rows, output, centre, scale, streams[output])
 
         found = np.stack(list(self._engine().map(tree, range(len(streams)))))
-        # w·(x − c)/s = (w/s)·(x − c): the scales go into the vectors, the centre stays with the rows.
+        # w·(x − c)/s = (w/s)·(x − c), so fold the scales into the vectors and keep the centre.
         found[:, :-1] /= scale[:, None]
         vectors = np.ascontiguousarray(found.swapaxes(1, 2))
         inner, nodes = 2**depth - 1, 2 ** (depth + 1) - 1
@@ -223,7 +225,7 @@ class LDKLClassifier(BaselineClassifier):
 
 @dataclass(frozen=True)
 class _Descent:
-    """Stochastic descent of one tree, its vectors the columns of one matrix: θ, θ', w."""
+    """Stochastic gradient descent for one tree, whose vectors θ, θ', w are the columns of one matrix."""
 
     depth: int
     lambda_theta: float

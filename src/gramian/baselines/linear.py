@@ -20,7 +20,7 @@ from gramian.baselines.base import CHUNK_ROWS, Counted
 from gramian.engine import Engine
 from gramian.exceptions import AccuracyWarning
 
-#: φ of rows: shape (n, features).
+#: Function from rows to features φ, shape (n, features).
 Features = Callable[[Rows], FloatArray]
 LOSSES = ("squared_hinge", "hinge")
 
@@ -37,10 +37,11 @@ def linear_svm(
     rng: np.random.Generator,
     engine: Engine,
 ) -> tuple[Float64Array, Float64Array, int]:
-    """Return weights (features, outputs), intercepts and iterations of liblinear's SVM, one against the rest.
+    """Train linear SVMs by liblinear, one class against the rest; return weights, intercepts, iterations.
 
-    Minimises ½(‖w‖² + b²) + C Σ_i weight_i · loss(1 − y_i (w·φ(x_i) + b)). Memory O(n · features): liblinear
-    reads the features many times. Warns ``AccuracyWarning`` where ``max_iter`` is reached.
+    Minimises ½(‖w‖² + b²) + C Σ_i weight_i · loss(1 − y_i (w·φ(x_i) + b)). Weights have shape (features,
+    outputs). Memory O(n · features), since liblinear reads the features many times. Warns
+    ``AccuracyWarning`` if ``max_iter`` is reached.
     """
     one_of("loss", loss, LOSSES)
     n, outputs = rows.targets.shape
@@ -54,7 +55,7 @@ def linear_svm(
         loss=loss,
         tol=positive_number("tol", tol),
         max_iter=whole_number("max_iter", max_iter, 1),
-        # The primal needs no small step for a large C; it needs a loss with a slope everywhere.
+        # The primal solver copes with a large C, but needs a differentiable loss.
         dual=loss == "hinge",
         random_state=seed_for_sklearn(rng),
     )
@@ -80,7 +81,7 @@ def linear_svm(
 def ridge(
     features: Features, n_features: int, rows: Counted, *, alpha: Any, engine: Engine
 ) -> tuple[Float64Array, Float64Array]:
-    """Return weights (features, outputs) and intercepts of ridge regression, from sums over the rows.
+    """Solve ridge regression from sums over the rows; return weights (features, outputs) and intercepts.
 
     Minimises Σ_i weight_i ‖y_i − wᵀφ(x_i) − b‖² + alpha ‖w‖². Time O(n features²), memory O(features²).
     """

@@ -1,4 +1,4 @@
-r"""k-means Nyström features under a linear model, folded into one weight for each landmark.
+r"""Linear models on k-means Nyström features, folded into one weight for each landmark.
 
 Source: Zhang, Tsang and Kwok 2008; Fan et al. 2008 (liblinear).
 """
@@ -22,13 +22,13 @@ from gramian.landmarks.rules import select_landmarks
 
 
 class _Features:
-    r"""φ(x) = Vᵀ k(Z, x), V whitening K(Z, Z): V = E Λ^(−1/2), so that V Vᵀ = W⁺."""
+    r"""Features φ(x) = Vᵀ k(Z, x) with V = E Λ^(−1/2), E and Λ the eigenpairs of W = K(Z, Z): V Vᵀ = W⁺."""
 
     def __init__(
         self, rows: Rows, n_landmarks: int, gamma: float, rng: np.random.Generator, engine: Engine
     ) -> None:
         points = dense(select_landmarks(rows, n_landmarks, "kmeans", rng, engine))
-        # As they will be stored: the weights are then those of the very units that predict.
+        # Round the landmarks as they will be stored, so that the weights fit the units that predict.
         self.units = Expansion.of(points, np.zeros((len(points), 1)), np.zeros(1), gamma)
         self.landmarks = self.units.units.astype(np.float64) + self.units.centre
         gram = gaussian(gamma)(self.landmarks, dtype=np.float64, n_jobs=1)
@@ -37,7 +37,7 @@ class _Features:
 
     @property
     def rank(self) -> int:
-        """Features: landmarks, less the directions that float32 cannot tell from zero."""
+        """Number of features: landmarks minus the directions that float32 cannot tell from zero."""
         return self.whitening.shape[1]
 
     def __call__(self, rows: Rows) -> Float64Array:
@@ -70,24 +70,24 @@ class NystromLinearClassifier(_NystromLinear, BaselineClassifier):
     Parameters
     ----------
     n_landmarks : int
-        Landmarks m; at most as many as rows.
+        Number of landmarks m; at most the number of rows.
     gamma : float, default 1/n_features
-        Of the kernel exp(−γ‖x − z‖²).
+        γ of the kernel exp(−γ‖x − z‖²).
     C : float
-        Penalty of the loss, as liblinear's.
+        Weight of the loss, as in liblinear.
     loss : {"squared_hinge", "hinge"}
-    tol, max_iter : of liblinear.
-    random_state, n_jobs : as in scikit-learn; n_jobs is for the features, liblinear takes one thread.
+    tol, max_iter : parameters of liblinear.
+    random_state, n_jobs : as in scikit-learn; n_jobs applies to the features, liblinear uses one thread.
 
     Attributes
     ----------
     model_ : Expansion
         Landmarks, β and b in float32.
-    classes_, nbytes_, n_iter_, n_features_in_ : as named; n_iter_ of liblinear.
+    classes_, nbytes_, n_iter_, n_features_in_ : as named; n_iter_ counts liblinear's iterations.
 
-    Time O(n m (d + m)) and liblinear's; memory O(n m) for its table of features, in float64. A prediction
-    takes O(m d) a row. Raises ``InputError`` for unusable input; warns ``AccuracyWarning`` where liblinear
-    ends early. It fails where the kernel is narrow: then no moderate number of landmarks covers the rows.
+    Time O(n m (d + m)) and liblinear's; memory O(n m) for a float64 table of features. A prediction takes
+    O(m d) a row. Raises ``InputError`` for unusable input; warns ``AccuracyWarning`` if liblinear stops
+    early. Accuracy is poor for a narrow kernel, since no moderate number of landmarks then covers the rows.
 
     Source: Zhang, Tsang and Kwok 2008.
 
@@ -143,7 +143,7 @@ class NystromLinearClassifier(_NystromLinear, BaselineClassifier):
 
 
 class NystromLinearRegressor(_NystromLinear, BaselineRegressor):
-    r"""k-means Nyström and ridge regression: as :class:`NystromLinearClassifier`, for numbers.
+    r"""k-means Nyström and ridge regression, with the features of :class:`NystromLinearClassifier`.
 
     Minimises Σ_i weight_i (y_i − w·φ(x_i) − b)² + alpha ‖w‖², from sums over the rows.
 

@@ -1,4 +1,4 @@
-r"""Reduced sets: approximate an expansion over many support vectors by a few constructed units.
+r"""Reduced sets: approximation of an expansion over many support vectors by a few constructed units.
 
 Source: Schölkopf, Mika, Burges, Knirsch, Müller, Rätsch and Smola 1999; greedy as in STPRtool.
 """
@@ -21,17 +21,17 @@ from gramian.exceptions import InputError
 from gramian.kernels.base import as_rows
 from gramian.kernels.columns import Columns, dense
 
-#: Support vectors at most among which starts are looked for.
+#: Most support vectors among which starting points are chosen. Chosen by hand, as are the next constants.
 POOL_ROWS = 2000
-#: A step that does not climb is cut to this part.
+#: A step that does not raise the objective is multiplied by this.
 CUT = 0.25
-#: Starts rest when a step is under this part of the kernel's width, 1/√γ.
+#: Iteration stops when a step is below this fraction of the kernel's width, 1/√γ.
 REST = 1e-4
 
 
 @dataclass(frozen=True, eq=False)
 class ReducedSet:
-    """Σ_j β_j φ(z_j) in place of ψ = Σ_i α_i φ(x_i).
+    """Approximation Σ_j β_j φ(z_j) of ψ = Σ_i α_i φ(x_i).
 
     units : (m, d), z; coefficients : (m, outputs), β.
     distances : (m + 1,), ‖ψ − Σ_j≤t β_j φ(z_j)‖/‖ψ‖ with the first t units, t = 0 … m.
@@ -65,9 +65,9 @@ def reduced_set(
         α_i. Several outputs share their units: z maximises Σ_c g_c(z)², with Σ_c g_c(z) α_ic in place of
         α_i.
     gamma : float
-        Of the kernel.
+        γ of the kernel.
     n_units : int
-        m; where it is n or more, the support vectors themselves are returned.
+        m; if it is n or more, the support vectors themselves are returned.
     n_starts, n_steps : int
         Support vectors from which the fixed point is started at once, the best kept, and steps at most. A
         step that does not climb is cut short: with coefficients of both signs the plain one may run away.
@@ -141,7 +141,7 @@ class _Greedy:
         return ReducedSet(self._units[:count].copy(), self._beta, np.array(distances))
 
     def _starts(self, count: int) -> Float64Array:
-        """Return support vectors with large residuals that do not stand for each other."""
+        """Return support vectors with large residuals that are far apart in feature space."""
         residual = self._pool_values - self._pool_units[:, : len(self._beta)] @ self._beta
         gain = np.einsum("ij,ij->i", residual, residual)
         picked: list[int] = []
@@ -172,7 +172,7 @@ class _Greedy:
         return values, np.einsum("ij,ij->i", values, values), next_points
 
     def _climb(self, z: Float64Array, n_steps: int) -> Float64Array:
-        """Iterate the fixed point from all starts at once, each step cut until it climbs."""
+        """Iterate the fixed point from all starts at once, shortening each step until it climbs."""
         if not len(z):
             return z
         z = z.copy()
@@ -193,7 +193,7 @@ class _Greedy:
         return z
 
     def _add(self, z: Float64Array) -> bool:
-        """Add the unit that lessens the distance the most, and solve for all coefficients."""
+        """Add the unit that reduces the distance most, and solve for all coefficients."""
         count = len(self._beta)
         if not len(z):
             return False
@@ -230,11 +230,11 @@ class ReducedSetClassifier(BaselineClassifier):
     Parameters
     ----------
     n_units : int
-        Units in all.
+        Total number of units.
     gamma : float, default 1/n_features
-        Of the kernel exp(−γ‖x − z‖²).
-    C, tol : of the exact SVM (libsvm).
-    n_starts, n_steps : int, of :func:`reduced_set`.
+        γ of the kernel exp(−γ‖x − z‖²).
+    C, tol : parameters of the exact SVM (libsvm).
+    n_starts, n_steps : int, parameters of :func:`reduced_set`.
     n_jobs : threads for the machines of many classes, and for predictions.
 
     Attributes
@@ -249,7 +249,7 @@ class ReducedSetClassifier(BaselineClassifier):
 
     Time O(n² d) to O(n³) for the exact SVM, then O(units · steps · starts · n_sv d); memory O(n d). Raises
     ``InputError`` for unusable input. It approximates the SVM's normal vector, not its decisions: with few
-    units the sign may be wrong where the margin is narrow, all the more the larger C is.
+    units the sign may be wrong near the boundary, more so for a larger C.
 
     Source: Schölkopf et al. 1999; Franc and Hlaváč 2004 (STPRtool).
 

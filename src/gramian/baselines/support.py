@@ -17,7 +17,7 @@ from gramian.kernels.columns import dense
 
 @dataclass(frozen=True, eq=False)
 class SupportVectors:
-    """f(x) = Σ_i k(x_i, x) α_i + b over the rows that any machine keeps.
+    """Expansion f(x) = Σ_i k(x_i, x) α_i + b over the support vectors of all machines.
 
     rows : (n_sv, d) in float64; coefficients : (n_sv, outputs), y_i α_i; intercept : (outputs,).
     """
