@@ -38,7 +38,7 @@ def main(rows: int = 200_000, memory: str = "300MB", out: Path = Path("demo-outp
     """
     if rows < LEAST_ROWS:
         raise InputError(f"rows={rows} is too few: the demo needs at least {LEAST_ROWS}.")
-    parse_bytes(memory)  # a typing error should not wait for the rows
+    parse_bytes(memory)  # report a mistyped budget before the rows are made
     out = Path(out)
     out.mkdir(parents=True, exist_ok=True)
     began = time.perf_counter()
@@ -48,7 +48,7 @@ def main(rows: int = 200_000, memory: str = "300MB", out: Path = Path("demo-outp
 
 
 def _show_table(rows: int, memory: str, out: Path) -> None:
-    """Train on flats as they are: words, yes or no, skewed numbers, gaps."""
+    """Train on the raw table of flats: text, booleans, skewed numbers, missing values."""
     began = time.perf_counter()
     n = min(rows, flats.MOST_ROWS)
     where = out / "flats.csv"
@@ -102,7 +102,7 @@ def _show_digits(rows: int, memory: str, out: Path) -> None:
 
 
 def _raced(workers: tuple[tuple[str, str], ...], rows: int, memory: str, out: Path) -> list[Result]:
-    """Run workers one after the other, saying what they do and what they found."""
+    """Run workers one after the other, and print what they do and their results."""
     results = []
     for name, doing in workers:
         say(doing)
@@ -118,7 +118,7 @@ def _since(began: float) -> str:
 
 
 def work(name: str, rows: int, memory: str, out: Path) -> Result:
-    """Fit one of the models to its rows, the digits of which are in ``out``, and measure it."""
+    """Fit one of the models to its rows and measure it; digits are read from ``out``."""
     if name in flats.WORKERS:
         return flats.WORKERS[name](memory, flats.Flats.made(rows))
     return digits.WORKERS[name](memory, digits.Digits.read(out))

@@ -1,4 +1,4 @@
-"""``python -m gramian.demo``."""
+"""Entry point of ``python -m gramian.demo``."""
 
 import sys
 

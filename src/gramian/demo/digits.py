@@ -21,12 +21,12 @@ from gramian.demo.results import Result, measured
 from gramian.plotting import GramDisplay
 from gramian.ridge.ridge import KernelRidgeClassifier
 
-#: Kernels exp(-‖x − y‖²/(2ℓ²)), where digits are some 600 apart in 0..255 pixels.
-#: Each model has the best of four lengthscales (150, 200, 300, 450) and of alpha (0.01, 0.1, 1) or C (1, 10)
-#: on a fifth of the training originals; the held-out digits had no say.
+#: gamma of the kernels exp(-‖x − y‖²/(2ℓ²)); digits with pixels 0..255 are about 600 apart. For each model
+#: the best of four lengthscales (150, 200, 300, 450) and of alpha (0.01, 0.1, 1) or C (1, 10) was chosen on a
+#: fifth of the training originals, without the held-out digits.
 GAMMA, SVC_GAMMA = 1.0 / (2.0 * 300.0**2), 1.0 / (2.0 * 200.0**2)
 ALPHA = 0.1
-HELD_OUT = 0.2  #: share of the originals, and of the rows
+HELD_OUT = 0.2  #: held-out fraction of the originals, and of the rows
 NYSTROEM_RANK = 1000
 SVC_ROWS = 10_000
 PICTURE_ROWS = 4000
@@ -51,7 +51,7 @@ def make_rows(out: Path, rows: int) -> tuple[int, int, int]:
 
 
 def draw(out: Path) -> tuple[Path, str]:
-    """Compress the Gram matrix of some training rows and save its picture; return where, and the sizes."""
+    """Compress the Gram matrix of some training rows and save its picture; return its path and a summary."""
     X = np.load(out / "train.npy", mmap_mode="r")[:PICTURE_ROWS]
     meka = MEKA(gamma=GAMMA, rank=100, n_blocks=10, random_state=0).fit(X)
     display = GramDisplay.from_estimator(meka, X, n_rows=600, random_state=0)
@@ -67,7 +67,7 @@ def draw(out: Path) -> tuple[Path, str]:
 
 @dataclass(frozen=True)
 class Digits:
-    """The data as every model gets them: pixels on disk, labels in memory."""
+    """The data given to every model: pixels on disk, labels in memory."""
 
     X: Array
     y: Array

@@ -19,12 +19,12 @@ from gramian._typing import Array, Float64Array
 from gramian.demo.results import Result, measured
 from gramian.tables.estimators import TabularRegressor
 
-#: Flats to make at most, and the share of them that is held out.
+#: Most flats to make, and the fraction that is held out.
 MOST_ROWS, HELD_OUT = 10_000, 0.2
-#: Deviation of what no model can know of a price.
+#: Standard deviation of the random part of a price.
 NOISE = 12.0
 COLUMNS = ("area", "age", "floor", "centre", "noise", "tax", "town", "heating", "lift", "agent")
-#: Places of the words and of yes or no; the others are numbers, some of them absent.
+#: Positions of the text and boolean columns, and of the numeric columns, which have missing values.
 WORDS, NUMBERS = (6, 7, 8, 9), (0, 1, 2, 3, 4, 5)
 TOWNS = ("Bath", "Derby", "Dover", "Exeter", "Hull", "Leeds", "Luton", "Poole", "Truro", "Wells", "York")
 HEATINGS, AGENTS = ("gas", "district", "pump"), tuple(f"agent {k}" for k in range(30))
@@ -33,7 +33,7 @@ COMPONENTS = 1000
 
 @dataclass(frozen=True)
 class Flats:
-    """Rows of objects, as a file of words and numbers gives them, and prices."""
+    """Rows of objects, as a CSV file of text and numbers gives them, and prices."""
 
     X: Array
     y: Float64Array
@@ -42,7 +42,7 @@ class Flats:
 
     @staticmethod
     def made(rows: int) -> Flats:
-        """Return so many flats at most, always the same."""
+        """Make at most ``rows`` flats, always the same ones."""
         n = min(rows, MOST_ROWS)
         X, y = make_flats(n)
         n_train = n - round(HELD_OUT * n)
@@ -50,11 +50,11 @@ class Flats:
 
 
 def make_flats(n: int, seed: int = 0) -> tuple[Array, Float64Array]:
-    """Return n flats, (n, 10) objects with None where nothing is known, and their prices.
+    """Return n flats, (n, 10) objects with None for missing values, and their prices.
 
-    The price per area falls with the distance to the centre, by town; houses of fifty years are worth less
-    than new and old ones; upper floors are worth more where there is a lift. The noise outside, the tax and
-    the agent say nothing. A tenth of the ages and of the heatings is not known.
+    The price per area falls with the distance to the centre, at a rate that depends on the town; houses of
+    fifty years are worth less than new and old ones; upper floors are worth more with a lift. The noise
+    outside, the tax and the agent have no effect. A tenth of the ages and of the heatings is missing.
     """
     rng = np.random.default_rng(seed)
     area, age = rng.lognormal(4.3, 0.4, n), rng.uniform(0, 120, n)
@@ -74,7 +74,7 @@ def make_flats(n: int, seed: int = 0) -> tuple[Array, Float64Array]:
 
 
 def write_csv(path: Path, rows: int) -> None:
-    """Write the flats as a CSV file, which ``gramian fit`` takes as it is."""
+    """Write the flats as a CSV file that ``gramian fit`` accepts."""
     X, y = make_flats(min(rows, MOST_ROWS))
     cells = np.column_stack([X, y])
     cells[cells == None] = ""  # noqa: E711 (by elements)

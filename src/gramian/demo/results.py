@@ -19,7 +19,7 @@ from gramian.exceptions import GramianError
 
 
 class Split(Protocol):
-    """Rows to train on, and rows to be judged by."""
+    """Interface of a data set with training rows and test rows."""
 
     @property
     def X(self) -> Array: ...
@@ -33,7 +33,7 @@ class Split(Protocol):
 
 @dataclass(frozen=True)
 class Result:
-    """What a worker reports: one line of the table."""
+    """Report of a worker, one line of the table."""
 
     model: str
     rows: int  #: rows it was trained on
@@ -45,7 +45,7 @@ class Result:
 
 
 def measured(label: str, model: Any, data: Split, score: Callable[[Array, Array], float]) -> Result:
-    """Fit a model, predict, and return what that took; ``score`` compares predictions with targets."""
+    """Fit a model, predict, and return times, memory and score of predictions against targets."""
     with PeakMemory() as memory:
         start = time.perf_counter()
         model.fit(data.X, data.y)
@@ -58,7 +58,7 @@ def measured(label: str, model: Any, data: Split, score: Callable[[Array, Array]
 
 
 def in_own_process(name: str, rows: int, memory: str, out: Path) -> Result:
-    """Return what a worker of the demo measures in a process of its own, so that its peak is its own.
+    """Run a worker of the demo in a process of its own, so that it has its own memory peak.
 
     Its OpenMP threads sleep while they wait, so that other work on the machine does not multiply its seconds.
     """
@@ -79,7 +79,7 @@ def in_own_process(name: str, rows: int, memory: str, out: Path) -> Result:
 
 
 def table(results: list[Result], score: str) -> str:
-    """Return the results as aligned text; ``score`` is the name of what is compared."""
+    """Return the results as an aligned table; ``score`` is the name of the score column."""
     head = ("model", "rows", score, "fit", "predict", "peak memory")
     lines = [
         (
@@ -104,6 +104,6 @@ def table(results: list[Result], score: str) -> str:
 
 
 def say(text: str) -> None:
-    """Print a step."""
-    # Flushed, so that the steps are seen as they happen also through a pipe.
+    """Print a progress message."""
+    # Flush, so that messages appear at once even through a pipe.
     print(text, flush=True)
