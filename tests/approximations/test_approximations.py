@@ -171,6 +171,7 @@ HARD = {
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::gramian.NumericalWarning")
+@pytest.mark.filterwarnings("ignore:(root_)?rank=.* is larger than n_samples")
 @EVERY
 @pytest.mark.parametrize("X", HARD.values(), ids=HARD.keys())
 @pytest.mark.parametrize("gamma", [1e-12, 1.0, 1e12])

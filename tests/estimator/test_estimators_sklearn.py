@@ -50,6 +50,7 @@ ESTIMATORS = [
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
+@pytest.mark.filterwarnings("ignore:(root_)?rank=.* is larger than n_samples")
 @parametrize_with_checks(ESTIMATORS)
 def test_sklearn_check(estimator, check):
     # A search for lengthscales ends at a tolerance of its own.
