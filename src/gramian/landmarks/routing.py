@@ -141,10 +141,10 @@ class CenterPartition(Partition):
         best = scores[rows, labels]
         margin = self._rounding(squares, far, best)
         least = np.where(np.isfinite(margin), best - margin, best)
-        scores[rows, labels] = -np.inf
-        tied = np.flatnonzero(scores[rows, scores.argmax(axis=1)] >= least)
-        first = (scores[tied] >= least[tied, None]).argmax(axis=1)
-        labels[tied] = np.minimum(labels[tied], first)
+        near = scores >= least[:, None]
+        near[rows, labels] = True
+        if np.count_nonzero(near) > len(near):  # a row has several
+            labels = near.argmax(axis=1)
         return labels
 
     def _rounding(self, squares: Float64Array, far: Float64Array, best: FloatArray) -> FloatArray:
