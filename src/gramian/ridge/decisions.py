@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from gramian._typing import Float64Array, Rows
+from gramian._typing import Array, Float64Array, Rows
 from gramian.compression.predictor import Predictor
 from gramian.data.distributed import Cluster, Partitioned, cluster_of
 from gramian.data.source import ArraySource, RowSource
@@ -39,11 +39,17 @@ def decision_blocks(
         yield where, values
 
 
-def checked_blocks(
-    model: Any, source: RowSource, *, cluster: Cluster | None = None
-) -> Iterator[tuple[slice, Float64Array]]:
-    """Yield blocks of rows and their values; raise for the first block with a value that overflows."""
-    return finite_blocks(decision_blocks(model, source, cluster=cluster), partial(rows_at, source))
+def predicted_classes(
+    model: Any, X: Any, answer: Callable[[Float64Array], Array], *, engine: Cluster | None = None
+) -> Array:
+    """Return ``answer`` to the values of each block of rows X as a user passes them, shape (n,).
+
+    Raises for the first block with a value that overflows.
+    """
+    source = model._rows(X, reset=False)
+    blocks = decision_blocks(model, source, cluster=cluster_of(source, engine))
+    checked = finite_blocks(blocks, partial(rows_at, source))
+    return in_blocks(checked, source.shape[:1], answer, dtype=model.classes_.dtype)
 
 
 def decision(model: Any, X: Any, *, engine: Cluster | None = None) -> Float64Array:

@@ -11,8 +11,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from gramian._typing import Array, Float64Array
 from gramian.compression.plan import Plan
-from gramian.data.distributed import cluster_of, is_elsewhere
-from gramian.estimator.answers import class_labels, decision_values, in_blocks, predicted_numbers
+from gramian.data.distributed import is_elsewhere
+from gramian.estimator.answers import class_labels, decision_values, predicted_numbers
 from gramian.estimator.base import KernelEstimator, own_target
 from gramian.estimator.kinds import Classifier, Regressor
 from gramian.estimator.labelled import labelled_classes, labelled_numbers
@@ -20,7 +20,7 @@ from gramian.estimator.opening import fit_rows, opened, plan_fit
 from gramian.exceptions import InputError, quoted
 from gramian.metric.input import feature_importances_
 from gramian.metric.summary import metric_facts, metric_grids
-from gramian.ridge.decisions import checked_blocks, decision, lazily
+from gramian.ridge.decisions import decision, lazily, predicted_classes
 from gramian.ridge.partial_fit import forget, merge, of_streams, offered
 from gramian.ridge.planning import plan_ridge
 from gramian.ridge.streaming import begun, end, next_rows, take
@@ -372,10 +372,8 @@ class KernelRidgeClassifier(Classifier, KernelEstimator):
         check_is_fitted(self, "predictor_")
         if is_elsewhere(X):
             return lazily(self, X, "predict", (), self.classes_.dtype)
-        source = self._rows(X, reset=False)
         labels = partial(class_labels, classes=self.classes_)
-        blocks = checked_blocks(self, source, cluster=cluster_of(source, self.engine))
-        return in_blocks(blocks, source.shape[:1], labels, dtype=self.classes_.dtype)
+        return predicted_classes(self, X, labels, engine=self.engine)
 
     def _decision(self, X: Any) -> Float64Array:
         return decision(self, X, engine=self.engine)

@@ -13,14 +13,14 @@ from sklearn.utils.validation import check_is_fitted
 from gramian._checks import one_of, whole_number
 from gramian._typing import Array, Float64Array
 from gramian.compression.plan import Plan
-from gramian.estimator.answers import class_labels, decision_values, in_blocks
+from gramian.estimator.answers import class_labels, decision_values
 from gramian.estimator.base import KernelEstimator, own_target
 from gramian.estimator.kinds import Classifier
 from gramian.estimator.labelled import labelled_classes
 from gramian.estimator.opening import fit_rows, plan_fit
 from gramian.metric.input import feature_importances_, learned_input
 from gramian.metric.summary import metric_facts, metric_grids
-from gramian.ridge.decisions import checked_blocks, decision
+from gramian.ridge.decisions import decision, predicted_classes
 from gramian.solvers.losses import Hinge, Loss, SquaredHinge
 from gramian.solvers.platt import platt_sigmoid
 from gramian.svm.newton import NewtonFit, Problem, class_trial, minimise_classes, plan_newton
@@ -196,9 +196,7 @@ class KernelSVC(Classifier, KernelEstimator):
     def predict(self, X: Any) -> Array:
         """Return the likeliest class of each row; of several the first in ``classes_``."""
         check_is_fitted(self, "predictor_")
-        source = self._rows(X, reset=False)
-        blocks = checked_blocks(self, source)
-        return in_blocks(blocks, source.shape[:1], self._labels, dtype=self.classes_.dtype)
+        return predicted_classes(self, X, self._labels)
 
     def _labels(self, values: Float64Array) -> Array:
         # Each class has its own sigmoid, so the largest decision value need not be the likeliest class.

@@ -12,7 +12,6 @@ from gramian.compression.plan import Plan
 from gramian.estimator.answers import (
     class_labels,
     decision_values,
-    in_blocks,
     log_probabilities,
     probabilities,
 )
@@ -22,7 +21,7 @@ from gramian.estimator.labelled import labelled_classes
 from gramian.estimator.opening import fit_rows, plan_fit
 from gramian.metric.input import feature_importances_, learned_input
 from gramian.metric.summary import metric_facts, metric_grids
-from gramian.ridge.decisions import checked_blocks, decision
+from gramian.ridge.decisions import decision, predicted_classes
 from gramian.solvers.losses import Logistic, Softmax
 from gramian.svm.newton import Problem, class_trial, minimise_classes, plan_newton
 
@@ -155,9 +154,7 @@ class KernelLogisticRegression(Classifier, KernelEstimator):
     def predict(self, X: Any) -> Array:
         """Return the likeliest class of each row; of several the first in ``classes_``."""
         check_is_fitted(self, "predictor_")
-        source = self._rows(X, reset=False)
-        blocks = checked_blocks(self, source)
-        return in_blocks(blocks, source.shape[:1], self._labels, dtype=self.classes_.dtype)
+        return predicted_classes(self, X, self._labels)
 
     def _labels(self, values: Float64Array) -> Array:
         # As in predict_proba: rounding can make two probabilities equal whose decision values differ.
