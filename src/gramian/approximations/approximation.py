@@ -29,6 +29,7 @@ from gramian.data.source import RowSource
 from gramian.engine import Engine
 from gramian.estimator.base import KernelEstimator
 from gramian.estimator.finite import finite_values, overflowing, rows_at
+from gramian.estimator.fitting import all_or_nothing
 from gramian.exceptions import InputError, quoted
 from gramian.operators import BlockOperator, CrossOperator, DiagonalPlus
 
@@ -58,7 +59,7 @@ class Approximation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEst
 
         Time and memory are those of :meth:`plan`; the operator also stores n·rank numbers of bases.
         """
-        with self._all_or_nothing():
+        with all_or_nothing(self):
             source = self._rows(X, reset=True)
             rng = as_generator(self.random_state)
             plan, kernel, engine = self._planned(source, rng)
@@ -91,7 +92,7 @@ class Approximation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEst
 
     def plan(self, X: Any) -> Plan:
         """Predict rank, blocks and bytes per phase of a fit to X, without fitting."""
-        with self._all_or_nothing(keep=False):
+        with all_or_nothing(self, keep=False):
             rng = as_generator(deepcopy(self.random_state))
             return self._planned(self._rows(X, reset=True), rng)[0]
 

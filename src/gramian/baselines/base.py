@@ -16,6 +16,7 @@ from gramian.data.scaled import Moments, Scaler
 from gramian.data.source import RowSource
 from gramian.estimator.answers import class_labels, decision_values, predicted_numbers
 from gramian.estimator.base import KernelEstimator, checked_weights, own_target, required_target
+from gramian.estimator.fitting import all_or_nothing
 from gramian.estimator.kinds import Classifier, Regressor
 from gramian.estimator.targets import ClassTargets, NumberTargets, Targets
 
@@ -122,7 +123,7 @@ class BaselineClassifier(Classifier, Baseline):
 
         Rows of weight 0 are left out.
         """
-        with self._all_or_nothing():
+        with all_or_nothing(self):
             y = own_target(X, y)
             source = self._training_rows(X, y)
             targets = ClassTargets(y, source.shape[0])
@@ -152,7 +153,7 @@ class BaselineRegressor(Regressor, Baseline):
 
         Rows of weight 0 are left out.
         """
-        with self._all_or_nothing():
+        with all_or_nothing(self):
             y = own_target(X, y)
             source = self._training_rows(X, y)
             targets = NumberTargets(y, source.shape[0])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
@@ -21,8 +21,6 @@ from gramian.data.taken import TakenRows
 from gramian.data.values import LARGEST, as_array, refuse_masked
 from gramian.engine import Engine
 from gramian.estimator import shown
-from gramian.estimator.constraints import positive_number as positive_number
-from gramian.estimator.constraints import whole_number as whole_number
 from gramian.estimator.fitting import all_or_nothing as all_or_nothing
 from gramian.estimator.rows import checked_rows
 from gramian.estimator.summaries import summary_of
@@ -113,10 +111,6 @@ class KernelEstimator(BaseEstimator):
     def _precomputed(self) -> bool:
         """Whether X is a matrix of kernel values instead of rows."""
         return isinstance(self.kernel, str) and self.kernel == PRECOMPUTED
-
-    def _all_or_nothing(self, *, keep: bool = True) -> AbstractContextManager[None]:
-        """Check the parameters, and put every attribute back if the body fails (always, unless ``keep``)."""
-        return all_or_nothing(self, keep=keep)
 
     def _resolved_kernel(self, n_features: int) -> Kernel:
         return resolve_kernel(

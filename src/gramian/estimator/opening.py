@@ -11,6 +11,7 @@ from gramian.compression.plan import Plan
 from gramian.data.distributed import Cluster, cluster_of
 from gramian.data.source import RowSource
 from gramian.estimator.base import KernelEstimator, required_target
+from gramian.estimator.fitting import all_or_nothing
 from gramian.estimator.targets import ClassTargets, NumberTargets
 
 
@@ -34,7 +35,7 @@ def fit_rows(model: KernelEstimator, X: Any, y: Any, *, engine: Cluster | None =
 
 def plan_fit(model: KernelEstimator, X: Any, y: Any, make: Callable[[RowSource, int], Plan]) -> Plan:
     """Return ``make(rows, number of outputs)``; y may be None, for one output. The model stays as it is."""
-    with model._all_or_nothing(keep=False):
+    with all_or_nothing(model, keep=False):
         source: RowSource = model._rows(X, reset=True)
         kind = ClassTargets if is_classifier(model) else NumberTargets
         return make(source, 1 if y is None else kind(y, source.shape[0]).shape[1])

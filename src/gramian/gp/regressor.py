@@ -17,6 +17,7 @@ from gramian.data.source import RowSource
 from gramian.estimator.answers import PREDICT_ROWS, in_blocks, predicted_numbers
 from gramian.estimator.base import KernelEstimator, own_target, required_target
 from gramian.estimator.finite import finite_values, quietly, rows_at
+from gramian.estimator.fitting import all_or_nothing
 from gramian.estimator.kinds import Regressor
 from gramian.estimator.labelled import LabelledRows
 from gramian.estimator.opening import plan_fit
@@ -167,7 +168,7 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit to rows X (n, d) and targets y (n,) or (n, outputs); a row source X may hold the targets."""
-        with self._all_or_nothing():
+        with all_or_nothing(self):
             y = own_target(X, y)
             required_target(self, y)
             source = self._rows(X, reset=True)

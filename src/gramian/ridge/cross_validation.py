@@ -19,6 +19,7 @@ from gramian.compression.plan import Plan
 from gramian.data.source import RowSource
 from gramian.estimator.answers import predicted_numbers
 from gramian.estimator.base import KernelEstimator, own_target
+from gramian.estimator.fitting import all_or_nothing
 from gramian.estimator.kinds import Regressor
 from gramian.estimator.labelled import labelled_numbers
 from gramian.estimator.opening import fit_rows, plan_fit
@@ -169,7 +170,7 @@ class KernelRidgeCV(Regressor, KernelEstimator):
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit to rows X (n, d) and targets y (n,) or (n, outputs), by default those of a row source."""
-        with self._all_or_nothing():
+        with all_or_nothing(self):
             alphas, gammas = positive_numbers("alphas", self.alphas), self._gammas()
             y = own_target(X, y)
             source = fit_rows(self, X, y)

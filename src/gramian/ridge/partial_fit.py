@@ -17,6 +17,7 @@ import numpy as np
 from sklearn.base import is_classifier
 
 from gramian.data.source import as_source
+from gramian.estimator.fitting import all_or_nothing
 from gramian.exceptions import InputError, quoted
 from gramian.metric.input import Input
 from gramian.ridge.planning import exact_of
@@ -132,7 +133,7 @@ def forget(self: Any, share: float) -> Any:
     if waits(self):
         return wait(self, self._waiting.faded(1.0 - float(share)))
     faded = stream_of(self).faded(1.0 - float(share))
-    with self._all_or_nothing():
+    with all_or_nothing(self):
         return keep(self, faded)
 
 
@@ -156,13 +157,13 @@ def merge(self: Any, other: Any) -> Any:
         mine, its = stream_of(self), stream_of(other)
         _check_classes(self, other)
         merged = mine.merged(its)
-        with self._all_or_nothing():
+        with all_or_nothing(self):
             return keep(self, merged)
     for model in (self, other):
         if not waits(model):
             stream_of(model)  # raises where there is no stream
     _check_classes(self, other)
-    with self._all_or_nothing():
+    with all_or_nothing(self):
         rows = other._waiting if waits(other) else self._waiting
         if not waits(other):
             _adopt(self, other)

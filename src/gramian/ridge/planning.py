@@ -13,6 +13,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from gramian._budget import parse_bytes
+from gramian._checks import positive_number
 from gramian._random import as_generator
 from gramian._typing import Array
 from gramian.approximations.approximation import Approximation
@@ -24,7 +25,6 @@ from gramian.compression.plan import AS_ASKED, EXACT, GIVEN, Plan, make_plan
 from gramian.data.source import RowSource
 from gramian.data.taken import TakenRows
 from gramian.engine import Engine
-from gramian.estimator.base import positive_number
 from gramian.exact.exact import Exact
 from gramian.exact.plan import exact_plan
 from gramian.exceptions import InputError, did_you_mean

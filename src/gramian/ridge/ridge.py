@@ -14,6 +14,7 @@ from gramian.compression.plan import Plan
 from gramian.data.distributed import is_elsewhere
 from gramian.estimator.answers import class_labels, decision_values, predicted_numbers
 from gramian.estimator.base import KernelEstimator, own_target
+from gramian.estimator.fitting import all_or_nothing
 from gramian.estimator.kinds import Classifier, Regressor
 from gramian.estimator.labelled import labelled_classes, labelled_numbers
 from gramian.estimator.opening import fit_rows, opened, plan_fit
@@ -155,7 +156,7 @@ class KernelRidge(Regressor, KernelEstimator):
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit to rows X (n, d) and targets y (n,) or (n, outputs), by default those of a row source."""
-        with self._all_or_nothing():
+        with all_or_nothing(self):
             X, y, sample_weight = opened(X, own_target(X, y), sample_weight, engine=self.engine, labels=False)
             end(self)
             rows = labelled_numbers(fit_rows(self, X, y, engine=self.engine), y, sample_weight)
@@ -204,7 +205,7 @@ class KernelRidge(Regressor, KernelEstimator):
         ``fit_intercept`` that was changed since the first call. There is no ``partial_fit`` with
         ``approximation="exact"`` and ``kernel="precomputed"``, which need all rows at once.
         """
-        with self._all_or_nothing():
+        with all_or_nothing(self):
             X, y, sample_weight = opened(X, own_target(X, y), sample_weight, engine=self.engine, labels=False)
             rows = labelled_numbers(next_rows(self, X, y), y, sample_weight)
             if not begun(self):
@@ -295,7 +296,7 @@ class KernelRidgeClassifier(Classifier, KernelEstimator):
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit to rows X (n, d) and class labels y (n,), by default those of a row source."""
-        with self._all_or_nothing():
+        with all_or_nothing(self):
             X, y, sample_weight = opened(X, own_target(X, y), sample_weight, engine=self.engine, labels=True)
             end(self)
             source = fit_rows(self, X, y, engine=self.engine)
@@ -327,7 +328,7 @@ class KernelRidgeClassifier(Classifier, KernelEstimator):
         Raises ``InputError`` also for a label that was not named. There is no ``partial_fit`` with
         ``class_weight="balanced"``, which needs all labels at once.
         """
-        with self._all_or_nothing():
+        with all_or_nothing(self):
             X, y, sample_weight = opened(X, own_target(X, y), sample_weight, engine=self.engine, labels=True)
             source = next_rows(self, X, y)
             self.classes_ = self._named(classes)

@@ -27,6 +27,7 @@ from gramian.data.distributed import cluster_of
 from gramian.data.source import RowSource, as_source
 from gramian.engine import Engine
 from gramian.estimator.base import required_target
+from gramian.estimator.fitting import all_or_nothing
 from gramian.estimator.labelled import LabelledRows
 from gramian.estimator.progress import rows_bar
 from gramian.estimator.targets import ClassTargets, NumberTargets, Targets
@@ -124,7 +125,7 @@ def wait(model: Any, rows: Waiting, *, grow: bool = False) -> Any:
     """
     penalty = positive_number("alpha", model.alpha)
     if not waits(model):
-        with model._all_or_nothing(keep=False):
+        with all_or_nothing(model, keep=False):
             if grow and not isinstance(model.approximation, str):
                 _first_of(model, rows, deepcopy(model.random_state), grow=grow)
             source = as_source(rows.rows)
@@ -141,7 +142,7 @@ def wait(model: Any, rows: Waiting, *, grow: bool = False) -> Any:
 def choose(model: Any) -> None:
     """Choose scaler, metric and landmarks from the rows that wait, for as long as no others come."""
     alpha, rows = model._alpha, model._waiting
-    with model._all_or_nothing():
+    with all_or_nothing(model):
         # A generator is left as it is: what is chosen in the end does not depend on who asks before.
         keep(model, _first_of(model, rows, deepcopy(model.random_state), grow=False))
         model._alpha = alpha

@@ -23,6 +23,7 @@ from gramian.data.source import RowSource
 from gramian.engine import Engine
 from gramian.estimator.answers import in_blocks
 from gramian.estimator.base import KernelEstimator
+from gramian.estimator.fitting import all_or_nothing
 from gramian.exact.exact import Exact
 from gramian.exact.plan import exact_plan
 from gramian.exact.predictor import ExactPredictor
@@ -136,7 +137,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimat
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Find the components of the rows of X. ``y`` is ignored."""
-        with self._all_or_nothing():
+        with all_or_nothing(self):
             source = self._rows(X, reset=True)
             count = self.n_components
             if count is not None:

@@ -15,6 +15,7 @@ from gramian._typing import Array, Float64Array
 from gramian.compression.plan import Plan
 from gramian.estimator.answers import class_labels, decision_values
 from gramian.estimator.base import KernelEstimator, own_target
+from gramian.estimator.fitting import all_or_nothing
 from gramian.estimator.kinds import Classifier
 from gramian.estimator.labelled import labelled_classes
 from gramian.estimator.opening import fit_rows, plan_fit
@@ -161,7 +162,7 @@ class KernelSVC(Classifier, KernelEstimator):
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit to rows X (n, d) and class labels y (n,), by default those of a row source."""
-        with self._all_or_nothing():
+        with all_or_nothing(self):
             y = own_target(X, y)
             source = fit_rows(self, X, y)
             problem = self._problem()

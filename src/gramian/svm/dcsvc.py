@@ -25,6 +25,7 @@ from gramian.engine import Engine
 from gramian.estimator.answers import PREDICT_ROWS, decision_values, in_blocks
 from gramian.estimator.base import KernelEstimator, own_target, required_target
 from gramian.estimator.finite import finite_values, quietly, rows_at
+from gramian.estimator.fitting import all_or_nothing
 from gramian.estimator.kinds import Classifier
 from gramian.estimator.targets import ClassTargets
 from gramian.exceptions import AccuracyWarning, BudgetError, InputError
@@ -176,7 +177,7 @@ class DCSVC(Classifier, KernelEstimator):
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit to rows X (n, d) and class labels y (n,), by default those of a row source."""
-        with self._all_or_nothing():
+        with all_or_nothing(self):
             y = own_target(X, y)
             required_target(self, y)
             return self._fit(self._rows(X, reset=True), y, sample_weight)

@@ -16,6 +16,7 @@ from gramian.estimator.answers import (
     probabilities,
 )
 from gramian.estimator.base import KernelEstimator, own_target
+from gramian.estimator.fitting import all_or_nothing
 from gramian.estimator.kinds import Classifier
 from gramian.estimator.labelled import labelled_classes
 from gramian.estimator.opening import fit_rows, plan_fit
@@ -131,7 +132,7 @@ class KernelLogisticRegression(Classifier, KernelEstimator):
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit to rows X (n, d) and class labels y (n,), by default those of a row source."""
-        with self._all_or_nothing():
+        with all_or_nothing(self):
             y = own_target(X, y)
             rows = labelled_classes(fit_rows(self, X, y), y, sample_weight, self.class_weight)
             found = learned_input(

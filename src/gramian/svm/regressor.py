@@ -16,6 +16,7 @@ from gramian._typing import Float64Array
 from gramian.compression.plan import Plan
 from gramian.estimator.answers import PREDICT_ROWS, predicted_numbers
 from gramian.estimator.base import KernelEstimator, own_target
+from gramian.estimator.fitting import all_or_nothing
 from gramian.estimator.kinds import Regressor
 from gramian.estimator.labelled import LabelledRows, labelled_numbers
 from gramian.estimator.opening import fit_rows, plan_fit
@@ -127,7 +128,7 @@ class KernelSVR(Regressor, KernelEstimator):
 
         y of shape (n, 1) is taken as (n,), with a ``DataConversionWarning``, as scikit-learn's ``SVR`` does.
         """
-        with self._all_or_nothing():
+        with all_or_nothing(self):
             y = own_target(X, y)
             source = fit_rows(self, X, y)
             rows = labelled_numbers(source, y, sample_weight)

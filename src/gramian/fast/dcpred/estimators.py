@@ -19,6 +19,7 @@ from gramian.estimator.answers import (
     predicted_numbers,
 )
 from gramian.estimator.base import KernelEstimator, own_target
+from gramian.estimator.fitting import all_or_nothing
 from gramian.estimator.kinds import Classifier, Regressor
 from gramian.estimator.labelled import labelled_classes, labelled_numbers
 from gramian.exceptions import InputError
@@ -157,7 +158,7 @@ class DCPredClassifier(Classifier, KernelEstimator):
 
         Rows of weight 0 have no effect.
         """
-        with self._all_or_nothing():
+        with all_or_nothing(self):
             cost = positive_number("C", self.C)
             one_of("loss", self.loss, LOSSES)
             y = own_target(X, y)
@@ -264,7 +265,7 @@ class DCPredRegressor(Regressor, KernelEstimator):
 
         Rows of weight 0 have no effect.
         """
-        with self._all_or_nothing():
+        with all_or_nothing(self):
             alpha = positive_number("alpha", self.alpha)
             one_of("loss", self.loss, ("ridge",))
             y = own_target(X, y)
