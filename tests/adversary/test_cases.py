@@ -100,6 +100,7 @@ def test_a_variance_that_is_a_little_wrong_is_noticed(monkeypatch):
         check(case, "posterior")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("intercept", [True, False])
 def test_the_least_hinge_objective_is_that_of_a_long_descent(intercept):
     rng = np.random.default_rng(0)

@@ -263,6 +263,7 @@ def test_a_tolerance_by_the_papers_rule(rows):
     assert default.plan_.rank == 100
 
 
+@pytest.mark.slow
 def test_flat_spectra_are_told():
     X = np.random.default_rng(0).random((1500, 2))
     fitted = gm.BlockBasis(
@@ -292,6 +293,7 @@ def test_ridge_on_it_equals_ridge_on_its_features(rows):
     assert np.linalg.norm(model.predict(new) - dense) < 0.02 * np.linalg.norm(dense)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "parameters",
     [

@@ -317,6 +317,7 @@ def test_fastfood_frequencies_have_the_gaussian_law():
     assert np.abs(np.concatenate(lengths).mean()) < 0.05
 
 
+@pytest.mark.slow
 def test_hadamard_transform_is_sylvesters():
     for bits in (*range(11), 13):
         x = np.random.default_rng(bits).standard_normal((3, 2**bits)).astype(np.float32)

@@ -88,6 +88,7 @@ def test_a_lost_set_is_named():
     assert summary.lost([one for one in LINES if one["method"] != "boosting"]) == []
 
 
+@pytest.mark.slow
 def test_the_page_says_who_wins_and_what_failed(tmp_path):
     page = text_of(LINES)
     assert "- numbers: HistGradientBoosting 0.4000; gramian 0.5000" in page
@@ -196,6 +197,7 @@ def test_processes_that_fail_say_how(how, limit, failure):
     assert failure in runner.in_fresh_process(Stuck(how), limit=limit, memory=20e9)["failure"]
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_where_it_stopped(tmp_path):
     out = tmp_path / "lines.jsonl"
     options = {

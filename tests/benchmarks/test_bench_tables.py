@@ -162,6 +162,7 @@ def test_lost_sets_are_named_with_who_wins_and_why():
     assert "No reason" not in page
 
 
+@pytest.mark.slow
 def test_the_page_has_errors_failures_and_what_was_left_out(tmp_path):
     page = text_of(LINES, {})
     assert (
@@ -225,6 +226,7 @@ def test_methods_unknown_or_not_installed(monkeypatch):
         table_methods.check(["xrfm"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["nystroem", "forest", BOOSTING])
 @pytest.mark.parametrize("name", ["diabetes", "breast_cancer"])
 def test_a_job_measures_a_peer(method, name, no_folder):
@@ -287,6 +289,7 @@ def test_gramian_competes_with_its_defaults():
         assert model.get_params() == defaults | {"random_state": 4}
 
 
+@pytest.mark.slow
 def test_the_script_measures_and_reports(in_this_process, monkeypatch, capsys, tmp_path):
     # The script sets the threads of its process.
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):

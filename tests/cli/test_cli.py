@@ -369,6 +369,7 @@ def test_a_search_needs_rows() -> None:
     assert constant.gamma is None
 
 
+@pytest.mark.slow
 def test_without_the_extra_it_says_what_to_install(tmp_path: Path) -> None:
     (tmp_path / "typer.py").write_text("raise ModuleNotFoundError('no typer', name='typer')")
     code = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); from gramian.cli import main; main()"
@@ -378,6 +379,7 @@ def test_without_the_extra_it_says_what_to_install(tmp_path: Path) -> None:
     assert done.stderr == expected
 
 
+@pytest.mark.slow
 def test_the_installed_command_runs(model: Path, tmp_path: Path) -> None:
     rows = write(FRAME, tmp_path / "r.csv")
     command = [sys.executable, "-m", "gramian.cli", "predict", str(model), str(rows), "--out"]

@@ -56,6 +56,7 @@ def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(contest, "in_fresh_process", lambda work, *arguments: work(*arguments))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("in_this_process")
 @pytest.mark.parametrize(("frame", "task"), [(FRAME, "regression"), (TEXT, "classification")])
 def test_every_method_is_in_table_and_file(frame: pd.DataFrame, task: str, tmp_path: Path) -> None:
@@ -83,6 +84,7 @@ def test_every_method_is_in_table_and_file(frame: pd.DataFrame, task: str, tmp_p
         assert entry["model_bytes"] > 100
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("in_this_process")
 def test_tables_of_words_and_gaps_are_compared_too(tmp_path: Path) -> None:
     town = RNG.choice(["Bath", "Hull", "York"], 150)

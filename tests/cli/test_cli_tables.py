@@ -112,6 +112,7 @@ def test_regression_of_a_table_as_it_is(suffix: str, tmp_path: Path) -> None:
     assert "on 60 rows" in notes["held out"]
 
 
+@pytest.mark.slow
 def test_the_default_is_the_search_over_all(tmp_path: Path) -> None:
     table = write(CLASSES, tmp_path / "t.csv")
     said = good("fit", table, "--target", "kind", "--out", tmp_path / "m.gramian")

@@ -53,6 +53,7 @@ def test_table(printed):
     assert all(float(row["peak"].split()[0]) > 0 for row in rows)
 
 
+@pytest.mark.slow
 def test_steps_are_told(printed):
     text, out = printed
     for words in (
@@ -69,6 +70,7 @@ def test_steps_are_told(printed):
         assert words in text
 
 
+@pytest.mark.slow
 def test_files(printed):
     _, out = printed
     X, y = np.load(out / "train.npy", mmap_mode="r"), np.load(out / "train_labels.npy")

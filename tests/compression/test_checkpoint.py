@@ -59,6 +59,7 @@ def bits(fitted):
     return [w.tobytes() for level in fitted.predictor_.weights for w in level], fitted.intercept_.tobytes()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [5, None])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_a_broken_fit_goes_on_to_the_same_bits(tmp_path, seed, weighted):

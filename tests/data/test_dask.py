@@ -95,6 +95,7 @@ def refuse_to_compute(*_args, **_kwargs):
 
 
 class TestOnCollections:
+    @pytest.mark.slow
     def test_regression_is_that_of_one_machine(self, client, rows):
         X, Y, w = rows
         alone = model(fit_intercept=True).fit(X, Y, w)
@@ -128,6 +129,7 @@ class TestOnCollections:
         with pytest.raises(gm.InputError, match="Feature 0 of X is 'b', but it was 'a' during fit"):
             there.predict(parts[["b", "a", "c"]])
 
+    @pytest.mark.slow
     def test_two_classes_and_unknown_chunks(self, client, rows):
         X, Y, _ = rows
         labels = (Y[:, 0] > 5.5).astype(int)
@@ -150,6 +152,7 @@ class TestOnCollections:
         assert lazy.chunks == ((1000,) * 4,)
         assert classifier().fit(X, Y[:, 0] > 5.5).predict(never).dtype == bool
 
+    @pytest.mark.slow
     def test_streams_and_scaled_columns(self, client, rows):
         X, Y, w = rows
         given = {"standardize": True, "fit_intercept": True}
@@ -232,6 +235,7 @@ class TestSentRows:
         there = model(engine=DaskEngine(client, shared_files=True, part_bytes="30KB")).fit(X, rows[1])
         close(there.predict(X), model().fit(X, rows[1]).predict(X))
 
+    @pytest.mark.slow
     def test_labels_of_a_cluster(self, client, rows):
         X, Y, _ = rows
         labels = da.from_array((Y[:, 0] > 5.5).astype(int), chunks=900)
@@ -392,6 +396,7 @@ def test_a_result_is_sent_once_however_long_that_takes(client, rows, monkeypatch
     assert asked == [45.0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("closes", ["cluster", "client", "workers"])
 def test_a_cluster_that_is_closed_during_a_fit(rows, closes, monkeypatch):
     X, Y, _ = rows

@@ -286,6 +286,7 @@ def hdf5_large(folder, values):
     return folder / "t.h5"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("write", [parquet_large, csv_large, npz_large, hdf5_large], ids=lambda w: w.__name__)
 def test_nothing_is_read_whole(tmp_path, write):
     values = RNG.integers(0, 100, (60_000, 8)).astype(float)

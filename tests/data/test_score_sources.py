@@ -69,6 +69,7 @@ def test_compressed_models_score_sources_too(rows):
     assert table.score(source) == pytest.approx(table.score(X, y), abs=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", REGRESSORS + CLASSIFIERS, ids=lambda m: type(m).__name__)
 def test_a_source_is_fitted_by_its_own_target(rows, model):
     X, y, source = rows["labels" if model in CLASSIFIERS else "numbers"]
@@ -84,6 +85,7 @@ def test_baselines_are_fitted_by_the_target_of_a_source(rows):
     assert (found[0] == found[1]).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("given", [True, False], ids=["targets", "no targets"])
 def test_models_of_other_libraries_and_functions_are_compressed_on_sources(rows, given):
     X, y, source = rows["numbers"]

@@ -47,6 +47,7 @@ MODELS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::gramian.NumericalWarning")
 @pytest.mark.parametrize(("approximation", "budget"), MODELS.values(), ids=MODELS.keys())
 def test_the_peak_stays_within_budget_and_near_the_plan(data, approximation, budget):
@@ -100,6 +101,7 @@ def test_a_wide_base_for_many_classes_needs_what_its_factors_take(data):
     assert 5 * 8 * 4000**2 < error.value.least_bytes < 6.2 * 8 * 4000**2
 
 
+@pytest.mark.slow
 def test_the_peak_does_not_grow_with_the_rows(tmp_path):
     peaks = []
     for n in (30_000, 120_000):
@@ -132,6 +134,7 @@ def test_predictions_take_little_beside_their_result(data):
     assert peak < 60_000 * 8 * 8 + 8 * MB
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "approximation", [gm.MultiResolution(), gm.MEKA(), "exact"], ids=["mr", "meka", "exact"]
 )
@@ -162,6 +165,7 @@ def test_auto_lowers_its_sizes_to_any_budget_that_can_work(data):
     assert "fit the budget" in model.plan_.reason
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("approximation", ["auto", gm.MultiResolution(root_rank=100, rank=40, n_blocks=20)])
 def test_a_budget_that_binds_gives_the_same_model_for_any_number_of_threads(data, approximation):
     X, y = (part[:20_000] for part in data)
@@ -188,6 +192,7 @@ def test_an_approximation_stores_its_features_once(data):
     assert peak < 1.3 * model.nbytes_ + 4 * MB
 
 
+@pytest.mark.slow
 def test_classes_that_share_a_loss_hold_one_bound_at_a_time(data, monkeypatch):
     held, factored = weakref.WeakSet(), Newton.bordered
 

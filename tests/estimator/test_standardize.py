@@ -53,6 +53,7 @@ def test_scaled_as_read_equals_scaled_before(tmp_path, kind):
     np.testing.assert_array_equal(rows, before)
 
 
+@pytest.mark.slow
 def test_classes_files_pickles_and_clones(tmp_path):
     X, y = table()
     labels = np.where(y > 0, "up", "down")

@@ -125,6 +125,7 @@ def test_a_report_warns_of_clipped_eigenvalues(fitted):
     )
 
 
+@pytest.mark.slow
 def test_without_rich_all_but_rich_works():
     code = """
 import sys

@@ -88,6 +88,7 @@ def slow_sums(clock: Clock, rate: float) -> None:
     clock.moved_by(SmallProblem, "_fitted", lambda *_: 0.01)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("limit", [6.0, 20.0, 60.0])
 def test_the_last_model_takes_what_the_time_affords(clock: Clock, limit: float) -> None:
     """A full model of these rows would take some 30 seconds: 9,600 rows, 900 features, and the penalties."""
@@ -103,6 +104,7 @@ def test_the_last_model_takes_what_the_time_affords(clock: Clock, limit: float) 
         assert "drawn at random, to suit time_limit" in model.plan_.reason
 
 
+@pytest.mark.slow
 def test_more_time_gives_more(clock: Clock) -> None:
     slow_sums(clock, 4e-9)
     sizes = []
@@ -114,6 +116,7 @@ def test_more_time_gives_more(clock: Clock) -> None:
     assert sizes[0] < sizes[-1]
 
 
+@pytest.mark.slow
 def test_a_limit_that_ends_nothing_changes_nothing(clock: Clock) -> None:
     free, *_ = fitted(3_000, 1e6, clock, memory_budget="25MB")
     X, y = rows_and_target(3_000)
@@ -123,6 +126,7 @@ def test_a_limit_that_ends_nothing_changes_nothing(clock: Clock) -> None:
     np.testing.assert_allclose(free.predict(X[:50]), same.predict(X[:50]), rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_exact_models_are_given_up_where_their_solves_take_too_long(clock: Clock) -> None:
     """Every product with K takes a second: the first penalty is cut, and blocks are fitted instead."""
     clock.moved_by(SmallProblem, "_fitted", lambda *_: 0.001)
@@ -184,6 +188,7 @@ with threadpool_limits(2, user_api="blas"):
 """
 
 
+@pytest.mark.slow
 def test_blas_has_one_thread_under_a_limit() -> None:
     """Its threads would wait for each other on a busy machine, at each small matrix.
 
@@ -194,6 +199,7 @@ def test_blas_has_one_thread_under_a_limit() -> None:
     assert done.stdout.split() == ["{1}", "{2}"]
 
 
+@pytest.mark.slow
 def test_solves_of_penalties_end_at_the_time(clock: Clock) -> None:
     X, y = rows_and_target(3_000)
 
@@ -268,6 +274,7 @@ def test_only_rows_that_can_be_read_are_taken(clock: Clock, monkeypatch: pytest.
     assert 0.5 * READ_ROWS < len(few) <= READ_ROWS
 
 
+@pytest.mark.slow
 def test_slow_reading_uses_some_rows_and_says_so(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tabular_input, "READ_ROWS", READ_ROWS)
     from gramian.tables import EncodedRows

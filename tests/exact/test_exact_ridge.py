@@ -56,6 +56,7 @@ def test_many_rows_in_stages_agree_to_a_hundred_thousandth():
     assert sum(stage.iterations for stage in model.stages_) == model.solution_.iterations > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("alpha", "served"), [(0.01, np.float64), (10.0, np.float32)])
 def test_predictions_are_served_in_the_type_that_their_rounding_allows(alpha, served):
     X, Y = table(3500)
@@ -133,6 +134,7 @@ def test_grid_search_over_how_to_solve():
     assert search.best_params_["alpha"] == 0.1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "preconditioner",
     [
@@ -219,6 +221,7 @@ def test_other_models_have_no_ridge_system():
         gm.KernelSVR(approximation=gm.Exact()).fit(X, Y[:, 0])
 
 
+@pytest.mark.slow
 def test_wildly_scaled_constant_and_repeated_targets_each_meet_the_tolerance():
     X, Y = table(2500)
     X[::2] = X[1::2]  # every row twice
@@ -233,6 +236,7 @@ def test_wildly_scaled_constant_and_repeated_targets_each_meet_the_tolerance():
     np.testing.assert_array_equal(model.predict(X)[:, 4], 0.0)
 
 
+@pytest.mark.slow
 def test_an_interrupted_fit_leaves_a_checkpoint_and_no_model(tmp_path, monkeypatch):
     X, Y = table(2500)
     path, seen = tmp_path / "solve.npz", []

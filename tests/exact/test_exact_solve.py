@@ -54,6 +54,7 @@ class TestAnswers:
         assert found.evaluations >= 0.5 * 900**2
         assert stages[-1].residual == found.residual
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("dtype", ["float32", "float64"])
     @pytest.mark.parametrize("lengthscale", [0.05, 0.3, 2.0])
     def test_stages_reach_the_tolerance(self, dtype, lengthscale):
@@ -73,10 +74,12 @@ class TestAnswers:
         found, _ = solve(system, y, tol=1e-9)
         np.testing.assert_allclose(dense @ found.value, y, atol=1e-7)
 
+    @pytest.mark.slow
     def test_does_not_depend_on_threads(self):
         one, two = (solve(*problem(memory="60", jobs=jobs)[:2])[0].value for jobs in (1, 2))
         np.testing.assert_array_equal(one, two)
 
+    @pytest.mark.slow
     def test_a_factor_is_refused_where_memory_does_not_hold_it(self):
         system, y, _ = problem(memory="60")
         with pytest.raises(BudgetError, match=r"Cholesky factor of 3000 rows takes 72 MB.*solver='cg'"):

@@ -85,6 +85,7 @@ class TestInterface:
         monkeypatch.setattr("gramian.fast.dcpred.training.FIT_ROWS", 40)
         np.testing.assert_allclose(classifier().fit(X, THREE).decision_function(NEW), held, atol=1e-6)
 
+    @pytest.mark.slow
     def test_memory_does_not_grow_with_the_features_of_a_leaf(self, monkeypatch):
         monkeypatch.setattr("gramian.fast.dcpred.training.FEATURE_BYTES", 1 << 20)
         monkeypatch.setattr("gramian.fast.dcpred.training.CORE_ROWS", 300)
@@ -99,6 +100,7 @@ class TestInterface:
         assert peak < 24e6
         assert model.score(rows, names) > 0.9
 
+    @pytest.mark.slow
     def test_exact_models_of_many_classes_are_refused_with_what_works(self, monkeypatch):
         monkeypatch.setattr("gramian.fast.dcpred.training.MOST_EXACT_WORK", 2e8)
         names = np.arange(len(X)) // 2

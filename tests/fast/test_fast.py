@@ -205,6 +205,7 @@ def test_parameters_that_are_none(rows, parameters, words):
         gm.FastKernelRegressor(**parameters).fit(rows, rows[:, 0])
 
 
+@pytest.mark.slow
 def test_a_constant_feature_and_one_class_in_a_leaf():
     rng = np.random.default_rng(1)
     X = np.column_stack([np.concatenate([rng.normal(-5, 0.1, 200), rng.normal(5, 0.1, 200)]), np.ones(400)])

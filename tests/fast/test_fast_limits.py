@@ -29,6 +29,7 @@ def timings(monkeypatch: pytest.MonkeyPatch, linear: float, shape: float) -> Non
         monkeypatch.setattr(module, "shape_nanoseconds", nanoseconds)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [3, 4, 7])
 def test_few_rows_are_fitted_whatever_the_timings_say(monkeypatch: pytest.MonkeyPatch, n: int) -> None:
     X = np.random.default_rng(0).random((n, 2))
@@ -58,6 +59,7 @@ def overflowing() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return X, np.sin(5.0 * X[:, 0]), far
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("dtype", ["float32", "float16", "float64"])
 def test_a_row_that_overflows_is_named(dtype: str) -> None:
@@ -100,6 +102,7 @@ def test_one_row_that_counts_gives_its_target() -> None:
     assert model.predict(X) == pytest.approx(X[0, 0], abs=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_a_class_of_one_row_is_never_held_out(seed: int) -> None:
     # It used to be: the teacher then knew a class less than y, and the fit was refused.
@@ -119,6 +122,7 @@ def test_held_out_rows_are_those_of_the_order_where_no_class_is_lost() -> None:
     np.testing.assert_array_equal(np.concatenate([held, kept]), order)
 
 
+@pytest.mark.slow
 def test_rows_of_weight_0_change_nothing() -> None:
     rng = np.random.default_rng(0)
     X = rng.random((200, 3))

@@ -142,6 +142,7 @@ def test_paths_are_functions_with_the_moments_of_the_features(small):
     assert flat(NEW).shape == (len(NEW), 4)
 
 
+@pytest.mark.slow
 def test_learning_on_some_rows_and_from_several_starts():
     model = gm.GaussianProcessRegressor(
         approximation=TREE, learning_rows=100, n_restarts_optimizer=2, max_iter=200, random_state=0, n_jobs=1

@@ -117,6 +117,7 @@ def test_a_row_of_zeros_has_no_angle() -> None:
     np.testing.assert_array_equal(found, 0.0)
 
 
+@pytest.mark.slow
 @given(
     kernel=st.sampled_from([gm.Gaussian(1.0), gm.Laplacian(ELL), gm.Matern(2.0, nu=1.5), gm.Linear(2.0)]),
     factor=st.floats(0.1, 10),

@@ -59,6 +59,7 @@ def test_the_named_families_are_cases() -> None:
         np.testing.assert_allclose(kernel(X, Z), same(X, Z), atol=1e-12)
 
 
+@pytest.mark.slow
 @given(
     power=st.sampled_from(POWERS),
     d=st.sampled_from([2, 5, 40]),

@@ -81,6 +81,7 @@ def blocks_of(name, kernel):
     return of(method, kernel, partition="kernel", random_state=0, **rules)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BLOCKS)
 def test_blocks_of_values_are_blocks_of_points(name, data):
     X, new, K, K_new, _ = data
@@ -100,6 +101,7 @@ def test_blocks_of_values_are_blocks_of_points(name, data):
     assert len(pickle.dumps(values.features_)) < len(pickle.dumps(points.features_))
 
 
+@pytest.mark.slow
 def test_ridge_on_blocks(data):
     X, new, K, K_new, y = data
     for name in ("multiresolution", "meka", "bbf"):

@@ -65,6 +65,7 @@ def test_tol_after_counts_from_the_trace_that_the_first_pivots_leave(rule):
     assert left(len(picked) - 30 if rule is rpcholesky else len(picked) - 1) > 0.1 * left(12)
 
 
+@pytest.mark.slow
 def test_rpcholesky_draws_by_the_residual_diagonal():
     # Three points: K − F Fᵀ is known by hand, so that the law of two pivots is.
     X = np.array([[0.0], [0.3], [1.0]])

@@ -46,6 +46,7 @@ def target(model):
     return LABELS if hasattr(model, "predict_proba") or hasattr(model, "decision_function") else Y
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", ESTIMATORS, ids=lambda m: type(m).__name__)
 def test_every_estimator_finds_the_features(model, tmp_path):
     y = target(model)
@@ -71,6 +72,7 @@ def test_every_estimator_finds_the_features(model, tmp_path):
     assert gm.load(tmp_path / "model.gramian").metric.powers == (1.0,)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
 def test_support_vectors_are_judged_by_their_loss(loss):
     model = gm.KernelSVC(10.0, loss=loss, metric=QUICK, random_state=0).fit(X, LABELS > 0)
@@ -213,6 +215,7 @@ def test_plans_and_summaries():
     assert "diagonal, given" in str(given.summary())
 
 
+@pytest.mark.slow
 def test_other_kernels_and_approximations():
     product = FunctionKernel(lambda a, b: np.exp(-0.1 * ((a[:, None] - b[None]) ** 2).sum(axis=2)))
     for changes in (

@@ -142,6 +142,7 @@ def test_a_round_equals_the_dense_one(form, power):
     np.testing.assert_allclose(got, T, atol=2e-3 * np.abs(T).max())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["diagonal", "full"])
 def test_two_features_of_twenty(form):
     rng = np.random.default_rng(1)

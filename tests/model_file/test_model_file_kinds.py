@@ -141,6 +141,7 @@ def test_approximations_keep_their_features(name: str, tmp_path: Path) -> None:
     assert loaded.get_feature_names_out().tolist() == model.get_feature_names_out().tolist()
 
 
+@pytest.mark.slow
 def test_a_fast_model_lacks_its_teacher_and_tells_its_cost(tmp_path: Path) -> None:
     model = gm.FastKernelRegressor(lambda rows: rows[:, 0], **SMALL).fit(X, Y)
     loaded = again(model, tmp_path)

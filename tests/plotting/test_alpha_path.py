@@ -114,6 +114,7 @@ def test_of_all_rows_as_landmarks_it_equals_n_refits_of_kernel_ridge():
             np.testing.assert_allclose(found.residuals[i, k], expected, atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::gramian.NumericalWarning")
 @pytest.mark.parametrize("name", ["meka, indefinite", "meka", "three levels"])
 def test_leverages_are_the_diagonal_of_the_hat_matrix_that_was_solved_with(name):

@@ -75,6 +75,7 @@ def test_spectrum_of_a_sample_and_without_alpha(data):
     assert display.exact.sum() == pytest.approx(1.0)  # the mean of k(x, x)
 
 
+@pytest.mark.slow
 def test_spectra_of_models(data):
     X, y = data
     nystrom = gm.Nystrom(rank=12)

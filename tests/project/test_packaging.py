@@ -55,6 +55,7 @@ class TestVersion:
         assert version("gramian") == gm.__version__
         assert re.fullmatch(r"\d+\.\d+\.\d+((a|b|rc|\.dev)\d+)?", gm.__version__)
 
+    @pytest.mark.slow
     def test_the_command_line_shows_it(self):
         pytest.importorskip("typer")
         command = [sys.executable, "-m", "gramian.cli", "--version"]

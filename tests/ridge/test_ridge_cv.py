@@ -131,6 +131,7 @@ def test_a_stored_matrix_gives_what_its_rows_give():
         assert stored.gamma_ is None
 
 
+@pytest.mark.slow
 def test_gammas_are_compared_on_parts_of_the_rows_first(monkeypatch):
     monkeypatch.setattr(kernel_search, "LEAST_ROWS", 100)
     X, y = make_friedman1(1000, noise=0.5, random_state=0)
@@ -163,6 +164,7 @@ def test_gammas_are_compared_on_parts_of_the_rows_first(monkeypatch):
     assert model.best_score_ == pytest.approx(max(scores), rel=1e-9)
 
 
+@pytest.mark.slow
 def test_from_a_wrong_start_the_search_climbs_to_the_best_gamma(monkeypatch):
     monkeypatch.setattr(kernel_search, "LEAST_ROWS", 10)
     rng = np.random.default_rng(0)
@@ -190,6 +192,7 @@ def test_zero_weights_are_rows_that_are_not_there(monkeypatch):
         assert weighted.best_score_ == pytest.approx(removed.best_score_, rel=1e-7)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["lengthscale", "lengthscales"])
 def test_refinement_is_kept_where_it_is_better(how):
     rng = np.random.default_rng(0)

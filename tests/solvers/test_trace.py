@@ -73,6 +73,7 @@ class TestLeaveOneOut:
 
 
 class TestQuadrature:
+    @pytest.mark.slow
     @pytest.mark.parametrize("lengthscale", LENGTHSCALES)
     def test_log_determinant_and_its_standard_error(self, lengthscale):
         A = matrix(lengthscale) + 0.05 * np.eye(N)
@@ -171,6 +172,7 @@ class TestExactKernel:
         assert found.values.min() >= 0.0
 
 
+@pytest.mark.slow
 def test_standard_errors_of_the_exact_kernel_are_honest():
     K = KernelOperator(gm.Gaussian(0.3), points(400), n_jobs=1)
     logdet, scores = exact(0.3, 0.1, 400)
@@ -222,6 +224,7 @@ def test_operators_of_the_library_are_exact(operator):
     np.testing.assert_allclose(log_determinant(op, 0.3), want, rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_threads_and_seeds():
     values = []
     for jobs in (1, 3, 1):

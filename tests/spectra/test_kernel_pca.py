@@ -58,6 +58,7 @@ def test_scores_equal_those_of_sklearn(kernel, approximation):
     close(found.fit_transform(X), want.fit_transform(X))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gamma", [0.05, 2.0])
 def test_iterations_on_the_exact_kernel(gamma):
     want = reference(MANY, 6, kernel="rbf", gamma=gamma)
@@ -145,6 +146,7 @@ def test_many_features_go_by_lanczos(monkeypatch):
     close(found.transform(MANY), whole.transform(MANY))
 
 
+@pytest.mark.slow
 def test_auto_is_near_the_exact_one():
     found = gm.KernelPCA(5, gamma=0.2, random_state=0).fit(MANY)
     want = reference(MANY, 5, kernel="rbf", gamma=0.2)
@@ -162,6 +164,7 @@ def test_inverse_transform_equals_that_of_sklearn(gamma):
     np.testing.assert_allclose(back, want.inverse_transform(want.transform(NEW)), atol=1e-8)
 
 
+@pytest.mark.slow
 def test_inverse_transform_of_many_rows():
     pca = gm.KernelPCA(60, gamma=0.3, fit_inverse_transform=True, alpha=1e-3, random_state=0).fit(MANY)
     assert pca.plan_.method == "nystrom"

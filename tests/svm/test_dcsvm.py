@@ -155,6 +155,7 @@ class TestLargeSets:
         inverse = np.column_stack([patched(row) for row in np.eye(int(nearly.sum()))])
         assert np.linalg.eigvalsh(0.5 * (inverse + inverse.T)).min() > 0
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("equality", [True, False])
     @pytest.mark.parametrize(("lengthscale", "penalty"), [(0.2, 5.0), (1.5, 500.0)])
     def test_faces_find_what_the_dense_solver_finds(self, lengthscale, penalty, equality):

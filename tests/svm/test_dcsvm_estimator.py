@@ -120,6 +120,7 @@ class TestAgainstSVC:
         np.testing.assert_allclose(whole.decision_function(X), part.decision_function(X), atol=1e-3)
         assert kept[whole.support_].all()
 
+    @pytest.mark.slow
     def test_sparse_rows_and_tables(self, table):
         X, y = table
         _, dense = pair(X, y)
@@ -207,6 +208,7 @@ class TestEarly:
             clone(first).set_params(early=9).fit(X, y)
 
 
+@pytest.mark.slow
 def test_same_answer_whatever_the_threads(table):
     X, y = table
     model = DCSVC(**SETTINGS, leaf_size=80, random_state=0)
@@ -217,6 +219,7 @@ def test_same_answer_whatever_the_threads(table):
     np.testing.assert_array_equal(again.decision_function(X), one.decision_function(X))
 
 
+@pytest.mark.slow
 def test_float32_tiles_reach_the_tolerance(table):
     X, y = table
     model = DCSVC(C=20.0, gamma=2.0, leaf_size=80, tile_dtype="float32").fit(X.astype(np.float32), y)

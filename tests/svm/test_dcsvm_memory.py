@@ -5,6 +5,7 @@ from __future__ import annotations
 import tracemalloc
 
 import numpy as np
+import pytest
 
 import gramian as gm
 from gramian.engine import Engine
@@ -39,6 +40,7 @@ def test_a_factor_is_made_in_one_square():
     assert peak <= 1.1 * 8 * len(X) ** 2
 
 
+@pytest.mark.slow
 def test_the_least_budget_holds_a_fit_by_working_sets():
     # Noise keeps most rows at or near the margin, so that pivots do not settle and tiles fill their cache.
     rng = np.random.default_rng(0)

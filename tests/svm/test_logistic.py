@@ -63,6 +63,7 @@ def test_weights_equal_repetition_and_class_weights_multiply_them(table, n_class
     np.testing.assert_allclose(by_class, by_row, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_threads_change_nothing(table):
     X, y, new = table
     model = KernelLogisticRegression(3.0, approximation="multiresolution", gamma=4.0, random_state=0)

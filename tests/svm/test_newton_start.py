@@ -59,6 +59,7 @@ MODELS = {
 METHODS = [gm.MultiResolution(root_rank=40, rank=20, n_blocks=4), gm.MEKA(rank=20, n_blocks=4)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS, ids=["nested", "coupled"])
 @pytest.mark.parametrize(("model", "y"), MODELS.values(), ids=MODELS.keys())
 def test_the_minimum_is_that_from_f_0(monkeypatch, model, y, method):

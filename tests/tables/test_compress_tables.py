@@ -46,6 +46,7 @@ def pipeline(last: Any) -> Pipeline:
     return make_pipeline(columns, StandardScaler(), last)
 
 
+@pytest.mark.slow
 def test_a_pipeline_on_a_frame_keeps_its_first_steps() -> None:
     model = pipeline(gm.KernelRidge(0.1, gamma=0.3)).fit(X, Y)
     fast = gm.compress(model, X, Y, **SMALL)
@@ -72,6 +73,7 @@ def test_a_pipeline_on_numbers_is_compressed_whole() -> None:
     assert isinstance(gm.compress(model, rows, **SMALL | {"n_directions": 1}), gm.FastKernelRegressor)
 
 
+@pytest.mark.slow
 def test_models_of_tables_are_compressed_by_their_own_way() -> None:
     model = gm.TabularRegressor(kernel="laplacian", metric=None, random_state=0).fit(X, Y)
     fast = gm.compress(model, X, **SMALL)

@@ -292,6 +292,7 @@ def test_the_most_frequent_hundred_have_places():
     assert {f"v{k}" for k in counts[-100:]} == set(columns.columns[0].categories)
 
 
+@pytest.mark.slow
 def test_counts_of_very_many_values_lose_none_that_matters():
     tally = Tally("x", 0)
     rng = np.random.default_rng(0)

@@ -73,6 +73,7 @@ def trial_error(model: Any, kernel: str) -> float:
     return min(trial.error for trial in model.search_.trials if trial.setting.kernel == kernel)
 
 
+@pytest.mark.slow
 def test_the_laplacian_wins_on_steps_along_columns() -> None:
     rng = np.random.default_rng(0)
     X = rng.random((1500, 4))
@@ -84,6 +85,7 @@ def test_the_laplacian_wins_on_steps_along_columns() -> None:
     assert trial_error(model, "laplacian") < trial_error(model, "gaussian")
 
 
+@pytest.mark.slow
 def test_the_gaussian_wins_on_a_smooth_function_of_rotated_columns() -> None:
     rng = np.random.default_rng(0)
     X = rng.standard_normal((1500, 4))
@@ -347,6 +349,7 @@ def test_a_mean_of_two_kernels_is_served_kept_and_compressed(tmp_path: Any) -> N
     assert loaded.compress(X, **SMALL).score(X, y) > 0.3
 
 
+@pytest.mark.slow
 def test_many_rows_are_streamed_and_classes_of_one_row_stay_in_the_sums() -> None:
     rng = np.random.default_rng(0)
     X = rng.random((3000, 3))
@@ -358,6 +361,7 @@ def test_many_rows_are_streamed_and_classes_of_one_row_stay_in_the_sums() -> Non
     assert model.predict_proba(X[:3]).shape == (3, 3)
 
 
+@pytest.mark.slow
 def test_rounds_of_few_rows_have_every_class(monkeypatch: Any) -> None:
     rng = np.random.default_rng(0)
     X = rng.random((3000, 3))
@@ -373,6 +377,7 @@ def test_rounds_of_few_rows_have_every_class(monkeypatch: Any) -> None:
     assert model.score(X, labels) > 0.95
 
 
+@pytest.mark.slow
 def test_nothing_is_tried_beyond_classes_that_are_told_apart(monkeypatch: Any) -> None:
     rng = np.random.default_rng(0)
     X = rng.standard_normal((3000, 2)) + 20.0 * rng.integers(0, 2, (3000, 1))
@@ -389,6 +394,7 @@ def test_nothing_is_tried_beyond_classes_that_are_told_apart(monkeypatch: Any) -
     assert model.score(X, X[:, 0] > 10.0) == 1.0
 
 
+@pytest.mark.slow
 def test_many_rows_have_as_many_blocks_as_memory_holds() -> None:
     rng = np.random.default_rng(0)
     X = rng.random((20_000, 4))
@@ -476,6 +482,7 @@ def test_intervals_of_many_outputs() -> None:
     assert model.predict(X[:5]).shape == (5, 2)
 
 
+@pytest.mark.slow
 def test_probabilities_are_those_of_the_held_out_rows() -> None:
     rng = np.random.default_rng(0)
     X = rng.standard_normal((3000, 2))
@@ -594,6 +601,7 @@ def test_a_file_whose_parts_do_not_fit_is_refused(fitted: Any, edit: Any, match:
         estimator_from_header(header, values)
 
 
+@pytest.mark.slow
 def test_a_fitted_model_holds_no_training_rows_beside_those_of_its_predictor() -> None:
     rng = np.random.default_rng(0)
     X = rng.random((6000, 1))

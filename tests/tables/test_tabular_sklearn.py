@@ -47,6 +47,7 @@ def table() -> tuple[Any, Any]:
     return X, (np.sin(5 * X[:, 0]) > 0).astype(int)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", BOTH, ids=lambda m: type(m).__name__)
 def test_clones_pickles_pipelines_and_searches(model: Any, table: Any) -> None:
     X, y = table

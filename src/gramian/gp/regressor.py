@@ -110,9 +110,9 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
     --------
     >>> import numpy as np, gramian as gm
     >>> rng = np.random.default_rng(0)
-    >>> X = rng.uniform(0, 10, (3000, 1))
-    >>> y = np.sin(X[:, 0]) + 0.1 * rng.standard_normal(3000)
-    >>> m = gm.GaussianProcessRegressor(learning_rows=1000, random_state=0).fit(X, y)
+    >>> X = rng.uniform(0, 10, (1000, 1))
+    >>> y = np.sin(X[:, 0]) + 0.1 * rng.standard_normal(1000)
+    >>> m = gm.GaussianProcessRegressor(random_state=0).fit(X, y)
     >>> mean, std = m.predict([[5.0], [30.0]], return_std=True)
     >>> bool(abs(mean[0] - np.sin(5.0)) < 0.05), bool(std[0] < 0.05), bool(std[1] > 0.3)
     (True, True, True)
