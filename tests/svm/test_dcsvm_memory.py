@@ -10,8 +10,10 @@ import pytest
 import gramian as gm
 from gramian.engine import Engine
 from gramian.svm.dcsvc import DCSVC, LEAST_BYTES
+from gramian.svm.divide.gram import Gram
 from gramian.svm.divide.pivots import _factor
-from gramian.svm.divide.tiles import SIDE, SymmetricTiles
+from gramian.svm.divide.preconditioner import TwoLevel
+from gramian.svm.divide.tiles import SIDE, TILE_BYTES, SymmetricTiles
 
 
 def traced_peak(work):
@@ -32,6 +34,25 @@ def test_tiles_on_their_way_are_within_the_cache():
     first, later = (traced_peak(lambda: tiles.matvec(np.ones(len(X)))) for _ in range(2))
     assert first <= (5 + 2.5) * tile
     assert later <= 2.5 * tile  # one a thread, none kept on
+
+
+def test_a_symmetric_matrix_is_made_in_one_square():
+    X = np.random.default_rng(0).random((1_500, 3))
+    gram = Gram(X, gm.Gaussian(0.5), np.float64, Engine(1))
+    peak = traced_peak(lambda: gram.square(slice(None)))
+    assert peak <= 1.3 * 8 * len(X) ** 2  # a tile and its slices beside it
+
+
+def test_a_preconditioner_keeps_its_bytes_on_every_face():
+    X = np.random.default_rng(0).random((4_000, 3))
+    allowed = 30_000_000
+
+    def faces():
+        near = TwoLevel(X, gm.Gaussian(0.5), allowed, np.random.default_rng(0), Engine(2))
+        for count in (len(X), len(X) // 2, len(X)):
+            near.on(np.arange(len(X)) < count)
+
+    assert traced_peak(faces) <= allowed + 2 * TILE_BYTES
 
 
 def test_a_factor_is_made_in_one_square():

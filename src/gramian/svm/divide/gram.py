@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from gramian._tiles import row_slices
+from gramian._tiles import MIN_ROWS, row_slices
 from gramian._typing import Float64Array, IntArray, Rows
 from gramian.engine import Engine
 from gramian.kernels.base import CHUNK_ROWS, Kernel
@@ -50,8 +50,13 @@ class Gram:
         self.entries += len(self) * int(columns.shape[0])
 
     def square(self, index: IntArray | slice) -> Float64Array:
-        """Return the symmetric float64 kernel matrix of m of the rows. Memory O(m²)."""
+        """Return the symmetric float64 kernel matrix of m of the rows. Memory 8 m² bytes and a tile."""
         points = self.rows[index]
-        block = self.kernel(points, dtype=np.float64, n_jobs=self.engine.n_jobs)
+        block = np.asarray(self.kernel(points, dtype=np.float64, n_jobs=self.engine.n_jobs), np.float64)
         self.entries += block.size
-        return np.asarray(0.5 * (block + block.T), np.float64)
+        for part in row_slices(len(block), MIN_ROWS):  # 0.5 (K + Kᵀ) in place
+            below, right = block[part.start :, part], block[part, part.start :]
+            below += right.T
+            below *= 0.5
+            right[:] = below.T
+        return block

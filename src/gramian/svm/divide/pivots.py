@@ -212,6 +212,7 @@ class _Part:
             if factor is None:
                 return False
             right = cho_solve(factor, right)
+            del factor  # free it before the tiles of the image are computed
         self.answers = right
         if not guards.size:
             self.image = np.zeros((len(self.index), 2))

@@ -46,8 +46,9 @@ class TwoLevel:
     ) -> None:
         m = int(points.shape[0])
         self._points, self._kernel, self._engine = points, kernel, engine
-        # For each row: a part of a block's factor, two rows of G (all rows, free rows), two of D⁻¹G.
-        held = max(32, bytes_at_most // (8 * max(1, m)) // 3)
+        # Numbers for each row: ``held`` of a block's factor, and half as many in each of three rows: of G for
+        # all points, of G for the free ones, and of D⁻¹G.
+        held = max(32, 2 * bytes_at_most // (8 * max(1, m)) // 5)
         block = int(np.clip(held, 32, BLOCK))
         rank = int(np.clip(held // 2, 16, min(LANDMARKS, max(1, m // ROWS_PER_LANDMARK))))
         self._slices = list(row_slices(m, block))
@@ -98,14 +99,19 @@ class TwoLevel:
         edges = np.cumsum([0, *(part.size for part in parts)])
         places = [slice(int(a), int(b)) for a, b in pairwise(edges)]
         features = self._features[free]
-        found = list(
-            self._engine.map(
-                lambda part: self._factor(part, 0.0 if diagonal is None else diagonal[part]), parts
-            )
-        )
-        factors = [factor for factor, _ in found]
-        inner = np.concatenate([block for _, block in found])
-        self.entries += sum(part.size**2 for part in parts)
+        # One array for all factors: unlike many small ones, it goes back to the system when it is freed.
+        sizes = [part.size**2 for part in parts]
+        cuts = np.split(np.empty(sum(sizes)), np.cumsum(sizes)[:-1])
+        factors = [cut.reshape(part.size, part.size) for cut, part in zip(cuts, parts)]
+        inner = np.empty_like(features)
+
+        def fill(task: tuple[IntArray, slice, Float64Array]) -> None:
+            part, place, factor = task
+            self._factor(part, features[place], 0.0 if diagonal is None else diagonal[part], factor)
+            inner[place] = cho_solve(factor, features[place])
+
+        self._engine.run(fill, list(zip(parts, places, factors)))
+        self.entries += sum(sizes)
         core = features.T @ inner
         core.flat[:: len(core) + 1] += 1.0
         outer = cholesky(core, overwrite=True)
@@ -118,18 +124,20 @@ class TwoLevel:
 
         return solve
 
-    def _factor(self, part: IntArray, diagonal: Float64Array | float) -> tuple[Float64Array, Float64Array]:
-        """Return the Cholesky factor of D on these points, and D⁻¹ G."""
-        own = self._features[part]
-        block = np.asarray(self._kernel(self._points[part], dtype=np.float64, n_jobs=1)) - own @ own.T
+    def _factor(
+        self, part: IntArray, own: Float64Array, diagonal: Float64Array | float, out: Float64Array
+    ) -> None:
+        """Write the Cholesky factor of D on these points to ``out``; ``own`` is their G."""
+        block = np.asarray(self._kernel(self._points[part], dtype=np.float64, n_jobs=1))
+        block -= np.matmul(own, own.T, out=out)
         floor = JITTER * unit_roundoff(np.float64) * max(float(self.diagonal[part].max()), 1e-300)
         shift = max(SHIFT * float(block.diagonal().mean()), floor)
         while True:
-            shifted = block.copy()
-            shifted.flat[:: len(block) + 1] += shift + diagonal
+            out[:] = block
+            out.flat[:: len(block) + 1] += shift + diagonal
             try:
-                factor = cholesky(shifted, overwrite=True)
+                cholesky(out, overwrite=True)
             except la.LinAlgError:
                 shift *= 10.0  # the kernel is not positive semi-definite
                 continue
-            return factor, cho_solve(factor, own)
+            return
