@@ -71,6 +71,16 @@ def give_back_early() -> None:
         library.mallopt(_TRIM_THRESHOLD, 2 * LARGE_BYTES)
 
 
+def give_back() -> None:
+    """Give memory that is freed already, but that the C library keeps, back to the system. Takes under 1 ms.
+
+    Useful after work in pieces of under ``LARGE_BYTES``, which :func:`give_back_early` does not concern. Does
+    nothing on systems without glibc.
+    """
+    if sys.platform == "linux" and (trim := getattr(ctypes.CDLL(None), "malloc_trim", None)) is not None:
+        trim(0)
+
+
 def format_bytes(size: float) -> str:
     """Write a byte count with three figures.
 

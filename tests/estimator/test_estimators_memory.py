@@ -231,3 +231,7 @@ def test_freed_arrays_go_back_unless_the_environment_says_otherwise(monkeypatch)
     monkeypatch.delenv("MALLOC_ARENA_MAX")
     _budget.give_back_early.__wrapped__()
     assert Library.told == [(-3, _budget.LARGE_BYTES), (-1, 2 * _budget.LARGE_BYTES)]
+    _budget.give_back()  # without malloc_trim, as in musl, nothing happens
+    Library.malloc_trim = lambda self, pad: self.told.append(("trim", pad))
+    _budget.give_back()
+    assert Library.told[2:] == [("trim", 0)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import numbers
 import warnings
 from functools import partial
@@ -32,16 +33,16 @@ from gramian.exceptions import AccuracyWarning, BudgetError, InputError
 from gramian.kernels.precomputed import Precomputed
 from gramian.svm.divide.levels import cluster_rows
 from gramian.svm.divide.one_vs_one import Settings, solve_pairs
-from gramian.svm.divide.tiles import TILE_BYTES
 
 SHAPES = ("ovr", "ovo")
 TILE_DTYPES = ("auto", "float32", "float64")
-#: Bytes without which no working set of a thousand rows can be solved. Budgets under 100 MB were seen to be
-#: exceeded by up to 17 MB, which BLAS and malloc keep.
+#: Bytes without which no working set of a thousand rows can be solved.
 LEAST_BYTES = 64 << 20
-#: What a thread takes beside the matrices of a problem: a tile, and what BLAS and malloc keep.
-THREAD_BYTES = TILE_BYTES + UNSEEN_BYTES
-#: Part of the budget that more threads than ``NOMINAL_THREADS`` may take so.
+#: Rows of a panel: to factor a matrix, OpenBLAS copies that many of its rows to a buffer for each thread, and
+#: never frees it. 384 is its number for float64 on processors with AVX-512; a factor of 3,000 rows was seen
+#: to leave 9 MB.
+PANEL_ROWS = 384
+#: Part of the budget that more threads than ``NOMINAL_THREADS`` may take for what BLAS and malloc keep.
 THREADS_SHARE = 0.25
 #: Steps of libsvm a row, at most: on 1,500 rows some seconds. Kernels of values up to 1 took up to 800 a row
 #: (C = 10,000); products of features of very different scales have no end.
@@ -94,8 +95,9 @@ class DCSVC(Classifier, KernelEstimator):
         As in ``SVC``.
     class_weight : None, "balanced" or dict
     memory_budget : int or str, default="1GB"
-        Working memory: kernel matrices, tiles and preconditioners, and what a thread takes (some 12 MB;
-        threads that the budget does not hold are not used). Copies of the rows come on top, up to four.
+        Working memory: kernel matrices, tiles and preconditioners, and what BLAS and malloc keep for a thread
+        (some 11 MB of a budget of 100 MB, 25 MB of 1 GB; threads that the budget does not hold are not used).
+        Copies of the rows come on top, up to four.
     tile_dtype : {"auto", "float32", "float64"}
         Precision of the gradient's tiles; "auto" is float64.
     random_state, n_jobs
@@ -270,9 +272,16 @@ class DCSVC(Classifier, KernelEstimator):
     def _shared_out(self, budget: int) -> tuple[Engine, int]:
         """Return the threads that the budget holds, and what it leaves for the matrices of problems."""
         share = int(THREADS_SHARE * budget)
-        most = max(NOMINAL_THREADS, share // THREAD_BYTES)
-        engine = Engine(min(self._engine().n_threads, most))
-        return engine, budget - UNSEEN_BYTES - max(share, NOMINAL_THREADS * THREAD_BYTES)
+
+        def taken(threads: int) -> int:
+            """Return the bytes of threads that each factor the largest matrix of their part."""
+            largest = math.isqrt((budget - share) // (8 * threads))
+            return threads * (UNSEEN_BYTES + 8 * PANEL_ROWS * largest)
+
+        threads = self._engine().n_threads
+        while threads > NOMINAL_THREADS and taken(threads) > share:
+            threads -= 1
+        return Engine(threads), budget - UNSEEN_BYTES - max(share, taken(NOMINAL_THREADS))
 
     def _merges(self, n_levels: int) -> int | None:
         """Return how many merges above the leaves early prediction stops; None without it."""

@@ -11,7 +11,7 @@ from gramian.svm.divide.faces import solve_faces
 from gramian.svm.divide.gram import Gram
 from gramian.svm.divide.preconditioner import TwoLevel
 from gramian.svm.divide.subproblem import SQUARES, into_box, solve_box
-from gramian.svm.divide.tiles import SymmetricTiles
+from gramian.svm.divide.tiles import TILE_BYTES, SymmetricTiles
 
 #: A row held at its bound by a gradient of at least this much is always left out of a round. Chosen by hand,
 #: as are the next constants.
@@ -191,8 +191,10 @@ def _large(
 ) -> Float64Array | None:
     """Return coefficients of a large working set that lower the objective, or None if none were found."""
     points = gram.rows[chosen]
-    tiles = SymmetricTiles(points, gram.kernel, memory_bytes // 2, gram.engine)
-    preconditioner = TwoLevel(points, gram.kernel, memory_bytes // 2, rng, gram.engine)
+    # Beside what is kept, each thread computes one tile or one block of the preconditioner.
+    kept = max(memory_bytes // 2, memory_bytes - gram.engine.n_threads * TILE_BYTES)
+    tiles = SymmetricTiles(points, gram.kernel, kept // 2, gram.engine)
+    preconditioner = TwoLevel(points, gram.kernel, kept // 2, rng, gram.engine)
     held = ~local.inside & (pressure <= 0.25 * goal)
     aim = solve_faces(
         tiles,

@@ -9,6 +9,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from gramian._budget import LARGE_BYTES, give_back
 from gramian._random import children
 from gramian._typing import Float64Array, IntArray, Rows
 from gramian.engine import Engine
@@ -28,8 +29,9 @@ LEAST_LEAF = 0.25
 #: Clusters of the finest level with more than this many times ``leaf_rows`` are cut evenly: libsvm's time
 #: grows faster than the rows, and the next level repairs the lost accuracy.
 LARGE_LEAF = 2
-#: Kernel matrices of a leaf in memory at once: ours, and a temporary one or the leaf solver's copy.
-LEAF_COPIES = 2
+#: Bytes that the leaf solver takes for each entry of a leaf's kernel matrix: the float64 matrix, and libsvm's
+#: cache of its rows in float32.
+LEAF_ENTRY = 8 + 4
 #: Tolerance of the leaf solver as a fraction of ``tol``, so that its answer also passes with our gradient.
 LEAF_SHARE = 0.5
 #: Allowed change of the gradient by neglecting kernel values between components, as a fraction of ``tol``.
@@ -204,13 +206,19 @@ class _Level(_Options):
     def cluster(self, task: tuple[slice, np.random.Generator]) -> tuple[Dual, Effort]:
         """Solve one cluster from the coefficients of its parts."""
         place, rng = task
+        found = self._solved(place, rng)
+        if 8 * len(found[0].u) ** 2 > LARGE_BYTES:
+            give_back()  # libsvm's cache and small tiles, which malloc would keep
+        return found
+
+    def _solved(self, place: slice, rng: np.random.Generator) -> tuple[Dual, Effort]:
         gram = Gram(self.gram.rows[place], self.gram.kernel, self.gram.dtype, self.engine)
         y, most, start = self.y[place], self.most[place], self.u[place]
         dual = Dual.at_zero(y, most, self.equality)
         if not len(gram) or (self.equality and _sign(y)):
             return dual, Effort()  # with a single class no coefficient can move
         effort = Effort()
-        if self.leaf_solver is not None and LEAF_COPIES * 8 * len(gram) ** 2 <= self.memory_bytes:
+        if self.leaf_solver is not None and LEAF_ENTRY * len(gram) ** 2 <= self.memory_bytes:
             square = gram.square(slice(None))
             alpha = self.leaf_solver(square, y, most, LEAF_SHARE * self.tol)
             dual.u[:] = np.clip(y * alpha, dual.lower, dual.upper)
