@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numbers
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,9 +40,14 @@ class _Stationary(_Lengthscale):
         return np.ones(as_rows(X, "X").shape[0])
 
 
-class _Euclidean(_Stationary):
-    """Base of kernels of r² = ‖(x − z)/ℓ‖₂²; ``_map`` receives a tile of factor · r² and works in place."""
+class EuclideanKernel(_Stationary):
+    """Base of kernels of r² = ‖(x − z)/ℓ‖₂², for which a family defines ``_map``.
 
+    A family may also set ``_factor``, which r² is multiplied by before, and ``_slope``. The page "Where do I
+    add …" of the documentation has an example.
+    """
+
+    #: The map receives a tile of ``_factor`` · r².
     _factor = 1.0
     #: sup |dk/d(r²)|, by which an error of r² enters k. Every family also has r²·|dk/d(r²)| < 1.
     _slope = 1.0
@@ -50,12 +56,13 @@ class _Euclidean(_Stationary):
         work = float_type(Z) if dtype is None else dtype
         return EuclideanColumns(Z, work, self._scales(Z), self._factor, self._map, slope=self._slope)
 
+    @abstractmethod
     def _map(self, t: FloatArray) -> None:
-        raise AssertionError("each family defines its map")
+        """Turn a tile of ``_factor`` · r² into kernel values, in place."""
 
 
 @dataclass(frozen=True)
-class Gaussian(_Euclidean):
+class Gaussian(EuclideanKernel):
     """k(x, z) = exp(−‖(x − z)/ℓ‖²/2); scikit-learn's ``rbf`` with gamma = 1/(2ℓ²)."""
 
     _factor = -0.5
@@ -66,7 +73,7 @@ class Gaussian(_Euclidean):
 
 
 @dataclass(frozen=True)
-class Exponential(_Euclidean):
+class Exponential(EuclideanKernel):
     """k(x, z) = exp(−‖(x − z)/ℓ‖₂), the Matérn kernel with ν = 1/2 (BBF's "Laplacian")."""
 
     _slope = float("inf")
@@ -77,7 +84,7 @@ class Exponential(_Euclidean):
 
 
 @dataclass(frozen=True)
-class Matern(_Euclidean):
+class Matern(EuclideanKernel):
     """Matérn kernel of smoothness ν with r = ‖(x − z)/ℓ‖₂.
 
     ν = 1/2: exp(−r); ν = 3/2: (1 + √3 r) exp(−√3 r); ν = 5/2: (1 + √5 r + 5r²/3) exp(−√5 r).
@@ -112,7 +119,7 @@ class Matern(_Euclidean):
 
 
 @dataclass(frozen=True)
-class RationalQuadratic(_Euclidean):
+class RationalQuadratic(EuclideanKernel):
     """k(x, z) = (1 + ‖(x − z)/ℓ‖²/(2·shape))^(−shape), a scale mixture of Gaussians."""
 
     _slope = 0.5
@@ -130,7 +137,7 @@ class RationalQuadratic(_Euclidean):
 
 
 @dataclass(frozen=True)
-class Cauchy(_Euclidean):
+class Cauchy(EuclideanKernel):
     """k(x, z) = 1/(1 + ‖(x − z)/ℓ‖²)."""
 
     def _map(self, t: FloatArray) -> None:
