@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
@@ -36,6 +37,11 @@ HELD_OUT, MOST_HELD_OUT = 0.15, 10_000
 #: Values of ``learn``: the targets that a fast model is fitted to.
 LEARN = ("auto", "teacher", "labels")
 DTYPES = ("float32", "float16", "float64")
+
+#: From rows, values and weights to a trained teacher.
+MakeTeacher = Callable[[Float64Array, Float64Array, Array], Teacher]
+#: From predicted values, true values and weights to a score; higher is better.
+Score = Callable[[Float64Array, Float64Array, Array], float]
 
 
 class FastKernelModel(KernelEstimator):
@@ -80,7 +86,23 @@ class FastKernelModel(KernelEstimator):
         checked = checked_rows(self, X, reset=reset, dtype=[np.float64, np.float32])
         return np.asarray(dense(checked))
 
-    def _learn(self, rows: Float64Array, values: Float64Array, weights: Array | None) -> Self:
+    def _learn(
+        self,
+        rows: Float64Array,
+        values: Float64Array,
+        weights: Array | None,
+        *,
+        teacher: MakeTeacher,
+        score: Score,
+        bounds: tuple[float | None, float | None] = (None, None),
+        groups: Array | None = None,
+    ) -> Self:
+        """Fit to rows (n, d) and values (n, outputs).
+
+        ``teacher`` trains on rows, values and weights; ``score`` judges predicted values against true ones
+        with weights. The teacher's values are clipped to ``bounds``. The rows that are not held out contain a
+        row of every group, where each row has a group number.
+        """
         one_of("learn", self.learn, LEARN)
         one_of("dtype", self.dtype, DTYPES)
         rng, engine = as_generator(self.random_state), Engine(self.n_jobs)
@@ -89,18 +111,18 @@ class FastKernelModel(KernelEstimator):
         n, d = rows.shape
         weights = np.ones(n) if weights is None else weights
         order = rng.permutation(np.flatnonzero(weights > 0))
-        held, kept = parted(order, self._groups(values))
+        held, kept = parted(order, np.zeros(n, np.intp) if groups is None else groups)
         count = len(held) if len(kept) < len(order) else 0
-        teacher = self._teacher(rows[kept], values[kept], weights[kept])
-        lessons = self._lessons(rows, values, weights, teacher)
+        taught = teacher(rows[kept], values[kept], weights[kept])
+        lessons = self._lessons(rows, values, weights, taught, bounds)
 
-        def score(found: Float64Array) -> float:
-            return self._score(found, values[held], weights[held])
+        def held_score(found: Float64Array) -> float:
+            return score(found, values[held], weights[held])
 
         spread = center_and_spread(rows[kept], weights[kept])[1]
-        M = gradient_outer_product(teacher, rows[kept], spread, rng)
+        M = gradient_outer_product(taught, rows[kept], spread, rng)
         held_out = {name: lesson.some(held) for name, lesson in lessons.items()}
-        trainer = ShapeTrainer(M, spread, held_out, score, int(rng.integers(2**32)), engine)
+        trainer = ShapeTrainer(M, spread, held_out, held_score, int(rng.integers(2**32)), engine)
         some = {name: lesson.some(kept) for name, lesson in lessons.items()}
         if shape is None:
             limit = budget * linear_cost(d, values.shape[1]) if unit == "x" else budget
@@ -114,8 +136,8 @@ class FastKernelModel(KernelEstimator):
         predictor = best.predictor
         if 2 <= count < MOST_HELD_OUT:  # beyond, the held-out rows are too few to be worth a second fit
             if best.lesson == "teacher" and unfitted(self.teacher):
-                teacher = self._teacher(rows[order], values[order], weights[order])
-                lessons = self._lessons(rows, values, weights, teacher)
+                taught = teacher(rows[order], values[order], weights[order])
+                lessons = self._lessons(rows, values, weights, taught, bounds)
             predictor = best.again(lessons[best.lesson].some(order))
         self.predictor_ = predictor.astype(np.dtype(self.dtype))
         self.shape_, self.learned_, self.validation_score_ = best.shape, best.lesson, best.score
@@ -123,10 +145,14 @@ class FastKernelModel(KernelEstimator):
         return self
 
     def _lessons(
-        self, rows: Float64Array, values: Float64Array, weights: Array, teacher: Teacher
+        self,
+        rows: Float64Array,
+        values: Float64Array,
+        weights: Array,
+        teacher: Teacher,
+        bounds: tuple[float | None, float | None],
     ) -> dict[str, Lesson]:
         """Return the candidate training sets: all rows with the teacher's values, and with the labels."""
-        bounds = self._bounds
         lessons = {}
         if self.learn in ("auto", "teacher"):
             taught = teacher(rows)
@@ -149,45 +175,19 @@ class FastKernelModel(KernelEstimator):
         found = np.asarray(self.predictor_(rows, Engine(self.n_jobs)), np.float64)
         return finite_values(found, rows.__getitem__)
 
-    def predict_one(self, x: Any) -> Any:
-        """Return the prediction of one row (d,), without the checks of :meth:`predict`.
-
-        If numba is installed (the extra ``jit``), compiled loops in the model's type take a few microseconds
-        and agree with :meth:`predict` up to rounding. The first call in a process imports numba and loads or
-        compiles the loops, which takes a second or two. Without numba the row is predicted as a batch of one.
-        A row that overflows the model's type gives NaN, where :meth:`predict` raises.
-        """
+    def _values_of_one(self, x: Any) -> Array:
+        """Return the values (outputs,) of one row (d,): by compiled loops if numba is installed."""
         if not hasattr(self, "predictor_"):  # ten times faster than check_is_fitted
             check_is_fitted(self, "predictor_")
         if available():
-            return self._answer(single_row(self.predictor_)(x))
+            return single_row(self.predictor_)(x)
         row = one_row(x, self.n_features_in_, np.dtype(np.float64))
-        return self._answers(self.predictor_(row[None]))[0]
+        return self.predictor_(row[None])[0]
 
     def flat_predictor(self) -> FlatPredictor:
         """Return the fitted model as a few plain arrays that give decision values or predictions."""
         check_is_fitted(self, "predictor_")
         return flatten(self.predictor_)
-
-    def _groups(self, values: Float64Array) -> Array:
-        """Return a group number for each row; the training rows must contain a row of every group."""
-        return np.zeros(len(values), np.intp)
-
-    # The classifier and the regressor define these.
-    _bounds: tuple[float | None, float | None]
-
-    def _teacher(self, rows: Float64Array, values: Float64Array, weights: Array) -> Teacher:
-        raise NotImplementedError
-
-    def _score(self, found: Float64Array, values: Float64Array, weights: Array) -> float:
-        raise NotImplementedError
-
-    def _answers(self, values: Array) -> Array:
-        raise NotImplementedError
-
-    def _answer(self, values: Array) -> Any:
-        """Return the prediction for the values (outputs,) of one row."""
-        raise NotImplementedError
 
 
 def unfitted(teacher: Any) -> bool:

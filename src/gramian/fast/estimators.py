@@ -100,8 +100,6 @@ class FastKernelClassifier(Classifier, FastKernelModel):
         self.random_state = random_state
         self.n_jobs = n_jobs
 
-    _bounds = (-CLIP, CLIP)
-
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit to rows X (n, d) and class labels y (n,); a row source X may hold the labels."""
         with all_or_nothing(self):
@@ -111,7 +109,16 @@ class FastKernelClassifier(Classifier, FastKernelModel):
             targets = ClassTargets(y, len(rows))
             self.classes_ = targets.classes
             weights = targets.weights(self.class_weight, sample_weight)
-            return self._learn(rows, targets[slice(0, len(rows))], weights)
+            values = targets[slice(0, len(rows))]
+            return self._learn(
+                rows,
+                values,
+                weights,
+                teacher=self._teacher,
+                score=self._accuracy,
+                bounds=(-CLIP, CLIP),
+                groups=likeliest(values),
+            )
 
     def decision_function(self, X: Any) -> Float64Array:
         """Return the value per class, shape (n, classes), or (n,) for two classes."""
@@ -119,29 +126,32 @@ class FastKernelClassifier(Classifier, FastKernelModel):
 
     def predict(self, X: Any) -> Array:
         """Return the class of each row."""
-        return self._answers(self._values(X))
+        return class_labels(self._values(X), self.classes_)
 
-    def _answers(self, values: Array) -> Array:
-        return class_labels(values, self.classes_)
+    def predict_one(self, x: Any) -> Any:
+        """Return the class of one row (d,), without the checks of :meth:`predict`.
 
-    def _groups(self, values: Array) -> Array:
-        return likeliest(values)
-
-    def _answer(self, values: Array) -> Any:
+        If numba is installed (the extra ``jit``), compiled loops in the model's type take a few microseconds
+        and agree with :meth:`predict` up to rounding. The first call in a process imports numba and loads or
+        compiles the loops, which takes a second or two. Without numba the row is predicted as a batch of one.
+        A row that overflows the model's type has NaN for its values, where :meth:`predict` raises.
+        """
+        values = self._values_of_one(x)
         return self.classes_[int(values[0] > 0) if len(values) == 1 else values.argmax()]
 
     def _teacher(self, rows: Float64Array, values: Float64Array, weights: Array) -> Teacher:
         if self.teacher is not None and not unfitted(self.teacher):
             return class_teacher(self.teacher, self.classes_, Engine(self.n_jobs))
-        labels = self._answers(values)
+        labels = class_labels(values, self.classes_)
         if self.teacher is None:
             model = default_teacher(KernelRidgeClassifier, rows, labels, weights, self.random_state)
         else:
             model = clone(self.teacher).fit(rows, labels)
         return class_teacher(model, self.classes_, Engine(self.n_jobs))
 
-    def _score(self, found: Float64Array, values: Float64Array, weights: Array) -> float:
-        return float(np.average(self._answers(found) == self._answers(values), weights=weights))
+    @staticmethod
+    def _accuracy(found: Float64Array, values: Float64Array, weights: Array) -> float:
+        return float(np.average(likeliest(found) == likeliest(values), weights=weights))
 
 
 class FastKernelRegressor(Regressor, FastKernelModel):
@@ -184,8 +194,6 @@ class FastKernelRegressor(Regressor, FastKernelModel):
         self.random_state = random_state
         self.n_jobs = n_jobs
 
-    _bounds = (None, None)
-
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit to rows X (n, d) and targets y (n,) or (n, outputs); a row source X may hold the targets."""
         with all_or_nothing(self):
@@ -200,24 +208,26 @@ class FastKernelRegressor(Regressor, FastKernelModel):
             self._center, spread = center_and_spread(values, weights)
             self._spread = np.where(spread > 0, spread, 1.0)
             scaled = (values - self._center) / self._spread
-            return self._learn(rows, scaled, weights)
+            return self._learn(rows, scaled, weights, teacher=self._teacher, score=self._r2)
 
     def predict(self, X: Any) -> Float64Array:
         """Return f(x) per row, shape (n,) or (n, outputs)."""
-        return self._answers(self._values(X))
-
-    def _answers(self, values: Array) -> Array:
-        out = np.asarray(values, np.float64) * self._spread + self._center
+        out = self._values(X) * self._spread + self._center
         return predicted_numbers(out, flat=self._flat)
+
+    def predict_one(self, x: Any) -> Any:
+        """Return the prediction of one row (d,), without the checks of :meth:`predict`.
+
+        Speed and limits are those of :meth:`FastKernelClassifier.predict_one`.
+        """
+        values = self._values_of_one(x)
+        if self._flat:
+            return float(values[0]) * self._spread[0] + self._center[0]
+        return values.astype(np.float64) * self._spread + self._center
 
     def flat_predictor(self) -> FlatPredictor:
         check_is_fitted(self, "predictor_")
         return flatten(self.predictor_, self._spread, self._center)
-
-    def _answer(self, values: Array) -> Any:
-        if self._flat:
-            return float(values[0]) * self._spread[0] + self._center[0]
-        return values.astype(np.float64) * self._spread + self._center
 
     def _teacher(self, rows: Float64Array, values: Float64Array, weights: Array) -> Teacher:
         given = self.teacher
@@ -231,7 +241,8 @@ class FastKernelRegressor(Regressor, FastKernelModel):
             model = clone(given).fit(rows, wanted)
         return number_teacher(model, values.shape[1], Engine(self.n_jobs))
 
-    def _score(self, found: Float64Array, values: Float64Array, weights: Array) -> float:
+    @staticmethod
+    def _r2(found: Float64Array, values: Float64Array, weights: Array) -> float:
         left = weights @ np.square(values - found).sum(axis=1)
         mean = np.average(values, axis=0, weights=weights)
         total = weights @ np.square(values - mean).sum(axis=1)
