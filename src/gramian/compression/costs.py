@@ -33,7 +33,7 @@ class Workload:
     row_bytes: int = 0  #: bytes needed to read one row, beyond the caller's array (0: a view)
     read_bytes: int = 0  #: bytes needed to read any number of rows, such as buffers for pieces of files
     row_numbers: int | None = None  #: numbers stored for a row, if not n_features (CSR)
-    sums_held: int = 1  #: copies of the sums: a stream holds the old sums and those of the new rows
+    streamed: bool = False  #: whether more rows will follow, for which old and new sums are held together
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ def phase_bytes(
     return {
         "sample": drawn + partition,
         "bases": drawn + bases + core * 5 // 4 + working,
-        "sums": bases + core + work.sums_held * sums + flight,
+        "sums": bases + core + (2 if work.streamed else 1) * sums + flight,
         "solve": bases + core + 2 * sums + solve,
         "fold": bases + core + sums + weights + 8 * max(s.m0**2, s.m * s.r, s.path * s.r),
     }

@@ -166,7 +166,7 @@ def make_plan(
     """
     item = np.dtype(dtype).itemsize
     builder = within_rows(builder, work.n_rows)
-    if reason == AS_ASKED and work.sums_held == 1:  # a stream has more rows to come
+    if reason == AS_ASKED and not work.streamed:
         warn_of_ranks(builder, work.n_rows)
 
     def sized(threads: int, chunk: int, sample: int) -> dict[str, int]:

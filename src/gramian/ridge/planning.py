@@ -59,9 +59,7 @@ def plan_sums(
     """
     engine, rng = model._engine(), as_generator(random_state)
     budget = parse_bytes(model.memory_budget) - held
-    work = model._workload(source, n_outputs)
-    if stream:
-        work = replace(work, sums_held=2)
+    work = replace(model._workload(source, n_outputs), streamed=stream)
     threads = engine.n_threads
     frozen = frozen_map(model, source.shape[1])
     if frozen is not None:

@@ -270,7 +270,7 @@ def _first(model: Any, rows: LabelledRows[Any], random_state: Any, *, grow: bool
     if grow:
         growing_sizes(features, sizes)
     sums = RidgeSums.zeros(features, shift, intercept=intercept)
-    work = replace(model._workload(source, n_outputs), sums_held=2)
+    work = replace(model._workload(source, n_outputs), streamed=True)
     stream = Stream(features, sums, plan, work, territory)
     if grow and given:  # no row is new to a map that was built from it
         stream = stream.explored(source, weights, engine, parse_bytes(model.memory_budget))
