@@ -17,7 +17,6 @@ from gramian.exceptions import InputError
 pytest.importorskip("matplotlib", reason="needs the extra plot")
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
-sys.path.insert(0, str(BENCHMARKS))
 from suite import methods, peers, results, runner, sets, summary
 from suite.job import Job
 from suite.report import line_text, text_of, write_report

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import runpy
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +15,6 @@ from gramian.exceptions import InputError
 pytest.importorskip("matplotlib", reason="needs the extra plot")
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
-sys.path.insert(0, str(BENCHMARKS))
 from suite import peers, results, sets, table_methods, table_run
 from suite.table_job import TableJob
 from suite.table_methods import BOOSTING, OURS, TUNED, SearchedBoosting, TableMethod, Terms

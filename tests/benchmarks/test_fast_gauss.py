@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import math
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
+from fast_gauss import ImprovedFastGauss, _bounds, _monomials, _weights
 from scipy.special import factorial
 
 import gramian as gm
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
-
-from fast_gauss import ImprovedFastGauss, _bounds, _monomials, _weights
 
 
 def exact(Y, X, lengthscale):
