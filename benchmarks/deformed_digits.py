@@ -76,8 +76,8 @@ def make(folder: Path, rows: int, digits: tuple[int, ...] = ()) -> tuple[Path, P
         return start, deformed(originals[picked], fields, rng), labels[picked]
 
     found = np.empty(rows, np.int64)
-    with tqdm(total=rows, unit="rows", desc="images") as bar:
-        for start, images, own in Engine().map(work, starts):
+    with tqdm(total=rows, unit="rows", desc="images") as bar, Engine().results(work, starts) as parts:
+        for start, images, own in parts:
             out[start : start + len(own)] = images
             found[start : start + len(own)] = own
             bar.update(len(own))

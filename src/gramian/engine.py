@@ -13,7 +13,9 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 import joblib
@@ -30,7 +32,7 @@ _inside = threading.local()
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """Threads for independent tasks.
+    """Threads for independent tasks: :meth:`results` one by one, or all of them by :meth:`map`.
 
     ``n_jobs`` is the number of threads. ``None`` means ``OMP_NUM_THREADS`` if it is set, else every core that
     the process may use; ``-1`` means every core; ``1`` runs everything in the calling thread.
@@ -58,50 +60,71 @@ class Engine:
             return max(1, joblib.cpu_count() + 1 + self.n_jobs)
         return int(self.n_jobs)
 
-    def map(self, function: Callable[[Task], Result], tasks: Iterable[Task]) -> Iterator[Result]:
-        """Yield ``function(task)`` in the order of the tasks.
+    @contextmanager
+    def results(
+        self, function: Callable[[Task], Result], tasks: Iterable[Task]
+    ) -> Iterator[Iterator[Result]]:
+        """Give an iterator of ``function(task)``, in the order of the tasks, to the body of a ``with``.
 
         At most two tasks per thread are started ahead, so that results do not pile up. A call from inside a
         task runs serially, because the outer call has all threads. The threads take over the caller's
-        ``np.errstate``.
+        ``np.errstate``. However the body ends, no task runs after it, and BLAS has its threads back.
+
+        >>> with Engine(2).results(abs, [-1, -2]) as found:
+        ...     print(sum(found))
+        3
         """
+        if getattr(_inside, "running", False):
+            yield map(function, tasks)
+            return
         threads = self.n_threads
         alone = isinstance(tasks, Sized) and len(tasks) <= 1  # a pool costs more than small tasks
-        if threads == 1 or alone or getattr(_inside, "running", False):
-            yield from self._serial(function, tasks)
-            return
-        todo, state = iter(tasks), np.geterr()
-        with one_blas_thread(), ThreadPoolExecutor(threads, initializer=_mark) as pool:
+        with one_blas_thread():
+            if threads == 1 or alone:
+                yield _serially(function, tasks)
+                return
             pending: deque[Future[Result]] = deque()
-            try:
-                for task in todo:
-                    pending.append(pool.submit(_under, state, function, task))
-                    if len(pending) >= 2 * threads:
-                        yield pending.popleft().result()
-                while pending:
-                    yield pending.popleft().result()
-            finally:
-                for future in pending:
-                    future.cancel()
+            with ThreadPoolExecutor(threads, initializer=_mark) as pool:
+                submit = partial(pool.submit, partial(_under, np.geterr(), function))
+                try:
+                    yield _ahead(submit, tasks, pending, 2 * threads)
+                finally:
+                    for future in pending:
+                        future.cancel()
+
+    def map(self, function: Callable[[Task], Result], tasks: Iterable[Task]) -> list[Result]:
+        """Return ``function(task)`` of all tasks, in their order."""
+        with self.results(function, tasks) as found:
+            return list(found)
 
     def run(self, function: Callable[[Task], object], tasks: Iterable[Task]) -> None:
         """Run tasks for their side effects; no two of them may write to the same memory."""
-        for _ in self.map(function, tasks):
-            pass
+        with self.results(function, tasks) as found:
+            for _ in found:
+                pass
 
-    @staticmethod
-    def _serial(function: Callable[[Task], Result], tasks: Iterable[Task]) -> Iterator[Result]:
-        if getattr(_inside, "running", False):
-            yield from map(function, tasks)
-            return
-        with one_blas_thread():
-            for task in tasks:
-                _inside.running = True
-                try:
-                    result = function(task)
-                finally:
-                    _inside.running = False
-                yield result
+
+def _serially(function: Callable[[Task], Result], tasks: Iterable[Task]) -> Iterator[Result]:
+    """Yield ``function(task)``, computed in the calling thread."""
+    for task in tasks:
+        _inside.running = True
+        try:
+            result = function(task)
+        finally:
+            _inside.running = False
+        yield result
+
+
+def _ahead(
+    submit: Callable[[Task], Future[Result]], tasks: Iterable[Task], pending: deque[Future[Result]], most: int
+) -> Iterator[Result]:
+    """Yield the results of submitted tasks; at most so many are in ``pending``."""
+    for task in tasks:
+        pending.append(submit(task))
+        if len(pending) >= most:
+            yield pending.popleft().result()
+    while pending:
+        yield pending.popleft().result()
 
 
 def _under(state: Mapping[str, Any], function: Callable[[Task], Result], task: Task) -> Result:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
@@ -119,20 +120,21 @@ def search(
     if _is_enough(found, limits):
         return found
     for batch in candidates(found) if callable(candidates) else candidates:
-        for judged, candidate in zip(_judged(problem, batch, judge, limits, engine, count), batch):
-            if judged is None:
-                found.out_of_time = True
-                return found
-            error, evidence = judged
-            trial = Trial(candidate, math.inf if math.isnan(error) else error, evidence)
-            found.made.append(trial)
-            least = math.inf if found.best is None else found.best.error
-            better = trial.error < least and trial.error <= (1.0 - limits.progress) * least
-            count, idle = count + 1, 0 if better else idle + 1
-            if better:
-                found.best = trial
-            if count >= limits.most or idle == limits.patience or _is_enough(found, limits):
-                return found
+        with _judged(problem, batch, judge, limits, engine, count) as judgements:
+            for judged, candidate in zip(judgements, batch):
+                if judged is None:
+                    found.out_of_time = True
+                    return found
+                error, evidence = judged
+                trial = Trial(candidate, math.inf if math.isnan(error) else error, evidence)
+                found.made.append(trial)
+                least = math.inf if found.best is None else found.best.error
+                better = trial.error < least and trial.error <= (1.0 - limits.progress) * least
+                count, idle = count + 1, 0 if better else idle + 1
+                if better:
+                    found.best = trial
+                if count >= limits.most or idle == limits.patience or _is_enough(found, limits):
+                    return found
     return found
 
 
@@ -147,8 +149,8 @@ def _judged(
     limits: Limits,
     engine: Engine | None,
     count: int,
-) -> Iterator[tuple[float, Evidence] | None]:
-    """Yield what the judge says of each candidate of a batch; None for those that the time does not reach."""
+) -> AbstractContextManager[Iterator[tuple[float, Evidence] | None]]:
+    """Give an iterator of the judgements of a batch; None for candidates that the time does not reach."""
 
     def one(place: int) -> tuple[float, Evidence] | None:
         if count + place >= limits.at_least and time.perf_counter() >= limits.until:
@@ -156,4 +158,4 @@ def _judged(
         return judge(problem, batch[place])
 
     places = range(len(batch))
-    return map(one, places) if engine is None else engine.map(one, places)
+    return nullcontext(map(one, places)) if engine is None else engine.results(one, places)

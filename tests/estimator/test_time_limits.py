@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import time
 import warnings
 from collections.abc import Callable
@@ -11,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
 
 import gramian as gm
 from gramian.compression.plan import Plan
@@ -23,6 +22,7 @@ from gramian.exact.penalties import IterativeTrials
 from gramian.exceptions import AccuracyWarning
 from gramian.metric.metric import Metric
 from gramian.metric.outer_product import outer_product
+from gramian.tables import base as tabular_base
 from gramian.tables import input as tabular_input
 from gramian.tables.input import rows_in_time
 from gramian.tables.member import measure_pace
@@ -165,38 +165,22 @@ def test_the_pace_is_measured_by_a_part_of_the_time(clock: Clock) -> None:
     assert fits == [500, 500, 2_000]
 
 
-#: Prints the numbers of BLAS threads in the last fit, and after it.
-THREADS = """
-import numpy as np
-from threadpoolctl import threadpool_info, threadpool_limits
+def test_blas_has_one_thread_under_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its threads would wait for each other on a busy machine, at each small matrix."""
+    seen: list[int] = []
+    real = tabular_base.last_fit
 
-import gramian as gm
-from gramian.tables import base
+    def watched(*given: Any, **options: Any) -> Any:
+        seen.extend(one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas")
+        return real(*given, **options)
 
-def threads():
-    return {one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas"}
-
-def watched(*given, real=base.last_fit, **options):
-    print(threads())
-    return real(*given, **options)
-
-base.last_fit = watched
-X = np.random.default_rng(0).random((100, 3))
-with threadpool_limits(2, user_api="blas"):
-    gm.TabularRegressor(kernel="gaussian", scaling="standard", time_limit=5.0, random_state=0).fit(X, X[:, 0])
-    print(threads())
-"""
-
-
-@pytest.mark.slow
-def test_blas_has_one_thread_under_a_limit() -> None:
-    """Its threads would wait for each other on a busy machine, at each small matrix.
-
-    In a process of its own: a loop over threads that an earlier test left with an error ends when it is
-    collected, and then sets the number of BLAS threads back to what it was before that loop.
-    """
-    done = subprocess.run([sys.executable, "-c", THREADS], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["{1}", "{2}"]
+    monkeypatch.setattr(tabular_base, "last_fit", watched)
+    X, y = rows_and_target(100)
+    with threadpool_limits(2, user_api="blas"):
+        gm.TabularRegressor(kernel="gaussian", scaling="standard", time_limit=5.0, random_state=0).fit(X, y)
+        after = [one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas"]
+    assert set(seen) == {1}
+    assert set(after) == {2}
 
 
 @pytest.mark.slow

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import gc
 import pickle
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from threadpoolctl import threadpool_info
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from gramian._budget import format_bytes, parse_bytes
 from gramian._random import as_generator, children, seed_for_sklearn
@@ -28,6 +30,7 @@ from gramian.exceptions import (
     NumericalWarning,
     did_you_mean,
 )
+from gramian.search import Limits, search
 
 
 class TestBudget:
@@ -137,6 +140,10 @@ class TestRandom:
             as_generator(seed)
 
 
+def blas_threads() -> list[int]:
+    return [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
+
+
 class TestTiles:
     @given(n=st.integers(0, 5000), rows=st.integers(1, 700))
     @settings(max_examples=50, deadline=None)
@@ -152,7 +159,7 @@ class TestTiles:
 
     def test_blas_is_held_to_one_thread(self) -> None:
         with one_blas_thread():
-            assert {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"} == {1}
+            assert set(blas_threads()) == {1}
 
 
 class TestEngine:
@@ -206,30 +213,90 @@ class TestEngine:
         assert all(Engine(n_jobs).map(outer, range(6)))
 
     def test_the_callers_thread_after_a_serial_map_is_free_again(self) -> None:
-        for _ in Engine(1).map(str, range(2)):
-            threads = set(Engine(2).map(lambda _: threading.get_ident(), range(8)))
-            assert threading.get_ident() not in threads
+        with Engine(1).results(str, range(2)) as found:
+            for _ in found:
+                threads = set(Engine(2).map(lambda _: threading.get_ident(), range(8)))
+                assert threading.get_ident() not in threads
         with pytest.raises(ZeroDivisionError):
             Engine(1).run(lambda i: 1 / i, [0])
         assert threading.get_ident() not in set(Engine(2).map(lambda _: threading.get_ident(), range(4)))
 
     def test_results_do_not_pile_up(self) -> None:
         started = []
-        results = Engine(2).map(started.append, range(100))
-        next(results)
-        assert len(started) <= 4
-        results.close()  # type: ignore[attr-defined]
+        with Engine(2).results(started.append, range(100)) as results:
+            next(results)
+            assert len(started) <= 4
         assert len(started) <= 4
 
     @pytest.mark.parametrize("n_jobs", [1, 2])
     def test_blas_is_single_inside_and_restored_after(self, n_jobs: int) -> None:
-        def blas() -> list[int]:
-            return [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
+        before = blas_threads()
+        with Engine(n_jobs).results(lambda _: blas_threads(), range(3)) as found:
+            for inside in found:
+                assert set(inside) == set(blas_threads()) == {1}
+        assert blas_threads() == before
 
-        before = blas()
-        for inside in Engine(n_jobs).map(lambda _: blas(), range(3)):
-            assert set(inside) == {1}
-        assert blas() == before
+    @pytest.mark.parametrize("n_jobs", [1, 2])
+    def test_a_loop_that_ends_with_an_error_gives_blas_back_at_once(self, n_jobs: int) -> None:
+        def failing() -> None:
+            with Engine(n_jobs).results(str, range(10)) as found:
+                for _ in found:
+                    raise KeyError("of the loop")
+
+        with threadpool_limits(2, user_api="blas"):
+            with pytest.raises(KeyError) as error:
+                failing()
+            assert set(blas_threads()) == {2}
+            with threadpool_limits(3, user_api="blas"):
+                del error  # and with it the loop
+                gc.collect()
+                assert set(blas_threads()) == {3}
+
+    @pytest.mark.parametrize("nested", [False, True])
+    def test_a_search_that_stops_early_gives_blas_back(self, nested: bool) -> None:
+        """The candidates that were started ahead are finished or dropped when the search returns."""
+
+        def judge(_: None, x: float) -> tuple[float, None]:
+            if nested:
+                Engine(2).run(str, range(3))
+            return x, None
+
+        with threadpool_limits(2, user_api="blas"):
+            found = search(None, [[1.0, 2.0, 3.0, 4.0]], judge, Limits(most=1), engine=Engine(2))
+            assert len(found.made) == 1
+            assert set(blas_threads()) == {2}
+
+    @pytest.mark.parametrize("first_ends_first", [True, False])
+    def test_maps_in_two_threads_restore_blas_when_the_last_ends(self, first_ends_first: bool) -> None:
+        started = [threading.Event(), threading.Event()]
+        ends = [threading.Event(), threading.Event()]
+
+        def hold(number: int) -> None:
+            with Engine(1).results(str, range(2)):
+                started[number].set()
+                assert ends[number].wait(30)
+
+        def set_threads(number: int) -> None:
+            setter = threading.Thread(target=threadpool_limits, args=(number, "blas"))
+            setter.start()  # a thread that has ended does not keep others from setting limits
+            setter.join()
+
+        before = blas_threads()
+        set_threads(2)
+        with ThreadPoolExecutor(2) as pool:  # its threads stay alive after their maps have ended
+            futures = []
+            for number in (0, 1):
+                futures.append(pool.submit(hold, number))
+                assert started[number].wait(30)
+            for number in (0, 1) if first_ends_first else (1, 0):
+                assert set(blas_threads()) == {1}
+                ends[number].set()
+                futures[number].result()
+            assert set(blas_threads()) == {2}
+            with threadpool_limits(3, user_api="blas"):
+                assert set(blas_threads()) == {3}
+        set_threads(before[0])
+        assert blas_threads() == before
 
     def test_number_of_threads(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("joblib.cpu_count", lambda: 8)

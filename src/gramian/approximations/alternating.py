@@ -61,8 +61,7 @@ def half_step(entries: Entries, U: Float64Array, engine: Engine) -> Float64Array
     V = np.empty_like(U)
     shared = U[entries.chosen]
     gram = shared.T @ shared
-    for _ in engine.map(partial(_tile, entries, U, V, shared, gram), range(entries.n_tiles)):
-        pass
+    engine.run(partial(_tile, entries, U, V, shared, gram), range(entries.n_tiles))
     return V
 
 

@@ -270,17 +270,18 @@ class SampledBasisBuilder(Builder):
                 missed += (1.0 + (s != t)) * np.asarray([np.square(gap).sum(), np.square(exact).sum()])
             return row, missed
 
-        def strips() -> Iterator[Strip]:
-            for row, missed in engine.map(strip, range(len(blocks))):
+        def rows(strips: Iterator[tuple[Strip, Float64Array]]) -> Iterator[Strip]:
+            for row, missed in strips:
                 sums[:] += missed
                 yield row
 
-        if not self.cutoff:
-            core, dropped = join_blocks(strips(), ranks, None, psd=True), 0
-        else:
-            every = {pair: block for row in strips() for pair, block in row.items()}
-            kept = large_blocks(every, self.cutoff, len(blocks))
-            core, dropped = CoupledCore(kept, ranks, psd=False), len(every) - len(kept)
+        with engine.results(strip, range(len(blocks))) as strips:
+            if not self.cutoff:
+                core, dropped = join_blocks(rows(strips), ranks, None, psd=True), 0
+            else:
+                every = {pair: block for row in rows(strips) for pair, block in row.items()}
+                kept = large_blocks(every, self.cutoff, len(blocks))
+                core, dropped = CoupledCore(kept, ranks, psd=False), len(every) - len(kept)
         missed, total = sums
         notes = {"core misfit": float(np.sqrt(missed / total)) if total > 0 else 0.0}
         return core, notes | ({"pairs of blocks set to zero": float(dropped)} if self.cutoff else {})

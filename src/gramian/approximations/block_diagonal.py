@@ -254,7 +254,7 @@ def whole_blocks(
     def build(rows: Rows) -> Basis:
         return BasisBuilder(kernel, dtype, above).build(rows, rows.shape[0], spectral=True)
 
-    return list(engine.map(build, points))
+    return engine.map(build, points)
 
 
 def left_out(bases: list[Basis]) -> dict[str, float]:

@@ -186,7 +186,7 @@ class ClusteredLowRankBuilder(Builder):
         def build(mine: IntArray) -> Basis:
             return BasisBuilder(kernel, dtype, ()).build(sample[mine], self.rank, coupled=True)
 
-        bases = list(engine.map(build, members))
+        bases = engine.map(build, members)
         forest = forest_of(partition, [[b.rank for b in bases]], root=False)
         core = projection_core(kernel, bases, None, engine)
         return FeatureMap(kernel, partition, forest, tuple(bases), core, np.dtype(dtype), left_out(bases))

@@ -263,7 +263,7 @@ class MEKABuilder(Builder):
             # A recompressed core gets its eigenvectors from all rows later.
             return BasisBuilder(kernel, dtype, ()).build(local, cap, coupled=True, spectral=not recompressed)
 
-        bases = list(engine.map(build, range(partition.n_blocks)))
+        bases = engine.map(build, range(partition.n_blocks))
         if recompressed:  # finish computes its ranks and core from all rows
             forest = forest_of(partition, [[b.rank for b in bases]], root=False)
             return FeatureMap(kernel, partition, forest, tuple(bases), None, np.dtype(dtype))

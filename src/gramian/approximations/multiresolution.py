@@ -207,7 +207,7 @@ class MultiResolutionBuilder(Builder):
                 members, stream, above = task
                 return self.block_basis(sample[members], kernel, dtype, above, stream)
 
-            made = list(engine.map(build, tasks))
+            made = engine.map(build, tasks)
             bases.append(made)
             paths = [(*path, made[node]) for path, node in zip(paths, level, strict=True)]
         ranks = [[b.rank for b in level] for level in bases]

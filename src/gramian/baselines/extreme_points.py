@@ -72,7 +72,7 @@ def derive_representatives(
         chosen, share = extreme_points(points[first], merged, gamma, epsilon)
         return subset[first[chosen]], share
 
-    found = list(engine.map(derive, subsets))
+    found = engine.map(derive, subsets)
     chosen = np.concatenate([part for part, _ in found])
     order = np.argsort(chosen)
     return Representatives(chosen[order], np.concatenate([share for _, share in found])[order])

@@ -213,7 +213,7 @@ class LDKLClassifier(BaselineClassifier):
         def tree(output: int) -> FloatArray:
             return descent.run(rows, output, centre, scale, streams[output])
 
-        found = np.stack(list(self._engine().map(tree, range(len(streams)))))
+        found = np.stack(self._engine().map(tree, range(len(streams))))
         # w·(x − c)/s = (w/s)·(x − c), so fold the scales into the vectors and keep the centre.
         found[:, :-1] /= scale[:, None]
         vectors = np.ascontiguousarray(found.swapaxes(1, 2))

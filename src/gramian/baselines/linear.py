@@ -98,8 +98,9 @@ def ridge(
         return left.T @ block
 
     total = np.zeros((n_features + outputs + 1,) * 2)
-    for part in engine.map(sums, row_slices(n, CHUNK_ROWS)):
-        total += part
+    with engine.results(sums, row_slices(n, CHUNK_ROWS)) as parts:
+        for part in parts:
+            total += part
     mean = total[-1, :-1] / total[-1, -1]
     centred = total[:-1, :-1] - total[-1, -1] * np.outer(mean, mean)
     gram = centred[:n_features, :n_features]

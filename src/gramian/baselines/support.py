@@ -39,7 +39,7 @@ def support_vectors(rows: Counted, *, C: Any, gamma: float, tol: Any, engine: En
         model = SVC(C=C, gamma=gamma, tol=tol)
         return model.fit(X, rows.targets[:, output], sample_weight=rows.weights)
 
-    machines = list(engine.map(machine, range(rows.targets.shape[1])))
+    machines = engine.map(machine, range(rows.targets.shape[1]))
     kept = np.unique(np.concatenate([m.support_ for m in machines]))
     coefficients = np.zeros((len(kept), len(machines)))
     for output, model in enumerate(machines):

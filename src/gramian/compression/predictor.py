@@ -66,8 +66,9 @@ class Predictor:
         def work(unit: Unit) -> tuple[Unit, Float64Array]:
             return unit, self._unit(rows[unit.rows], unit, labels[unit.rows])
 
-        for unit, values in engine.map(work, units_by_leaf(labels, self.leaf_levels)):
-            out[unit.rows] = values
+        with engine.results(work, units_by_leaf(labels, self.leaf_levels)) as found:
+            for unit, values in found:
+                out[unit.rows] = values
         return out
 
     def blocks(

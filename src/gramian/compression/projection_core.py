@@ -61,7 +61,8 @@ def coupled_blocks(
                 row.update(_cut(joined[a].T @ block @ joined[b], runs[a], runs[b], ranks, wanted))
         return row
 
-    return join_blocks(engine.map(strip, range(len(runs))), ranks, keep, psd=psd)
+    with engine.results(strip, range(len(runs))) as strips:
+        return join_blocks(strips, ranks, keep, psd=psd)
 
 
 def landmark_core(
@@ -86,7 +87,8 @@ def landmark_core(
             row.update(_cut(own, runs[a], runs[b], ranks, wanted))
         return row
 
-    return join_blocks(engine.map(strip, range(len(runs))), ranks, None, psd=True)
+    with engine.results(strip, range(len(runs))) as strips:
+        return join_blocks(strips, ranks, None, psd=True)
 
 
 def block_row_grams(
@@ -120,9 +122,10 @@ def block_row_grams(
                 found.append((b, Y @ Y.T))
         return [(a, own), *found]
 
-    for parts in engine.map(strip, range(len(runs))):
-        for a, part in parts:
-            outer[a] += part
+    with engine.results(strip, range(len(runs))) as strips:
+        for parts in strips:
+            for a, part in parts:
+                outer[a] += part
     sizes = [len(v) for v in vectors]
     grams: list[Float64Array] = []
     for a, run in enumerate(runs):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -105,8 +106,9 @@ class Residual:
             for segment in unit.levels[-1]:
                 leaves[numbers[segment.rows]] = segment.node - forest.levels[-1].start
 
-        for _ in self._units(work):
-            pass
+        with closing(self._units(work)) as units:
+            for _ in units:
+                pass
         return Leftover(kernel, levels, leaves)
 
     def column_sums(self, picked: IntArray, weights: Float64Array) -> ColumnSums:
@@ -140,8 +142,9 @@ class Residual:
             return np.stack([tile.sum(axis=0), inside, kernel])
 
         total = np.zeros((3, len(picked)))
-        for part in self._units(work):
-            total += part
+        with closing(self._units(work)) as parts:
+            for part in parts:
+                total += part
         return ColumnSums(*total, *rows)
 
     def _subtract(
@@ -161,18 +164,19 @@ class Residual:
                     W = F[segment.rows, start : start + forest.ranks[segment.node]]
                     tile[segment.rows, cols] -= W.astype(np.float64) @ factor
 
-    def _units(self, work: Work[Result]) -> Iterator[Result]:
+    def _units(self, work: Work[Result]) -> Generator[Result, None, None]:
         """Yield ``work`` of each unit of rows, in order, on the engine's threads."""
         for where, rows in row_blocks(self.source, self.chunk_rows):
-            yield from self._chunk(where.start, rows, work)
+            with self._chunk(where.start, rows, work) as found:
+                yield from found
 
-    def _chunk(self, start: int, rows: Rows, work: Work[Result]) -> Iterator[Result]:
+    def _chunk(self, start: int, rows: Rows, work: Work[Result]) -> AbstractContextManager[Iterator[Result]]:
         labels = self.features.partition.route(rows, self.engine)
 
         def task(unit: Unit) -> Result:
             return work(rows[unit.rows], start + unit.rows, unit)
 
-        return self.engine.map(task, units_by_leaf(labels, self.features.leaf_levels))
+        return self.engine.results(task, units_by_leaf(labels, self.features.leaf_levels))
 
 
 def _left_factors(
@@ -181,19 +185,21 @@ def _left_factors(
     """Return for each node the picked rows that meet it, and their factor (ranks × rows)."""
     forest = features.forest
     found: dict[int, list[tuple[Array, Float64Array]]] = defaultdict(list)
-    blocks = leaf_blocks(features, as_source(picked), chunk_rows=picked.shape[0], engine=engine)
-    for numbers, unit, F in blocks:
-        for segments in unit.levels:
-            for segment in segments:
-                start = forest.path_rank(segment.node)
-                W = F[segment.rows, start : start + forest.ranks[segment.node]].astype(np.float64)
-                rows = numbers[segment.rows]
-                if features.core is None:
-                    found[segment.node].append((rows, W.T))
-                else:
-                    coupled = W @ features.core.row_strip(segment.node)
-                    for t, part in enumerate(features.core.split_columns(coupled)):
-                        found[t].append((rows, part.T))
+    with closing(
+        leaf_blocks(features, as_source(picked), chunk_rows=picked.shape[0], engine=engine)
+    ) as blocks:
+        for numbers, unit, F in blocks:
+            for segments in unit.levels:
+                for segment in segments:
+                    start = forest.path_rank(segment.node)
+                    W = F[segment.rows, start : start + forest.ranks[segment.node]].astype(np.float64)
+                    rows = numbers[segment.rows]
+                    if features.core is None:
+                        found[segment.node].append((rows, W.T))
+                    else:
+                        coupled = W @ features.core.row_strip(segment.node)
+                        for t, part in enumerate(features.core.split_columns(coupled)):
+                            found[t].append((rows, part.T))
     return {
         node: (np.concatenate([rows for rows, _ in parts]), np.concatenate([f for _, f in parts], axis=1))
         for node, parts in found.items()

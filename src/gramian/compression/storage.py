@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import Any
 
 import numpy as np
@@ -29,12 +30,13 @@ def stored_levels(
     forest = features.forest
     rows: list[list[IntArray]] = [[] for _ in forest.ranks]
     parts: list[_Growing] = [_Growing(rank, features.dtype, source.shape[0]) for rank in forest.ranks]
-    for numbers, unit, F in leaf_blocks(features, source, chunk_rows=chunk_rows, engine=engine):
-        for segments in unit.levels:
-            for segment in segments:
-                start = forest.path_rank(segment.node)
-                rows[segment.node].append(numbers[segment.rows])
-                parts[segment.node].add(F[segment.rows, start : start + forest.ranks[segment.node]])
+    with closing(leaf_blocks(features, source, chunk_rows=chunk_rows, engine=engine)) as units:
+        for numbers, unit, F in units:
+            for segments in unit.levels:
+                for segment in segments:
+                    start = forest.path_rank(segment.node)
+                    rows[segment.node].append(numbers[segment.rows])
+                    parts[segment.node].add(F[segment.rows, start : start + forest.ranks[segment.node]])
     levels = []
     for level in forest.levels:
         nodes = range(level.start, level.stop)
@@ -95,16 +97,17 @@ def dense_features(features: FeatureMap, source: RowSource, *, chunk_rows: int, 
     forest, offsets = features.forest, features.offsets
     roots = None if features.core is None else core_root(features.core)
     out = np.zeros((source.shape[0], features.rank), features.dtype)
-    for numbers, unit, F in leaf_blocks(features, source, chunk_rows=chunk_rows, engine=engine):
-        for segments in unit.levels:
-            for segment in segments:
-                rank, offset = forest.ranks[segment.node], offsets[segment.node]
-                start = forest.path_rank(segment.node)
-                W = F[segment.rows, start : start + rank]
-                if roots is None:
-                    out[numbers[segment.rows], offset : offset + rank] = W
-                else:
-                    out[numbers[segment.rows]] = W @ roots[offset : offset + rank].astype(W.dtype)
+    with closing(leaf_blocks(features, source, chunk_rows=chunk_rows, engine=engine)) as units:
+        for numbers, unit, F in units:
+            for segments in unit.levels:
+                for segment in segments:
+                    rank, offset = forest.ranks[segment.node], offsets[segment.node]
+                    start = forest.path_rank(segment.node)
+                    W = F[segment.rows, start : start + rank]
+                    if roots is None:
+                        out[numbers[segment.rows], offset : offset + rank] = W
+                    else:
+                        out[numbers[segment.rows]] = W @ roots[offset : offset + rank].astype(W.dtype)
     return out
 
 
@@ -135,11 +138,12 @@ def sparse_features(
     widths = np.asarray(features.path_ranks)
     labels = np.empty(n, np.intp)
     values: list[tuple[Array, int, FloatArray]] = []
-    for numbers, unit, F in leaf_blocks(features, source, chunk_rows=chunk_rows, engine=engine):
-        for segment in unit.levels[-1]:
-            leaf = segment.node - leaves.start
-            labels[numbers[segment.rows]] = leaf
-            values.append((numbers[segment.rows], leaf, F[segment.rows, : widths[leaf]].copy()))
+    with closing(leaf_blocks(features, source, chunk_rows=chunk_rows, engine=engine)) as units:
+        for numbers, unit, F in units:
+            for segment in unit.levels[-1]:
+                leaf = segment.node - leaves.start
+                labels[numbers[segment.rows]] = leaf
+                values.append((numbers[segment.rows], leaf, F[segment.rows, : widths[leaf]].copy()))
     indptr = np.concatenate([[0], np.cumsum(widths[labels])])
     data = np.empty(int(indptr[-1]), features.dtype)
     indices = np.empty(int(indptr[-1]), np.int64 if indptr[-1] > np.iinfo(np.int32).max else np.int32)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from itertools import chain
 
@@ -69,23 +70,24 @@ def add_rows(
     engine: Engine,
 ) -> None:
     """Add a chunk of rows to the sums, in place, in the order of its units."""
-    for parts in _chunk_sums(features, rows, targets, weights, engine):
-        for part in parts:
-            total = sums[part.node]
-            total.gram += part.gram
-            total.rhs += part.rhs
-            total.cross += part.cross
+    with _chunk_sums(features, rows, targets, weights, engine) as found:
+        for parts in found:
+            for part in parts:
+                total = sums[part.node]
+                total.gram += part.gram
+                total.rhs += part.rhs
+                total.cross += part.cross
 
 
 def _chunk_sums(
     features: FeatureMap, rows: Rows, targets: Array, weights: Array | None, engine: Engine
-) -> Iterator[list[UnitSums]]:
+) -> AbstractContextManager[Iterator[list[UnitSums]]]:
     labels = features.partition.route(rows, engine)
 
     def work(unit: Unit) -> list[UnitSums]:
         return _unit_sums(features, rows[unit.rows], unit, targets, weights)
 
-    return engine.map(work, units_by_leaf(labels, features.leaf_levels))
+    return engine.results(work, units_by_leaf(labels, features.leaf_levels))
 
 
 def _unit_sums(
@@ -117,17 +119,23 @@ def unit_products(forest: Forest, unit: Unit, F: FloatArray, Y: FloatArray) -> l
 
 def leaf_blocks(
     features: FeatureMap, source: RowSource, *, chunk_rows: int, engine: Engine
-) -> Iterator[tuple[Array, Unit, FloatArray]]:
-    """Yield (row numbers, unit, path features) of each unit over all rows, in order."""
+) -> Generator[tuple[Array, Unit, FloatArray], None, None]:
+    """Yield (row numbers, unit, path features) of each unit over all rows, in order.
+
+    Close it where the loop may end early: tasks are under way while it waits.
+    """
     for where, rows in row_blocks(source, chunk_rows):
-        for unit, F in _chunk_features(features, rows, engine):
-            yield where.start + unit.rows, unit, F
+        with _chunk_features(features, rows, engine) as units:
+            for unit, F in units:
+                yield where.start + unit.rows, unit, F
 
 
-def _chunk_features(features: FeatureMap, rows: Rows, engine: Engine) -> Iterator[tuple[Unit, FloatArray]]:
+def _chunk_features(
+    features: FeatureMap, rows: Rows, engine: Engine
+) -> AbstractContextManager[Iterator[tuple[Unit, FloatArray]]]:
     labels = features.partition.route(rows, engine)
 
     def work(unit: Unit) -> tuple[Unit, FloatArray]:
         return unit, features.unit_features(rows[unit.rows], unit)
 
-    return engine.map(work, units_by_leaf(labels, features.leaf_levels))
+    return engine.results(work, units_by_leaf(labels, features.leaf_levels))

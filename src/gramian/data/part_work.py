@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
@@ -17,32 +15,6 @@ from gramian.data.values import refuse_overflow
 from gramian.exceptions import InputError
 
 Result = TypeVar("Result")
-
-_lock = threading.Lock()
-_held: list[ExitStack] = []
-_inside = 0
-
-
-@contextmanager
-def blas_held() -> Iterator[None]:
-    """Hold BLAS to one thread while any task runs, as several tasks may share a process.
-
-    The limit applies to the whole process: the first task sets it and the last one restores it.
-    """
-    global _inside
-    with _lock:
-        if _inside == 0:
-            stack = ExitStack()
-            stack.enter_context(one_blas_thread())
-            _held.append(stack)
-        _inside += 1
-    try:
-        yield
-    finally:
-        with _lock:
-            _inside -= 1
-            if _inside == 0:
-                _held.pop().close()
 
 
 def is_number(kind: Any) -> bool:
@@ -96,7 +68,7 @@ def read(source: RowSource, where: slice) -> Rows:
 
 def result(work: Callable[..., Result], *values: Sequence[Any]) -> Result:
     """Return the work's result for consecutive parts, joined: rows first, then the values beside them."""
-    with blas_held():
+    with one_blas_thread():
         return work(*(None if v[0] is None else v[0] if len(v) == 1 else np.concatenate(v) for v in values))
 
 
@@ -114,7 +86,7 @@ def predicted(rows: Any, work: Callable[[Any], Array], empty: Array) -> Array:
     """Return the work's result for one part's rows, or ``empty`` if it has none."""
     if not len(rows):
         return empty
-    with blas_held():
+    with one_blas_thread():
         return work(as_rows(rows, None))
 
 

@@ -86,10 +86,11 @@ class RootAndBlocks:
             factor[:, place] = solved
             return product, logdet, jitter
 
-        for product, logdet, jitter in engine.map(work, range(len(self._slices))):
-            core += product
-            self.logdet += logdet
-            self.jitter = max(self.jitter, jitter)
+        with engine.results(work, range(len(self._slices))) as found:
+            for product, logdet, jitter in found:
+                core += product
+                self.logdet += logdet
+                self.jitter = max(self.jitter, jitter)
         self._core = np.zeros((0, 0))
         if rank:
             self._core, jitter = cholesky_lower(
@@ -127,7 +128,7 @@ class RootAndBlocks:
                     seen += self._h[:, place] @ values[place]
             return seen
 
-        seen = np.sum(list(self._engine.map(first, self._groups)), axis=0)
+        seen = np.sum(self._engine.map(first, self._groups), axis=0)
         if not rank:
             return out
         inner = cho_solve(self._core, seen)

@@ -73,18 +73,20 @@ def gradient(found: Evidence, data: Observations, *, by_kernel: bool = True) -> 
             return _part(found, rows[unit.rows], targets[unit.rows], unit, by_kernel)
 
         labels = features.partition.route(rows, data.engine)
-        for part in data.engine.map(work, units_by_leaf(labels, features.leaf_levels)):
-            slope += part.slope
-            noise += part.noise
-            _add(adjoints, part)
+        with data.engine.results(work, units_by_leaf(labels, features.leaf_levels)) as parts:
+            for part in parts:
+                slope += part.slope
+                noise += part.noise
+                _add(adjoints, part)
     for level in reversed(forest.levels if by_kernel else ()):
 
         def landmarks(node: int) -> _Part:
             return _landmarks(features, node, adjoints[node])
 
-        for part in data.engine.map(landmarks, range(level.start, level.stop)):
-            slope += part.slope
-            _add(adjoints, part)
+        with data.engine.results(landmarks, range(level.start, level.stop)) as parts:
+            for part in parts:
+                slope += part.slope
+                _add(adjoints, part)
     return np.append(slope, found.noise * noise)
 
 

@@ -71,15 +71,16 @@ def evidence(features: FeatureMap, noise: float, data: Observations) -> Evidence
             return _part(features, noise, rows[unit.rows], targets[unit.rows], unit)
 
         labels = features.partition.route(rows, data.engine)
-        for part in data.engine.map(work, units_by_leaf(labels, features.leaf_levels)):
-            for one in part.sums:
-                total = sums[one.node]
-                total.gram += one.gram
-                total.cross += one.cross
-                total.rhs += one.rhs
-            logdet += part.logdet
-            square += part.square
-            left += part.left
+        with data.engine.results(work, units_by_leaf(labels, features.leaf_levels)) as parts:
+            for part in parts:
+                for one in part.sums:
+                    total = sums[one.node]
+                    total.gram += one.gram
+                    total.cross += one.cross
+                    total.rhs += one.rhs
+                logdet += part.logdet
+                square += part.square
+                left += part.left
     factor = ArrowheadFactor(forest, sums, 1.0, data.engine)
     beta = factor.solve([s.rhs for s in sums])
     explained = sum(float(np.vdot(s.rhs, b)) for s, b in zip(sums, beta, strict=True))

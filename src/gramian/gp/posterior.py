@@ -13,6 +13,7 @@ leaf, e has covariance k(x, y) − φ(x)ᵀφ(y); between leaves it has none.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -73,20 +74,22 @@ class Posterior:
         """Yield (rows, variance of f) chunk by chunk. Time O(n (m d + m r + path²)), memory for one chunk."""
         for where, rows in row_blocks(source, chunk_rows):
             out = np.empty(rows.shape[0])
-            for unit, F, X in self._units(rows, engine):
-                left = residual_diagonal(self.features.kernel, X, F)
-                self._whiten(F, unit)
-                out[unit.rows] = left + np.einsum("ij,ij->i", F, F)
+            with self._units(rows, engine) as units:
+                for unit, F, X in units:
+                    left = residual_diagonal(self.features.kernel, X, F)
+                    self._whiten(F, unit)
+                    out[unit.rows] = left + np.einsum("ij,ij->i", F, F)
             yield where, out
 
     def covariance(self, X: Rows, engine: Engine) -> Float64Array:
         """Return the covariance of f at the rows, shape (n, n). Time O(n² R), memory O(n² + n R)."""
         out = np.zeros((X.shape[0], X.shape[0]))
         wide = np.zeros((X.shape[0], self.features.rank))
-        for unit, F, rows in self._units(X, engine, whole_leaves=True):
-            self._add_residual(out, unit, F, rows)
-            self._whiten(F, unit)
-            self._spread(wide, unit, F)
+        with self._units(X, engine, whole_leaves=True) as units:
+            for unit, F, rows in units:
+                self._add_residual(out, unit, F, rows)
+                self._whiten(F, unit)
+                self._spread(wide, unit, F)
         out += wide @ wide.T
         return out
 
@@ -110,7 +113,7 @@ class Posterior:
 
     def _units(
         self, rows: Rows, engine: Engine, *, whole_leaves: bool = False
-    ) -> Iterator[tuple[Unit, Float64Array, Rows]]:
+    ) -> AbstractContextManager[Iterator[tuple[Unit, Float64Array, Rows]]]:
         features = self.features
         labels = features.partition.route(rows, engine)
 
@@ -119,7 +122,7 @@ class Posterior:
             return unit, np.asarray(features.unit_features(X, unit), np.float64), X
 
         sizes = {"unit_rows": rows.shape[0]} if whole_leaves else {}
-        return engine.map(work, units_by_leaf(labels, features.leaf_levels, **sizes))
+        return engine.results(work, units_by_leaf(labels, features.leaf_levels, **sizes))
 
     def _whiten(self, F: Float64Array, unit: Unit) -> None:
         for segments in reversed(unit.levels):

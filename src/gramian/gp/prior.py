@@ -35,7 +35,7 @@ def with_kernel(features: FeatureMap, kernel: Kernel, engine: Engine) -> Feature
             above = tuple(made[a] for a in forest.path(node))
             return BasisBuilder(kernel, np.float64, above).build(points, points.shape[0])
 
-        made.extend(list(engine.map(build, range(level.start, level.stop))))
+        made.extend(engine.map(build, range(level.start, level.stop)))
     ranks = Forest(forest.parent, tuple(basis.rank for basis in made), forest.levels)
     return replace(
         # Make a new object, since the old one has cached its ranks.

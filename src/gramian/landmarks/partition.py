@@ -13,6 +13,7 @@ from threadpoolctl import threadpool_limits
 
 from gramian._numerics import rank_cutoff, whiten
 from gramian._random import seed_for_sklearn
+from gramian._tiles import one_blas_thread
 from gramian._typing import Array, FloatArray, IntArray, Rows
 from gramian.exceptions import InputError, did_you_mean
 from gramian.kernels.base import Kernel
@@ -104,7 +105,7 @@ def fit_partition(
     n_blocks = int(max(1, min(n_blocks, n)))
     # One thread makes the result independent of the number of threads: scikit-learn adds partial sums in the
     # order in which its threads end. On samples of this size more threads would save little.
-    with threadpool_limits(1):
+    with one_blas_thread(), threadpool_limits(1, user_api="openmp"):
         if method == "tree":
             return bisect(sample, n_blocks, n_levels, rng)
         if method == "kernel" and n_blocks > 1:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -133,9 +134,10 @@ def outer_product(
         return np.einsum("if,if->f", tile, tile) if form == "diagonal" else tile.T @ tile
 
     total, counted = np.zeros(d if form == "diagonal" else (d, d)), 0.0
-    for found, mass in _tiles(slopes, rows, share, part, engine, until):
-        total += found
-        counted += mass
+    with _tiles(slopes, rows, share, part, engine, until) as tiles:
+        for found, mass in tiles:
+            total += found
+            counted += mass
     return total if until == math.inf else total / counted
 
 
@@ -157,6 +159,7 @@ class _Slopes:
         return out
 
 
+@contextmanager
 def _tiles(
     slopes: _Slopes,
     rows: Rows,
@@ -164,8 +167,8 @@ def _tiles(
     work: Callable[[Float64Array], Part],
     engine: Engine,
     until: float = math.inf,
-) -> Iterator[tuple[Part, float]]:
-    """Yield ``work`` on tiles of √w ∇f, shape (rows · outputs, d), with the share of their rows.
+) -> Iterator[Iterator[tuple[Part, float]]]:
+    """Give an iterator of ``work`` on tiles of √w ∇f (rows · outputs, d) and the share of their rows.
 
     With a time to end the tiles come in random order, and no tile but the first is begun after it.
     """
@@ -186,7 +189,8 @@ def _tiles(
         G *= np.sqrt(share[numbers])[:, None, None]
         return work(np.moveaxis(G, 2, 1).reshape(-1, G.shape[1])), float(share[numbers].sum())
 
-    return (found for found in engine.map(tile, range(len(slices))) if found is not None)
+    with engine.results(tile, range(len(slices))) as found:
+        yield (one for one in found if one is not None)
 
 
 def _leading(slopes: _Slopes, rows: Rows, share: Float64Array, rank: int, engine: Engine) -> Float64Array:
@@ -202,8 +206,9 @@ def _leading(slopes: _Slopes, rows: Rows, share: Float64Array, rank: int, engine
             return seen.T @ seen if last else tile.T @ seen
 
         total = np.zeros((width, width) if last else (d, width))
-        for found, _ in _tiles(slopes, rows, share, part, engine):
-            total += found
+        with _tiles(slopes, rows, share, part, engine) as tiles:
+            for found, _ in tiles:
+                total += found
         if not last:
             V = np.linalg.qr(total)[0]
     values, vectors = np.linalg.eigh(total)

@@ -12,7 +12,8 @@ levels G above a level with core C  Woodbury: the coupled inverse M⁻¹, then I
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
+from contextlib import closing
 
 import numpy as np
 import scipy.linalg as la
@@ -120,20 +121,21 @@ class ArrowheadAlgebra(Algebra):
                     start = stop
             return np.asarray(la.eigvalsh(dense, check_finite=False), np.float64)
 
-        found = list(self._engine.map(spectrum, trees.values()))
+        found = self._engine.map(spectrum, trees.values())
         return np.concatenate([np.zeros(0), *found])
 
     def leverages(self, alpha: float) -> Float64Array:
         # The scores are f_iᵀ (FᵀF + alpha·I)⁻¹ f_i, computed along the path of each row.
         factor, out = self._factored(alpha), np.zeros(self._levels[0].n_rows)
         for depth, (level, nodes) in enumerate(zip(self._levels, self._forest.levels, strict=True)):
-            for numbers, found in self._path_leverages(factor, depth, level, nodes.start):
-                out[numbers] = found
+            with closing(self._path_leverages(factor, depth, level, nodes.start)) as parts:
+                for numbers, found in parts:
+                    out[numbers] = found
         return out
 
     def _path_leverages(
         self, factor: ArrowheadFactor, depth: int, level: BasisLevel, first: int
-    ) -> Iterator[tuple[IntArray, Float64Array]]:
+    ) -> Generator[tuple[IntArray, Float64Array], None, None]:
         """Yield numbers and leverages of the rows whose path ends on this level."""
         above, below = self._levels[:depth], self._levels[depth + 1 : depth + 2]
 
@@ -153,8 +155,9 @@ class ArrowheadAlgebra(Algebra):
                 parts.append((numbers, np.einsum("ij,ij->i", rows, rows)))
             return parts
 
-        for parts in level.map_tiles(work, self._engine, columns=max(level.ranks, default=0)):
-            yield from parts
+        with level.map_tiles(work, self._engine, columns=max(level.ranks, default=0)) as found:
+            for parts in found:
+                yield from parts
 
     def _shifted(self, a: Float64Array, alpha: float) -> Float64Array:
         out = alpha * a
@@ -192,15 +195,16 @@ def forest_sums(levels: Sequence[BasisLevel], forest: Forest, engine: Engine) ->
     """Sum FᵀF over the rows, node by node: D = WᵀW and E = Wᵀ[ancestors' columns]."""
     sums = NodeSums.zeros_of(forest, 0)
     for depth, (level, nodes) in enumerate(zip(levels, forest.levels, strict=True)):
-        for s, gram, cross in _partial_sums(level, levels[:depth], engine):
-            sums[nodes.start + s].gram += gram
-            sums[nodes.start + s].cross += cross
+        with closing(_partial_sums(level, levels[:depth], engine)) as parts:
+            for s, gram, cross in parts:
+                sums[nodes.start + s].gram += gram
+                sums[nodes.start + s].cross += cross
     return sums
 
 
 def _partial_sums(
     level: BasisLevel, above: Sequence[BasisLevel], engine: Engine
-) -> Iterator[tuple[int, Float64Array, Float64Array]]:
+) -> Generator[tuple[int, Float64Array, Float64Array], None, None]:
     """Yield (block, WᵀW, Wᵀ[ancestors' columns]) for each tile of rows, in order."""
 
     def work(task: Task) -> list[tuple[int, Float64Array, Float64Array]]:
@@ -213,8 +217,9 @@ def _partial_sums(
             parts.append((s, tile.T @ tile, tile.T @ np.hstack([tile[:, :0], *path])))
         return parts
 
-    for parts in level.map_tiles(work, engine, columns=max(level.ranks, default=0)):
-        yield from parts
+    with level.map_tiles(work, engine, columns=max(level.ranks, default=0)) as found:
+        for parts in found:
+            yield from parts
 
 
 class CoupledAlgebra(Algebra):
@@ -231,7 +236,7 @@ class CoupledAlgebra(Algebra):
             q, r = la.qr(block, mode="economic", overwrite_a=True, check_finite=False)
             return np.ascontiguousarray(q, np.float64), np.asarray(r, np.float64)
 
-        pairs = list(engine.map(orthonormalise, range(basis.n_blocks)))
+        pairs = engine.map(orthonormalise, range(basis.n_blocks))
         self.q = basis.with_blocks([q for q, _ in pairs])
         self.system = CoupledSystem([r for _, r in pairs], core, direct_limit=direct_limit, engine=engine)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from typing import TypeAlias, TypeVar
 
 import numpy as np
@@ -169,8 +170,9 @@ class BasisLevel:
                 part = values[self.offsets[s] : self.offsets[s + 1]]
                 out[self.tile_rows(s, start, stop)] = self.tile(s, start, stop) @ part
 
-        for _ in self.map_tiles(work, engine, columns=_columns(values)):
-            pass
+        with self.map_tiles(work, engine, columns=_columns(values)) as done:
+            for _ in done:
+                pass
         return out
 
     def adjoint(self, values: FloatArray, engine: Engine | None = None) -> Float64Array:
@@ -180,10 +182,10 @@ class BasisLevel:
         def work(task: Task) -> list[Float64Array]:
             return [self.tile(s, a, b).T @ values[self.tile_rows(s, a, b)] for s, a, b in task]
 
-        results = self.map_tiles(work, engine, columns=_columns(values))
-        for task, parts in zip(self._tasks, results, strict=True):
-            for (s, _, _), part in zip(task, parts, strict=True):
-                out[self.offsets[s] : self.offsets[s + 1]] += part
+        with self.map_tiles(work, engine, columns=_columns(values)) as results:
+            for task, parts in zip(self._tasks, results, strict=True):
+                for (s, _, _), part in zip(task, parts, strict=True):
+                    out[self.offsets[s] : self.offsets[s + 1]] += part
         return out
 
     def tile(self, s: int, start: int, stop: int) -> Float64Array:
@@ -197,14 +199,14 @@ class BasisLevel:
 
     def map_tiles(
         self, work: Callable[[Task], Result], engine: Engine | None = None, *, columns: int = 1
-    ) -> Iterator[Result]:
-        """Yield ``work(task)`` for each group of tiles, in order; threads are used only if they save time.
+    ) -> AbstractContextManager[Iterator[Result]]:
+        """Give an iterator of ``work(task)`` for each group of tiles; uses threads only if they save time.
 
         ``columns`` is the number of multiplications per stored number.
         """
         if engine is None or sum(b.size for b in self.blocks) * columns < _SMALL:
             engine = Engine(1)  # still limits BLAS to one thread, which tiny products need
-        return engine.map(work, self._tasks)
+        return engine.results(work, self._tasks)
 
     def gather(self, rows: IntArray) -> dict[int, tuple[IntArray, Float64Array]]:
         """Return rows of W by block: {s: (places in ``rows``, their (m, r_s) values in float64)}."""

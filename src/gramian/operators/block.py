@@ -218,8 +218,9 @@ def _add_diagonal(level: BasisLevel, core: CoupledCore | None, out: Float64Array
             right = tile if core is None else tile @ core.block(s, s)
             out[level.tile_rows(s, start, stop)] += np.einsum("ij,ij->i", tile, right)
 
-    for _ in level.map_tiles(work, engine):
-        pass
+    with level.map_tiles(work, engine) as done:
+        for _ in done:
+            pass
 
 
 def _parents(depth: int, upper: BasisLevel, lower: BasisLevel) -> IntArray:

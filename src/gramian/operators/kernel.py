@@ -176,11 +176,12 @@ class KernelOperator(Operator):
         def task(pair: tuple[slice, slice]) -> tuple[Float64Array, Float64Array, int]:
             return self._square(*pair, short)
 
-        for (rows, cols), found in zip(pairs, self._engine.map(task, pairs), strict=True):
-            down, along, entries = found
-            out[rows] += down
-            out[cols] += along
-            self.evaluations += entries
+        with self._engine.results(task, pairs) as products:
+            for (rows, cols), found in zip(pairs, products, strict=True):
+                down, along, entries = found
+                out[rows] += down
+                out[cols] += along
+                self.evaluations += entries
         return out
 
     def _square(self, rows: slice, cols: slice, short: FloatArray) -> tuple[Float64Array, Float64Array, int]:

@@ -81,16 +81,15 @@ def held_out(
                 return unit.rows, gap, None
             return unit.rows, gap, path.leverages(F, unit) * w[unit.rows, None]
 
-        for numbers, gap, leverage in engine.map(
-            work, units_by_leaf(labels, features.leaf_levels, HELD_ROWS)
-        ):
-            if leverage is not None:
-                total.see(leverage, w[numbers])
-                if rule == EXACT:
-                    gap /= total.slack(leverage)[:, :, None]
-            total.add(gap, w[numbers])
-            if kept is not None:
-                kept[where.start + numbers] = gap
+        with engine.results(work, units_by_leaf(labels, features.leaf_levels, HELD_ROWS)) as parts:
+            for numbers, gap, leverage in parts:
+                if leverage is not None:
+                    total.see(leverage, w[numbers])
+                    if rule == EXACT:
+                        gap /= total.slack(leverage)[:, :, None]
+                total.add(gap, w[numbers])
+                if kept is not None:
+                    kept[where.start + numbers] = gap
         if progress is not None:
             progress(rows.shape[0])
     if rule == EXACT:

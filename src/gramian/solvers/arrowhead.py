@@ -164,13 +164,12 @@ class ArrowheadFactor:
             def eliminate(group: range) -> tuple[list[_Eliminated], float, Float64Array | None]:
                 return _eliminate_siblings(forest, group, sums, updates, self.alpha)
 
-            for group, (done, jitter, update) in zip(
-                groups, self._engine.map(eliminate, groups), strict=True
-            ):
-                self._nodes[group.start : group.stop] = done
-                self.jitter = max(self.jitter, jitter)
-                if update is not None:
-                    _accumulate(forest, group.start, update, updates)
+            with self._engine.results(eliminate, groups) as found:
+                for group, (done, jitter, update) in zip(groups, found, strict=True):
+                    self._nodes[group.start : group.stop] = done
+                    self.jitter = max(self.jitter, jitter)
+                    if update is not None:
+                        _accumulate(forest, group.start, update, updates)
 
     @property
     def logdet(self) -> float:
@@ -211,13 +210,14 @@ class ArrowheadFactor:
 
         for level in reversed(forest.levels):
             nodes = range(level.start, level.stop)
-            for node, update in zip(nodes, self._engine.map(forward, nodes), strict=True):
-                if update is not None:
-                    start = 0
-                    for ancestor in forest.path(node):
-                        stop = start + forest.ranks[ancestor]
-                        right[ancestor] -= update[start:stop]
-                        start = stop
+            with self._engine.results(forward, nodes) as updates:
+                for node, update in zip(nodes, updates, strict=True):
+                    if update is not None:
+                        start = 0
+                        for ancestor in forest.path(node):
+                            stop = start + forest.ranks[ancestor]
+                            right[ancestor] -= update[start:stop]
+                            start = stop
         for level in forest.levels:
             self._engine.run(backward, range(level.start, level.stop))
         return right

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -27,6 +28,12 @@ Result = TypeVar("Result")
 Work = Callable[[Unit, FloatArray], Result]
 
 
+class MapUnits(Protocol):
+    """Function from work to an iterator of it over the units of a chunk, in their order."""
+
+    def __call__(self, work: Work[Result], /) -> AbstractContextManager[Iterator[tuple[Unit, Result]]]: ...
+
+
 @dataclass
 class Tiles:
     """Path features of all rows, unit by unit; kept after the first pass if ``room`` bytes hold them."""
@@ -45,7 +52,7 @@ class Tiles:
         need = n * (width * self.features.dtype.itemsize + 8)
         return need if need <= self.room else 0
 
-    def chunks(self) -> Iterator[tuple[slice, Callable[[Work[Result]], Iterator[tuple[Unit, Result]]]]]:
+    def chunks(self) -> Iterator[tuple[slice, MapUnits]]:
         """Yield chunks of rows, each with a function that maps work over its units in their order."""
         n = self.source.shape[0]
         if n and len(self._kept) == -(-n // self.chunk_rows):
@@ -55,30 +62,34 @@ class Tiles:
         for where, rows in row_blocks(self.source, self.chunk_rows):
             yield where, self._through(where.start, rows)
 
-    def _over(
-        self, stored: list[tuple[Unit, FloatArray]]
-    ) -> Callable[[Work[Result]], Iterator[tuple[Unit, Result]]]:
-        def run(work: Work[Result]) -> Iterator[tuple[Unit, Result]]:
-            return self.engine.map(lambda pair: (pair[0], work(*pair)), stored)
+    def _over(self, stored: list[tuple[Unit, FloatArray]]) -> MapUnits:
+        def run(work: Work[Result]) -> AbstractContextManager[Iterator[tuple[Unit, Result]]]:
+            return self.engine.results(lambda pair: (pair[0], work(*pair)), stored)
 
         return run
 
-    def _through(self, start: int, rows: Rows) -> Callable[[Work[Result]], Iterator[tuple[Unit, Result]]]:
-        def run(work: Work[Result]) -> Iterator[tuple[Unit, Result]]:
+    def _through(self, start: int, rows: Rows) -> MapUnits:
+        @contextmanager
+        def run(work: Work[Result]) -> Iterator[Iterator[tuple[Unit, Result]]]:
             labels = self.features.partition.route(rows, self.engine)
 
             def compute(unit: Unit) -> tuple[Unit, FloatArray | None, Result]:
                 F = self.features.unit_features(rows[unit.rows], unit)
                 return unit, F if self.kept_bytes else None, work(unit, F)
 
-            stored = []
-            units = units_by_leaf(labels, self.features.leaf_levels)
-            for unit, F, result in self.engine.map(compute, units):
-                if F is not None:
-                    stored.append((unit, F))
-                yield unit, result
-            if self.kept_bytes:
-                self._kept[start] = stored
+            def kept(
+                found: Iterator[tuple[Unit, FloatArray | None, Result]],
+            ) -> Iterator[tuple[Unit, Result]]:
+                stored = []
+                for unit, F, result in found:
+                    if F is not None:
+                        stored.append((unit, F))
+                    yield unit, result
+                if self.kept_bytes:
+                    self._kept[start] = stored
+
+            with self.engine.results(compute, units_by_leaf(labels, self.features.leaf_levels)) as found:
+                yield kept(found)
 
         return run
 
@@ -188,12 +199,13 @@ class LossPasses:
         by_node = self._by_node(point.beta)
         for where, over in self.tiles.chunks():
             y, w = self.targets[where][:, outputs], self._weights(where)
-            for unit, f in over(lambda unit, F: self._values(unit, F, by_node)):
-                rows, f = np.ix_(where.start + unit.rows, outputs), f + point.offset
-                dual = loss.dual(y[unit.rows], f, anchors[rows])
-                anchors[rows] = dual
-                gaps += w[unit.rows] @ loss.gap(y[unit.rows], f, dual)
-                losses += w[unit.rows] @ loss.gap(y[unit.rows], f, np.zeros_like(dual))
+            with over(lambda unit, F: self._values(unit, F, by_node)) as units:
+                for unit, f in units:
+                    rows, f = np.ix_(where.start + unit.rows, outputs), f + point.offset
+                    dual = loss.dual(y[unit.rows], f, anchors[rows])
+                    anchors[rows] = dual
+                    gaps += w[unit.rows] @ loss.gap(y[unit.rows], f, dual)
+                    losses += w[unit.rows] @ loss.gap(y[unit.rows], f, np.zeros_like(dual))
         return losses, gaps
 
     def _weights(self, where: slice) -> Array:
@@ -225,22 +237,23 @@ class LossPasses:
                 anchor = self.anchors[0][np.ix_(first + unit.rows, outputs)] if self.anchors else None
                 return self._terms(unit, F, f, y[unit.rows], w[unit.rows], loss, anchor, fews)
 
-            for _, part in over(work):
-                losses += part.losses
-                slope_offset += part.slope_offset
-                for total, mass, count in zip(sums, part.masses, part.counts, strict=True):
-                    total.mass += float(mass)
-                    total.count += int(count)
-                for node, own in part.slopes:
-                    slope[offsets[node] : offsets[node] + len(own)] += own
-                for output, node, gram, cross, ones in part.grams:
-                    sums[output].add(node, gram, cross, ones)
-                for output, active, nodes, root in part.rows:
-                    sums[output].add_rows(active, nodes, root)
+            with over(work) as units:
+                for _, part in units:
+                    losses += part.losses
+                    slope_offset += part.slope_offset
+                    for total, mass, count in zip(sums, part.masses, part.counts, strict=True):
+                        total.mass += float(mass)
+                        total.count += int(count)
+                    for node, own in part.slopes:
+                        slope[offsets[node] : offsets[node] + len(own)] += own
+                    for output, node, gram, cross, ones in part.grams:
+                        sums[output].add(node, gram, cross, ones)
+                    for output, active, nodes, root in part.rows:
+                        sums[output].add_rows(active, nodes, root)
             if self.progress is not None:
                 self.progress(len(y))
         self.active.update({int(j): total.count for j, total in zip(outputs, sums)})
-        found = list(self.tiles.engine.map(_OutputSums.curvature, sums))
+        found = self.tiles.engine.map(_OutputSums.curvature, sums)
         return Evaluation(losses, slope, slope_offset, found)
 
     def decisions(self, point: Point) -> Float64Array:
@@ -248,8 +261,9 @@ class LossPasses:
         out = np.empty((self.tiles.source.shape[0], len(point.offset)))
         by_node = self._by_node(point.beta)
         for where, over in self.tiles.chunks():
-            for unit, f in over(lambda unit, F: self._values(unit, F, by_node)):
-                out[where.start + unit.rows] = f + point.offset
+            with over(lambda unit, F: self._values(unit, F, by_node)) as units:
+                for unit, f in units:
+                    out[where.start + unit.rows] = f + point.offset
         return out
 
     def _by_node(self, coefficients: Float64Array) -> list[FloatArray]:

@@ -124,7 +124,7 @@ def last_fit(
             factory, rounds = _rounds(single[j], held, rest, loss, switched, seeds[j], short)
             return replace(factory, options=options), rounds
 
-        found = list(Engine(options["n_jobs"]).map(learned, range(len(factories))))
+        found = Engine(options["n_jobs"]).map(learned, range(len(factories)))
         factories, rounds = [each[0] for each in found], [each[1] for each in found]
         errors = [min((r.error for r in each), default=math.inf) for each in rounds]
         order = np.argsort(errors, kind="stable").tolist()
@@ -142,7 +142,7 @@ def last_fit(
     half = parse_bytes(options["memory_budget"]) // 2
     halves = [factory.under(memory_budget=half) for factory in factories]
     if len(factories) > 1 and all(map(_as_large, halves, factories)):
-        members = list(Engine(options["n_jobs"]).map(member, halves))
+        members = Engine(options["n_jobs"]).map(member, halves)
     else:
         members = [member(factories[0], pace.part(FIRST_TIME) if len(factories) > 1 else pace)]
         alone = members[0].model.plan_.method == "exact"

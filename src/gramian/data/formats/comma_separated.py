@@ -66,20 +66,19 @@ class CSVStorage(ColumnarStorage):
         # Columns with known categories are text, even if all values in a file look like numbers.
         known = dict.fromkeys((*(choice.categories or ()), *choice.text), pa.string())
         parse = partial(_parsed, header=header, names=used, kinds=known)
-        found = Engine(min(PARSERS, Engine().n_threads)).map(
-            parse, chain([(start + skip, text[skip:])], blocks)
-        )
-        while True:
-            with explained(name, first):
-                block = next(found, None)
-            if block is None:
-                break
-            where, table = block
-            if table is not None:
-                piece = Piece(number, first, table.num_rows, where)
-                self.pieces.append(piece)
-                first += table.num_rows
-                self._learn(piece, table)
+        engine = Engine(min(PARSERS, Engine().n_threads))
+        with engine.results(parse, chain([(start + skip, text[skip:])], blocks)) as found:
+            while True:
+                with explained(name, first):
+                    block = next(found, None)
+                if block is None:
+                    break
+                where, table = block
+                if table is not None:
+                    piece = Piece(number, first, table.num_rows, where)
+                    self.pieces.append(piece)
+                    first += table.num_rows
+                    self._learn(piece, table)
         for column in used:
             self._types.setdefault(column, pa.null())
         return used

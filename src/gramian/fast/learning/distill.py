@@ -164,7 +164,7 @@ def distill(
         mine = members[s]
         return first_units(rows.rows[mine] @ projection - offset, rows.targets(mine), shape.n_units, seeds[s])
 
-    leaves = list(engine.map(start, range(router.n_leaves)))
+    leaves = engine.map(start, range(router.n_leaves))
     inverse = inverse_spread(spread)
     yield assemble(leaves, projection, offset, router, shape.n_units)
     scaled = ((rows.rows - center) * inverse).astype(np.float32)
@@ -191,7 +191,7 @@ def distill(
         mine = members[s]
         return learn_alone(known.rows[mine], known.targets(mine), leaves[s], effort.own_rounds)
 
-    leaves = list(engine.map(alone, range(router.n_leaves)))
+    leaves = engine.map(alone, range(router.n_leaves))
     yield assemble(leaves, projection, offset, router, shape.n_units)
 
 

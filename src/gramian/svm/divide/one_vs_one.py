@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -111,15 +112,16 @@ def solve_pairs(
     tasks = list(zip(pairs, children(rng, len(pairs))))
     coefficients: Array = np.zeros((n_classes - 1, len(codes)))
     offsets, iterations, violations, entries = [], [], [], 0
-    answers = engine.map(solve, tasks) if parallel else map(solve, tasks)
-    for (first, second), (index, answer) in zip(pairs, answers):
-        of_first = codes[index] == first
-        coefficients[second - 1, index[of_first]] = answer.u[of_first]
-        coefficients[first, index[~of_first]] = answer.u[~of_first]
-        offsets.append(answer.offsets)
-        iterations.append(answer.effort.iterations)
-        violations.append(answer.effort.violation)
-        entries += answer.effort.entries
+    running = engine.results(solve, tasks) if parallel else nullcontext(map(solve, tasks))
+    with running as answers:
+        for (first, second), (index, answer) in zip(pairs, answers):
+            of_first = codes[index] == first
+            coefficients[second - 1, index[of_first]] = answer.u[of_first]
+            coefficients[first, index[~of_first]] = answer.u[~of_first]
+            offsets.append(answer.offsets)
+            iterations.append(answer.effort.iterations)
+            violations.append(answer.effort.violation)
+            entries += answer.effort.entries
     found = np.flatnonzero((coefficients != 0).any(axis=0))
     support = found[np.lexsort((found, codes[found]))]
     return OneVsOne(

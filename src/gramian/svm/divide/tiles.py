@@ -73,16 +73,17 @@ class SymmetricTiles:
         while done < len(self._pairs):
             group, new = self._group(done), done >= len(self._kept)
             work = partial(product, new=new, fill=self._filling)
-            for number, (tile, down, along) in zip(group, self._engine.map(work, group)):
-                i, j = self._pairs[number]
-                out[self._slices[i]] += down
-                if along is not None:
-                    out[self._slices[j]] += along
-                if tile is not None:
-                    self._keep(tile)
-                del tile  # free it before the next group's tiles are computed
-                if new:
-                    self.entries += len(down) * (len(down) if along is None else len(along))
+            with self._engine.results(work, group) as products:
+                for number, (tile, down, along) in zip(group, products):
+                    i, j = self._pairs[number]
+                    out[self._slices[i]] += down
+                    if along is not None:
+                        out[self._slices[j]] += along
+                    if tile is not None:
+                        self._keep(tile)
+                    del tile  # free it before the next group's tiles are computed
+                    if new:
+                        self.entries += len(down) * (len(down) if along is None else len(along))
             done = group.stop
         return out
 
