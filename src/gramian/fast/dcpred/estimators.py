@@ -15,7 +15,6 @@ from gramian.estimator.answers import (
     PREDICT_ROWS,
     class_labels,
     decision_values,
-    in_blocks,
     predicted_numbers,
 )
 from gramian.estimator.base import KernelEstimator, own_target
@@ -23,7 +22,7 @@ from gramian.estimator.fitting import all_or_nothing
 from gramian.estimator.kinds import Classifier, Regressor
 from gramian.estimator.labelled import labelled_classes, labelled_numbers
 from gramian.exceptions import InputError
-from gramian.fast.dcpred.fitting import LOSSES, checked_blocks, decision, leaf_rows, train
+from gramian.fast.dcpred.fitting import LOSSES, decision, leaf_rows, train
 
 
 class DCPredClassifier(Classifier, KernelEstimator):
@@ -186,10 +185,7 @@ class DCPredClassifier(Classifier, KernelEstimator):
     def predict(self, X: Any) -> Array:
         """Return the class of each row."""
         check_is_fitted(self, "model_")
-        source = self._rows(X, reset=False)
-        labels = partial(class_labels, classes=self.classes_)
-        blocks = checked_blocks(self, source)
-        return in_blocks(blocks, source.shape[:1], labels, dtype=self.classes_.dtype)
+        return decision(self, X, partial(class_labels, classes=self.classes_), dtype=self.classes_.dtype)
 
 
 class DCPredRegressor(Regressor, KernelEstimator):

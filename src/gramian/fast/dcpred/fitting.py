@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,11 +12,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from gramian._checks import one_of, whole_number
 from gramian._random import as_generator
-from gramian._typing import Float64Array, FloatArray
+from gramian._typing import Array, Float64Array, FloatArray
 from gramian.data.source import RowSource
 from gramian.estimator.answers import PREDICT_ROWS, in_blocks
 from gramian.estimator.base import KernelEstimator, required_target
-from gramian.estimator.finite import finite_blocks, finite_values, quietly
+from gramian.estimator.finite import finite_blocks, quietly
 from gramian.estimator.labelled import LabelledRows
 from gramian.exceptions import AccuracyWarning, InputError
 from gramian.fast.dcpred.center_tree import METHODS
@@ -127,16 +127,15 @@ def checked_settings(
     )
 
 
-def checked_blocks(model: Any, source: RowSource) -> Iterator[tuple[slice, FloatArray]]:
-    """Yield blocks of rows with the fitted model's values; raise if a value is not finite."""
-    blocks = model.model_.blocks(source, engine=model._engine(), chunk_rows=PREDICT_ROWS)
-    return finite_blocks(quietly(blocks), source.take)
+def decision(
+    model: Any, X: Any, answer: Callable[[FloatArray], Array] | None = None, *, dtype: Any = np.float64
+) -> Array:
+    """Return the fitted model's values (n, outputs) for unchecked rows X from a user; raise if one overflows.
 
-
-def decision(model: Any, X: Any) -> Float64Array:
-    """Return the fitted model's values (n, outputs) for unchecked rows X from a user."""
+    ``answer`` turns the values of a block of rows into what is returned of them, (rows,) of ``dtype``.
+    """
     check_is_fitted(model, "model_")
     source = model._rows(X, reset=False)
     blocks = quietly(model.model_.blocks(source, engine=model._engine(), chunk_rows=PREDICT_ROWS))
-    out = in_blocks(blocks, (source.shape[0], model.model_.n_outputs))
-    return finite_values(out, source.take)
+    shape = source.shape[:1] if answer else (source.shape[0], model.model_.n_outputs)
+    return in_blocks(finite_blocks(blocks, source.take), shape, answer, dtype=dtype)
