@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from dataclasses import replace
 from json import dumps
 from pathlib import Path
@@ -87,10 +89,11 @@ def fit(
         settings, tables = checked(replace(settings, verbose=on_terminal()), train_file)
         check_folder(out)
         clock = Clock()
+        until = time.perf_counter() + (math.inf if settings.time_limit is None else settings.time_limit)
         rows = training_rows(train_file, target, as_table=tables, memory=settings.memory)
         clock.lap("read")
         if isinstance(rows, StoredTable):
-            outcome = table_training.train(rows, settings)
+            outcome = table_training.train(rows, settings, until)
         else:
             outcome = training.train(rows, settings)
         name = rows.target.name if rows.target is not None else ""

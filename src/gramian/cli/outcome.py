@@ -24,6 +24,7 @@ class Outcome:
     n_features: int
     facts: list[tuple[str, str]] = field(default_factory=list)  #: choices of the training, as label and text
     plan: Plan | None = None  #: plan of the last fit
+    on_all_rows: bool = True  #: whether the model was fitted on the held-out rows too, after the score
     n_held: int = 0
     scores: dict[str, float] = field(default_factory=dict)
     baseline: dict[str, float] = field(default_factory=dict)
@@ -41,7 +42,8 @@ class Outcome:
         if not self.scores:
             return ""
         texts = ", ".join(f"{name} {number(value)}" for name, value in self.scores.items())
-        return f"{texts} on {self.n_held:,} rows, before the fit to all rows"
+        when = "before the fit to all rows" if self.on_all_rows else "on which the model was not fitted"
+        return f"{texts} on {self.n_held:,} rows, {when}"
 
 
 def number(value: float) -> str:

@@ -98,7 +98,7 @@ def print_outcome(outcome: Outcome, out: Path) -> None:
         facts.append(("  of the fit", _seconds(plan.used_seconds)))
     facts.append(("model", f"{out} ({format_bytes(out.stat().st_size)})"))
     print_facts(facts)
-    if outcome.scores:
+    if outcome.scores and outcome.on_all_rows:
         say("The saved model was fitted on all rows, the held-out ones too, after that score was taken.")
 
 

@@ -69,7 +69,9 @@ class Settings:
     approximation: Annotated[str, typer.Option(help=f"exact, multiresolution, meka and others. {PLAIN}")] = (
         AUTO
     )
-    time_limit: Annotated[float | None, typer.Option(help="For tables: seconds for search and fits.")] = None
+    time_limit: Annotated[float | None, typer.Option(help="For tables: seconds for the whole command.")] = (
+        None
+    )
     memory: Memory = "1GB"
     standardize: Annotated[
         bool,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import time
+import warnings
 from collections import Counter
 from typing import Any
 
@@ -14,13 +16,16 @@ from gramian.cli.rows import taken
 from gramian.cli.settings import Settings
 from gramian.cli.task import REGRESSION, find_task, prepared_target, split_order
 from gramian.data.stored_table import StoredTable
+from gramian.exceptions import AccuracyWarning
 from gramian.tables import TableColumns
 from gramian.tables.estimators import TabularClassifier, TabularRegressor
+from gramian.tables.time import Pace
 
-#: Share of the time limit for the fit that gives the held-out score; the last fit gets the time left after
-#: it. Chosen by hand.
-SCORE_TIME = 0.5
-#: Smallest time limit of the last fit; with hardly any time it makes the smallest model.
+#: Share of the remaining time for the fit that gives the held-out score. The fit on all rows gets the time
+#: left after the score; with less than ``LEAST_SHARE`` of the time that fit and score took, it would make a
+#: worse model and is left out. Chosen by hand.
+SCORE_TIME, LEAST_SHARE = 0.5, 0.25
+#: Smallest time limit of a fit; with hardly any time it makes the smallest model.
 LEAST_SECONDS = 1e-3
 #: Number of important columns, and of notes, that are shown. Chosen by hand.
 MOST_NAMED = 5
@@ -41,13 +46,14 @@ def estimator(task: str, settings: Settings) -> TabularRegressor | TabularClassi
     )
 
 
-def train(table: StoredTable, settings: Settings) -> Outcome:
+def train(table: StoredTable, settings: Settings, until: float = math.inf) -> Outcome:
     """Fit to the rows that are not held out and score the others, then fit to all rows.
 
     The second fit keeps the kernel, metric, scaling and target transformation that the first one chose; its
-    search covers only bandwidth and penalty.
+    search covers only bandwidth and penalty. ``until`` is when to end, on the clock of
+    ``time.perf_counter``; if it leaves no time for the second fit, the first model is the result.
     """
-    clock, began = Clock(), time.perf_counter()
+    clock, pace = Clock(), Pace(until)
     found = all_targets(table)
     task, reason = find_task(found, settings.task)
     y = prepared_target(found, task)
@@ -56,24 +62,38 @@ def train(table: StoredTable, settings: Settings) -> Outcome:
     outcome = Outcome(model, task, reason, n_rows, n_features, seconds=clock.seconds)
     if settings.holdout > 0:
         used, held = map(np.sort, split_order(y, task, settings.holdout, settings.seed))
-        if settings.time_limit is not None:
-            model.set_params(time_limit=SCORE_TIME * settings.time_limit)
+        began = time.perf_counter()
+        _hold_to(model, pace.part(SCORE_TIME))
         model.fit(taken(table, used), y[used])
         outcome.judge(y[held], model.predict(taken(table, held)), y[used])
         searched = search_text(model)
-        model.set_params(**choice(model))
-        if settings.time_limit is not None:
-            left = settings.time_limit - (time.perf_counter() - began)
-            model.set_params(time_limit=max(LEAST_SECONDS, left))
         clock.lap("search and held-out score")
-    model.fit(table, y)
-    clock.lap("fit on all rows")
-    if settings.holdout == 0:
-        searched = search_text(model)
+        outcome.on_all_rows = pace.left >= LEAST_SHARE * (time.perf_counter() - began)
+    if outcome.on_all_rows:
+        if settings.holdout > 0:
+            model.set_params(**choice(model))
+        _hold_to(model, pace)
+        model.fit(table, y)
+        clock.lap("fit on all rows")
+        if settings.holdout == 0:
+            searched = search_text(model)
+    else:
+        warnings.warn(
+            f"--time-limit {settings.time_limit:g} left no time for a fit on all rows: the saved model was "
+            f"fitted on the {len(used):,} rows that were not held out. Raise the limit, or pass --holdout 0.",
+            AccuracyWarning,
+            stacklevel=2,
+        )
     # Restore the requested options, so that a later fit of the loaded model searches again.
     model.set_params(**estimator(task, settings).get_params())
     outcome.facts, outcome.plan = _facts(model, searched), model.plan_
     return outcome
+
+
+def _hold_to(model: Any, pace: Pace) -> None:
+    """Give a model the remaining time as its limit."""
+    if pace.limited:
+        model.set_params(time_limit=max(LEAST_SECONDS, pace.left))
 
 
 def choice(model: Any) -> dict[str, Any]:
