@@ -97,7 +97,7 @@ def path(name: str, value: Any) -> str:
 def several(name: str, value: Any) -> Iterable[Any]:
     """Return a collection of values, or raise with the parameter's name for a single one."""
     if isinstance(value, str):
-        raise InputError(f"{name}={quoted(value)} is a text; give a list: [{quoted(value)}].")
+        raise InputError(f"{name}={quoted(value)} is a string; give a list: [{quoted(value)}].")
     if not isinstance(value, Iterable):
         raise InputError(f"{name}={quoted(value)} must be a list, tuple or array.")
     return value

@@ -194,7 +194,7 @@ def test_slips_are_told_before_the_work(tmp_path: Path) -> None:
     assert "the folder" in bad("report", path, "--html", tmp_path / "no" / "out.html")
     assert "--target names a column of --data" in bad("report", path, "--target", "price")
     data = ["--data", tmp_path / "rows.csv"]
-    assert "has no target column 'cost'" in bad("report", path, *data, "--target", "cost")
+    assert "has no column 'cost'" in bad("report", path, *data, "--target", "cost")
     assert "cannot be loaded" in bad("report", tmp_path / "rows.csv")
     assert "it is a folder" in bad("report", path, "--html", tmp_path)
 

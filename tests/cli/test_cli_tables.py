@@ -181,7 +181,7 @@ def test_dates_in_files_are_those_that_pandas_reads_as_text(form: str, tmp_path:
     with warnings.catch_warnings():
         warnings.simplefilter("default")
         told = run("predict", tmp_path / "m.gramian", file, "--out", tmp_path / "p.csv")
-    assert "'soon' and its like are taken as missing" in " ".join(told.stderr.split())
+    assert "values such as 'soon' are treated as missing" in " ".join(told.stderr.split())
     np.testing.assert_allclose(pd.read_csv(tmp_path / "p.csv")["prediction"], expected, rtol=1e-8)
 
 
@@ -332,9 +332,9 @@ def test_options_say_which_model_is_meant() -> None:
     assert not for_tables(asked(), Path("t.npz"))
     assert settings.checked(asked(), Path("t.svm"))[0].kernel == "rbf"
     for own, said in (({"metric": "full"}, "--metric"), ({"time_limit": 1.0}, "--time-limit")):
-        with pytest.raises(gm.InputError, match=f"{said} is of the model for tables, but --gamma means"):
+        with pytest.raises(gm.InputError, match=f"{said} belongs to the table model, but --gamma selects"):
             for_tables(asked(gamma=0.1, **own), table)
-    with pytest.raises(gm.InputError, match=r"--categorical is .* but a file of format npz means"):
+    with pytest.raises(gm.InputError, match=r"--categorical belongs .* but a file of format npz selects"):
         for_tables(asked(categorical=("a",)), Path("t.npz"))
 
 
@@ -352,7 +352,7 @@ def test_errors_of_fit_name_the_column(tmp_path: Path) -> None:
         (empty, (), "No column of X can be used: 1 constant"),
         (REGRESSION.assign(price="one"), (), "class"),
         (REGRESSION[:5], (), "5 rows are too few to hold some out. Pass --holdout 0."),
-        (REGRESSION, ("--categorical", "kode"), "categorical names 'kode', which is no column of X"),
+        (REGRESSION, ("--categorical", "kode"), "categorical names 'kode', which is not a column of X"),
         (REGRESSION, ("--time-limit", "-1"), "--time-limit=-1.0 must be"),
         (REGRESSION, ("--memory", "lots"), "memory_budget='lots' is not a size"),
     ]
@@ -374,11 +374,11 @@ def test_errors_of_predict_name_the_column(model: Path, tmp_path: Path) -> None:
     assert "--coverage 2 must be a number between 0 and 1" in bad(
         "predict", model, rows, *out, "--coverage", "2"
     )
-    assert "--probabilities is of classifiers that have them, which TabularRegressor is not" in bad(
+    assert "--probabilities needs a model with class probabilities, but TabularRegressor has none" in bad(
         "predict", model, rows, *out, "--probabilities"
     )
     plain = gm.KernelRidge().fit(FRAME[["code"]], PRICE)
     gm.save(plain, tmp_path / "plain.gramian")
-    assert "--coverage asks for intervals, which KernelRidge does not give" in bad(
+    assert "--coverage needs a model with prediction intervals, but KernelRidge has none" in bad(
         "predict", tmp_path / "plain.gramian", rows, *out, "--coverage", "0.9"
     )

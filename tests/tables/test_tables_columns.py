@@ -459,13 +459,13 @@ def test_new_text_that_is_no_date_is_missing(form):
     expected = columns.encode(one(new.where(new.index != 1, None)))
     new[1] = "soon" + "!" * 1000
     with pytest.warns(
-        UserWarning, match=r"'x' held dates .* now holds text that is no date .*'soon!"
+        UserWarning, match=r"'x' held dates .* now holds text that is not a date .*'soon!"
     ) as caught:
         found = columns.encode(one(new))
     assert max(len(str(warning.message)) for warning in caught) < 250
     np.testing.assert_array_equal(found, expected)
     # A batch of one row has the same answer.
-    with pytest.warns(UserWarning, match="taken as missing"):
+    with pytest.warns(UserWarning, match="treated as missing"):
         np.testing.assert_array_equal(columns.encode(one(new)[1:2])[:, :-1], found[1:2, :-1])
 
 
@@ -480,10 +480,10 @@ def test_identifiers_and_columns_without_values_are_dropped_with_a_warning():
         none=np.nan,
         same=1,
     )
-    with pytest.warns(UserWarning, match="not used") as caught:
+    with pytest.warns(UserWarning, match="Not used, because") as caught:
         columns = TableColumns.learn(X)
     texts = [str(warning.message) for warning in caught]
-    assert "No values at all in column 'none': not used." in texts
+    assert "Not used, because it has no values: column 'none'." in texts
     (single,) = [text for text in texts if "hardly repeat" in text]
     assert "'id'" in single
     assert "'price' (it holds numbers as text" in single
@@ -604,7 +604,7 @@ def test_columns_by_name():
         columns.encode(X.drop(columns="town"))
     with pytest.raises(InputError, match=r"no column 'town'.* Did you mean 'towns'"):
         columns.encode(X.rename(columns={"town": "towns"}))
-    with pytest.raises(InputError, match="X has a column 'price', which the training rows had not"):
+    with pytest.raises(InputError, match="X has a column 'price', which the training rows did not have"):
         columns.encode(X.assign(price=1.0))
     with pytest.warns(UserWarning, match="columns of X have no names, but had names during fit"):
         np.testing.assert_array_equal(columns.encode(X.astype(object).to_numpy()), columns.encode(X))
@@ -648,16 +648,16 @@ def test_dask_is_to_be_computed():
 @pytest.mark.parametrize(
     ("categorical", "text"),
     [
-        ("x", r"categorical='x' is a text; give a list: \['x'\]"),
-        (["besides"], "names 'besides', which is no column of X. Did you mean 'beside'"),
-        ([5], "names 5, which is no column of X"),
+        ("x", r"categorical='x' is a string; give a list: \['x'\]"),
+        (["besides"], "names 'besides', which is not a column of X. Did you mean 'beside'"),
+        ([5], "names 5, which is not a column of X"),
         ([True], "mask of length 1; X has 2 columns"),
     ],
 )
 def test_bad_categorical(categorical, text):
     with pytest.raises(InputError, match=text):
         TableColumns.learn(one([1, 2]), categorical=categorical)
-    with pytest.raises(InputError, match=r"which is no column of X\. X has no names: give places"):
+    with pytest.raises(InputError, match=r"not a column of X\. X has no column names: give column numbers"):
         TableColumns.learn(np.zeros((2, 2)), categorical=["x"])
 
 

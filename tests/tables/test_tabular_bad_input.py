@@ -50,7 +50,7 @@ def classifier(**parameters: Any) -> Any:
         ([f"id{i}" for i in range(N)], "Column '1' has values that hardly repeat and is not used."),
     ],
 )
-@pytest.mark.filterwarnings("ignore:No values at all", "ignore:Values that hardly repeat")
+@pytest.mark.filterwarnings("ignore:Not used, because")
 def test_a_column_without_a_meaning_is_left_out_and_named(cells: Any, note: str) -> None:
     model = regressor().fit(table_with(cells), GOOD)
     assert model.columns_.notes == (note,)
@@ -212,8 +212,8 @@ def test_targets_of_extreme_size() -> None:
     ("parameters", "match"),
     [
         ({"kernel": "lapacian"}, "kernel='lapacian' is unknown.*Did you mean 'laplacian'"),
-        ({"kernel": 3}, "kernel=3 must be 'auto', or names among"),
-        ({"kernel": ()}, "must be 'auto', or names among"),
+        ({"kernel": 3}, "kernel=3 must be 'auto', or names from"),
+        ({"kernel": ()}, "must be 'auto', or names from"),
         ({"kernel": ("gaussian", "x")}, "kernel='x' is unknown"),
         ({"metric": "ful"}, "metric='ful' is unknown"),
         ({"scaling": "minmax"}, "scaling='minmax' is unknown"),
@@ -221,7 +221,7 @@ def test_targets_of_extreme_size() -> None:
         ({"target": "log"}, "target='log' needs positive targets"),
         ({"categorical": ["town"]}, "categorical names 'town'"),
         ({"categorical": [True]}, "mask of length 1"),
-        ({"categorical": "town"}, "is a text; give a list"),
+        ({"categorical": "town"}, "is a string; give a list"),
         ({"time_limit": -1.0}, "time_limit=-1.0 must be a positive"),
         ({"time_limit": 0}, "time_limit=0 must be a positive"),
         ({"time_limit": np.inf}, "time_limit=inf must be a positive"),

@@ -44,15 +44,15 @@ def check_answers(model: Any, coverage: float | None, probabilities: bool) -> No
     name = type(last).__name__
     if coverage is not None and not hasattr(last, "predict_interval"):
         raise InputError(
-            f"--coverage asks for intervals, which {name} does not give. TabularRegressor does: fit "
-            "to numbers without options of plain kernel ridge regression."
+            f"--coverage needs a model with prediction intervals, but {name} has none. Fit a "
+            "TabularRegressor: give a numeric target and no option of plain kernel ridge regression."
         )
     if coverage is not None and not 0 < coverage < 1:
         raise InputError(f"--coverage {coverage:g} must be a number between 0 and 1, such as 0.9.")
     if probabilities and not hasattr(last, "predict_proba"):
         raise InputError(
-            f"--probabilities is of classifiers that have them, which {name} is not. TabularClassifier is: "
-            "fit to classes without options of plain kernel ridge regression."
+            f"--probabilities needs a model with class probabilities, but {name} has none. Fit a "
+            "TabularClassifier: give a target of classes and no option of plain kernel ridge regression."
         )
 
 

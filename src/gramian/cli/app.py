@@ -198,7 +198,9 @@ def report(
         if data is not None:
             rows = rows_for(data, first, target or header["notes"].get("target") or None)
             if target is not None and rows.target is None:
-                raise InputError(f"{data} has no target column {target!r}, to judge the model by.")
+                raise InputError(
+                    f"{data} has no column {target!r}. Pass --target with the column of the true values."
+                )
             judged = judge(model, rows, None if rows.target is None else all_targets(rows), seed=seed)
         print_summary(summary_of_file(model, header), [] if judged is None else judged_facts(judged))
         if html is not None:

@@ -42,7 +42,7 @@ def training_rows(path: Path, target: str | None, *, as_table: bool, memory: str
     if found is None:
         columns = rows.storage.feature_names
         names = f" (one of its columns: {', '.join(columns[:10])})" if columns else ""
-        raise InputError(f"{path} gives no target to learn. Pass --target NAME{names}.")
+        raise InputError(f"{path} contains no target to learn. Pass --target NAME{names}.")
     if found.ndim != 1:
         raise InputError(f"{path}: the target has shape {found.shape}. Store one number a row, shape (n,).")
     return rows

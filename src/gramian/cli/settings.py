@@ -100,8 +100,8 @@ def for_tables(settings: Settings, path: Path) -> bool:
     own = next(_table(settings), None)
     if plain is not None and own is not None:
         raise InputError(
-            f"{own} is of the model for tables, but {plain} means plain kernel ridge regression. Leave one "
-            "of them out."
+            f"{own} belongs to the table model, but {plain} selects plain kernel ridge regression. Leave out "
+            "one of them."
         )
     return plain is None
 

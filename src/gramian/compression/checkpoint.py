@@ -67,13 +67,13 @@ class SumsCheckpoint:
             return 0
         if str(stored.get("fit", "")) != self._identity:
             raise InputError(
-                f"the checkpoint {self.path} is of another fit: other rows, targets, weights or parameters. "
-                "Delete it, or give another folder."
+                f"the checkpoint {self.path} belongs to another fit, with other rows, targets, weights "
+                "or parameters. Delete it, or give another folder."
             )
         if str(stored["bases"]) != self._bases:
             raise InputError(
                 f"the checkpoint {self.path} belongs to bases that this machine or version computes "
-                "differently. Go on where it was written, or delete it."
+                "differently. Continue on the machine that wrote it, or delete it."
             )
         _fill(sums, stored)
         return sums.n_rows
@@ -92,7 +92,7 @@ class SumsCheckpoint:
         except OSError as error:
             warnings.warn(
                 f"the checkpoint {self.path} could not be written after row {sums.n_rows} ({error}); the fit "
-                "goes on without. Make room on the disk to have the next one.",
+                "goes on without it. Make room on the disk so that the next one can be written.",
                 CheckpointWarning,
                 stacklevel=2,
             )

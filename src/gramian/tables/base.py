@@ -278,7 +278,7 @@ class TabularModel(TableServer, KernelEstimator):
         read = "" if n >= n_given else f", and {n:,} of {n_given:,} rows were read, drawn at random"
         if n < FEWEST:
             warnings.warn(
-                f"{n} rows are too few to compare settings by, so that usual ones were taken. "
+                f"{n} rows are too few to compare settings, so the usual settings were used. "
                 f"Pass {FEWEST} rows or more.",
                 AccuracyWarning,
                 stacklevel=4,
@@ -331,7 +331,7 @@ class TabularModel(TableServer, KernelEstimator):
             one_of("kernel", chosen, (AUTO, *POWERS))
             return tuple(POWERS) if chosen == AUTO else (chosen,)
         if not isinstance(chosen, Sequence) or not len(chosen):
-            raise InputError(f"kernel={chosen!r} must be 'auto', or names among {', '.join(POWERS)}.")
+            raise InputError(f"kernel={chosen!r} must be 'auto', or names from {', '.join(POWERS)}.")
         for name in chosen:
             one_of("kernel", name, tuple(POWERS))
         return tuple(dict.fromkeys(chosen))

@@ -149,8 +149,8 @@ class Column:
         if lost:
             order = " or ".join(dict.fromkeys([self.order or YEAR_FIRST, YEAR_FIRST]))
             warnings.warn(
-                f"Column {self.name!r} held dates during fit and now holds text that is no date ({order}): "
-                f"{quoted(lost[0])} and its like are taken as missing.",
+                f"Column {self.name!r} held dates during fit and now holds text that is not a date "
+                f"({order}): values such as {quoted(lost[0])} are treated as missing.",
                 UserWarning,
                 stacklevel=2,
             )

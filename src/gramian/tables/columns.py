@@ -265,7 +265,7 @@ class TableColumns:
         if (names is None) == self.named:
             have, had = ("no names", "names") if self.named else ("names", "no names")
             warnings.warn(
-                f"The columns of X have {have}, but had {had} during fit: they are taken by their places.",
+                f"The columns of X have {have}, but had {had} during fit. They are matched by position.",
                 UserWarning,
                 stacklevel=4,
             )
@@ -282,13 +282,13 @@ class TableColumns:
         if lacking:
             hint = did_you_mean(lacking[0], names)
             raise InputError(
-                f"X has no column {lacking[0]!r}, which the training rows had.{hint}"
-                f"{_others(lacking)} Pass all of them; values may be missing."
+                f"X has no column {lacking[0]!r}{_others(lacking)}, which the training rows had.{hint} "
+                "Pass all of their columns; values may be missing."
             )
         extra = [name for name in names if name not in known]
         if extra:
             raise InputError(
-                f"X has a column {extra[0]!r}, which the training rows had not.{_others(extra)} Drop it."
+                f"X has a column {extra[0]!r}{_others(extra)}, which the training rows did not have. Drop it."
             )
         return tuple(found.get(column.name, -1) for column in self.columns)
 
@@ -298,7 +298,7 @@ def _forced(categorical: Any, names: Sequence[str], named: bool) -> frozenset[in
     if categorical is None:
         return frozenset()
     if isinstance(categorical, str):
-        raise InputError(f"categorical={categorical!r} is a text; give a list: [{categorical!r}].")
+        raise InputError(f"categorical={categorical!r} is a string; give a list: [{categorical!r}].")
     wanted = list(categorical)
     if wanted and all(isinstance(value, bool | np.bool_) for value in wanted):
         if len(wanted) != len(names):
@@ -314,8 +314,8 @@ def _forced(categorical: Any, names: Sequence[str], named: bool) -> frozenset[in
         elif isinstance(value, int | np.integer) and -len(names) <= value < len(names):
             found.add(int(value) % len(names))
         else:
-            hint = did_you_mean(value, places) if places else " X has no names: give places."
-            raise InputError(f"categorical names {value!r}, which is no column of X.{hint}")
+            hint = did_you_mean(value, places) if places else " X has no column names: give column numbers."
+            raise InputError(f"categorical names {value!r}, which is not a column of X.{hint}")
     return frozenset(found)
 
 
@@ -324,14 +324,15 @@ def _warn(columns: Sequence[Column], tallies: Sequence[Tally]) -> None:
     single = [f"{c.name!r}{t.hint(c)}" for c, t in zip(columns, tallies) if c.dropped == NO_REPEATS]
     if empty:
         warnings.warn(
-            f"No values at all in column {', '.join(map(repr, empty[:10]))}{_others(empty, 10)}: not used.",
+            f"Not used, because it has no values: column {', '.join(map(repr, empty[:10]))}"
+            f"{_others(empty, 10)}.",
             UserWarning,
             stacklevel=3,
         )
     if single:
         warnings.warn(
-            f"Values that hardly repeat, like those of an identifier, in column {', '.join(single[:10])}"
-            f"{_others(single, 10)}: not used.",
+            "Not used, because the values hardly repeat, as in an identifier: column "
+            f"{', '.join(single[:10])}{_others(single, 10)}.",
             UserWarning,
             stacklevel=3,
         )
@@ -339,7 +340,7 @@ def _warn(columns: Sequence[Column], tallies: Sequence[Tally]) -> None:
 
 def _others(names: Sequence[str], shown: int = 1) -> str:
     rest = len(names) - shown
-    return f" ({rest} more like it.)" if rest > 0 else ""
+    return f" ({rest} more like it)" if rest > 0 else ""
 
 
 def _reasons(columns: Sequence[Column]) -> str:

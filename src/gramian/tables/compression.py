@@ -117,8 +117,8 @@ def compressed_classifier(
         lacking = model.classes_[absent].tolist()
         raise InputError(
             f"X has no row of class {quoted(lacking[0])} (by "
-            f"{'the model' if y is None else 'y'}), so that a fast model would not know it. Pass rows of all "
-            "classes, those of the training for example."
+            f"{'the model' if y is None else 'y'}), so a fast model could not predict it. Pass rows of all "
+            "classes, for example the training rows."
         )
     fast = FastTabularClassifier()
     options = {"random_state": seed, "n_jobs": model.n_jobs, **options}

@@ -191,7 +191,7 @@ class TabularRegressor(Regressor, NumberAnswers, TabularModel):
         """Return the target transformations to compare."""
         if self.target == LOG and own.min() <= 0:
             raise InputError(
-                f"target='log' needs positive targets, but the least of y is {own.min():g}. Choose "
+                f"target='log' needs positive targets, but the smallest value of y is {own.min():g}. Choose "
                 "'yeo-johnson' or 'auto'."
             )
         flat = own[:, 0] if own.shape[1] == 1 else own
@@ -222,7 +222,8 @@ class TabularRegressor(Regressor, NumberAnswers, TabularModel):
         if rank > count:
             raise InputError(
                 f"coverage={coverage} needs {int(np.ceil(round(coverage / (1.0 - coverage), 9)))} held-out "
-                f"rows, but there were {count}. Ask for less, or fit to more rows: a fifth is held out."
+                f"rows, but there were {count}. Lower coverage, or fit to more rows: a fifth "
+                "of them is held out."
             )
         z, half = self._values(X), self.residuals_[rank - 1]
         return np.stack([self._back(z - half), self._back(z + half)], axis=-1)
