@@ -179,7 +179,7 @@ class SampledBasisBuilder(Builder):
             row = BlockRow(kernel, sample[members[s]], candidates)
             return self._block(row, int(ranks[s]), int(pivots[s]), dtype, streams[s])
 
-        rows = list(engine.map(build, range(len(members))))
+        rows = engine.map(build, range(len(members)))
         bases = tuple(row.basis for row in rows)
         core, notes = self._core(kernel, rows, engine)
         notes["sampled columns"] = float(np.mean([b.landmarks.shape[0] for b in bases]))

@@ -203,7 +203,7 @@ class BlockDiagonalBuilder(Builder):
             local = choose_landmarks(sample[members[s]], count, self.landmarks, streams[s], kernel=kernel)
             return BasisBuilder(kernel, dtype, ()).build(local, rank)
 
-        return list(engine.map(build, range(len(members))))
+        return engine.map(build, range(len(members)))
 
 
 def expected_rows(n_rows: int, n_blocks: int, partition: str) -> int:

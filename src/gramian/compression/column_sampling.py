@@ -89,7 +89,7 @@ def important_rows(
         strip = BlockRow(kernel, points[members[s]], drawn).entries(None, None)
         return members[s][pivot_columns(strip.T, int(counts[s]))]
 
-    picked = list(engine.map(pick, range(len(members))))
+    picked = engine.map(pick, range(len(members)))
     return np.sort(np.concatenate([np.zeros(0, np.intp), *picked]))
 
 

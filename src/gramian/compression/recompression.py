@@ -187,7 +187,7 @@ def _shared_pairs(
     def leading(s: int) -> tuple[Float64Array, Float64Array]:
         return randomized_eigh(matrices[s], int(wanted[s]), POWERS, EXTRA, np.random.default_rng(0))
 
-    pairs = list(engine.map(leading, range(len(matrices))))
+    pairs = engine.map(leading, range(len(matrices)))
     while True:
         ranks = size.share([gain(np.maximum(values, 0.0)) for values, _ in pairs], counts)
         found = np.asarray([len(values) for values, _ in pairs])

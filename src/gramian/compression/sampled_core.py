@@ -48,7 +48,7 @@ def sampled_core(
         left_over = np.maximum(kernel.diagonal(rows) - np.einsum("ij,ij->i", W, W), 0.0)
         return rows, ridge_inverse(W, float(left_over.mean()) if size else 0.0)
 
-    samples = list(engine.map(prepare, range(len(bases))))
+    samples = engine.map(prepare, range(len(bases)))
     points, inverses = [rows for rows, _ in samples], [inverse.T for _, inverse in samples]
     return coupled_blocks(kernel, points, inverses, keep, engine, psd=False)
 

@@ -227,7 +227,7 @@ class Newton:
                 fall = -float(np.vdot(g, step.beta)) - float(g_b @ step.offset)
                 return step, fall, float(self.unstationary(g, g_b)[0])
 
-            directions = list(self.engine.map(direct, range(len(live))))
+            directions = self.engine.map(direct, range(len(live)))
             steps, falls = [d[0] for d in directions], np.array([d[1] for d in directions])
             missed[live] = [d[2] for d in directions]
             now.curvature.clear()

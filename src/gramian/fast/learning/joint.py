@@ -59,7 +59,7 @@ def learn_together(
             of_own[:, :r] /= reach[s][:, None]
             return value, of_q, of_own
 
-        results = list(engine.map(one, range(len(leaves))))
+        results = engine.map(one, range(len(leaves)))
         gradient = np.concatenate(
             [
                 np.sum([found[1] for found in results], axis=0).ravel(),
@@ -99,7 +99,7 @@ def learn_together(
         points = _points(sets[s], learned)
         return settle(points, sets[s].targets, centers, log_scales, outputs[s]).units
 
-    return learned, list(engine.map(final, range(len(leaves))))
+    return learned, engine.map(final, range(len(leaves)))
 
 
 def _points(leaf: LeafRows, Q: Float64Array) -> Float64Array:
