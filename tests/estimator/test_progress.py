@@ -6,6 +6,7 @@ import sys
 
 import numpy as np
 import pytest
+from every_estimator import ESTIMATORS, QUICK, fit, parameters
 
 import gramian as gm
 from gramian.estimator.progress import rows_bar
@@ -27,6 +28,18 @@ def test_a_bar_is_shown_where_it_is_asked_for(capsys, verbose, method):
     shown = capsys.readouterr()
     assert shown.out == ""
     assert ("4000/4000" in shown.err.replace("k", "000") or "bases" in shown.err) is bool(verbose)
+
+
+@pytest.mark.parametrize("name", [name for name, kind in ESTIMATORS.items() if "verbose" in parameters(kind)])
+def test_every_fit_shows_a_bar_where_it_is_asked_for(capsys, name):
+    quick = {} if name.startswith("Tabular") else QUICK.get(name, {})  # a time_limit that is missed warns
+    model = ESTIMATORS[name](random_state=0, **quick)
+    fit(model)
+    assert not any(capsys.readouterr())
+    fit(model.set_params(verbose=True))
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert "[00:" in shown.err
 
 
 def test_a_bar_names_its_phase(capsys):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from every_estimator import ESTIMATORS, parameters
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.preprocessing import StandardScaler
 
@@ -193,38 +193,103 @@ def test_what_cannot_be_scaled():
         ridge(standardize=True, approximation=FrozenEstimator(fitted)).fit(X, y)
 
 
+#: Every estimator that takes ``standardize``, with parameters under which two fits are comparable.
 SCALING = {
+    "DCPredClassifier": {"n_leaves": 2},
+    "DCPredRegressor": {"n_leaves": 2},
+    "DCSVC": {"C": 5.0},
     "GaussianProcessRegressor": {},
     "KernelLogisticRegression": {"C": 5.0},
+    "KernelPCA": {"n_components": 2, "fit_inverse_transform": True},
+    "KernelRidge": {},
+    "KernelRidgeCV": {},
+    "KernelRidgeClassifier": {},
     "KernelSVC": {"C": 5.0, "probability": True},
     "KernelSVR": {"C": 5.0},
 }
 
 
-@pytest.mark.parametrize("name", SCALING)
-def test_every_estimator_with_a_metric_scales(name, tmp_path):
+def columns_of_all_sizes(name):
+    """Return rows whose columns differ in scale and centre, and targets that suit the estimator."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((200, 3)) * [1.0, 50.0, 0.01] + [0.0, 900.0, 1.0]
     y = np.sin(X[:, 0]) + X[:, 1] / 50.0
-    if name in ("KernelSVC", "KernelLogisticRegression"):
-        y = np.where(y > np.median(y), "up", "down")
-    plain = getattr(gm, name)(gamma=0.3, random_state=0, **SCALING[name])
+    return X, np.where(y > np.median(y), "up", "down") if is_classifier(ESTIMATORS[name]()) else y
+
+
+def answers(model, X):
+    """Return the model's values of rows: decision values, scores or predictions."""
+    names = ("decision_function", "transform", "predict")
+    return next(getattr(model, name) for name in names if hasattr(model, name))(X)
+
+
+@pytest.mark.parametrize("name", SCALING)
+def test_standardize_equals_rows_scaled_by_hand(name, tmp_path):
+    X, y = columns_of_all_sizes(name)
+    plain = ESTIMATORS[name](gamma=0.3, random_state=0, **SCALING[name])
     model = clone(plain).set_params(standardize=True).fit(X, y)
     scaled = StandardScaler().fit(X)
     expected = plain.fit(scaled.transform(X), y)
-    found, wanted = model.predict(X), expected.predict(scaled.transform(X))
-    if found.dtype.kind == "f":
-        np.testing.assert_allclose(found, wanted, atol=1e-3)
-    else:
-        assert (found == wanted).mean() > 0.99
+    found, wanted = answers(model, X), answers(expected, scaled.transform(X))
+    np.testing.assert_allclose(found, wanted, atol=2e-3)
     np.testing.assert_allclose(model.scaler_.mean, scaled.mean_, rtol=1e-12)
-    assert model.plan(X).peak_bytes > 0
+    np.testing.assert_allclose(model.scaler_.scale, scaled.scale_, rtol=1e-7)
+    if hasattr(model, "plan"):
+        assert model.plan(X).peak_bytes > 0
+    if hasattr(model, "inverse_transform"):
+        back = scaled.inverse_transform(expected.inverse_transform(wanted))
+        np.testing.assert_allclose(model.inverse_transform(found), back, rtol=1e-6)
+    if hasattr(model, "support_vectors_"):
+        np.testing.assert_array_equal(model.support_vectors_, X[model.support_])
+    assert "standardize" in str(model.summary())
     gm.save(model, tmp_path / "model.gramian")
-    np.testing.assert_array_equal(gm.load(tmp_path / "model.gramian").predict(X), model.predict(X))
+    np.testing.assert_array_equal(answers(gm.load(tmp_path / "model.gramian"), X), found)
     assert not hasattr(model.set_params(standardize=False).fit(X, y), "scaler_")
 
 
-def test_standardize_is_offered_wherever_a_metric_is():
+@pytest.mark.parametrize("name", [n for n in SCALING if n not in ("GaussianProcessRegressor", "KernelPCA")])
+def test_rows_of_weight_0_do_not_move_the_scales(name):
+    X, y = columns_of_all_sizes(name)
+    weights = np.ones(len(X))
+    weights[::5] = 0.0
+    far = X.copy()
+    far[::5] *= 1e3
+    model = ESTIMATORS[name](gamma=0.3, random_state=0, standardize=True, **SCALING[name])
+    here = clone(model).fit(X, y, sample_weight=weights)
+    there = clone(model).fit(far, y, sample_weight=weights)
+    np.testing.assert_allclose(there.scaler_.mean, X[weights > 0].mean(axis=0), rtol=1e-12)
+    np.testing.assert_allclose(there.scaler_.scale, here.scaler_.scale, rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", SCALING)
+def test_sparse_rows_are_divided_by_the_same_scales(name):
+    X, y = columns_of_all_sizes(name)
+    rows = np.where(np.abs(X - X.mean(axis=0)) < 0.5 * X.std(axis=0), 0.0, X)
+    parameters = {**SCALING[name], "gamma": 0.3, "random_state": 0, "standardize": True}
+    parameters |= {"fit_inverse_transform": False} if name == "KernelPCA" else {}
+    dense = ESTIMATORS[name](**parameters).fit(rows, y)
+    sparse = ESTIMATORS[name](**parameters).fit(sp.csr_array(rows), y)
+    np.testing.assert_allclose(sparse.scaler_.scale, dense.scaler_.scale, rtol=1e-9)
+    np.testing.assert_array_equal(sparse.scaler_.mean, 0.0)
+    assert np.isfinite(answers(sparse, sp.csr_array(rows))).all()
+
+
+@pytest.mark.parametrize("name", [n for n in SCALING if not n.startswith("DCPred")])
+def test_kernel_values_have_no_columns_to_scale(name):
+    X, y = table(60)
+    labels = np.where(y > np.median(y), "up", "down")
+    model = ESTIMATORS[name](kernel="precomputed", standardize=True)
+    with pytest.raises(InputError, match="standardize=True scales the columns of rows"):
+        model.fit(np.exp(-((X[:, :1] - X[:, :1].T) ** 2)), labels if is_classifier(model) else y)
+
+
+def test_every_estimator_takes_standardize_and_verbose():
+    # Columns of tables are always scaled, and the fast models scale within their fit.
     for name, kind in ESTIMATORS.items():
-        if not name.startswith("Tabular"):  # whose columns are always scaled
-            assert ("metric" in parameters(kind)) == ("standardize" in parameters(kind)), name
+        predicts = hasattr(kind, "fit") and kind.__module__.split(".")[1] not in (
+            "approximations",
+            "baselines",
+        )
+        assert ("verbose" in parameters(kind)) == predicts, name
+        scales = predicts and not name.startswith(("Tabular", "FastKernel"))
+        assert ("standardize" in parameters(kind)) == scales, name

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from gramian._checks import one_of, whole_number
 from gramian._random import as_generator
 from gramian._typing import Array, Float64Array
+from gramian.compression.sums import Progress
 from gramian.engine import Engine
 from gramian.estimator.base import KernelEstimator, is_source
 from gramian.estimator.finite import finite_values
@@ -56,6 +57,7 @@ class FastKernelModel(KernelEstimator):
     dtype: str
     random_state: Any
     n_jobs: int | None
+    verbose: int
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -91,6 +93,7 @@ class FastKernelModel(KernelEstimator):
         rows: Float64Array,
         values: Float64Array,
         weights: Array | None,
+        progress: Progress,
         *,
         teacher: MakeTeacher,
         score: Score,
@@ -122,7 +125,7 @@ class FastKernelModel(KernelEstimator):
         spread = center_and_spread(rows[kept], weights[kept])[1]
         M = gradient_outer_product(taught, rows[kept], spread, rng)
         held_out = {name: lesson.some(held) for name, lesson in lessons.items()}
-        trainer = ShapeTrainer(M, spread, held_out, held_score, int(rng.integers(2**32)), engine)
+        trainer = ShapeTrainer(M, spread, held_out, held_score, int(rng.integers(2**32)), engine, progress)
         some = {name: lesson.some(kept) for name, lesson in lessons.items()}
         if shape is None:
             limit = budget * linear_cost(d, values.shape[1]) if unit == "x" else budget

@@ -13,6 +13,7 @@ from gramian.engine import Engine
 from gramian.estimator.answers import class_labels, decision_values, likeliest, predicted_numbers
 from gramian.estimator.base import all_or_nothing, checked_weights, own_target, required_target
 from gramian.estimator.kinds import Classifier, Regressor
+from gramian.estimator.progress import shown_bar
 from gramian.estimator.targets import ClassTargets, NumberTargets
 from gramian.fast.base import FastKernelModel, unfitted
 from gramian.fast.default_teacher import default_teacher
@@ -49,6 +50,8 @@ class FastKernelClassifier(Classifier, FastKernelModel):
     dtype : {"float32", "float16", "float64"}
         Type of the stored numbers; float16 is computed in float32.
     random_state, n_jobs : as in scikit-learn.
+    verbose : int, default=0
+        1 shows a bar of the predictors that are fitted and compared.
 
     Attributes
     ----------
@@ -60,7 +63,9 @@ class FastKernelClassifier(Classifier, FastKernelModel):
     Time: training the teacher, evaluating it 2d times on up to 1,000 rows (d features), and fitting about ten
     shapes. Memory: O(n (d + outputs)), and O(rows · units · directions) for a leaf in training. Raises
     ``InputError`` for unusable input or teachers, ``BudgetError`` for a budget below a linear model's cost.
-    The budget holds on the machine of the fit, so two machines may choose different shapes.
+    The budget holds on the machine of the fit, so two machines may choose different shapes. There is no
+    ``standardize``: the fit divides features by their weighted deviation itself, in the directions P and in
+    the default teacher; a teacher of yours has a ``standardize`` of its own.
 
     Source: DC-Pred++ (Hsieh, Si and Dhillon 2014) for local models on few landmarks; learning the units is
     new here.
@@ -88,6 +93,7 @@ class FastKernelClassifier(Classifier, FastKernelModel):
         dtype: str = "float32",
         random_state: Any = None,
         n_jobs: int | None = None,
+        verbose: int = 0,
     ) -> None:
         self.teacher = teacher
         self.cost = cost
@@ -99,10 +105,11 @@ class FastKernelClassifier(Classifier, FastKernelModel):
         self.dtype = dtype
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.verbose = verbose
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit to rows X (n, d) and class labels y (n,); a row source X may hold the labels."""
-        with all_or_nothing(self):
+        with all_or_nothing(self), shown_bar(self.verbose, unit="fits", desc="shapes") as bar:
             y = own_target(X, y)
             required_target(self, y)
             rows = self._dense(X, reset=True)
@@ -114,6 +121,7 @@ class FastKernelClassifier(Classifier, FastKernelModel):
                 rows,
                 values,
                 weights,
+                bar.update,
                 teacher=self._teacher,
                 score=self._accuracy,
                 bounds=(-CLIP, CLIP),
@@ -183,6 +191,7 @@ class FastKernelRegressor(Regressor, FastKernelModel):
         dtype: str = "float32",
         random_state: Any = None,
         n_jobs: int | None = None,
+        verbose: int = 0,
     ) -> None:
         self.teacher = teacher
         self.cost = cost
@@ -193,10 +202,11 @@ class FastKernelRegressor(Regressor, FastKernelModel):
         self.dtype = dtype
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.verbose = verbose
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit to rows X (n, d) and targets y (n,) or (n, outputs); a row source X may hold the targets."""
-        with all_or_nothing(self):
+        with all_or_nothing(self), shown_bar(self.verbose, unit="fits", desc="shapes") as bar:
             y = own_target(X, y)
             required_target(self, y)
             rows = self._dense(X, reset=True)
@@ -208,7 +218,7 @@ class FastKernelRegressor(Regressor, FastKernelModel):
             self._center, spread = center_and_spread(values, weights)
             self._spread = np.where(spread > 0, spread, 1.0)
             scaled = (values - self._center) / self._spread
-            return self._learn(rows, scaled, weights, teacher=self._teacher, score=self._r2)
+            return self._learn(rows, scaled, weights, bar.update, teacher=self._teacher, score=self._r2)
 
     def predict(self, X: Any) -> Float64Array:
         """Return f(x) per row, shape (n,) or (n, outputs)."""

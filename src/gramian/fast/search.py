@@ -11,6 +11,7 @@ from itertools import islice
 import numpy as np
 
 from gramian._typing import Float64Array
+from gramian.compression.sums import Progress
 from gramian.engine import Engine
 from gramian.exceptions import BudgetError
 from gramian.fast.cost import batch_rows, dummy, linear_nanoseconds, seconds_per_row
@@ -72,6 +73,7 @@ class ShapeTrainer:
     score: Score
     seed: int
     engine: Engine
+    progress: Progress | None = None  #: called with 1 for each predictor that is judged
 
     def fitted(
         self,
@@ -116,6 +118,8 @@ class ShapeTrainer:
         self, shape: Shape, predictor: FastPredictor, name: str, again: Callable[[Lesson], FastPredictor]
     ) -> FittedShape:
         """Return a predictor with its score and its loss on the held-out rows."""
+        if self.progress is not None:
+            self.progress(1)
         held = self.held_out[name]
         outputs = np.asarray(predictor(held.rows), np.float64)
         loss = held.left(outputs) / float(held.weights.sum())

@@ -14,6 +14,7 @@ import scipy.optimize as so
 
 from gramian._typing import Array, Float64Array
 from gramian.compression.features import FeatureMap
+from gramian.compression.sums import Progress
 from gramian.exceptions import AccuracyWarning, InputError
 from gramian.gp.dense import dense_likelihood
 from gramian.gp.gradient import gradient
@@ -121,13 +122,21 @@ def learn(
     max_iterations: int,
     optimizer: Optimizer | None,
     rng: np.random.Generator,
+    progress: Progress | None = None,
 ) -> Learned:
     """Maximise the log marginal likelihood from the objective's θ and from ``n_restarts`` points about it.
 
     Restarts are log-normal about θ with a standard deviation of 1.5 (a factor of 4.5), clipped to the bounds.
     The bounds are θ plus the two ``log_factors``. ``optimizer`` has scikit-learn's signature; None means
-    L-BFGS-B. If the best run hit the iteration limit, :class:`AccuracyWarning` reports its gradient.
+    L-BFGS-B. ``progress`` is called with 1 for each evaluation. If the best run hit the iteration limit,
+    :class:`AccuracyWarning` reports its gradient.
     """
+
+    def loss(theta: Array) -> tuple[float, Float64Array]:
+        if progress is not None:
+            progress(1)
+        return objective.loss(theta)
+
     start = objective.theta
     bounds = start[:, None] + log_factors
     lower, upper = bounds[:, 0], bounds[:, 1]
@@ -138,11 +147,11 @@ def learn(
     iterations = 0
     for first in starts:
         if optimizer is not None:
-            theta, value = optimizer(_callback(objective), first, bounds)
+            theta, value = optimizer(_callback(loss), first, bounds)
             reached.append((np.asarray(theta, np.float64), -float(value), True))
             continue
         done = so.minimize(
-            objective.loss,
+            loss,
             first,
             jac=True,
             method="L-BFGS-B",
@@ -173,9 +182,9 @@ def learn(
     )
 
 
-def _callback(objective: Objective) -> Callable[..., Any]:
-    def loss(theta: Array, eval_gradient: bool = True) -> Any:
-        value, slope = objective.loss(theta)
+def _callback(loss: Callable[[Array], tuple[float, Float64Array]]) -> Callable[..., Any]:
+    def called(theta: Array, eval_gradient: bool = True) -> Any:
+        value, slope = loss(theta)
         return (value, slope) if eval_gradient else value
 
-    return loss
+    return called

@@ -21,6 +21,7 @@ from gramian.estimator.fitting import all_or_nothing
 from gramian.estimator.kinds import Regressor
 from gramian.estimator.labelled import LabelledRows
 from gramian.estimator.opening import plan_fit
+from gramian.estimator.progress import shown_bar
 from gramian.estimator.targets import NumberTargets
 from gramian.exceptions import InputError
 from gramian.gp.learning import Objective
@@ -82,8 +83,8 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
         "lowrankplusblocks", "blockdiagonal", or an instance such as ``gm.MultiResolution(root_rank=300,
         rank=50, n_blocks=80)``, which gets as many landmarks as its rank. Features should have similar
         scales, because blocks are formed by distance.
-    memory_budget, random_state, n_jobs
-        As for :class:`KernelRidge`. Tiles are float64.
+    memory_budget, random_state, n_jobs, verbose
+        As for :class:`KernelRidge`; the bar counts evaluations of the likelihood. Tiles are float64.
 
     Attributes
     ----------
@@ -144,6 +145,7 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
         memory_budget: int | str = "1GB",
         random_state: Any = None,
         n_jobs: int | None = None,
+        verbose: int = 0,
     ) -> None:
         self.kernel = kernel
         self.gamma = gamma
@@ -165,6 +167,7 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
         self.memory_budget = memory_budget
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.verbose = verbose
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit to rows X (n, d) and targets y (n,) or (n, outputs); a row source X may hold the targets."""
@@ -182,7 +185,8 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
                 self, rows, trials, metric=self.metric, standardize=self.standardize, own_bandwidth=True
             )
             found.keep_in(self)
-            train(self, found.prepared(rows)).keep_in(self)
+            with shown_bar(self.verbose, unit="likelihoods", desc="learning") as bar:
+                train(self, found.prepared(rows), progress=bar.update).keep_in(self)
             return self
 
     def plan(self, X: Any, y: Any = None) -> Plan:

@@ -17,6 +17,7 @@ from gramian._checks import positive_number, whole_number
 from gramian._random import as_generator
 from gramian._typing import Float64Array
 from gramian.compression.plan import Plan
+from gramian.compression.sums import Progress
 from gramian.data.source import RowSource, as_source, sample_rows
 from gramian.engine import Engine
 from gramian.estimator.answers import PREDICT_ROWS, in_blocks
@@ -57,8 +58,11 @@ class TrainedProcess:
         model._training = objective
 
 
-def train(model: Any, rows: LabelledRows[Any]) -> TrainedProcess:
-    """Learn kernel and noise from rows with normalised targets, and compute the posterior given all rows."""
+def train(model: Any, rows: LabelledRows[Any], *, progress: Progress | None = None) -> TrainedProcess:
+    """Learn kernel and noise from rows with normalised targets, and compute the posterior given all rows.
+
+    ``progress`` is called with 1 for each evaluation of the likelihood.
+    """
     rng, noise = as_generator(model.random_state), positive_number("noise", model.noise)
     optimizer, bounds = checked_optimizer(model.optimizer), log_bounds(model.bounds)
     restarts = whole_number("n_restarts_optimizer", model.n_restarts_optimizer, 0)
@@ -80,6 +84,7 @@ def train(model: Any, rows: LabelledRows[Any]) -> TrainedProcess:
             max_iterations=max_iter,
             optimizer=optimizer if callable(optimizer) else None,
             rng=rng,
+            progress=progress,
         )
         objective = objective.moved(learning.theta)
     rule = getattr(plan.builder, "landmarks", None)

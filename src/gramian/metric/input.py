@@ -96,13 +96,20 @@ def learned_input(
     ``metric`` and ``standardize`` are the parameters of these names. ``own_bandwidth`` says that the fit
     chooses the kernel's bandwidth, so that the metric leaves it alone.
     """
-    scaler = _scaler(model, rows.source, rows.weights) if standardize else None
-    source = Input(scaler).over(rows.source)
+    scaled = scaled_input(model, rows.source, rows.weights, standardize=standardize)
+    source = scaled.over(rows.source)
     chosen = _checked_metric(model, source, metric)
     if chosen is None or isinstance(chosen, Metric):
-        return Input(scaler, chosen)
+        return Input(scaled.scaler, chosen)
     free = not own_bandwidth and _bandwidth_left_out(model, source)
-    return Input(scaler, *_learned(model, chosen, Input(scaler).prepared(rows), trials, free=free))
+    return Input(scaled.scaler, *_learned(model, chosen, scaled.prepared(rows), trials, free=free))
+
+
+def scaled_input(
+    model: KernelEstimator, source: RowSource, weights: Array | None = None, *, standardize: bool
+) -> Input:
+    """Return the input of a fit without a metric: the scaler of its rows, if ``standardize`` asks for one."""
+    return Input(_scaler(model, source, weights) if standardize else None)
 
 
 def planned_input(

@@ -28,6 +28,7 @@ from gramian.exceptions import InputError, did_you_mean, quoted
 from gramian.kernels import Kernel
 from gramian.kernels.gradient import log_parameters
 from gramian.kernels.lookup import KERNEL_NAMES
+from gramian.metric.input import planned_input, scaled_input
 from gramian.ridge.decisions import decision
 from gramian.ridge.kernel_search import (
     BestKernel,
@@ -85,6 +86,9 @@ class KernelRidgeCV(Regressor, KernelEstimator):
         where the score on all rows is better.
     store_cv_results : bool, default=False
         Whether to keep the held-out residuals (cv None or "gcv").
+    standardize : bool, default=False
+        Scale the columns to mean 0 and deviation 1, as for :class:`gramian.KernelRidge`. The scales are those
+        of all rows, also for folds.
     memory_budget, tile_dtype, random_state, n_jobs, verbose
         As for :class:`gramian.KernelRidge`.
 
@@ -103,7 +107,8 @@ class KernelRidgeCV(Regressor, KernelEstimator):
         With ``refine``: errors before and after, and whether it was kept.
     loo_residuals_ : ndarray of the shape of y
         With ``store_cv_results``: y less its held-out prediction, at the chosen alpha and kernel.
-    predictor_, plan_, solution_, rank_, intercept_, n_features_in_ : as for :class:`gramian.KernelRidge`.
+    scaler_, predictor_, plan_, solution_, rank_, intercept_, n_features_in_ : as for
+        :class:`gramian.KernelRidge`.
 
     Cost: for each gamma two passes of O(n (m d + m r + r²)), the second with O(n r²) for each alpha (for a
     root alone and a coupled core once for all), and a solve for each alpha. Memory as ``plan_`` says, alphas
@@ -142,6 +147,7 @@ class KernelRidgeCV(Regressor, KernelEstimator):
         alpha_per_target: bool = False,
         refine: Any = False,
         store_cv_results: bool = False,
+        standardize: bool = False,
         memory_budget: int | str = "1GB",
         tile_dtype: str = "auto",
         random_state: Any = None,
@@ -162,6 +168,7 @@ class KernelRidgeCV(Regressor, KernelEstimator):
         self.alpha_per_target = alpha_per_target
         self.refine = refine
         self.store_cv_results = store_cv_results
+        self.standardize = standardize
         self.memory_budget = memory_budget
         self.tile_dtype = tile_dtype
         self.random_state = random_state
@@ -178,6 +185,9 @@ class KernelRidgeCV(Regressor, KernelEstimator):
             self._flat = sample.targets.flat
             objective = self._objective(sample, y)
             self._check_refine(source)
+            found = scaled_input(self, source, sample.weights, standardize=self.standardize)
+            found.keep_in(self)
+            sample = found.prepared(sample)
             rng = as_generator(self.random_state)
             # One seed for all kernels, so that they are compared on the same landmarks.
             seed = int(rng.integers(2**63)) if not _plain_seed(self.random_state) else self.random_state
@@ -218,6 +228,7 @@ class KernelRidgeCV(Regressor, KernelEstimator):
 
     def _planned(self, source: RowSource, n_outputs: int) -> Plan:
         alphas, gammas = positive_numbers("alphas", self.alphas), self._gammas()
+        source = planned_input(self, source, metric=None, standardize=self.standardize).over(source)
         trial = self._trial(self.kernel, self.gamma if gammas is None else gammas[0], alphas, 1.0)
         return plan_sums(trial, source, n_outputs, float(alphas.min()), deepcopy(self.random_state))[0]
 

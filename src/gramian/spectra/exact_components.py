@@ -10,6 +10,7 @@ import numpy as np
 from gramian._budget import format_bytes
 from gramian._numerics import descending_eigh
 from gramian._typing import Float64Array, Rows
+from gramian.compression.sums import Progress
 from gramian.engine import Engine
 from gramian.exact.predictor import ExactPredictor
 from gramian.exact.solve import DIRECT_ROWS
@@ -46,13 +47,14 @@ def exact_components(
     memory_bytes: int,
     engine: Engine,
     rng: np.random.Generator,
+    progress: Progress | None = None,
 ) -> ExactComponents:
     r"""Return ``count`` components (None: all above rounding) of J K J, J = I − 11ᵀ/n.
 
     With J K J v = λ v the scores are (k(x, X) − 1ᵀK/n) v/√λ; terms that depend on x alone cancel since
     1ᵀv = 0. Up to 2,000 rows, or for all components, the matrix is formed in float64 in time O(n³). Beyond,
     block Lanczos multiplies by K without storing it, and J costs two means a product: time and memory are
-    those of :func:`kernel_eigenpairs`.
+    those of :func:`kernel_eigenpairs`, and ``progress`` is told of each product.
 
     Raises :class:`BudgetError` if the memory cannot hold the vectors of the iterations or, if all components
     are asked for, three n × n matrices.
@@ -85,7 +87,9 @@ def exact_components(
         solution = Solution(np.empty(0), Status.DIRECT, 0, 0.0, evaluations=n * n, bytes=need)
     else:
         operator = KernelOperator(kernel, rows, dtype=dtype, n_jobs=engine.n_jobs)
-        pairs = kernel_eigenpairs(operator, found, tol=tol, rng=rng, max_products=MAX_PRODUCTS, centred=True)
+        pairs = kernel_eigenpairs(
+            operator, found, tol=tol, rng=rng, max_products=MAX_PRODUCTS, centred=True, progress=progress
+        )
         precise = operator.with_dtype(np.float64)
         means = precise @ np.full(n, 1.0 / n)
         values, vectors = pairs.values, pairs.vectors

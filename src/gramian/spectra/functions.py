@@ -21,6 +21,7 @@ from gramian._checks import positive_alpha, whole_number
 from gramian._numerics import entry_tolerance
 from gramian._random import as_generator
 from gramian._typing import Array, Float64Array
+from gramian.compression.sums import Progress
 from gramian.exact.solve import DIRECT_ROWS
 from gramian.exact.system import ExactSystem
 from gramian.exceptions import BudgetError, InputError, did_you_mean
@@ -111,10 +112,11 @@ def kernel_eigenpairs(
     start: Array | None = None,
     max_products: int = 200,
     centred: bool = False,
+    progress: Progress | None = None,
 ) -> Eigenpairs:
     """Return the largest eigenpairs of K or, if ``centred``, of J K J, J = I − 11ᵀ/n.
 
-    See :func:`top_eigenpairs`; centring costs two means a product.
+    See :func:`top_eigenpairs`; centring costs two means a product. ``progress`` is called with 1 for each.
     """
     n = operator.shape[0]
     given = _pivot_vectors(operator, count, rng) if start is None else np.asarray(start, np.float64)
@@ -123,6 +125,8 @@ def kernel_eigenpairs(
 
     def by(matrix: KernelOperator, target: float, first: Float64Array | None, products: int) -> Eigenpairs:
         def multiply(values: Float64Array) -> Float64Array:
+            if progress is not None:
+                progress(1)
             if not centred:
                 return matrix @ values
             image = matrix @ (values - values.mean(axis=0))

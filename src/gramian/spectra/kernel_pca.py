@@ -24,12 +24,14 @@ from gramian.engine import Engine
 from gramian.estimator.answers import in_blocks
 from gramian.estimator.base import KernelEstimator
 from gramian.estimator.fitting import all_or_nothing
+from gramian.estimator.progress import rows_bar, shown_bar
 from gramian.exact.exact import Exact
 from gramian.exact.plan import exact_plan
 from gramian.exact.predictor import ExactPredictor
 from gramian.exact.solve import DIRECT_ROWS
 from gramian.exceptions import InputError
 from gramian.kernels import Kernel
+from gramian.metric.input import Input, scaled_input
 from gramian.ridge.decisions import decision, decision_blocks
 from gramian.ridge.planning import is_auto, method_of
 from gramian.ridge.ridge import KernelRidge
@@ -66,7 +68,10 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimat
         Ridge penalty of the inverse transform.
     tol : float, default=1e-8
         Target of ‖J K J v − λ v‖/λ_1 when eigenpairs are found iteratively.
-    memory_budget, tile_dtype, random_state, n_jobs : as for :class:`KernelRidge`.
+    standardize : bool, default=False
+        Scale the columns to mean 0 and deviation 1, as for :class:`KernelRidge`. ``inverse_transform``
+        returns rows in the units of X.
+    memory_budget, tile_dtype, random_state, n_jobs, verbose : as for :class:`KernelRidge`.
 
     Attributes
     ----------
@@ -76,7 +81,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimat
         Products and residual of the eigenpairs.
     inverse_ : KernelRidge
         The inverse map; only with ``fit_inverse_transform``.
-    kernel_, plan_, rank_, n_features_in_ : as for :class:`KernelRidge`.
+    scaler_, kernel_, plan_, rank_, n_features_in_ : as for :class:`KernelRidge`.
 
     A component's sign is arbitrary, but the same for the same data and settings. Time for an approximation
     with m landmarks and rank r: O(n (m d + r²) + r³), memory independent of n. For the exact K: several tens
@@ -108,10 +113,12 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimat
         fit_inverse_transform: bool = False,
         alpha: float = 1.0,
         tol: float = 1e-8,
+        standardize: bool = False,
         memory_budget: int | str = "1GB",
         tile_dtype: str = "auto",
         random_state: Any = None,
         n_jobs: int | None = None,
+        verbose: int = 0,
     ) -> None:
         self.n_components = n_components
         self.kernel = kernel
@@ -123,10 +130,12 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimat
         self.fit_inverse_transform = fit_inverse_transform
         self.alpha = alpha
         self.tol = tol
+        self.standardize = standardize
         self.memory_budget = memory_budget
         self.tile_dtype = tile_dtype
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.verbose = verbose
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -144,14 +153,17 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimat
                 count = at_most_rows("n_components", whole_number("n_components", count, 1), source.shape[0])
             tol = positive_number("tol", self.tol)
             self._check_inverse(source)
+            found = scaled_input(self, source, standardize=self.standardize)
+            found.keep_in(self)
+            rows = found.over(source)
             if self._wants_exact(source.shape[0]):
-                self._fit_exact(source, count, tol)
+                self._fit_exact(rows, count, tol)
             else:
-                self._fit_features(source, count, tol)
+                self._fit_features(rows, count, tol)
             self._flat = False
             self.__dict__.pop("inverse_", None)  # left by an earlier fit
             if self.fit_inverse_transform:
-                self.inverse_ = self._inverse(source)
+                self.inverse_ = self._inverse(source, rows)
         return self
 
     def transform(self, X: Any) -> Float64Array:
@@ -165,7 +177,9 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimat
         if not hasattr(self, "inverse_"):
             raise InputError("fit_inverse_transform was False in fit. Set it to True and fit again.")
         found: Float64Array = self.inverse_.predict(X)
-        return found.reshape(len(found), -1)
+        found = found.reshape(len(found), -1)
+        scaler = Input.of(self).scaler
+        return found if scaler is None else found * scaler.scale + scaler.mean
 
     @property
     def _n_features_out(self) -> int:
@@ -199,16 +213,18 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimat
         )
         began = time.perf_counter()
         rows = source.rows(slice(0, n))
-        found = exact_components(
-            kernel,
-            rows.copy() if sp.issparse(rows) else np.array(rows),
-            count,
-            tol=tol,
-            dtype=dtype,
-            memory_bytes=plan.memory_budget,
-            engine=engine,
-            rng=as_generator(self.random_state),
-        )
+        with shown_bar(self.verbose, unit="products", desc="eigenpairs") as bar:
+            found = exact_components(
+                kernel,
+                rows.copy() if sp.issparse(rows) else np.array(rows),
+                count,
+                tol=tol,
+                dtype=dtype,
+                memory_bytes=plan.memory_budget,
+                engine=engine,
+                rng=as_generator(self.random_state),
+                progress=bar.update,
+            )
         self._keep(found, kernel, n)
         self.plan_ = plan.used({"solve": found.solution.bytes}, {"solve": time.perf_counter() - began})
 
@@ -219,17 +235,19 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimat
         plan = self._features_plan(source, kernel, dtype, count, engine, rng)
         engine = Engine(plan.n_threads)
         began = time.perf_counter()
-        features = plan.build(source, kernel, rng=rng, engine=engine)
-        built = time.perf_counter()
-        sums = accumulate(
-            features,
-            source,
-            np.zeros((n, 0)),
-            None,
-            chunk_rows=plan.chunk_rows,
-            engine=engine,
-            with_ones=True,
-        )
+        with rows_bar(n, self.verbose) as done:
+            features = plan.build(source, kernel, rng=rng, engine=engine)
+            built = time.perf_counter()
+            sums = accumulate(
+                features,
+                source,
+                np.zeros((n, 0)),
+                None,
+                chunk_rows=plan.chunk_rows,
+                engine=engine,
+                with_ones=True,
+                progress=done,
+            )
         summed = time.perf_counter()
         found = feature_components(features, sums, n, count, tol=tol, rng=rng)
         self._keep(found, kernel, features.rank)
@@ -284,8 +302,8 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimat
                 "fit_inverse_transform=False."
             )
 
-    def _inverse(self, source: RowSource) -> KernelRidge:
-        """Train kernel ridge regression from scores to rows, with the fitted kernel."""
+    def _inverse(self, source: RowSource, prepared: RowSource) -> KernelRidge:
+        """Train kernel ridge regression from scores to prepared rows, with the fitted kernel."""
         n = source.shape[0]
         scores = in_blocks(decision_blocks(self, source), (n, self.predictor_.n_outputs))
         exact = self._wants_exact(n)
@@ -298,5 +316,5 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimat
             random_state=self.random_state if isinstance(self.random_state, int) else None,
             n_jobs=self.n_jobs,
         )
-        rows = np.asarray(source.rows(slice(0, n)), np.float64)
+        rows = np.asarray(prepared.rows(slice(0, n)), np.float64)
         return ridge.fit(scores, rows)

@@ -28,10 +28,12 @@ from gramian.estimator.base import KernelEstimator, own_target, required_target
 from gramian.estimator.finite import finite_values, quietly, rows_at
 from gramian.estimator.fitting import all_or_nothing
 from gramian.estimator.kinds import Classifier
+from gramian.estimator.progress import shown_bar
 from gramian.estimator.targets import ClassTargets
 from gramian.exceptions import AccuracyWarning, BudgetError, InputError
 from gramian.kernels.precomputed import Precomputed
-from gramian.svm.divide.levels import cluster_rows
+from gramian.metric.input import Input, scaled_input
+from gramian.svm.divide.levels import LeafSolver, cluster_rows
 from gramian.svm.divide.one_vs_one import Settings, solve_pairs
 
 SHAPES = ("ovr", "ovo")
@@ -94,6 +96,9 @@ class DCSVC(Classifier, KernelEstimator):
     decision_function_shape : {"ovr", "ovo"}
         As in ``SVC``.
     class_weight : None, "balanced" or dict
+    standardize : bool, default=False
+        Scale the columns to mean 0 and deviation 1, as for :class:`gramian.KernelRidge`. ``support_vectors_``
+        are rows of X as they were passed.
     memory_budget : int or str, default="1GB"
         Working memory: kernel matrices, tiles and preconditioners, and what BLAS and malloc keep for a thread
         (some 11 MB of a budget of 100 MB, 25 MB of 1 GB; threads that the budget does not hold are not used).
@@ -102,6 +107,8 @@ class DCSVC(Classifier, KernelEstimator):
         Precision of the gradient's tiles; "auto" is float64.
     random_state, n_jobs
         As in scikit-learn; the solution depends on ``random_state`` within ``tol`` only.
+    verbose : int, default=0
+        1 shows a bar of the leaves that are solved; the levels above them come last and are not counted.
 
     Attributes
     ----------
@@ -112,6 +119,7 @@ class DCSVC(Classifier, KernelEstimator):
     kernel_entries_ : int
         Kernel values that were computed by us (libsvm's are not counted).
     predictor_, kernel_, n_features_in_
+    scaler_ : as for :class:`gramian.KernelRidge`
 
     The last level is solved by block pivoting: exactly on its free rows f, one Cholesky factor for each
     component of rows that the kernel does not join (values under 0.05 · tol / ΣC_i between components count
@@ -153,10 +161,12 @@ class DCSVC(Classifier, KernelEstimator):
         max_iter: int = 1000,
         decision_function_shape: str = "ovr",
         class_weight: Any = None,
+        standardize: bool = False,
         memory_budget: int | str = "1GB",
         tile_dtype: str = "auto",
         random_state: Any = None,
         n_jobs: int | None = None,
+        verbose: int = 0,
     ) -> None:
         self.C = C
         self.kernel = kernel
@@ -172,19 +182,26 @@ class DCSVC(Classifier, KernelEstimator):
         self.max_iter = max_iter
         self.decision_function_shape = decision_function_shape
         self.class_weight = class_weight
+        self.standardize = standardize
         self.memory_budget = memory_budget
         self.tile_dtype = tile_dtype
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.verbose = verbose
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit to rows X (n, d) and class labels y (n,), by default those of a row source."""
-        with all_or_nothing(self):
+        with all_or_nothing(self), shown_bar(self.verbose, unit="leaves", desc="solve") as bar:
             y = own_target(X, y)
             required_target(self, y)
-            return self._fit(self._rows(X, reset=True), y, sample_weight)
 
-    def _fit(self, source: RowSource, y: Any, sample_weight: Any) -> Self:
+            def leaf_solver(*problem: Any) -> Float64Array:
+                bar.update()
+                return libsvm_leaf(*problem)
+
+            return self._fit(self._rows(X, reset=True), y, sample_weight, leaf_solver)
+
+    def _fit(self, source: RowSource, y: Any, sample_weight: Any, leaf_solver: LeafSolver) -> Self:
         penalty = positive_number("C", self.C)
         leaf = whole_number("leaf_size", self.leaf_size, 2)
         self._check_choices()
@@ -194,6 +211,9 @@ class DCSVC(Classifier, KernelEstimator):
         weights = targets.weights(self.class_weight, sample_weight)
         most = np.full(n, penalty) if weights is None else penalty * weights
         codes = np.asarray(targets.codes(slice(0, n)), np.intp)
+        scaled = scaled_input(self, source, weights, standardize=self.standardize)
+        scaled.keep_in(self)
+        given, source = source, scaled.over(source)
         kernel, rng = self._kernel_of(source), as_generator(self.random_state)
         engine, memory = self._shared_out(self._bytes())
         rows = source.rows(slice(0, n))
@@ -207,7 +227,7 @@ class DCSVC(Classifier, KernelEstimator):
             positive_number("tol", self.tol),
             whole_number("max_iter", self.max_iter, 1),
             memory,
-            libsvm_leaf,
+            leaf_solver,
         )
         dtype: np.dtype[Any] = np.dtype(np.float32 if self.tile_dtype == "float32" else np.float64)
         with warnings.catch_warnings():
@@ -231,7 +251,7 @@ class DCSVC(Classifier, KernelEstimator):
         # As SVC: two classes have their sign turned, so that positive values speak for the second.
         sign = -1.0 if len(self.classes_) == 2 else 1.0
         self.support_ = found.support.astype(np.int32)
-        self.support_vectors_ = np.empty((0, 0)) if self._precomputed else rows[found.support]
+        self.support_vectors_ = np.empty((0, 0)) if self._precomputed else given.take(found.support)
         self.dual_coef_ = sign * found.coefficients
         self.intercept_ = sign * (found.offsets[0] if merges is None else found.offsets)
         counts = np.bincount(codes[found.support], minlength=len(self.classes_))
@@ -310,7 +330,8 @@ class DCSVC(Classifier, KernelEstimator):
         source = self._rows(X, reset=False)
         predictor = self.predictor_.on(self._kernel_of(source)) if self._precomputed else self.predictor_
         n, engine = source.shape[0], self._engine()
-        blocks = ((where, predictor(source.rows(where), engine)) for where in row_slices(n, PREDICT_ROWS))
+        rows = Input.of(self).over(source).rows
+        blocks = ((where, predictor(rows(where), engine)) for where in row_slices(n, PREDICT_ROWS))
         out = in_blocks(quietly(blocks), (n, len(class_pairs(len(self.classes_)))))
         return finite_values(out, partial(rows_at, source))
 

@@ -72,8 +72,12 @@ class DCPredClassifier(Classifier, KernelEstimator):
     dtype : {"auto", "float32", "float64"}, default="auto"
         Type of the stored model; "auto" is float64 for at most 3,000 training rows, unless these are float32
         or bytes, and float32 otherwise.
+    standardize : bool, default=False
+        Scale the columns to mean 0 and deviation 1, as for :class:`gramian.KernelRidge`.
     random_state, n_jobs
         As in scikit-learn; ``n_jobs=None`` uses all cores.
+    verbose : int, default=0
+        1 shows a bar of the leaves that are trained.
 
     Attributes
     ----------
@@ -87,6 +91,7 @@ class DCPredClassifier(Classifier, KernelEstimator):
     model_ : DCPred
         The predictor: ``model_.partition``, ``model_.leaves[i].beta``.
     kernel_, nbytes_, n_features_in_ : as named.
+    scaler_ : as for :class:`gramian.KernelRidge`.
 
     With m landmarks and p pseudo-landmarks, training takes O(e³) for a leaf's exact model on e rows and
     O(n (m d + (m + p)²)) a Newton step. A prediction takes O(d · (route + m) + (m + p) · outputs), where
@@ -128,8 +133,10 @@ class DCPredClassifier(Classifier, KernelEstimator):
         exact_rows: int = 2000,
         class_weight: Any = None,
         dtype: str = "auto",
+        standardize: bool = False,
         random_state: Any = None,
         n_jobs: int | None = None,
+        verbose: int = 0,
     ) -> None:
         self.C = C
         self.loss = loss
@@ -149,8 +156,10 @@ class DCPredClassifier(Classifier, KernelEstimator):
         self.exact_rows = exact_rows
         self.class_weight = class_weight
         self.dtype = dtype
+        self.standardize = standardize
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.verbose = verbose
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit to rows X (n, d) and class labels y (n,); a row source X may hold the labels.
@@ -233,8 +242,10 @@ class DCPredRegressor(Regressor, KernelEstimator):
         fit_intercept: bool = True,
         exact_rows: int = 2000,
         dtype: str = "auto",
+        standardize: bool = False,
         random_state: Any = None,
         n_jobs: int | None = None,
+        verbose: int = 0,
     ) -> None:
         self.alpha = alpha
         self.loss = loss
@@ -253,8 +264,10 @@ class DCPredRegressor(Regressor, KernelEstimator):
         self.fit_intercept = fit_intercept
         self.exact_rows = exact_rows
         self.dtype = dtype
+        self.standardize = standardize
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.verbose = verbose
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit to rows X (n, d) and targets y (n,) or (n, outputs); a row source X may hold the targets.

@@ -23,6 +23,7 @@ from gramian.fast.dcpred.center_tree import METHODS
 from gramian.fast.dcpred.pseudo_landmarks import check_pseudo
 from gramian.fast.dcpred.training import LANDMARKS, DCPredSettings, TargetsOf, train_dcpred
 from gramian.kernels import Kernel
+from gramian.metric.input import Input, scaled_input
 
 LOSSES = ("hinge", "squared_hinge", "logistic", "ridge")
 DTYPES = ("auto", "float32", "float64")
@@ -65,7 +66,10 @@ def train(model: Any, rows: LabelledRows[Any], targets: TargetsOf, cost: float) 
 
     targets : function from row numbers to target values (rows, outputs); cost : C, the cost of a row's loss.
     """
-    source, weights = rows.source, rows.weights
+    weights = rows.weights
+    scaled = scaled_input(model, rows.source, weights, standardize=model.standardize)
+    scaled.keep_in(model)
+    source = scaled.over(rows.source)
     used, kernel = rows.counted, model._kernel_of(source)
     found = train_dcpred(
         source,
@@ -77,6 +81,7 @@ def train(model: Any, rows: LabelledRows[Any], targets: TargetsOf, cost: float) 
         rng=as_generator(model.random_state),
         engine=model._engine(),
         hinge=exact_svm,
+        verbose=model.verbose,
     )
     model.model_, model.kernel_ = found, kernel
     model.leaves_ = tuple(leaf.report for leaf in found.leaves)
@@ -136,6 +141,8 @@ def decision(
     """
     check_is_fitted(model, "model_")
     source = model._rows(X, reset=False)
-    blocks = quietly(model.model_.blocks(source, engine=model._engine(), chunk_rows=PREDICT_ROWS))
+    blocks = quietly(
+        model.model_.blocks(Input.of(model).over(source), engine=model._engine(), chunk_rows=PREDICT_ROWS)
+    )
     shape = source.shape[:1] if answer else (source.shape[0], model.model_.n_outputs)
     return in_blocks(finite_blocks(blocks, source.take), shape, answer, dtype=dtype)

@@ -20,6 +20,7 @@ from gramian._tiles import row_slices
 from gramian._typing import Float64Array, FloatArray, IntArray, Rows
 from gramian.data.source import RowSource, row_blocks
 from gramian.engine import Engine
+from gramian.estimator.progress import shown_bar
 from gramian.exceptions import InputError
 from gramian.fast.dcpred.batched_leaves import BatchedLeaves, batch_leaves
 from gramian.fast.dcpred.center_tree import fit_tree
@@ -213,6 +214,7 @@ def train_dcpred(
     rng: np.random.Generator,
     engine: Engine,
     hinge: HingeSolver | None = None,
+    verbose: Any = 0,
 ) -> DCPred:
     r"""Train DC-Pred++ on the rows of a source that ``rows`` numbers.
 
@@ -227,7 +229,8 @@ def train_dcpred(
     64 MB of features a thread.
     Source: DC-Pred++, Algorithm 2.
     """
-    sample = _take(source, rows, SAMPLE_ROWS, rng)
+    given = _Rows(source, rows)
+    sample = given.take(given.draw(SAMPLE_ROWS, rng))
     partition = fit_tree(
         sample, settings.n_leaves, n_levels=settings.n_levels, method=settings.partition, rng=rng
     )
@@ -244,8 +247,9 @@ def train_dcpred(
         costs = np.full(len(own), settings.cost) if weights is None else settings.cost * weights[own]
         return fit_leaf(_Rows(source, own), targets(own), costs, kernel, settings, generator, hinge)
 
-    leaves = tuple(engine.map(fit, zip(members, generators, strict=True)))
-    return DCPred(partition, leaves, kernel, source.shape[1])
+    trained = engine.map(fit, zip(members, generators, strict=True))
+    leaves = shown_bar(verbose, iterable=trained, total=partition.n_blocks, unit="leaves", desc="train")
+    return DCPred(partition, tuple(leaves), kernel, source.shape[1])
 
 
 def _check_work(members: list[IntArray], targets: TargetsOf, settings: DCPredSettings) -> None:
@@ -266,11 +270,6 @@ def _check_work(members: list[IntArray], targets: TargetsOf, settings: DCPredSet
             f"rows for each class of each leaf, {outputs:,} models, which would take hours. Give "
             f"exact_rows={fewer}, or landmarks='kmeans', which needs no exact model."
         )
-
-
-def _take(source: RowSource, rows: IntArray, count: int, rng: np.random.Generator) -> Rows:
-    kept = rows if count >= len(rows) else np.sort(rng.choice(rows, count, replace=False))
-    return source.take(kept)
 
 
 @dataclass(frozen=True, slots=True)
