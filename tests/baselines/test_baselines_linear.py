@@ -10,7 +10,7 @@ from sklearn.svm import LinearSVC
 
 import gramian as gm
 from gramian._random import as_generator, children, seed_for_sklearn
-from gramian.baselines.base import Counted
+from gramian.baselines.base import WeightedRows
 from gramian.baselines.fastfood_linear import FastfoodLinearClassifier, FastfoodLinearRegressor
 from gramian.baselines.linear import linear_svm, ridge
 from gramian.baselines.nystrom_linear import NystromLinearClassifier, NystromLinearRegressor
@@ -87,7 +87,7 @@ def test_fastfood_draws_what_the_map_of_the_library_draws(table):
 def test_ridge_by_sums_is_the_dense_solution(table, weighted):
     X, y, w = table
     targets = np.stack([y, X[:, 0] ** 2], axis=1)
-    rows = Counted(np.tile(X, (40, 1)), np.tile(targets, (40, 1)), np.tile(w, 40) if weighted else None)
+    rows = WeightedRows(np.tile(X, (40, 1)), np.tile(targets, (40, 1)), np.tile(w, 40) if weighted else None)
     weights, intercept = ridge(lambda rows: rows**3, 3, rows, alpha=0.7, engine=Engine(2))
     dense = Ridge(0.7, solver="cholesky").fit(rows.rows**3, rows.targets, sample_weight=rows.weights)
     np.testing.assert_allclose(weights.T, dense.coef_, atol=1e-9)
@@ -96,7 +96,7 @@ def test_ridge_by_sums_is_the_dense_solution(table, weighted):
 
 def test_liblinear_that_ends_early_warns_with_the_remedy(table):
     X, y, _ = table
-    rows = Counted(X, np.where(y > 1, 1.0, -1.0)[:, None], None)
+    rows = WeightedRows(X, np.where(y > 1, 1.0, -1.0)[:, None], None)
     common = {"C": 1e4, "tol": 1e-12, "rng": np.random.default_rng(0), "engine": Engine(1)}
     with pytest.warns(gm.AccuracyWarning, match=r"ended after max_iter=2 .* Raise max_iter or tol, lower C"):
         linear_svm(lambda rows: rows, 3, rows, loss="hinge", max_iter=2, **common)

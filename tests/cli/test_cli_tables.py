@@ -24,7 +24,7 @@ from typer.testing import CliRunner
 from gramian.cli import app as cli_app
 from gramian.cli import settings, table_training
 from gramian.cli.app import app
-from gramian.cli.settings import Settings, for_tables
+from gramian.cli.settings import TrainingOptions, for_tables
 from gramian.data.formats.numpy_files import read_arrays
 
 RNG = np.random.default_rng(0)
@@ -298,7 +298,7 @@ def test_too_little_time_is_told_once(tmp_path: Path) -> None:
 # ---- which model is meant ------------------------------------------------------------------------
 
 
-def asked(**changes: Any) -> Settings:
+def asked(**changes: Any) -> TrainingOptions:
     usual: dict[str, Any] = {
         "task": "auto",
         "kernel": "auto",
@@ -312,7 +312,7 @@ def asked(**changes: Any) -> Settings:
         "threads": None,
         "verbose": False,
     }
-    return Settings(**(usual | changes))
+    return TrainingOptions(**(usual | changes))
 
 
 def test_options_say_which_model_is_meant() -> None:

@@ -13,7 +13,7 @@ from gramian.engine import Engine
 from gramian.exact import sketch
 from gramian.exact.checkpoint import Checkpoint
 from gramian.exact.policy import Costs, Policy, Sizes, iterations_left
-from gramian.exact.solve import Settings, preconditioner_bytes, solve_exact
+from gramian.exact.solve import SolveSettings, preconditioner_bytes, solve_exact
 from gramian.exact.system import KEPT_SHARE, ExactSystem, keeps_tiles
 from gramian.exceptions import AccuracyWarning, BudgetError, InputError
 from gramian.solvers.solution import Status
@@ -29,7 +29,7 @@ def problem(n=3000, d=3, lengthscale=0.2, shift=1e-2, dtype="float64", memory="2
 
 
 def solve(system, y, progress=None, **options):
-    return solve_exact(system, y, Settings(**options), rng=np.random.default_rng(0), progress=progress)
+    return solve_exact(system, y, SolveSettings(**options), rng=np.random.default_rng(0), progress=progress)
 
 
 class TestAnswers:

@@ -17,7 +17,7 @@ import gramian.fast.search as search_module
 from gramian.engine import Engine
 from gramian.exceptions import BudgetError, InputError
 from gramian.fast.cost import dummy, parse_cost
-from gramian.fast.learning.distill import Effort, Lesson, Shape, distill
+from gramian.fast.learning.distill import Effort, Shape, TrainingSet, distill
 from gramian.fast.learning.joint import LeafRows, _reduced, learn_together
 from gramian.fast.learning.metric import gradient_outer_product, metric_directions
 from gramian.fast.learning.units import Targets, first_units, sharpest, units_at
@@ -130,10 +130,10 @@ def test_copies_are_labelled_by_the_teacher(rows):
         return np.sin(2 * X[:, :1]) * X[:, 1:2]
 
     some = rows[:80]
-    lesson = Lesson(some, teacher(some), np.ones(80), teacher)
+    lesson = TrainingSet(some, teacher(some), np.ones(80), teacher)
     shape, rng = Shape(0, 8, 3), np.random.default_rng
     *_, taught = distill(lesson, np.eye(3), shape, rng(0), Engine(1))
-    *_, alone = distill(Lesson(some, teacher(some), np.ones(80)), np.eye(3), shape, rng(0), Engine(1))
+    *_, alone = distill(TrainingSet(some, teacher(some), np.ones(80)), np.eye(3), shape, rng(0), Engine(1))
     between = some[rng(1).integers(80, size=2000)] * 0.6 + some[rng(2).integers(80, size=2000)] * 0.4
     errors = [np.sqrt(np.mean((model(between) - teacher(between)) ** 2)) for model in (taught, alone)]
     assert errors[0] < 0.9 * errors[1]
@@ -319,7 +319,7 @@ def test_stages_and_shapes_are_told_apart_by_what_they_learn(rows):
     def teacher(X):
         return np.clip(3.0 * np.sin(2 * X[:, :1]) + X[:, 1:2], -1.0, 1.0)
 
-    lesson = Lesson(rows, teacher(rows), np.ones(700), teacher, -1.0, 1.0)
+    lesson = TrainingSet(rows, teacher(rows), np.ones(700), teacher, -1.0, 1.0)
     learned, held = lesson.some(np.arange(500)), lesson.some(np.arange(500, 700))
     trainer = ShapeTrainer(np.eye(3), np.ones(3), {"teacher": held}, lambda found: 0.0, 0, Engine(1))
     found = trainer.fitted(learned, "teacher", Shape(0, 6, 3), Effort((5, 20), 4.0, 2000, 1e9))
@@ -350,7 +350,7 @@ def test_a_search_goes_on_with_the_nearest_shapes(rows, monkeypatch):
 
     # Times made up, so that every machine has the same shapes.
     monkeypatch.setattr(search_module, "shape_nanoseconds", lambda shape, d, K: shape.operations(d, K))
-    lesson = Lesson(rows, teacher(rows), np.ones(700), teacher)
+    lesson = TrainingSet(rows, teacher(rows), np.ones(700), teacher)
     learned, held = lesson.some(np.arange(500)), lesson.some(np.arange(500, 700))
     ended = []
 

@@ -8,7 +8,7 @@ import pytest
 import gramian.fast.learning.distill as distill_module
 from gramian.engine import Engine
 from gramian.fast.learning.copies import MIXED, between, two_valued
-from gramian.fast.learning.distill import Effort, Lesson, Shape, distill
+from gramian.fast.learning.distill import Effort, Shape, TrainingSet, distill
 from gramian.fast.learning.leaves import learn_alone, reduced
 from gramian.fast.learning.units import Targets, first_units, flattest, units_at
 
@@ -84,7 +84,7 @@ def test_a_unit_that_is_flat_stays_one(rows):
 
 
 def test_the_last_stage_learns_each_leaf_from_its_copies(rows):
-    lesson = Lesson(rows, teacher(rows), np.ones(700), teacher)
+    lesson = TrainingSet(rows, teacher(rows), np.ones(700), teacher)
     effort = Effort((10,), 12.0, 4_000, 1e12, 60)
     stages = list(distill(lesson, np.eye(3), Shape(2, 6, 3), np.random.default_rng(0), Engine(1), effort))
     assert len(stages) == 3
@@ -99,7 +99,7 @@ def test_directions_that_leave_more_than_there_was_are_undone(rows, monkeypatch)
         return -Q, leaves
 
     monkeypatch.setattr(distill_module, "learn_together", lost)
-    lesson = Lesson(rows, teacher(rows), np.ones(700), teacher)
+    lesson = TrainingSet(rows, teacher(rows), np.ones(700), teacher)
     effort = Effort((5, 5), 4.0, 2_000, 1e12, 5)
     stages = list(distill(lesson, np.eye(3), Shape(1, 6, 3), np.random.default_rng(0), Engine(1), effort))
     assert len(stages) == 3  # the start, the stage that is undone, and the leaves on their own
@@ -120,7 +120,7 @@ def test_the_last_stage_asks_only_for_the_copies_that_are_missing(rows, most):
         asked.append(len(X))
         return teacher(X)
 
-    lesson, shape = Lesson(rows, teacher(rows), np.ones(700), counted), Shape(2, 6, 3)
+    lesson, shape = TrainingSet(rows, teacher(rows), np.ones(700), counted), Shape(2, 6, 3)
     effort = Effort((5,), 12.0, most, 1e12, 5)
     assert len(list(distill(lesson, np.eye(3), shape, np.random.default_rng(0), Engine(1), effort))) == 3
     numbers = 4 * (6 * 5 + 4)

@@ -25,7 +25,7 @@ from gramian.solvers.newton_system import Curvature, nested_factor
 from gramian.solvers.platt import platt_sigmoid
 from gramian.svm.classifier import KernelSVC
 from gramian.svm.logistic import KernelLogisticRegression
-from gramian.svm.newton_training import NewtonTraining, Settings
+from gramian.svm.newton_training import NewtonSettings, NewtonTraining
 from gramian.svm.regressor import KernelSVR
 
 GAMMA, C = 8.0, 3.0
@@ -208,7 +208,7 @@ def training(X, budget=10**9, threads=2):
 def test_kept_features_and_groups_of_classes_change_nothing(data, loss):
     X, score, _ = data
     signs = np.where(np.digitize(score, [0.3, 0.9, 1.2])[:, None] == np.arange(4), 1.0, -1.0)
-    settings = Settings(loss, 0.5, True, 1e-7, 200)
+    settings = NewtonSettings(loss, 0.5, True, 1e-7, 200)
     rich = training(X)
     assert rich._tiles.kept_bytes > 0
     assert rich._group == 4

@@ -14,7 +14,7 @@ import numpy as np
 from gramian._budget import format_bytes
 from gramian._typing import Rows
 from gramian.approximations.meka import MEKABuilder
-from gramian.compression.block_choice import Trials
+from gramian.compression.block_choice import BlockTrials
 from gramian.compression.builder import CHUNK_ROWS, Builder
 from gramian.compression.features import FeatureMap
 from gramian.compression.rank_sharing import DEFAULT_RANK, Size, asked_size
@@ -71,7 +71,7 @@ class BlockBasisBuilder(Builder):
     ) -> Self:
         """Choose the open sizes by trials on a sample."""
         n = source.shape[0]
-        trials = Trials.on(
+        trials = BlockTrials.on(
             source, self._trial(kernel, np.dtype(dtype), engine), rng, engine, stored_diagonal=self.diagonal
         )
         budget = self.max_bytes
@@ -86,7 +86,7 @@ class BlockBasisBuilder(Builder):
         found = trials.errors.get((count, size.limit))
         return replace(self, n_blocks=count, rank=rank, limit=size.limit, trial_error=found)
 
-    def _for_tolerance(self, trials: Trials, size: Size, n: int) -> tuple[int, Size]:
+    def _for_tolerance(self, trials: BlockTrials, size: Size, n: int) -> tuple[int, Size]:
         assert self.tol is not None
         # K itself has n²/2 numbers.
         most = size.limit if self.max_bytes is not None else size.basis * n * n / 2

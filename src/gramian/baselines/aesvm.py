@@ -11,7 +11,7 @@ import numpy as np
 
 from gramian._checks import not_negative, whole_number
 from gramian._random import as_generator
-from gramian.baselines.base import BaselineClassifier, Counted
+from gramian.baselines.base import BaselineClassifier, WeightedRows
 from gramian.baselines.expansion import Expansion
 from gramian.baselines.extreme_points import derive_representatives
 from gramian.baselines.support import support_vectors
@@ -91,7 +91,7 @@ class AESVMClassifier(BaselineClassifier):
         self.random_state = random_state
         self.n_jobs = n_jobs
 
-    def _train(self, rows: Counted) -> Expansion:
+    def _train(self, rows: WeightedRows) -> Expansion:
         gamma = self._checked_gamma(rows.rows.shape[1])
         epsilon = not_negative("epsilon", self.epsilon)
         P, V = whole_number("P", self.P, 1), whole_number("V", self.V, 1)
@@ -111,7 +111,7 @@ class AESVMClassifier(BaselineClassifier):
                 rng=as_generator(self.random_state),
                 engine=engine,
             )
-            counted = Counted(rows.rows[found.rows], targets[found.rows], found.weights)
+            counted = WeightedRows(rows.rows[found.rows], targets[found.rows], found.weights)
         exact = support_vectors(counted, C=self.C, gamma=gamma, tol=self.tol, engine=engine)
         self.n_representatives_ = counted.rows.shape[0]
         self.n_support_ = len(exact.rows)

@@ -40,7 +40,7 @@ class Model(Protocol):
 
 
 @dataclass(frozen=True)
-class Counted:
+class WeightedRows:
     """Rows of positive weight, with their targets and weights.
 
     rows : (n, d), dense or CSR, in their original type.
@@ -89,15 +89,15 @@ class Baseline(KernelEstimator):
         return self._rows(X, reset=True)
 
     @staticmethod
-    def _counted(source: RowSource, targets: Targets, sample_weight: Any) -> Counted:
+    def _counted(source: RowSource, targets: Targets, sample_weight: Any) -> WeightedRows:
         """Return the rows of positive weight, without a copy if that is all of them."""
         n = source.shape[0]
         weights = checked_weights(sample_weight, n)
         everything = slice(0, n)
         if weights is None or (weights > 0).all():
-            return Counted(source.rows(everything), targets[everything], weights)
+            return WeightedRows(source.rows(everything), targets[everything], weights)
         keep = np.flatnonzero(weights > 0)
-        return Counted(source.take(keep), targets[everything][keep], weights[keep])
+        return WeightedRows(source.take(keep), targets[everything][keep], weights[keep])
 
     def _values(self, X: Any) -> Float64Array:
         check_is_fitted(self, "model_")
@@ -115,7 +115,7 @@ class BaselineClassifier(Classifier, Baseline):
     """Base of the classifiers: one value for two classes, else one for each; the largest wins."""
 
     @abstractmethod
-    def _train(self, rows: Counted) -> Model:
+    def _train(self, rows: WeightedRows) -> Model:
         """Train on rows with targets ±1 and return the predictor."""
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
@@ -145,7 +145,7 @@ class BaselineRegressor(Regressor, Baseline):
     """Base of the regressors: targets of shape (n,) or (n, outputs)."""
 
     @abstractmethod
-    def _train(self, rows: Counted) -> Model:
+    def _train(self, rows: WeightedRows) -> Model:
         """Train on rows with real targets and return the predictor."""
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:

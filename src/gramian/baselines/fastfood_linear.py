@@ -16,7 +16,7 @@ from gramian._tiles import row_slices, tile_rows
 from gramian._typing import Float64Array, FloatArray, Rows
 from gramian.approximations.fastfood import FastfoodBuilder, FastfoodColumns
 from gramian.approximations.random_fourier import FORMS, draws_of
-from gramian.baselines.base import Baseline, BaselineClassifier, BaselineRegressor, Counted, moments
+from gramian.baselines.base import Baseline, BaselineClassifier, BaselineRegressor, WeightedRows, moments
 from gramian.baselines.expansion import gaussian
 from gramian.baselines.linear import linear_svm, ridge
 from gramian.kernels.columns import dense
@@ -69,7 +69,7 @@ class _FastfoodLinear(Baseline):
     rank: Any
     form: Any
 
-    def _map(self, rows: Counted, rng: np.random.Generator) -> FeatureWeights:
+    def _map(self, rows: WeightedRows, rng: np.random.Generator) -> FeatureWeights:
         """Draw the random feature map, without weights yet."""
         one_of("form", self.form, FORMS)
         rank, d = whole_number("rank", self.rank, 1), rows.rows.shape[1]
@@ -142,7 +142,7 @@ class FastfoodLinearClassifier(_FastfoodLinear, BaselineClassifier):
         self.random_state = random_state
         self.n_jobs = n_jobs
 
-    def _train(self, rows: Counted) -> FeatureWeights:
+    def _train(self, rows: WeightedRows) -> FeatureWeights:
         drawing, fitting = children(as_generator(self.random_state), 2)
         drawn = self._map(rows, drawing)
         weights, intercept, self.n_iter_ = linear_svm(
@@ -204,7 +204,7 @@ class FastfoodLinearRegressor(_FastfoodLinear, BaselineRegressor):
         self.random_state = random_state
         self.n_jobs = n_jobs
 
-    def _train(self, rows: Counted) -> FeatureWeights:
+    def _train(self, rows: WeightedRows) -> FeatureWeights:
         drawn = self._map(rows, as_generator(self.random_state))
         found = ridge(drawn.features, drawn.columns.n_columns, rows, alpha=self.alpha, engine=self._engine())
         return drawn.with_weights(*found)

@@ -14,7 +14,7 @@ from gramian._checks import not_negative, positive_number, whole_number
 from gramian._random import as_generator, children
 from gramian._tiles import row_slices
 from gramian._typing import FloatArray, IntArray, Rows
-from gramian.baselines.base import BaselineClassifier, Counted, moments
+from gramian.baselines.base import BaselineClassifier, WeightedRows, moments
 from gramian.exceptions import InputError
 from gramian.kernels.columns import dense
 from gramian.landmarks.routing import moved
@@ -191,7 +191,7 @@ class LDKLClassifier(BaselineClassifier):
         self.random_state = random_state
         self.n_jobs = n_jobs
 
-    def _train(self, rows: Counted) -> PathTrees:
+    def _train(self, rows: WeightedRows) -> PathTrees:
         depth = whole_number("depth", self.depth, 0)
         if depth > MOST_DEPTH:
             raise InputError(
@@ -237,7 +237,7 @@ class _Descent:
     step: float
 
     def run(
-        self, rows: Counted, output: int, centre: FloatArray, scale: FloatArray, rng: np.random.Generator
+        self, rows: WeightedRows, output: int, centre: FloatArray, scale: FloatArray, rng: np.random.Generator
     ) -> FloatArray:
         n, d = rows.rows.shape
         inner, nodes = 2**self.depth - 1, 2 ** (self.depth + 1) - 1

@@ -16,7 +16,7 @@ from gramian._numerics import cholesky_lower
 from gramian._random import seed_for_sklearn
 from gramian._tiles import row_slices
 from gramian._typing import Float64Array, FloatArray, Rows
-from gramian.baselines.base import CHUNK_ROWS, Counted
+from gramian.baselines.base import CHUNK_ROWS, WeightedRows
 from gramian.engine import Engine
 from gramian.exceptions import AccuracyWarning
 
@@ -28,7 +28,7 @@ LOSSES = ("squared_hinge", "hinge")
 def linear_svm(
     features: Features,
     n_features: int,
-    rows: Counted,
+    rows: WeightedRows,
     *,
     C: Any,
     loss: Any,
@@ -79,7 +79,7 @@ def linear_svm(
 
 
 def ridge(
-    features: Features, n_features: int, rows: Counted, *, alpha: Any, engine: Engine
+    features: Features, n_features: int, rows: WeightedRows, *, alpha: Any, engine: Engine
 ) -> tuple[Float64Array, Float64Array]:
     """Solve ridge regression from sums over the rows; return weights (features, outputs) and intercepts.
 

@@ -13,7 +13,7 @@ from gramian._checks import whole_number
 from gramian._numerics import rank_cutoff, whiten
 from gramian._random import as_generator, children
 from gramian._typing import Array, Float64Array, Rows
-from gramian.baselines.base import Baseline, BaselineClassifier, BaselineRegressor, Counted
+from gramian.baselines.base import Baseline, BaselineClassifier, BaselineRegressor, WeightedRows
 from gramian.baselines.expansion import Expansion, gaussian
 from gramian.baselines.linear import linear_svm, ridge
 from gramian.engine import Engine
@@ -55,7 +55,7 @@ class _NystromLinear(Baseline):
     random_state: Any
     landmarks_: Array
 
-    def _features(self, rows: Counted, rng: np.random.Generator) -> _Features:
+    def _features(self, rows: WeightedRows, rng: np.random.Generator) -> _Features:
         count = whole_number("n_landmarks", self.n_landmarks, 1)
         gamma = self._checked_gamma(rows.rows.shape[1])
         return _Features(rows.rows, count, gamma, rng, self._engine())
@@ -125,7 +125,7 @@ class NystromLinearClassifier(_NystromLinear, BaselineClassifier):
         self.random_state = random_state
         self.n_jobs = n_jobs
 
-    def _train(self, rows: Counted) -> Expansion:
+    def _train(self, rows: WeightedRows) -> Expansion:
         choosing, fitting = children(as_generator(self.random_state), 2)
         features = self._features(rows, choosing)
         weights, intercept, self.n_iter_ = linear_svm(
@@ -185,7 +185,7 @@ class NystromLinearRegressor(_NystromLinear, BaselineRegressor):
         self.random_state = random_state
         self.n_jobs = n_jobs
 
-    def _train(self, rows: Counted) -> Expansion:
+    def _train(self, rows: WeightedRows) -> Expansion:
         features = self._features(rows, as_generator(self.random_state))
         found = ridge(features, features.rank, rows, alpha=self.alpha, engine=self._engine())
         return features.folded(*found)

@@ -14,7 +14,7 @@ from gramian._checks import positive_number, whole_number
 from gramian._numerics import rank_cutoff
 from gramian._tiles import row_slices, tile_rows
 from gramian._typing import Array, Float64Array, IntArray
-from gramian.baselines.base import BaselineClassifier, Counted
+from gramian.baselines.base import BaselineClassifier, WeightedRows
 from gramian.baselines.expansion import Expansion, gaussian
 from gramian.baselines.support import support_vectors
 from gramian.exceptions import InputError
@@ -285,7 +285,7 @@ class ReducedSetClassifier(BaselineClassifier):
         self.n_steps = n_steps
         self.n_jobs = n_jobs
 
-    def _train(self, rows: Counted) -> Expansion:
+    def _train(self, rows: WeightedRows) -> Expansion:
         gamma = self._checked_gamma(rows.rows.shape[1])
         n_units = whole_number("n_units", self.n_units, 1)
         n_starts, n_steps = (

@@ -10,7 +10,7 @@ from sklearn.svm import SVC
 
 from gramian._checks import positive_number
 from gramian._typing import Float64Array, Rows
-from gramian.baselines.base import Counted
+from gramian.baselines.base import WeightedRows
 from gramian.engine import Engine
 from gramian.kernels.columns import dense
 
@@ -27,7 +27,7 @@ class SupportVectors:
     intercept: Float64Array
 
 
-def support_vectors(rows: Counted, *, C: Any, gamma: float, tol: Any, engine: Engine) -> SupportVectors:
+def support_vectors(rows: WeightedRows, *, C: Any, gamma: float, tol: Any, engine: Engine) -> SupportVectors:
     """Solve min ½‖w‖² + C Σ_i weight_i max(0, 1 − y_i f(x_i)) for each column of the targets by libsvm.
 
     Time O(n² d) to O(n³) a machine, memory O(n d) and libsvm's cache of 200 MB.

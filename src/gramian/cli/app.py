@@ -35,7 +35,7 @@ from gramian.cli.report import (
     watched,
 )
 from gramian.cli.rows import in_memory
-from gramian.cli.settings import Settings, Task, checked
+from gramian.cli.settings import Task, TrainingOptions, checked
 from gramian.cli.task import find_task, prepared_target, split_order
 from gramian.data.file_formats import file_format
 from gramian.data.stored_table import StoredTable
@@ -70,13 +70,13 @@ def gramian(
 
 
 @app.command()
-@taking(Settings)
+@taking(TrainingOptions)
 def fit(
     train_file: TrainFile,
     out: Annotated[Path, typer.Option(help="Model file to write; an existing one is replaced.")],
     target: Target = None,
     *,
-    settings: Settings,
+    settings: TrainingOptions,
     traceback: Traceback = False,
 ) -> None:
     """Train on a table, score on held-out rows, and save a model fitted on all rows.
@@ -142,12 +142,12 @@ def predict(
 
 
 @app.command()
-@taking(Settings, "metric", "time_limit", "holdout")
+@taking(TrainingOptions, "metric", "time_limit", "holdout")
 def plan(
     train_file: TrainFile,
     target: Target = None,
     *,
-    settings: Settings,
+    settings: TrainingOptions,
     traceback: Traceback = False,
 ) -> None:
     """Print the sizes and bytes that a fit would take, without fitting."""
@@ -238,7 +238,7 @@ def compare(
         y = prepared_target(y, found)
         contest.checked(rules, rows, y)
         used, tested = split_order(y, found, contest.HELD_OUT, seed)
-        held = contest.Held(in_memory(rows, used), y[used], in_memory(rows, tested), y[tested])
+        held = contest.Split(in_memory(rows, used), y[used], in_memory(rows, tested), y[tested])
         say(f"{found} ({reason}), {len(contest.METHODS)} methods with {seconds:g} s each")
         entries = list(watched(contest.entries(held, rules), contest.METHODS))
         print_summary(contest.summary(entries, held, rules))

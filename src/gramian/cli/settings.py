@@ -46,7 +46,7 @@ class Task(StrEnum):
 
 
 @dataclass(frozen=True)
-class Settings:
+class TrainingOptions:
     """Options of a training; ``verbose`` is not an option but tells whether to show progress bars."""
 
     task: Annotated[Task, typer.Option(help="Kind of target; auto decides from its values.")] = Task.AUTO
@@ -85,7 +85,7 @@ class Settings:
     verbose: bool = False
 
 
-def for_tables(settings: Settings, path: Path) -> bool:
+def for_tables(settings: TrainingOptions, path: Path) -> bool:
     """Return whether to train the table model, rather than plain kernel ridge regression.
 
     The table model is used for CSV and Parquet files, unless an option belongs to plain kernel ridge
@@ -106,7 +106,7 @@ def for_tables(settings: Settings, path: Path) -> bool:
     return plain is None
 
 
-def _plain(settings: Settings, path: Path) -> Iterator[str]:
+def _plain(settings: TrainingOptions, path: Path) -> Iterator[str]:
     if not file_format(path).columns:
         yield f"a file of format {file_format(path).name}"
     if settings.gamma is not None:
@@ -121,7 +121,7 @@ def _plain(settings: Settings, path: Path) -> Iterator[str]:
         yield f"--kernel {settings.kernel}"
 
 
-def _table(settings: Settings) -> Iterator[str]:
+def _table(settings: TrainingOptions) -> Iterator[str]:
     if settings.metric != AUTO:
         yield "--metric"
     if settings.categorical:
@@ -130,7 +130,7 @@ def _table(settings: Settings) -> Iterator[str]:
         yield "--time-limit"
 
 
-def checked(settings: Settings, path: Path) -> tuple[Settings, bool]:
+def checked(settings: TrainingOptions, path: Path) -> tuple[TrainingOptions, bool]:
     """Return the settings of the selected model, and whether it is the table model.
 
     Raises

@@ -7,7 +7,7 @@ import numpy as np
 from gramian._budget import parse_bytes
 from gramian._typing import Array
 from gramian.approximations.multiresolution import MultiResolution
-from gramian.cli.settings import AUTO, TABLE_KERNELS, Settings
+from gramian.cli.settings import AUTO, TABLE_KERNELS, TrainingOptions
 from gramian.cli.table_training import columns_facts
 from gramian.cli.task import REGRESSION
 from gramian.compression.plan import Plan
@@ -25,7 +25,9 @@ from gramian.tables.search import n_held_out, round_sizes
 from gramian.tables.small_problem import Point
 
 
-def facts(table: StoredTable, y: Array, task: str, settings: Settings) -> tuple[list[tuple[str, str]], Plan]:
+def facts(
+    table: StoredTable, y: Array, task: str, settings: TrainingOptions
+) -> tuple[list[tuple[str, str]], Plan]:
     """Return the encoding of the columns, the planned search, and the plan of the last fit.
 
     The kernel is the first one that the search would compare, with one bandwidth for all features. If the

@@ -13,7 +13,7 @@ import numpy as np
 from gramian.cli.opening import all_targets
 from gramian.cli.outcome import Clock, Outcome
 from gramian.cli.rows import taken
-from gramian.cli.settings import Settings
+from gramian.cli.settings import TrainingOptions
 from gramian.cli.task import REGRESSION, find_task, prepared_target, split_order
 from gramian.data.stored_table import StoredTable
 from gramian.exceptions import AccuracyWarning
@@ -31,7 +31,7 @@ LEAST_SECONDS = 1e-3
 MOST_NAMED = 5
 
 
-def estimator(task: str, settings: Settings) -> TabularRegressor | TabularClassifier:
+def estimator(task: str, settings: TrainingOptions) -> TabularRegressor | TabularClassifier:
     """Return the unfitted model for the task."""
     kind = TabularRegressor if task == REGRESSION else TabularClassifier
     return kind(
@@ -46,7 +46,7 @@ def estimator(task: str, settings: Settings) -> TabularRegressor | TabularClassi
     )
 
 
-def train(table: StoredTable, settings: Settings, until: float = math.inf) -> Outcome:
+def train(table: StoredTable, settings: TrainingOptions, until: float = math.inf) -> Outcome:
     """Fit to the rows that are not held out and score the others, then fit to all rows.
 
     The second fit keeps the kernel, metric, scaling and target transformation that the first one chose; its

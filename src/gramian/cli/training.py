@@ -16,7 +16,7 @@ from gramian.cli.answers import named_columns
 from gramian.cli.opening import all_targets
 from gramian.cli.outcome import Clock, Outcome, number
 from gramian.cli.rows import by_blocks, taken
-from gramian.cli.settings import Settings
+from gramian.cli.settings import TrainingOptions
 from gramian.cli.task import CLASSIFICATION, REGRESSION, find_task, prepared_target, score_of, split_order
 from gramian.compression.plan import Plan
 from gramian.compression.predictor import Predictor
@@ -78,7 +78,7 @@ def usual_gamma(kernel: str, X: RowSource, rng: np.random.Generator) -> float | 
     return 0.5 / typical**2 if kernel in _SQUARED else 1.0 / typical
 
 
-def choose(settings: Settings, rows: Rows | RowSource, y: Array, task: str) -> Choice:
+def choose(settings: TrainingOptions, rows: Rows | RowSource, y: Array, task: str) -> Choice:
     """Choose the parameters that were not given, by exact kernel ridge regression on at most 2,000 rows.
 
     They are scored on at most 1,000 other rows; of equal scores the smoothest model wins. Time
@@ -149,7 +149,7 @@ def _best_alpha(
 # ---- training and planning -------------------------------------------------------------------
 
 
-def estimator(task: str, settings: Settings, choice: Choice) -> KernelRidge | KernelRidgeClassifier:
+def estimator(task: str, settings: TrainingOptions, choice: Choice) -> KernelRidge | KernelRidgeClassifier:
     """Return the unfitted estimator for the task."""
     kind = KernelRidge if task == REGRESSION else KernelRidgeClassifier
     return kind(
@@ -165,7 +165,7 @@ def estimator(task: str, settings: Settings, choice: Choice) -> KernelRidge | Ke
     )
 
 
-def train(rows: StoredSource, settings: Settings) -> Outcome:
+def train(rows: StoredSource, settings: TrainingOptions) -> Outcome:
     """Scale, choose parameters, score on held-out rows, and fit on all rows.
 
     Mean, deviation and parameters come from the rows that are not held out, so that nothing has seen the rows
@@ -213,7 +213,7 @@ def _scaler(seen: Moments, names: tuple[str, ...] | None) -> StandardScaler:
     return found
 
 
-def plan(rows: StoredSource, y: Array, task: str, settings: Settings) -> tuple[Choice, Plan]:
+def plan(rows: StoredSource, y: Array, task: str, settings: TrainingOptions) -> tuple[Choice, Plan]:
     """Return the plan of a fit on scaled rows, with the usual gamma and alpha if they are not given."""
     source: RowSource = mapped(rows, Scaler.of(moments(rows))) if settings.standardize else rows
     gamma = settings.gamma

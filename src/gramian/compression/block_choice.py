@@ -16,7 +16,7 @@ from gramian.data.source import ArraySource, RowSource, sample_rows
 from gramian.engine import Engine
 
 #: Rows on which trials are built, validation rows, and columns of the error matrix. Chosen by hand.
-TRIAL_ROWS, JUDGE_ROWS, JUDGE_COLUMNS = 12_000, 2_000, 500
+TRIAL_ROWS, VALIDATION_ROWS, VALIDATION_COLUMNS = 12_000, 2_000, 500
 #: Numbers of blocks tried first. Half and double the best one follow, then steps of 2^(1/2). Chosen by hand.
 FIRST_COUNTS = (1, 4, 16, 64)
 #: Smallest number of rows in a block. Chosen by hand.
@@ -30,7 +30,7 @@ Build = Callable[[ArraySource, int, Size, int, np.random.Generator], FeatureMap]
 
 
 @dataclass
-class Trials:
+class BlockTrials:
     """Relative errors of approximations with given blocks and size, each built once.
 
     Every trial uses the same sample, validation rows and random stream, so two trials differ only in their
@@ -40,7 +40,7 @@ class Trials:
     build: Build
     n_rows: int
     sample: ArraySource
-    judges: ArraySource
+    validation: ArraySource
     columns: IntArray
     seed: int
     engine: Engine
@@ -56,34 +56,38 @@ class Trials:
         engine: Engine,
         *,
         stored_diagonal: bool = False,
-    ) -> Trials:
+    ) -> BlockTrials:
         """Draw the sample and, where there are enough rows, other rows for validation."""
         n = source.shape[0]
-        drawing, judging, trial = children(rng, 3)
+        drawing, validating, trial = children(rng, 3)
         rows, numbers = sample_rows(source, min(n, TRIAL_ROWS), drawing)
         others = np.setdiff1d(np.arange(n), numbers) if n < 4 * TRIAL_ROWS else None
-        if n <= TRIAL_ROWS + JUDGE_ROWS:
+        if n <= TRIAL_ROWS + VALIDATION_ROWS:
             # Too few rows for a separate validation set: all rows serve for both.
-            judges = rows
+            validation = rows
         elif others is None:
-            judges = sample_rows(source, JUDGE_ROWS, judging)[0]
+            validation = sample_rows(source, VALIDATION_ROWS, validating)[0]
         else:
-            judges = source.take(np.sort(judging.choice(others, JUDGE_ROWS, replace=False)))
-        count = judges.shape[0]
-        columns = np.sort(judging.choice(count, min(JUDGE_COLUMNS, count), replace=False))
+            validation = source.take(np.sort(validating.choice(others, VALIDATION_ROWS, replace=False)))
+        count = validation.shape[0]
+        columns = np.sort(validating.choice(count, min(VALIDATION_COLUMNS, count), replace=False))
         seed = int(trial.integers(2**32))
-        return cls(build, n, ArraySource(rows), ArraySource(judges), columns, seed, engine, stored_diagonal)
+        return cls(
+            build, n, ArraySource(rows), ArraySource(validation), columns, seed, engine, stored_diagonal
+        )
 
     def error(self, n_blocks: int, size: Size) -> float:
         """Return ‖K − K̃‖_F/‖K‖_F estimated from validation rows × columns."""
         key = n_blocks, size.limit
         if key not in self.errors:
             features = self.build(self.sample, n_blocks, size, self.n_rows, np.random.default_rng(self.seed))
-            left = Residual(features, self.judges, self.engine, self.judges.shape[0], self.stored_diagonal)
+            left = Residual(
+                features, self.validation, self.engine, self.validation.shape[0], self.stored_diagonal
+            )
             sums = left.column_sums(self.columns, np.ones(len(self.columns)))
             diagonal = left.leftover()
             # A full row of K has n − 1 off-diagonal entries, a sampled one has fewer: scale them up.
-            others = (self.n_rows - 1) / max(1, self.judges.shape[0] - 1)
+            others = (self.n_rows - 1) / max(1, self.validation.shape[0] - 1)
             error = others * sums.error.sum() + np.square(left.diagonal(diagonal)[self.columns]).sum()
             total = others * sums.kernel.sum() + np.square(diagonal.kernel[self.columns]).sum()
             self.errors[key] = float(np.sqrt(error / total)) if total > 0 else 0.0

@@ -119,8 +119,8 @@ def measure(residual: Residual, *, n_rows: int, rng: np.random.Generator) -> Mea
     ratio = _ratio(float(diagonal.sum() + found.error.sum()), kernel)
     low, high, spread = 0.0, np.inf, np.inf
     if not certain or m == n:
-        variance, loose = sum_variance(found.gap_error - ratio * found.gap_kernel, found.chance)
-        spread = _ratio(float(np.sqrt(max(variance, found.foretold))), kernel)
+        variance, loose = sum_variance(found.error_difference - ratio * found.kernel_difference, found.chance)
+        spread = _ratio(float(np.sqrt(max(variance, found.predicted_variance))), kernel)
         unseen = _ratio((1.0 - m / n) / m * float(left.final @ left.final), kernel)
         low, high = interval(ratio, spread, loose, unseen)
     value = float(np.sqrt(ratio))
@@ -145,10 +145,10 @@ class _Sample:
     error: Float64Array  #: contribution of each drawn row to Σ e_i
     inside: float  #: the part of Σ e_i inside the leaf blocks
     kernel: float  #: Σ k_i
-    gap_error: Float64Array  #: e_i of the rows of the last phase
-    gap_kernel: Float64Array  #: k_i − k̂_i of the same rows
+    error_difference: Float64Array  #: e_i of the rows of the last phase
+    kernel_difference: Float64Array  #: k_i − k̂_i of the same rows
     chance: Float64Array  #: π_i of the same rows
-    foretold: float = 0.0  #: variance of the last phase as predicted by the first
+    predicted_variance: float = 0.0  #: variance of the last phase as predicted by the first
 
 
 def _one_phase(residual: Residual, left: Leftover, m: int, rng: np.random.Generator) -> _Sample:

@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator
 from gramian._checks import one_of, positive_number, whole_number
 from gramian.approximations.approximation import Approximation
 from gramian.exact.policy import Sizes
-from gramian.exact.solve import CHOSEN, ITERATIVE, Settings
+from gramian.exact.solve import CHOSEN, ITERATIVE, SolveSettings
 from gramian.exceptions import InputError
 
 SOLVERS = ("auto", "cg", "cholesky", "askotch")
@@ -83,7 +83,7 @@ class Exact(BaseEstimator):
         self.time_limit = time_limit
         self.checkpoint = checkpoint
 
-    def settings(self) -> Settings:
+    def settings(self) -> SolveSettings:
         """Return the settings after checking every parameter."""
         one_of("solver", self.solver, (*SOLVERS, *ITERATIVE))
         builder = None
@@ -92,7 +92,7 @@ class Exact(BaseEstimator):
         else:
             one_of("preconditioner", self.preconditioner, PRECONDITIONERS)
         limit = None if self.time_limit is None else positive_number("time_limit", self.time_limit)
-        return Settings(
+        return SolveSettings(
             solver=self.solver,
             sizes=CHOSEN if builder is not None else self._sizes(),
             builder=builder,

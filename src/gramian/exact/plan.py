@@ -12,7 +12,7 @@ from gramian.approximations.multiresolution import MultiResolutionBuilder
 from gramian.compression.costs import Workload
 from gramian.compression.plan import EXACT, Plan
 from gramian.exact.policy import Costs
-from gramian.exact.solve import DIRECT_ROWS, Settings, iteration_bytes
+from gramian.exact.solve import DIRECT_ROWS, SolveSettings, iteration_bytes
 from gramian.exact.system import keeps_tiles
 from gramian.exceptions import BudgetError
 
@@ -22,7 +22,7 @@ NOMINAL_ITERATIONS = 50
 
 def exact_plan(
     work: Workload,
-    settings: Settings,
+    settings: SolveSettings,
     *,
     dtype: Any,
     n_threads: int,

@@ -15,7 +15,7 @@ from gramian.compression.plan import Plan
 from gramian.engine import Engine
 from gramian.estimator.labelled import LabelledRows
 from gramian.exact.predictor import ExactPredictor
-from gramian.exact.solve import Settings, Stage, solve_exact
+from gramian.exact.solve import SolveSettings, Stage, solve_exact
 from gramian.exact.system import ExactSystem
 from gramian.kernels.base import Kernel
 from gramian.solvers.krylov import Progress
@@ -36,7 +36,7 @@ def train_exact(
     labelled: LabelledRows[Any],
     kernel: Kernel,
     alpha: float,
-    settings: Settings,
+    settings: SolveSettings,
     plan: Plan,
     *,
     intercept: bool,

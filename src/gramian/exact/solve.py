@@ -52,7 +52,7 @@ class Stage:
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class SolveSettings:
     """Settings of a solve: method, preconditioner, tolerance and limits."""
 
     solver: str = "auto"  #: auto, cg, cholesky, askotch or one of ITERATIVE
@@ -77,7 +77,7 @@ def iteration_bytes(n: int, n_features: int, n_outputs: int, itemsize: int, thre
 def solve_exact(
     system: ExactSystem,
     right: Float64Array,
-    settings: Settings,
+    settings: SolveSettings,
     *,
     rng: np.random.Generator,
     progress: Callable[[Progress], None] | None = None,
@@ -120,7 +120,7 @@ def solve_exact(
 def _solved(
     system: ExactSystem,
     right: Float64Array,
-    settings: Settings,
+    settings: SolveSettings,
     rng: np.random.Generator,
     start: Float64Array | None,
     progress: Callable[[Progress], None] | None,
@@ -172,7 +172,7 @@ def costs_of(system: ExactSystem, right: Float64Array) -> Costs:
     return Costs(len(system), int(system.rows.shape[1]), right.shape[1], item, system.kept_bytes > 0)
 
 
-def _too_dear(system: ExactSystem, right: Float64Array, settings: Settings) -> bool:
+def _too_dear(system: ExactSystem, right: Float64Array, settings: SolveSettings) -> bool:
     """Tell whether the time limit is too short for the products of conjugate gradients."""
     if settings.time_limit is None or settings.sizes != CHOSEN or settings.builder is not None:
         return False
@@ -187,7 +187,7 @@ class _Staged:
         self,
         system: ExactSystem,
         right: Float64Array,
-        settings: Settings,
+        settings: SolveSettings,
         rng: np.random.Generator,
         progress: Callable[[Progress], None] | None,
     ) -> None:

@@ -19,7 +19,7 @@ from gramian.estimator.finite import finite_values
 from gramian.estimator.rows import checked_rows
 from gramian.exceptions import InputError
 from gramian.fast.cost import Cost, measure, parse_cost, timed_batch
-from gramian.fast.learning.distill import Lesson, Shape
+from gramian.fast.learning.distill import Shape, TrainingSet
 from gramian.fast.learning.metric import Teacher, center_and_spread, gradient_outer_product
 from gramian.fast.search import (
     ShapeTrainer,
@@ -154,16 +154,16 @@ class FastKernelModel(KernelEstimator):
         weights: Array,
         teacher: Teacher,
         bounds: tuple[float | None, float | None],
-    ) -> dict[str, Lesson]:
+    ) -> dict[str, TrainingSet]:
         """Return the candidate training sets: all rows with the teacher's values, and with the labels."""
         lessons = {}
         if self.learn in ("auto", "teacher"):
             taught = teacher(rows)
             if bounds != (None, None):
                 taught = np.clip(taught, *bounds)
-            lessons["teacher"] = Lesson(rows, taught, weights, teacher, *bounds)
+            lessons["teacher"] = TrainingSet(rows, taught, weights, teacher, *bounds)
         if self.learn in ("auto", "labels"):
-            lessons["labels"] = Lesson(rows, values, weights, None, *bounds)
+            lessons["labels"] = TrainingSet(rows, values, weights, None, *bounds)
         return lessons
 
     @property

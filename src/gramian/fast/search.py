@@ -15,7 +15,7 @@ from gramian.compression.sums import Progress
 from gramian.engine import Engine
 from gramian.exceptions import BudgetError
 from gramian.fast.cost import batch_rows, dummy, linear_nanoseconds, seconds_per_row
-from gramian.fast.learning.distill import FULL, Effort, Lesson, Shape, distill
+from gramian.fast.learning.distill import FULL, Effort, Shape, TrainingSet, distill
 from gramian.fast.learning.metric import metric_directions
 from gramian.fast.serving.predictor import FastPredictor
 from gramian.search import Trials, search
@@ -54,7 +54,7 @@ class FittedShape:
     shape: Shape
     predictor: FastPredictor
     lesson: str
-    again: Callable[[Lesson], FastPredictor]
+    again: Callable[[TrainingSet], FastPredictor]
     score: float
     loss: float
 
@@ -69,7 +69,7 @@ class ShapeTrainer:
 
     M: Float64Array
     spread: Float64Array
-    held_out: dict[str, Lesson]
+    held_out: dict[str, TrainingSet]
     score: Score
     seed: int
     engine: Engine
@@ -77,7 +77,7 @@ class ShapeTrainer:
 
     def fitted(
         self,
-        lesson: Lesson,
+        lesson: TrainingSet,
         name: str,
         shape: Shape,
         effort: Effort = FULL,
@@ -91,11 +91,11 @@ class ShapeTrainer:
         projection = metric_directions(self.M, self.spread, shape.n_directions)
         exact = replace(shape, n_directions=projection.shape[1])
 
-        def stages(lesson: Lesson) -> Iterator[FastPredictor]:
+        def stages(lesson: TrainingSet) -> Iterator[FastPredictor]:
             return distill(lesson, projection, exact, np.random.default_rng(self.seed), self.engine, effort)
 
-        def up_to(stage: int) -> Callable[[Lesson], FastPredictor]:
-            def fit(lesson: Lesson) -> FastPredictor:
+        def up_to(stage: int) -> Callable[[TrainingSet], FastPredictor]:
+            def fit(lesson: TrainingSet) -> FastPredictor:
                 *_, found = islice(stages(lesson), stage + 1)  # other rows may give fewer stages
                 return found
 
@@ -104,18 +104,18 @@ class ShapeTrainer:
         found = [self.judged(exact, one, name, up_to(at)) for at, one in enumerate(stages(lesson))]
         return min(found, key=lambda one: one.loss)
 
-    def linear(self, lesson: Lesson, name: str) -> FittedShape:
+    def linear(self, lesson: TrainingSet, name: str) -> FittedShape:
         """Fit a linear model to a lesson."""
         d, K = lesson.rows.shape[1], lesson.values.shape[1]
 
-        def fit(lesson: Lesson) -> FastPredictor:
+        def fit(lesson: TrainingSet) -> FastPredictor:
             (found,) = distill(lesson, np.eye(d), Shape(0, 0, d), np.random.default_rng(0), Engine(1), LINEAR)
             return found
 
         return self.judged(linear_shape(d, K), fit(lesson), name, fit)
 
     def judged(
-        self, shape: Shape, predictor: FastPredictor, name: str, again: Callable[[Lesson], FastPredictor]
+        self, shape: Shape, predictor: FastPredictor, name: str, again: Callable[[TrainingSet], FastPredictor]
     ) -> FittedShape:
         """Return a predictor with its score and its loss on the held-out rows."""
         if self.progress is not None:
@@ -188,7 +188,7 @@ def direction_counts(M: Float64Array) -> tuple[int, ...]:
     return tuple(count for count in counts if few // 2 <= count <= d)
 
 
-def search_shapes(lessons: dict[str, Lesson], nanoseconds: float, trainer: ShapeTrainer) -> FittedShape:
+def search_shapes(lessons: dict[str, TrainingSet], nanoseconds: float, trainer: ShapeTrainer) -> FittedShape:
     """Return the best predictor within ``nanoseconds`` a row.
 
     lessons : training sets by name (the teacher's values, the labels); trials use the first one.
@@ -210,7 +210,7 @@ def search_shapes(lessons: dict[str, Lesson], nanoseconds: float, trainer: Shape
         )
     shapes = shapes_within(nanoseconds, len(first.rows), d, K, direction_counts(trainer.M))
 
-    def judge(lesson: Lesson, shape: Shape) -> tuple[float, FittedShape]:
+    def judge(lesson: TrainingSet, shape: Shape) -> tuple[float, FittedShape]:
         found = trainer.fitted(lesson, name, shape, TRIAL)
         return found.loss, found
 

@@ -31,7 +31,7 @@ from gramian.gp.start import checked_optimizer, log_bounds, start_kernel
 from gramian.kernels import Kernel
 from gramian.landmarks.rules import LEVERAGED, PIVOTED
 from gramian.metric.input import plain_copy, planned_input
-from gramian.metric.learner import Trial
+from gramian.metric.learner import RoundModel
 
 #: Rows from which a round of metric learning learns kernel and noise. Chosen by hand.
 ROUND_ROWS = 1_000
@@ -101,7 +101,7 @@ def plan_process(model: Any, source: RowSource, n_outputs: int) -> Plan:
     return _sized(model, source, n_outputs, _start(model, source, rng), rng)
 
 
-def process_trial(model: Any, before: Any, quick: bool) -> Trial:
+def process_trial(model: Any, before: Any, quick: bool) -> RoundModel:
     """Return the model that a round of metric learning fits: small, starting from the last round's kernel."""
     most = model.learning_rows
     changed: dict[str, Any] = {"learning_rows": ROUND_ROWS if most is None or most > ROUND_ROWS else most}
@@ -115,7 +115,7 @@ def process_trial(model: Any, before: Any, quick: bool) -> Trial:
     def fit(rows: LabelledRows[Any]) -> None:
         train(made, rows).keep_in(made)
 
-    return Trial(made, fit, partial(mean_of, made), lambda: (made.posterior_.predictor, made.kernel_))
+    return RoundModel(made, fit, partial(mean_of, made), lambda: (made.posterior_.predictor, made.kernel_))
 
 
 def mean_of(model: Any, source: RowSource) -> Float64Array:

@@ -23,7 +23,7 @@ from gramian.exact.exact import Exact
 from gramian.exceptions import BudgetError, InputError, did_you_mean
 from gramian.kernels.precomputed import Precomputed
 from gramian.metric.learned_metric import LearnedMetric
-from gramian.metric.learner import MOST_HELD_OUT, EstimatorLearner, Trial, Trials
+from gramian.metric.learner import MOST_HELD_OUT, EstimatorLearner, MakeRoundModel, RoundModel
 from gramian.metric.learning import Round, learn_metric
 from gramian.metric.metric import Metric
 from gramian.metric.outer_product import FORMS
@@ -84,7 +84,7 @@ class Input:
 def learned_input(
     model: KernelEstimator,
     rows: LabelledRows[Any],
-    trials: Trials,
+    trials: MakeRoundModel,
     *,
     metric: Any,
     standardize: bool = False,
@@ -215,7 +215,7 @@ def _checked_metric(model: Any, source: RowSource, chosen: Any) -> Metric | Lear
 
 
 def _learned(
-    model: Any, chosen: LearnedMetric, rows: LabelledRows[Any], trials: Trials, *, free: bool
+    model: Any, chosen: LearnedMetric, rows: LabelledRows[Any], trials: MakeRoundModel, *, free: bool
 ) -> tuple[Metric, tuple[Round, ...]]:
     """Return the best metric of some rounds, and the rounds; ``free`` says whether bandwidths are tried."""
     settings = chosen.settings(free=free)
@@ -233,7 +233,7 @@ def _learned(
         "memory_budget": budget * (SAMPLE_PART - 1) // SAMPLE_PART,
     }
 
-    def seeded(before: Any, quick: bool) -> Trial:
+    def seeded(before: Any, quick: bool) -> RoundModel:
         trial = trials(before, quick)
         trial.model.set_params(**shared)
         trial.model.n_features_in_ = model.n_features_in_

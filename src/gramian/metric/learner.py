@@ -31,7 +31,7 @@ def squared_errors(targets: Float64Array, values: Float64Array) -> Float64Array:
 
 
 @dataclass(frozen=True)
-class Trial:
+class RoundModel:
     """An unfitted model for a round, and what the round asks of it: how it is fitted, used and judged."""
 
     model: Any
@@ -46,7 +46,7 @@ class Trial:
 
 #: From the fitted model of an earlier round (or None), and whether it serves only to compare metrics, so that
 #: a quicker model of another kind will do, to the trial of a round.
-Trials = Callable[[Any, bool], Trial]
+MakeRoundModel = Callable[[Any, bool], RoundModel]
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Attempt:
     """A trial that was fitted under a metric, and its judgement."""
 
     learner: EstimatorLearner
-    trial: Trial
+    trial: RoundModel
     metric: Metric
     error: float
     fault: str
@@ -72,7 +72,7 @@ class EstimatorLearner:
     the same randomness. ``switched``: groups of columns beside those of two values, which are found.
     """
 
-    trials: Trials
+    trials: MakeRoundModel
     train: LabelledRows[Any]
     held_out: LabelledRows[Any]
     engine: Engine
@@ -91,7 +91,7 @@ class EstimatorLearner:
         attempt = self._attempt(*self._small, metric, before.trial.model, quick=True)
         return attempt.error if np.isfinite(attempt.error) and not attempt.fault else np.inf
 
-    def gradients(self, trial: Trial, metric: Metric) -> Float64Array:
+    def gradients(self, trial: RoundModel, metric: Metric) -> Float64Array:
         """Return the average gradient outer product of x ↦ f(T(x)) at rows of the training part."""
         part = self.train.first(gradient_rows(self._groups, self.gradient_rows))
         predictor, kernel = trial.gradients_of()

@@ -22,7 +22,7 @@ TIMID = 0.5
 
 
 @dataclass(frozen=True)
-class Settings:
+class LearningSettings:
     """How a metric is learned; see :class:`gramian.LearnedMetric`."""
 
     form: str = "diagonal"
@@ -75,7 +75,7 @@ class Learner(Protocol):
 
 
 @dataclass(frozen=True)
-class Found:
+class MetricResult:
     """The best metric that was found, and how."""
 
     metric: Metric
@@ -95,7 +95,7 @@ class _Candidate:
         return replace(self, metric=self.metric.times(1.0 / factor), bandwidth=self.bandwidth * factor)
 
 
-def learn_metric(learner: Learner, start: Metric, settings: Settings) -> Found:
+def learn_metric(learner: Learner, start: Metric, settings: LearningSettings) -> MetricResult:
     r"""Return the best metric of some rounds of fit → outer product of gradients → metric → refit.
 
     Round 0 is the fit under ``start``. Every later one takes M of the model so far, forms the metric of each
@@ -141,11 +141,11 @@ def learn_metric(learner: Learner, start: Metric, settings: Settings) -> Found:
         if idle > settings.patience:
             break
     rounds = [replace(each, kept=i == place) for i, each in enumerate(found)]
-    return Found(chosen.metric, tuple(rounds))
+    return MetricResult(chosen.metric, tuple(rounds))
 
 
 def _best_candidate(
-    learner: Learner, M: Float64Array, before: Any, bandwidth: float, settings: Settings, tame: float
+    learner: Learner, M: Float64Array, before: Any, bandwidth: float, settings: LearningSettings, tame: float
 ) -> _Candidate:
     """Return the best power, then the best bandwidth for it, by small fits."""
     candidates: list[_Candidate] = []

@@ -27,7 +27,7 @@ from gramian.exact.ridge import train_exact
 from gramian.exceptions import InputError
 from gramian.kernels import Kernel
 from gramian.metric.input import Input, compares_exactly, learned_input, plain_copy
-from gramian.metric.learner import Trial
+from gramian.metric.learner import RoundModel
 from gramian.ridge.decisions import values_of
 from gramian.ridge.planning import exact_of, plan_exact, plan_sums
 from gramian.solvers.krylov import Progress
@@ -91,19 +91,19 @@ def train(model: Any, rows: LabelledRows[Any]) -> Trained:
     return Trained(fit.predictor, kernel, fit.intercept, fit.solution, fit.plan, fit.rank)
 
 
-def _ridge_trial(model: Any, before: Any, quick: bool) -> Trial:
+def _ridge_trial(model: Any, before: Any, quick: bool) -> RoundModel:
     """Return what a round fits: a copy of the model, which solves exactly where that is quickest."""
     exact = {"approximation": "exact"} if quick and compares_exactly(model.memory_budget) else {}
     return ridge_trial(plain_copy(model, **exact))
 
 
-def ridge_trial(model: Any) -> Trial:
+def ridge_trial(model: Any) -> RoundModel:
     """Return an unfitted ridge estimator as what a round of a metric fits."""
 
     def fit(rows: LabelledRows[Any]) -> None:
         train(model, rows).keep_in(model)
 
-    return Trial(
+    return RoundModel(
         model,
         fit,
         lambda source: values_of(model, source),

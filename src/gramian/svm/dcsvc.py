@@ -34,7 +34,7 @@ from gramian.exceptions import AccuracyWarning, BudgetError, InputError
 from gramian.kernels.precomputed import Precomputed
 from gramian.metric.input import Input, scaled_input
 from gramian.svm.divide.levels import LeafSolver, cluster_rows
-from gramian.svm.divide.one_vs_one import Settings, solve_pairs
+from gramian.svm.divide.one_vs_one import PairSettings, solve_pairs
 
 SHAPES = ("ovr", "ovo")
 TILE_DTYPES = ("auto", "float32", "float64")
@@ -220,7 +220,7 @@ class DCSVC(Classifier, KernelEstimator):
         branching = whole_number("branching", self.branching, 2)
         hierarchy = cluster_rows(rows, kernel, leaf, branching, rng, engine)
         merges = self._merges(len(hierarchy.above))
-        settings = Settings(
+        settings = PairSettings(
             leaf,
             merges,
             bool(self.fit_intercept),
@@ -314,7 +314,7 @@ class DCSVC(Classifier, KernelEstimator):
             )
         return int(self.early)
 
-    def _warn(self, violation: float, settings: Settings) -> None:
+    def _warn(self, violation: float, settings: PairSettings) -> None:
         if violation > settings.tol:
             warnings.warn(
                 f"DCSVC stopped at a violation of {violation:.3g}, above tol={settings.tol:.3g}, after at "

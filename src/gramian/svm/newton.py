@@ -25,7 +25,7 @@ from gramian.estimator.targets import ClassTargets
 from gramian.exceptions import InputError
 from gramian.kernels import Kernel
 from gramian.metric.input import compares_exactly, plain_copy, planned_input
-from gramian.metric.learner import Trial
+from gramian.metric.learner import RoundModel
 from gramian.ridge.decisions import values_of
 from gramian.ridge.planning import is_auto, plan_sums
 from gramian.ridge.ridge import KernelRidge, KernelRidgeClassifier
@@ -34,7 +34,7 @@ from gramian.solvers.losses import Loss, Proximal
 from gramian.solvers.newton import Minimum
 from gramian.solvers.newton_system import Point
 from gramian.solvers.solution import Solution, Status
-from gramian.svm.newton_training import NewtonTraining, Settings
+from gramian.svm.newton_training import NewtonSettings, NewtonTraining
 
 #: Tolerances are relative to the objective, or to this fraction of its value at f = 0 if that is larger:
 #: with one class and an unpenalised intercept the loss has no minimum.
@@ -110,7 +110,7 @@ class NewtonFit:
     minimum: Minimum
     kernel: Kernel
     rows: LabelledRows[Any]
-    settings: Settings
+    settings: NewtonSettings
     rng: np.random.Generator
 
     def keep_in(self, model: Any) -> None:
@@ -139,7 +139,11 @@ def minimise_classes(
 
 
 def minimise(
-    model: Any, rows: LabelledRows[Any], settings: Settings, alpha: float, start: Float64Array | None = None
+    model: Any,
+    rows: LabelledRows[Any],
+    settings: NewtonSettings,
+    alpha: float,
+    start: Float64Array | None = None,
 ) -> NewtonFit:
     """Minimise the loss of rows; ``start`` are intercepts to begin with.
 
@@ -174,12 +178,12 @@ def minimise(
     return NewtonFit(training, found, kernel, rows, settings, rng)
 
 
-def settings_of(model: Any, loss: Loss, mass: float, scale: float = 1.0) -> Settings:
+def settings_of(model: Any, loss: Loss, mass: float, scale: float = 1.0) -> NewtonSettings:
     """Return a loss with the penalty and tolerances of an estimator.
 
     ``mass`` is the objective's size at f = 0 without C, ``scale`` that of the decision values.
     """
-    return Settings(
+    return NewtonSettings(
         loss,
         1.0 / positive_number("C", model.C),
         bool(model.fit_intercept),
@@ -199,7 +203,7 @@ def plan_newton(model: Any, penalty: float, source: RowSource, n_outputs: int) -
 # ---- rounds of a metric --------------------------------------------------------------------------
 
 
-def newton_trial(model: Any, penalty: float, make: Callable[[Any], Trial], quick: bool) -> Trial:
+def newton_trial(model: Any, penalty: float, make: Callable[[Any], RoundModel], quick: bool) -> RoundModel:
     """Return what a round of a metric fits: ``make`` of a copy of the model, or a ridge model.
 
     A ridge model ranks metrics as well as this one does, and takes one solve instead of several passes.
@@ -211,17 +215,17 @@ def newton_trial(model: Any, penalty: float, make: Callable[[Any], Trial], quick
     return ridge_trial(kind(penalty, approximation="exact", **shared))
 
 
-def class_trial(model: Any, problem: Problem, before: Any, quick: bool) -> Trial:
+def class_trial(model: Any, problem: Problem, before: Any, quick: bool) -> RoundModel:
     """Return what a round of a metric fits for a classifier; ``before`` is the model of an earlier round."""
 
-    def make(copied: Any) -> Trial:
+    def make(copied: Any) -> RoundModel:
         def fit(rows: LabelledRows[Any]) -> None:
             # Losses that are minimised output by output have a better start: the minimum for half the rows.
             coupled = not problem.loss(rows.n_outputs).separable
             start = before.intercept_ if coupled and before is not None else None
             minimise_classes(copied, rows, problem, start).keep_in(copied)
 
-        return Trial(
+        return RoundModel(
             copied,
             fit,
             partial(values_of, copied),

@@ -45,7 +45,7 @@ MEMORY, LEAST_MEMORY = 20, 3
 
 
 @dataclass(frozen=True)
-class Settings:
+class NewtonSettings:
     """Loss, penalty and stopping rule of a minimisation."""
 
     loss: Loss
@@ -118,7 +118,7 @@ class NewtonTraining:
         self,
         targets: Targets,
         weights: Array | None,
-        settings: Settings,
+        settings: NewtonSettings,
         start: Point | None = None,
         *,
         checked: bool = True,
@@ -160,7 +160,7 @@ class NewtonTraining:
         held = {"bases": self.features.nbytes, "passes": self.features.nbytes + self._tiles.kept_bytes}
         return self.plan.used(held, dict(self.seconds))
 
-    def _newton(self, settings: Settings) -> Newton:
+    def _newton(self, settings: NewtonSettings) -> Newton:
         alpha, engine = settings.alpha, self._engine
         if self._core is None:
             factored = nested_factor(self.features.forest, alpha, engine)
@@ -202,7 +202,7 @@ class NewtonTraining:
         missed = outputs[found.gap > newton.tol]
         return found.updated(missed, minimise(missed, found.point, 1.0)) if len(missed) else found
 
-    def _near(self, passes: LossPasses, settings: Settings, newton: Newton) -> tuple[Point, bool]:
+    def _near(self, passes: LossPasses, settings: NewtonSettings, newton: Newton) -> tuple[Point, bool]:
         """Return a starting point, and whether it is the minimum for half the rows.
 
         That minimum is found from the one for a quarter of the rows, and so on. With few rows, or a loss that

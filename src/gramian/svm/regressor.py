@@ -23,7 +23,7 @@ from gramian.estimator.opening import fit_rows, plan_fit
 from gramian.estimator.targets import NumberTargets
 from gramian.exceptions import InputError
 from gramian.metric.input import feature_importances_, learned_input
-from gramian.metric.learner import Trial
+from gramian.metric.learner import RoundModel
 from gramian.metric.summary import metric_facts, metric_grids
 from gramian.ridge.decisions import decision, values_of
 from gramian.solvers.losses import EpsilonInsensitive, Loss, SquaredEpsilonInsensitive
@@ -152,9 +152,9 @@ class KernelSVR(Regressor, KernelEstimator):
         penalty = 1.0 / positive_number("C", self.C)
         minimise(self, rows, settings, penalty, start if self.fit_intercept else None).keep_in(self)
 
-    def _trial(self, before: KernelSVR | None, quick: bool) -> Trial:
-        def make(copied: KernelSVR) -> Trial:
-            return Trial(
+    def _trial(self, before: KernelSVR | None, quick: bool) -> RoundModel:
+        def make(copied: KernelSVR) -> RoundModel:
+            return RoundModel(
                 copied,
                 lambda rows: copied._minimise(rows, before),
                 partial(values_of, copied),

@@ -14,7 +14,7 @@ from gramian._budget import parse_bytes
 from gramian._typing import Array, Float64Array, IntArray
 from gramian.engine import Engine
 from gramian.estimator.labelled import LabelledRows
-from gramian.metric.learning import PROGRESS, Round, Settings, learn_metric
+from gramian.metric.learning import PROGRESS, LearningSettings, Round, learn_metric
 from gramian.ridge.ridge import KernelRidge, KernelRidgeClassifier
 from gramian.search import Limits, Trial, search
 from gramian.tables.member import (
@@ -197,7 +197,7 @@ def _rounds(
         pace,
         enough(factory),
     )
-    settings = Settings(form=form, rounds=ROUNDS, powers=(1.0,), bandwidth=False)
+    settings = LearningSettings(form=form, rounds=ROUNDS, powers=(1.0,), bandwidth=False)
     found = learn_metric(learner, factory.point.metric, settings)
     factory = replace(factory, point=replace(factory.point, metric=found.metric))
     best = Trial(factory, min(each.error for each in found.rounds), None)

@@ -89,7 +89,7 @@ FULL = Effort((20, 40, 90), 12.0, 200_000, 2e10, 100)
 
 
 @dataclass(frozen=True, eq=False)
-class Lesson:
+class TrainingSet:
     """A training set: rows (n, d), values (n, outputs), weights, and the teacher if there is one.
 
     low, high : bounds that the values were clipped to; None for regression.
@@ -106,7 +106,7 @@ class Lesson:
         """Return the targets of some rows."""
         return Targets(self.values[mine], self.weights[mine], self.low, self.high)
 
-    def some(self, mine: IntArray) -> Lesson:
+    def some(self, mine: IntArray) -> TrainingSet:
         """Return the lesson with some of its rows."""
         return replace(self, rows=self.rows[mine], values=self.values[mine], weights=self.weights[mine])
 
@@ -127,7 +127,7 @@ class Lesson:
 
 
 def distill(
-    lesson: Lesson,
+    lesson: TrainingSet,
     projection: Float64Array,
     shape: Shape,
     rng: np.random.Generator,
@@ -216,7 +216,7 @@ def assemble(
     return FastPredictor(projection, offset, router, forms, weights)
 
 
-def _outputs(predictor: FastPredictor, lesson: Lesson) -> Float64Array:
+def _outputs(predictor: FastPredictor, lesson: TrainingSet) -> Float64Array:
     return np.asarray(predictor(lesson.rows), np.float64)
 
 
@@ -229,7 +229,7 @@ def _members(router: TreeRouter, points: Float64Array) -> list[IntArray]:
     return [mine if len(mine) else members[min(full, key=lambda t: s ^ t)] for s, mine in enumerate(members)]
 
 
-def _together(blocks: list[Lesson]) -> Lesson:
+def _together(blocks: list[TrainingSet]) -> TrainingSet:
     """Return one lesson with the rows of several."""
     if len(blocks) == 1:
         return blocks[0]
@@ -242,15 +242,15 @@ def _together(blocks: list[Lesson]) -> Lesson:
 
 
 def _blocks(
-    lesson: Lesson,
-    known: Lesson,
+    lesson: TrainingSet,
+    known: TrainingSet,
     router: TreeRouter,
     projection: Float64Array,
     offset: Float64Array,
     kinds: tuple[Float64Array, Array],
     sizes: tuple[int, int],
     rng: np.random.Generator,
-) -> Iterator[Lesson]:
+) -> Iterator[TrainingSet]:
     """Yield the rows, then blocks of copies until there are as many rows as wanted.
 
     known : the rows with the copies made so far, or a sample of them; kinds : for each feature the noise of

@@ -18,7 +18,7 @@ from gramian.svm.divide.levels import Climb, Hierarchy, LeafSolver, climb
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class PairSettings:
     """Settings shared by all pairs of classes."""
 
     leaf_rows: int
@@ -72,7 +72,7 @@ def solve_pairs(
     n_classes: int,
     kernel: Kernel,
     hierarchy: Hierarchy,
-    settings: Settings,
+    settings: PairSettings,
     *,
     dtype: np.dtype[Any],
     rng: np.random.Generator,
