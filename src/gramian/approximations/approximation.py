@@ -43,6 +43,14 @@ class Approximation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEst
     #: Whether n floats of diagonal are stored beside the bases; some methods have it as a parameter.
     diagonal: bool = False
 
+    _learns: tuple[str, ...] = ("features_", "plan_")
+
+    def _restore(self, state: dict[str, Any]) -> None:
+        """Set the learned attributes; there is no operator without the training rows."""
+        super()._restore(state)
+        self.kernel_ = self.features_.kernel
+        self.rank_ = self._n_features_out = self.features_.rank
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         if self.tile_dtype != "float64":

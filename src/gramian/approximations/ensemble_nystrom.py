@@ -66,6 +66,8 @@ class EnsembleNystrom(Approximation):
     ([0.25, 0.25, 0.25, 0.25], 80)
     """
 
+    _learns: tuple[str, ...] = ("expert_weights_", "expert_landmarks_")
+
     def __init__(
         self,
         kernel: Any = "rbf",

@@ -116,11 +116,3 @@ def fitted_map(model: Approximation) -> ExplicitColumns:
     """Return the fitted map φ of an explicit method: its frequencies, signs or hashes."""
     check_is_fitted(model, "features_")
     return cast(ExplicitColumns, model.features_.nodes[0].columns)
-
-
-def set_map(model: Approximation, columns: ExplicitColumns, kernel: Kernel) -> None:
-    """Set a model's fitted map. The model has no operator, because there are no training rows."""
-    model.features_ = lone_map(columns, kernel, one_block(columns.n_features))
-    model.kernel_ = kernel
-    model.rank_ = model._n_features_out = columns.n_columns
-    model.n_features_in_ = columns.n_features

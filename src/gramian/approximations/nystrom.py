@@ -88,6 +88,8 @@ class Nystrom(Approximation):
     True
     """
 
+    _learns: tuple[str, ...] = ("landmarks_",)
+
     def __init__(
         self,
         kernel: Any = "rbf",

@@ -62,6 +62,8 @@ class TruncatedEigen(Approximation):
     True
     """
 
+    _learns: tuple[str, ...] = ("n_iter_",)
+
     def __init__(
         self,
         kernel: Any = "rbf",

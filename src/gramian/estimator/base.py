@@ -59,6 +59,24 @@ class KernelEstimator(BaseEstimator):
     tile_dtype: str
     n_jobs: int | None
 
+    #: Learned attributes that a model file keeps; each class adds its own to those of its bases.
+    _learns: tuple[str, ...] = ()
+
+    # ---- fitted state ---------------------------------------------------------------------------
+
+    @classmethod
+    def _learned_names(cls) -> tuple[str, ...]:
+        """Return the learned attributes of this class and its bases."""
+        return tuple(name for kind in reversed(cls.__mro__) for name in vars(kind).get("_learns", ()))
+
+    def _state(self) -> dict[str, Any]:
+        """Return the learned attributes that a model file keeps, as far as this fit has them, by name."""
+        return {name: getattr(self, name) for name in self._learned_names() if hasattr(self, name)}
+
+    def _restore(self, state: dict[str, Any]) -> None:
+        """Set learned attributes from a :meth:`_state`."""
+        self.__dict__.update(state)
+
     # ---- display --------------------------------------------------------------------------------
 
     def _own_facts(self) -> Iterable[tuple[str, str]]:

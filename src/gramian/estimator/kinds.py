@@ -14,6 +14,8 @@ from gramian.estimator.base import own_target, required_target
 class Classifier(ClassifierMixin):
     """A classifier, of which ``score`` takes the labels of a row source from the source."""
 
+    _learns: tuple[str, ...] = ("classes_",)
+
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Return the accuracy on rows X with labels y (n,), by default those of a row source."""
         return float(super().score(X, _given_target(self, X, y), sample_weight))
@@ -21,6 +23,8 @@ class Classifier(ClassifierMixin):
 
 class Regressor(MultiOutputMixin, RegressorMixin):
     """A regressor, of which ``score`` takes the targets of a row source from the source."""
+
+    _learns: tuple[str, ...] = ("_flat",)  # whether y had one dimension
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Return R² on rows X with targets y (n,) or (n, outputs), by default those of a row source."""

@@ -18,7 +18,7 @@ from gramian.estimator.base import KernelEstimator, is_source
 from gramian.estimator.finite import finite_values
 from gramian.estimator.rows import checked_rows
 from gramian.exceptions import InputError
-from gramian.fast.cost import Cost, measure, parse_cost, timed_batch
+from gramian.fast.cost import Cost, batch_rows, measure, parse_cost, timed_batch
 from gramian.fast.learning.distill import Shape, TrainingSet
 from gramian.fast.learning.metric import Teacher, center_and_spread, gradient_outer_product
 from gramian.fast.search import (
@@ -58,6 +58,19 @@ class FastKernelModel(KernelEstimator):
     random_state: Any
     n_jobs: int | None
     verbose: int
+
+    _learns: tuple[str, ...] = ("predictor_", "shape_", "learned_", "validation_score_", "_batch")
+
+    def _state(self) -> dict[str, Any]:
+        """Return the learned attributes; of the rows for timing only mean and spread, shape (2, d)."""
+        rows = np.asarray(self._batch, np.float64)
+        return super()._state() | {"_batch": np.stack([rows.mean(axis=0), rows.std(axis=0)])}
+
+    def _restore(self, state: dict[str, Any]) -> None:
+        mean, spread = state["_batch"]
+        d = self.n_features_in_
+        drawn = np.random.default_rng(0).standard_normal((batch_rows(d), d))
+        super()._restore(state | {"_batch": np.asarray(mean + spread * drawn, np.float32)})
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -179,6 +179,8 @@ class FastKernelRegressor(Regressor, FastKernelModel):
     True
     """
 
+    _learns: tuple[str, ...] = ("_center", "_spread")
+
     def __init__(
         self,
         teacher: Any = None,

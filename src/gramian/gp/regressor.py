@@ -26,7 +26,7 @@ from gramian.estimator.targets import NumberTargets
 from gramian.exceptions import InputError
 from gramian.gp.learning import Objective
 from gramian.gp.training import mean_of, plan_process, process_trial, train
-from gramian.metric.input import Input, feature_importances_, learned_input
+from gramian.metric.input import INPUT, Input, feature_importances_, learned_input
 from gramian.metric.summary import metric_facts, metric_grids
 
 
@@ -121,6 +121,21 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
 
     #: A likelihood is a difference of large numbers and needs float64.
     tile_dtype = "float64"
+
+    _learns: tuple[str, ...] = (
+        *INPUT,
+        "learning_",
+        "n_iter_",
+        "kernel_",
+        "noise_",
+        "theta_",
+        "posterior_",
+        "log_marginal_likelihood_value_",
+        "plan_",
+        "rank_",
+        "_y_mean",
+        "_y_std",
+    )
 
     def __init__(
         self,

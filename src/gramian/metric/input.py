@@ -38,6 +38,8 @@ SAMPLE_PART = 8
 MATRICES = 6
 #: Rows that a plan takes the columns' deviations from.
 SCALED_ROWS = 10_000
+#: Attributes of a fitted estimator that hold its :class:`Input`.
+INPUT = ("scaler_", "metric_", "metric_rounds_")
 
 
 @dataclass(frozen=True)
@@ -70,11 +72,7 @@ class Input:
 
     def keep_in(self, model: Any) -> None:
         """Make this the input of an estimator, in place of that of an earlier fit."""
-        for name, value in (
-            ("scaler_", self.scaler),
-            ("metric_", self.metric),
-            ("metric_rounds_", self.rounds),
-        ):
+        for name, value in zip(INPUT, (self.scaler, self.metric, self.rounds), strict=True):
             if value is None:
                 vars(model).pop(name, None)
             else:

@@ -13,14 +13,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from gramian._files import as_path
 from gramian._typing import Array
+from gramian.estimator.summaries import SERVES
 from gramian.exceptions import InputError, ModelFileError
 from gramian.model_file.container import CURE, read_container, read_header, write_container
-from gramian.model_file.estimators import (
-    FITTED_BY,
-    estimator_from_header,
-    estimator_header,
-    kind_of,
-)
+from gramian.model_file.estimators import estimator_from_header, estimator_header, is_known
 from gramian.model_file.records import Records
 from gramian.model_file.steps import SCALERS, read_step, width_of, write_step
 
@@ -72,7 +68,7 @@ def save(model: Any, path: str | os.PathLike[str], *, notes: Mapping[str, str] |
     file = as_path(path)
     steps = model.steps if isinstance(model, Pipeline) else [("", model)]
     estimator = _estimator_of(model)
-    check_is_fitted(estimator, FITTED_BY[str(kind_of(estimator))])
+    check_is_fitted(estimator, SERVES, all_or_any=any)
     kept = {} if notes is None else dict(notes)
     if not all(isinstance(text, str) for pair in kept.items() for text in pair):
         raise InputError(f"notes={notes!r} must map texts to texts.")
@@ -148,7 +144,7 @@ def _estimator_of(model: Any) -> BaseEstimator:
     """Return the model itself, or the last step of a pipeline."""
     steps = model.steps if isinstance(model, Pipeline) else [("", model)]
     estimator = steps[-1][1]
-    if kind_of(estimator) is not None:
+    if is_known(estimator):
         return estimator
     got = " → ".join(type(step).__name__ for _, step in steps)
     got = f"a Pipeline of {got}" if isinstance(model, Pipeline) else got

@@ -9,6 +9,7 @@ import numpy as np
 
 from gramian.exceptions import ModelFileError
 from gramian.model_file.container import CURE
+from gramian.model_file.learned import read_learned, write_learned
 from gramian.model_file.records import Records
 from gramian.tables.compression import FastTabularClassifier, FastTabularRegressor
 from gramian.tables.estimators import TabularClassifier, TabularRegressor
@@ -20,42 +21,32 @@ TABULAR: dict[str, type[Any]] = {
 }
 #: Prefix of the array names of the models behind a table, followed by the model's number.
 INNER = "model_"
-#: Attributes stored elsewhere in the file.
-_APART = ("model_", "classes_", "n_features_in_", "feature_names_in_")
+#: Learned attributes with a place of their own in the file.
+_APART = ("model_", "classes_")
 
 
 def tabular_state(
-    model: Any, values: Records, header_of: Callable[[Any, Records], dict[str, Any]]
+    model: Any, values: Records, header_of: Callable[[Any, str, Records], dict[str, Any]]
 ) -> dict[str, Any]:
-    """Return the learned state of a table model; ``header_of`` describes the model behind it."""
-    params = model.get_params(deep=False)
-    learned = {name: v for name, v in vars(model).items() if name not in params and name not in _APART}
-    state: dict[str, Any] = {"learned": {name: values.write(name, v) for name, v in learned.items()}}
+    """Return the learned state of a table model; ``header_of`` describes a model behind it."""
+    state: dict[str, Any] = {"learned": write_learned(model._state(), values, _APART)}
     mean = isinstance(model.model_, RidgeMean)
     if mean:
         state["weights"] = model.model_.weights_.tolist()
-    state["models"] = []
-    for j, member in enumerate(model.model_.members_ if mean else [model.model_]):
-        inner = Records({})
-        state["models"].append(header_of(member, inner))
-        values.arrays.update({f"{INNER}{j}_{name}": array for name, array in inner.arrays.items()})
+    members = model.model_.members_ if mean else [model.model_]
+    state["models"] = [header_of(member, f"{INNER}{j}_", values) for j, member in enumerate(members)]
     return state
 
 
 def read_tabular(
-    model: Any, state: Mapping[str, Any], values: Records, model_of: Callable[[Any, Records], Any]
+    model: Any,
+    state: Mapping[str, Any],
+    values: Records,
+    model_of: Callable[[Mapping[str, Any], str, Records], Any],
 ) -> None:
     """Restore the state of :func:`tabular_state`; a classifier takes the classes of its inner model."""
-    params = model.get_params(deep=False)
-    for name, stored in state["learned"].items():
-        if name in params or not name.isidentifier() or hasattr(type(model), name):
-            raise ModelFileError(f"{name!r} is not something that a {type(model).__name__} learns. {CURE}")
-        setattr(model, name, values.read(stored))
-    members = []
-    for j, header in enumerate(state["models"]):
-        prefix = f"{INNER}{j}_"
-        own = {k.removeprefix(prefix): v for k, v in values.arrays.items() if k.startswith(prefix)}
-        members.append(model_of(header, Records(own)))
+    model._restore(read_learned(model, state["learned"], values, _APART))
+    members = [model_of(header, f"{INNER}{j}_", values) for j, header in enumerate(state["models"])]
     weights = state.get("weights")
     if weights is not None and len(weights) != len(members):
         raise ModelFileError(f"{len(members)} models have {len(weights)} weights. {CURE}")

@@ -44,6 +44,7 @@ from gramian.ridge.kernel_search import (
 from gramian.ridge.kernel_sums import NumberRows, Planned
 from gramian.ridge.planning import plan_sums
 from gramian.ridge.scoring import Scorer
+from gramian.ridge.training import TRAINED
 
 REFINE = ("lengthscale", "lengthscales")
 #: Kernels by name that have no gamma.
@@ -129,6 +130,16 @@ class KernelRidgeCV(Regressor, KernelEstimator):
     >>> m.cv_results_["scores"].shape
     (5, 4)
     """
+
+    _learns: tuple[str, ...] = (
+        *TRAINED,
+        "alpha_",
+        "gamma_",
+        "best_score_",
+        "cv_results_",
+        "refinement_",
+        "loo_residuals_",
+    )
 
     def __init__(
         self,

@@ -19,13 +19,13 @@ from gramian.estimator.kinds import Classifier, Regressor
 from gramian.estimator.labelled import labelled_classes, labelled_numbers
 from gramian.estimator.opening import fit_rows, opened, plan_fit
 from gramian.exceptions import InputError, quoted
-from gramian.metric.input import feature_importances_
+from gramian.metric.input import INPUT, feature_importances_
 from gramian.metric.summary import metric_facts, metric_grids
 from gramian.ridge.decisions import decision, lazily, predicted_classes
 from gramian.ridge.partial_fit import forget, merge, of_streams, offered
 from gramian.ridge.planning import plan_ridge
 from gramian.ridge.streaming import begun, end, next_rows, take
-from gramian.ridge.training import ridge_input, train
+from gramian.ridge.training import TRAINED, ridge_input, train
 
 
 @of_streams
@@ -114,6 +114,8 @@ class KernelRidge(Regressor, KernelEstimator):
     >>> bool(m.score(X, y) > 0.999), m.plan_.method
     (True, 'multiresolution')
     """
+
+    _learns: tuple[str, ...] = (*TRAINED, *INPUT, "stages_", "n_rows_seen_", "n_blocks_")
 
     def __init__(
         self,
@@ -252,6 +254,8 @@ class KernelRidgeClassifier(Classifier, KernelEstimator):
     >>> bool(m.score(X[1000:], y[1000:]) > 0.95), m.decision_function(X[:3]).shape
     (True, (3, 10))
     """
+
+    _learns: tuple[str, ...] = KernelRidge._learns
 
     def __init__(
         self,

@@ -33,6 +33,10 @@ from gramian.ridge.planning import exact_of, plan_exact, plan_sums
 from gramian.solvers.krylov import Progress
 from gramian.solvers.solution import Solution
 
+#: Attributes of an estimator that hold its :class:`Trained` fit. ``predictor_`` comes first: a stream finds
+#: it when it is asked for, and updates ``plan_``.
+TRAINED = ("predictor_", "intercept_", "solution_", "kernel_", "rank_", "plan_")
+
 
 @dataclass(frozen=True)
 class Trained:

@@ -35,6 +35,7 @@ from gramian.metric.input import Input, scaled_input
 from gramian.ridge.decisions import decision, decision_blocks
 from gramian.ridge.planning import is_auto, method_of
 from gramian.ridge.ridge import KernelRidge
+from gramian.ridge.training import TRAINED
 from gramian.spectra.exact_components import exact_components
 from gramian.spectra.feature_components import feature_components
 
@@ -99,6 +100,8 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimat
     >>> scores.shape, bool(np.allclose((scores**2).sum(axis=0), pca.eigenvalues_, rtol=1e-3))
     ((5000, 2), True)
     """
+
+    _learns: tuple[str, ...] = (*TRAINED, "eigenvalues_", "inverse_", "_flat")
 
     def __init__(
         self,

@@ -19,9 +19,10 @@ from gramian.estimator.fitting import all_or_nothing
 from gramian.estimator.kinds import Classifier
 from gramian.estimator.labelled import labelled_classes
 from gramian.estimator.opening import fit_rows, plan_fit
-from gramian.metric.input import feature_importances_, learned_input
+from gramian.metric.input import INPUT, feature_importances_, learned_input
 from gramian.metric.summary import metric_facts, metric_grids
 from gramian.ridge.decisions import decision, predicted_classes
+from gramian.ridge.training import TRAINED
 from gramian.solvers.losses import Hinge, Loss, SquaredHinge
 from gramian.solvers.platt import platt_sigmoid
 from gramian.svm.newton import NewtonFit, Problem, class_trial, minimise_classes, plan_newton
@@ -112,6 +113,8 @@ class KernelSVC(Classifier, KernelEstimator):
     >>> bool(m.score(X[1000:], y[1000:]) > 0.95), m.decision_function(X[:3]).shape
     (True, (3, 10))
     """
+
+    _learns: tuple[str, ...] = (*TRAINED, *INPUT, "n_iter_", "calibration_")
 
     def __init__(
         self,

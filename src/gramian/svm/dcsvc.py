@@ -144,6 +144,19 @@ class DCSVC(Classifier, KernelEstimator):
     (True, True)
     """
 
+    _learns: tuple[str, ...] = (
+        "support_",
+        "support_vectors_",
+        "dual_coef_",
+        "intercept_",
+        "n_support_",
+        "n_iter_",
+        "violation_",
+        "kernel_entries_",
+        "kernel_",
+        "predictor_",
+    )
+
     def __init__(
         self,
         C: float = 1.0,

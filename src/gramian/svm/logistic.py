@@ -20,9 +20,10 @@ from gramian.estimator.fitting import all_or_nothing
 from gramian.estimator.kinds import Classifier
 from gramian.estimator.labelled import labelled_classes
 from gramian.estimator.opening import fit_rows, plan_fit
-from gramian.metric.input import feature_importances_, learned_input
+from gramian.metric.input import INPUT, feature_importances_, learned_input
 from gramian.metric.summary import metric_facts, metric_grids
 from gramian.ridge.decisions import decision, predicted_classes
+from gramian.ridge.training import TRAINED
 from gramian.solvers.losses import Logistic, Softmax
 from gramian.svm.newton import Problem, class_trial, minimise_classes, plan_newton
 
@@ -88,6 +89,8 @@ class KernelLogisticRegression(Classifier, KernelEstimator):
     >>> bool(m.score(X, y) > 0.97), m.predict_proba(X[:3]).shape
     (True, (3, 2))
     """
+
+    _learns: tuple[str, ...] = (*TRAINED, *INPUT, "n_iter_")
 
     def __init__(
         self,

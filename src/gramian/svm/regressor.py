@@ -22,10 +22,11 @@ from gramian.estimator.labelled import LabelledRows, labelled_numbers
 from gramian.estimator.opening import fit_rows, plan_fit
 from gramian.estimator.targets import NumberTargets
 from gramian.exceptions import InputError
-from gramian.metric.input import feature_importances_, learned_input
+from gramian.metric.input import INPUT, feature_importances_, learned_input
 from gramian.metric.learner import RoundModel
 from gramian.metric.summary import metric_facts, metric_grids
 from gramian.ridge.decisions import decision, values_of
+from gramian.ridge.training import TRAINED
 from gramian.solvers.losses import EpsilonInsensitive, Loss, SquaredEpsilonInsensitive
 from gramian.svm.newton import minimise, newton_trial, plan_newton, settings_of
 
@@ -79,6 +80,8 @@ class KernelSVR(Regressor, KernelEstimator):
     >>> bool(np.abs(m.predict(X) - y).max() < 0.06)
     True
     """
+
+    _learns: tuple[str, ...] = (*TRAINED, *INPUT, "n_iter_")
 
     def __init__(
         self,

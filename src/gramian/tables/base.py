@@ -71,6 +71,8 @@ class TabularModel(TableServer, KernelEstimator):
 
     search_: SearchResult
 
+    _learns: tuple[str, ...] = ("search_", "metric_rounds_")
+
     _kind: type[KernelRidge] | type[KernelRidgeClassifier]
 
     # ---- fitting --------------------------------------------------------------------------------------

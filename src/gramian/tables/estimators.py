@@ -126,6 +126,8 @@ class TabularRegressor(Regressor, NumberAnswers, TabularModel):
     (2, 2)
     """
 
+    _learns: tuple[str, ...] = ("residuals_",)
+
     def __init__(
         self,
         *,

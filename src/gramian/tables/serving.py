@@ -31,6 +31,8 @@ class TableServer(ABC):
     model_: Any
     n_features_in_: int
 
+    _learns: tuple[str, ...] = ("columns_", "scaling_", "feature_importances_", "model_")
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()  # type: ignore[misc]
         tags.input_tags.allow_nan = True
@@ -72,6 +74,8 @@ class NumberAnswers(TableServer):
     target_: TargetTransform
     _flat: bool
 
+    _learns: tuple[str, ...] = ("target_",)
+
     def predict(self, X: Any) -> Float64Array:
         """Return the target of each row, shape (n,) or (n, outputs)."""
         return self._back(self._values(X))
@@ -87,6 +91,8 @@ class ClassAnswers(TableServer):
 
     classes_: Array
     calibration_: tuple[float, float]
+
+    _learns: tuple[str, ...] = ("calibration_",)
 
     def decision_function(self, X: Any) -> Float64Array:
         """Return the value per class, shape (n, classes), or (n,) for two classes."""

@@ -22,7 +22,7 @@ from gramian.estimator.fitting import all_or_nothing
 from gramian.estimator.kinds import Classifier, Regressor
 from gramian.estimator.labelled import labelled_classes, labelled_numbers
 from gramian.exceptions import InputError
-from gramian.fast.dcpred.fitting import LOSSES, decision, leaf_rows, train
+from gramian.fast.dcpred.fitting import LEARNED, LOSSES, decision, leaf_rows, train
 
 
 class DCPredClassifier(Classifier, KernelEstimator):
@@ -111,6 +111,8 @@ class DCPredClassifier(Classifier, KernelEstimator):
     >>> bool(m.score(X, y) > 0.97), m.n_leaves_, m.model_.leaves[0].beta.shape
     (True, 4, (44, 1))
     """
+
+    _learns: tuple[str, ...] = LEARNED
 
     def __init__(
         self,
@@ -221,6 +223,8 @@ class DCPredRegressor(Regressor, KernelEstimator):
     >>> bool(m.score(X, y) > 0.99)
     True
     """
+
+    _learns: tuple[str, ...] = LEARNED
 
     def __init__(
         self,
