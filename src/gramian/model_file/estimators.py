@@ -27,7 +27,6 @@ from gramian.kernels import Kernel
 from gramian.kernels.spec import kernel_from_spec, kernel_to_spec
 from gramian.model_file.arrays import predictor_from_arrays, predictor_to_arrays
 from gramian.model_file.container import CURE, PLAIN_KINDS
-from gramian.model_file.learned import read_learned, write_learned
 from gramian.model_file.maps import map_from_arrays, map_to_arrays
 from gramian.model_file.records import Records
 from gramian.model_file.tabular import TABULAR, read_tabular, tabular_state
@@ -161,7 +160,7 @@ def _streaming_state(model: Any, values: Records) -> dict[str, Any]:
             "evaluations": solution.evaluations,
             "bytes": solution.bytes,
         },
-        "learned": write_learned(kept, values, _STREAMING_APART),
+        "learned": values.write_learned(kept, _STREAMING_APART),
     }
     if "inverse_" in kept:
         state["inverse"] = nested_header(kept["inverse_"], INVERSE, values)
@@ -178,7 +177,7 @@ def _read_streaming(model: Any, state: Mapping[str, Any], values: Records) -> No
     n_outputs = predictor.n_outputs
     evidence = dict(state["solution"])
     status = Status[evidence.pop("status")]
-    found = read_learned(model, state.get("learned", {}), values, _STREAMING_APART) | {
+    found = values.read_learned(model, state.get("learned", {}), _STREAMING_APART) | {
         "kernel_": kernel,
         "predictor_": predictor,
         "intercept_": of_length("intercept_", values.read(state["intercept"]), n_outputs),
@@ -252,12 +251,12 @@ def _transformer_state(model: Approximation, values: Records) -> dict[str, Any]:
     return {
         "features": values.write("features_", model.features_),
         "plan": values.plain.write_plan(model.plan_),
-        "learned": write_learned(model._state(), values, _FEATURES_APART),
+        "learned": values.write_learned(model._state(), _FEATURES_APART),
     }
 
 
 def _read_transformer(model: Approximation, state: Mapping[str, Any], values: Records) -> None:
-    learned = read_learned(model, state.get("learned", {}), values, _FEATURES_APART)
+    learned = values.read_learned(model, state.get("learned", {}), _FEATURES_APART)
     features, plan = values.read(state["features"]), values.read_plan(state["plan"])
     model._restore({**learned, "features_": features, "plan_": plan})
     found = model._features(as_source(np.ones((1, model.n_features_in_))))
@@ -269,7 +268,7 @@ def _read_transformer(model: Approximation, state: Mapping[str, Any], values: Re
 
 def _recorded_state(model: Any, values: Records) -> dict[str, Any]:
     kept = model._state()
-    state: dict[str, Any] = {"learned": write_learned(kept, values, _RECORDED_APART)}
+    state: dict[str, Any] = {"learned": values.write_learned(kept, _RECORDED_APART)}
     if "plan_" in kept:
         state["plan"] = values.plain.write_plan(kept["plan_"])
     if "_batch" in kept:
@@ -278,7 +277,7 @@ def _recorded_state(model: Any, values: Records) -> dict[str, Any]:
 
 
 def _read_recorded(model: Any, state: Mapping[str, Any], values: Records) -> None:
-    learned = read_learned(model, state["learned"], values, _RECORDED_APART)
+    learned = values.read_learned(model, state["learned"], _RECORDED_APART)
     if "plan" in state:
         learned["plan_"] = values.read_plan(state["plan"])
     if "timed" in state:

@@ -69,6 +69,20 @@ class Records(Values):
         values._names = self._names
         return values
 
+    def write_learned(self, kept: Mapping[str, Any], apart: tuple[str, ...]) -> dict[str, Any]:
+        """Return JSON for learned attributes without those in ``apart``, which the file holds elsewhere."""
+        return {name: self.write(name, value) for name, value in kept.items() if name not in apart}
+
+    def read_learned(self, model: Any, stored: Mapping[str, Any], apart: tuple[str, ...]) -> dict[str, Any]:
+        """Return what :meth:`write_learned` wrote; raise for an attribute that the model does not state."""
+        known = [name for name in model._learned_names() if name not in apart]
+        for name in stored:
+            if name not in known:
+                raise ModelFileError(
+                    f"{name!r} is not something that a {type(model).__name__} learns. {CURE}"
+                )
+        return {name: self.read(value) for name, value in stored.items()}
+
     def write(self, where: str, value: Any) -> Any:
         """Return JSON for a value, and store its arrays separately."""
         name = type(value).__name__

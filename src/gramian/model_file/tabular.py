@@ -9,7 +9,6 @@ import numpy as np
 
 from gramian.exceptions import ModelFileError
 from gramian.model_file.container import CURE
-from gramian.model_file.learned import read_learned, write_learned
 from gramian.model_file.records import Records
 from gramian.tables.compression import FastTabularClassifier, FastTabularRegressor
 from gramian.tables.estimators import TabularClassifier, TabularRegressor
@@ -29,7 +28,7 @@ def tabular_state(
     model: Any, values: Records, header_of: Callable[[Any, str, Records], dict[str, Any]]
 ) -> dict[str, Any]:
     """Return the learned state of a table model; ``header_of`` describes a model behind it."""
-    state: dict[str, Any] = {"learned": write_learned(model._state(), values, _APART)}
+    state: dict[str, Any] = {"learned": values.write_learned(model._state(), _APART)}
     mean = isinstance(model.model_, RidgeMean)
     if mean:
         state["weights"] = model.model_.weights_.tolist()
@@ -45,7 +44,7 @@ def read_tabular(
     model_of: Callable[[Mapping[str, Any], str, Records], Any],
 ) -> None:
     """Restore the state of :func:`tabular_state`; a classifier takes the classes of its inner model."""
-    model._restore(read_learned(model, state["learned"], values, _APART))
+    model._restore(values.read_learned(model, state["learned"], _APART))
     members = [model_of(header, f"{INNER}{j}_", values) for j, header in enumerate(state["models"])]
     weights = state.get("weights")
     if weights is not None and len(weights) != len(members):
