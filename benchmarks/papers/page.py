@@ -1,0 +1,171 @@
+"""Tables and pictures of stored lines, written into pages where a marker asks for them.
+
+A page has a table between ``<!-- measured: PAPER, ITEM -->`` and ``<!-- end -->``; what stands between is
+replaced. A page may have tables of several papers, and an item may stand on several pages.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from suite.results import Line
+
+from papers.items import Item, Paper
+from papers.lines import of_item
+
+MARKED = re.compile(r"(<!-- measured: (\w+), ([^>]+?) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+def marked(text: str) -> list[tuple[str, str]]:
+    """Return (paper, item) of every marker of a page."""
+    return [(found[2], found[3]) for found in MARKED.finditer(text)]
+
+
+def filled(text: str, papers: Iterable[Paper], lines: list[Line], pictures: str) -> str:
+    """Return a page with every table made anew; ``pictures`` is the way from the page to their folder."""
+    known = {(paper.key, item.name): (paper, item) for paper in papers for item in paper.items}
+
+    def table(found: re.Match[str]) -> str:
+        paper, item = known[found[2], found[3]]
+        return found[1] + "\n".join(section(paper, item, lines, pictures)) + "\n" + found[4]
+
+    return MARKED.sub(table, text)
+
+
+def section(paper: Paper, item: Item, lines: list[Line], pictures: str = "figures") -> list[str]:
+    """Return the Markdown of an item: its picture, its table, where it comes from, and what it says."""
+    found = of_item(lines, paper.key, item.name)
+    if not found:
+        return ["", "*Not measured yet.*", ""]
+    parts = [""]
+    if item.across is not None:
+        parts += [f"![{paper.key}, {item.name}]({pictures}/{picture_name(paper, item)})", ""]
+    parts += [*(_table(found) if item.across is None else _curves(found, item.across)), ""]
+    if item.verdict is not None:
+        parts += [item.verdict(found), ""]
+    return [*parts, _origin(paper, item, found), ""]
+
+
+def number(value: float | None) -> str:
+    """Return a number with four digits, and nothing where there is none."""
+    return "" if value is None else f"{value:,.4g}" if abs(value) < 1e6 else f"{value:.3e}"
+
+
+def _ratio(line: Line) -> str:
+    published = line["published"]
+    return "" if not published else f"{line['value'] / published:.2f}"
+
+
+def _setting(setting: dict[str, Any], without: str | None = None) -> str:
+    return ", ".join(
+        f"{name} {number(value) if isinstance(value, float) else value}"
+        for name, value in setting.items()
+        if name != without
+    )
+
+
+def _table(lines: list[Line]) -> list[str]:
+    """Return a row for each line: the paper's number, ours, and ours over the paper's."""
+    rows = ["| set | method | setting | measure | paper | ours | ours / paper | s |", "|---" * 8 + "|"]
+    for line in lines:
+        cells = [line["set"], line["method"], _setting(line["setting"]), line["measure"]]
+        cells += [number(line["published"]), number(line["value"]), _ratio(line), number(line["seconds"])]
+        rows.append("| " + " | ".join(cells) + " |")
+    return _without_empty(rows)
+
+
+def _without_empty(rows: list[str]) -> list[str]:
+    """Return the table without the columns that no row has anything in."""
+    cells = [[cell.strip() for cell in row.strip("|").split("|")] for row in rows]
+    kept = [i for i in range(len(cells[0])) if any(row[i] for row in cells[2:])]
+    return ["| " + " | ".join(row[i] for i in kept) + " |" for row in cells]
+
+
+def _curves(lines: list[Line], across: str) -> list[str]:
+    """Return a row for each curve, with a column for each point of the horizontal axis."""
+    points = sorted({line["setting"][across] for line in lines})
+    curves: dict[tuple[Any, ...], dict[Any, Line]] = {}
+    for line in lines:
+        name = (line["set"], line["method"], _setting(line["setting"], across), line["measure"])
+        curves.setdefault(name, {})[line["setting"][across]] = line
+    head = ["set", "method", "setting", "measure", *(f"{across} {_setting({'': p}).strip()}" for p in points)]
+    rows = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
+    for name, curve in curves.items():
+        cells = [_point(curve[p]) if p in curve else "" for p in points]
+        rows.append("| " + " | ".join([*name, *cells]) + " |")
+    return _without_empty(rows)
+
+
+def _point(line: Line) -> str:
+    published = line["published"]
+    return number(line["value"]) + ("" if published is None else f" (paper {number(published)})")
+
+
+def _origin(paper: Paper, item: Item, lines: list[Line]) -> str:
+    runs = sorted({(line["date"], line["commit"], line["machine"]) for line in lines})
+    where = "; ".join(f"{day}, commit {commit}, {machine}" for day, commit, machine in runs)
+    return (
+        f'`python benchmarks/reproduce.py --only {paper.key} --items "{item.name}"` makes these numbers. '
+        f"Stored run: {where}."
+    )
+
+
+def picture_name(paper: Paper, item: Item) -> str:
+    """Return the file name of an item's picture."""
+    return f"{paper.key}-{item.name.replace(' ', '-')}.svg"
+
+
+def draw(paper: Paper, item: Item, lines: list[Line], folder: Path) -> Path | None:
+    """Draw the curves of an item, a panel for each set and measure, the paper's points beside ours."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot as plt
+
+    found = of_item(lines, paper.key, item.name)
+    if item.across is None or not found:
+        return None
+    panels = list(dict.fromkeys((line["set"], line["measure"]) for line in found))
+    across = min(3, len(panels))
+    down = -(-len(panels) // across)
+    plt.rcParams["svg.hashsalt"] = "gramian"  # the same drawing is the same file
+    figure, axes = plt.subplots(down, across, figsize=(4.4 * across, 3.4 * down), squeeze=False)
+    for axis, (name, measure) in zip(axes.flat, panels, strict=False):
+        curves: dict[str, list[Line]] = {}
+        for line in found:
+            if (line["set"], line["measure"]) == (name, measure):
+                label = " ".join([line["method"], _setting(line["setting"], item.across)]).strip()
+                curves.setdefault(label, []).append(line)
+        for label, curve in curves.items():
+            curve = sorted(curve, key=lambda line: line["setting"][item.across])
+            (drawn,) = axis.plot(
+                [line["setting"][item.across] for line in curve],
+                [line["value"] for line in curve],
+                marker="o",
+                markersize=3,
+                label=label,
+            )
+            printed = [line for line in curve if line["published"] is not None]
+            axis.plot(
+                [line["setting"][item.across] for line in printed],
+                [line["published"] for line in printed],
+                "x",
+                color=drawn.get_color(),
+            )
+        axis.set(title=name, xlabel=item.across, ylabel=measure)
+        if "x" in item.logarithmic:
+            axis.set_xscale("log")
+        if "y" in item.logarithmic and all(line["value"] > 0 for line in found if line["measure"] == measure):
+            axis.set_yscale("log")
+    for axis in axes.flat[len(panels) :]:
+        axis.set_visible(False)
+    axes[0, 0].legend(fontsize=7)
+    figure.tight_layout()
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / picture_name(paper, item)
+    figure.savefig(path, metadata={"Date": None})
+    plt.close(figure)
+    return path
