@@ -1,1 +1,1 @@
-"""The tables and figures of the five papers, measured here; run by benchmarks/reproduce.py."""
+"""The five papers: their tables and figures, measured here by benchmarks/reproduce.py."""

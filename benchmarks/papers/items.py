@@ -1,4 +1,4 @@
-"""What a paper's script measures: items, each a table, a figure or a claim, and their values."""
+"""Items of a paper: each a table, a figure or a claim, with the values that its measurement yields."""
 
 from __future__ import annotations
 

@@ -68,12 +68,23 @@ def _setting(setting: dict[str, Any], without: str | None = None) -> str:
 
 
 def _table(lines: list[Line]) -> list[str]:
-    """Return a row for each line: the paper's number, ours, and ours over the paper's."""
-    rows = ["| set | method | setting | measure | paper | ours | ours / paper | s |", "|---" * 8 + "|"]
+    """Return a row for each set, method and setting; of each measure the paper's number, ours, the ratio."""
+    measures = list(dict.fromkeys(line["measure"] for line in lines))
+    found: dict[tuple[str, ...], dict[str, Line]] = {}
     for line in lines:
-        cells = [line["set"], line["method"], _setting(line["setting"]), line["measure"]]
-        cells += [number(line["published"]), number(line["value"]), _ratio(line), number(line["seconds"])]
-        rows.append("| " + " | ".join(cells) + " |")
+        name = (line["set"], line["method"], _setting(line["setting"]))
+        found.setdefault(name, {})[line["measure"]] = line
+    head = ["set", "method", "setting"]
+    for measure in measures:
+        head += [f"{measure}, paper", f"{measure}, ours", "ours / paper"]
+    rows = ["| " + " | ".join([*head, "s"]) + " |", "|---" * (len(head) + 1) + "|"]
+    for name, by_measure in found.items():
+        cells = list(name)
+        for measure in measures:
+            line = by_measure.get(measure, {"published": None, "value": None})
+            cells += [number(line["published"]), number(line["value"]), _ratio(line)]
+        seconds = next((line["seconds"] for line in by_measure.values() if line["seconds"] is not None), None)
+        rows.append("| " + " | ".join([*cells, number(seconds)]) + " |")
     return _without_empty(rows)
 
 
@@ -131,7 +142,8 @@ def draw(paper: Paper, item: Item, lines: list[Line], folder: Path) -> Path | No
     panels = list(dict.fromkeys((line["set"], line["measure"]) for line in found))
     across = min(3, len(panels))
     down = -(-len(panels) // across)
-    plt.rcParams["svg.hashsalt"] = "gramian"  # the same drawing is the same file
+    # The same drawing is the same file, and text stays text.
+    plt.rcParams.update({"svg.hashsalt": "gramian", "svg.fonttype": "none"})
     figure, axes = plt.subplots(down, across, figsize=(4.4 * across, 3.4 * down), squeeze=False)
     for axis, (name, measure) in zip(axes.flat, panels, strict=False):
         curves: dict[str, list[Line]] = {}
