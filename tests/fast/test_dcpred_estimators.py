@@ -113,6 +113,14 @@ class TestInterface:
         classifier(n_leaves=3, loss="ridge").fit(X, names)
         classifier(n_leaves=3).fit(X, LABELS)
 
+    def test_monomials_of_degree_3_answer_as_their_leaves_do(self):
+        model = classifier(pseudo_degree=3, n_pseudo=30).fit(X, THREE)
+        at = model.model_.partition.route(NEW)
+        by_leaf = np.stack([model.model_.leaves[leaf](NEW[i : i + 1])[0] for i, leaf in enumerate(at)])
+        np.testing.assert_allclose(model.decision_function(NEW), by_leaf, atol=1e-9)
+        assert max((leaf.columns.right >= 6).sum() for leaf in model.model_.leaves if leaf.columns) == 0
+        assert any((leaf.columns.left >= 6).any() for leaf in model.model_.leaves if leaf.columns)
+
     def test_no_bias(self):
         model = classifier(fit_intercept=False, n_leaves=2).fit(X, LABELS)
         assert all((leaf.bias == 0.0).all() for leaf in model.model_.leaves)
@@ -132,6 +140,7 @@ BAD = [
     ({"n_landmarks": 2.5}, r"n_landmarks=2\.5 must be"),
     ({"n_pseudo": -1}, r"n_pseudo=-1 must be a whole number of at least 0"),
     ({"pseudo": "monomial"}, r"Did you mean 'monomials'"),
+    ({"pseudo_degree": 1}, r"pseudo_degree=1 must be a whole number of at least 2"),
     ({"landmarks": "kmean"}, r"landmarks='kmean' is unknown.*Did you mean 'kmeans'"),
     ({"partition": "kernel"}, r"partition='kernel' is unknown\. Choose one of kmeans"),
     ({"loss": "absolute"}, r"loss='absolute' is unknown"),

@@ -77,6 +77,35 @@ def test_monomials_are_products_of_two_kernel_values():
     np.testing.assert_allclose(columns(X), oracle, rtol=1e-12)
 
 
+@pytest.mark.parametrize(("degree", "count"), [(3, 8), (3, 14), (4, 9), (4, 1000)])
+def test_monomials_of_higher_degree_are_distinct_products_of_kernel_values(degree, count):
+    m, kernel = 3, gm.Gaussian(0.5)
+    columns = expand(kernel, X[:m], X, count, "monomials", generator(), degree=degree)
+    powers = [np.eye(m, dtype=int)[j] for j in range(m)]
+    for i, j in zip(columns.left, columns.right, strict=True):
+        powers.append(powers[i] + powers[j])
+    drawn = np.array(powers[m:])
+    assert len(np.unique(drawn, axis=0)) == len(drawn)
+    degrees = np.bincount(drawn.sum(axis=1), minlength=degree + 1)
+    if count == 1000:  # every monomial: 6 of degree 2, 10 of degree 3, 15 of degree 4
+        assert degrees.tolist() == [0, 0, 6, 10, 15]
+    else:  # as even as there are monomials
+        assert degrees.sum() == count
+        assert degrees[2] == min(6, -(-count // (degree - 1)))
+    oracle = np.prod(kernel(X, X[:m])[:, None, :] ** drawn, axis=2)
+    np.testing.assert_allclose(columns(X)[:, m:], oracle, rtol=1e-9)
+    assert not columns.quadratic
+
+
+def test_all_monomials_of_a_higher_degree_are_never_worse():
+    kernel = gm.Gaussian(0.5)
+    errors = [
+        relative_error(kernel, expand(kernel, X[:4], X, 1000, "monomials", generator(), degree=degree))
+        for degree in (2, 3, 4)
+    ]
+    assert errors[0] > errors[1] > errors[2]
+
+
 def test_counts_end_where_there_are_no_more():
     kernel = gm.Gaussian(0.5)
     assert expand(kernel, X[:3], X, 100, "monomials", generator()).n_columns == 3 + 6

@@ -58,6 +58,7 @@ MODELS: dict[str, tuple[Any, Any]] = {
     "dcsvc": (gm.DCSVC(leaf_size=60, branching=2, class_weight="balanced", **COMMON), THREE),
     "dcsvc, early": (gm.DCSVC(leaf_size=60, branching=2, early=True, **COMMON), TWO),
     "dcpred": (gm.DCPredClassifier(**LEAVES), THREE),
+    "dcpred, cubic": (gm.DCPredRegressor(pseudo_degree=3, **LEAVES), Y),
     "dcpred, upper": (gm.DCPredClassifier(pseudo="triangle-upper", dtype="float32", **LEAVES), TWO),
     "dcpred, tree": (gm.DCPredRegressor(pseudo="triangle-lower", partition="tree", **LEAVES), Y),
     "dcpred, plain": (

@@ -106,8 +106,8 @@ def batch_leaves(
     """Return the leaves as one batch, or None if they must be evaluated one by one.
 
     They must if the kernel is no function of a Euclidean distance, for pseudo-landmarks by triangle
-    inequalities, for monomials with very many outputs, and if a leaf is so wide that products in ``dtype``
-    would lose digits of the distance.
+    inequalities, for monomials of degree above 2 or with very many outputs, and if a leaf is so wide that
+    products in ``dtype`` would lose digits of the distance.
     """
     factor, plain = unscaled(kernel)
     if not isinstance(plain, EUCLIDEAN):
@@ -144,7 +144,7 @@ def batch_leaves(
 
 
 def _quadratic(columns: Columns) -> bool:
-    return isinstance(columns, MonomialColumns)
+    return isinstance(columns, MonomialColumns) and columns.quadratic
 
 
 def _plain(leaf: LeafLike) -> bool:

@@ -60,6 +60,9 @@ class DCPredClassifier(Classifier, KernelEstimator):
         "monomials": products c_i c_j of two kernel values, for any kernel. "triangle-…": the kernel value at
         the triangle inequality's bound on the distance to a training row; the kernel must be a function of
         one distance.
+    pseudo_degree : int, default=2
+        Highest degree of the monomials, which are spread evenly over the degrees from 2. More than 2 answers
+        more slowly: the leaves are then evaluated one by one.
     fit_intercept : bool, default=True
         Whether a leaf has a bias b, which is not penalised. A leaf with one class has b = ±1 in any case.
     exact_rows : int, default=2000
@@ -131,6 +134,7 @@ class DCPredClassifier(Classifier, KernelEstimator):
         landmarks: str = "weighted-kmeans",
         n_pseudo: int = 64,
         pseudo: str | None = "monomials",
+        pseudo_degree: int = 2,
         fit_intercept: bool = True,
         exact_rows: int = 2000,
         class_weight: Any = None,
@@ -154,6 +158,7 @@ class DCPredClassifier(Classifier, KernelEstimator):
         self.landmarks = landmarks
         self.n_pseudo = n_pseudo
         self.pseudo = pseudo
+        self.pseudo_degree = pseudo_degree
         self.fit_intercept = fit_intercept
         self.exact_rows = exact_rows
         self.class_weight = class_weight
@@ -243,6 +248,7 @@ class DCPredRegressor(Regressor, KernelEstimator):
         landmarks: str = "weighted-kmeans",
         n_pseudo: int = 64,
         pseudo: str | None = "monomials",
+        pseudo_degree: int = 2,
         fit_intercept: bool = True,
         exact_rows: int = 2000,
         dtype: str = "auto",
@@ -265,6 +271,7 @@ class DCPredRegressor(Regressor, KernelEstimator):
         self.landmarks = landmarks
         self.n_pseudo = n_pseudo
         self.pseudo = pseudo
+        self.pseudo_degree = pseudo_degree
         self.fit_intercept = fit_intercept
         self.exact_rows = exact_rows
         self.dtype = dtype

@@ -126,6 +126,7 @@ def checked_settings(
         landmarks=one_of("landmarks", model.landmarks, LANDMARKS),
         n_pseudo=whole_number("n_pseudo", model.n_pseudo, 0),
         pseudo=model.pseudo,
+        pseudo_degree=whole_number("pseudo_degree", model.pseudo_degree, 2),
         loss=model.loss,
         cost=cost,
         intercept=bool(model.fit_intercept),

@@ -54,13 +54,16 @@ def expand(
     pseudo: str | None,
     rng: np.random.Generator,
     dtype: Any = np.float64,
+    *,
+    degree: int = 2,
 ) -> Columns:
     """Return the evaluator of c̄(x) = [c(x), f(c(x))] with ``count`` pseudo-landmarks.
 
     landmarks : (m, d), the u_j; rows : (n, d). For the triangle inequality, points v_t are drawn from the
         rows without replacement.
-    count : p, at most n for the triangle inequality and m(m + 1)/2 for monomials.
+    count : p, at most n for the triangle inequality and m(m + 1)/2 for monomials of degree 2.
     pseudo : ``"triangle-upper"``, ``"triangle-lower"``, ``"monomials"``, or None for c alone.
+    degree : highest degree D of the monomials (:func:`draw_monomials`).
 
     >>> import gramian as gm
     >>> rows = np.random.default_rng(0).random((50, 3))
@@ -72,35 +75,78 @@ def expand(
     if pseudo is None or count == 0:
         return kernel.against(landmarks, dtype)
     if pseudo == "monomials":
-        left, right = np.triu_indices(m)
-        drawn = np.sort(rng.choice(len(left), min(count, len(left)), replace=False))
-        return MonomialColumns(kernel, landmarks, left[drawn], right[drawn], dtype)
+        return MonomialColumns(kernel, landmarks, *draw_monomials(m, count, degree, rng), dtype)
     drawn = np.sort(rng.choice(rows.shape[0], min(count, rows.shape[0]), replace=False))
     return TriangleColumns(kernel, landmarks, rows[drawn], dtype, upper=pseudo == "triangle-upper")
 
 
-class MonomialColumns(Columns):
-    """Evaluator of c̄(x) with monomials f_q(c) = c_i c_j of degree 2.
+def draw_monomials(m: int, count: int, degree: int, rng: np.random.Generator) -> tuple[IntArray, IntArray]:
+    """Draw ``count`` monomials of degree 2 to ``degree`` in m numbers; return the two factors of each.
 
-    With all m(m + 1)/2 monomials the error ‖K − C̄ W̄ C̄ᵀ‖ is at most that of any other quadratic forms f_t of
-    c, however they were fitted (Lemma 1). Time O(m d + p) a row.
+    The degrees share the count evenly; what a degree has too few monomials for goes to the higher ones. A
+    monomial of degree q is one of the drawn monomials of degree q − 1 times one of the numbers, so each costs
+    one product. Factors are columns of c̄: below m the numbers themselves, then the monomials in their order.
+
+    >>> draw_monomials(1, 3, 4, np.random.default_rng(0))
+    (array([0, 1, 2]), array([0, 0, 0]))
+    """
+    lefts, rights = [np.zeros(0, np.intp)], [np.zeros(0, np.intp)]
+    # The monomials of the degree below, and the last (largest) number of each.
+    below, last, left_over = np.arange(m), np.arange(m), count
+    for q in range(2, degree + 1):
+        counts = m - last
+        firsts = np.cumsum(counts) - counts
+        factor = np.repeat(np.arange(len(below)), counts)
+        number = last[factor] + np.arange(len(factor)) - firsts[factor]
+        share = min(-(-left_over // (degree + 1 - q)), len(factor))
+        drawn = np.sort(rng.choice(len(factor), share, replace=False))
+        lefts.append(below[factor[drawn]])
+        rights.append(number[drawn])
+        below, last = m + count - left_over + np.arange(share), number[drawn]
+        left_over -= share
+    return np.concatenate(lefts), np.concatenate(rights)
+
+
+class MonomialColumns(Columns):
+    """Evaluator of c̄(x) with monomials f_q(c) of degree 2, c_i c_j, or more.
+
+    With all m(m + 1)/2 monomials of degree 2 the error ‖K − C̄ W̄ C̄ᵀ‖ is at most that of any other quadratic
+    forms f_t of c, however they were fitted (Lemma 1). Time O(m d + p) a row.
     Source: DC-Pred++, equation (7).
 
-    left, right : (p,), i and j.
+    left, right : (p,), the two columns of c̄ whose product a monomial is; both come before its own column.
     """
 
     def __init__(self, kernel: Kernel, landmarks: Rows, left: IntArray, right: IntArray, dtype: Any) -> None:
         self.landmarks, self.left, self.right = landmarks, left, right
         self._base = kernel.against(landmarks, dtype)
         super().__init__(landmarks.shape[0] + len(left), dtype)
+        self._steps = _steps(landmarks.shape[0], np.maximum(left, right))
+
+    @property
+    def quadratic(self) -> bool:
+        """Whether every monomial has degree 2."""
+        return len(self._steps) <= 1
 
     def into(self, X: Rows, out: FloatArray) -> None:
         m = self._base.n_columns
         for rows in row_slices(X.shape[0], tile_rows(self.n_columns, self.dtype.itemsize)):
             tile = out[rows]
-            values = self._base(X[rows])
-            tile[:, :m] = values
-            np.multiply(values[:, self.left], values[:, self.right], out=tile[:, m:])
+            tile[:, :m] = self._base(X[rows])
+            for step in self._steps:
+                own = slice(m + step.start, m + step.stop)
+                np.multiply(tile[:, self.left[step]], tile[:, self.right[step]], out=tile[:, own])
+
+
+def _steps(m: int, factors: IntArray) -> tuple[slice, ...]:
+    """Cut monomials into runs whose factors, column numbers of c̄, all come before the run."""
+    steps, first = [], 0
+    while first < len(factors):
+        beyond = np.flatnonzero(factors[first:] >= m + first)
+        stop = first + int(beyond[0]) if beyond.size else len(factors)
+        steps.append(slice(first, stop))
+        first = stop
+    return tuple(steps)
 
 
 class TriangleColumns(Columns):

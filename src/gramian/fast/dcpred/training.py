@@ -69,6 +69,7 @@ class DCPredSettings:
     landmarks: str
     n_pseudo: int
     pseudo: str | None
+    pseudo_degree: int
     loss: str
     cost: float  #: C
     intercept: bool
@@ -310,7 +311,8 @@ def fit_leaf(
     y = y[:, varying]
     landmarks, exact = choose_landmarks(rows, y, costs, kernel, settings, rng, hinge)
     pool = rows.take(rows.draw(SAMPLE_ROWS, rng))
-    columns = expand(kernel, landmarks, pool, settings.n_pseudo, settings.pseudo, rng, dtype)
+    p, kind, degree = settings.n_pseudo, settings.pseudo, settings.pseudo_degree
+    columns = expand(kernel, landmarks, pool, p, kind, rng, dtype, degree=degree)
     sampled = rows.take(rows.draw(max(CORE_ROWS, columns.n_columns), rng))
     core = fit_core(columns(sampled), kernel(sampled, dtype=np.float64, n_jobs=1), dtype)
     fit = _linear(rows, columns, core.factor, y, costs, settings)
