@@ -45,6 +45,8 @@ class Item:
     measure: Callable[[str, Run], Iterator[Value]]  #: of one set
     #: The part of ``setting`` that a figure has on its horizontal axis; a table has none.
     across: str | None = None
+    #: The measure that a figure of trade-offs has on its horizontal axis, in place of a part of ``setting``.
+    against: str | None = None
     logarithmic: str = "xy"  #: axes of the figure with a logarithmic scale
     #: A sentence computed from the stored lines, under the table: what they say beside the paper's claim.
     verdict: Callable[[list[Line]], str] | None = None

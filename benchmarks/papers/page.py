@@ -7,7 +7,7 @@ replaced. A page may have tables of several papers, and an item may stand on sev
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -41,9 +41,12 @@ def section(paper: Paper, item: Item, lines: list[Line], pictures: str = "figure
     if not found:
         return ["", "*Not measured yet.*", ""]
     parts = [""]
-    if item.across is not None:
+    if item.across is not None or item.against is not None:
         parts += [f"![{paper.key}, {item.name}]({pictures}/{picture_name(paper, item)})", ""]
-    parts += [*(_table(found) if item.across is None else _curves(found, item.across)), ""]
+    if item.across is not None:
+        parts += [*_curves(found, item.across), ""]
+    else:
+        parts += [*(_table(found) if item.against is None else _points(found)), ""]
     if item.verdict is not None:
         parts += [item.verdict(found), ""]
     return [*parts, _origin(paper, item, found), ""]
@@ -110,6 +113,33 @@ def _curves(lines: list[Line], across: str) -> list[str]:
     return _without_empty(rows)
 
 
+def _points(lines: list[Line]) -> list[str]:
+    """Return a row for each method and setting, with a column for each measure."""
+    measures = list(dict.fromkeys(line["measure"] for line in lines))
+    rows = ["| " + " | ".join(["set", "method", "setting", *measures, "s"]) + " |"]
+    rows.append("|---" * (len(measures) + 4) + "|")
+    points: dict[tuple[Any, ...], dict[str, Line]] = {}
+    for line in lines:
+        points.setdefault(_point_key(line), {})[line["measure"]] = line
+    for (name, method, setting), point in points.items():
+        cells = [_point(point[measure]) if measure in point else "" for measure in measures]
+        seconds = next((line["seconds"] for line in point.values() if line["seconds"] is not None), None)
+        rows.append("| " + " | ".join([name, method, setting, *cells, number(seconds)]) + " |")
+    return _without_empty(rows)
+
+
+def _point_key(line: Line) -> tuple[str, str, str]:
+    return line["set"], line["method"], _setting(line["setting"])
+
+
+def _positions(item: Item, lines: list[Line]) -> Callable[[Line, str], Any]:
+    """Return where a line lies on the horizontal axis: by our "value", or by the "published" one."""
+    if item.against is None:
+        return lambda line, _: line["setting"][item.across]
+    costs = {_point_key(line): line for line in lines if line["measure"] == item.against}
+    return lambda line, which: costs[_point_key(line)][which]
+
+
 def _point(line: Line) -> str:
     published = line["published"]
     return number(line["value"]) + ("" if published is None else f" (paper {number(published)})")
@@ -130,51 +160,64 @@ def picture_name(paper: Paper, item: Item) -> str:
 
 
 def draw(paper: Paper, item: Item, lines: list[Line], folder: Path) -> Path | None:
-    """Draw the curves of an item, a panel for each set and measure, the paper's points beside ours."""
+    """Draw the curves of an item, a panel for each set and measure, the paper's points beside ours.
+
+    Of a trade-off only the first measure is drawn. A method has the same colour in every panel, and its name
+    in the first that shows it.
+    """
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot as plt
 
     found = of_item(lines, paper.key, item.name)
-    if item.across is None or not found:
+    if (item.across is None and item.against is None) or not found:
         return None
+    at = _positions(item, found)
+    if item.against is not None:
+        found = [line for line in found if line["measure"] == found[0]["measure"]]
     panels = list(dict.fromkeys((line["set"], line["measure"]) for line in found))
     across = min(3, len(panels))
     down = -(-len(panels) // across)
     # The same drawing is the same file, and text stays text.
     plt.rcParams.update({"svg.hashsalt": "gramian", "svg.fonttype": "none"})
     figure, axes = plt.subplots(down, across, figsize=(4.4 * across, 3.4 * down), squeeze=False)
+    colours: dict[str, str] = {}
     for axis, (name, measure) in zip(axes.flat, panels, strict=False):
+        known = len(colours)
         curves: dict[str, list[Line]] = {}
         for line in found:
             if (line["set"], line["measure"]) == (name, measure):
-                label = " ".join([line["method"], _setting(line["setting"], item.across)]).strip()
+                setting = _setting(line["setting"], item.across) if item.against is None else ""
+                label = " ".join([line["method"], setting]).strip()
                 curves.setdefault(label, []).append(line)
         for label, curve in curves.items():
-            curve = sorted(curve, key=lambda line: line["setting"][item.across])
-            (drawn,) = axis.plot(
-                [line["setting"][item.across] for line in curve],
+            curve = sorted(curve, key=lambda line: at(line, "value"))
+            colour = colours.setdefault(label, f"C{len(colours)}")
+            axis.plot(
+                [at(line, "value") for line in curve],
                 [line["value"] for line in curve],
                 marker="o",
                 markersize=3,
+                color=colour,
                 label=label,
             )
-            printed = [line for line in curve if line["published"] is not None]
+            printed = [line for line in curve if None not in (line["published"], at(line, "published"))]
             axis.plot(
-                [line["setting"][item.across] for line in printed],
+                [at(line, "published") for line in printed],
                 [line["published"] for line in printed],
                 "x",
-                color=drawn.get_color(),
+                color=colour,
             )
-        axis.set(title=name, xlabel=item.across, ylabel=measure)
+        axis.set(title=name, xlabel=item.across or item.against, ylabel=measure)
         if "x" in item.logarithmic:
             axis.set_xscale("log")
         if "y" in item.logarithmic and all(line["value"] > 0 for line in found if line["measure"] == measure):
             axis.set_yscale("log")
+        if len(colours) > known:
+            axis.legend(fontsize=7)
     for axis in axes.flat[len(panels) :]:
         axis.set_visible(False)
-    axes[0, 0].legend(fontsize=7)
     figure.tight_layout()
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / picture_name(paper, item)

@@ -43,6 +43,16 @@ FIGURE = Item("figure 9", ("a",), two_values, across="rank", verdict=lambda line
 PAPER = Paper("kals", "kals.md", (TABLE, FIGURE))
 
 
+def two_measures(name, run):
+    for value in two_values(name, run):
+        yield value
+        yield Value("ours", "x linear", 20 * value.value, value.setting, published=3.0)
+        yield Value("ours", "ns a row", 40 * value.value, value.setting)
+
+
+TRADE = Item("figure 8", ("a",), two_measures, against="x linear")
+
+
 @pytest.fixture
 def stored(tmp_path):
     path = tmp_path / "lines.jsonl"
@@ -90,6 +100,34 @@ def test_figures_have_a_column_for_each_point_and_a_picture(stored, tmp_path):
     first = draw(PAPER, FIGURE, lines, tmp_path).read_bytes()
     assert draw(PAPER, FIGURE, lines, tmp_path).read_bytes() == first
     assert draw(PAPER, TABLE, lines, tmp_path) is None
+
+
+def test_trade_offs_have_a_row_for_each_point_and_a_measure_on_the_horizontal_axis(tmp_path):
+    path = tmp_path / "lines.jsonl"
+    list(measure(PAPER, TRADE, "a", Run(), path, 1))
+    text = "\n".join(section(PAPER, TRADE, read(path)))
+    assert "| set | method | setting | relative error | x linear | ns a row | s |" in text
+    assert "| a | ours | rank 10 | 0.125 (paper 0.25) | 2.5 (paper 3) | 5 | 0.5 |" in text
+    picture = draw(PAPER, TRADE, read(path), tmp_path)
+    assert "kals-figure-8.svg" in text
+    assert picture.name == "kals-figure-8.svg"
+    assert picture.read_text().count(">relative error</text>") == 1
+    assert ">x linear</text>" in picture.read_text()
+    assert "ns a row" not in picture.read_text()
+
+
+def test_a_method_has_one_colour_and_is_named_once(tmp_path):
+    def measured(name, run):
+        for method in ("a", "b", "c") if name == "first" else ("b", "d"):
+            yield Value(method, "rmse", 1.0, {"rank": 2})
+
+    item = Item("figure 7", ("first", "second"), measured, across="rank")
+    for name in item.sets:
+        list(measure(PAPER, item, name, Run(), tmp_path / "lines.jsonl", 1))
+    text = draw(PAPER, item, read(tmp_path / "lines.jsonl"), tmp_path).read_text()
+    # The second panel names "d", in the fourth colour, and "b" beside it.
+    assert [len(re.findall(f">{name}</text>", text)) for name in "abcd"] == [1, 2, 1, 1]
+    assert len(re.findall("#d62728", text)) > 0
 
 
 def test_a_page_is_filled_between_its_markers(stored):
