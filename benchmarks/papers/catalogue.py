@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from gramian.exceptions import InputError, did_you_mean
-from papers import kals, survey
+from papers import dcpred, kals, survey
 from papers.items import Item, Paper
 
-PAPERS: tuple[Paper, ...] = (survey.PAPER, kals.PAPER)
+PAPERS: tuple[Paper, ...] = (survey.PAPER, kals.PAPER, dcpred.PAPER)
 
 
 def chosen(
