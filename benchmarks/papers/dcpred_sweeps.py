@@ -212,40 +212,43 @@ def sweep(name: str, run: Run) -> Iterator[Value]:
 
 
 def table_1_verdict(lines: list[Line]) -> str:
-    """Say for each set how DC-Pred++ stands to the paper, and to LDKL at no more than its cost."""
+    """Say how DC-Pred++ stands to the paper's number and to the other methods within its cost."""
     said = []
-    for name in dict.fromkeys(line["set"] for line in lines):
-        own = _points(lines, name, "accuracy")
-        best = max((p for p in own if p[0] == "DC-Pred++"), key=lambda p: p[1])
-        others = [p for p in own if p[0] == "LDKL" and p[2] <= best[2]]
-        text = f"{name}: DC-Pred++ reaches {number(best[1])} at {number(best[2])} times a linear model"
-        if others:
-            other = max(others, key=lambda p: p[1])
-            text += f", LDKL within that cost {number(other[1])} at {number(other[2])} times"
+    for name, text in _standing(lines, "accuracy"):
         theirs = TABLE_1[name]["DC-Pred++"]
-        said.append(f"{text}; the paper has {number(theirs[0])} at {number(theirs[1])} times its own.")
-    return "\n".join(f"- {text}" for text in said)
+        said.append(f"- {text} The paper: {number(theirs[0])} at {number(theirs[1])} times its linear model.")
+    return "\n".join(said)
 
 
 def figure_3_verdict(lines: list[Line]) -> str:
-    """Say for each set which method has the least error within the cost of DC-Pred++'s best."""
-    said = []
+    """Say how DC-Pred++ stands to the other methods within its cost."""
+    return "\n".join(f"- {text}" for _, text in _standing(lines, "rmse"))
+
+
+def _standing(lines: list[Line], measure: str) -> Iterator[tuple[str, str]]:
+    """Yield for each set its name, and the best of DC-Pred++ beside the paper's other methods."""
+    sign = 1.0 if measure == "accuracy" else -1.0
+
+    def value(point: tuple[str, float, float]) -> float:
+        return sign * point[1]
+
+    def at(point: tuple[str, float, float]) -> str:
+        return f"{number(point[1])} at {number(point[2])} times a linear model"
+
     for name in dict.fromkeys(line["set"] for line in lines):
-        own = [p for p in _points(lines, name, "rmse") if p[0] != "gm.compress"]
-        best = min((p for p in own if p[0] == "DC-Pred++"), key=lambda p: p[1])
-        within = min((p for p in own if p[2] <= best[2]), key=lambda p: p[1])
-        least = min(own, key=lambda p: p[1])
-        text = f"{name}: DC-Pred++ reaches {number(best[1])} at {number(best[2])} times a linear model; "
-        if within[0] == "DC-Pred++":
-            text += "no other method of the paper is better within that cost"
-        else:
-            text += (
-                f"within that cost {within[0]} is better, {number(within[1])} at {number(within[2])} times"
-            )
-        if least[0] != within[0]:
-            text += f", and at {number(least[2])} times {least[0]} reaches {number(least[1])}"
-        said.append(text + ".")
-    return "\n".join(f"- {text}" for text in said)
+        points = _points(lines, name, measure)
+        best = max((p for p in points if p[0] == "DC-Pred++"), key=value)
+        others = [p for p in points if not p[0].startswith(("DC-Pred++", "gm.compress"))]
+        within = [p for p in others if p[2] <= best[2]]
+        text = f"{name}: DC-Pred++ reaches {at(best)}."
+        if within:
+            rival = max(within, key=value)
+            better = value(rival) > value(best)
+            text += f" Within that cost {rival[0]} is {'better' if better else 'next'}: {at(rival)}."
+        beyond = max(others, key=value)
+        if value(beyond) > value(best) and beyond not in within:
+            text += f" At a higher cost {beyond[0]} reaches {at(beyond)}."
+        yield name, text
 
 
 def _points(lines: list[Line], name: str, measure: str) -> list[tuple[str, float, float]]:

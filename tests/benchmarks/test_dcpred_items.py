@@ -80,13 +80,15 @@ def test_verdicts_name_losses():
         lines.append(line("letter", method, "accuracy", value, size=cost))
         lines.append(line("letter", method, "x linear", cost, size=cost))
     said = table_1_verdict(lines)
-    assert "DC-Pred++ reaches 0.95 at 80 times a linear model, LDKL within that cost 0.94 at 60 times" in said
-    assert "the paper has 0.959 at 12.8 times its own" in said
+    assert "letter: DC-Pred++ reaches 0.95 at 80 times a linear model." in said
+    assert "Within that cost LDKL is next: 0.94 at 60 times" in said
+    assert "At a higher cost LDKL reaches 0.99 at 90 times" in said
+    assert "The paper: 0.959 at 12.8 times its linear model." in said
     lines = []
     for method, value, cost in (("DC-Pred++", 0.11, 80.0), ("Fastfood", 0.10, 60.0), ("gm.compress", 0, 1.0)):
         lines.append(line("cadata", method, "rmse", value, size=cost))
         lines.append(line("cadata", method, "x linear", cost, size=cost))
-    assert "within that cost Fastfood is better, 0.1 at 60 times" in figure_3_verdict(lines)
+    assert "Within that cost Fastfood is better: 0.1 at 60 times" in figure_3_verdict(lines)
     lines = [
         line("usps", method, measure, value, landmarks=5)
         for method in ("MEKA", "MEKA, pseudo-landmarks", "Nyström", "Nys-triangle, upper", "Nys-dp, all")
