@@ -108,7 +108,6 @@ def search(seeds: int) -> list[Panel]:
         tols = [found.for_tolerance(tol) for tol in (0.3, 0.1, 0.03)]
         print(f"{name:12} blocks {[s.n_blocks for s in sizes]} at 25, 50, 100, 200 numbers a row")
         print(f"{'':12} blocks {[s.n_blocks for s in tols]} for tol 0.3, 0.1, 0.03", flush=True)
-    print("one block is the best global low rank: the figures fix the number of blocks instead")
     return []
 
 

@@ -265,11 +265,11 @@ def test_a_tolerance_by_the_papers_rule(rows):
 
 @pytest.mark.slow
 def test_flat_spectra_are_told():
-    X = np.random.default_rng(0).random((1500, 2))
+    X = np.random.default_rng(0).random((3200, 2))
     fitted = gm.BlockBasis(
-        gamma=1e6, core="sampled", n_blocks=2, tol=1.35, sampling="important", random_state=0
+        gamma=1e8, core="sampled", n_blocks=1, tol=0.81, sampling="important", random_state=0
     ).fit(X)
-    assert fitted.features_.notes["blocks with ranks too large to tell"] == 2
+    assert fitted.features_.notes["blocks with ranks too large to tell"] == 1
 
 
 def test_sparse_rows_give_the_same_matrix(rows):

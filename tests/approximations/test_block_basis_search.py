@@ -7,7 +7,8 @@ import pytest
 from approximation_market import GAMMA, gram
 
 import gramian as gm
-from gramian.approximations.block_basis_search import DIAGONAL_ROWS, BlockSearch, Spectra
+from gramian.approximations.block_basis_search import BlockSearch
+from gramian.compression.block_spectra import DENSE_ROWS, MOST_PIVOTS, Spectra, Spectrum, block_spectrum
 from gramian.compression.builder import block_members
 from gramian.compression.rank_sharing import Size
 from gramian.engine import Engine
@@ -66,7 +67,7 @@ def test_ranks_for_a_size_are_those_of_the_least_tolerance_that_fits(search):
     found = search.for_size(size, n_blocks=4)
     assert found.size <= size.limit
     _, spectra = search.spectra(4)
-    levels = np.sort(np.concatenate(spectra.levels))
+    levels = np.sort(np.concatenate([block.levels for block in spectra.blocks]))
     fitting = [
         level
         for level in levels
@@ -97,15 +98,76 @@ def test_order_of_trials_and_threads_make_no_difference(X):
         np.testing.assert_array_equal(a.partition.route(X), b.partition.route(X))
 
 
-def test_large_blocks_are_sampled_and_rough_kernels_unresolved():
-    X = np.random.default_rng(0).random((1500, 2))
-    rough = BlockSearch(X, 3000, gm.Gaussian(1e-4), np.random.default_rng(0), Engine(1))
-    found = rough.for_tolerance(0.1, n_blocks=2)
-    assert (found.ranks > 0.98 * DIAGONAL_ROWS).all()
-    assert found.counts.sum() == 3000
-    assert found.unresolved == 2
-    smooth = BlockSearch(X, 3000, gm.Gaussian(3.0), np.random.default_rng(0), Engine(1))
-    assert smooth.for_tolerance(0.1, n_blocks=2).unresolved == 0
+def exact_levels(kernel, X):
+    squares = np.sort(np.linalg.eigvalsh(kernel(X)) ** 2)[::-1]
+    return np.sqrt(np.append(np.cumsum(squares[::-1])[::-1], 0.0) / squares.sum())
+
+
+@pytest.mark.parametrize("lengthscale", [0.02, 0.1, 0.5])
+def test_spectra_of_large_blocks_are_near_the_exact_ones(lengthscale):
+    kernel = gm.Gaussian(lengthscale)
+    X = np.random.default_rng(0).random((DENSE_ROWS + 200, 2))
+    exact = exact_levels(kernel, X)
+    for tol in (0.3, 0.1, 0.03):
+        found = block_spectrum(kernel, X, np.random.default_rng(1), 1.0, tol, np.inf)
+        wanted = int(np.count_nonzero(exact >= tol))
+        assert found.rank(tol) >= 0.98 * wanted - 1
+        if found.rank(tol) <= found.computed:
+            # The rank of the factor's approximation, a little too large.
+            assert found.rank(tol) <= 1.15 * wanted + 2
+            assert found.error < 0.1
+        else:
+            assert wanted > MOST_PIVOTS // 2
+
+
+def test_the_block_of_a_sample_has_the_spectrum_of_all_rows():
+    kernel = gm.Gaussian(0.15)
+    X = np.random.default_rng(0).random((3000, 2))
+    exact = exact_levels(kernel, X)
+    found = block_spectrum(kernel, X[:1000], np.random.default_rng(1), 3.0, 0.02, np.inf)
+    for tol in (0.3, 0.1, 0.03):
+        wanted = int(np.count_nonzero(exact >= tol))
+        assert 0.85 * wanted - 2 <= found.rank(tol) <= 1.2 * wanted + 2
+
+
+def test_a_flat_spectrum_has_a_bound_and_says_so():
+    kernel = gm.Gaussian(1e-4)
+    n = 2 * MOST_PIVOTS + 100
+    X = np.random.default_rng(0).random((n, 2))
+    found = block_spectrum(kernel, X, np.random.default_rng(1), 1.0, 0.1, np.inf)
+    wanted = int(np.count_nonzero(np.sqrt(1.0 - np.arange(n) / n) >= 0.1))  # K is almost the identity
+    assert found.computed < wanted
+    assert wanted <= found.rank(0.1) <= 1.01 * wanted
+    rough = BlockSearch(X, n, kernel, np.random.default_rng(0), Engine(1))
+    assert rough.for_tolerance(0.1, n_blocks=1).unresolved == 1
+    smooth = BlockSearch(X, n, gm.Gaussian(3.0), np.random.default_rng(0), Engine(1))
+    assert smooth.for_tolerance(0.1, n_blocks=1).unresolved == 0
+
+
+def test_ranks_on_the_chord_descend_to_zero():
+    spectrum = Spectrum(np.array([1.0, 0.9, 0.8]), 10.0)
+    assert [spectrum.rank(tol) for tol in (2.0, 0.95, 0.85, 0.8, 1e-9)] == [0, 1, 2, 3, 10]
+    assert [spectrum.level(rank) for rank in (1, 2, 10)] == [0.9, 0.8, 0.0]
+    for tol in (0.75, 0.4, 0.1):
+        rank = spectrum.rank(tol)
+        assert spectrum.level(rank) < tol <= spectrum.level(rank - 1)
+
+
+@pytest.mark.data
+@pytest.mark.parametrize(
+    ("name", "inverse_square", "tol", "least"),
+    [("abalone", 25.0, 0.1, 15), ("abalone", 25.0, 0.03, 15), ("pendigits", 25.0, 0.1, 10)],
+)
+def test_the_rule_takes_many_blocks_of_narrow_kernels(name, inverse_square, tol, least):
+    """On 500 rows the uncapped rule took 20 to 22 blocks of abalone and 16 of pendigits."""
+    from gramian.data import load_dataset
+
+    X = load_dataset(name).X.astype(np.float64)
+    X = X[np.random.default_rng(0).choice(len(X), 500, replace=False)]
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    kernel = gm.Gaussian((0.5 / inverse_square) ** 0.5)
+    search = BlockSearch(X, len(X), kernel, np.random.default_rng(0), Engine(1))
+    assert search.for_tolerance(tol).n_blocks >= least
 
 
 def test_an_empty_block_has_no_rank():

@@ -17,8 +17,9 @@ from gramian._budget import format_bytes
 from gramian._numerics import rank_cutoff
 from gramian._random import children
 from gramian._typing import Float64Array, IntArray, Rows
-from gramian.approximations.block_basis_search import BlockSearch, Spectra
+from gramian.approximations.block_basis_search import BlockSearch
 from gramian.compression.basis import Basis
+from gramian.compression.block_spectra import Spectra
 from gramian.compression.builder import Builder, block_members
 from gramian.compression.column_sampling import BlockRow, draw, important_rows, sample_columns
 from gramian.compression.features import FeatureMap, forest_of
@@ -221,12 +222,22 @@ class SampledBasisBuilder(Builder):
         itemsize: int,
         engine: Engine,
     ) -> tuple[IntArray, int]:
-        """Return the ranks, and the number of blocks whose sampled spectrum does not determine the rank."""
+        """Return the ranks, and the number of blocks whose rank is an upper bound only."""
         if self.tol is None or self.n_rows is None:
             return np.full(len(members), self.block_rank, np.intp), 0
-        spectra = Spectra.of(kernel, sample, members, self.n_rows, streams, engine)
+        size = self._size(itemsize)
+        spectra = Spectra.of(
+            kernel,
+            sample,
+            members,
+            self.n_rows,
+            streams,
+            engine,
+            tol=self.tol,
+            numbers=size.limit / size.basis,
+        )
         # These blocks come from another sample than the search's, so their sizes may differ a little.
-        most = spectra.for_size(self._size(itemsize))
+        most = spectra.for_size(size)
         ranks = np.minimum(most, spectra.for_tolerance(self.tol))
         return ranks, spectra.unresolved(ranks)
 
