@@ -59,14 +59,15 @@ class MEKA(Approximation):
         Arguments of a callable kernel; p and q of "powered_exponential".
     rank, n_blocks : int
         Rank of each block's basis (k in the paper), and number of k-means blocks (c).
-    core : {"projection", "sampled", "recompressed"}
+    core : {"projection", "sampled", "literal", "recompressed"}
         "projection" is C_st = V_sᵀ K(Z_s, Z_t) V_t, positive semi-definite for any data. "sampled" is the
         paper's least squares on ``(1 + core_oversampling) · rank`` sampled rows of each pair of blocks,
-        regularised. "recompressed" is the projection core on all landmarks, reduced to the numbers that
-        ``rank`` and ``n_blocks`` stand for, as in :class:`BlockBasis`: the most accurate, at 2 to 12 times
-        the time.
+        regularised. "literal" is the same without a ridge, as in the paper: with ``landmarks="uniform"`` it
+        is the published algorithm, and can blow up, with a warning. "recompressed" is the projection core on
+        all landmarks, reduced to the numbers that ``rank`` and ``n_blocks`` stand for, as in
+        :class:`BlockBasis`: the most accurate, at 2 to 12 times the time.
     core_oversampling : float
-        For "sampled": rows per rank for each pair of blocks, beyond the first.
+        For "sampled" and "literal", ρ in the paper: rows per rank for each pair of blocks, beyond the first.
     oversampling : float, optional
         Landmarks per rank in a block; None is 3, and 6 for the recompressed core.
     epsilon : float
@@ -94,7 +95,8 @@ class MEKA(Approximation):
     nbytes_, rank_, plan_, kernel_ : compressed size, total rank, plan and kernel.
 
     Raises ``InputError`` (a ``ValueError``) for unusable input and ``BudgetError`` for a budget that is
-    too small. Inaccurate if the blocks' spectra are flat: check ``relative_error``.
+    too small, and ``NumericalError`` for a literal core whose least squares are singular. Inaccurate if the
+    blocks' spectra are flat: check ``relative_error``.
 
     Source: Si, Hsieh and Dhillon, "Memory Efficient Kernel Approximation", Algorithm 1; the projection core
     is gramian's.
@@ -150,7 +152,7 @@ class MEKA(Approximation):
         self.n_jobs = n_jobs
 
     def _builder(self) -> MEKABuilder:
-        one_of("core", self.core, ("projection", "sampled", "recompressed"))
+        one_of("core", self.core, ("projection", "sampled", "literal", "recompressed"))
         one_of("rank_rule", self.rank_rule, ("equal", "singular"))
         one_of("partition", self.partition, PARTITIONS)
         given_or_one_of("landmarks", self.landmarks, LANDMARKS)
@@ -178,7 +180,8 @@ class MEKABuilder(Builder):
 
     core : ``"projection"``: C_st = V_sᵀ K(Z_s, Z_t) V_t, so that the kernel's feature φ(x) is replaced by its
         projection on the span of its block's landmarks: positive semi-definite for any data. ``"sampled"``:
-        the paper's least squares on ``(1 + core_oversampling) · rank`` sampled rows of each pair of blocks.
+        the paper's least squares on ``(1 + core_oversampling) · rank`` sampled rows of each pair of blocks,
+        with a ridge. ``"literal"``: without it.
         ``"recompressed"``: the projection core on all ``oversampling · rank`` landmarks of each block, cut
         to the numbers of ``rank`` and ``n_blocks`` (:func:`~.recompression.recompress_core`).
     rank_rule : ``"equal"``, or ``"singular"``, which keeps the c·rank largest eigenvalues over all c blocks
@@ -218,7 +221,7 @@ class MEKABuilder(Builder):
     @property
     def definite(self) -> bool:
         """Whether the core is a projection core without dropped blocks."""
-        return self.core != "sampled" and not self.epsilon
+        return self.core in ("projection", "recompressed") and not self.epsilon
 
     @property
     def landmarks_per_block(self) -> int:
@@ -275,7 +278,17 @@ class MEKABuilder(Builder):
             core = projection_core(kernel, bases, keep, engine)
         else:
             rows = round((1.0 + self.core_oversampling) * self.rank)
-            core = sampled_core(kernel, bases, sample, members, rows, keep, streams, engine)
+            core = sampled_core(
+                kernel,
+                bases,
+                sample,
+                members,
+                rows,
+                keep,
+                streams,
+                engine,
+                regularised=self.core == "sampled",
+            )
         forest = forest_of(partition, [[b.rank for b in bases]], root=False)
         return FeatureMap(kernel, partition, forest, tuple(bases), core, np.dtype(dtype))
 
