@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 import scipy.linalg as la
-from meka_comparison import rows_of, unit_box
+from papers.meka_methods import rows_of, unit_box
 
 import gramian as gm
 from gramian.compression.rank_sharing import Size

@@ -30,7 +30,7 @@ from gramian.landmarks.rules import STOPPING, Landmarks
 #: Methods to find the leading eigenvectors.
 SVDS = ("exact", "randomized")
 #: Products with the matrix, and random vectors beyond the rank: q and p in Li, Kwok and Lu 2010. Method
-#: "RNys" of benchmarks/meka_comparison.py measures the errors.
+#: "RNys" of benchmarks/papers/meka.py measures the errors.
 N_POWER, N_EXTRA = 1, 10
 
 
