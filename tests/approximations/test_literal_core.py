@@ -53,6 +53,19 @@ def test_the_ridge_is_the_only_difference_to_the_sampled_core(X):
     assert np.abs(gap).max() < 1e-3
 
 
+def test_with_the_landmarks_as_sampled_rows_the_core_is_the_projection_core(X):
+    """The paper does not say how it samples rows; of the columns that it has already, this is what it gets."""
+    a = gm.MEKA(gamma=2.0, rank=8, n_blocks=3, landmarks="uniform", oversampling=2.0, random_state=0).fit(X)
+    Z = [node.landmarks for node in a.features_.nodes]
+    inverse = [
+        np.linalg.pinv(gram(z, z, 2.0) @ node.vectors) for z, node in zip(Z, a.features_.nodes, strict=True)
+    ]
+    for s in range(3):
+        for t in range(s + 1, 3):
+            expected = inverse[s] @ gram(Z[s], Z[t], 2.0) @ inverse[t].T
+            np.testing.assert_allclose(a.features_.core.block(s, t), expected, atol=1e-8)
+
+
 def test_few_sampled_rows_blow_up_with_a_warning_that_says_how_far(X):
     few = {"gamma": 8.0, "rank": 30, "n_blocks": 4, "core_oversampling": 0.05}
     with pytest.warns(
