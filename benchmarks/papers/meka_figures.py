@@ -28,6 +28,7 @@ from papers.meka_methods import (
     Method,
     below,
     curves_of,
+    frontier,
     in_words,
     measure,
     some_rows,
@@ -151,20 +152,12 @@ def figure_3_verdict(lines: list[Line]) -> str:
     errors, seconds = curves_of(lines, "numbers a row"), curves_of(lines, "numbers a row", "fit seconds")
     said = []
     for name, curves in errors.items():
-        sooner = [
-            size
-            for size, error in curves[LITERAL].items()
-            if not any(
-                curves[other][place] < error and seconds[name][other][place] < seconds[name][LITERAL][size]
-                for other in OTHERS
-                for place in curves[other]
-            )
-        ]
-        literal, ours = (below(curves, name, OTHERS) for name in (LITERAL, PROJECTION))
+        literal, ours = (below(curves, method, OTHERS) for method in (LITERAL, PROJECTION))
+        first, second = (frontier(curves, seconds[name], method, OTHERS) for method in (LITERAL, PROJECTION))
         said.append(
             f"{name}: at the same memory literal MEKA is below all low-rank methods {literal}, with our "
-            f"projection core {ours}; no fit of theirs has both less error and less time than literal MEKA's "
-            f"{in_words(sooner, sorted(curves[PROJECTION]))}."
+            f"projection core {ours}. It is on the frontier, where no low-rank fit has both less error and "
+            f"less time, {first}, with our projection core {second}."
         )
     return " ".join(said)
 
@@ -209,10 +202,10 @@ def figure_5b_verdict(lines: list[Line]) -> str:
         for name in (LITERAL, PROJECTION)
         if name in curves
     }
-    said = ", ".join(f"{ratio:.1f} times for {name}" for name, ratio in spread.items())
+    said = " and ".join(f"{ratio:.1f} for {name}" for name, ratio in spread.items())
     return (
-        f"The paper says that MEKA is stable in c: the largest error is {said} the smallest. Literal MEKA is "
-        f"below all low-rank methods {below(curves, LITERAL, OTHERS)}, our projection core "
+        f"The paper says that MEKA is stable in c: the largest error over the smallest is {said}. "
+        f"Literal MEKA is below all low-rank methods {below(curves, LITERAL, OTHERS)}, our projection core "
         f"{below(curves, PROJECTION, OTHERS)}."
     )
 

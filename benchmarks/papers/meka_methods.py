@@ -271,6 +271,22 @@ def below(curves: dict[str, dict[Any, float]], name: str, others: list[str]) -> 
     return in_words(holds, places)
 
 
+def frontier(
+    errors: dict[str, dict[Any, float]],
+    seconds: dict[str, dict[Any, float]],
+    name: str,
+    others: list[str],
+) -> str:
+    """Say at which places no fit of the others, at any place, has both less error and less time."""
+    rivals = [(errors[o][place], seconds[o][place]) for o in others for place in errors.get(o, {})]
+    holds = [
+        place
+        for place, error in errors.get(name, {}).items()
+        if not any(e < error and t < seconds[name][place] for e, t in rivals)
+    ]
+    return in_words(holds, sorted({place for curve in errors.values() for place in curve}))
+
+
 def in_words(holds: list[Any], places: list[Any]) -> str:
     """Say where a claim holds, among all places."""
     if len(holds) == len(places):

@@ -26,7 +26,7 @@ from papers.meka_methods import (
     Sizes,
     curves_of,
     fitted,
-    in_words,
+    frontier,
     rows_of,
 )
 from papers.page import number
@@ -150,24 +150,12 @@ def figure_4_verdict(lines: list[Line]) -> str:
     said = []
     for name, curves in errors.items():
         low_rank = [m for m in curves if m in BASELINE_NAMES]
-
-        def sooner(method: str, name: str = name, low_rank: list[str] = low_rank) -> str:
-            curves, took = errors[name], seconds[name]
-            holds = [
-                k
-                for k, error in curves[method].items()
-                if not any(
-                    curves[o][place] < error and took[o][place] < took[method][k]
-                    for o in low_rank
-                    for place in curves[o]
-                )
-            ]
-            return in_words(holds, sorted(curves[method]))
-
-        literal = f"{sooner(LITERAL)}, and of " if LITERAL in curves else "not measurable, and of "
+        first, second = (
+            frontier(curves, seconds[name], method, low_rank) for method in (LITERAL, PROJECTION)
+        )
         said.append(
-            f"{name}: no low-rank fit has both less error and less time than that of literal MEKA {literal}"
-            f"our projection core {sooner(PROJECTION)}."
+            f"{name}: literal MEKA is on the frontier, where no low-rank fit has both less error and less "
+            f"time, {first}, with our projection core {second}."
         )
     return " ".join(said)
 

@@ -54,7 +54,7 @@ def test_the_ridge_is_the_only_difference_to_the_sampled_core(X):
 
 
 def test_with_the_landmarks_as_sampled_rows_the_core_is_the_projection_core(X):
-    """The paper does not say how it samples rows; of the columns that it has already, this is what it gets."""
+    """The paper does not say how it samples rows. If it takes the columns that it has, it gets this core."""
     a = gm.MEKA(gamma=2.0, rank=8, n_blocks=3, landmarks="uniform", oversampling=2.0, random_state=0).fit(X)
     Z = [node.landmarks for node in a.features_.nodes]
     inverse = [
