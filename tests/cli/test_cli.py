@@ -354,13 +354,13 @@ def test_a_search_without_an_answer_says_so(monkeypatch: pytest.MonkeyPatch) -> 
         raise np.linalg.LinAlgError
 
     monkeypatch.setattr(training.la, "solve", singular)
-    settings = training.Settings(kernel="linear", standardize=False, holdout=0.0)
+    settings = training.TrainingOptions(kernel="linear", standardize=False, holdout=0.0)
     with pytest.raises(gm.InputError, match="no gamma and alpha of the search"):
         training.choose(settings, np.eye(30)[:, :2], np.arange(30.0), "regression")
 
 
 def test_a_search_needs_rows() -> None:
-    settings = training.Settings(kernel="rbf", standardize=False, holdout=0.0)
+    settings = training.TrainingOptions(kernel="rbf", standardize=False, holdout=0.0)
     choice = training.choose(settings, np.eye(4)[:, :2], np.arange(4.0), "regression")
     assert (choice.tried, choice.alpha) == (0, training.PLAN_ALPHA)
     rare = np.where(np.arange(40) == 0, "rare", "usual")

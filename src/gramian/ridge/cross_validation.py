@@ -133,6 +133,7 @@ class KernelRidgeCV(Regressor, KernelEstimator):
 
     _learns: tuple[str, ...] = (
         *TRAINED,
+        "scaler_",
         "alpha_",
         "gamma_",
         "best_score_",

@@ -101,7 +101,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimat
     ((5000, 2), True)
     """
 
-    _learns: tuple[str, ...] = (*TRAINED, "eigenvalues_", "inverse_", "_flat")
+    _learns: tuple[str, ...] = (*TRAINED, "scaler_", "eigenvalues_", "inverse_", "_flat")
 
     def __init__(
         self,

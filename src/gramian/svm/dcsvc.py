@@ -154,6 +154,7 @@ class DCSVC(Classifier, KernelEstimator):
         "violation_",
         "kernel_entries_",
         "kernel_",
+        "scaler_",
         "predictor_",
     )
 

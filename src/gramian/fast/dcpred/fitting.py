@@ -26,7 +26,7 @@ from gramian.kernels import Kernel
 from gramian.metric.input import Input, scaled_input
 
 #: Attributes that :func:`train` sets.
-LEARNED = ("model_", "kernel_", "leaves_", "n_leaves_", "exact_from_sample_", "nbytes_")
+LEARNED = ("model_", "kernel_", "scaler_", "leaves_", "n_leaves_", "exact_from_sample_", "nbytes_")
 LOSSES = ("hinge", "squared_hinge", "logistic", "ridge")
 DTYPES = ("auto", "float32", "float64")
 #: Training rows for each leaf with ``n_leaves="auto"``, and the most leaves. Chosen by hand.
