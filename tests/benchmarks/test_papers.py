@@ -93,6 +93,7 @@ def test_tables_have_the_papers_numbers_beside_ours(stored):
 
 
 def test_figures_have_a_column_for_each_point_and_a_picture(stored, tmp_path):
+    pytest.importorskip("matplotlib")
     lines = read(stored)
     text = "\n".join(section(PAPER, FIGURE, lines))
     assert "| a | ours | relative error | 0.125 (paper 0.25) | 0.25 (paper 0.5) |" in text
@@ -103,6 +104,7 @@ def test_figures_have_a_column_for_each_point_and_a_picture(stored, tmp_path):
 
 
 def test_trade_offs_have_a_row_for_each_point_and_a_measure_on_the_horizontal_axis(tmp_path):
+    pytest.importorskip("matplotlib")
     path = tmp_path / "lines.jsonl"
     list(measure(PAPER, TRADE, "a", Run(), path, 1))
     text = "\n".join(section(PAPER, TRADE, read(path)))
@@ -117,6 +119,8 @@ def test_trade_offs_have_a_row_for_each_point_and_a_measure_on_the_horizontal_ax
 
 
 def test_a_method_has_one_colour_and_is_named_once(tmp_path):
+    pytest.importorskip("matplotlib")
+
     def measured(name, run):
         for method in ("a", "b", "c") if name == "first" else ("b", "d"):
             yield Value(method, "rmse", 1.0, {"rank": 2})
