@@ -175,8 +175,8 @@ class TestRounding:
         found, _ = solve(system, y, solver=solver, max_iter=60, sizes=Sizes(0, 200))
         left = np.linalg.norm(y - dense @ found.value) / np.linalg.norm(y)
         assert found.residual == pytest.approx(left, rel=1e-3, abs=1e-7)
-        # In float32 alone: not finite, or over 1.
-        assert left < 0.05
+        # In float32 alone: not finite, or over 1. How far 60 steps come varies with the processor.
+        assert left < 0.3
 
     def test_sketch_and_project_ends_with_its_best_iterate(self, monkeypatch):
         system, y, dense = self.problem(shift=1.0)

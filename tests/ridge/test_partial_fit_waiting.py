@@ -158,7 +158,8 @@ def test_sparse_rows_sources_and_the_callers_arrays():
             model.partial_fit(part, target)
             if form is np.array and chunk.start == 0:
                 part[:], target[:] = 0.0, 0.0
-        assert np.abs(model.predict(X) - expected).max() < 1e-8
+        # Distances of sparse and of dense rows round apart, and the solve (gamma 1e-4) makes that larger.
+        assert np.abs(model.predict(X) - expected).max() < 1e-6
     mixed = ridge().partial_fit(sp.csr_array(X[:300]), y[:300]).partial_fit(X[300:900], y[300:900])
     assert mixed.score(X, y) > 0.9
 

@@ -90,7 +90,7 @@ def save(model: Any, path: str | os.PathLike[str], *, notes: Mapping[str, str] |
 
 
 def load(path: str | os.PathLike[str]) -> Any:
-    """Read the model of a file that :func:`save` wrote; it is fitted and predicts exactly the same bits.
+    """Read the model of a file that :func:`save` wrote; it is fitted and holds exactly the same numbers.
 
     Nothing in the file is executed. Every array is checked against its checksum, shape and dtype.
 

@@ -58,7 +58,7 @@ def predictor_to_arrays(predictor: Predictor) -> tuple[dict[str, Any], dict[str,
 def predictor_from_arrays(
     info: Mapping[str, Any], arrays: Mapping[str, Array], kernel: Kernel, n_features: int
 ) -> Predictor:
-    """Rebuild a predictor from the output of :func:`predictor_to_arrays`; it predicts the same bits.
+    """Rebuild a predictor from the output of :func:`predictor_to_arrays`; it holds the same numbers.
 
     Raises :class:`ModelFileError` if the arrays do not fit together.
     """
