@@ -14,7 +14,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.svm import SVC, SVR
 
 import gramian as gm
-from gramian.compression.costs import Workload
+from gramian.compression.costs import Resources, Workload
 from gramian.compression.plan import make_plan
 from gramian.data.source import as_source
 from gramian.engine import Engine
@@ -189,7 +189,7 @@ def test_an_indefinite_core_is_clipped_once_for_all_passes(data):
 def training(X, budget=10**9, threads=2):
     builder = APPROXIMATIONS["two levels"]._builder()
     work = Workload(len(X), 3, 4, 8)
-    plan = make_plan(builder, work, dtype=np.float64, n_threads=threads, memory_budget=budget)
+    plan = make_plan(builder, work, Resources(np.dtype(np.float64), threads, budget))
     kernel = gm.Gaussian(lengthscale=0.25)
     return NewtonTraining(
         as_source(X),

@@ -13,11 +13,11 @@ import scipy.sparse as sp
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from gramian._budget import parse_bytes
 from gramian._checks import one_of, positive_number, whole_number
 from gramian._random import as_generator
 from gramian._typing import Array
 from gramian.compression.builder import Builder
+from gramian.compression.costs import Workload
 from gramian.compression.features import FeatureMap
 from gramian.compression.plan import Plan, make_plan
 from gramian.compression.quality import ErrorEstimate, block_intervals, relative_error, trace_error
@@ -107,14 +107,11 @@ class Approximation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEst
     def _planned(self, source: RowSource, rng: np.random.Generator) -> tuple[Plan, Any, Any]:
         builder, engine = self._builder(), self._engine()
         kernel = self._kernel_of(source)
-        work = self._workload(source, 1)
-        dtype = self._tiles(source, kernel, None)
+        resources = self._resources(source, kernel, None)
         plan = make_plan(
-            builder.settle(source, kernel, dtype=dtype, rng=rng, engine=engine),
-            work,
-            dtype=dtype,
-            n_threads=engine.n_threads,
-            memory_budget=parse_bytes(self.memory_budget),
+            builder.settle(source, kernel, dtype=resources.dtype, rng=rng, engine=engine),
+            Workload.of(source, 1),
+            resources,
             training=False,
         )
         return plan, kernel, Engine(plan.n_threads)

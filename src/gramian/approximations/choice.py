@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import scipy.linalg as la
@@ -12,7 +11,7 @@ import scipy.linalg as la
 from gramian._numerics import rank_cutoff, unit_roundoff
 from gramian._typing import Float64Array, Rows
 from gramian.approximations.multiresolution import MultiResolutionBuilder
-from gramian.compression.costs import Workload
+from gramian.compression.costs import Resources, Workload
 from gramian.compression.plan import Plan, make_plan
 from gramian.data.source import RowSource, sample_rows
 from gramian.exceptions import BudgetError
@@ -147,27 +146,12 @@ def auto_builder(found: Probe, alpha: float) -> tuple[MultiResolutionBuilder, st
     return builder, "the spectrum stays above alpha/100: root and blocks"
 
 
-def auto_plan(
-    found: Probe,
-    alpha: float,
-    work: Workload,
-    *,
-    dtype: Any,
-    n_threads: int,
-    memory_budget: int,
-) -> Plan:
+def auto_plan(found: Probe, alpha: float, work: Workload, resources: Resources) -> Plan:
     """Return the plan of the chosen builder, with its sizes lowered until the budget holds them."""
     builder, reason = auto_builder(found, alpha)
     while True:
         try:
-            return make_plan(
-                builder,
-                work,
-                dtype=dtype,
-                n_threads=n_threads,
-                memory_budget=memory_budget,
-                reason=reason,
-            )
+            return make_plan(builder, work, resources, reason=reason)
         except BudgetError as error:
             smaller = shrink(builder)
             if smaller is None:

@@ -8,10 +8,15 @@ two-core machine a fit took 2 to 170 times as long, depending on its method.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
 
 from gramian._tiles import TILE_BYTES, tile_rows
 from gramian.compression.builder import Builder
 from gramian.compression.grouping import UNIT_ROWS
+from gramian.data.source import RowSource
 from gramian.landmarks.partition import SAMPLE_ROWS, partition_bytes
 from gramian.landmarks.rules import selection_bytes
 
@@ -34,6 +39,32 @@ class Workload:
     read_bytes: int = 0  #: bytes needed to read any number of rows, such as buffers for pieces of files
     row_numbers: int | None = None  #: numbers stored for a row, if not n_features (CSR)
     streamed: bool = False  #: whether more rows will follow, for which old and new sums are held together
+
+    @classmethod
+    def of(cls, source: RowSource, n_outputs: int, *, streamed: bool = False) -> Self:
+        """Return the workload of a source, whose first rows show how many numbers a sparse row stores."""
+        n, d = source.shape
+        first = source.rows(slice(0, min(1024, n)))
+        item = source.dtype.itemsize
+        if sp.issparse(first):
+            # An index is as large as a number, or half of it.
+            stored = -(-2 * first.nnz // first.shape[0])
+            # A source that reads ahead holds the caller's block, the next one, and for a moment one more.
+            blocks = 3 if getattr(source, "reads_ahead", False) else 1
+            beside = blocks * stored * item
+        else:
+            stored, beside = None, getattr(source, "row_bytes", 2 * d * item)
+        held = getattr(source, "read_bytes", 0)
+        return cls(n, d, n_outputs, item, beside, held, stored, streamed)
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What a fit may use: the precision of its tiles, threads, and bytes of working memory."""
+
+    dtype: np.dtype[Any]
+    n_threads: int
+    memory_budget: int
 
 
 @dataclass(frozen=True)

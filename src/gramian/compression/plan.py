@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, field, fields, replace
-from typing import Any
 
 import numpy as np
 
 from gramian._budget import format_bytes
 from gramian._typing import Array
 from gramian.compression.builder import Builder
-from gramian.compression.costs import Workload, phase_bytes, phase_seconds
+from gramian.compression.costs import Resources, Workload, phase_bytes, phase_seconds
 from gramian.compression.features import FeatureMap
 from gramian.compression.grouping import UNIT_ROWS
 from gramian.compression.rank_sharing import at_most_rows
@@ -151,20 +150,18 @@ class Plan(Shown):
 def make_plan(
     builder: Builder,
     work: Workload,
+    resources: Resources,
     *,
-    dtype: Any,
-    n_threads: int,
-    memory_budget: int,
     reason: str = AS_ASKED,
     training: bool = True,
 ) -> Plan:
     """Predict a builder's bytes and seconds, and choose chunk, sample and threads that fit the budget.
 
-    Chunk and sample are sized for two threads, so that the result does not depend on ``n_threads``. The fit
-    then uses as many threads as the budget holds, at most ``n_threads``. ``training=False`` plans only the
-    bases. Raises :class:`BudgetError` with the smallest budget that works for these sizes.
+    Chunk and sample are sized for two threads, so that the result does not depend on their number. The fit
+    then uses as many of the given threads as the budget holds. ``training=False`` plans only the bases.
+    Raises :class:`BudgetError` with the smallest budget that works for these sizes.
     """
-    item = np.dtype(dtype).itemsize
+    item, memory_budget = resources.dtype.itemsize, resources.memory_budget
     builder = within_rows(builder, work.n_rows)
     if reason == AS_ASKED and not work.streamed:
         warn_of_ranks(builder, work.n_rows)
@@ -190,7 +187,7 @@ def make_plan(
         if max(sizes["sample"], sizes["bases"]) > memory_budget:
             sample = max(_least_sample(builder, work), int(sample * 0.7))
         sizes = sized(NOMINAL_THREADS, chunk, sample)
-    threads = n_threads
+    threads = resources.n_threads
     while threads > NOMINAL_THREADS and max(sized(threads, chunk, sample).values()) > memory_budget:
         threads -= 1
     sizes = sized(threads, chunk, sample)
@@ -202,7 +199,7 @@ def make_plan(
         n_blocks=builder.n_leaves,
         n_levels=builder.nested_levels + (builder.root_landmarks > 0 and builder.landmarks_per_block > 0),
         landmarks=builder.landmarks_per_block,
-        dtype=np.dtype(dtype).name,
+        dtype=resources.dtype.name,
         sample_rows=sample,
         chunk_rows=chunk,
         n_threads=threads,

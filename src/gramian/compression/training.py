@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from gramian._budget import format_bytes
-from gramian._numerics import ridge_tolerance
+from gramian._checks import one_of
+from gramian._numerics import ridge_tolerance, unit_roundoff
 from gramian._typing import Float64Array
 from gramian.compression.checkpoint import SumsCheckpoint
 from gramian.compression.features import FeatureMap
@@ -20,8 +21,9 @@ from gramian.compression.plan import Plan
 from gramian.compression.predictor import Predictor, fold
 from gramian.compression.ridge_sums import Labelled, RidgeSums, split_intercept, sum_rows
 from gramian.compression.sums import Progress
+from gramian.data.source import RowSource
 from gramian.engine import Engine
-from gramian.exceptions import AccuracyWarning
+from gramian.exceptions import AccuracyWarning, InputError
 from gramian.kernels.base import Kernel
 from gramian.solvers.arrowhead import ArrowheadFactor, Forest, NodeSums, multiply
 from gramian.solvers.coupled import ridge_coefficients
@@ -31,6 +33,8 @@ from gramian.solvers.solution import Solution, Status, relative_residual
 LOG = logging.getLogger("gramian")
 #: Up to this many rows float64 tiles are chosen, because they cost no noticeable time. Chosen by hand.
 SMALL_ROWS = 3_000
+#: Values of the parameter ``tile_dtype``.
+TILE_DTYPES = ("auto", "float32", "float64")
 
 
 @dataclass(frozen=True)
@@ -191,15 +195,29 @@ def float32_alpha(n_rows: int, mean_diagonal: float, roundoff: float) -> float:
 
 
 def choose_dtype(
-    tile_dtype: str, n_rows: int, alpha: float | None, mean_diagonal: float, roundoff: float
-) -> Any:
-    """Return the tiles' dtype: the requested one, or for ``"auto"`` the one that this rule gives.
+    tile_dtype: str, source: RowSource, kernel: Kernel, alpha: float | None, n_rows: int | None = None
+) -> np.dtype[Any]:
+    """Return the dtype of the tiles: the requested one, or for ``"auto"`` the one that this rule gives.
 
-    float64 for up to 3,000 rows (where it costs nothing noticeable) and for alpha below
-    :func:`float32_alpha`; float32 otherwise.
+    float64 for up to 3,000 rows (where it costs nothing noticeable), for alpha below :func:`float32_alpha`,
+    and for kernel values beyond the range of float32; float32 otherwise. ``n_rows`` is the number of rows to
+    decide for, if not that of the source. Raises ``InputError`` for kernel values that the dtype cannot hold.
     """
-    if tile_dtype != "auto":
-        return np.dtype(tile_dtype)
-    small = n_rows <= SMALL_ROWS
-    fine = alpha is not None and alpha < float32_alpha(n_rows, mean_diagonal, roundoff)
-    return np.dtype(np.float64 if small or fine else np.float32)
+    one_of("tile_dtype", tile_dtype, TILE_DTYPES)
+    with np.errstate(over="ignore", invalid="ignore"):
+        diagonal = kernel.diagonal(source.rows(slice(0, min(1024, source.shape[0]))))
+    n = source.shape[0] if n_rows is None else n_rows
+    largest = float(np.abs(diagonal).max())  # no |k(x, z)| is larger
+    if tile_dtype == "auto":
+        mean = float(np.mean(diagonal))
+        fine = alpha is not None and alpha < float32_alpha(n, mean, unit_roundoff(np.float32))
+        wide = largest > float(np.finfo(np.float32).max)
+        tile_dtype = "float64" if n <= SMALL_ROWS or fine or wide else "float32"
+    dtype: np.dtype[Any] = np.dtype(tile_dtype)
+    if not largest <= float(np.finfo(dtype).max):
+        raise InputError(
+            f"k(x, x) of {kernel!r} is {largest:.3g} on some of the rows, beyond the "
+            f"range of {dtype}. Scale the features (standardize=True, or a StandardScaler)"
+            + (", or pass tile_dtype='float64'." if dtype == np.float32 else ".")
+        )
+    return dtype

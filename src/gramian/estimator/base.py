@@ -11,9 +11,9 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 
-from gramian._numerics import unit_roundoff
+from gramian._budget import parse_bytes
 from gramian._typing import Array
-from gramian.compression.costs import Workload
+from gramian.compression.costs import Resources
 from gramian.compression.training import choose_dtype
 from gramian.data.formats.frames import frame_kind
 from gramian.data.source import KEPT, RowSource, as_source
@@ -24,7 +24,7 @@ from gramian.estimator import shown
 from gramian.estimator.fitting import all_or_nothing as all_or_nothing
 from gramian.estimator.rows import checked_rows
 from gramian.estimator.summaries import summary_of
-from gramian.exceptions import InputError, did_you_mean, shortened
+from gramian.exceptions import InputError, shortened
 from gramian.kernels import Kernel
 from gramian.kernels.lookup import PRECOMPUTED, resolve_kernel
 from gramian.kernels.precomputed import Precomputed, StoredMatrix, StoredRows, check_kernel_matrix
@@ -41,8 +41,6 @@ class Bindable(Protocol):
 #: What a fit keeps, and binds to the rows that it is asked about.
 Bound = TypeVar("Bound", bound=Bindable)
 
-TILE_DTYPES = ("auto", "float32", "float64")
-
 
 class KernelEstimator(BaseEstimator):
     """The base of every estimator: checked fits, rows and kernel from the parameters, display.
@@ -56,6 +54,7 @@ class KernelEstimator(BaseEstimator):
     degree: Any
     coef0: Any
     kernel_params: Any
+    memory_budget: int | str
     tile_dtype: str
     n_jobs: int | None
 
@@ -251,47 +250,10 @@ class KernelEstimator(BaseEstimator):
                 "same features in the same order: gramian.open_data(..., like=the training rows' source)."
             )
 
-    @staticmethod
-    def _workload(source: RowSource, n_outputs: int) -> Workload:
-        n, d = source.shape
-        first = source.rows(slice(0, min(1024, n)))
-        item = source.dtype.itemsize
-        if sp.issparse(first):
-            # An index is as large as a number, or half of it.
-            stored = -(-2 * first.nnz // first.shape[0])
-            # A source that reads ahead holds the caller's block, the next one, and for a moment one more.
-            blocks = 3 if getattr(source, "reads_ahead", False) else 1
-            beside = blocks * stored * item
-        else:
-            stored, beside = None, getattr(source, "row_bytes", 2 * d * item)
-        held = getattr(source, "read_bytes", 0)
-        return Workload(n, d, n_outputs, item, row_bytes=beside, read_bytes=held, row_numbers=stored)
-
-    def _tiles(
-        self, source: RowSource, kernel: Kernel, alpha: float | None, n_rows: int | None = None
-    ) -> Any:
-        """Return the tiles' dtype for these rows, or for as many like them as ``n_rows`` says."""
-        if self.tile_dtype not in TILE_DTYPES:
-            raise InputError(
-                f"tile_dtype={self.tile_dtype!r} is unknown. Choose one of {', '.join(TILE_DTYPES)}."
-                + did_you_mean(self.tile_dtype, TILE_DTYPES)
-            )
-        first = source.rows(slice(0, min(1024, source.shape[0])))
-        with np.errstate(over="ignore", invalid="ignore"):
-            diagonal = kernel.diagonal(first)
-        n = source.shape[0] if n_rows is None else n_rows
-        mean = float(np.mean(diagonal))
-        dtype = choose_dtype(self.tile_dtype, n, alpha, mean, unit_roundoff(np.float32))
-        largest = float(np.abs(diagonal).max())  # no |k(x, z)| is larger
-        if self.tile_dtype == "auto" and largest > float(np.finfo(dtype).max):
-            dtype = np.dtype(np.float64)
-        if not largest <= float(np.finfo(dtype).max):
-            raise InputError(
-                f"k(x, x) of {kernel!r} is {largest:.3g} on some of the rows, beyond the "
-                f"range of {dtype}. Scale the features (standardize=True, or a StandardScaler)"
-                + (", or pass tile_dtype='float64'." if dtype == np.float32 else ".")
-            )
-        return dtype
+    def _resources(self, source: RowSource, kernel: Kernel, alpha: float | None) -> Resources:
+        """Return the precision, threads and bytes of a fit to these rows."""
+        dtype = choose_dtype(self.tile_dtype, source, kernel, alpha)
+        return Resources(dtype, self._engine().n_threads, parse_bytes(self.memory_budget))
 
 
 def is_source(X: Any) -> bool:

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
-
-import numpy as np
 
 from gramian._budget import format_bytes
 from gramian.approximations.multiresolution import MultiResolutionBuilder
-from gramian.compression.costs import Workload
+from gramian.compression.costs import Resources, Workload
 from gramian.compression.plan import EXACT, Plan
 from gramian.exact.policy import Costs
 from gramian.exact.solve import DIRECT_ROWS, SolveSettings, iteration_bytes
@@ -23,18 +20,17 @@ NOMINAL_ITERATIONS = 50
 def exact_plan(
     work: Workload,
     settings: SolveSettings,
+    resources: Resources,
     *,
-    dtype: Any,
-    n_threads: int,
-    memory_budget: int,
     reason: str = EXACT,
 ) -> Plan:
     """Predict the exact solve's bytes and nominal seconds.
 
     Raises :class:`BudgetError` if the budget cannot hold a requested factor, or the vectors of an iteration.
     """
-    n, item = work.n_rows, np.dtype(dtype).itemsize
-    once = Costs(n, work.n_features, work.n_outputs, item)
+    n, dtype = work.n_rows, resources.dtype
+    memory_budget, n_threads = resources.memory_budget, resources.n_threads
+    once = Costs(n, work.n_features, work.n_outputs, dtype.itemsize)
     costs = replace(once, kept=keeps_tiles(n, dtype, memory_budget))
     vectors = iteration_bytes(n, work.n_features, work.n_outputs, work.itemsize, n_threads)
     square = 8 * n * n + 16 * n * work.n_outputs
@@ -57,7 +53,7 @@ def exact_plan(
         n_blocks=1,
         n_levels=1,
         landmarks=0,
-        dtype=np.dtype(dtype).name,
+        dtype=dtype.name,
         sample_rows=n,
         chunk_rows=n,
         n_threads=n_threads,

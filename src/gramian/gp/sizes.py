@@ -13,7 +13,7 @@ from gramian.approximations.block_diagonal import BlockDiagonal
 from gramian.approximations.low_rank_plus_blocks import LowRankPlusBlocks
 from gramian.approximations.multiresolution import MultiResolution, MultiResolutionBuilder
 from gramian.compression.builder import Builder
-from gramian.compression.costs import Workload
+from gramian.compression.costs import Resources, Workload
 from gramian.compression.grouping import UNIT_ROWS
 from gramian.compression.plan import AS_ASKED, EXACT, Plan, make_plan
 from gramian.data.source import RowSource
@@ -69,9 +69,7 @@ def sized(
             plan = make_plan(
                 builder.settle(source, kernel, dtype=dtype, rng=rng, engine=engine),
                 work,
-                dtype=dtype,
-                n_threads=engine.n_threads,
-                memory_budget=max(1, memory_budget - units) // LEARNING_FACTOR,
+                Resources(dtype, engine.n_threads, max(1, memory_budget - units) // LEARNING_FACTOR),
                 reason=reason,
             )
         except BudgetError as error:

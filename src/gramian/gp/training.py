@@ -16,6 +16,7 @@ from gramian._budget import parse_bytes
 from gramian._checks import positive_number, whole_number
 from gramian._random import as_generator
 from gramian._typing import Float64Array
+from gramian.compression.costs import Workload
 from gramian.compression.plan import Plan
 from gramian.compression.sums import Progress
 from gramian.data.source import RowSource, as_source, sample_rows
@@ -167,7 +168,7 @@ def _sized(model: Any, source: RowSource, n_outputs: int, kernel: Kernel, rng: n
     return sized(
         model.approximation,
         source,
-        model._workload(source, n_outputs),
+        Workload.of(source, n_outputs),
         kernel,
         learning_rows=0 if model.optimizer is None else _count(model, source.shape[0]),
         memory_budget=parse_bytes(model.memory_budget),

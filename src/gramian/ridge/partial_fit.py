@@ -96,7 +96,7 @@ def _no_stream(model: Any) -> str | None:
             f": class_weight={class_weight!r} needs the labels of all rows. Give a dict from class "
             "to weight, or sample_weight."
         )
-    if exact_of(model) is not None:
+    if exact_of(model.approximation) is not None:
         return (
             ": approximation='exact' solves with the kernel matrix of all rows at once. Use fit, or "
             "another approximation."

@@ -1,6 +1,6 @@
 """Plans of the fits that train by sums: sizes, precision and bytes, from an estimator's parameters and rows.
 
-Every function takes the estimator as ``model`` for its parameters alone, and changes nothing in it.
+An estimator that is passed as ``model`` gives its parameters alone, and is not changed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ from gramian.approximations.choice import auto_plan, probe, probe_rows
 from gramian.approximations.frozen import frozen_map
 from gramian.approximations.methods import METHODS
 from gramian.approximations.multiresolution import MultiResolutionBuilder
+from gramian.compression.costs import Resources, Workload
 from gramian.compression.plan import AS_ASKED, EXACT, GIVEN, Plan, make_plan
+from gramian.compression.training import choose_dtype
 from gramian.data.source import RowSource
 from gramian.data.taken import TakenRows
 from gramian.engine import Engine
@@ -59,19 +61,11 @@ def plan_sums(
     """
     engine, rng = model._engine(), as_generator(random_state)
     budget = parse_bytes(model.memory_budget) - held
-    work = replace(model._workload(source, n_outputs), streamed=stream)
-    threads = engine.n_threads
+    work = Workload.of(source, n_outputs, streamed=stream)
     frozen = frozen_map(model, source.shape[1])
     if frozen is not None:
-        plan = make_plan(
-            frozen.builder.sizes,
-            work,
-            dtype=frozen.features.dtype,
-            n_threads=threads,
-            memory_budget=budget,
-            reason=GIVEN,
-        )
-        plan = replace(plan, builder=frozen.builder)
+        resources = Resources(frozen.features.dtype, engine.n_threads, budget)
+        plan = replace(make_plan(frozen.builder.sizes, work, resources, reason=GIVEN), builder=frozen.builder)
         return plan, frozen.features.kernel, Engine(plan.n_threads), rng
     kernel = model._kernel_of(source)
     if weights is not None and not (weights > 0).all():
@@ -79,25 +73,24 @@ def plan_sums(
     else:
         counted = source
     n = STREAM_ROWS if stream else source.shape[0]
-    dtype = model._tiles(counted, kernel, alpha, n)
+    dtype = choose_dtype(model.tile_dtype, counted, kernel, alpha, n)
     # Drawn in any case: landmarks must not depend on whether the precision is asked for.
     sample = probe_rows(counted, rng, budget)
-    chosen = is_auto(model)
+    chosen = is_auto(model.approximation)
     open_dtype = model.tile_dtype == "auto" and dtype == np.float32
     found = probe(sample, kernel, source.shape[0]) if chosen or open_dtype else None
     if found is not None and open_dtype and replace(found, n_rows=n).needs_float64(alpha):
         dtype = np.dtype(np.float64)
+    resources = Resources(dtype, engine.n_threads, budget)
     if chosen and found is not None:
-        plan = auto_plan(found, alpha, work, dtype=dtype, n_threads=threads, memory_budget=budget)
+        plan = auto_plan(found, alpha, work, resources)
     else:
         exact = isinstance(model.approximation, str) and model.approximation == "exact"
         builder = MultiResolutionBuilder.root_only(work.n_rows) if exact else method_of(model)._builder()
         plan = make_plan(
             builder.settle(source, kernel, dtype=dtype, rng=rng, engine=engine),
             work,
-            dtype=dtype,
-            n_threads=threads,
-            memory_budget=budget,
+            resources,
             reason=EXACT if exact else AS_ASKED,
         )
     return plan, kernel, Engine(plan.n_threads), rng
@@ -108,36 +101,29 @@ def plan_exact(
 ) -> tuple[Plan, Kernel]:
     """Return plan and kernel of a fit that solves the exact system."""
     kernel = model._kernel_of(source)
-    plan = exact_plan(
-        model._workload(source, n_outputs + bool(model.fit_intercept)),
-        exact.settings(),
-        dtype=model._tiles(source, kernel, alpha),
-        n_threads=model._engine().n_threads,
-        memory_budget=parse_bytes(model.memory_budget),
-    )
-    return plan, kernel
+    work = Workload.of(source, n_outputs + bool(model.fit_intercept))
+    return exact_plan(work, exact.settings(), model._resources(source, kernel, alpha)), kernel
 
 
 def plan_ridge(model: Any, source: RowSource, n_outputs: int) -> Plan:
     """Return the plan of a ridge fit to rows: of the exact system, or of the approximation."""
-    alpha, exact = positive_number("alpha", model.alpha), exact_of(model)
+    alpha, exact = positive_number("alpha", model.alpha), exact_of(model.approximation)
     source = planned_input(model, source, metric=model.metric, standardize=model.standardize).over(source)
     if exact is not None:
         return plan_exact(model, source, n_outputs, alpha, exact)[0]
     return plan_sums(model, source, n_outputs, alpha, deepcopy(model.random_state))[0]
 
 
-def is_auto(model: Any) -> bool:
+def is_auto(approximation: Any) -> bool:
     """Return whether the approximation is left to the plan."""
-    return isinstance(model.approximation, str) and model.approximation == "auto"
+    return isinstance(approximation, str) and approximation == "auto"
 
 
-def exact_of(model: Any) -> Exact | None:
+def exact_of(approximation: Any) -> Exact | None:
     """Return how the exact system is to be solved, where that was asked for."""
-    chosen = model.approximation
-    if isinstance(chosen, Exact):
-        return chosen
-    return Exact() if isinstance(chosen, str) and chosen == "exact" else None
+    if isinstance(approximation, Exact):
+        return approximation
+    return Exact() if isinstance(approximation, str) and approximation == "exact" else None
 
 
 def method_of(model: Any) -> Approximation:

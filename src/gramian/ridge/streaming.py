@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import warnings
 from copy import copy, deepcopy
-from dataclasses import replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -21,6 +20,7 @@ from gramian._budget import parse_bytes
 from gramian._checks import positive_number
 from gramian._typing import Array
 from gramian.approximations.frozen import frozen_map
+from gramian.compression.costs import Workload
 from gramian.compression.given import GivenBuilder, sizes_of
 from gramian.compression.ridge_sums import RidgeSums
 from gramian.data.distributed import cluster_of
@@ -186,7 +186,7 @@ def take(model: Any, rows: LabelledRows[Any], *, grow: bool) -> Any:
         if rows.n_outputs != outputs:
             raise _other_outputs(rows.n_outputs, outputs)
     budget = parse_bytes(model.memory_budget)
-    if frozen_map(model, rows.source.shape[1]) is None and not _enough(model, rows, budget):
+    if frozen_map(model, rows.source.shape[1]) is None and not _enough(rows, budget):
         read = rows.rows
         now = Waiting(
             read.copy() if sp.issparse(read) else np.array(read),
@@ -205,9 +205,9 @@ def take(model: Any, rows: LabelledRows[Any], *, grow: bool) -> Any:
     return keep(model, stream)
 
 
-def _enough(model: Any, rows: LabelledRows[Any], memory_budget: int) -> bool:
+def _enough(rows: LabelledRows[Any], memory_budget: int) -> bool:
     """Return whether rows are enough to choose from, or too large to wait, before any is read."""
-    work = model._workload(rows.source, rows.n_outputs)
+    work = Workload.of(rows.source, rows.n_outputs)
     each = work.itemsize * (work.n_features if work.row_numbers is None else work.row_numbers)
     return enough(rows.n, rows.weights, rows.n * each, memory_budget)
 
@@ -270,7 +270,7 @@ def _first(model: Any, rows: LabelledRows[Any], random_state: Any, *, grow: bool
     if grow:
         growing_sizes(features, sizes)
     sums = RidgeSums.zeros(features, shift, intercept=intercept)
-    work = replace(model._workload(source, n_outputs), streamed=True)
+    work = Workload.of(source, n_outputs, streamed=True)
     stream = Stream(features, sums, plan, work, territory)
     if grow and given:  # no row is new to a map that was built from it
         stream = stream.explored(source, weights, engine, parse_bytes(model.memory_budget))

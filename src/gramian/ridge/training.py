@@ -69,7 +69,7 @@ def ridge_input(model: Any, rows: LabelledRows[Any]) -> Input:
 def train(model: Any, rows: LabelledRows[Any]) -> Trained:
     """Fit a ridge model with the parameters of ``model``, which is not changed, to rows of its kernel."""
     alpha = positive_number("alpha", model.alpha)
-    exact = exact_of(model)
+    exact = exact_of(model.approximation)
     if exact is not None:
         return _train_exact(model, rows, alpha, exact)
     generator = as_generator(model.random_state)

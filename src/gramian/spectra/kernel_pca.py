@@ -10,11 +10,11 @@ import scipy.sparse as sp
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from gramian._budget import parse_bytes
 from gramian._checks import positive_number, whole_number
 from gramian._random import as_generator
 from gramian._typing import Float64Array
 from gramian.approximations.nystrom import Nystrom
+from gramian.compression.costs import Workload
 from gramian.compression.plan import AS_ASKED, EXACT, Plan, make_plan
 from gramian.compression.predictor import Predictor
 from gramian.compression.rank_sharing import at_most_rows
@@ -190,7 +190,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimat
 
     @property
     def _automatic(self) -> bool:
-        return is_auto(self)
+        return is_auto(self.approximation)
 
     def _wants_exact(self, n_rows: int) -> bool:
         if isinstance(self.approximation, Exact):
@@ -204,14 +204,12 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimat
 
     def _fit_exact(self, source: RowSource, count: int | None, tol: float) -> None:
         n = source.shape[0]
-        kernel, engine = self._kernel_of(source), self._engine()
-        dtype = self._tiles(source, kernel, None)
+        kernel = self._kernel_of(source)
+        resources = self._resources(source, kernel, None)
         plan = exact_plan(
-            self._workload(source, count or 1),
+            Workload.of(source, count or 1),
             Exact(solver="cg").settings(),
-            dtype=dtype,
-            n_threads=engine.n_threads,
-            memory_budget=parse_bytes(self.memory_budget),
+            resources,
             reason="few rows" if self._automatic else EXACT,
         )
         began = time.perf_counter()
@@ -222,9 +220,9 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimat
                 rows.copy() if sp.issparse(rows) else np.array(rows),
                 count,
                 tol=tol,
-                dtype=dtype,
-                memory_bytes=plan.memory_budget,
-                engine=engine,
+                dtype=resources.dtype,
+                memory_bytes=resources.memory_budget,
+                engine=self._engine(),
                 rng=as_generator(self.random_state),
                 progress=bar.update,
             )
@@ -233,9 +231,8 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimat
 
     def _fit_features(self, source: RowSource, count: int | None, tol: float) -> None:
         n = source.shape[0]
-        kernel, engine, rng = self._kernel_of(source), self._engine(), as_generator(self.random_state)
-        dtype = self._tiles(source, kernel, None)
-        plan = self._features_plan(source, kernel, dtype, count, engine, rng)
+        kernel, rng = self._kernel_of(source), as_generator(self.random_state)
+        plan = self._features_plan(source, kernel, count, rng)
         engine = Engine(plan.n_threads)
         began = time.perf_counter()
         with rows_bar(n, self.verbose) as done:
@@ -259,21 +256,13 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimat
         self.plan_ = plan.used({"bases": features.nbytes, "sums": held, "solve": 2 * held}, seconds)
 
     def _features_plan(
-        self,
-        source: RowSource,
-        kernel: Kernel,
-        dtype: Any,
-        count: int | None,
-        engine: Engine,
-        rng: np.random.Generator,
+        self, source: RowSource, kernel: Kernel, count: int | None, rng: np.random.Generator
     ) -> Plan:
-        method = self._method_for(source.shape[0], count)
+        resources, method = self._resources(source, kernel, None), self._method_for(source.shape[0], count)
         return make_plan(
-            method._builder().settle(source, kernel, dtype=dtype, rng=rng, engine=engine),
-            self._workload(source, 1),
-            dtype=dtype,
-            n_threads=engine.n_threads,
-            memory_budget=parse_bytes(self.memory_budget),
+            method._builder().settle(source, kernel, dtype=resources.dtype, rng=rng, engine=self._engine()),
+            Workload.of(source, 1),
+            resources,
             reason="many rows: landmarks for the components" if self._automatic else AS_ASKED,
         )
 

@@ -21,6 +21,7 @@ from gramian._tiles import row_slices
 from gramian._typing import Array, Float64Array
 from gramian.compression.expansion import MOST_PAIRS, class_pairs
 from gramian.compression.plan import NOMINAL_THREADS
+from gramian.compression.training import TILE_DTYPES
 from gramian.data.source import RowSource
 from gramian.engine import Engine
 from gramian.estimator.answers import PREDICT_ROWS, decision_values, in_blocks
@@ -37,7 +38,6 @@ from gramian.svm.divide.levels import LeafSolver, cluster_rows
 from gramian.svm.divide.one_vs_one import PairSettings, solve_pairs
 
 SHAPES = ("ovr", "ovo")
-TILE_DTYPES = ("auto", "float32", "float64")
 #: Bytes without which no working set of a thousand rows can be solved.
 LEAST_BYTES = 64 << 20
 #: Rows of a panel: to factor a matrix, OpenBLAS copies that many of its rows to a buffer for each thread, and

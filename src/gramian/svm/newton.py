@@ -152,7 +152,7 @@ def minimise(
     source, targets, weights, outputs = rows.source, rows.targets, rows.weights, rows.n_outputs
     plan, kernel, engine, rng = plan_sums(model, source, outputs, alpha, model.random_state, weights=weights)
     rank = min(plan.root_rank, rows.n)
-    if is_auto(model) and settings.loss.separable and outputs * float(rank) ** 3 > MOST_WORK:
+    if is_auto(model.approximation) and settings.loss.separable and outputs * float(rank) ** 3 > MOST_WORK:
         raise InputError(
             f"{outputs:,} outputs, each a problem of its own with a matrix of {rank:,} columns, would "
             "take many minutes. Give a rank, such as approximation=Nystrom(rank=200), or solve for all "
