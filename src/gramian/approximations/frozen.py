@@ -63,7 +63,7 @@ def frozen_map(estimator: KernelEstimator, n_features: int) -> FrozenMap | None:
             f"Pass X of shape (n, {inner.n_features_in_})."
         )
     _check_kernel(estimator, inner.features_.kernel, n_features)
-    _check_tiles(estimator, inner.features_.dtype)
+    _check_tiles(estimator.tile_dtype, inner.features_.dtype)
     return FrozenMap(inner.features_, inner.plan_)
 
 
@@ -83,9 +83,9 @@ def _equal(value: Any, default: Any) -> bool:
     return isinstance(value, str | int | float) and value == default
 
 
-def _check_tiles(estimator: KernelEstimator, dtype: np.dtype[Any]) -> None:
-    if estimator.tile_dtype not in ("auto", dtype.name):
+def _check_tiles(tile_dtype: str, dtype: np.dtype[Any]) -> None:
+    if tile_dtype not in ("auto", dtype.name):
         raise InputError(
-            f"tile_dtype={estimator.tile_dtype!r}, but the frozen approximation has {dtype.name} tiles. "
-            f"Leave tile_dtype='auto', or fit the approximation with tile_dtype={estimator.tile_dtype!r}."
+            f"tile_dtype={tile_dtype!r}, but the frozen approximation has {dtype.name} tiles. "
+            f"Leave tile_dtype='auto', or fit the approximation with tile_dtype={tile_dtype!r}."
         )

@@ -225,7 +225,7 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
         if return_std and return_cov:
             raise InputError("return_std and return_cov are both true. Ask for one of them at a time.")
         source = self._prepared(X)
-        mean = self._scaled(mean_of(self, source))
+        mean = self._scaled(mean_of(self.posterior_, source, self._engine()))
         noise = self.noise_ if include_noise else 0.0
         if return_cov:
             self._variance(source)  # raises if not finite; finite variances imply finite covariances
@@ -248,7 +248,9 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
         source = self._prepared(X)
         rng = as_generator(random_state)
         self._variance(source)  # raises if not finite; finite variances imply finite draws
-        found = self.posterior_.draws(_all_rows(source), mean_of(self, source), draws, rng, self._engine())
+        engine = self._engine()
+        mean = mean_of(self.posterior_, source, engine)
+        found = self.posterior_.draws(_all_rows(source), mean, draws, rng, engine)
         found = found * self._y_std[:, None] + self._y_mean[:, None]
         return predicted_numbers(found, flat=self._flat)
 

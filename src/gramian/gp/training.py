@@ -75,7 +75,7 @@ def train(model: Any, rows: LabelledRows[Any], *, progress: Progress | None = No
     if optimizer is None:
         objective, plan = _objective(model, source, targets, kernel, noise, rng)
         return TrainedProcess(objective, objective.found(), learning, plan)
-    some, known = _drawn(source, targets, _count(model, rows.n), rng)
+    some, known = _drawn(source, targets, _count(model.learning_rows, rows.n), rng)
     objective, plan = _objective(model, some, known, kernel, noise, rng)
     if len(objective.theta):
         learning = learn(
@@ -116,13 +116,15 @@ def process_trial(model: Any, before: Any, quick: bool) -> RoundModel:
     def fit(rows: LabelledRows[Any]) -> None:
         train(made, rows).keep_in(made)
 
-    return RoundModel(made, fit, partial(mean_of, made), lambda: (made.posterior_.predictor, made.kernel_))
+    def values(source: RowSource) -> Float64Array:
+        return mean_of(made.posterior_, source, made._engine())
+
+    return RoundModel(made, fit, values, lambda: (made.posterior_.predictor, made.kernel_))
 
 
-def mean_of(model: Any, source: RowSource) -> Float64Array:
+def mean_of(posterior: Posterior, source: RowSource, engine: Engine) -> Float64Array:
     """Return the posterior mean (n, outputs) of the normalised targets at rows prepared for the kernel."""
-    posterior: Posterior = model.posterior_
-    blocks = posterior.predictor.blocks(source, engine=model._engine(), chunk_rows=PREDICT_ROWS)
+    blocks = posterior.predictor.blocks(source, engine=engine, chunk_rows=PREDICT_ROWS)
     out = in_blocks(quietly(blocks), (source.shape[0], posterior.n_outputs))
     return finite_values(out, partial(rows_at, source))
 
@@ -170,18 +172,16 @@ def _sized(model: Any, source: RowSource, n_outputs: int, kernel: Kernel, rng: n
         source,
         Workload.of(source, n_outputs),
         kernel,
-        learning_rows=0 if model.optimizer is None else _count(model, source.shape[0]),
+        learning_rows=0 if model.optimizer is None else _count(model.learning_rows, source.shape[0]),
         memory_budget=parse_bytes(model.memory_budget),
         engine=model._engine(),
         rng=rng,
     )
 
 
-def _count(model: Any, n_rows: int) -> int:
+def _count(learning_rows: Any, n_rows: int) -> int:
     """Return the number of rows used for learning."""
-    if model.learning_rows is None:
-        return n_rows
-    return min(n_rows, whole_number("learning_rows", model.learning_rows, 2))
+    return n_rows if learning_rows is None else min(n_rows, whole_number("learning_rows", learning_rows, 2))
 
 
 def _drawn(
