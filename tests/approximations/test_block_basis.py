@@ -140,7 +140,7 @@ def test_a_budget_of_its_own_keeps_its_meaning_in_a_ridge(rows):
         ({"rank": 0}, "rank=0 must be a whole number of at least 1"),
         ({"rank": None, "tol": -1.0}, r"tol=-1\.0 must be a positive, finite number"),
         ({"oversampling": 0.5}, "oversampling=0.5 must be at least 1"),
-        ({"rank": None, "max_bytes": 2_000}, "does not hold one column for 260 rows"),
+        ({"rank": None, "max_bytes": 2_000}, "is too small for one column of 260 rows"),
         (
             {"rank": None, "n_blocks": None, "tol": 1e-4, "max_bytes": 15_000},
             r"tol=0\.0001 cannot be reached within .*: the best that fits, \d+ blocks?, has a relative error",

@@ -87,7 +87,7 @@ def test_a_singular_sample_is_an_error_without_a_ridge_and_a_warning_with_one(X,
     ):
         gm.MEKA(**narrow, **LITERAL).fit(X)
     with pytest.warns(
-        gm.NumericalWarning, match=r"determine \d+ of 20 columns.*a ridge of 0\.\d+ decides the rest"
+        gm.NumericalWarning, match=r"determine \d+ of 20 columns.*a ridge of 0\.\d+ determines the others"
     ):
         fitted = gm.MEKA(**narrow, **{**LITERAL, "core": "sampled"}).fit(X)
     assert np.isfinite(fitted.operator_.to_dense()).all()

@@ -68,7 +68,7 @@ def test_randomized_eigenpairs_and_singular_triplets():
     np.testing.assert_allclose(vectors.T @ vectors, np.eye(8), atol=1e-10)
     U, s, V = randomized_svd(A[:, :20], 20, 0, 0, rng)
     np.testing.assert_allclose(U * s @ V.T, A[:, :20], atol=1e-10)
-    with pytest.raises(InputError, match=r"rank=0, n_power=1 and n_extra=1 do not make a sketch"):
+    with pytest.raises(InputError, match=r"rank=0, n_power=1 and n_extra=1 were given. Pass rank >= 1"):
         randomized_svd(A, 0, 1, 1, rng)
 
 

@@ -102,7 +102,7 @@ def test_classes_from_text(suffix: str, tmp_path: Path) -> None:
     table = write(TEXT, tmp_path / f"t{suffix}")
     said = good("fit", table, "--target", "y", *GIVEN, "--out", tmp_path / "m.gramian")
     assert "classification (the target holds text)" in said
-    assert "commonest class: 0.5" in said
+    assert "most frequent class: 0.5" in said
     said = good("predict", tmp_path / "m.gramian", table, "--out", tmp_path / "p.parquet")
     assert "of 'y' in the file: accuracy 0.9" in said
     assert set(pd.read_parquet(tmp_path / "p.parquet")["prediction"]) == {"yes", "no"}

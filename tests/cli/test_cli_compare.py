@@ -195,7 +195,7 @@ def test_the_best_comes_first() -> None:
     ]
     summary = contest.summary(entries, HELD, RULES)
     assert [row[0] for row in summary.grids[0].rows] == ["a", "b"]
-    assert summary.note == "Least error: a."
+    assert summary.note == "The smallest error is that of a."
 
 
 def test_few_settings_give_no_verdict() -> None:

@@ -136,7 +136,7 @@ def test_names_from_the_data_are_text(tmp_path: Path) -> None:
     good("report", path, "--html", tmp_path / "out.html", "--data", tmp_path / "<u>rows.csv")
     page = page_of(tmp_path / "out.html")
     assert not {"i", "u"} & set(page.elements)
-    for text in ("<b>age</b>", "<i>high</i>", "Judged on <u>rows.csv", "low & co"):
+    for text in ("<b>age</b>", "<i>high</i>", "Scores on <u>rows.csv", "low & co"):
         assert text in page.text
 
 

@@ -209,7 +209,7 @@ def test_the_report_judges_and_draws(model: Path, tmp_path: Path) -> None:
 def test_plan_says_what_columns_become(tmp_path: Path) -> None:
     said = good("plan", write(REGRESSION, tmp_path / "t.csv"), "--target", "price", "--memory", "200MB")
     assert "300 rows × 6 columns, regression" in said
-    assert "2 numeric, 1 category, 1 boolean, 1 date; " in said
+    assert "2 numeric, 1 category, 1 boolean, 1 date, encoded as " in said
     assert "search rounds of" in said
     assert "exact" in said
     assert "budget 200 MB, predicted peak" in said

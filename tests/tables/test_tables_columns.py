@@ -480,10 +480,10 @@ def test_identifiers_and_columns_without_values_are_dropped_with_a_warning():
         none=np.nan,
         same=1,
     )
-    with pytest.warns(UserWarning, match="Not used, because") as caught:
+    with pytest.warns(UserWarning, match="not used, because") as caught:
         columns = TableColumns.learn(X)
     texts = [str(warning.message) for warning in caught]
-    assert "Not used, because it has no values: column 'none'." in texts
+    assert "These columns are not used, because they have no values: 'none'." in texts
     (single,) = [text for text in texts if "hardly repeat" in text]
     assert "'id'" in single
     assert "'price' (it holds numbers as text" in single
@@ -621,8 +621,8 @@ def test_columns_by_name():
 @pytest.mark.parametrize(
     ("X", "text"),
     [
-        (np.zeros((0, 3)), r"shape \(0, 3\): no rows"),
-        (np.zeros((3, 0)), r"shape \(3, 0\): no columns"),
+        (np.zeros((0, 3)), r"shape \(0, 3\), so no rows"),
+        (np.zeros((3, 0)), r"shape \(3, 0\), so no columns"),
         (np.zeros(3), r"shape \(3,\); expected one row a sample"),
         (np.ma.masked_array(np.zeros((2, 2)), True), r"masked array.*X\.filled"),
         (sp.csc_array(np.eye(3)), "CSC format; expected CSR"),
@@ -651,7 +651,7 @@ def test_dask_is_to_be_computed():
         ("x", r"categorical='x' is a string; give a list: \['x'\]"),
         (["besides"], "names 'besides', which is not a column of X. Did you mean 'beside'"),
         ([5], "names 5, which is not a column of X"),
-        ([True], "mask of length 1; X has 2 columns"),
+        ([True], "mask of length 1, but X has 2 columns"),
     ],
 )
 def test_bad_categorical(categorical, text):
@@ -717,7 +717,7 @@ def test_blocks_equal_the_whole(rows, step):
 def test_rows_beyond_the_last_are_an_index_error():
     X = np.arange(6.0).reshape(3, 2)
     rows = EncodedRows(TableColumns.learn(X), X)
-    with pytest.raises(IndexError, match="of a table with 3 rows"):
+    with pytest.raises(IndexError, match="The table has 3 rows"):
         rows.take(np.array([3]))
     assert rows.rows(slice(3, 9)).shape == (0, 2)
 

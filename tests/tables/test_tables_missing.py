@@ -123,7 +123,7 @@ def test_arrow_dates_in_pandas_may_have_missing_values() -> None:
 
 def test_a_training_column_of_missing_values_of_any_type_is_left_out() -> None:
     X = pd.DataFrame({str(kind): pd.Series([None] * 9, dtype=kind) for kind in PANDAS}).assign(x=range(9))
-    with pytest.warns(UserWarning, match="Not used, because it has no values"):
+    with pytest.warns(UserWarning, match="not used, because they have no values"):
         columns = TableColumns.learn(X)
     assert columns.feature_names == ("x",)
     with warnings.catch_warnings():

@@ -50,7 +50,7 @@ def classifier(**parameters: Any) -> Any:
         ([f"id{i}" for i in range(N)], "Column '1' has values that hardly repeat and is not used."),
     ],
 )
-@pytest.mark.filterwarnings("ignore:Not used, because")
+@pytest.mark.filterwarnings("ignore:These columns are not used, because")
 def test_a_column_without_a_meaning_is_left_out_and_named(cells: Any, note: str) -> None:
     model = regressor().fit(table_with(cells), GOOD)
     assert model.columns_.notes == (note,)

@@ -185,7 +185,7 @@ def contend(name: str, held: Split, rules: Rules) -> Entry:
         found = in_fresh_process(searched, name, numbers, rules)
         measured, told = in_fresh_process(fitted, name, found.settings, numbers, rules)
     except BrokenProcessPool:
-        why = "its process was ended by the system, most likely for want of memory"
+        why = "its process was ended by the system, most likely because memory ran out"
         return replace(entry, failure=why)
     except Exception as error:
         return replace(entry, failure=f"{type(error).__name__}: {error}")
@@ -233,7 +233,7 @@ def summary(found: Sequence[Entry], held: Split, rules: Rules) -> Summary:
     facts = (
         ("rows", f"{n:,} to learn from, {held_out:,} held out, {d:,} columns"),
         ("error", _error_text(held, rules.task)),
-        ("time", f"{rules.seconds:g} s for search and fit of each; fit and predict are of all rows"),
+        ("time", f"{rules.seconds:g} s for search and fit of each; fit and predict use all rows"),
         ("peak", "growth of the process during the fit"),
     )
     return Summary(
@@ -280,7 +280,7 @@ def _error_name(task: str) -> str:
 
 
 def _error_text(held: Split, task: str) -> str:
-    simple = "the commonest class" if task == CLASSIFICATION else "the mean"
+    simple = "the most frequent class" if task == CLASSIFICATION else "the mean"
     return f"{_error_name(task)} on the held-out rows ({simple}: {trivial_error(held, task):.4g})"
 
 
@@ -302,7 +302,7 @@ def _verdict(ranked: Sequence[Entry]) -> str:
     if not ranked:
         return ""
     if all(entry.tried >= LEAST_TRIED for entry in ranked):
-        return f"Least error: {ranked[0].method}."
+        return f"The smallest error is that of {ranked[0].method}."
     counts = ", ".join(f"{entry.method} {entry.tried:,}" for entry in ranked)
     return (
         f"No verdict: the time was too short. Settings tried: {counts}. With fewer than {LEAST_TRIED} each, "

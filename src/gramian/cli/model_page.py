@@ -57,7 +57,7 @@ def summary_of_file(model: Any, header: Mapping[str, Any]) -> Summary:
 
 def judged_facts(judged: Judgement) -> list[tuple[str, str]]:
     """Return rows, seconds, and scores next to those of a model without features."""
-    simple = "mean" if judged.task == "regression" else "commonest class"
+    simple = "mean" if judged.task == "regression" else "most frequent class"
     facts = [("rows", f"{judged.n_rows:,}")]
     for name, value in judged.scores.items():
         facts.append((name, f"{value:.4g} ({simple}: {judged.baseline[name]:.4g})"))
@@ -100,7 +100,7 @@ def page(
     ]
     if judged is not None:
         source = "" if data is None else f" on {escape(data.name)}"
-        parts.append(f"<h2>Judged{source}</h2>{_wrapped(facts_table(judged_facts(judged)))}")
+        parts.append(f"<h2>Scores{source}</h2>{_wrapped(facts_table(judged_facts(judged)))}")
         if judged.scores:
             parts.append("<p>Scores count where the model was not fitted to these rows.</p>")
     both = f"<div>{stated(summary)}</div><div>{folded(summary.grids, opened=2)}</div>"

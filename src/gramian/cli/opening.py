@@ -51,7 +51,7 @@ def training_rows(path: Path, target: str | None, *, as_table: bool, memory: str
 def all_targets(rows: Opened) -> Array:
     """Return the targets of all rows."""
     found = rows.target
-    assert found is not None, "training_rows has refused rows without"
+    assert found is not None, "training_rows refuses rows without a target"
     return found[slice(0, len(found))]
 
 

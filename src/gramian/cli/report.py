@@ -87,7 +87,7 @@ def print_outcome(outcome: Outcome, out: Path) -> None:
     if outcome.scores:
         facts.append(("held out", f"{outcome.n_held:,} rows"))
         for name, value in outcome.scores.items():
-            simple = "mean" if outcome.task == "regression" else "commonest class"
+            simple = "mean" if outcome.task == "regression" else "most frequent class"
             facts.append((f"  {name}", f"{number(value)} ({simple}: {number(outcome.baseline[name])})"))
     plan = outcome.plan
     if plan is not None:
@@ -125,7 +125,7 @@ def print_summary(summary: Summary, judged: Sequence[tuple[str, str]] = ()) -> N
     console.print(renderable(summary))
     if judged:
         console.print()
-        console.print(renderable(Summary("Judged", tuple(judged))))
+        console.print(renderable(Summary("Scores", tuple(judged))))
 
 
 def print_scores(scores: dict[str, Any], n_rows: int, target: str) -> None:

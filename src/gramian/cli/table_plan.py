@@ -47,7 +47,7 @@ def facts(
     sizes = ", ".join(f"{size:,}" for size in round_sizes(n, parse_bytes(settings.memory) // SEARCH_MEMORY))
     found = [
         *columns_facts(columns),
-        ("search", f"rounds of {sizes} rows, judged on {n_held_out(n):,} others"),
+        ("search", f"rounds of {sizes} rows, scored on {n_held_out(n):,} held-out rows"),
     ]
     kind = KernelRidge if task == REGRESSION else KernelRidgeClassifier
     factory = ModelFactory(

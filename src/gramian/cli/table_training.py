@@ -122,7 +122,7 @@ def columns_facts(columns: TableColumns) -> list[tuple[str, str]]:
     """Return the number of columns of each kind, and the notes on columns."""
     kinds = Counter(column.kind for column in columns.columns if not column.dropped)
     counted = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())
-    facts = [("columns", f"{counted}; {columns.width:,} features of them")]
+    facts = [("columns", f"{counted}, encoded as {columns.width:,} features")]
     notes = columns.notes
     facts += [("", note) for note in notes[:MOST_NAMED]]
     if len(notes) > MOST_NAMED:

@@ -47,8 +47,8 @@ def randomized_svd(
     m, n = matrix.shape
     if rank < 1 or n_power < 0 or n_extra < 0:
         raise InputError(
-            f"rank={rank}, n_power={n_power} and n_extra={n_extra} do not make a sketch. Give a rank of at "
-            "least 1, and numbers of powers and extra vectors of at least 0."
+            f"rank={rank}, n_power={n_power} and n_extra={n_extra} were given. Pass rank >= 1, n_power >= 0 "
+            "and n_extra >= 0."
         )
     width, rank = min(rank + n_extra, m, n), min(rank, m, n)
     if width == min(m, n):

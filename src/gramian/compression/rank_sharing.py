@@ -86,8 +86,8 @@ def asked_size(n: int, itemsize: int, rank: int | None, n_blocks: int | None, ma
         order = np.dtype(np.intp).itemsize * n
         if max_bytes <= order + n * itemsize:
             raise BudgetError(
-                f"max_bytes={format_bytes(max_bytes)} does not hold one column for {n} rows "
-                f"and their order: at least {format_bytes(order + (n + 16) * itemsize)} is needed.",
+                f"max_bytes={format_bytes(max_bytes)} is too small for one column of {n} rows and their "
+                f"order: at least {format_bytes(order + (n + 16) * itemsize)} is needed. Raise max_bytes.",
                 order + (n + 16) * itemsize,
             )
         return Size(float(max_bytes - order), itemsize, 8.0)

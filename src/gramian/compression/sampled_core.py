@@ -80,7 +80,7 @@ def sampled_core(
         text, ridge = singular[0]
         others = f" ({len(singular)} of {len(bases)} blocks are singular)" if len(singular) > 1 else ""
         warnings.warn(
-            f"core='sampled': {text}; a ridge of {ridge:.3g} decides the rest{others}. Raise "
+            f"core='sampled': {text}, and a ridge of {ridge:.3g} determines the others{others}. Raise "
             "core_oversampling, lower rank or gamma, or take core='projection', which needs no sample.",
             NumericalWarning,
             stacklevel=2,

@@ -87,7 +87,7 @@ class TableColumns:
         n, d = table.shape
         if n == 0 or d == 0:
             what = "rows" if n == 0 else "columns"
-            raise InputError(f"X has shape {(n, d)}: no {what}. Pass at least one row and one column.")
+            raise InputError(f"X has shape {(n, d)}, so no {what}. Pass at least one row and one column.")
         names = table.names or tuple(map(str, range(d)))
         forced = _forced(categorical, names, table.names is not None)
         size = int(np.clip(SAMPLE_NUMBERS // d, LEAST_SAMPLE, SAMPLE_ROWS))
@@ -302,7 +302,10 @@ def _forced(categorical: Any, names: Sequence[str], named: bool) -> frozenset[in
     wanted = list(categorical)
     if wanted and all(isinstance(value, bool | np.bool_) for value in wanted):
         if len(wanted) != len(names):
-            raise InputError(f"categorical is a mask of length {len(wanted)}; X has {len(names)} columns.")
+            raise InputError(
+                f"categorical is a mask of length {len(wanted)}, but X has {len(names)} columns. Pass one "
+                "boolean for each column."
+            )
         return frozenset(j for j, value in enumerate(wanted) if value)
     places = {name: j for j, name in enumerate(names)} if named else {}
     found = set()
@@ -324,14 +327,14 @@ def _warn(columns: Sequence[Column], tallies: Sequence[Tally]) -> None:
     single = [f"{c.name!r}{t.hint(c)}" for c, t in zip(columns, tallies) if c.dropped == NO_REPEATS]
     if empty:
         warnings.warn(
-            f"Not used, because it has no values: column {', '.join(map(repr, empty[:10]))}"
+            f"These columns are not used, because they have no values: {', '.join(map(repr, empty[:10]))}"
             f"{_others(empty, 10)}.",
             UserWarning,
             stacklevel=3,
         )
     if single:
         warnings.warn(
-            "Not used, because the values hardly repeat, as in an identifier: column "
+            "These columns are not used, because their values hardly repeat, as in an identifier: "
             f"{', '.join(single[:10])}{_others(single, 10)}.",
             UserWarning,
             stacklevel=3,

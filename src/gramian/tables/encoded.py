@@ -69,7 +69,7 @@ class EncodedRows:
             found = np.flatnonzero(found)
         n = self.shape[0]
         if len(found) and not (-n <= found.min() and found.max() < n):
-            raise IndexError(f"Row numbers from {found.min()} to {found.max()} of a table with {n} rows.")
+            raise IndexError(f"The table has {n} rows; rows {found.min()} to {found.max()} were asked for.")
         return self._encoded(np.where(found < 0, found + n, found).astype(np.intp), len(found))
 
     def _encoded(self, where: slice | IntArray, n: int) -> FloatArray:
