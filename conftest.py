@@ -48,15 +48,17 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark repeated configurations as slow, and leave out ``promise`` unless ``-m`` names it.
 
-    Of several configurations of an estimator under scikit-learn's checks, the quick suite takes the first of
-    each file. A test marked ``promise`` starts fresh processes and measures them.
+    Of several configurations of an estimator under scikit-learn's checks, the quick suite takes the first; a
+    precomputed kernel counts as another estimator. A test marked ``promise`` starts fresh processes and
+    measures them.
     """
-    first: dict[tuple[Any, type], Any] = {}
+    first: dict[tuple[type, bool], Any] = {}
     for item in items:
         given = getattr(item, "callspec", None)
         if given and {"estimator", "check"} <= given.params.keys():
             estimator = given.params["estimator"]
-            if first.setdefault((item.path, type(estimator)), estimator) is not estimator:
+            kind = (type(estimator), getattr(estimator, "kernel", None) == "precomputed")
+            if not item.get_closest_marker("slow") and first.setdefault(kind, estimator) is not estimator:
                 item.add_marker("slow")
     if "promise" not in config.option.markexpr:
         left_out = [item for item in items if item.get_closest_marker("promise")]

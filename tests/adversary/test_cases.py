@@ -19,7 +19,7 @@ from adversary.trial import Broken
 from gramian.ridge import training
 
 SEED, COUNT = 1, 100
-#: Cases beyond the first hundred that failed once: (seed, number).
+#: Cases beyond the first hundred that failed once: (seed, number). They are run with the slow tests.
 ONCE = [(1, k) for k in (219, 633, 673, 1271, 1367, 1739, 1856, 2122, 2301, 2679, 3438, 3967, 4973, 5804)]
 ONCE += [(5, 879), (5, 1279)]
 
@@ -32,7 +32,10 @@ def _files():
 
 @pytest.mark.parametrize(
     ("seed", "number"),
-    [*((SEED, number) for number in range(COUNT)), *ONCE],
+    [
+        *((SEED, number) for number in range(COUNT)),
+        *(pytest.param(*case, marks=pytest.mark.slow) for case in ONCE),
+    ],
     ids=lambda value: str(value),
 )
 def test_case(seed, number):

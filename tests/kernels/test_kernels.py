@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable
+from itertools import product
 
 import numpy as np
 import pytest
@@ -170,10 +171,16 @@ def test_other_number_types(kernel: Kernel, oracle: Oracle, dtype: str) -> None:
     assert np.abs((small - oracle(x, z)) / size).max() < 2e-5
 
 
+#: Density, which side is sparse, and type. The quick suite meets each value, the slow one every combination.
+SPARSE = list(product((0.01, 0.3), ("X", "Z", "both"), ("float64", "float32", "int64")))
+QUICK = {(0.3, "both", "float64"), (0.01, "X", "float32"), (0.3, "Z", "int64")}
+
+
 @market
-@pytest.mark.parametrize("density", [0.01, 0.3], ids=["thin", "full"])
-@pytest.mark.parametrize("which", ["X", "Z", "both"])
-@pytest.mark.parametrize("dtype", ["float64", "float32", "int64"])
+@pytest.mark.parametrize(
+    ("density", "which", "dtype"),
+    [pytest.param(*case, marks=() if case in QUICK else pytest.mark.slow) for case in SPARSE],
+)
 def test_sparse_rows(kernel: Kernel, oracle: Oracle, density: float, which: str, dtype: str) -> None:
     rng = np.random.default_rng(4)
     x, z = ((rng.random((n, D)) < density) * rng.integers(1, 4, (n, D)).astype(dtype) for n in (40, 30))

@@ -7,6 +7,7 @@ import warnings
 
 import numpy as np
 import pytest
+from pairs import pairs
 
 import gramian as gm
 from gramian.approximations.multiresolution import MultiResolutionBuilder
@@ -48,8 +49,7 @@ def objective(model, X, y, loss):
     return model.C * float(loss(y, f[:, 0]).sum()) + 0.5 * norm
 
 
-@pytest.mark.parametrize("table", TABLES)
-@pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.parametrize(("name", "table"), pairs(LOSSES, TABLES))
 def test_the_gap_of_float32_tiles_is_that_of_the_true_objective(name, table):
     (n, d, offset, kernel, C), coarse = TABLES[table]
     model, loss = LOSSES[name]
