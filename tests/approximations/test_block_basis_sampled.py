@@ -343,7 +343,10 @@ def test_duplicates_few_rows_and_a_vanishing_kernel():
             {"rank": None, "n_blocks": 50, "max_bytes": 20_000},
             r"holds no column of each of 50 blocks: at least 22.*kB is needed\. Raise it, or",
         ),
-        ({"rank": None, "n_blocks": None, "tol": 1e-3, "gamma": 1e6}, r"tol=0\.001 needs .* numbers allowed"),
+        (
+            {"rank": None, "n_blocks": None, "tol": 1e-3, "gamma": 1e6},
+            r"tol=0\.001 needs .* numbers of K itself: the best that fits .* Raise tol\.",
+        ),
     ],
 )
 def test_bad_input(rows, parameters, message):

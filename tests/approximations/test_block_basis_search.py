@@ -55,6 +55,14 @@ def test_the_number_of_blocks_has_the_least_size(search):
     assert found.size <= 1.1 * min(sizes)
 
 
+def test_a_minimum_far_from_the_middle_is_found(search):
+    """The paper's bisection compares 7 with 8 blocks first, and never comes back from a flat stretch."""
+    cost = {k: 10.0 - 0.1 * k for k in range(1, 16)} | {2: 4.0, 3: 3.0, 4: 3.5}
+    assert search._best(lambda k: k, cost.__getitem__, None) == 3
+    assert search._best(lambda k: k, cost.__getitem__, 9) == 9
+    assert search._best(lambda k: k, lambda k: abs(k - 11), None) == 11
+
+
 def test_far_clusters_of_a_rough_kernel_get_a_block_each():
     rng = np.random.default_rng(0)
     X = np.concatenate([rng.normal(c, 0.05, (40, 2)) for c in 20 * rng.random((6, 2))])

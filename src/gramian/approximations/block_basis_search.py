@@ -7,7 +7,7 @@ Source: Wang, Li, Mahoney and Darve, "Block Basis Factorization for Scalable Ker
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -48,8 +48,9 @@ class BlockSearch:
 
     For k clusters the rank of block i is r_i = min{m : Σ_{p>m} σ_p² < (n_i/n)² ‖M_ii‖_F² ε²} with the
     singular values σ of its diagonal block M_ii. k minimises g(k) = Σ n_i r_i + (Σ r_i)² (or, for a size, the
-    ε that fits in it) by bisection over 1 … √n, where g is nearly convex. Clusters of different k have random
-    streams of their own, so the order of trials has no effect.
+    ε that fits in it) among the powers of two up to √n, and then among numbers around the best of these. The
+    paper bisects 1 … √n; where g has several minima, or is flat around √n/2, that misses the least one.
+    Clusters of different k have random streams of their own, so the order of trials has no effect.
 
     sample : (m, d), drawn from the ``n_rows`` rows; partitions and spectra are computed from it.
     partition : clustering rule.
@@ -120,10 +121,12 @@ class BlockSearch:
         )
         if found.size > size.limit:
             best = self.for_size(size, n_blocks)
+            whole = size.limit >= size.basis * self.n_rows**2 / 2
+            limit, remedy = ("of K itself", "tol") if whole else ("allowed", "max_bytes or tol")
             raise BudgetError(
                 f"tol={tol:g} needs {_amount(found.size, size)} by the spectra of the diagonal blocks, more "
-                f"than the {_amount(size.limit, size)} allowed: the best that fits is tol={best.tol:.2g} "
-                f"with {best.n_blocks} block{'s' * (best.n_blocks > 1)}. Raise max_bytes or tol.",
+                f"than the {_amount(size.limit, size)} {limit}: the best that fits is tol={best.tol:.2g} "
+                f"with {best.n_blocks} block{'s' * (best.n_blocks > 1)}. Raise {remedy}.",
                 math.ceil(found.size),
             )
         return found
@@ -159,21 +162,21 @@ class BlockSearch:
     def _best(
         self, sizes: Callable[[int], BlockSizes], cost: Callable[[BlockSizes], float], n_blocks: int | None
     ) -> BlockSizes:
-        """Minimise a nearly convex cost: step towards the cheaper of k and k + 1, return the best seen."""
+        """Minimise a cost over powers of two, then over numbers ever nearer to the best of them."""
         if n_blocks is not None:
             return sizes(n_blocks)
-        seen = {1: sizes(1)}
-        low, high = 1, self.most_blocks
-        while low < high:
-            middle = (low + high) // 2
-            for k in (middle, middle + 1):
-                if k not in seen:
-                    seen[k] = sizes(k)
-            if cost(seen[middle]) <= cost(seen[middle + 1]):
-                high = middle
-            else:
-                low = middle + 1
-        return min(seen.values(), key=cost)
+        most = self.most_blocks
+        seen: dict[int, BlockSizes] = {}
+
+        def best_of(counts: Iterable[float]) -> int:
+            for k in sorted({min(max(1, round(count)), most) for count in counts} - set(seen)):
+                seen[k] = sizes(k)
+            return min(seen, key=lambda k: (cost(seen[k]), k))
+
+        best = best_of([*(2**i for i in range(most.bit_length())), most])
+        for factor in (2**0.5, 2**0.25, 2**0.125):
+            best = best_of((best / factor, best * factor))
+        return seen[best]
 
 
 def _amount(value: float, size: Size) -> str:
