@@ -27,7 +27,7 @@ import numpy as np
 import scipy.linalg as la
 from bbf_comparison import PAPER, Matrix, Panel, against_memory, draw, gaussian, methods
 from block_basis import SWEEP, ideal, rows
-from fast_gauss import ImprovedFastGauss
+from papers.fast_gauss import ImprovedFastGauss
 
 import gramian as gm
 from gramian.approximations.block_basis_search import BlockSearch

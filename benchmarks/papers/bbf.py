@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
+from papers.bbf_accuracy import ACCURACY
 from papers.bbf_search import SEARCH
 from papers.items import Paper
 
-PAPER = Paper("bbf", "block-basis-factorization.md", (*SEARCH,))
+PAPER = Paper("bbf", "block-basis-factorization.md", (*SEARCH, *ACCURACY))

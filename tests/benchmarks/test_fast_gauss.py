@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from fast_gauss import ImprovedFastGauss, _bounds, _monomials, _weights
+from papers.fast_gauss import ImprovedFastGauss, _bounds, _monomials, _weights
 from scipy.special import factorial
 
 import gramian as gm
