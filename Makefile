@@ -109,8 +109,6 @@ bench: $(BENCH_STAMP)
 	$(BIN)/python benchmarks/tables.py
 	$(BIN)/python benchmarks/tiles.py
 	$(BIN)/python benchmarks/reproduce.py
-	$(BIN)/python benchmarks/paper_bbf.py
-	$(BIN)/python benchmarks/block_basis.py
 	$(BIN)/python benchmarks/which.py
 	$(BIN)/python benchmarks/covtype.py
 	$(BIN)/python benchmarks/mnist.py

@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from papers.bbf_accuracy import ACCURACY
+from papers.bbf_ridge import RIDGE
 from papers.bbf_search import SEARCH
+from papers.bbf_structure import STRUCTURE
+from papers.bbf_time import TIMES
 from papers.items import Paper
 
-PAPER = Paper("bbf", "block-basis-factorization.md", (*SEARCH, *ACCURACY))
+PAPER = Paper(
+    "bbf",
+    "block-basis-factorization.md",
+    (*SEARCH, *STRUCTURE, *ACCURACY, *RIDGE, *TIMES),
+)

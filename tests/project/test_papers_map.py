@@ -59,14 +59,6 @@ def test_named_files_and_options_exist(page):
             assert f'"{option}"' in (ROOT / path).read_text(encoding="utf-8"), f"{page.name}: {code}"
 
 
-def test_parts_of_the_script_exist():
-    page = (ROOT / "docs" / "papers" / "block-basis-factorization.md").read_text(encoding="utf-8")
-    script = (ROOT / "benchmarks" / "paper_bbf.py").read_text(encoding="utf-8")
-    table = page.split("| paper | `--only` |")[1]
-    for name in CODE.findall("\n".join(line for line in table.splitlines() if line.startswith("|"))):
-        assert f"def {name}(" in script, name
-
-
 def test_index_lists_every_paper():
     index = (ROOT / "docs" / "papers" / "index.md").read_text(encoding="utf-8")
     for page in PAPERS:
