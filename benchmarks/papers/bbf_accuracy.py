@@ -84,7 +84,7 @@ def errors(
 def figure_14(name: str, run: Run) -> Iterator[Value]:
     X = some(rows(name), run.rows(10**9))
     matrix = Matrix(X, gaussian(FIGURE_14[name]))
-    seeds = run.seeds(5 if len(X) < SMALL_ROWS else 2)
+    seeds = run.seeds(5 if len(X) < SMALL_ROWS else 3)
     sizes = SIZES[1:2] if run.quick else SIZES
     for memory, tail in zip(sizes, matrix.tails(sizes), strict=True):
         setting = {"1/h²": FIGURE_14[name], "seeds": len(seeds), "numbers a row": memory}

@@ -160,7 +160,7 @@ def minres(operator: Any, y: np.ndarray, alpha: float) -> np.ndarray:
     """Solve (K̃ + alpha·I) a = y as the paper does, also where K̃ is indefinite."""
     n = len(y)
     system = spla.LinearOperator((n, n), lambda v: operator @ v.ravel() + alpha * v.ravel(), dtype=np.float64)
-    return np.asarray(spla.minres(system, y, rtol=1e-8, maxiter=2000)[0])
+    return np.asarray(spla.minres(system, y, rtol=1e-10, maxiter=2000)[0])
 
 
 def as_written(X: np.ndarray, kernel: gm.Kernel, blocks: Blocks, seed: int) -> Written:

@@ -33,7 +33,8 @@ BISECTED = "printed rule, bisected"
 def choices(name: str, run: Run) -> Iterator[Value]:
     """Numbers of blocks by bandwidth and tolerance, or size, and the error that a tolerance brings.
 
-    The error is that of the algorithm as written, where the rule asks for a quarter of K at most.
+    The error is that of the algorithm as written, where the rule asks for a quarter of K at most. Pendigits
+    takes a quarter of an hour: narrow kernels have spectra of thousands of values for every number of blocks.
     """
     X = some(rows(name), run.rows(10**9))
     for inverse_square in BANDWIDTHS[name]:

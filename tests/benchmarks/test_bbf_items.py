@@ -55,7 +55,7 @@ def test_minres_solves_the_system():
     y = RNG.random(400)
     found = as_written(X, KERNEL, Blocks(members_of(X, 3), np.array([20, 20, 20])), 0)
     expected = np.linalg.solve(dense(found, 400) + 0.1 * np.eye(400), y)
-    np.testing.assert_allclose(minres(found, y, 0.1), expected, atol=1e-5)
+    np.testing.assert_allclose(minres(found, y, 0.1), expected, atol=1e-4)
 
 
 def test_the_plain_rule_has_no_factor():

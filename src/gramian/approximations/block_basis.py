@@ -47,7 +47,8 @@ class BlockBasis(Approximation):
         ``"recompressed"``: bases and core from landmarks, reduced to the best of the given size.
         ``"sampled"``: the published algorithm, with about twice the error. Bases come from sampled columns of
         each block row, the core from least squares on sampled rows, and the number of blocks (with ``tol``
-        also the ranks) from the spectra of diagonal blocks.
+        also the ranks) from the spectra of diagonal blocks. For a size this rule mostly takes one block, a
+        low rank: give ``n_blocks``.
     oversampling : float, optional
         Landmarks (or sampled columns) per rank in a block. None: at most 7 for "recompressed" (4 to 8 work
         well), 2 for "sampled".
