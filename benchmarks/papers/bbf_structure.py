@@ -15,7 +15,7 @@ from gramian.compression.randomized_svd import randomized_svd
 from gramian.compression.rank_sharing import Size
 from gramian.data import load_dataset
 from gramian.landmarks.partition import fit_partition
-from papers.bbf_methods import gaussian, rows, some, standardised
+from papers.bbf_methods import gaussian, rows, some, training_rows
 from papers.items import Item, Run, Value
 from papers.meka_methods import below, curves_of
 from papers.page import number
@@ -44,7 +44,8 @@ def figure_9a(name: str, run: Run) -> Iterator[Value]:
 
     A radius here is the median distance to the centre, of raw features; the paper does not define its own.
     """
-    X = training_rows(run)
+    data = load_dataset("pendigits")
+    X = some(np.asarray(data.X[: data.n_train], np.float64), run.rows(10**9))
     whole = radius(X)
     found = sorted(((radius(X[m]), len(m)) for m in members_of(X, BLOCKS)), reverse=True)
     for i, ((mine, size), (printed, count)) in enumerate(zip(found, CLUSTERS, strict=True), start=1):
@@ -60,18 +61,13 @@ def figure_9a_verdict(lines: list[Line]) -> str:
     )
 
 
-def training_rows(run: Run) -> np.ndarray:
-    data = load_dataset("pendigits")
-    return some(np.asarray(data.X[: data.n_train], np.float64), run.rows(10**9))
-
-
 def radius(X: np.ndarray) -> float:
     return float(np.median(np.linalg.norm(X - X.mean(axis=0), axis=1)))
 
 
 def figure_9b(name: str, run: Run) -> Iterator[Value]:
     """Singular values over the first, of K and of its block rows, at some places."""
-    X = standardised(training_rows(run))
+    X = some(training_rows(), run.rows(10**9))
     K = gaussian(BANDWIDTH)(X, dtype=np.float64)
     places = [p for p in (1, 10, 30, 100, 200, 400) if p <= len(X) // BLOCKS // 2]
     values = randomized_svd(K, max(places), 3, 20, np.random.default_rng(0)).values
