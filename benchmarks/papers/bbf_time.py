@@ -20,7 +20,6 @@ from papers.bbf_structure import members_of
 from papers.fast_gauss import ImprovedFastGauss
 from papers.items import Item, Run, Value
 from papers.meka_methods import curves_of
-from papers.page import number
 
 PAPER, OURS = "BBF", "ours"
 GROUPS, RANK = 15, 30
@@ -55,8 +54,8 @@ def exponents(measure: str) -> Any:
             for method, curve in curves.items():
                 if len(curve) > 1:
                     slope = np.polyfit(np.log(list(curve)), np.log(list(curve.values())), 1)[0]
-                    said.append(f"{name}, {method}: n^{number(slope)}")
-        return f"Growth of the {measure}: {'; '.join(said)}."
+                    said.append(f"{name}, {method}: n to the power of {slope:.2f}")
+        return f"The {measure} grow as follows. {'; '.join(said)}."
 
     return verdict
 
