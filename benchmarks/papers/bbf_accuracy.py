@@ -135,15 +135,6 @@ def transformed(matrix: Matrix, h: float, epsilon: float) -> tuple[float, float]
     return made.nbytes / 8 / len(matrix.X), float(np.linalg.norm(found - exact) / np.linalg.norm(exact))
 
 
-def ranks_15(name: str, run: Run) -> Iterator[Value]:
-    """Numerical ranks by h of the two data sets of Figure 15, at a tolerance of 1e-3."""
-    X = plane(name)
-    for h in H_2D[name] * 2.0 ** np.arange(-2 if not run.quick else 1, 3):
-        values = la.eigvalsh(gaussian(h**-2.0)(X, dtype=np.float64), driver="evd")[::-1]
-        rank = np.count_nonzero(values >= 1e-3 * values[0])
-        yield Value("K", "numerical rank", rank, {"rows": len(X), "h": float(h)})
-
-
 def figure_16(name: str, run: Run) -> Iterator[Value]:
     X = some(rows(name), run.rows(10**9))
     for inverse_square in FIGURE_16[name][:: 3 if run.quick else 1]:
@@ -250,5 +241,4 @@ ACCURACY = (
     Item("figure 16", tuple(FIGURE_16), figure_16, across="1/h²", verdict=claims("1/h²")),
     Item("ideal", tuple(IDEAL), ideal, across="1/h²", verdict=ideal_verdict),
     Item("figure 15", tuple(H_2D), figure_15, across="numbers a row", verdict=claims("numbers a row")),
-    Item("figure 15 ranks", tuple(H_2D), ranks_15, across="h"),
 )
