@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from gramian.exceptions import InputError, did_you_mean
-from papers import dcpred, kals, meka, survey
+from papers import bbf, dcpred, kals, meka, survey
 from papers.items import Item, Paper
 
-PAPERS: tuple[Paper, ...] = (meka.PAPER, survey.PAPER, kals.PAPER, dcpred.PAPER)
+PAPERS: tuple[Paper, ...] = (meka.PAPER, survey.PAPER, kals.PAPER, bbf.PAPER, dcpred.PAPER)
 
 
 def chosen(
