@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-from papers.bbf_classes import (
+from papers.bbf_classes import figure_3_verdict, penalties_verdict, section_2_verdict, squared_radius
+from papers.bbf_clusters import (
     MADE,
     checkerboard,
     curves_verdict,
     disc,
-    figure_3_verdict,
     figure_5_verdict,
     last_best,
-    section_2_verdict,
-    squared_radius,
     svm_scores,
 )
 
@@ -73,3 +71,12 @@ def test_verdicts_say_what_the_lines_say():
     assert figure_5_verdict(linear) == "clusters: correlation of σ and h* 1.00, slope 3.00."
     curve = [line("small", "f1", v, h=h) for h, v in ((0.1, 0.9), (0.2, 0.9), (0.4, 0.2))]
     assert curves_verdict(curve) == "small: best h 0.2 (0.9), at h = 0.4 0.2."
+    curve += [line("larger", "f1", v, h=h) for h, v in ((0.1, 0.5), (0.2, 0.6), (0.4, 0.7))]
+    assert curves_verdict(curve).endswith("small cluster is smaller than that of the larger one.")
+    drops = [
+        {**line("SVC", "drop of F1 at h of all", value, C=c), "published": 1.0}
+        for c, value in ((1.0, 0.3), (10.0, 0.1))
+    ]
+    assert penalties_verdict(drops) == (
+        "On ctg the largest drop is 30%, at C = 1: smaller than the paper's 100%."
+    )

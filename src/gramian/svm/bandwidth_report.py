@@ -187,10 +187,10 @@ def bandwidth_report(
     ``n_rows`` rows drawn uniformly, for all n rows. Fewer rows call for wider kernels: where n is much larger
     than ``n_rows``, expect best bandwidths somewhat below those of the report.
 
-    Time: bandwidths · folds fits of a :class:`KernelSVC` on n_rows rows and the searches, in all about a
-    minute for the defaults, and two passes over X. Memory O(n) for the labels and the budget of these fits:
-    it does not grow with n². Raises ``InputError`` for unusable input and for a class with fewer rows than
-    folds.
+    Time: bandwidths · folds fits of a :class:`KernelSVC` on n_rows rows, of seconds each (with ten classes a
+    few minutes in all for the defaults), a second or so a bandwidth for its cost, and two passes over X.
+    Memory O(n) for the labels and the budget of these fits: it does not grow with n². Raises ``InputError``
+    for unusable input and for a class with fewer rows than folds.
 
     Source: Wang, Li, Mahoney and Darve, "Block Basis Factorization for Scalable Kernel Evaluation", section
     2.2.
@@ -210,7 +210,7 @@ def bandwidth_report(
     model = KernelSVC(C=positive_number("C", C), n_jobs=n_jobs)
     folds = whole_number("folds", folds, 2)
     tol = positive_number("tol", tol)
-    grid = None if bandwidths is None else np.unique(positive_numbers("bandwidths", bandwidths))
+    given = None if bandwidths is None else np.unique(positive_numbers("bandwidths", bandwidths))
     engine, rng = Engine(n_jobs), as_generator(random_state)
     y = own_target(X, y)
     source = fit_rows(model, X, y)
@@ -219,8 +219,7 @@ def bandwidth_report(
     numbers, weights = _drawn(codes, targets.classes, folds, whole_number("n_rows", n_rows, 2), rng)
     source = scaled_input(model, source, standardize=flag("standardize", standardize)).over(source)
     rows = source.take(numbers)
-    if grid is None:
-        grid = _median_distance(source, rng) * MULTIPLES
+    grid = np.asarray(_median_distance(source, rng) * MULTIPLES if given is None else given, np.float64)
     problem = _Problem(rows, codes[numbers], weights, folds, model, seed_for_sklearn(rng))
     scores = [problem.scores(h) for h in grid]
     sample, _ = sample_rows(source, len(numbers), rng)
