@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from papers import bbf_classes
 from papers.bbf_accuracy import ACCURACY
 from papers.bbf_ridge import RIDGE
 from papers.bbf_search import SEARCH
@@ -12,5 +13,5 @@ from papers.items import Paper
 PAPER = Paper(
     "bbf",
     "block-basis-factorization.md",
-    (*SEARCH, *STRUCTURE, *ACCURACY, *RIDGE, *TIMES),
+    (*bbf_classes.ITEMS, *SEARCH, *STRUCTURE, *ACCURACY, *RIDGE, *TIMES),
 )

@@ -45,6 +45,7 @@ from gramian.model_file import load, save
 from gramian.ridge.cross_validation import KernelRidgeCV
 from gramian.ridge.ridge import KernelRidge, KernelRidgeClassifier
 from gramian.spectra import KernelPCA
+from gramian.svm.bandwidth_report import bandwidth_report
 from gramian.svm.classifier import KernelSVC
 from gramian.svm.dcsvc import DCSVC
 from gramian.svm.logistic import KernelLogisticRegression
@@ -98,6 +99,7 @@ __all__ = [
     "TabularRegressor",
     "TensorSketch",
     "TruncatedEigen",
+    "bandwidth_report",
     "compress",
     "export",
     "load",
