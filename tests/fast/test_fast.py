@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -17,10 +18,13 @@ import gramian.fast.search as search_module
 from gramian.engine import Engine
 from gramian.exceptions import BudgetError, InputError
 from gramian.fast.cost import dummy, parse_cost
-from gramian.fast.learning.distill import Effort, Shape, TrainingSet, distill
-from gramian.fast.learning.joint import LeafRows, _reduced, learn_together
+from gramian.fast.learning.copies import Pool
+from gramian.fast.learning.distill import Shape
+from gramian.fast.learning.leaves import learn_together
+from gramian.fast.learning.lesson import Lesson
+from gramian.fast.learning.loss import Leaf, Targets, gradients, settle
 from gramian.fast.learning.metric import gradient_outer_product, metric_directions
-from gramian.fast.learning.units import Targets, first_units, sharpest, units_at
+from gramian.fast.learning.units import first_units, sharpest, units_at
 from gramian.fast.libsvm_values import libsvm_values
 from gramian.fast.search import ShapeTrainer, search_shapes, worth_trying
 from gramian.fast.serving.router import fit_router
@@ -97,8 +101,9 @@ def test_units_find_the_units_that_made_the_values(rows):
     rng = np.random.default_rng(1)
     centers, scales = rng.normal(size=(3, 3)), np.log([0.8, 1.0, 1.2])
     values = units_at(rows, centers, scales) @ rng.normal(size=(3, 4)) + rows @ rng.normal(size=(3, 4))
-    leaf = LeafRows(rows.astype(np.float32), Targets(values, np.ones(700)))
-    start = first_units(rows, leaf.targets, 3, np.random.default_rng(0))
+    targets = Targets(values, np.ones(700))
+    leaf = Leaf.of(rows, targets)
+    start = first_units(rows, targets, 3, np.random.default_rng(0))
     Q, (found,) = learn_together(np.eye(3), [start], [leaf], 300, Engine(1))
     z = rows @ Q
     assert np.abs(found(z) - values).max() < 1e-2
@@ -125,18 +130,25 @@ def test_metric_sees_the_directions_of_the_teacher(rows):
     assert constant.shape == (3, 2)
 
 
+def trainer_of(lesson, held, M, score=lambda found: 0.0):
+    d = lesson.rows.shape[1]
+    pool = Pool(lesson, np.zeros(d), np.ones(d), np.eye(d), np.random.default_rng(0))
+    return ShapeTrainer(M, {"teacher": pool}, {"teacher": held}, score, 0, Engine(1))
+
+
 def test_copies_are_labelled_by_the_teacher(rows):
     def teacher(X):
         return np.sin(2 * X[:, :1]) * X[:, 1:2]
 
-    some = rows[:80]
-    lesson = TrainingSet(some, teacher(some), np.ones(80), teacher)
-    shape, rng = Shape(0, 8, 3), np.random.default_rng
-    *_, taught = distill(lesson, np.eye(3), shape, rng(0), Engine(1))
-    *_, alone = distill(TrainingSet(some, teacher(some), np.ones(80)), np.eye(3), shape, rng(0), Engine(1))
-    between = some[rng(1).integers(80, size=2000)] * 0.6 + some[rng(2).integers(80, size=2000)] * 0.4
-    errors = [np.sqrt(np.mean((model(between) - teacher(between)) ** 2)) for model in (taught, alone)]
-    assert errors[0] < 0.9 * errors[1]
+    errors = []
+    for at in (0, 80, 160):
+        some, fresh = rows[at : at + 80], rows[240:]
+        held = Lesson(fresh, teacher(fresh), np.ones(len(fresh)))
+        lesson = Lesson(some, teacher(some), np.ones(80), teacher)
+        trainers = [trainer_of(one, held, np.eye(3)) for one in (lesson, replace(lesson, teacher=None))]
+        errors.append([trainer.fitted("teacher", Shape(0, 8, 3)).loss for trainer in trainers])
+    taught, alone = np.sum(errors, axis=0)
+    assert taught < 0.8 * alone
 
 
 @pytest.mark.slow
@@ -171,10 +183,10 @@ def test_labels_teachers_and_bounds(rows):
     assert m.decision_function(rows).shape == (700,)
     reversed_ = SVC(gamma=0.5).fit(rows, names)
     reversed_.classes_ = reversed_.classes_.copy()
-    np.testing.assert_array_equal(
-        gm.FastKernelClassifier(reversed_.decision_function, **SMALL).fit(rows, names).predict(rows),
-        gm.FastKernelClassifier(reversed_, **SMALL).fit(rows, names).predict(rows),
-    )
+    # The same teacher, asked by scikit-learn and by tiles: its values differ by rounding.
+    asked = gm.FastKernelClassifier(reversed_.decision_function, **SMALL).fit(rows, names).predict(rows)
+    tiled = gm.FastKernelClassifier(reversed_, **SMALL).fit(rows, names).predict(rows)
+    assert (asked == tiled).mean() > 0.98
 
 
 @pytest.mark.parametrize(
@@ -234,32 +246,35 @@ def test_scikit_learn_conventions(estimator, check):
 
 
 @pytest.mark.parametrize("outputs", [1, 3])
-def test_gradients_of_directions_and_units_are_those_of_finite_differences(rows, outputs):
+@pytest.mark.parametrize("bounded", [True, False])
+def test_gradients_of_directions_and_units_are_those_of_finite_differences(rows, outputs, bounded):
     rng = np.random.default_rng(6)
-    leaf = LeafRows(rows.astype(np.float32), Targets(rng.normal(size=(700, outputs)), rng.random(700)))
-    Q, centers, scales = rng.normal(size=(3, 2)), rng.normal(size=(4, 2)), 0.1 * rng.normal(size=4)
+    values, ends = rng.normal(size=(700, outputs)), (-1.0, 1.0) if bounded else (None, None)
+    values = np.clip(values, *ends) if bounded else values
+    leaf = Leaf.of(rows, Targets(values, rng.random(700), *ends))
+    Q, own = rng.normal(size=(3, 2)), np.column_stack([rng.normal(size=(4, 2)), 0.1 * rng.normal(size=4)])
 
-    def value(Q, own):
-        return _reduced(leaf, Q, own[:, :2], own[:, 2], None)[0]
+    def value(Q, own):  # with bounds the weights are the best ones only after many updates of the targets
+        return settle(leaf, own[:, :2], own[:, 2], Q, rounds=300).objective
 
-    own = np.column_stack([centers, scales])
-    _, of_q, of_own, _ = _reduced(leaf, Q, centers, scales, None)
-    for point, gradient, at in ((Q, of_q, 0), (own, of_own, 1)):
+    of_own, of_Q = gradients(settle(leaf, own[:, :2], own[:, 2], Q, rounds=300), directions=True)
+    for point, gradient, at in ((Q, of_Q, 0), (own, of_own, 1)):
         for index in np.ndindex(point.shape):
             step = np.zeros_like(point)
-            step[index] = 1e-2  # the points are float32, so a wide step and its central difference
+            step[index] = 1e-5
             ends = [value(*((Q + h * step, own) if at == 0 else (Q, own + h * step))) for h in (1, -1)]
-            assert (ends[0] - ends[1]) / 2e-2 == pytest.approx(
-                gradient[index], rel=2e-2, abs=2e-2 * np.abs(gradient).max()
+            assert (ends[0] - ends[1]) / 2e-5 == pytest.approx(
+                gradient[index], rel=1e-3, abs=1e-4 * np.abs(gradient).max()
             )
 
 
 def test_learning_together_finds_directions_that_the_metric_missed(rows):
     truth = np.array([[1.0], [0.5], [0.0]])
     values = np.sin(3.0 * rows @ truth)
-    leaf = LeafRows(rows.astype(np.float32), Targets(values, np.ones(700)))
+    targets = Targets(values, np.ones(700))
+    leaf = Leaf.of(rows.astype(np.float32), targets)
     wrong = np.array([[0.6], [0.7], [0.4]])
-    start = first_units(rows @ wrong, leaf.targets, 6, np.random.default_rng(0))
+    start = first_units(rows @ wrong, targets, 6, np.random.default_rng(0))
     Q, (found,) = learn_together(wrong, [start], [leaf], 200, Engine(1))
     assert found.objective < 0.05 * start.objective
     np.testing.assert_allclose(
@@ -269,11 +284,12 @@ def test_learning_together_finds_directions_that_the_metric_missed(rows):
 
 def test_units_are_no_sharper_than_float32_predicts(rows):
     spikes = np.where(np.arange(700) % 50 == 0, 1.0, 0.0)[:, None]
-    leaf = LeafRows(rows.astype(np.float32), Targets(spikes, np.ones(700)))
-    start = first_units(rows, leaf.targets, 8, np.random.default_rng(0))
+    targets = Targets(spikes, np.ones(700))
+    leaf = Leaf.of(rows, targets)
+    start = first_units(rows, targets, 8, np.random.default_rng(0))
     _, (found,) = learn_together(np.eye(3), [start], [leaf], 100, Engine(1))
     assert found.log_scales.max() > start.log_scales.max() + 0.5
-    assert found.log_scales.max() <= sharpest(rows) + 1e-6
+    assert found.log_scales.max() <= sharpest(leaf) + 1e-6
 
 
 @pytest.mark.parametrize(
@@ -319,16 +335,16 @@ def test_stages_and_shapes_are_told_apart_by_what_they_learn(rows):
     def teacher(X):
         return np.clip(3.0 * np.sin(2 * X[:, :1]) + X[:, 1:2], -1.0, 1.0)
 
-    lesson = TrainingSet(rows, teacher(rows), np.ones(700), teacher, -1.0, 1.0)
+    lesson = Lesson(rows, teacher(rows), np.ones(700), teacher, -1.0, 1.0)
     learned, held = lesson.some(np.arange(500)), lesson.some(np.arange(500, 700))
-    trainer = ShapeTrainer(np.eye(3), np.ones(3), {"teacher": held}, lambda found: 0.0, 0, Engine(1))
-    found = trainer.fitted(learned, "teacher", Shape(0, 6, 3), Effort((5, 20), 4.0, 2000, 1e9))
-    left = held.values - np.clip(found.predictor(held.rows), -1.0, 1.0)
+    trainer = trainer_of(learned, held, np.eye(3))
+    trial = trainer.begun("teacher", Shape(0, 6, 3))
+    found = trainer.fitted("teacher", Shape(0, 6, 3))
+    left = held.values - np.clip(found.student.predictor()(held.rows), -1.0, 1.0)
     assert found.loss == pytest.approx(np.mean(left**2))
-    assert found.loss < 0.5 * trainer.linear(learned, "teacher").loss
-    same, more = found.again(learned), found.again(lesson)
-    np.testing.assert_array_equal(same(held.rows), found.predictor(held.rows))
-    assert np.abs(more(held.rows) - same(held.rows)).max() > 0
+    assert found.loss <= trial.loss < 0.5 * trainer.linear("teacher").loss
+    more = trainer.again(found, trainer.pools["teacher"].joined(held)).predictor()
+    assert np.abs(more(held.rows) - found.student.predictor()(held.rows)).max() > 0
 
 
 def test_trials_go_no_deeper_than_a_level_that_is_clearly_worse():
@@ -350,7 +366,7 @@ def test_a_search_goes_on_with_the_nearest_shapes(rows, monkeypatch):
 
     # Times made up, so that every machine has the same shapes.
     monkeypatch.setattr(search_module, "shape_nanoseconds", lambda shape, d, K: shape.operations(d, K))
-    lesson = TrainingSet(rows, teacher(rows), np.ones(700), teacher)
+    lesson = Lesson(rows, teacher(rows), np.ones(700), teacher)
     learned, held = lesson.some(np.arange(500)), lesson.some(np.arange(500, 700))
     ended = []
 
@@ -358,13 +374,12 @@ def test_a_search_goes_on_with_the_nearest_shapes(rows, monkeypatch):
         ended.append(float(np.mean((found - held.values) ** 2)))
         return -ended[-1]
 
-    trainer = ShapeTrainer(np.diag([1.0, 1.0, 0.0]), np.ones(3), {"teacher": held}, score, 0, Engine(1))
-    best = search_shapes({"teacher": learned}, 200.0, trainer)
+    trainer = trainer_of(learned, held, np.diag([1.0, 1.0, 0.0]), score)
+    best = search_shapes(200.0, trainer)
     assert best.shape.operations(3, 1) <= 200
     assert -best.score < 2.0 * min(ended)
     assert -best.score < 0.2 * np.var(held.values)
-    none = search_shapes({"teacher": learned}, 12.0, trainer)
-    assert none.shape == Shape(0, 0, 1)
+    assert search_shapes(12.0, trainer).linear
 
 
 def test_other_models_are_asked_themselves(rows):

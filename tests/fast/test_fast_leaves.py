@@ -5,12 +5,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-import gramian.fast.learning.distill as distill_module
+import gramian.fast.learning.loss as loss_module
 from gramian.engine import Engine
-from gramian.fast.learning.copies import MIXED, between, two_valued
-from gramian.fast.learning.distill import Effort, Shape, TrainingSet, distill
-from gramian.fast.learning.leaves import learn_alone, reduced
-from gramian.fast.learning.units import Targets, first_units, flattest, units_at
+from gramian.fast.learning.copies import BLOCK_ROWS, MIXED, Pool, between, two_valued
+from gramian.fast.learning.distill import Effort, Shape, alone, begin, together
+from gramian.fast.learning.leaves import learn_alone
+from gramian.fast.learning.lesson import Lesson
+from gramian.fast.learning.loss import Leaf, Targets, gradients, settle
+from gramian.fast.learning.units import first_units, flattest, units_at
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +31,7 @@ def test_copies_lie_between_two_rows_and_keep_categories_whole():
     two = two_valued(rows)
     np.testing.assert_array_equal(two, [False, False, True, True, True, True])
     members = [np.arange(40), np.arange(40, 60)]
-    copies, first = between(rows, members, [100, 50], np.zeros(6), two, rng)
+    copies, first = between(rows, members, [100, 50], np.zeros((2, 6)), two, rng)
     np.testing.assert_array_equal(first < 40, np.arange(150) < 100)
     for copy, a in zip(copies, rows[first], strict=True):
         # Some row b and one t with copy = a + t (b - a); the category is that of a or of b.
@@ -39,26 +41,62 @@ def test_copies_lie_between_two_rows_and_keep_categories_whole():
         fits = np.abs(a[:2] + t[:, None] * steps - copy[:2]).max(axis=1) < 1e-10
         fits &= (t >= -1e-12) & (t <= MIXED + 1e-12)
         assert (fits & ((copy[2:] == a[2:]).all() | (copy[2:] == rows[:, 2:]).all(axis=1))).any()
-    noisy, first = between(rows, members, [4000, 0], np.array([0.5, *[0.0] * 5]), two, rng)
+    noisy, first = between(rows, members, [4000, 0], np.array([[1.0, *[0.0] * 5]] * 2), two, rng)
     assert noisy[:, 0].std() > rows[first, 0].std() / 2**0.5
     np.testing.assert_array_equal(noisy[:, 2:].sum(axis=1), 1.0)
 
 
+def pool(lesson, seed=0):
+    d = lesson.rows.shape[1]
+    return Pool(lesson, np.zeros(d), np.ones(d), np.eye(d), np.random.default_rng(seed))
+
+
+def objective(points, targets, centers, log_scales):
+    """The loss with the best weights for these units, by dense least squares."""
+    n = len(points)
+    squares = np.square(points[:, None, :] - centers).sum(axis=2)
+    design = np.column_stack([np.exp(-np.exp(2.0 * log_scales) * squares), points, np.ones(n)])
+    weights = targets.weights[:, None]
+    gram = design.T @ (weights * design)
+    linear = loss_module.LINEAR_ROUNDING * np.finfo(np.float64).eps
+    ridge = max(loss_module.LINEAR_RIDGE, linear) * gram.diagonal()
+    ridge[: len(centers)] = loss_module.WEIGHT_RIDGE * targets.weights.sum()
+    solution = np.linalg.solve(gram + np.diag(ridge), design.T @ (weights * targets.values))
+    left = targets.values - design @ solution
+    return (weights * left**2).sum() + (ridge @ solution**2).sum()
+
+
 @pytest.mark.parametrize("outputs", [1, 3])
-def test_gradient_of_units_is_that_of_finite_differences(rows, outputs):
+@pytest.mark.parametrize("even", [True, False])
+@pytest.mark.parametrize("tile", [4096, 300])
+def test_the_loss_and_its_gradient_are_those_of_dense_least_squares(rows, outputs, even, tile, monkeypatch):
+    monkeypatch.setattr(loss_module, "TILE_ROWS", tile)
     rng = np.random.default_rng(2)
-    targets = Targets(rng.normal(size=(700, outputs)), rng.random(700))
+    weights = np.full(700, 0.7) if even else rng.random(700)
+    targets = Targets(rng.normal(size=(700, outputs)), weights)
     own = np.column_stack([rng.normal(size=(4, 3)), 0.1 * rng.normal(size=4)])
-
-    def value(own):
-        return reduced(rows, targets, own[:, :3], own[:, 3], None)[0].objective
-
-    _, gradient, _ = reduced(rows, targets, own[:, :3], own[:, 3], None)
+    leaf = Leaf.of(rows, targets)
+    assert len(leaf.tiles) == -(-700 // tile)
+    state = settle(leaf, own[:, :3], own[:, 3], over=Engine(2).map)
+    assert state.objective == pytest.approx(objective(rows, targets, own[:, :3], own[:, 3]), rel=1e-10)
+    gradient, none = gradients(state)
+    assert none is None
     for index in np.ndindex(own.shape):
         step = np.zeros_like(own)
         step[index] = 1e-5
-        slope = (value(own + step) - value(own - step)) / 2e-5
+        ends = [objective(rows, targets, (own + h * step)[:, :3], (own + h * step)[:, 3]) for h in (1, -1)]
+        slope = (ends[0] - ends[1]) / 2e-5
         assert slope == pytest.approx(gradient[index], rel=1e-4, abs=1e-5 * np.abs(gradient).max())
+
+
+def test_targets_are_not_written_to(rows):
+    values = teacher(rows)
+    leaf = Leaf.of(rows, Targets(values, np.ones(700)))
+    state = settle(leaf, rows[:3], np.zeros(3))
+    gradients(state, directions=True)
+    np.testing.assert_array_equal(
+        np.concatenate([one.targets.values for one in leaf.tiles], axis=1).T, values
+    )
 
 
 def test_a_leaf_finds_the_units_that_made_its_values(rows):
@@ -67,66 +105,84 @@ def test_a_leaf_finds_the_units_that_made_its_values(rows):
     values = units_at(rows, centers, scales) @ rng.normal(size=(3, 4)) + rows @ rng.normal(size=(3, 4))
     targets = Targets(values, np.ones(700))
     start = first_units(rows, targets, 3, np.random.default_rng(0))
-    found = learn_alone(rows, targets, start, 300)
+    found = learn_alone(Leaf.of(rows, targets), start, 300)
     assert np.abs(found(rows) - values).max() < 1e-2
     none = first_units(rows, targets, 0, np.random.default_rng(0))
-    np.testing.assert_allclose(learn_alone(rows, targets, none, 10).linear, none.linear, atol=1e-12)
+    same = learn_alone(Leaf.of(rows, targets), none, 10)
+    np.testing.assert_allclose(same.linear, none.linear, atol=1e-12)
 
 
 def test_a_unit_that_is_flat_stays_one(rows):
     # Beside a far outlier log s went to −6,100, and the unit of length 1/s = inf gave 0/0.
     targets = Targets(np.sign(rows[:, :1]), np.ones(700))
+    leaf = Leaf.of(rows, targets)
     start = first_units(rows, targets, 3, np.random.default_rng(0))
     start = replace(start, log_scales=np.array([-6100.0, *start.log_scales[1:]]))
-    found = learn_alone(rows, targets, start, 20)
+    found = learn_alone(leaf, start, 20)
     assert np.isfinite(found(rows)).all()
-    assert found.log_scales.min() >= flattest(rows) > -30
+    assert found.log_scales.min() >= flattest(leaf) > -30
 
 
-def test_the_last_stage_learns_each_leaf_from_its_copies(rows):
-    lesson = TrainingSet(rows, teacher(rows), np.ones(700), teacher)
-    effort = Effort((10,), 12.0, 4_000, 1e12, 60)
-    stages = list(distill(lesson, np.eye(3), Shape(2, 6, 3), np.random.default_rng(0), Engine(1), effort))
-    assert len(stages) == 3
+def test_stages_go_on_from_one_another(rows):
+    lesson = Lesson(rows, teacher(rows), np.ones(700), teacher)
+    shape, engine = Shape(2, 6, 3), Engine(2)
+    some = pool(lesson).rows(4_000)
+    first = begin(some, shape, np.eye(3), (np.zeros(3), np.ones(3)), np.random.default_rng(0), engine)
+    second = together(first, some, 30, engine)
+    third = alone(second, some, 60, engine)
     fresh = np.random.default_rng(5).normal(size=(3000, 3))
-    errors = [np.sqrt(np.mean((stage(fresh) - teacher(fresh)) ** 2)) for stage in stages]
-    assert errors[2] < 0.8 * errors[1] < 0.8 * errors[0]
-    np.testing.assert_array_equal(stages[2].projection, stages[1].projection)
+    errors = [
+        np.sqrt(np.mean((stage.predictor()(fresh) - teacher(fresh)) ** 2)) for stage in (first, second, third)
+    ]
+    assert errors[2] < 0.9 * errors[1] < 0.9 * errors[0]
+    np.testing.assert_array_equal(third.Q, second.Q)
+    assert np.abs(second.Q - first.Q).max() > 0.01
 
 
-def test_directions_that_leave_more_than_there_was_are_undone(rows, monkeypatch):
-    def lost(Q, leaves, sets, rounds, engine):
-        return -Q, leaves
-
-    monkeypatch.setattr(distill_module, "learn_together", lost)
-    lesson = TrainingSet(rows, teacher(rows), np.ones(700), teacher)
-    effort = Effort((5, 5), 4.0, 2_000, 1e12, 5)
-    stages = list(distill(lesson, np.eye(3), Shape(1, 6, 3), np.random.default_rng(0), Engine(1), effort))
-    assert len(stages) == 3  # the start, the stage that is undone, and the leaves on their own
-    np.testing.assert_allclose(stages[1].projection, -np.eye(3), atol=1e-12)
-    np.testing.assert_array_equal(stages[2].projection, np.eye(3))
-    assert (
-        lesson.left(np.asarray(stages[2](lesson.rows), np.float64))
-        < lesson.left(np.asarray(stages[0](lesson.rows), np.float64))
-        < lesson.left(np.asarray(stages[1](lesson.rows), np.float64))
-    )
+@pytest.mark.parametrize("n_levels", [0, 2])
+def test_any_number_of_threads_learns_the_same_bits(rows, n_levels, monkeypatch):
+    monkeypatch.setattr(loss_module, "TILE_ROWS", 500)
+    lesson = Lesson(rows, teacher(rows), np.ones(700), teacher)
+    found = []
+    for threads in (1, 3):
+        some, engine = pool(lesson).rows(2_000), Engine(threads)
+        units = (np.zeros(3), np.ones(3))
+        one = begin(some, Shape(n_levels, 4, 3), np.eye(3), units, np.random.default_rng(0), engine)
+        found.append(alone(together(one, some, 4, engine), some, 4, engine).predictor())
+    np.testing.assert_array_equal(found[0](rows), found[1](rows))
 
 
-@pytest.mark.parametrize("most", [900, 4_000])
-def test_the_last_stage_asks_only_for_the_copies_that_are_missing(rows, most):
+def test_the_teacher_answers_once_for_each_row(rows):
     asked = []
 
     def counted(X):
         asked.append(len(X))
         return teacher(X)
 
-    lesson, shape = TrainingSet(rows, teacher(rows), np.ones(700), counted), Shape(2, 6, 3)
-    effort = Effort((5,), 12.0, most, 1e12, 5)
-    assert len(list(distill(lesson, np.eye(3), shape, np.random.default_rng(0), Engine(1), effort))) == 3
-    numbers = 4 * (6 * 5 + 4)
-    together = min(12 * (numbers + 9), most)
-    wanted = max(together, 12 * numbers)
-    # Leaves are filled up to equal numbers, and after the first stage some rows lie in others.
-    assert len(asked) == (1 if together == wanted else 2)
-    assert asked[0] == pytest.approx(together - 700, abs=4)
-    assert wanted - 700 <= sum(asked) + 4 <= 1.3 * wanted
+    lesson = Lesson(rows, teacher(rows), np.ones(700), counted)
+    one = pool(lesson)
+    assert len(one.rows(500).scaled) == 500
+    assert not asked
+    first = one.rows(5_000)
+    assert len(asked) == 1
+    assert BLOCK_ROWS <= asked[0] <= BLOCK_ROWS + 64
+    more = one.rows(9_000)
+    np.testing.assert_array_equal(more.scaled[:5_000], first.scaled)
+    assert len(asked) == (1 if 700 + asked[0] >= 9_000 else 2)
+    np.testing.assert_allclose(more.targets.values, teacher(np.float64(more.scaled)), atol=1e-5)
+    other = Lesson(rows[:40] + 0.5, teacher(rows[:40] + 0.5), np.ones(40), counted)
+    count = len(asked)
+    joined = one.joined(other).rows(9_000)
+    np.testing.assert_array_equal(joined.scaled[40:], more.scaled[:-40])
+    assert len(asked) == count
+    assert len(one.lesson.rows) == 700
+    labels = pool(replace(lesson, teacher=None))
+    assert labels.most == len(labels.rows(9_000).scaled) == 700
+
+
+def test_a_shape_wants_rows_by_its_numbers():
+    effort, shape = Effort(5, 12.0, 4_000, 1e12), Shape(2, 6, 3)
+    numbers = 4 * (6 * 5 + 4) + 9
+    assert effort.rows(shape, 3, 1) == 12 * numbers
+    assert Effort(5, 12.0, 900, 1e12).rows(shape, 3, 1) == 900
+    assert Effort(5, 12.0, 900, 1.0).rows(shape, 3, 1) == 800  # never fewer than 200 a leaf

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from gramian._checks import one_of, whole_number
 from gramian._random import as_generator
-from gramian._typing import Array, Float64Array
+from gramian._typing import Array, Float64Array, IntArray
 from gramian.compression.sums import Progress
 from gramian.engine import Engine
 from gramian.estimator.base import KernelEstimator, is_source
@@ -19,8 +19,10 @@ from gramian.estimator.finite import finite_values
 from gramian.estimator.rows import checked_rows
 from gramian.exceptions import InputError
 from gramian.fast.cost import Cost, batch_rows, measure, parse_cost, timed_batch
-from gramian.fast.learning.distill import Shape, TrainingSet
-from gramian.fast.learning.metric import Teacher, center_and_spread, gradient_outer_product
+from gramian.fast.learning.copies import Pool
+from gramian.fast.learning.distill import Shape
+from gramian.fast.learning.lesson import Lesson
+from gramian.fast.learning.metric import Teacher, center_and_spread, gradient_outer_product, metric_directions
 from gramian.fast.search import (
     ShapeTrainer,
     linear_cost,
@@ -135,26 +137,34 @@ class FastKernelModel(KernelEstimator):
         def held_score(found: Float64Array) -> float:
             return score(found, values[held], weights[held])
 
-        spread = center_and_spread(rows[kept], weights[kept])[1]
+        center, spread = center_and_spread(rows[kept], weights[kept])
         M = gradient_outer_product(taught, rows[kept], spread, rng)
+        Q = metric_directions(M, spread, d) * spread[:, None]
         held_out = {name: lesson.some(held) for name, lesson in lessons.items()}
-        trainer = ShapeTrainer(M, spread, held_out, held_score, int(rng.integers(2**32)), engine, progress)
-        some = {name: lesson.some(kept) for name, lesson in lessons.items()}
+        seed = int(rng.integers(2**32))
+
+        def pool(lesson: Lesson, mine: IntArray) -> Pool:
+            return Pool(lesson.some(mine), center, spread, Q, np.random.default_rng(seed))
+
+        pools = {name: pool(lesson, kept) for name, lesson in lessons.items()}
+        trainer = ShapeTrainer(M, pools, held_out, held_score, seed, engine, progress)
         if shape is None:
             limit = budget * linear_cost(d, values.shape[1]) if unit == "x" else budget
             if unit == "x" and budget >= 1:
                 # The unit "x" is the time of a linear model: noise in a timing must never forbid that model.
                 limit = max(limit, shape_nanoseconds(linear_shape(d, values.shape[1]), d, values.shape[1]))
-            best = search_shapes(some, limit, trainer)
+            best = search_shapes(limit, trainer)
         else:
-            found = [trainer.fitted(lesson, name, shape) for name, lesson in some.items()]
-            best = max(found, key=lambda one: one.score)
-        predictor = best.predictor
-        if 2 <= count < MOST_HELD_OUT:  # beyond, the held-out rows are too few to be worth a second fit
+            best = max((trainer.fitted(name, shape) for name in lessons), key=lambda one: one.score)
+        student = best.student
+        if 2 <= count < MOST_HELD_OUT:  # beyond, the held-out rows are too few to be worth learning from
             if best.lesson == "teacher" and unfitted(self.teacher):
                 taught = teacher(rows[order], values[order], weights[order])
-                lessons = self._lessons(rows, values, weights, taught, bounds)
-            predictor = best.again(lessons[best.lesson].some(order))
+                more = pool(self._lessons(rows, values, weights, taught, bounds)["teacher"], order)
+            else:
+                more = pools[best.lesson].joined(held_out[best.lesson])
+            student = trainer.again(best, more)
+        predictor = student.predictor()
         self.predictor_ = predictor.astype(np.dtype(self.dtype))
         self.shape_, self.learned_, self.validation_score_ = best.shape, best.lesson, best.score
         self._batch = timed_batch(rows, np.random.default_rng(0))
@@ -167,16 +177,16 @@ class FastKernelModel(KernelEstimator):
         weights: Array,
         teacher: Teacher,
         bounds: tuple[float | None, float | None],
-    ) -> dict[str, TrainingSet]:
+    ) -> dict[str, Lesson]:
         """Return the candidate training sets: all rows with the teacher's values, and with the labels."""
         lessons = {}
         if self.learn in ("auto", "teacher"):
             taught = teacher(rows)
             if bounds != (None, None):
                 taught = np.clip(taught, *bounds)
-            lessons["teacher"] = TrainingSet(rows, taught, weights, teacher, *bounds)
+            lessons["teacher"] = Lesson(rows, taught, weights, teacher, *bounds)
         if self.learn in ("auto", "labels"):
-            lessons["labels"] = TrainingSet(rows, values, weights, None, *bounds)
+            lessons["labels"] = Lesson(rows, values, weights, None, *bounds)
         return lessons
 
     @property

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import islice
 
 import numpy as np
 
@@ -15,27 +15,30 @@ from gramian.compression.sums import Progress
 from gramian.engine import Engine
 from gramian.exceptions import BudgetError
 from gramian.fast.cost import batch_rows, dummy, linear_nanoseconds, seconds_per_row
-from gramian.fast.learning.distill import FULL, Effort, Shape, TrainingSet, distill
+from gramian.fast.learning.copies import Pool, Rows
+from gramian.fast.learning.distill import Effort, Shape, Student, alone, begin, together
+from gramian.fast.learning.lesson import Lesson
+from gramian.fast.learning.loss import Leaf, settle
 from gramian.fast.learning.metric import metric_directions
-from gramian.fast.serving.predictor import FastPredictor
+from gramian.fast.learning.units import Units
+from gramian.fast.serving.router import TreeRouter
 from gramian.search import Trials, search
 
 #: Numbers of units and of tree levels that are tried, and the fewest rows a leaf may have. Chosen by hand.
 UNITS = (0, 2, 4, 6, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 64, 80, 96, 128, 160, 192, 256)
 LEVELS = (0, 2, 4, 6, 8)
 LEAF_ROWS = 60
-#: Stop trying more units after this many consecutive misses of the budget. More than one, since a single
-#: timing may be disturbed.
-MISSES = 2
-#: Fractions of the metric's trace that the tried numbers of directions keep, and the number of features up to
-#: which keeping all of them is tried too. Chosen by hand.
+#: Fractions of the metric's trace that the tried numbers of directions keep, and the number of features up
+#: to which keeping all of them is tried too. Chosen by hand.
 HELD_PARTS, FEW_FEATURES = (0.8, 0.95, 0.99), 24
-#: Effort of a trial, the number of best trials that are trained further, and their effort. Chosen by hand.
-TRIAL, FINALISTS, FINAL = Effort((20,), 4.0, 60_000, 2e9), 3, Effort((60,), 8.0, 60_000, 4e9)
+#: Effort of a trial, of the nearest three trials, which go on, and of the nearest of these; at last its
+#: leaves are learned on their own, and with the held-out rows. Chosen by hand.
+TRIAL, FINALISTS, FINAL = Effort(20, 3.0, 30_000, 2e9), 3, Effort(40, 6.0, 60_000, 4e9)
+FULL, OWN, AGAIN = Effort(90, 8.0, 200_000, 2e10), Effort(100, 8.0, 800_000, 8e10), 30
 #: If the loss exceeds that of a shallower tree by this factor, deeper trees are not tried. Chosen by hand.
 WORSE = 1.25
-#: Effort for a linear model, whose starting point is already the solution.
-LINEAR = replace(FULL, rounds=())
+#: Updates of a linear model's working targets.
+LINEAR_ROUNDS = 60
 
 #: Function from a predictor's values on the held-out rows to a score; larger is better.
 Score = Callable[[Float64Array], float]
@@ -43,87 +46,112 @@ Score = Callable[[Float64Array], float]
 
 @dataclass(frozen=True, eq=False)
 class FittedShape:
-    """A fitted predictor with its shape and its results on the held-out rows.
+    """A student with its results on the held-out rows.
 
-    lesson : name of the training set that it was fitted to, "teacher" or "labels".
-    again : function that fits the same shape to other rows, up to the same stage.
-    score : score against the labels of the held-out rows.
-    loss : mean squared error against the lesson's values on the held-out rows.
+    lesson : name of the lesson that it learned, "teacher" or "labels". alone : whether its leaves were
+    learned on their own. score : score against the labels of the held-out rows. loss : mean squared error
+    against the lesson's values on the held-out rows.
     """
 
-    shape: Shape
-    predictor: FastPredictor
+    student: Student
     lesson: str
-    again: Callable[[TrainingSet], FastPredictor]
+    alone: bool
     score: float
     loss: float
+
+    @property
+    def linear(self) -> bool:
+        """Whether it is one linear model."""
+        return self.shape.n_units == self.shape.n_levels == 0
+
+    @property
+    def shape(self) -> Shape:
+        """The sizes."""
+        return self.student.shape
 
 
 @dataclass(frozen=True, eq=False)
 class ShapeTrainer:
-    """Trainer of fast predictors of any shape, with the metric, held-out rows and seed that all fits share.
+    """Trainer of fast predictors of any shape, with what all fits share.
 
-    M : metric, the teacher's average gradient outer product (d, d); spread : deviation of each feature.
-    held_out : held-out rows with their values, by the name of the lesson.
+    M : metric, the teacher's average gradient outer product (d, d); pools : rows to learn from, and
+    held_out : held-out rows with their values, both by the name of the lesson.
     """
 
     M: Float64Array
-    spread: Float64Array
-    held_out: dict[str, TrainingSet]
+    pools: dict[str, Pool]
+    held_out: dict[str, Lesson]
     score: Score
     seed: int
     engine: Engine
     progress: Progress | None = None  #: called with 1 for each predictor that is judged
 
-    def fitted(
-        self,
-        lesson: TrainingSet,
-        name: str,
-        shape: Shape,
-        effort: Effort = FULL,
-    ) -> FittedShape:
-        """Fit a shape to a lesson and return the stage with the smallest loss on the held-out rows.
+    def rows(self, name: str, shape: Shape, effort: Effort) -> Rows:
+        """Return the rows of a lesson that a stage learns from."""
+        pool = self.pools[name]
+        return pool.rows(effort.rows(shape, len(self.M), pool.lesson.values.shape[1]))
+
+    def begun(self, name: str, shape: Shape) -> FittedShape:
+        """Fit a shape for a few rounds.
+
+        If the metric has fewer directions above rounding than the shape asks for, fewer are used.
+        """
+        pool = self.pools[name]
+        Q = metric_directions(self.M, pool.spread, shape.n_directions) * pool.spread[:, None]
+        shape = replace(shape, n_directions=Q.shape[1])
+        rows, rng = self.rows(name, shape, TRIAL), np.random.default_rng(self.seed)
+        first = begin(rows, shape, Q, (pool.center, pool.inverse), rng, self.engine)
+        return self.further(self.judged(first, name), name, TRIAL)
+
+    def further(self, found: FittedShape, name: str, effort: Effort) -> FittedShape:
+        """Go on with a student, on a lesson; return the better of both on that lesson's held-out rows.
 
         Within one lesson the loss compares stages and shapes, since it needs far fewer rows than an error
-        count does; only between lessons must the score decide. If the metric has fewer directions above
-        rounding than the shape asks for, fewer are used.
+        count does; only between lessons must the score decide.
         """
-        projection = metric_directions(self.M, self.spread, shape.n_directions)
-        exact = replace(shape, n_directions=projection.shape[1])
+        before = found if found.lesson == name else self.judged(found.student, name)
+        learn = alone if effort is OWN else together
+        student = learn(found.student, self.rows(name, found.shape, effort), effort.rounds, self.engine)
+        return min(before, self.judged(student, name, effort is OWN), key=lambda one: one.loss)
 
-        def stages(lesson: TrainingSet) -> Iterator[FastPredictor]:
-            return distill(lesson, projection, exact, np.random.default_rng(self.seed), self.engine, effort)
+    def fitted(self, name: str, shape: Shape) -> FittedShape:
+        """Fit a shape to a lesson to the end."""
+        return self.ended(self.further(self.begun(name, shape), name, FINAL))
 
-        def up_to(stage: int) -> Callable[[TrainingSet], FastPredictor]:
-            def fit(lesson: TrainingSet) -> FastPredictor:
-                *_, found = islice(stages(lesson), stage + 1)  # other rows may give fewer stages
-                return found
+    def ended(self, found: FittedShape) -> FittedShape:
+        """Fit a student to the end."""
+        for effort in (FULL, OWN):
+            found = self.further(found, found.lesson, effort)
+        return found
 
-            return fit
+    def again(self, found: FittedShape, pool: Pool) -> Student:
+        """Go on from a fitted student on the rows of a pool that holds more than those it learned from."""
+        if found.linear:
+            return linear_student(pool)
+        effort = OWN if found.alone else FULL
+        rows = pool.rows(effort.rows(found.shape, len(self.M), pool.lesson.values.shape[1]))
+        return (alone if found.alone else together)(found.student, rows, AGAIN, self.engine)
 
-        found = [self.judged(exact, one, name, up_to(at)) for at, one in enumerate(stages(lesson))]
-        return min(found, key=lambda one: one.loss)
-
-    def linear(self, lesson: TrainingSet, name: str) -> FittedShape:
+    def linear(self, name: str) -> FittedShape:
         """Fit a linear model to a lesson."""
-        d, K = lesson.rows.shape[1], lesson.values.shape[1]
+        return self.judged(linear_student(self.pools[name]), name)
 
-        def fit(lesson: TrainingSet) -> FastPredictor:
-            (found,) = distill(lesson, np.eye(d), Shape(0, 0, d), np.random.default_rng(0), Engine(1), LINEAR)
-            return found
-
-        return self.judged(linear_shape(d, K), fit(lesson), name, fit)
-
-    def judged(
-        self, shape: Shape, predictor: FastPredictor, name: str, again: Callable[[TrainingSet], FastPredictor]
-    ) -> FittedShape:
-        """Return a predictor with its score and its loss on the held-out rows."""
+    def judged(self, student: Student, name: str, alone: bool = False) -> FittedShape:
+        """Return a student with its score and its loss on the held-out rows."""
         if self.progress is not None:
             self.progress(1)
         held = self.held_out[name]
-        outputs = np.asarray(predictor(held.rows), np.float64)
+        outputs = np.asarray(student.predictor()(held.rows), np.float64)
         loss = held.left(outputs) / float(held.weights.sum())
-        return FittedShape(shape, predictor, name, again, self.score(outputs), loss)
+        return FittedShape(student, name, alone, self.score(outputs), loss)
+
+
+def linear_student(pool: Pool) -> Student:
+    """Return a linear model of a pool's own rows, in float64."""
+    lesson, d = pool.lesson, pool.lesson.rows.shape[1]
+    leaf = Leaf.of((lesson.rows - pool.center) * pool.inverse, lesson.targets())
+    units = Units.of(settle(leaf, np.zeros((0, d)), np.zeros(0), rounds=LINEAR_ROUNDS))
+    return Student(Shape(0, 0, d), np.eye(d), TreeRouter(), [units], pool.center, pool.inverse)
 
 
 @lru_cache(maxsize=4096)
@@ -155,15 +183,12 @@ def shapes_within(
         for levels in LEVELS:
             if levels and n_rows < LEAF_ROWS * 2**levels:
                 break
-            fitting, beyond = None, 0
-            for units in UNITS:
-                shape = Shape(levels, units, r)
-                if shape_nanoseconds(shape, n_features, n_outputs) <= nanoseconds:
-                    fitting, beyond = shape, 0
-                else:
-                    beyond += 1
-                if beyond == MISSES:
-                    break
+
+            def beyond(units: int, levels: int = levels, r: int = r) -> bool:
+                return shape_nanoseconds(Shape(levels, units, r), n_features, n_outputs) > nanoseconds
+
+            count = bisect_left(UNITS, True, key=beyond)  # the time grows with the units, up to noise
+            fitting = Shape(levels, UNITS[count - 1], r) if count else None
             if fitting is None:
                 break
             if fitting.n_units or fitting.n_levels:
@@ -188,18 +213,17 @@ def direction_counts(M: Float64Array) -> tuple[int, ...]:
     return tuple(count for count in counts if few // 2 <= count <= d)
 
 
-def search_shapes(lessons: dict[str, TrainingSet], nanoseconds: float, trainer: ShapeTrainer) -> FittedShape:
+def search_shapes(nanoseconds: float, trainer: ShapeTrainer) -> FittedShape:
     """Return the best predictor within ``nanoseconds`` a row.
 
-    lessons : training sets by name (the teacher's values, the labels); trials use the first one.
-
-    First, every shape of :func:`shapes_within` is fitted for a few rounds. The ``FINALISTS`` shapes with the
-    smallest held-out loss are then trained further on each lesson. The lesson with the best mean score wins
-    (a mean, because one score rests on too few errors), and its shape with the smallest loss is fitted to the
-    end. The result competes with a linear model of each lesson, which wins a tie since nothing is cheaper.
-    Raises ``BudgetError`` if the budget is below a linear model's cost.
+    Every shape of :func:`shapes_within` is fitted for a few rounds to the first lesson. The ``FINALISTS``
+    with the smallest held-out loss go on, and the nearest of them also learns the other lesson. The lesson
+    with the better score wins, and its student is fitted to the end. It competes with a linear model of each
+    lesson, which wins a tie since nothing is cheaper. Raises ``BudgetError`` if the budget is below a linear
+    model's cost.
     """
-    name, first = next(iter(lessons.items()))
+    name, *others = trainer.pools
+    first = trainer.pools[name].lesson
     d, K = first.rows.shape[1], first.values.shape[1]
     least = shape_nanoseconds(linear_shape(d, K), d, K)
     if least > nanoseconds:
@@ -210,21 +234,18 @@ def search_shapes(lessons: dict[str, TrainingSet], nanoseconds: float, trainer: 
         )
     shapes = shapes_within(nanoseconds, len(first.rows), d, K, direction_counts(trainer.M))
 
-    def judge(lesson: TrainingSet, shape: Shape) -> tuple[float, FittedShape]:
-        found = trainer.fitted(lesson, name, shape, TRIAL)
+    def judge(name: str, shape: Shape) -> tuple[float, FittedShape]:
+        found = trainer.begun(name, shape)
         return found.loss, found
 
-    found = search(first, lambda trials: worth_trying(trials, shapes), judge)
+    found = search(name, lambda trials: worth_trying(trials, shapes), judge)
     trials = [trial.evidence for trial in found.ranked]
-    finals = [trainer.linear(lesson, n) for n, lesson in lessons.items()]
+    finals = [trainer.linear(each) for each in trainer.pools]
     if trials:
-        ended = {
-            n: [trainer.fitted(lesson, n, best.shape, FINAL) for best in trials[:FINALISTS]]
-            for n, lesson in lessons.items()
-        }
-        chosen = max(ended, key=lambda n: float(np.mean([found.score for found in ended[n]])))
-        nearest = min(ended[chosen], key=lambda found: found.loss)
-        finals.append(trainer.fitted(lessons[chosen], chosen, nearest.shape))
+        ahead = [trainer.further(trial, name, FINAL) for trial in trials[:FINALISTS]]
+        nearest = min(ahead, key=lambda one: one.loss)
+        taught = [nearest, *(trainer.further(nearest, other, FINAL) for other in others)]
+        finals.append(trainer.ended(max(taught, key=lambda one: one.score)))
     return max(finals, key=lambda final: final.score)
 
 

@@ -1,13 +1,31 @@
-"""Synthetic rows between the rows of a leaf, for a teacher to label."""
+"""Rows to learn from: a lesson's own and synthetic rows between them, each labelled by the teacher once."""
 
 from __future__ import annotations
 
+from copy import copy
+from dataclasses import dataclass, replace
+
 import numpy as np
 
-from gramian._typing import Array, Float64Array, IntArray
+from gramian._random import children
+from gramian._typing import Array, Float64Array, FloatArray, IntArray
+from gramian.fast.learning.lesson import Lesson, together
+from gramian.fast.learning.loss import Targets
+from gramian.fast.learning.metric import inverse_spread
+from gramian.fast.serving.router import TreeRouter, fit_router
 
-#: A copy of a row lies up to this fraction of the way to another row of its leaf. Chosen by hand.
+#: A copy of a row lies up to this fraction of the way to another row of its cell. Chosen by hand, as are the
+#: next constants.
 MIXED = 0.8
+#: Most noise of a copy, in units of a feature's spread in its cell. Each copy draws its own part of it. Cells
+#: are narrow where the teacher varies and wide where it does not, so that directions learn what to ignore.
+NOISE = 0.8
+#: Copies that are made and labelled at a time.
+BLOCK_ROWS = 8_192
+#: Levels of the tree whose cells copies are made in, and the fewest rows of a cell.
+CELL_LEVELS, CELL_ROWS = 8, 20
+#: Most numbers that the rows of a pool have.
+NUMBERS = 50_000_000
 
 
 def two_valued(rows: Float64Array) -> Array:
@@ -23,13 +41,14 @@ def between(
     two: Array,
     rng: np.random.Generator,
 ) -> tuple[Float64Array, IntArray]:
-    r"""Return synthetic copies of rows, ``counts[s]`` for leaf s, and the number of the row that each copies.
+    r"""Return copies of rows, ``counts[s]`` for cell s, and the number of the row that each copies.
 
-    members : the rows of each leaf; noise : σ of each feature (d,); two : mask of two-valued features.
+    members : the rows of each cell; noise : σ (cells, d), the most; two : mask (d,) of two-valued features.
 
-    With row b another row of the same leaf, the copy of row a is a + t (b − a) + σ ε with t uniform up to
-    MIXED and ε normal. Two-valued features are copied together: from b with probability t, else from a. Real
-    rows never lie between the two values, and a one-hot encoded category must keep exactly one level.
+    With row b another row of the same cell, the copy of row a is a + t (b − a) + u σ ε, with t uniform up
+    to MIXED, u uniform up to 1 and ε normal. Two-valued features are copied together: from b with probability
+    t, else from a. Real rows never lie between the two values, and a one-hot encoded category must keep
+    exactly one level.
     """
     first, second = (
         np.concatenate([rng.choice(mine, count) for mine, count in zip(members, counts, strict=True)])
@@ -39,8 +58,120 @@ def between(
     part = MIXED * rng.random((len(first), 1))
     copies *= part
     copies += rows[first]
-    copies += noise * rng.standard_normal(copies.shape)
+    normal = rng.random((len(first), 1)) * rng.standard_normal(copies.shape)
+    normal *= np.repeat(noise, counts, axis=0)
+    copies += normal
     if two.any():
         source = np.where(rng.random(len(first)) < part[:, 0], second, first)
         copies[:, two] = rows[np.ix_(source, two)]
     return copies, first
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Rows to learn from, centred and in units of the features' spread, float32 (n, d), and their targets."""
+
+    scaled: FloatArray
+    targets: Targets
+
+    def some(self, count: int) -> Rows:
+        """Return the first rows."""
+        targets = replace(
+            self.targets, values=self.targets.values[:count], weights=self.targets.weights[:count]
+        )
+        return Rows(self.scaled[:count], targets)
+
+    @classmethod
+    def together(cls, parts: list[Rows]) -> Rows:
+        """Return the rows of several, one after the other."""
+        if len(parts) == 1:
+            return parts[0]
+        targets = [part.targets for part in parts]
+        values, weights = (
+            np.concatenate(arrays)
+            for arrays in zip(*((one.values, one.weights) for one in targets), strict=True)
+        )
+        scaled = np.concatenate([part.scaled for part in parts])
+        return cls(scaled, replace(targets[0], values=values, weights=weights))
+
+
+class Pool:
+    """The rows of a lesson in a random order, and after them copies, labelled when they are first asked for.
+
+    All shapes learn from a beginning of the same rows, so that the teacher answers for each of them once.
+    Cells of equal numbers of rows (leaves of a tree in the directions of the metric) give equally many
+    copies.
+
+    center, spread : of the features; Q : (d, r), directions of the metric in units of the spread. Memory
+    O(rows · (d + outputs)), float32.
+    """
+
+    def __init__(
+        self,
+        lesson: Lesson,
+        center: Float64Array,
+        spread: Float64Array,
+        Q: Float64Array,
+        rng: np.random.Generator,
+    ) -> None:
+        order, cells, self._rng = children(rng, 3)
+        self.lesson = lesson.some(order.permutation(len(lesson.rows)))
+        self.center, self.spread, self.inverse = center, spread, inverse_spread(spread)
+        self._known = self._scaled(self.lesson)
+        self._two = two_valued(lesson.rows)
+        levels = int(np.clip(np.log2(max(1, len(lesson.rows) / CELL_ROWS)), 0, CELL_LEVELS))
+        points = self._known.scaled @ Q.astype(np.float32)
+        router = fit_router(points.astype(np.float64), levels, cells)
+        self._cells = [mine for mine in members(router, points) if len(mine)]
+        self._noise = NOISE * np.stack([self.lesson.rows[mine].std(axis=0) for mine in self._cells])
+
+    def joined(self, more: Lesson) -> Pool:
+        """Return a pool that begins with more rows, of the same teacher."""
+        pool = copy(self)
+        pool.lesson = together([self.lesson, more])
+        pool._known = Rows.together([self._scaled(more), self._known])
+        return pool
+
+    @property
+    def most(self) -> int:
+        """The most rows that the pool gives."""
+        if self.lesson.teacher is None:
+            return len(self.lesson.rows)
+        return max(len(self.lesson.rows), NUMBERS // self.lesson.rows.shape[1])
+
+    def rows(self, count: int) -> Rows:
+        """Return the first ``count`` rows, or as many as there are."""
+        count = min(count, self.most)
+        blocks = [self._known]
+        missing = count - len(self._known.scaled)
+        while missing > 0:
+            blocks.append(self._block())
+            missing -= len(blocks[-1].scaled)
+        self._known = Rows.together(blocks)
+        return self._known.some(count)
+
+    def _block(self) -> Rows:
+        """Return some more copies with the teacher's answers."""
+        rng = self._rng
+        each = -(-BLOCK_ROWS // len(self._cells))
+        counts = [each] * len(self._cells)
+        rows, first = between(self.lesson.rows, self._cells, counts, self._noise, self._two, rng)
+        order = rng.permutation(len(rows))
+        rows, first = rows[order], first[order]
+        return self._scaled(
+            replace(
+                self.lesson, rows=rows, values=self.lesson.asked(rows), weights=self.lesson.weights[first]
+            )
+        )
+
+    def _scaled(self, lesson: Lesson) -> Rows:
+        scaled = ((lesson.rows - self.center) * self.inverse).astype(np.float32)
+        values = lesson.values.astype(np.float32)
+        return Rows(scaled, Targets(values, lesson.weights, lesson.low, lesson.high))
+
+
+def members(router: TreeRouter, points: FloatArray) -> list[IntArray]:
+    """Return the rows of each leaf for points (n, r)."""
+    labels = router.route(np.column_stack([points, np.ones(len(points), points.dtype)]))
+    order = np.argsort(labels, kind="stable")
+    return np.split(order, np.searchsorted(labels[order], np.arange(1, router.n_leaves)))

@@ -1,86 +1,138 @@
-"""Training of the units of one leaf: quasi-Newton with the weights eliminated."""
+"""Training of units by quasi-Newton: the units of one leaf, or of all leaves with the directions."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import numpy as np
 from scipy.optimize import Bounds, minimize
 
-from gramian._typing import Float64Array
-from gramian.fast.learning.units import State, Targets, Units, flattest, settle, sharpest
+from gramian._typing import Float64Array, FloatArray
+from gramian.engine import Engine, one_blas_thread
+from gramian.fast.learning.loss import Leaf, Over, gradients, settle
+from gramian.fast.learning.units import Units, flattest, sharpest
 
 #: Pairs of steps and gradients that limited-memory BFGS keeps. Chosen by hand.
 MEMORY = 20
 
 
-def learn_alone(points: Float64Array, targets: Targets, units: Units, rounds: int) -> Units:
-    """Improve the units of one leaf so that Σ_i w_i ‖t_i − f(z_i)‖² falls, at fixed points z (n, r).
+class Variables:
+    """The numbers of one leaf that are learned: [c, log s] (u, r + 1), centres in units of the first widths.
 
-    Runs at most ``rounds`` iterations of limited-memory BFGS on the centres, in units of their first widths,
-    and the log scales, with the gradients of :func:`reduced`. Unlike in :func:`.joint.learn_together` the
-    leaf has its own step length and quasi-Newton matrix. Time O(n u (r + u)) a round, memory O(n (u + r)).
+    lowest, highest : bounds of log s, within which a unit is neither flat nor sharper than float32 predicts.
     """
-    u, r = units.centers.shape
-    if not u:
-        return settle(points, targets, units.centers, units.log_scales, None).units
-    flat = flattest(points)
-    log_scales = np.maximum(units.log_scales, flat)
-    reach = np.exp(log_scales)
-    outputs: Float64Array | None = None
 
-    def parts(theta: Float64Array) -> tuple[Float64Array, Float64Array]:
-        own = theta.reshape(u, r + 1)
-        return own[:, :r] / reach[:, None], own[:, r].copy()
+    def __init__(self, units: Units, leaf: Leaf, Q: Float64Array | None = None) -> None:
+        self.shape = (units.centers.shape[0], units.centers.shape[1] + 1)
+        self.lowest = flattest(leaf, Q)
+        log_scales = np.maximum(units.log_scales, self.lowest)
+        self.highest = np.maximum(sharpest(leaf, Q), log_scales)
+        self.reach = np.exp(log_scales)[:, None]
+        self.start = np.column_stack([units.centers * self.reach, log_scales]).ravel()
+
+    def parts(self, theta: Float64Array) -> tuple[Float64Array, Float64Array]:
+        """Return centres and log scales."""
+        own = theta.reshape(self.shape)
+        return own[:, :-1] / self.reach, own[:, -1].copy()
+
+    def gradient(self, of_own: Float64Array) -> Float64Array:
+        """Return the gradient by the variables from that by [c, log s]."""
+        return np.column_stack([of_own[:, :-1] / self.reach, of_own[:, -1]]).ravel()
+
+    def bounds(self) -> tuple[Float64Array, Float64Array]:
+        """Return the bounds of every variable."""
+        low, high = np.full(self.shape, -np.inf), np.full(self.shape, np.inf)
+        low[:, -1], high[:, -1] = self.lowest, self.highest
+        return low.ravel(), high.ravel()
+
+
+def learn_alone(leaf: Leaf, units: Units, rounds: int, over: Over = map) -> Units:
+    """Improve the units of one leaf so that Σ_i w_i ‖t_i − f(z_i)‖² falls; the leaf's rows are the points z.
+
+    Runs at most ``rounds`` iterations of limited-memory BFGS with the gradients of :func:`.loss.gradients`.
+    Unlike in :func:`learn_together` the leaf has its own step length and quasi-Newton matrix. Time
+    O(n u (r + u)) a round, memory O(n (u + r)).
+    """
+    if not len(units.centers):
+        return Units.of(settle(leaf, units.centers, units.log_scales, over=over))
+    own = Variables(units, leaf)
+    outputs: list[FloatArray] | None = None
 
     def evaluate(theta: Float64Array) -> tuple[float, Float64Array]:
         nonlocal outputs
-        state, of_own, _ = reduced(points, targets, *parts(theta), outputs)
+        state = settle(leaf, *own.parts(theta), None, outputs, over=over)
         outputs = state.outputs
-        of_own[:, :r] /= reach[:, None]
-        return state.objective, of_own.ravel()
+        return state.objective, own.gradient(gradients(state, over=over)[0])
 
-    start = np.column_stack([units.centers * reach[:, None], log_scales])
-    highest = np.full(start.shape, np.inf)
-    highest[:, r] = np.maximum(sharpest(points), log_scales)
-    lowest = np.full(start.shape, -np.inf)
-    lowest[:, r] = flat
-    found = minimize(
-        evaluate,
-        start.ravel(),
-        jac=True,
-        method="L-BFGS-B",
-        bounds=Bounds(lowest.ravel(), highest.ravel()),
-        options={"maxiter": rounds, "maxfun": 2 * rounds, "maxcor": MEMORY},
-    )
-    return settle(points, targets, *parts(found.x), outputs).units
+    found = _minimized(evaluate, own.start, own.bounds(), rounds)
+    return Units.of(settle(leaf, *own.parts(found), None, outputs, over=over))
 
 
-def reduced(
-    z: Float64Array,
-    targets: Targets,
-    centers: Float64Array,
-    log_scales: Float64Array,
-    outputs: Float64Array | None,
-) -> tuple[State, Float64Array, Float64Array]:
-    r"""Return the state with optimal weights, its gradient by [c, log s] (u, r + 1), and 2 s_j² ρ_ij (n, u).
+def learn_together(
+    Q: Float64Array, leaves: list[Units], sets: list[Leaf], rounds: int, engine: Engine
+) -> tuple[Float64Array, list[Units]]:
+    r"""Improve directions Q (d, r) and the units of every leaf so that Σ_i w_i ‖t_i − f(Qᵀx_i)‖² falls.
 
-    outputs : outputs of a nearby state to start from, or None. With φ_ij the unit values, r_i the residual
-    and ρ_ij = w_i (A r_i)_j φ_ij, the gradient is that of the squares at fixed weights (Golub and Pereyra
-    1973),
-
-        ∂/∂c_j = −4 s_j² Σ_i ρ_ij (z_i − c_j),    ∂/∂log s_j = 4 s_j² Σ_i ρ_ij ‖z_i − c_j‖².
+    The variables are Q and the centres c_j and log scales log s_j of all leaves, the gradients those of
+    :func:`.loss.gradients`. Runs at most ``rounds`` iterations of limited-memory BFGS: stopping early keeps Q
+    near the teacher's metric. Time O(n r (d + u) + n u²) a round, memory O(n u) for the leaf that a thread
+    works on, besides the rows.
     """
-    state = settle(z, targets, centers, log_scales, outputs)
-    u, r = centers.shape
-    left = state.residual * targets.weights[:, None]
-    pull = left @ state.solution[:u].T
-    pull *= state.design[:, :u]
-    pull *= 2.0 * np.exp(2.0 * log_scales)
-    total = pull.sum(axis=0)
-    first = pull.T @ z
-    of_own = np.empty((u, r + 1))
-    of_own[:, :r] = 2.0 * (total[:, None] * centers - first)
-    lengths = np.einsum("ij,ij->i", z, z) @ pull
-    lengths += np.einsum("ij,ij->i", centers, centers) * total
-    lengths -= 2.0 * np.einsum("ij,ij->i", first, centers)
-    of_own[:, r] = 2.0 * lengths
-    return state, of_own, pull
+    owns = [Variables(units, leaf, Q) for units, leaf in zip(leaves, sets, strict=True)]
+    ends = Q.size + np.cumsum([0, *(len(own.start) for own in owns)])
+    outputs: list[list[FloatArray] | None] = [None] * len(leaves)
+
+    def mine(theta: Float64Array, s: int) -> tuple[Float64Array, Float64Array]:
+        return owns[s].parts(theta[ends[s] : ends[s + 1]])
+
+    def evaluate(theta: Float64Array) -> tuple[float, Float64Array]:
+        current = theta[: Q.size].reshape(Q.shape)
+
+        def one(s: int) -> tuple[float, Float64Array, Float64Array]:
+            state = settle(sets[s], *mine(theta, s), current, outputs[s], over=engine.map)
+            outputs[s] = state.outputs
+            of_own, of_Q = gradients(state, directions=True, over=engine.map)
+            assert of_Q is not None
+            return state.objective, of_Q, owns[s].gradient(of_own)
+
+        # Inside a task of the engine, tiles are computed one after the other; one leaf is thus no task.
+        results = engine.map(one, range(len(leaves))) if len(leaves) > 1 else [one(0)]
+        of_Q = np.sum([found[1] for found in results], axis=0).ravel()
+        return sum(found[0] for found in results), np.concatenate([of_Q, *(found[2] for found in results)])
+
+    bounds = [own.bounds() for own in owns]
+    free = np.full(Q.size, np.inf)
+    found = _minimized(
+        evaluate,
+        np.concatenate([Q.ravel(), *(own.start for own in owns)]),
+        (
+            np.concatenate([-free, *(low for low, _ in bounds)]),
+            np.concatenate([free, *(high for _, high in bounds)]),
+        ),
+        rounds,
+    )
+    learned = found[: Q.size].reshape(Q.shape)
+
+    def final(s: int) -> Units:
+        return Units.of(settle(sets[s], *mine(found, s), learned, outputs[s], over=engine.map))
+
+    return learned, engine.map(final, range(len(leaves))) if len(leaves) > 1 else [final(0)]
+
+
+def _minimized(
+    evaluate: Callable[[Float64Array], tuple[float, Float64Array]],
+    start: Float64Array,
+    bounds: tuple[Float64Array, Float64Array],
+    rounds: int,
+) -> Float64Array:
+    # These vectors are so short that several BLAS threads would only wait for each other.
+    with one_blas_thread():
+        found = minimize(
+            evaluate,
+            start,
+            jac=True,
+            method="L-BFGS-B",
+            bounds=Bounds(*bounds),
+            options={"maxiter": rounds, "maxfun": 2 * rounds, "maxcor": MEMORY},
+        )
+    return np.asarray(found.x)

@@ -1,0 +1,58 @@
+"""Lessons: rows with values to learn, and the teacher who gave the values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from gramian._typing import Float64Array, IntArray
+from gramian.fast.learning.loss import Targets
+from gramian.fast.learning.metric import Teacher
+
+
+@dataclass(frozen=True, eq=False)
+class Lesson:
+    """Rows (n, d), values (n, outputs), weights, and the teacher if there is one.
+
+    low, high : bounds that the values were clipped to; None for regression.
+    """
+
+    rows: Float64Array
+    values: Float64Array
+    weights: Float64Array
+    teacher: Teacher | None = None
+    low: float | None = None
+    high: float | None = None
+
+    def some(self, mine: IntArray) -> Lesson:
+        """Return the lesson with some of its rows."""
+        return replace(self, rows=self.rows[mine], values=self.values[mine], weights=self.weights[mine])
+
+    def targets(self) -> Targets:
+        """Return the values with their weights and bounds."""
+        return Targets(self.values, self.weights, self.low, self.high)
+
+    def left(self, outputs: Float64Array) -> float:
+        """Return the loss Σ_i w_i ‖t_i − f_i‖² of outputs f, clipped to the same bounds as the targets t.
+
+        Clipping bounds the loss of an output by (high − low)², however far off it is.
+        """
+        if self.low is not None or self.high is not None:
+            outputs = np.clip(outputs, self.low, self.high)
+        return float(self.weights @ np.square(self.values - outputs).sum(axis=1))
+
+    def asked(self, rows: Float64Array) -> Float64Array:
+        """Return the teacher's values at the rows, clipped to the bounds."""
+        assert self.teacher is not None
+        values = self.teacher(rows)
+        return values if self.low is None or self.high is None else np.clip(values, self.low, self.high)
+
+
+def together(parts: list[Lesson]) -> Lesson:
+    """Return one lesson with the rows of several, which have the teacher of the first."""
+    rows, values, weights = (
+        np.concatenate(arrays)
+        for arrays in zip(*((part.rows, part.values, part.weights) for part in parts), strict=True)
+    )
+    return replace(parts[0], rows=rows, values=values, weights=weights)
