@@ -14,7 +14,6 @@ from sklearn.svm import SVC, SVR, NuSVC, NuSVR
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import gramian as gm
-import gramian.fast.search as search_module
 from gramian.engine import Engine
 from gramian.exceptions import BudgetError, InputError
 from gramian.fast.cost import dummy, parse_cost
@@ -360,12 +359,14 @@ def test_trials_go_no_deeper_than_a_level_that_is_clearly_worse():
     assert tried == [(1, 0), (1, 2), (1, 4), (2, 0), (2, 2)]
 
 
-def test_a_search_goes_on_with_the_nearest_shapes(rows, monkeypatch):
+def test_a_search_goes_on_with_the_nearest_shapes(rows):
     def teacher(X):
         return np.sin(2 * X[:, :1]) * X[:, 1:2]
 
     # Times made up, so that every machine has the same shapes.
-    monkeypatch.setattr(search_module, "shape_nanoseconds", lambda shape, d, K: shape.operations(d, K))
+    def clock(shape):
+        return shape.operations(3, 1)
+
     lesson = Lesson(rows, teacher(rows), np.ones(700), teacher)
     learned, held = lesson.some(np.arange(500)), lesson.some(np.arange(500, 700))
     ended = []
@@ -375,11 +376,11 @@ def test_a_search_goes_on_with_the_nearest_shapes(rows, monkeypatch):
         return -ended[-1]
 
     trainer = trainer_of(learned, held, np.diag([1.0, 1.0, 0.0]), score)
-    best = search_shapes(200.0, trainer)
+    best = search_shapes(200.0, clock, trainer)
     assert best.shape.operations(3, 1) <= 200
     assert -best.score < 2.0 * min(ended)
     assert -best.score < 0.2 * np.var(held.values)
-    assert search_shapes(12.0, trainer).linear
+    assert search_shapes(12.0, clock, trainer).linear
 
 
 def test_other_models_are_asked_themselves(rows):

@@ -9,7 +9,6 @@ import pytest
 
 import gramian as gm
 import gramian.fast.base as fast_base
-import gramian.fast.search as search_module
 from gramian.exceptions import BudgetError, InputError
 from gramian.fast.base import parted
 from gramian.fast.learning.distill import Shape
@@ -22,11 +21,10 @@ def timings(monkeypatch: pytest.MonkeyPatch, linear: float, shape: float) -> Non
     """Let a product X @ w take ``linear`` nanoseconds, a linear predictor ``shape``, and others far more."""
     monkeypatch.setattr(fast_base, "linear_cost", lambda d, K: linear)
 
-    def nanoseconds(one: Shape, d: int, K: int) -> float:
+    def nanoseconds(model: object, one: Shape, d: int, K: int) -> float:
         return shape if one.n_units == one.n_levels == 0 else np.inf
 
-    for module in (fast_base, search_module):
-        monkeypatch.setattr(module, "shape_nanoseconds", nanoseconds)
+    monkeypatch.setattr(fast_base.FastKernelModel, "_nanoseconds", nanoseconds)
 
 
 @pytest.mark.slow

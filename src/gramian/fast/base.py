@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from typing import Any, Self
 
 import numpy as np
@@ -11,27 +12,32 @@ from sklearn.utils.validation import check_is_fitted
 
 from gramian._checks import one_of, whole_number
 from gramian._random import as_generator
-from gramian._typing import Array, Float64Array, IntArray
+from gramian._typing import Array, Float64Array, FloatArray, IntArray
 from gramian.compression.sums import Progress
 from gramian.engine import Engine
 from gramian.estimator.base import KernelEstimator, is_source
 from gramian.estimator.finite import finite_values
 from gramian.estimator.rows import checked_rows
 from gramian.exceptions import InputError
-from gramian.fast.cost import Cost, batch_rows, measure, parse_cost, timed_batch
+from gramian.fast.cost import Cost, batch_rows, dummy, measure, parse_cost, seconds_per_row, timed_batch
 from gramian.fast.learning.copies import Pool
 from gramian.fast.learning.distill import Shape
 from gramian.fast.learning.lesson import Lesson
-from gramian.fast.learning.metric import Teacher, center_and_spread, gradient_outer_product, metric_directions
+from gramian.fast.learning.metric import (
+    Teacher,
+    center_and_spread,
+    gradient_outer_product,
+    metric_directions,
+)
 from gramian.fast.search import (
     ShapeTrainer,
     linear_cost,
     linear_shape,
     search_shapes,
-    shape_nanoseconds,
 )
 from gramian.fast.serving.compiled import available, one_row, single_row
 from gramian.fast.serving.flat import FlatPredictor, flatten
+from gramian.fast.serving.predictor import FastPredictor
 from gramian.kernels.columns import dense
 
 #: Fraction of the rows held out to choose the shape, and the largest number of them. Small held-out sets are
@@ -40,6 +46,9 @@ HELD_OUT, MOST_HELD_OUT = 0.15, 10_000
 #: Values of ``learn``: the targets that a fast model is fitted to.
 LEARN = ("auto", "teacher", "labels")
 DTYPES = ("float32", "float16", "float64")
+
+#: Nanoseconds by what was timed in this process, so that equal fits choose the same shape.
+_TIMED: dict[tuple[Any, ...], float] = {}
 
 #: From rows, values and weights to a trained teacher.
 MakeTeacher = Callable[[Float64Array, Float64Array, Array], Teacher]
@@ -149,11 +158,12 @@ class FastKernelModel(KernelEstimator):
         pools = {name: pool(lesson, kept) for name, lesson in lessons.items()}
         trainer = ShapeTrainer(M, pools, held_out, held_score, seed, engine, progress)
         if shape is None:
-            limit = budget * linear_cost(d, values.shape[1]) if unit == "x" else budget
+            K = values.shape[1]
+            limit = budget * linear_cost(d, K) if unit == "x" else budget
             if unit == "x" and budget >= 1:
                 # The unit "x" is the time of a linear model: noise in a timing must never forbid that model.
-                limit = max(limit, shape_nanoseconds(linear_shape(d, values.shape[1]), d, values.shape[1]))
-            best = search_shapes(limit, trainer)
+                limit = max(limit, self._nanoseconds(linear_shape(d, K), d, K))
+            best = search_shapes(limit, lambda shape: self._nanoseconds(shape, d, K), trainer)
         else:
             best = max((trainer.fitted(name, shape) for name in lessons), key=lambda one: one.score)
         student = best.student
@@ -193,13 +203,51 @@ class FastKernelModel(KernelEstimator):
     def cost_(self) -> Cost:
         """Operations, bytes and nanoseconds a row. Each access measures the time again, on one thread."""
         check_is_fitted(self, "predictor_")
-        return measure(self.predictor_, self.shape_, self._batch)
+        return measure(self._predict_by(self.predictor_), self.predictor_, self.shape_, self._batch)
+
+    def _predict_by(self, predictor: FastPredictor) -> Callable[[Array], Any]:
+        """Return ``predict`` of this model with another predictor, for arrays, on one thread."""
+        model: Any = copy(self)
+        vars(model).pop("feature_names_in_", None)
+        model.predictor_, model.n_jobs = predictor, 1
+        return model.predict  # type: ignore[no-any-return]
+
+    def _nanoseconds(self, shape: Shape, n_features: int, n_outputs: int) -> float:
+        """Return the measured nanoseconds a row of ``predict`` with a shape."""
+        key = (type(self), getattr(self, "classes_", np.zeros(0)).dtype, shape, n_features, n_outputs)
+        if key not in _TIMED:
+            rng = np.random.default_rng(0)
+            predict = self._predict_by(dummy(shape, n_features, n_outputs, rng))
+            batch = rng.standard_normal((batch_rows(n_features), n_features)).astype(np.float32)
+            _TIMED[key] = 1e9 * seconds_per_row(predict, batch, least=True)
+        return _TIMED[key]
 
     def _values(self, X: Any) -> Float64Array:
-        check_is_fitted(self, "predictor_")
-        rows = self._dense(X, reset=False)
-        found = np.asarray(self.predictor_(rows, Engine(self.n_jobs)), np.float64)
+        return np.asarray(self._answers(X), np.float64)
+
+    def _answers(self, X: Any) -> FloatArray:
+        """Return the values (n, outputs) of rows in the predictor's type."""
+        if not hasattr(self, "predictor_"):  # ten times faster than check_is_fitted
+            check_is_fitted(self, "predictor_")
+        plain = self._is_plain(X)
+        rows = X if plain else self._dense(X, reset=False)
+        found = self.predictor_(rows, Engine(self.n_jobs))
+        if plain:
+            if np.isfinite(found).all():
+                return found
+            rows = self._dense(X, reset=False)  # names a missing or an infinite value
         return finite_values(found, rows.__getitem__)
+
+    def _is_plain(self, X: Any) -> bool:
+        """Return whether X is an array that needs no check: its values are finite where the answers are."""
+        return (
+            type(X) is np.ndarray
+            and X.dtype in (np.float32, np.float64)
+            and X.ndim == 2
+            and X.shape[0] > 0
+            and X.shape[1] == self.n_features_in_
+            and not hasattr(self, "feature_names_in_")
+        )
 
     def _values_of_one(self, x: Any) -> Array:
         """Return the values (outputs,) of one row (d,): by compiled loops if numba is installed."""

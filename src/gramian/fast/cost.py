@@ -26,18 +26,22 @@ BATCH_BYTES, LEAST_BATCH_ROWS, MOST_BATCH_ROWS = 1 << 21, 2_048, 8_192
 
 @dataclass(frozen=True)
 class Cost:
-    """Cost of predicting one row in a batch on one thread.
+    """Cost of predicting one row in a batch on one thread, by ``predict`` of an array of floats.
 
     operations : multiplications and additions (an exponential counts as ten).
     bytes : size of the model.
     nanoseconds : measured, median of several runs.
     linear_nanoseconds : the same measurement for X @ w with as many outputs.
+    spread : nanoseconds of the fastest run, and those that nine in ten runs stay below.
+    batch_rows : rows of the batch.
     """
 
     operations: int
     bytes: int
     nanoseconds: float
     linear_nanoseconds: float
+    spread: tuple[float, float]
+    batch_rows: int
 
     @property
     def ratio(self) -> float:
@@ -75,10 +79,16 @@ def parse_cost(cost: str | float) -> tuple[float, str]:
 
 
 def seconds_per_row(predict: Callable[[Array], object], rows: Array, *, least: bool = False) -> float:
-    """Return the median seconds a row of predict(rows) on one thread, after one run to warm up.
+    """Return the median seconds a row of predict(rows) on one thread.
 
     least : return the shortest run instead, for comparisons: other work on the machine disturbs it less.
     """
+    took = run_seconds(predict, rows, least=least)
+    return float(min(took) if least else np.median(took)) / len(rows)
+
+
+def run_seconds(predict: Callable[[Array], object], rows: Array, *, least: bool = False) -> list[float]:
+    """Return the seconds of runs of predict(rows) on one thread, after one run to warm up."""
     with one_blas_thread():
         predict(rows)
         took: list[float] = []
@@ -88,7 +98,7 @@ def seconds_per_row(predict: Callable[[Array], object], rows: Array, *, least: b
             start = time.perf_counter()
             predict(rows)
             took.append(time.perf_counter() - start)
-    return float(min(took) if least else np.median(took)) / len(rows)
+    return took
 
 
 def batch_rows(n_features: int) -> int:
@@ -107,14 +117,19 @@ def linear_nanoseconds(batch: FloatArray, n_outputs: int, *, least: bool = False
     return 1e9 * seconds_per_row(lambda X: X @ w, batch, least=least)
 
 
-def measure(predictor: FastPredictor, shape: Shape, batch: FloatArray) -> Cost:
-    """Return the cost of a predictor on a batch."""
+def measure(
+    predict: Callable[[Array], object], predictor: FastPredictor, shape: Shape, batch: FloatArray
+) -> Cost:
+    """Return the cost of a model's ``predict`` on a batch."""
     K = predictor.n_outputs
+    least, middle, most = 1e9 * np.quantile(run_seconds(predict, batch), (0.0, 0.5, 0.9)) / len(batch)
     return Cost(
         operations=shape.operations(batch.shape[1], K),
         bytes=predictor.nbytes,
-        nanoseconds=1e9 * seconds_per_row(predictor, batch),
+        nanoseconds=float(middle),
         linear_nanoseconds=linear_nanoseconds(batch, K),
+        spread=(float(least), float(most)),
+        batch_rows=len(batch),
     )
 
 

@@ -39,8 +39,9 @@ class FastKernelClassifier(Classifier, FastKernelModel):
         :class:`gramian.KernelRidgeClassifier` with a Gaussian kernel, gamma and alpha chosen on held-out
         rows.
     cost : str or number, default="20x"
-        Time budget for a row in a batch on one thread: "20x" (times a linear model X @ w), "100ns", or a
-        number of nanoseconds. Shapes are timed on this machine; the one within the budget that is best on
+        Time budget for a row in a batch of some thousand rows on one thread: "20x" (times a product X @ w),
+        "100ns", or a number of nanoseconds. It is the time of ``predict`` on an array of floats, with its
+        checks and labels. Shapes are timed on this machine; the one within the budget that is best on
         held-out rows is used. A linear model is used if nothing is better; it fits any budget from "1x".
     n_levels, n_units, n_directions : int, optional
         Sizes to use instead of a budget: 2^n_levels leaves, units in each leaf, directions of z.
@@ -134,7 +135,7 @@ class FastKernelClassifier(Classifier, FastKernelModel):
 
     def predict(self, X: Any) -> Array:
         """Return the class of each row."""
-        return class_labels(self._values(X), self.classes_)
+        return class_labels(self._answers(X), self.classes_)
 
     def predict_one(self, x: Any) -> Any:
         """Return the class of one row (d,), without the checks of :meth:`predict`.

@@ -14,7 +14,7 @@ from gramian._typing import Float64Array
 from gramian.compression.sums import Progress
 from gramian.engine import Engine
 from gramian.exceptions import BudgetError
-from gramian.fast.cost import batch_rows, dummy, linear_nanoseconds, seconds_per_row
+from gramian.fast.cost import batch_rows, linear_nanoseconds
 from gramian.fast.learning.copies import Pool, Rows
 from gramian.fast.learning.distill import Effort, Shape, Student, alone, begin, together
 from gramian.fast.learning.lesson import Lesson
@@ -42,6 +42,8 @@ LINEAR_ROUNDS = 60
 
 #: Function from a predictor's values on the held-out rows to a score; larger is better.
 Score = Callable[[Float64Array], float]
+#: Function from a shape to the measured nanoseconds a row of a model's ``predict``.
+Clock = Callable[[Shape], float]
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,14 +156,6 @@ def linear_student(pool: Pool) -> Student:
     return Student(Shape(0, 0, d), np.eye(d), TreeRouter(), [units], pool.center, pool.inverse)
 
 
-@lru_cache(maxsize=4096)
-def shape_nanoseconds(shape: Shape, n_features: int, n_outputs: int) -> float:
-    """Return the measured nanoseconds a row of a shape; cached, so that equal fits choose the same shape."""
-    rng = np.random.default_rng(0)
-    batch = rng.standard_normal((batch_rows(n_features), n_features)).astype(np.float32)
-    return 1e9 * seconds_per_row(dummy(shape, n_features, n_outputs, rng), batch, least=True)
-
-
 @lru_cache(maxsize=256)
 def linear_cost(n_features: int, n_outputs: int) -> float:
     """Return the measured nanoseconds a row of a linear model; cached for the process."""
@@ -176,7 +170,7 @@ def linear_shape(n_features: int, n_outputs: int) -> Shape:
 
 
 def shapes_within(
-    nanoseconds: float, n_rows: int, n_features: int, n_outputs: int, directions: tuple[int, ...]
+    nanoseconds: float, clock: Clock, n_rows: int, directions: tuple[int, ...]
 ) -> Iterator[Shape]:
     """Yield for each number of levels and directions the shape with the most units within the budget."""
     for r in directions:
@@ -185,7 +179,7 @@ def shapes_within(
                 break
 
             def beyond(units: int, levels: int = levels, r: int = r) -> bool:
-                return shape_nanoseconds(Shape(levels, units, r), n_features, n_outputs) > nanoseconds
+                return clock(Shape(levels, units, r)) > nanoseconds
 
             count = bisect_left(UNITS, True, key=beyond)  # the time grows with the units, up to noise
             fitting = Shape(levels, UNITS[count - 1], r) if count else None
@@ -213,7 +207,7 @@ def direction_counts(M: Float64Array) -> tuple[int, ...]:
     return tuple(count for count in counts if few // 2 <= count <= d)
 
 
-def search_shapes(nanoseconds: float, trainer: ShapeTrainer) -> FittedShape:
+def search_shapes(nanoseconds: float, clock: Clock, trainer: ShapeTrainer) -> FittedShape:
     """Return the best predictor within ``nanoseconds`` a row.
 
     Every shape of :func:`shapes_within` is fitted for a few rounds to the first lesson. The ``FINALISTS``
@@ -225,14 +219,14 @@ def search_shapes(nanoseconds: float, trainer: ShapeTrainer) -> FittedShape:
     name, *others = trainer.pools
     first = trainer.pools[name].lesson
     d, K = first.rows.shape[1], first.values.shape[1]
-    least = shape_nanoseconds(linear_shape(d, K), d, K)
+    least = clock(linear_shape(d, K))
     if least > nanoseconds:
         raise BudgetError(
             f"cost={nanoseconds:.3g} ns a row is below a linear model's, which takes {least:.3g} ns here for "
             f"{d} features and {K} output(s). Raise cost to at least {math.ceil(least)} ns.",
             math.ceil(least),
         )
-    shapes = shapes_within(nanoseconds, len(first.rows), d, K, direction_counts(trainer.M))
+    shapes = shapes_within(nanoseconds, clock, len(first.rows), direction_counts(trainer.M))
 
     def judge(name: str, shape: Shape) -> tuple[float, FittedShape]:
         found = trainer.begun(name, shape)

@@ -12,8 +12,9 @@ from gramian.engine import Engine
 from gramian.fast.serving.router import TreeRouter
 from gramian.fast.serving.tiles import Tiles
 
-#: Rows that are predicted together; their tiles stay in the second-level cache. Chosen by hand.
-CHUNK_ROWS = 8192
+#: Rows that are predicted together; their tiles stay in the second-level cache. Up to FEW_ROWS threads are
+#: left alone: to limit them takes longer than to predict. Chosen by hand.
+CHUNK_ROWS, FEW_ROWS = 8192, 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,6 +75,9 @@ class FastPredictor:
         Memory: the answer, and one chunk for each thread.
         """
         work = self._working()
+        if len(X) <= FEW_ROWS:
+            with np.errstate(over="ignore", invalid="ignore"):
+                return work._chunk(X)
         out = np.empty((len(X), self.n_outputs), work.dtype)
 
         def fill(rows: slice) -> None:
@@ -116,6 +120,8 @@ class FastPredictor:
         if self.router.n_leaves == 1:
             return self._leaf(points[None], np.zeros(1, np.intp))[0].T
         labels = self.router.route(points[:, : r + 1])
+        if n == 1:
+            return self._leaf(points[None], labels)[0].T
         tiles = Tiles.of(labels, self.router.n_leaves)
         values = self._leaf(tiles.spread(points), tiles.leaves)
         return tiles.gather(values.swapaxes(1, 2).reshape(-1, self.n_outputs))
