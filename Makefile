@@ -107,21 +107,11 @@ $(BENCH_STAMP): $(STAMP) pyproject.toml constraints.txt
 bench: $(BENCH_STAMP)
 	$(BIN)/python benchmarks/side_by_side.py
 	$(BIN)/python benchmarks/tables.py
-	$(BIN)/python benchmarks/tiles.py
 	$(BIN)/python benchmarks/reproduce.py
-	$(BIN)/python benchmarks/which.py
-	$(BIN)/python benchmarks/covtype.py
-	$(BIN)/python benchmarks/mnist.py
-	$(BIN)/python benchmarks/auto.py
-	$(BIN)/python benchmarks/model_selection.py
-	$(BIN)/python benchmarks/scaling.py
-	$(BIN)/python benchmarks/sources.py
-	$(BIN)/python benchmarks/mnist2m.py
+	$(BIN)/python benchmarks/printed.py --again
 	$(BIN)/python benchmarks/dask_scaling.py
-	$(BIN)/python benchmarks/exact.py --crossover --peer --objective
 	$(BIN)/python benchmarks/fast_prediction.py
 	$(BIN)/python benchmarks/single_row.py
-	$(BIN)/python benchmarks/gp.py
 
 # The same comparison on small sets, in minutes, with or without a data folder.
 bench-quick: $(BENCH_STAMP)
