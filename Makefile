@@ -109,7 +109,6 @@ bench: $(BENCH_STAMP)
 	$(BIN)/python benchmarks/tables.py
 	$(BIN)/python benchmarks/reproduce.py
 	$(BIN)/python benchmarks/printed.py --again
-	$(BIN)/python benchmarks/dask_scaling.py
 	$(BIN)/python benchmarks/fast_prediction.py
 	$(BIN)/python benchmarks/single_row.py
 

@@ -42,6 +42,7 @@ SCRIPTS = {
     "sources": "sources.py",
     "scaling": "scaling.py --rows 1000000",
     "mnist2m": "mnist2m.py --methods ours",
+    "dask": "dask_scaling.py",
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import printed
@@ -41,3 +42,50 @@ def test_a_page_is_filled() -> None:
     assert printed.filled(new, {"tiles": line}) == new
     with pytest.raises(KeyError):
         printed.filled(page, {})
+
+
+#: Seconds in prose: a time that was measured belongs into a block made of a stored run.
+SECONDS = re.compile(
+    r"(?<![\w.`=\"-])\d[\d,.]*\s?(?:s|ms|ns|µs|seconds?|minutes?|(?:milli|micro|nano)seconds)(?![\w`])"
+)
+MADE = re.compile(
+    r"<!-- (?:printed|measured|table): .*?<!-- (?:end|table: end) -->|^```.*?^```", re.DOTALL | re.MULTILINE
+)
+#: Pages that scripts write as a whole, with tests of their own.
+WRITTEN = {"side-by-side.md", "tables-benchmark.md"}
+#: Times that nobody measured: limits and promises, a paper's own, a worked example of a formula.
+SAID = (
+    "1.2 times the limit plus two seconds",
+    "`timeout` (60 s)",
+    "c = 9 µs",
+    "10⁹ · 9 µs / 128",
+    "32 · 1 GB/s) = 7.5 s",
+    "reads every two milliseconds",
+    "in 550 s and 500 MB",
+    "at most 1.2 · s + 2 seconds",
+    "takes more than 60 seconds of processor",
+)
+
+
+@pytest.mark.parametrize("page", printed.pages(), ids=lambda page: page.name)
+def test_prose_has_no_measured_seconds(page: Path) -> None:
+    if page.name in WRITTEN:
+        assert "do not edit" in page.read_text(encoding="utf-8")
+        return
+    prose = MADE.sub("", page.read_text(encoding="utf-8"))
+    found = [line for line in prose.splitlines() if SECONDS.search(line)]
+    assert not [line for line in found if not any(said in line for said in SAID)]
+
+
+def test_the_rows_of_the_readme_are_those_of_the_pages() -> None:
+    def numbers(row: str) -> set[float]:
+        cells = (cell.strip().replace(",", "") for cell in row.strip("|").split("|")[1:])
+        return {float(cell) for cell in cells if re.fullmatch(r"[\d.]+", cell)}
+
+    docs = printed.REPOSITORY / "docs"
+    pages = "\n".join((docs / name).read_text(encoding="utf-8") for name in sorted(WRITTEN))
+    known = [numbers(row) for row in pages.splitlines() if row.startswith("|")]
+    readme = MADE.sub("", (printed.REPOSITORY / "README.md").read_text(encoding="utf-8"))
+    rows = [row for row in readme.splitlines() if row.startswith("|") and len(numbers(row)) > 1]
+    assert len(rows) > 10
+    assert not [row for row in rows if not any(numbers(row) <= of_page for of_page in known)]
