@@ -109,6 +109,7 @@ bench: $(BENCH_STAMP)
 	$(BIN)/python benchmarks/tables.py
 	$(BIN)/python benchmarks/reproduce.py
 	$(BIN)/python benchmarks/printed.py --again
+	$(BIN)/python benchmarks/mnist2m.py
 	$(BIN)/python benchmarks/fast_prediction.py
 	$(BIN)/python benchmarks/single_row.py
 

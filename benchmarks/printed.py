@@ -41,7 +41,6 @@ SCRIPTS = {
     "which": "which.py --sets cadata,pendigits,covtype_100k",
     "sources": "sources.py",
     "scaling": "scaling.py --rows 1000000",
-    "mnist2m": "mnist2m.py --methods ours",
     "dask": "dask_scaling.py",
 }
 

@@ -28,7 +28,7 @@ from sklearn.datasets import load_digits
 import gramian as gm
 from gramian.comparison import PeakMemory
 from gramian.data import make_digits
-from gramian.demo import ALPHA, GAMMA
+from gramian.demo.digits import ALPHA, GAMMA
 
 
 def opened(folder: Path, rows: int, kind: str) -> tuple[object, object]:
