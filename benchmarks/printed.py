@@ -1,4 +1,4 @@
-"""What the benchmark scripts print, stored, and written into the pages that show it.
+"""Outputs of the benchmark scripts: stored, and written into the pages that show them.
 
 GRAMIAN_DATA=folder python benchmarks/printed.py [NAME ...] [--again] [--report]
 

@@ -10,8 +10,14 @@ import numpy as np
 import scipy.linalg as la
 
 from gramian._lapack import cholesky, inverse_of_triangle, pivoted_cholesky
-from gramian._typing import Float64Array
+from gramian._typing import Float64Array, FloatArray
 from gramian.exceptions import NumericalError, NumericalWarning
+
+#: Exponents under which an exponential is 0, by the bytes of a number: products of such a value with
+#: coefficients would soon be subnormal.
+_LEAST_EXPONENT = {4: -69.0, 8: -650.0}
+#: What is added to features and subtracted again, by the bytes of a number.
+_GRAIN = {4: 2.0**-38, 8: 2.0**-457}
 
 
 def unit_roundoff(dtype: Any) -> float:
@@ -70,6 +76,32 @@ def least_divisor() -> float:
 def largest_exponent(dtype: Any) -> float:
     """Return a t with exp(−t) = 0 in ``dtype`` and finite powers: 207 for float32, 1,489 for float64."""
     return -2.0 * float(np.log(np.finfo(dtype).smallest_subnormal))
+
+
+def exp_in_place(t: FloatArray) -> None:
+    """Replace t by exp(t), and by 0 where that is under 1e-30 (float32) or 1e-282 (float64).
+
+    On many processors values so small that they lose digits (subnormal ones) take an exponential ten times as
+    long, and a matrix product that meets them a hundred times as long. No value depends on the others.
+    """
+    least = _LEAST_EXPONENT[t.dtype.itemsize]
+    if not t.size or not t.min() < least:
+        np.exp(t, out=t)
+        return
+    kept = t >= least
+    np.maximum(t, least, out=t)
+    np.exp(t, out=t)
+    t *= kept
+
+
+def drop_tiny(values: FloatArray) -> None:
+    """Drop values under 2e-19 (float32) or 1e-154 (float64), in place; others are rounded once more at most.
+
+    Products of two smaller ones would be subnormal, and a sum of them takes many times as long.
+    """
+    grain = values.dtype.type(_GRAIN[values.dtype.itemsize])
+    values += grain
+    values -= grain
 
 
 def ridge_tolerance(dtype: Any) -> float:

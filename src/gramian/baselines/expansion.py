@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from gramian._numerics import distance_error, entry_tolerance
+from gramian._numerics import distance_error, entry_tolerance, exp_in_place
 from gramian._tiles import row_slices, tile_rows
 from gramian._typing import Float64Array, FloatArray, Rows
 from gramian.kernels import Gaussian
@@ -98,7 +98,7 @@ class Expansion:
                 np.subtract(part, self.centre, out=body, casting="unsafe")
                 np.einsum("ij,ij->i", body, body, out=own[:, -2])
                 np.matmul(own, self._factor, out=values)
-                np.exp(values, out=values)
+                exp_in_place(values)
             np.matmul(values, self.coefficients, out=out[where])
         out += self.intercept
         return out

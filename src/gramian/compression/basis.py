@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gramian._numerics import rank_cutoff, unit_roundoff, warn_negative, whiten
+from gramian._numerics import drop_tiny, rank_cutoff, unit_roundoff, warn_negative, whiten
 from gramian._typing import Float64Array, FloatArray, Rows
 from gramian.kernels.base import Kernel
 from gramian.kernels.columns import Columns
@@ -116,6 +116,8 @@ class Basis:
             np.matmul(self.columns(X), self.vectors, out=out)
         if self.projection.shape[0]:
             out -= above @ self.projection
+        if self.columns.normalized:
+            drop_tiny(out)
 
 
 class BasisBuilder:

@@ -210,7 +210,7 @@ class FastKernelModel(KernelEstimator):
         model: Any = copy(self)
         vars(model).pop("feature_names_in_", None)
         model.predictor_, model.n_jobs = predictor, 1
-        return model.predict  # type: ignore[no-any-return]
+        return model.predict
 
     def _nanoseconds(self, shape: Shape, n_features: int, n_outputs: int) -> float:
         """Return the measured nanoseconds a row of ``predict`` with a shape."""

@@ -37,6 +37,8 @@ class CityblockColumns(Columns):
     in an entry.
     """
 
+    normalized = True
+
     def __init__(
         self,
         Z: Rows,

@@ -26,6 +26,9 @@ ElementMap = Callable[[FloatArray], None]
 class Columns(ABC):
     """The m columns k(·, Z) for fixed points Z, computed tile by tile."""
 
+    #: Whether k(x, x) = 1, so that features are at most 1 and tiny ones are rounding.
+    normalized = False
+
     def __init__(self, n_columns: int, dtype: Any) -> None:
         self.n_columns = n_columns
         self.dtype = np.dtype(dtype)

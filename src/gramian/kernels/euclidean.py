@@ -37,6 +37,8 @@ class EuclideanColumns(Columns):
     falls from 1 as r^``order`` near 0.
     """
 
+    normalized = True
+
     def __init__(
         self,
         Z: Rows,

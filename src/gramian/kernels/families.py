@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from gramian._checks import positive_number
-from gramian._numerics import largest_exponent
+from gramian._numerics import exp_in_place, largest_exponent
 from gramian._typing import Float64Array, FloatArray, Rows
 from gramian.exceptions import InputError
 from gramian.kernels.base import Kernel, as_rows, lengthscale_array, stored_lengthscale
@@ -69,7 +69,7 @@ class Gaussian(EuclideanKernel):
     _slope = 0.5
 
     def _map(self, t: FloatArray) -> None:
-        np.exp(t, out=t)
+        exp_in_place(t)
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ class RationalQuadratic(EuclideanKernel):
         t *= 0.5 / self.shape
         np.log1p(t, out=t)
         t *= -self.shape
-        np.exp(t, out=t)
+        exp_in_place(t)
 
 
 @dataclass(frozen=True)
@@ -220,7 +220,7 @@ class Cosine(_Lengthscale):
 
 def _exp_negative(t: FloatArray) -> None:
     np.negative(t, out=t)
-    np.exp(t, out=t)
+    exp_in_place(t)
 
 
 def _leave(t: FloatArray) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 from scipy.spatial.distance import cdist
 
 from gramian._checks import positive_number
+from gramian._numerics import exp_in_place
 from gramian._tiles import row_slices, tile_rows
 from gramian._typing import Float64Array, FloatArray, Rows
 from gramian.exceptions import InputError
@@ -84,13 +85,13 @@ class PoweredExponential(_Stationary):
         elif self.q != 2.0:
             np.power(t, 0.5 * self.q, out=t)
         np.negative(t, out=t)
-        np.exp(t, out=t)
+        exp_in_place(t)
 
     def _of_norms(self, t: FloatArray) -> None:
         if self.q != 1.0:
             np.power(t, self.q, out=t)
         np.negative(t, out=t)
-        np.exp(t, out=t)
+        exp_in_place(t)
 
 
 def powered_distances(X: Rows, Z: Rows, p: float, out: FloatArray) -> None:

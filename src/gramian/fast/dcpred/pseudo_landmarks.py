@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg as la
 
-from gramian._numerics import clip_negative, design_cutoff, rank_cutoff
+from gramian._numerics import clip_negative, design_cutoff, exp_in_place, rank_cutoff
 from gramian._tiles import row_slices, tile_rows
 from gramian._typing import Float64Array, FloatArray, IntArray, Rows
 from gramian.exceptions import InputError, did_you_mean
@@ -226,7 +226,7 @@ def _profile(kernel: Kernel, t: FloatArray) -> None:
     """Turn distances r into kernel values κ(r), in place."""
     if isinstance(kernel, Laplacian):
         np.negative(t, out=t)
-        np.exp(t, out=t)
+        exp_in_place(t)
         return
     assert isinstance(kernel, EUCLIDEAN)
     with np.errstate(over="ignore"):  # an infinite distance, whose kernel value is zero

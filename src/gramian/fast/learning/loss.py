@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg as la
 
+from gramian._numerics import exp_in_place
 from gramian._typing import Float64Array, FloatArray
 
 #: Penalty on a unit's weight, relative to the total sample weight (a unit's values are at most 1). With a
@@ -154,7 +155,7 @@ def settle(
             units = design[:u]
             np.matmul(forms, design[u:], out=units)
             np.minimum(units, 0.0, out=units)  # rounding: no distance is negative
-            np.exp(units, out=units)
+            exp_in_place(units)
         part = design[:-1] if leaf.even else design[:-1] * np.sqrt(weights)
         return design, part @ part.T  # BLAS computes only half of it
 

@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from gramian._numerics import exp_in_place
 from gramian._typing import Array, FloatArray
 from gramian.engine import Engine
 from gramian.fast.serving.router import TreeRouter
@@ -134,7 +135,7 @@ class FastPredictor:
         if not u:
             return forms
         units, values = forms[:, :u], forms[:, u:]
-        np.exp(units, out=units)
+        exp_in_place(units)
         values += np.matmul(self.weights[leaves], units)
         return values
 
