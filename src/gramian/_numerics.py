@@ -94,6 +94,15 @@ def exp_in_place(t: FloatArray) -> None:
     t *= kept
 
 
+def exp_floored(t: FloatArray) -> None:
+    """Replace t by exp(t), and by about 1e-30 (float32) or 1e-282 (float64) where that is smaller.
+
+    It takes half the time of :func:`exp_in_place`, for values that are only multiplied by coefficients.
+    """
+    np.maximum(t, t.dtype.type(_LEAST_EXPONENT[t.dtype.itemsize]), out=t)
+    np.exp(t, out=t)
+
+
 def drop_tiny(values: FloatArray) -> None:
     """Drop values under 2e-19 (float32) or 1e-154 (float64), in place; others are rounded once more at most.
 

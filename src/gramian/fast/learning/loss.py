@@ -165,8 +165,14 @@ def settle(
     ridge = max(LINEAR_RIDGE, LINEAR_ROUNDING * float(np.finfo(dtype).eps)) * gram.diagonal().copy()
     ridge[:u] = WEIGHT_RIDGE * leaf.mass
     ridge += np.finfo(np.float64).tiny
-    gram.flat[:: len(gram) + 1] += ridge
-    factor = la.cho_factor(gram, check_finite=False)
+    factor = None
+    while factor is None:
+        try:
+            factor = la.cho_factor(gram + np.diag(ridge), check_finite=False)
+        except la.LinAlgError:  # the rounding of many products outweighs the penalty
+            if not np.isfinite(gram).all():
+                raise
+            ridge *= 10.0
     bounded = leaf.tiles[0].targets.low is not None
     for _ in range(rounds):
         last = outputs

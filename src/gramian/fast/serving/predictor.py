@@ -7,15 +7,15 @@ from itertools import pairwise
 
 import numpy as np
 
-from gramian._numerics import exp_in_place
+from gramian._numerics import exp_floored
 from gramian._typing import Array, FloatArray
 from gramian.engine import Engine
 from gramian.fast.serving.router import TreeRouter
 from gramian.fast.serving.tiles import Tiles
 
-#: Rows that are predicted together; their tiles stay in the second-level cache. Up to FEW_ROWS threads are
-#: left alone: to limit them takes longer than to predict. Chosen by hand.
-CHUNK_ROWS, FEW_ROWS = 8192, 64
+#: Most rows that are predicted together, and most numbers of their tiles, which stay in the second-level
+#: cache. Up to FEW_ROWS threads are left alone: to limit them takes longer than to predict. Chosen by hand.
+CHUNK_ROWS, CHUNK_NUMBERS, FEW_ROWS = 8192, 1 << 19, 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +86,7 @@ class FastPredictor:
             with np.errstate(over="ignore", invalid="ignore"):
                 out[rows] = work._chunk(X[rows])
 
-        (engine or Engine(1)).run(fill, _chunks(len(X)))
+        (engine or Engine(1)).run(fill, _chunks(len(X), self.forms.shape[1] + self.forms.shape[2]))
         return out
 
     def project(self, X: Array, out: FloatArray | None = None) -> FloatArray:
@@ -135,13 +135,16 @@ class FastPredictor:
         if not u:
             return forms
         units, values = forms[:, :u], forms[:, u:]
-        exp_in_place(units)
+        exp_floored(units)
         values += np.matmul(self.weights[leaves], units)
         return values
 
 
-def _chunks(n: int) -> list[slice]:
-    """Return slices of about equal size: a short last one would need padding in every leaf."""
-    count = max(1, -(-n // CHUNK_ROWS))
+def _chunks(n: int, numbers: int) -> list[slice]:
+    """Return slices of about equal size: a short last one would need padding in every leaf.
+
+    numbers : that the tiles hold for a row.
+    """
+    count = max(1, -(-n // min(CHUNK_ROWS, CHUNK_NUMBERS // numbers + 1)))
     edges = [n * i // count for i in range(count + 1)]
     return [slice(start, stop) for start, stop in pairwise(edges)]

@@ -36,9 +36,13 @@ class TreeRouter:
         """Leaves: 2 to the number of levels."""
         return int(2 ** sum(self.levels))
 
-    def route(self, points: FloatArray) -> IntArray:
-        """Return the leaf of each row of points (n, r + 1), the last column 1. Time O(15 n r) a stage."""
-        labels = np.zeros(len(points), np.intp)
+    def route(self, points: FloatArray) -> Array:
+        """Return the leaf of each row of points (n, r + 1), the last column 1. Time O(15 n r) a stage.
+
+        The type of the answer is the smallest for the number of leaves: one byte for up to eight levels.
+        """
+        kind = np.min_scalar_type(self.n_leaves - 1)
+        labels = np.zeros(len(points), kind)
         for planes, levels in zip(self.stages, self.levels, strict=True):
             table = _leaf_table(levels)
             if len(planes) == 1:
@@ -47,7 +51,7 @@ class TreeRouter:
                 tiles = Tiles.of(labels, len(planes))
                 sides = np.matmul(tiles.spread(points), planes.swapaxes(1, 2)[tiles.leaves])
                 code = tiles.gather(_codes(sides.reshape(-1, planes.shape[1])))
-            labels = labels * 2**levels + table.take(code)
+            labels = labels * kind.type(2**levels) + table.take(code)
         return labels
 
     def astype(self, dtype: np.dtype[np.floating]) -> TreeRouter:

@@ -10,7 +10,7 @@ from gramian._typing import Array, FloatArray, IntArray
 
 #: Fewest and most rows of a tile. Small tiles waste less padding on leaves with few rows; large tiles make
 #: larger products. Chosen by hand.
-LEAST_TILE_ROWS, MOST_TILE_ROWS = 8, 32
+LEAST_TILE_ROWS, MOST_TILE_ROWS = 8, 128
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,14 +28,13 @@ class Tiles:
     height: int
 
     @classmethod
-    def of(cls, labels: IntArray, n_leaves: int, height: int | None = None) -> Tiles:
+    def of(cls, labels: Array, n_leaves: int, height: int | None = None) -> Tiles:
         """Group rows by label into tiles about half as high as an average leaf has rows. Time O(n)."""
         n = len(labels)
         if height is None:
             half = 1 << max(n // (2 * n_leaves), 1).bit_length() - 1
             height = min(max(half, LEAST_TILE_ROWS), MOST_TILE_ROWS)
-        short = labels.astype(np.min_scalar_type(n_leaves), copy=False)
-        order = np.argsort(short, kind="stable")  # a radix sort for one or two bytes
+        order = np.argsort(labels, kind="stable")  # a radix sort, since labels have one or two bytes
         counts = np.bincount(labels, minlength=n_leaves)
         tiles = -(-counts // height)
         # Difference between a leaf's first place in the tiles and its first position in the sorted order.
