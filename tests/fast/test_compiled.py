@@ -39,7 +39,7 @@ def by_definition(flat, x):
     for _ in range(flat.levels):
         node = 2 * node + (2 if flat.planes[node] @ np.append(z, 1.0) > 0 else 1)
     leaf = node - (2**flat.levels - 1)
-    form = np.concatenate([z, [1.0, z @ z]]) @ flat.forms[leaf]
+    form = np.concatenate([z, [1.0], z * z]) @ flat.forms[leaf]
     return np.exp(form[: flat.n_units]) @ flat.weights[leaf] + form[flat.n_units :]
 
 

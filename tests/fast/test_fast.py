@@ -85,7 +85,7 @@ def test_predictor_equals_its_formula(rows, shape, outputs):
     labels = p.router.route(np.column_stack([z, np.ones(len(z))]))
     expected = np.empty((len(rows), outputs))
     for i, leaf in enumerate(labels):
-        point = np.concatenate([z[i], [1.0, z[i] @ z[i]]])
+        point = np.concatenate([z[i], [1.0], z[i] ** 2])
         expected[i] = p.weights[leaf] @ np.exp(p.exponents[leaf] @ point) + p.linear[leaf] @ point * (
             shape != Shape(0, 0, 3)
         )
@@ -98,7 +98,7 @@ def test_predictor_equals_its_formula(rows, shape, outputs):
 
 def test_units_find_the_units_that_made_the_values(rows):
     rng = np.random.default_rng(1)
-    centers, scales = rng.normal(size=(3, 3)), np.log([0.8, 1.0, 1.2])
+    centers, scales = rng.normal(size=(3, 3)), np.log([[0.8, 1.0, 1.2], [1.0] * 3, [0.9] * 3])
     values = units_at(rows, centers, scales) @ rng.normal(size=(3, 4)) + rows @ rng.normal(size=(3, 4))
     targets = Targets(values, np.ones(700))
     leaf = Leaf.of(rows, targets)
@@ -106,7 +106,7 @@ def test_units_find_the_units_that_made_the_values(rows):
     Q, (found,) = learn_together(np.eye(3), [start], [leaf], 300, Engine(1))
     z = rows @ Q
     assert np.abs(found(z) - values).max() < 1e-2
-    points = np.column_stack([z, np.ones(700), np.square(z).sum(axis=1)])
+    points = np.column_stack([z, np.ones(700), np.square(z)])
     np.testing.assert_allclose(
         np.exp(points @ found.exponents.T), units_at(z, found.centers, found.log_scales), atol=1e-12
     )
@@ -251,12 +251,12 @@ def test_gradients_of_directions_and_units_are_those_of_finite_differences(rows,
     values, ends = rng.normal(size=(700, outputs)), (-1.0, 1.0) if bounded else (None, None)
     values = np.clip(values, *ends) if bounded else values
     leaf = Leaf.of(rows, Targets(values, rng.random(700), *ends))
-    Q, own = rng.normal(size=(3, 2)), np.column_stack([rng.normal(size=(4, 2)), 0.1 * rng.normal(size=4)])
+    Q, own = rng.normal(size=(3, 2)), np.column_stack([rng.normal(size=(4, 2)), 0.1 * rng.normal(size=(4, 2))])
 
     def value(Q, own):  # with bounds the weights are the best ones only after many updates of the targets
-        return settle(leaf, own[:, :2], own[:, 2], Q, rounds=300).objective
+        return settle(leaf, own[:, :2], own[:, 2:], Q, rounds=300).objective
 
-    of_own, of_Q = gradients(settle(leaf, own[:, :2], own[:, 2], Q, rounds=300), directions=True)
+    of_own, of_Q = gradients(settle(leaf, own[:, :2], own[:, 2:], Q, rounds=300), directions=True)
     for point, gradient, at in ((Q, of_Q, 0), (own, of_own, 1)):
         for index in np.ndindex(point.shape):
             step = np.zeros_like(point)

@@ -54,8 +54,8 @@ def pool(lesson, seed=0):
 def objective(points, targets, centers, log_scales):
     """The loss with the best weights for these units, by dense least squares."""
     n = len(points)
-    squares = np.square(points[:, None, :] - centers).sum(axis=2)
-    design = np.column_stack([np.exp(-np.exp(2.0 * log_scales) * squares), points, np.ones(n)])
+    squares = np.square((points[:, None, :] - centers) * np.exp(log_scales)).sum(axis=2)
+    design = np.column_stack([np.exp(-squares), points, np.ones(n)])
     weights = targets.weights[:, None]
     gram = design.T @ (weights * design)
     linear = loss_module.LINEAR_ROUNDING * np.finfo(np.float64).eps
@@ -74,17 +74,17 @@ def test_the_loss_and_its_gradient_are_those_of_dense_least_squares(rows, output
     rng = np.random.default_rng(2)
     weights = np.full(700, 0.7) if even else rng.random(700)
     targets = Targets(rng.normal(size=(700, outputs)), weights)
-    own = np.column_stack([rng.normal(size=(4, 3)), 0.1 * rng.normal(size=4)])
+    own = np.column_stack([rng.normal(size=(4, 3)), 0.1 * rng.normal(size=(4, 3))])
     leaf = Leaf.of(rows, targets)
     assert len(leaf.tiles) == -(-700 // tile)
-    state = settle(leaf, own[:, :3], own[:, 3], over=Engine(2).map)
-    assert state.objective == pytest.approx(objective(rows, targets, own[:, :3], own[:, 3]), rel=1e-10)
+    state = settle(leaf, own[:, :3], own[:, 3:], over=Engine(2).map)
+    assert state.objective == pytest.approx(objective(rows, targets, own[:, :3], own[:, 3:]), rel=1e-10)
     gradient, none = gradients(state)
     assert none is None
     for index in np.ndindex(own.shape):
         step = np.zeros_like(own)
         step[index] = 1e-5
-        ends = [objective(rows, targets, (own + h * step)[:, :3], (own + h * step)[:, 3]) for h in (1, -1)]
+        ends = [objective(rows, targets, (own + h * step)[:, :3], (own + h * step)[:, 3:]) for h in (1, -1)]
         slope = (ends[0] - ends[1]) / 2e-5
         assert slope == pytest.approx(gradient[index], rel=1e-4, abs=1e-5 * np.abs(gradient).max())
 
@@ -92,7 +92,7 @@ def test_the_loss_and_its_gradient_are_those_of_dense_least_squares(rows, output
 def test_targets_are_not_written_to(rows):
     values = teacher(rows)
     leaf = Leaf.of(rows, Targets(values, np.ones(700)))
-    state = settle(leaf, rows[:3], np.zeros(3))
+    state = settle(leaf, rows[:3], np.zeros((3, 3)))
     gradients(state, directions=True)
     np.testing.assert_array_equal(
         np.concatenate([one.targets.values for one in leaf.tiles], axis=1).T, values
@@ -101,7 +101,7 @@ def test_targets_are_not_written_to(rows):
 
 def test_a_leaf_finds_the_units_that_made_its_values(rows):
     rng = np.random.default_rng(1)
-    centers, scales = rng.normal(size=(3, 3)), np.log([0.8, 1.0, 1.2])
+    centers, scales = rng.normal(size=(3, 3)), np.log([[0.8, 1.0, 1.2], [1.0] * 3, [0.9] * 3])
     values = units_at(rows, centers, scales) @ rng.normal(size=(3, 4)) + rows @ rng.normal(size=(3, 4))
     targets = Targets(values, np.ones(700))
     start = first_units(rows, targets, 3, np.random.default_rng(0))
@@ -117,7 +117,7 @@ def test_a_unit_that_is_flat_stays_one(rows):
     targets = Targets(np.sign(rows[:, :1]), np.ones(700))
     leaf = Leaf.of(rows, targets)
     start = first_units(rows, targets, 3, np.random.default_rng(0))
-    start = replace(start, log_scales=np.array([-6100.0, *start.log_scales[1:]]))
+    start = replace(start, log_scales=np.vstack([[-6100.0] * 3, start.log_scales[1:]]))
     found = learn_alone(leaf, start, 20)
     assert np.isfinite(found(rows)).all()
     assert found.log_scales.min() >= flattest(leaf) > -30
@@ -182,7 +182,7 @@ def test_the_teacher_answers_once_for_each_row(rows):
 
 def test_a_shape_wants_rows_by_its_numbers():
     effort, shape = Effort(5, 12.0, 4_000, 1e12), Shape(2, 6, 3)
-    numbers = 4 * (6 * 5 + 4) + 9
+    numbers = 4 * (6 * 7 + 4) + 9
     assert effort.rows(shape, 3, 1) == 12 * numbers
     assert Effort(5, 12.0, 900, 1e12).rows(shape, 3, 1) == 900
     assert Effort(5, 12.0, 900, 1.0).rows(shape, 3, 1) == 800  # never fewer than 200 a leaf

@@ -25,7 +25,7 @@ def onnx_bytes(model: Description) -> bytes:
     and ``decision``; a regressor has ``value``. Both are float32 of the shape that the model returns.
 
     Rows are computed in tiles of at most 512 by a ``Scan``. Each row gathers the numbers of its leaf,
-    (r + 2)(u + outputs) + u·outputs of them for r directions and u units, so the extra memory is 512 times
+    (2r + 1)(u + outputs) + u·outputs of them for r directions and u units, so the extra memory is 512 times
     that for any n. A model with a single leaf needs no ``Scan``.
     """
     onnx = _onnx()
@@ -35,8 +35,7 @@ def onnx_bytes(model: Description) -> bytes:
     rows = graph("Cast", "X", to=number)
     values = _leaf_values(graph, flat, rows) if flat.n_leaves == 1 else _by_tiles(graph, flat, rows)
     single = graph("Cast", values, to=onnx.TensorProto.FLOAT)
-    last = graph.constant([1])
-    shaped = graph("Squeeze", single, last) if model.one_value else single
+    shaped = graph("Squeeze", single, graph.constant([1])) if model.one_value else single
     answer = "value" if labels is None else "decision"
     graph("Identity", shaped, output=answer)
     size = None if model.one_value else flat.n_outputs
@@ -98,15 +97,13 @@ def _leaf_values(graph: _Graph, flat: FlatPredictor, rows: str) -> str:
     u, dtype = flat.n_units, flat.dtype
     product = graph("MatMul", rows, graph.constant(flat.projection))
     z = graph("Sub", product, graph.constant(flat.offset))
-    last = graph.constant([1])
-    square = graph("ReduceSum", graph("Mul", z, z), last, keepdims=1)
     with_one = graph("Pad", z, graph.constant([0, 0, 0, 1]), graph.constant(dtype.type(1)))
-    points = graph("Concat", with_one, square, axis=1)
+    points = graph("Concat", with_one, graph("Mul", z, z), axis=1)
     if flat.n_leaves == 1:  # one product for all rows
         leaf = None
     else:
         leaf = _leaf(graph, flat, with_one)
-        points = graph("Unsqueeze", points, last)  # (n, 1, r + 2): a row by the matrix of its leaf
+        points = graph("Unsqueeze", points, graph.constant([1]))  # (n, 1, 2r + 1): a row by the matrix of its leaf
 
     def of_leaf(numbers: Array) -> str:
         if leaf is None:
@@ -120,7 +117,7 @@ def _leaf_values(graph: _Graph, flat: FlatPredictor, rows: str) -> str:
         linear = graph("Slice", found, middle, graph.constant([u + flat.n_outputs]), axis)
         units = graph("MatMul", graph("Exp", exponents), of_leaf(flat.weights))
         found = graph("Add", units, linear)
-    return found if leaf is None else graph("Squeeze", found, last)
+    return found if leaf is None else graph("Squeeze", found, graph.constant([1]))
 
 
 def _leaf(graph: _Graph, flat: FlatPredictor, points: str) -> str:

@@ -26,7 +26,7 @@ def decision(X: Any) -> np.ndarray:
     """Return the decision values of rows X (n, features), or the predictions of a regressor.
 
     Shape (n,) for two classes or one target, (n, outputs) otherwise. Time a row: features · directions
-    products, and (directions + 2)(units + outputs) in its leaf.
+    products, and (2 directions + 1)(units + outputs) in its leaf.
     """
     model = _model()
     projection, forms, weights = model["projection"], model["forms"], model["weights"]
@@ -34,9 +34,9 @@ def decision(X: Any) -> np.ndarray:
     if X.ndim != 2 or X.shape[1] != len(projection):
         raise ValueError(f"X has shape {X.shape}; expected (n, {len(projection)}).")
     z = X @ projection - model["offset"]
-    ones, squares = np.ones((len(z), 1), z.dtype), np.square(z).sum(axis=1, keepdims=True)
-    points = np.hstack([z, ones, squares])
-    leaves = _leaves(points[:, :-1], model["planes"])
+    ends = np.hstack([z, np.ones((len(z), 1), z.dtype)])
+    leaves = _leaves(ends, model["planes"])
+    points = np.hstack([ends, np.square(z)])
     values = np.empty((len(z), weights.shape[2]), z.dtype)
     units = weights.shape[1]
     order = np.argsort(leaves, kind="stable")

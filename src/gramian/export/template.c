@@ -34,8 +34,8 @@ static const real OFFSET[DIRECTIONS] = {
 static const real PLANES[LEAVES - 1][DIRECTIONS + 1] = {
 @PLANES@
 };
-@END@/* Of each leaf: [z, 1, |z|^2] FORMS are the units' exponents and the linear parts. */
-static const real FORMS[LEAVES][DIRECTIONS + 2][WIDTH] = {
+@END@/* Of each leaf: [z, 1, z^2] FORMS are the units' exponents and the linear parts. */
+static const real FORMS[LEAVES][2 * DIRECTIONS + 1][WIDTH] = {
 @FORMS@
 };
 @IF_UNITS@static const real WEIGHTS[LEAVES][UNITS][OUTPUTS] = {
@@ -44,7 +44,7 @@ static const real FORMS[LEAVES][DIRECTIONS + 2][WIDTH] = {
 @END@@LABELS@
 void @NAME@_decision(const float *x, float *out)
 {
-    real z[DIRECTIONS], form[WIDTH], square = 0;
+    real z[DIRECTIONS], form[WIDTH];
     int leaf = 0;
     for (int j = 0; j < DIRECTIONS; j++)
         z[j] = -OFFSET[j];
@@ -63,13 +63,11 @@ void @NAME@_decision(const float *x, float *out)
         leaf = 2 * leaf + (side > 0 ? 2 : 1);
     }
     leaf -= LEAVES - 1;
-@END@    for (int j = 0; j < DIRECTIONS; j++)
-        square += z[j] * z[j];
-    for (int j = 0; j < WIDTH; j++)
-        form[j] = FORMS[leaf][DIRECTIONS][j] + square * FORMS[leaf][DIRECTIONS + 1][j];
+@END@    for (int j = 0; j < WIDTH; j++)
+        form[j] = FORMS[leaf][DIRECTIONS][j];
     for (int i = 0; i < DIRECTIONS; i++)
         for (int j = 0; j < WIDTH; j++)
-            form[j] += z[i] * FORMS[leaf][i][j];
+            form[j] += z[i] * (FORMS[leaf][i][j] + z[i] * FORMS[leaf][DIRECTIONS + 1 + i][j]);
 @IF_UNITS@    for (int j = 0; j < UNITS; j++) {
         const real unit = @EXP@(form[j]);
         for (int k = 0; k < OUTPUTS; k++)

@@ -145,6 +145,6 @@ def dummy(shape: Shape, n_features: int, n_outputs: int, rng: np.random.Generato
         rng.standard_normal((n_features, r)).astype(f4) / f4(n_features),
         np.zeros(r, f4),
         TreeRouter(stages, levels),
-        -rng.random((leaves, shape.n_units + n_outputs, r + 2)).astype(f4) / f4(r + 2),
+        -rng.random((leaves, shape.n_units + n_outputs, 2 * r + 1)).astype(f4) / f4(2 * r + 1),
         rng.standard_normal((leaves, n_outputs, shape.n_units)).astype(f4),
     )

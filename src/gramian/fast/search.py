@@ -152,7 +152,7 @@ def linear_student(pool: Pool) -> Student:
     """Return a linear model of a pool's own rows, in float64."""
     lesson, d = pool.lesson, pool.lesson.rows.shape[1]
     leaf = Leaf.of((lesson.rows - pool.center) * pool.inverse, lesson.targets())
-    units = Units.of(settle(leaf, np.zeros((0, d)), np.zeros(0), rounds=LINEAR_ROUNDS))
+    units = Units.of(settle(leaf, np.zeros((0, d)), np.zeros((0, d)), rounds=LINEAR_ROUNDS))
     return Student(Shape(0, 0, d), np.eye(d), TreeRouter(), [units], pool.center, pool.inverse)
 
 

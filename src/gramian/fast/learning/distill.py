@@ -32,17 +32,17 @@ class Shape:
         """Return the multiplications and additions of predicting a row; an exponential counts as ten."""
         r, K, u = self.n_directions, n_outputs, self.n_units
         route = sum(2 * (r + 1) * (2**levels - 1) for levels in stage_levels(self.n_levels))
-        return 2 * n_features * r + route + 2 * (r + 2) * (u + K) + 10 * u + 2 * u * K
+        return 2 * n_features * r + route + 2 * (2 * r + 1) * (u + K) + 10 * u + 2 * u * K
 
     def leaf_numbers(self, n_outputs: int) -> int:
         """Return the number of parameters of a leaf."""
         r = self.n_directions
-        return self.n_units * (r + 1 + n_outputs) + (r + 1) * n_outputs
+        return self.n_units * (2 * r + n_outputs) + (r + 1) * n_outputs
 
     def round_operations(self, n_features: int, n_outputs: int) -> int:
         """Return the multiplications and additions a row of one training round."""
         r, u = self.n_directions, self.n_units
-        return 2 * (2 * n_features * r + 3 * u * r + (u + r) * (u + r + n_outputs))
+        return 2 * (2 * n_features * r + 6 * u * r + (u + r) * (u + r + n_outputs))
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ class Student:
             P, offset = P @ B[:, :r].T, B[:, :r] @ offset
             leaves = [replace(leaves[0], linear=np.column_stack([np.eye(K), B[:, r]]))]
             router, r = TreeRouter(), K
-        forms = np.zeros((len(leaves), n_units + K, r + 2))
+        forms = np.zeros((len(leaves), n_units + K, 2 * r + 1))
         weights = np.zeros((len(leaves), K, n_units))
         for s, leaf in enumerate(leaves):
             u = len(leaf.centers)

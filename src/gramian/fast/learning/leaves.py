@@ -17,32 +17,36 @@ MEMORY = 20
 
 
 class Variables:
-    """The numbers of one leaf that are learned: [c, log s] (u, r + 1), centres in units of the first widths.
+    """The numbers of one leaf that are learned: [c, log s] (u, 2r), centres in units of the first widths.
 
     lowest, highest : bounds of log s, within which a unit is neither flat nor sharper than float32 predicts.
     """
 
     def __init__(self, units: Units, leaf: Leaf, Q: Float64Array | None = None) -> None:
-        self.shape = (units.centers.shape[0], units.centers.shape[1] + 1)
+        u, r = units.centers.shape
+        self.shape = (u, 2 * r)
         self.lowest = flattest(leaf, Q)
         log_scales = np.maximum(units.log_scales, self.lowest)
         self.highest = np.maximum(sharpest(leaf, Q), log_scales)
-        self.reach = np.exp(log_scales)[:, None]
+        self.reach = np.exp(log_scales)
         self.start = np.column_stack([units.centers * self.reach, log_scales]).ravel()
 
     def parts(self, theta: Float64Array) -> tuple[Float64Array, Float64Array]:
         """Return centres and log scales."""
         own = theta.reshape(self.shape)
-        return own[:, :-1] / self.reach, own[:, -1].copy()
+        r = own.shape[1] // 2
+        return own[:, :r] / self.reach, own[:, r:].copy()
 
     def gradient(self, of_own: Float64Array) -> Float64Array:
         """Return the gradient by the variables from that by [c, log s]."""
-        return np.column_stack([of_own[:, :-1] / self.reach, of_own[:, -1]]).ravel()
+        r = of_own.shape[1] // 2
+        return np.column_stack([of_own[:, :r] / self.reach, of_own[:, r:]]).ravel()
 
     def bounds(self) -> tuple[Float64Array, Float64Array]:
         """Return the bounds of every variable."""
         low, high = np.full(self.shape, -np.inf), np.full(self.shape, np.inf)
-        low[:, -1], high[:, -1] = self.lowest, self.highest
+        r = self.shape[1] // 2
+        low[:, r:], high[:, r:] = self.lowest, self.highest
         return low.ravel(), high.ravel()
 
 

@@ -97,17 +97,17 @@ class Leaf:
 
 
 def exponents(centers: Float64Array, log_scales: Float64Array) -> Float64Array:
-    """Return E with −s_j²‖z − c_j‖² = E_j·[z, 1, ‖z‖²], shape (u, r + 2)."""
+    """Return E with −Σ_k s_jk² (z_k − c_jk)² = E_j·[z, 1, z²], shape (u, 2r + 1)."""
     squares = np.exp(2.0 * log_scales)
-    constant = -squares * np.einsum("ij,ij->i", centers, centers)
-    return np.column_stack([2.0 * squares[:, None] * centers, constant, -squares])
+    constant = -np.einsum("ij,ij,ij->i", squares, centers, centers)
+    return np.column_stack([2.0 * squares * centers, constant, -squares])
 
 
 @dataclass(frozen=True, eq=False)
 class State:
     """Units with their best weights, at one point of the iteration.
 
-    designs : for each tile (u + r + 2, m), the units' values, z, 1 and ‖z‖²; solution : (u + r + 1, outputs);
+    designs : for each tile (u + 2r + 1, m), the units' values, z, 1 and z²; solution : (u + r + 1, outputs);
     outputs : for each tile (outputs, m).
     """
 
@@ -143,20 +143,20 @@ def settle(
 
     def design_of(at: int) -> tuple[FloatArray, FloatArray]:
         rows, weights = leaf.tiles[at].rows, leaf.tiles[at].targets.weights
-        design = np.empty((u + r + 2, rows.shape[1]), dtype)
+        design = np.empty((u + 2 * r + 1, rows.shape[1]), dtype)
         z = design[u : u + r]
         if P is None:
             z[:] = rows
         else:
             np.matmul(P, rows, out=z)
         design[u + r] = 1.0
-        np.einsum("ij,ij->j", z, z, out=design[u + r + 1])
+        np.multiply(z, z, out=design[u + r + 1 :])
         if u:
             units = design[:u]
             np.matmul(forms, design[u:], out=units)
             np.minimum(units, 0.0, out=units)  # rounding: no distance is negative
             exp_in_place(units)
-        part = design[:-1] if leaf.even else design[:-1] * np.sqrt(weights)
+        part = design[: u + r + 1] if leaf.even else design[: u + r + 1] * np.sqrt(weights)
         return design, part @ part.T  # BLAS computes only half of it
 
     found = list(over(design_of, range(len(leaf.tiles))))
@@ -180,12 +180,12 @@ def settle(
         def moment(at: int, last: list[FloatArray] | None = last) -> Float64Array:
             targets = leaf.tiles[at].targets
             wanted = targets.values if last is None else targets.working(last[at])
-            return (designs[at][:-1] @ (wanted * targets.weights).T).astype(np.float64)
+            return (designs[at][: u + r + 1] @ (wanted * targets.weights).T).astype(np.float64)
 
         total = np.sum(list(over(moment, range(len(designs)))), axis=0)
         solution = la.cho_solve(factor, total, check_finite=False)
         weights = np.ascontiguousarray(solution.T, dtype)
-        outputs = [weights @ design[:-1] for design in designs]
+        outputs = [weights @ design[: u + r + 1] for design in designs]
         if not bounded:
             break
     assert outputs is not None
@@ -207,21 +207,22 @@ def _squares(targets: Targets, outputs: FloatArray) -> float:
 def gradients(
     state: State, directions: bool = False, over: Over = map
 ) -> tuple[Float64Array, Float64Array | None]:
-    r"""Return the gradients of the objective by [c, log s], shape (u, r + 1), and by Q, shape (d, r).
+    r"""Return the gradients of the objective by [c, log s], shape (u, 2r), and by Q, shape (d, r).
 
     The weights A, B are the optimal ones for the units (variable projection), so the gradient of the squares
     may treat them as fixed. With φ_ij the unit values, r_i the residual and ρ_ij = w_i (A r_i)_j φ_ij,
 
-        ∂/∂c_j = −4 s_j² Σ_i ρ_ij (z_i − c_j),    ∂/∂log s_j = 4 s_j² Σ_i ρ_ij ‖z_i − c_j‖²,
-        ∂/∂z_i = 4 Σ_j s_j² ρ_ij (z_i − c_j) − 2 w_i B_zᵀ r_i,    ∂/∂Q = Σ_i x_i (∂/∂z_i)ᵀ.
+        ∂/∂c_jk = −4 s_jk² Σ_i ρ_ij (z_ik − c_jk),    ∂/∂log s_jk = 4 s_jk² Σ_i ρ_ij (z_ik − c_jk)²,
+        ∂/∂z_ik = 4 Σ_j s_jk² ρ_ij (z_ik − c_jk) − 2 w_i (B_zᵀ r_i)_k,    ∂/∂Q = Σ_i x_i (∂/∂z_i)ᵀ.
 
     Source: Golub and Pereyra 1973 for the elimination. Time O(n u r), and O(n r d) for Q.
     """
     u, r = state.centers.shape
     dtype = state.designs[0].dtype
-    pulled = (2.0 * np.exp(2.0 * state.log_scales)[:, None] * state.solution[:u]).astype(dtype)
+    pulled = (2.0 * state.solution[:u]).astype(dtype)
+    scales = np.exp(2.0 * state.log_scales)
     of_linear = np.ascontiguousarray(state.solution[u : u + r], dtype)
-    around = np.vstack([state.centers.T, np.ones(u)]).astype(dtype)
+    around = np.ascontiguousarray(np.hstack([scales * state.centers, scales]).T, dtype)
 
     def part(at: int) -> tuple[Float64Array, Float64Array | None]:
         tile, design = state.leaf.tiles[at], state.designs[at]
@@ -232,17 +233,16 @@ def gradients(
         if not directions:
             return sums, None
         back = around @ pull
-        of_z = back[r] * design[u : u + r]
+        of_z = back[r:] * design[u : u + r]
         of_z -= back[:r]
         of_z -= _product(of_linear, left)
         return sums, (tile.rows @ of_z.T).astype(np.float64)
 
     parts = list(over(part, range(len(state.designs))))
     sums = np.sum([one for one, _ in parts], axis=0)
-    first, total, second = sums[:, :r], sums[:, r], sums[:, r + 1]
-    squares = np.einsum("ij,ij->i", state.centers, state.centers)
-    of_own = np.empty((u, r + 1))
-    of_own[:, :r] = 2.0 * (total[:, None] * state.centers - first)
-    of_own[:, r] = 2.0 * (second + squares * total - 2.0 * np.einsum("ij,ij->i", first, state.centers))
+    first, total, second = sums[:, :r], sums[:, r : r + 1], sums[:, r + 1 :]
+    of_centers = total * state.centers - first
+    of_scales = second - state.centers * (2.0 * first - state.centers * total)
+    of_own = 2.0 * np.hstack([scales * of_centers, scales * of_scales])
     of_Q = 2.0 * np.sum([one for _, one in parts], axis=0) if directions else None
     return of_own, of_Q

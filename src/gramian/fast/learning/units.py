@@ -23,9 +23,9 @@ SHARPEST = 2_000.0
 
 @dataclass(frozen=True, eq=False)
 class Units:
-    """Model of a leaf: f(z) = A exp(−s_j² ‖z − c_j‖²) + B [z, 1].
+    """Model of a leaf: f(z) = A exp(−Σ_k s_jk² (z_k − c_jk)²) + B [z, 1].
 
-    centers : (u, r), c; log_scales : (u,), log s; weights : (outputs, u), A; linear : (outputs, r + 1), B.
+    centers : (u, r), c; log_scales : (u, r), log s; weights : (outputs, u), A; linear : (outputs, r + 1), B.
     objective : weighted sum of squared residuals plus the penalty.
     """
 
@@ -51,20 +51,17 @@ class Units:
 
     @property
     def exponents(self) -> Float64Array:
-        """Return E with −s_j²‖z − c_j‖² = E_j·[z, 1, ‖z‖²], shape (u, r + 2)."""
+        """Return E with −Σ_k s_jk² (z_k − c_jk)² = E_j·[z, 1, z²], shape (u, 2r + 1)."""
         return exponents(self.centers, self.log_scales)
 
 
 def units_at(points: Float64Array, centers: Float64Array, log_scales: Float64Array) -> Float64Array:
-    """Return exp(−s_j² ‖z_i − c_j‖²), shape (n, u)."""
+    """Return exp(−Σ_k s_jk² (z_ik − c_jk)²), shape (n, u)."""
     middle = centers.mean(axis=0)
-    moved, around = points - middle, centers - middle
-    squares = moved @ (-2.0 * around.T)
-    squares += np.einsum("ij,ij->i", moved, moved)[:, None]
-    squares += np.einsum("ij,ij->i", around, around)
-    np.maximum(squares, 0.0, out=squares)
-    squares *= -np.exp(2.0 * log_scales)
-    return np.exp(squares, out=squares)
+    moved = points - middle
+    forms = exponents(centers - middle, log_scales)
+    found = np.column_stack([moved, np.ones(len(moved)), np.square(moved)]) @ forms.T
+    return np.exp(np.minimum(found, 0.0, out=found), out=found)
 
 
 def first_units(points: FloatArray, targets: Targets, n_units: int, rng: np.random.Generator) -> Units:
@@ -82,9 +79,9 @@ def first_units(points: FloatArray, targets: Targets, n_units: int, rng: np.rand
         near = _nearest_squares(drawn, centers)
         spread = float(np.average(near, weights=targets.weights[some]))
         spread = max(spread, float(np.finfo(np.float64).tiny))
-        scales = np.full(len(centers), min(0.5 * np.log(START_SPREAD / (2.0 * spread)), sharpest(leaf)))
+        scales = np.full(centers.shape, min(0.5 * np.log(START_SPREAD / (2.0 * spread)), sharpest(leaf)))
     else:
-        centers, scales = np.zeros((0, r)), np.zeros(0)
+        centers, scales = np.zeros((0, r)), np.zeros((0, r))
     return Units.of(settle(leaf, centers, scales, rounds=START_TARGET_ROUNDS))
 
 

@@ -30,7 +30,7 @@ class SingleRow:
 
     predictor : its arrays are copied into one, since passing each array costs 0.1 microseconds a call.
 
-    Time a call: d·r + r·levels + (r + 2)(u + outputs) + u·outputs products, u exponentials, and half a
+    Time a call: d·r + r·levels + 2r(u + outputs) + u·outputs products, u exponentials, and half a
     microsecond. The first call in a process imports numba and loads or compiles the loops (a second or two;
     numba caches them on disk). Several threads may call it at once.
 
@@ -138,21 +138,18 @@ def loops(x: FloatArray, numbers: FloatArray, sizes: Sizes, out: FloatArray) -> 
             node += 1
     leaf = node - (n_leaves - 1)
 
-    square = z[0] * z[0]
-    for j in range(1, r):
-        square += z[j] * z[j]
     leaves = planes[(n_leaves - 1) * (r + 1) :]
-    forms = leaves[leaf * (r + 2) * width :]
-    at = r * width
+    forms = leaves[leaf * (2 * r + 1) * width :]
+    at, squares = r * width, (r + 1) * width
     for j in range(width):
-        form[j] = forms[at + j] + square * forms[at + width + j]
+        form[j] = forms[at + j]
     at = 0
     for i in range(r):
         for j in range(width):
-            form[j] += z[i] * forms[at + j]
+            form[j] += z[i] * (forms[at + j] + z[i] * forms[squares + at + j])
         at += width
 
-    weights = leaves[n_leaves * (r + 2) * width + leaf * u * n_outputs :]
+    weights = leaves[n_leaves * (2 * r + 1) * width + leaf * u * n_outputs :]
     for k in range(n_outputs):
         out[k] = form[u + k]
     at = 0

@@ -13,14 +13,14 @@ from gramian.fast.serving.router import TreeRouter
 
 @dataclass(frozen=True, eq=False)
 class FlatPredictor:
-    r"""Predictor f(x) = exp(p F_l[:, :u]) A_l + p F_l[:, u:] with p = [z, 1, ‖z‖²], z = Pᵀx − o, leaf l of z.
+    r"""Predictor f(x) = exp(p F_l[:, :u]) A_l + p F_l[:, u:] with p = [z, 1, z²], z = Pᵀx − o, leaf l of z.
 
     projection : (d, r), P; the identity if the predictor has none.
     offset : (r,), o.
     planes : (2^levels − 1, r + 1), half-spaces in breadth-first order. From node i the path goes to node
         2i + 2 if planes[i]·[z, 1] > 0, else to 2i + 1; after ``levels`` steps it is at node
         2^levels − 1 + l.
-    forms : (leaves, r + 2, u + outputs), F: the units' exponents, then the linear parts.
+    forms : (leaves, 2r + 1, u + outputs), F: the units' exponents, then the linear parts.
     weights : (leaves, u, outputs), A.
 
     All arrays are float32, or float64 if the predictor is. The last axes run over units and outputs: loops

@@ -20,16 +20,16 @@ CHUNK_ROWS, CHUNK_NUMBERS, FEW_ROWS = 8192, 1 << 19, 64
 
 @dataclass(frozen=True, eq=False)
 class FastPredictor:
-    r"""Predictor f_k(x) = Σ_j a_lkj exp(−s_lj² ‖z − c_lj‖²) + b_lkᵀ[z, 1], z = Pᵀ(x − o), l the leaf of z.
+    r"""Predictor f_k(x) = Σ_j a_lkj exp(−Σ_i s_lji² (z_i − c_lji)²) + b_lkᵀ[z, 1], z = Pᵀ(x − o), l the leaf of z.
 
     projection : (d, r), P; None if z = x − o.
     offset : (r,), Pᵀo.
     router : finds the leaf of z.
-    forms : (leaves, u + outputs, r + 2), coefficients of [z, 1, ‖z‖²]: first −s²‖z − c‖² of each unit, then
-        b and a zero for each output.
+    forms : (leaves, u + outputs, 2r + 1), coefficients of [z, 1, z²]: first −Σ_i s_i² (z_i − c_i)² of each
+        unit, then b and zeros for each output.
     weights : (leaves, outputs, u), a.
 
-    Time a row: d·r products for z, (r + 2)(u + outputs) and u·outputs in the leaf, u exponentials.
+    Time a row: d·r products for z, (2r + 1)(u + outputs) and u·outputs in the leaf, u exponentials.
     Source: the local units of DC-Pred++ (Hsieh, Si and Dhillon 2014), with centres and widths learned.
     """
 
@@ -51,12 +51,12 @@ class FastPredictor:
 
     @property
     def exponents(self) -> FloatArray:
-        """The forms of the units, (leaves, u, r + 2)."""
+        """The forms of the units, (leaves, u, 2r + 1)."""
         return self.forms[:, : self.n_units]
 
     @property
     def linear(self) -> FloatArray:
-        """The forms of the linear parts, (leaves, outputs, r + 2)."""
+        """The forms of the linear parts, (leaves, outputs, 2r + 1)."""
         return self.forms[:, self.n_units :]
 
     @property
@@ -114,10 +114,10 @@ class FastPredictor:
         n, r = len(X), len(self.offset)
         if self.router.n_leaves == 1 and not self.n_units:
             return self.project(X) @ self.forms[0, :, :r].T + self.forms[0, :, r]
-        points = np.empty((n, r + 2), self.dtype)
+        points = np.empty((n, 2 * r + 1), self.dtype)
         z = self.project(X, points[:, :r])
         points[:, r] = 1.0
-        np.einsum("ij,ij->i", z, z, out=points[:, r + 1])
+        np.multiply(z, z, out=points[:, r + 1 :])
         if self.router.n_leaves == 1:
             return self._leaf(points[None], np.zeros(1, np.intp))[0].T
         labels = self.router.route(points[:, : r + 1])
@@ -128,7 +128,7 @@ class FastPredictor:
         return tiles.gather(values.swapaxes(1, 2).reshape(-1, self.n_outputs))
 
     def _leaf(self, points: FloatArray, leaves: Array) -> FloatArray:
-        """Return values (tiles, outputs, height) of points (tiles, height, r + 2)."""
+        """Return values (tiles, outputs, height) of points (tiles, height, 2r + 1)."""
         # Units along rows, so that the exponentials of a tile run over contiguous numbers.
         forms = np.matmul(self.forms[leaves], points.swapaxes(1, 2))
         u = self.n_units
