@@ -251,7 +251,7 @@ def test_gradients_of_directions_and_units_are_those_of_finite_differences(rows,
     values, ends = rng.normal(size=(700, outputs)), (-1.0, 1.0) if bounded else (None, None)
     values = np.clip(values, *ends) if bounded else values
     leaf = Leaf.of(rows, Targets(values, rng.random(700), *ends))
-    Q, own = rng.normal(size=(3, 2)), np.column_stack([rng.normal(size=(4, 2)), 0.1 * rng.normal(size=(4, 2))])
+    Q, own = rng.normal(size=(3, 2)), rng.normal(size=(4, 4)) * [1.0, 1.0, 0.1, 0.1]
 
     def value(Q, own):  # with bounds the weights are the best ones only after many updates of the targets
         return settle(leaf, own[:, :2], own[:, 2:], Q, rounds=300).objective

@@ -103,7 +103,7 @@ def _leaf_values(graph: _Graph, flat: FlatPredictor, rows: str) -> str:
         leaf = None
     else:
         leaf = _leaf(graph, flat, with_one)
-        points = graph("Unsqueeze", points, graph.constant([1]))  # (n, 1, 2r + 1): a row by the matrix of its leaf
+        points = graph("Unsqueeze", points, graph.constant([1]))  # (n, 1, 2r + 1): each row by its leaf
 
     def of_leaf(numbers: Array) -> str:
         if leaf is None:

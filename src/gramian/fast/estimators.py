@@ -26,12 +26,12 @@ from gramian.ridge.ridge import KernelRidge, KernelRidgeClassifier
 class FastKernelClassifier(Classifier, FastKernelModel):
     r"""A classifier that predicts within a given time a row, by a few kernel units in each leaf of a tree.
 
-    The value of class k is f_k(x) = Σ_j a_lkj exp(−‖s_lj (z − c_lj)‖²) + b_lkᵀ[z, 1]. Here z = Pᵀ(x − o) is the
-    row projected to the few directions in which the teacher varies most (leading eigenvectors of its average
-    gradient outer product), o is the mean row, and l is the leaf of z in a shallow tree of half-spaces. The
-    centres c, scales s (one for each direction) and weights a, b of all leaves are learned together with P:
-    from the teacher's clipped decision values, at the rows and between them, or from the labels, whichever
-    does better on held-out rows.
+    The value of class k is f_k(x) = Σ_j a_lkj exp(−‖s_lj (z − c_lj)‖²) + b_lkᵀ[z, 1]. Here z = Pᵀ(x − o) is
+    the row projected to the few directions in which the teacher varies most (leading eigenvectors of its
+    average gradient outer product), o is the mean row, and l is the leaf of z in a shallow tree of
+    half-spaces. The centres c, scales s (one for each direction) and weights a, b of all leaves are learned
+    together with P: from the teacher's clipped decision values, at the rows and between them, or from the
+    labels, whichever does better on held-out rows.
 
     Parameters
     ----------

@@ -33,8 +33,8 @@ LEAF_ROWS = 60
 HELD_PARTS, FEW_FEATURES = (0.8, 0.95, 0.99), 24
 #: Effort of a trial, of the nearest three trials, which go on, and of the nearest of these; at last its
 #: leaves are learned on their own, and with the held-out rows. Chosen by hand.
-TRIAL, FINALISTS, FINAL = Effort(20, 3.0, 30_000, 2e9), 3, Effort(40, 6.0, 60_000, 4e9)
-FULL, OWN, AGAIN = Effort(90, 8.0, 200_000, 2e10), Effort(100, 8.0, 800_000, 8e10), 30
+TRIAL, FINALISTS, FINAL = Effort(20, 3.0, 30_000, 3e8), 3, Effort(40, 6.0, 60_000, 6e8)
+FULL, OWN, AGAIN = Effort(90, 8.0, 200_000, 8e8), Effort(100, 8.0, 200_000, 8e8), 30
 #: If the loss exceeds that of a shallower tree by this factor, deeper trees are not tried. Chosen by hand.
 WORSE = 1.25
 #: Updates of a linear model's working targets.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -99,8 +100,8 @@ class Pool:
     """The rows of a lesson in a random order, and after them copies, labelled when they are first asked for.
 
     All shapes learn from a beginning of the same rows, so that the teacher answers for each of them once.
-    Cells of equal numbers of rows (leaves of a tree in the directions of the metric) give equally many
-    copies.
+    Half of the copies lie within cells of equal numbers of rows (leaves of a tree in the directions of the
+    metric), half between any two rows: these teach which features to ignore.
 
     center, spread : of the features; Q : (d, r), directions of the metric in units of the spread. Memory
     O(rows · (d + outputs)), float32.
@@ -114,16 +115,11 @@ class Pool:
         Q: Float64Array,
         rng: np.random.Generator,
     ) -> None:
-        order, cells, self._rng = children(rng, 3)
+        order, self._cells_rng, self._rng = children(rng, 3)
         self.lesson = lesson.some(order.permutation(len(lesson.rows)))
         self.center, self.spread, self.inverse = center, spread, inverse_spread(spread)
         self._known = self._scaled(self.lesson)
-        self._two = two_valued(lesson.rows)
-        levels = int(np.clip(np.log2(max(1, len(lesson.rows) / CELL_ROWS)), 0, CELL_LEVELS))
-        points = self._known.scaled @ Q.astype(np.float32)
-        router = fit_router(points.astype(np.float64), levels, cells)
-        self._cells = [mine for mine in members(router, points) if len(mine)]
-        self._noise = NOISE * np.stack([self.lesson.rows[mine].std(axis=0) for mine in self._cells])
+        self._two, self._Q = two_valued(lesson.rows), Q
 
     def joined(self, more: Lesson) -> Pool:
         """Return a pool that begins with more rows, of the same teacher."""
@@ -150,12 +146,27 @@ class Pool:
         self._known = Rows.together(blocks)
         return self._known.some(count)
 
+    @cached_property
+    def _cells(self) -> list[tuple[list[IntArray], Float64Array]]:
+        """The rows of each cell and the noise in it (cells, d): of the leaves of a tree, and of all rows."""
+        n = len(self.lesson.rows)
+        levels = int(np.clip(np.log2(max(1, n / CELL_ROWS)), 0, CELL_LEVELS))
+        points = ((self.lesson.rows - self.center) * self.inverse) @ self._Q
+        router = fit_router(points, levels, self._cells_rng)
+        fine = [mine for mine in members(router, points) if len(mine)]
+        return [
+            (cells, NOISE * np.stack([self.lesson.rows[mine].std(axis=0) for mine in cells]))
+            for cells in (fine, [np.arange(n)])
+        ]
+
     def _block(self) -> Rows:
         """Return some more copies with the teacher's answers."""
         rng = self._rng
-        each = -(-BLOCK_ROWS // len(self._cells))
-        counts = [each] * len(self._cells)
-        rows, first = between(self.lesson.rows, self._cells, counts, self._noise, self._two, rng)
+        parts = []
+        for cells, noise in self._cells:
+            counts = [-(-BLOCK_ROWS // (2 * len(cells)))] * len(cells)
+            parts.append(between(self.lesson.rows, cells, counts, noise, self._two, rng))
+        rows, first = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
         order = rng.permutation(len(rows))
         rows, first = rows[order], first[order]
         return self._scaled(

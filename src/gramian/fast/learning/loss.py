@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -45,11 +46,15 @@ class Targets:
         """Return the targets, replacing those at a bound that ``outputs`` exceed by the outputs."""
         if self.low is None or self.high is None:
             return self.values
-        return np.where(
-            self.values >= self.high,
-            np.maximum(self.values, outputs),
-            np.where(self.values <= self.low, np.minimum(self.values, outputs), self.values),
-        )
+        least, most = self.span
+        return np.minimum(np.maximum(outputs, least), most)
+
+    @cached_property
+    def span(self) -> tuple[FloatArray, FloatArray]:
+        """The least and the most that each value may be replaced by."""
+        least = np.where(self.values <= self.low, -np.inf, self.values)
+        most = np.where(self.values >= self.high, np.inf, self.values)
+        return least.astype(self.values.dtype), most.astype(self.values.dtype)
 
 
 @dataclass(frozen=True, eq=False)

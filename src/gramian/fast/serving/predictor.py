@@ -20,7 +20,7 @@ CHUNK_ROWS, CHUNK_NUMBERS, FEW_ROWS = 8192, 1 << 19, 64
 
 @dataclass(frozen=True, eq=False)
 class FastPredictor:
-    r"""Predictor f_k(x) = Σ_j a_lkj exp(−Σ_i s_lji² (z_i − c_lji)²) + b_lkᵀ[z, 1], z = Pᵀ(x − o), l the leaf of z.
+    r"""Predictor f_k(x) = Σ_j a_lkj exp(−‖s_lj (z − c_lj)‖²) + b_lkᵀ[z, 1], z = Pᵀ(x − o), l the leaf of z.
 
     projection : (d, r), P; None if z = x − o.
     offset : (r,), Pᵀo.

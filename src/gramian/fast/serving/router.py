@@ -6,17 +6,15 @@ from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
+import scipy.linalg as la
 
 from gramian._typing import Array, Float64Array, FloatArray, IntArray
 from gramian.fast.serving.tiles import Tiles
-from gramian.landmarks.rules import lloyd
 
 #: Levels of one stage. Its 15 half-spaces and a spare bit make 16 bits, which index a table.
 STAGE_LEVELS = 4
 #: Most rows that a node's half-space is fitted on. Chosen by hand.
 NODE_ROWS = 20_000
-#: Iterations of the two means that split a node. Chosen by hand.
-MEAN_ROUNDS = 10
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +68,7 @@ def stage_width(levels: int) -> int:
 
 
 def fit_router(points: Float64Array, n_levels: int, rng: np.random.Generator) -> TreeRouter:
-    """Fit a balanced tree: each node splits its rows at the median along the line between two means.
+    """Fit a balanced tree: each node splits its rows at the median of their leading principal component.
 
     points : (n, r). A node whose rows all coincide sends them left. Time O(n r levels).
     """
@@ -113,10 +111,8 @@ def _halving(points: Float64Array, rng: np.random.Generator) -> Float64Array | N
         points = points[rng.choice(len(points), NODE_ROWS, replace=False)]
     if (points == points[0]).all():
         return None
-    means = lloyd(points, 2, MEAN_ROUNDS, rng)
-    direction = np.asarray(means[1] - means[0], np.float64)
-    if not direction.any():  # the two means started at equal rows and stayed there
-        direction = points[(points != points[0]).any(axis=1).argmax()] - points[0]
+    moved = points - points.mean(axis=0)
+    direction = la.eigh(moved.T @ moved)[1][:, -1]
     along = points @ direction
     ordered = np.sort(along)
     middle = len(ordered) // 2
