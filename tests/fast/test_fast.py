@@ -19,7 +19,7 @@ from gramian.exceptions import BudgetError, InputError
 from gramian.fast.cost import dummy, parse_cost
 from gramian.fast.learning.copies import Pool
 from gramian.fast.learning.distill import Shape
-from gramian.fast.learning.leaves import learn_together
+from gramian.fast.learning.leaves import Limit, learn_together
 from gramian.fast.learning.lesson import Lesson
 from gramian.fast.learning.loss import Leaf, Targets, gradients, settle
 from gramian.fast.learning.metric import gradient_outer_product, metric_directions
@@ -103,7 +103,7 @@ def test_units_find_the_units_that_made_the_values(rows):
     targets = Targets(values, np.ones(700))
     leaf = Leaf.of(rows, targets)
     start = first_units(rows, targets, 3, np.random.default_rng(0))
-    Q, (found,) = learn_together(np.eye(3), [start], [leaf], 300, Engine(1))
+    Q, (found,) = learn_together(np.eye(3), [start], [leaf], Limit(300), Engine(1))
     z = rows @ Q
     assert np.abs(found(z) - values).max() < 1e-2
     points = np.column_stack([z, np.ones(700), np.square(z)])
@@ -274,7 +274,7 @@ def test_learning_together_finds_directions_that_the_metric_missed(rows):
     leaf = Leaf.of(rows.astype(np.float32), targets)
     wrong = np.array([[0.6], [0.7], [0.4]])
     start = first_units(rows @ wrong, targets, 6, np.random.default_rng(0))
-    Q, (found,) = learn_together(wrong, [start], [leaf], 200, Engine(1))
+    Q, (found,) = learn_together(wrong, [start], [leaf], Limit(200), Engine(1))
     assert found.objective < 0.05 * start.objective
     np.testing.assert_allclose(
         np.abs(Q[:, 0]) / np.linalg.norm(Q), truth[:, 0] / np.linalg.norm(truth), atol=0.03
@@ -286,7 +286,7 @@ def test_units_are_no_sharper_than_float32_predicts(rows):
     targets = Targets(spikes, np.ones(700))
     leaf = Leaf.of(rows, targets)
     start = first_units(rows, targets, 8, np.random.default_rng(0))
-    _, (found,) = learn_together(np.eye(3), [start], [leaf], 100, Engine(1))
+    _, (found,) = learn_together(np.eye(3), [start], [leaf], Limit(100), Engine(1))
     assert found.log_scales.max() > start.log_scales.max() + 0.5
     assert found.log_scales.max() <= sharpest(leaf) + 1e-6
 

@@ -9,7 +9,7 @@ import gramian.fast.learning.loss as loss_module
 from gramian.engine import Engine
 from gramian.fast.learning.copies import BLOCK_ROWS, MIXED, Pool, between, two_valued
 from gramian.fast.learning.distill import Effort, Shape, alone, begin, together
-from gramian.fast.learning.leaves import learn_alone
+from gramian.fast.learning.leaves import Limit, learn_alone
 from gramian.fast.learning.lesson import Lesson
 from gramian.fast.learning.loss import Leaf, Targets, gradients, settle
 from gramian.fast.learning.units import first_units, flattest, units_at
@@ -105,10 +105,10 @@ def test_a_leaf_finds_the_units_that_made_its_values(rows):
     values = units_at(rows, centers, scales) @ rng.normal(size=(3, 4)) + rows @ rng.normal(size=(3, 4))
     targets = Targets(values, np.ones(700))
     start = first_units(rows, targets, 3, np.random.default_rng(0))
-    found = learn_alone(Leaf.of(rows, targets), start, 300)
+    found = learn_alone(Leaf.of(rows, targets), start, Limit(300))
     assert np.abs(found(rows) - values).max() < 1e-2
     none = first_units(rows, targets, 0, np.random.default_rng(0))
-    same = learn_alone(Leaf.of(rows, targets), none, 10)
+    same = learn_alone(Leaf.of(rows, targets), none, Limit(10))
     np.testing.assert_allclose(same.linear, none.linear, atol=1e-12)
 
 
@@ -118,7 +118,7 @@ def test_a_unit_that_is_flat_stays_one(rows):
     leaf = Leaf.of(rows, targets)
     start = first_units(rows, targets, 3, np.random.default_rng(0))
     start = replace(start, log_scales=np.vstack([[-6100.0] * 3, start.log_scales[1:]]))
-    found = learn_alone(leaf, start, 20)
+    found = learn_alone(leaf, start, Limit(20))
     assert np.isfinite(found(rows)).all()
     assert found.log_scales.min() >= flattest(leaf) > -30
 
@@ -128,8 +128,8 @@ def test_stages_go_on_from_one_another(rows):
     shape, engine = Shape(2, 6, 3), Engine(2)
     some = pool(lesson).rows(4_000)
     first = begin(some, shape, np.eye(3), (np.zeros(3), np.ones(3)), np.random.default_rng(0), engine)
-    second = together(first, some, 30, engine)
-    third = alone(second, some, 60, engine)
+    second = together(first, some, Limit(30), engine)
+    third = alone(second, some, Limit(60), engine)
     fresh = np.random.default_rng(5).normal(size=(3000, 3))
     errors = [
         np.sqrt(np.mean((stage.predictor()(fresh) - teacher(fresh)) ** 2)) for stage in (first, second, third)
@@ -148,7 +148,7 @@ def test_any_number_of_threads_learns_the_same_bits(rows, n_levels, monkeypatch)
         some, engine = pool(lesson).rows(2_000), Engine(threads)
         units = (np.zeros(3), np.ones(3))
         one = begin(some, Shape(n_levels, 4, 3), np.eye(3), units, np.random.default_rng(0), engine)
-        found.append(alone(together(one, some, 4, engine), some, 4, engine).predictor())
+        found.append(alone(together(one, some, Limit(4), engine), some, Limit(4), engine).predictor())
     np.testing.assert_array_equal(found[0](rows), found[1](rows))
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable
 from copy import copy
 from typing import Any, Self
@@ -10,7 +12,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from gramian._checks import one_of, whole_number
+from gramian._checks import one_of, positive_number, whole_number
 from gramian._random import as_generator
 from gramian._typing import Array, Float64Array, FloatArray, IntArray
 from gramian.compression.sums import Progress
@@ -68,6 +70,7 @@ class FastKernelModel(KernelEstimator):
     dtype: str
     random_state: Any
     n_jobs: int | None
+    time_limit: float | None
     verbose: int
 
     _learns: tuple[str, ...] = ("predictor_", "shape_", "learned_", "validation_score_", "_batch")
@@ -130,6 +133,8 @@ class FastKernelModel(KernelEstimator):
         with weights. The teacher's values are clipped to ``bounds``. The rows that are not held out contain a
         row of every group, where each row has a group number.
         """
+        start = time.perf_counter()
+        seconds = math.inf if self.time_limit is None else positive_number("time_limit", self.time_limit)
         one_of("learn", self.learn, LEARN)
         one_of("dtype", self.dtype, DTYPES)
         rng, engine = as_generator(self.random_state), Engine(self.n_jobs)
@@ -156,7 +161,7 @@ class FastKernelModel(KernelEstimator):
             return Pool(lesson.some(mine), center, spread, Q, np.random.default_rng(seed))
 
         pools = {name: pool(lesson, kept) for name, lesson in lessons.items()}
-        trainer = ShapeTrainer(M, pools, held_out, held_score, seed, engine, progress)
+        trainer = ShapeTrainer(M, pools, held_out, held_score, seed, engine, progress, start, seconds)
         if shape is None:
             K = values.shape[1]
             limit = budget * linear_cost(d, K) if unit == "x" else budget

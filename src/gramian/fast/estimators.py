@@ -52,6 +52,9 @@ class FastKernelClassifier(Classifier, FastKernelModel):
     dtype : {"float32", "float16", "float64"}
         Type of the stored numbers; float16 is computed in float32.
     random_state, n_jobs : as in scikit-learn.
+    time_limit : float or None, default=None
+        Seconds for a fit. It ends the search and the training early, never the teacher's own fit or answers;
+        None means that they end by themselves, which takes some ten seconds on two cores.
     verbose : int, default=0
         1 shows a bar of the predictors that are fitted and compared.
 
@@ -95,6 +98,7 @@ class FastKernelClassifier(Classifier, FastKernelModel):
         dtype: str = "float32",
         random_state: Any = None,
         n_jobs: int | None = None,
+        time_limit: float | None = None,
         verbose: int = 0,
     ) -> None:
         self.teacher = teacher
@@ -107,6 +111,7 @@ class FastKernelClassifier(Classifier, FastKernelModel):
         self.dtype = dtype
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.time_limit = time_limit
         self.verbose = verbose
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
@@ -195,6 +200,7 @@ class FastKernelRegressor(Regressor, FastKernelModel):
         dtype: str = "float32",
         random_state: Any = None,
         n_jobs: int | None = None,
+        time_limit: float | None = None,
         verbose: int = 0,
     ) -> None:
         self.teacher = teacher
@@ -206,6 +212,7 @@ class FastKernelRegressor(Regressor, FastKernelModel):
         self.dtype = dtype
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.time_limit = time_limit
         self.verbose = verbose
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:

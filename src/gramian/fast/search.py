@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+import time
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import chain
 
 import numpy as np
 
@@ -17,12 +19,13 @@ from gramian.exceptions import BudgetError
 from gramian.fast.cost import batch_rows, linear_nanoseconds
 from gramian.fast.learning.copies import Pool, Rows
 from gramian.fast.learning.distill import Effort, Shape, Student, alone, begin, together
+from gramian.fast.learning.leaves import Limit
 from gramian.fast.learning.lesson import Lesson
 from gramian.fast.learning.loss import Leaf, settle
 from gramian.fast.learning.metric import metric_directions
 from gramian.fast.learning.units import Units
 from gramian.fast.serving.router import TreeRouter
-from gramian.search import Trials, search
+from gramian.search import Limits, Trials, search
 
 #: Numbers of units and of tree levels that are tried, and the fewest rows a leaf may have. Chosen by hand.
 UNITS = (0, 2, 4, 6, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 64, 80, 96, 128, 160, 192, 256)
@@ -33,8 +36,8 @@ LEAF_ROWS = 60
 HELD_PARTS, FEW_FEATURES = (0.8, 0.95, 0.99), 24
 #: Effort of a trial, of the nearest three trials, which go on, and of the nearest of these; at last its
 #: leaves are learned on their own, and with the held-out rows. Chosen by hand.
-TRIAL, FINALISTS, FINAL = Effort(20, 3.0, 30_000, 3e8), 3, Effort(40, 6.0, 60_000, 6e8)
-FULL, OWN, AGAIN = Effort(90, 8.0, 200_000, 8e8), Effort(100, 8.0, 200_000, 8e8), 30
+TRIAL, FINALISTS, FINAL = Effort(20, 3.0, 30_000, 3e8, 0.4), 3, Effort(40, 6.0, 60_000, 6e8, 0.6)
+FULL, OWN, AGAIN = Effort(90, 8.0, 200_000, 8e8, 0.8), Effort(100, 8.0, 200_000, 8e8, 0.9), 30
 #: If the loss exceeds that of a shallower tree by this factor, deeper trees are not tried. Chosen by hand.
 WORSE = 1.25
 #: Updates of a linear model's working targets.
@@ -87,6 +90,12 @@ class ShapeTrainer:
     seed: int
     engine: Engine
     progress: Progress | None = None  #: called with 1 for each predictor that is judged
+    start: float = 0.0  #: on the clock of ``time.perf_counter``
+    seconds: float = math.inf  #: for the whole fit
+
+    def until(self, part: float) -> float:
+        """Return when a part of the time is over."""
+        return self.start + part * self.seconds
 
     def rows(self, name: str, shape: Shape, effort: Effort) -> Rows:
         """Return the rows of a lesson that a stage learns from."""
@@ -112,8 +121,11 @@ class ShapeTrainer:
         count does; only between lessons must the score decide.
         """
         before = found if found.lesson == name else self.judged(found.student, name)
+        limit = Limit(effort.rounds, self.until(effort.part))
+        if time.perf_counter() >= limit.until:
+            return before
         learn = alone if effort is OWN else together
-        student = learn(found.student, self.rows(name, found.shape, effort), effort.rounds, self.engine)
+        student = learn(found.student, self.rows(name, found.shape, effort), limit, self.engine)
         return min(before, self.judged(student, name, effort is OWN), key=lambda one: one.loss)
 
     def fitted(self, name: str, shape: Shape) -> FittedShape:
@@ -132,7 +144,8 @@ class ShapeTrainer:
             return linear_student(pool)
         effort = OWN if found.alone else FULL
         rows = pool.rows(effort.rows(found.shape, len(self.M), pool.lesson.values.shape[1]))
-        return (alone if found.alone else together)(found.student, rows, AGAIN, self.engine)
+        limit = Limit(AGAIN, self.until(1.0))
+        return (alone if found.alone else together)(found.student, rows, limit, self.engine)
 
     def linear(self, name: str) -> FittedShape:
         """Fit a linear model to a lesson."""
@@ -202,23 +215,23 @@ def direction_counts(M: Float64Array) -> tuple[int, ...]:
         return (1,)
     few, some, most = (int(np.searchsorted(np.cumsum(values) / total, part)) + 1 for part in HELD_PARTS)
     if d <= FEW_FEATURES:
-        return tuple(sorted({d, *(count for count in (few, some) if count < 0.75 * d)}))
+        return tuple(sorted({d, *(count for count in (few, some) if count < 0.75 * d)}, reverse=True))
     counts = [8 * count for count in (1, 2, 3, 4, 6, 8) if 8 * (count - 1) < most]
-    return tuple(count for count in counts if few // 2 <= count <= d)
+    return tuple(count for count in reversed(counts) if few // 2 <= count <= d)
 
 
 def search_shapes(nanoseconds: float, clock: Clock, trainer: ShapeTrainer) -> FittedShape:
     """Return the best predictor within ``nanoseconds`` a row.
 
-    Every shape of :func:`shapes_within` is fitted for a few rounds to the first lesson. The ``FINALISTS``
-    with the smallest held-out loss go on, and the nearest of them also learns the other lesson. The lesson
-    with the better score wins, and its student is fitted to the end. It competes with a linear model of each
+    The first shape of :func:`shapes_within` is fitted for a few rounds to each lesson; every shape then to
+    the lesson with the better score. The ``FINALISTS`` with the smallest held-out loss go on, and the nearest
+    of them also learns the other lesson. The lesson with the better score wins, and its student is fitted to
+    the end. It competes with a linear model of each
     lesson, which wins a tie since nothing is cheaper. Raises ``BudgetError`` if the budget is below a linear
     model's cost.
     """
-    name, *others = trainer.pools
-    first = trainer.pools[name].lesson
-    d, K = first.rows.shape[1], first.values.shape[1]
+    lesson = next(iter(trainer.pools.values())).lesson
+    d, K = lesson.rows.shape[1], lesson.values.shape[1]
     least = clock(linear_shape(d, K))
     if least > nanoseconds:
         raise BudgetError(
@@ -226,18 +239,22 @@ def search_shapes(nanoseconds: float, clock: Clock, trainer: ShapeTrainer) -> Fi
             f"{d} features and {K} output(s). Raise cost to at least {math.ceil(least)} ns.",
             math.ceil(least),
         )
-    shapes = shapes_within(nanoseconds, clock, len(first.rows), direction_counts(trainer.M))
-
-    def judge(name: str, shape: Shape) -> tuple[float, FittedShape]:
-        found = trainer.begun(name, shape)
-        return found.loss, found
-
-    found = search(name, lambda trials: worth_trying(trials, shapes), judge)
-    trials = [trial.evidence for trial in found.ranked]
     finals = [trainer.linear(each) for each in trainer.pools]
-    if trials:
-        ahead = [trainer.further(trial, name, FINAL) for trial in trials[:FINALISTS]]
+    shapes = shapes_within(nanoseconds, clock, len(lesson.rows), direction_counts(trainer.M))
+    first = next(shapes, None)
+    if first is not None and time.perf_counter() < trainer.until(TRIAL.part):
+        begun = max((trainer.begun(name, first) for name in trainer.pools), key=lambda one: one.score)
+        name = begun.lesson
+
+        def judge(name: str, shape: Shape) -> tuple[float, FittedShape]:
+            found = begun if shape == first else trainer.begun(name, shape)
+            return found.loss, found
+
+        limits = Limits(until=trainer.until(TRIAL.part), at_least=1)
+        found = search(name, lambda trials: worth_trying(trials, chain([first], shapes)), judge, limits)
+        ahead = [trainer.further(trial.evidence, name, FINAL) for trial in found.ranked[:FINALISTS]]
         nearest = min(ahead, key=lambda one: one.loss)
+        others = [other for other in trainer.pools if other != name]
         taught = [nearest, *(trainer.further(nearest, other, FINAL) for other in others)]
         finals.append(trainer.ended(max(taught, key=lambda one: one.score)))
     return max(finals, key=lambda final: final.score)

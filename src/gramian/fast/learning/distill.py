@@ -10,7 +10,7 @@ from gramian._random import children
 from gramian._typing import Float64Array, FloatArray, IntArray
 from gramian.engine import Engine
 from gramian.fast.learning.copies import Rows, members
-from gramian.fast.learning.leaves import learn_alone, learn_together
+from gramian.fast.learning.leaves import Limit, learn_alone, learn_together
 from gramian.fast.learning.loss import Leaf, Targets
 from gramian.fast.learning.units import Units, first_units
 from gramian.fast.serving.predictor import FastPredictor
@@ -51,13 +51,14 @@ class Effort:
 
     rounds : most iterations. rows_per_number : wanted rows, copies included, for each learned parameter.
     most_rows : most rows, copies included. operations : most operations of a round; with many units a leaf,
-    fewer rows are used to stay below it.
+    fewer rows are used to stay below it. part : of a fit's time that may have passed when it ends.
     """
 
     rounds: int
     rows_per_number: float
     most_rows: int
     operations: float
+    part: float = 1.0
 
     def rows(self, shape: Shape, n_features: int, n_outputs: int) -> int:
         """Return how many rows a stage of a shape should use."""
@@ -139,20 +140,20 @@ def begin(
     return replace(student, leaves=engine.map(start, range(router.n_leaves)))
 
 
-def together(student: Student, rows: Rows, rounds: int, engine: Engine) -> Student:
+def together(student: Student, rows: Rows, limit: Limit, engine: Engine) -> Student:
     """Improve the directions and the units of all leaves (:func:`.leaves.learn_together`)."""
     sets = [Leaf.of(rows.scaled[mine], _some(rows.targets, mine)) for mine in student.members(rows)]
-    Q, leaves = learn_together(student.Q, student.leaves, sets, rounds, engine)
+    Q, leaves = learn_together(student.Q, student.leaves, sets, limit, engine)
     return replace(student, Q=Q, leaves=leaves)
 
 
-def alone(student: Student, rows: Rows, rounds: int, engine: Engine) -> Student:
+def alone(student: Student, rows: Rows, limit: Limit, engine: Engine) -> Student:
     """Improve the units of every leaf on its own, with the directions as they are."""
     points, parts = student.points(rows), student.members(rows)
 
     def one(s: int) -> Units:
         leaf = Leaf.of(points[parts[s]], _some(rows.targets, parts[s]))
-        return learn_alone(leaf, student.leaves[s], rounds, engine.map)
+        return learn_alone(leaf, student.leaves[s], limit, engine.map)
 
     count = len(student.leaves)
     return replace(student, leaves=engine.map(one, range(count)) if count > 1 else [one(0)])

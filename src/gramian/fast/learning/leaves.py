@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import Bounds, minimize
+from scipy.optimize import Bounds, OptimizeResult, minimize
 
 from gramian._typing import Float64Array, FloatArray
 from gramian.engine import Engine, one_blas_thread
@@ -14,6 +17,14 @@ from gramian.fast.learning.units import Units, flattest, sharpest
 
 #: Pairs of steps and gradients that limited-memory BFGS keeps. Chosen by hand.
 MEMORY = 20
+
+
+@dataclass(frozen=True)
+class Limit:
+    """The most iterations of a minimisation, and when (``time.perf_counter``) the last of them may begin."""
+
+    rounds: int
+    until: float = math.inf
 
 
 class Variables:
@@ -50,10 +61,10 @@ class Variables:
         return low.ravel(), high.ravel()
 
 
-def learn_alone(leaf: Leaf, units: Units, rounds: int, over: Over = map) -> Units:
+def learn_alone(leaf: Leaf, units: Units, limit: Limit, over: Over = map) -> Units:
     """Improve the units of one leaf so that Σ_i w_i ‖t_i − f(z_i)‖² falls; the leaf's rows are the points z.
 
-    Runs at most ``rounds`` iterations of limited-memory BFGS with the gradients of :func:`.loss.gradients`.
+    Runs iterations of limited-memory BFGS, up to a limit, with the gradients of :func:`.loss.gradients`.
     Unlike in :func:`learn_together` the leaf has its own step length and quasi-Newton matrix. Time
     O(n u (r + u)) a round, memory O(n (u + r)).
     """
@@ -68,17 +79,17 @@ def learn_alone(leaf: Leaf, units: Units, rounds: int, over: Over = map) -> Unit
         outputs = state.outputs
         return state.objective, own.gradient(gradients(state, over=over)[0])
 
-    found = _minimized(evaluate, own.start, own.bounds(), rounds)
+    found = _minimized(evaluate, own.start, own.bounds(), limit)
     return Units.of(settle(leaf, *own.parts(found), None, outputs, over=over))
 
 
 def learn_together(
-    Q: Float64Array, leaves: list[Units], sets: list[Leaf], rounds: int, engine: Engine
+    Q: Float64Array, leaves: list[Units], sets: list[Leaf], limit: Limit, engine: Engine
 ) -> tuple[Float64Array, list[Units]]:
     r"""Improve directions Q (d, r) and the units of every leaf so that Σ_i w_i ‖t_i − f(Qᵀx_i)‖² falls.
 
     The variables are Q and the centres c_j and log scales log s_j of all leaves, the gradients those of
-    :func:`.loss.gradients`. Runs at most ``rounds`` iterations of limited-memory BFGS: stopping early keeps Q
+    :func:`.loss.gradients`. Runs iterations of limited-memory BFGS, up to a limit: stopping early keeps Q
     near the teacher's metric. Time O(n r (d + u) + n u²) a round, memory O(n u) for the leaf that a thread
     works on, besides the rows.
     """
@@ -113,7 +124,7 @@ def learn_together(
             np.concatenate([-free, *(low for low, _ in bounds)]),
             np.concatenate([free, *(high for _, high in bounds)]),
         ),
-        rounds,
+        limit,
     )
     learned = found[: Q.size].reshape(Q.shape)
 
@@ -127,8 +138,12 @@ def _minimized(
     evaluate: Callable[[Float64Array], tuple[float, Float64Array]],
     start: Float64Array,
     bounds: tuple[Float64Array, Float64Array],
-    rounds: int,
+    limit: Limit,
 ) -> Float64Array:
+    def in_time(intermediate_result: OptimizeResult) -> None:
+        if time.perf_counter() >= limit.until:
+            raise StopIteration
+
     # These vectors are so short that several BLAS threads would only wait for each other.
     with one_blas_thread():
         found = minimize(
@@ -137,6 +152,7 @@ def _minimized(
             jac=True,
             method="L-BFGS-B",
             bounds=Bounds(*bounds),
-            options={"maxiter": rounds, "maxfun": 2 * rounds, "maxcor": MEMORY},
+            callback=in_time,
+            options={"maxiter": limit.rounds, "maxfun": 2 * limit.rounds, "maxcor": MEMORY},
         )
     return np.asarray(found.x)

@@ -52,6 +52,8 @@ class Targets:
     @cached_property
     def span(self) -> tuple[FloatArray, FloatArray]:
         """The least and the most that each value may be replaced by."""
+        assert self.low is not None
+        assert self.high is not None
         least = np.where(self.values <= self.low, -np.inf, self.values)
         most = np.where(self.values >= self.high, np.inf, self.values)
         return least.astype(self.values.dtype), most.astype(self.values.dtype)
