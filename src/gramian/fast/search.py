@@ -36,8 +36,8 @@ LEAF_ROWS = 60
 HELD_PARTS, FEW_FEATURES = (0.8, 0.95, 0.99), 24
 #: Effort of a trial, of the nearest three trials, which go on, and of the nearest of these; at last its
 #: leaves are learned on their own, and with the held-out rows. Chosen by hand.
-TRIAL, FINALISTS, FINAL = Effort(20, 3.0, 30_000, 3e8, 0.4), 3, Effort(40, 6.0, 60_000, 6e8, 0.6)
-FULL, OWN, AGAIN = Effort(90, 8.0, 200_000, 8e8, 0.8), Effort(100, 8.0, 200_000, 8e8, 0.9), 30
+TRIAL, FINALISTS, FINAL = Effort(20, 3.0, 30_000, 3e9, 0.4), 3, Effort(40, 6.0, 60_000, 1e10, 0.6)
+FULL, OWN, AGAIN = Effort(90, 8.0, 200_000, 4e10, 0.8), Effort(60, 8.0, 200_000, 2.5e10, 0.9), 30
 #: If the loss exceeds that of a shallower tree by this factor, deeper trees are not tried. Chosen by hand.
 WORSE = 1.25
 #: Updates of a linear model's working targets.
@@ -121,11 +121,12 @@ class ShapeTrainer:
         count does; only between lessons must the score decide.
         """
         before = found if found.lesson == name else self.judged(found.student, name)
-        limit = Limit(effort.rounds, self.until(effort.part))
-        if time.perf_counter() >= limit.until:
+        if time.perf_counter() >= self.until(effort.part):
             return before
+        rows = self.rows(name, found.shape, effort)
+        limit = Limit(effort.most_rounds(found.shape, rows), self.until(effort.part))
         learn = alone if effort is OWN else together
-        student = learn(found.student, self.rows(name, found.shape, effort), limit, self.engine)
+        student = learn(found.student, rows, limit, self.engine)
         return min(before, self.judged(student, name, effort is OWN), key=lambda one: one.loss)
 
     def fitted(self, name: str, shape: Shape) -> FittedShape:
@@ -215,7 +216,7 @@ def direction_counts(M: Float64Array) -> tuple[int, ...]:
         return (1,)
     few, some, most = (int(np.searchsorted(np.cumsum(values) / total, part)) + 1 for part in HELD_PARTS)
     if d <= FEW_FEATURES:
-        return tuple(sorted({d, *(count for count in (few, some) if count < 0.75 * d)}, reverse=True))
+        return tuple(sorted({d, -(-3 * d // 4), few, some}, reverse=True))
     counts = [8 * count for count in (1, 2, 3, 4, 6, 8) if 8 * (count - 1) < most]
     return tuple(count for count in reversed(counts) if few // 2 <= count <= d)
 
@@ -225,10 +226,9 @@ def search_shapes(nanoseconds: float, clock: Clock, trainer: ShapeTrainer) -> Fi
 
     The first shape of :func:`shapes_within` is fitted for a few rounds to each lesson; every shape then to
     the lesson with the better score. The ``FINALISTS`` with the smallest held-out loss go on, and the nearest
-    of them also learns the other lesson. The lesson with the better score wins, and its student is fitted to
-    the end. It competes with a linear model of each
-    lesson, which wins a tie since nothing is cheaper. Raises ``BudgetError`` if the budget is below a linear
-    model's cost.
+    of them also learns the other lesson. Both are fitted nearly to the end, and the better score wins. It
+    competes with a linear model of each lesson, which wins a tie since nothing is cheaper. Raises
+    ``BudgetError`` if the budget is below a linear model's cost.
     """
     lesson = next(iter(trainer.pools.values())).lesson
     d, K = lesson.rows.shape[1], lesson.values.shape[1]
@@ -254,9 +254,13 @@ def search_shapes(nanoseconds: float, clock: Clock, trainer: ShapeTrainer) -> Fi
         found = search(name, lambda trials: worth_trying(trials, chain([first], shapes)), judge, limits)
         ahead = [trainer.further(trial.evidence, name, FINAL) for trial in found.ranked[:FINALISTS]]
         nearest = min(ahead, key=lambda one: one.loss)
-        others = [other for other in trainer.pools if other != name]
-        taught = [nearest, *(trainer.further(nearest, other, FINAL) for other in others)]
-        finals.append(trainer.ended(max(taught, key=lambda one: one.score)))
+        taught = [
+            nearest,
+            *(trainer.further(nearest, other, FINAL) for other in trainer.pools if other != name),
+        ]
+        fitted = [trainer.further(one, one.lesson, FULL) for one in taught]
+        best = max(fitted, key=lambda one: one.score)
+        finals.append(trainer.further(best, best.lesson, OWN))
     return max(finals, key=lambda final: final.score)
 
 

@@ -16,7 +16,9 @@ from gramian.fast.learning.units import Units, first_units
 from gramian.fast.serving.predictor import FastPredictor
 from gramian.fast.serving.router import TreeRouter, fit_router, stage_levels
 
-#: Fewest rows to train a leaf on, copies included. Chosen by hand.
+#: Factor by which a stage may have more iterations than planned. Chosen by hand, as is the next constant.
+MORE_ROUNDS = 4
+#: Fewest rows to train a leaf on, copies included.
 LEAST_LEAF_ROWS = 200
 
 
@@ -49,9 +51,10 @@ class Shape:
 class Effort:
     """Limits on the work of a stage.
 
-    rounds : most iterations. rows_per_number : wanted rows, copies included, for each learned parameter.
-    most_rows : most rows, copies included. operations : most operations of a round; with many units a leaf,
-    fewer rows are used to stay below it. part : of a fit's time that may have passed when it ends.
+    rounds : iterations, up to ``MORE_ROUNDS`` times as many where they are cheap. rows_per_number : wanted
+    rows, copies included, for each learned parameter. most_rows : most rows, copies included. operations :
+    most operations of the stage; with many units a leaf, fewer rows are used to stay below it. part : of a
+    fit's time that may have passed when it ends.
     """
 
     rounds: int
@@ -63,10 +66,15 @@ class Effort:
     def rows(self, shape: Shape, n_features: int, n_outputs: int) -> int:
         """Return how many rows a stage of a shape should use."""
         least = LEAST_LEAF_ROWS * 2**shape.n_levels
-        by_work = int(self.operations / shape.round_operations(n_features, n_outputs))
+        by_work = int(self.operations / self.rounds / shape.round_operations(n_features, n_outputs))
         most = max(min(self.most_rows, by_work), least)
         numbers = 2**shape.n_levels * shape.leaf_numbers(n_outputs) + n_features * shape.n_directions
         return min(max(int(self.rows_per_number * numbers), least), most)
+
+    def most_rounds(self, shape: Shape, rows: Rows) -> int:
+        """Return how many iterations on these rows the operations allow."""
+        each = len(rows.scaled) * shape.round_operations(rows.scaled.shape[1], rows.targets.values.shape[1])
+        return int(np.clip(self.operations / each, self.rounds, MORE_ROUNDS * self.rounds))
 
 
 @dataclass(frozen=True, eq=False)
