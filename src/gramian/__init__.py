@@ -25,7 +25,6 @@ from gramian.exceptions import (
     NumericalWarning,
 )
 from gramian.export import export
-from gramian.fast.compress import compress
 from gramian.fast.dcpred.estimators import DCPredClassifier, DCPredRegressor
 from gramian.fast.estimators import FastKernelClassifier, FastKernelRegressor
 from gramian.gp.regressor import GaussianProcessRegressor
@@ -50,6 +49,7 @@ from gramian.svm.classifier import KernelSVC
 from gramian.svm.dcsvc import DCSVC
 from gramian.svm.logistic import KernelLogisticRegression
 from gramian.svm.regressor import KernelSVR
+from gramian.tables.compress import compress
 from gramian.tables.estimators import TabularClassifier, TabularRegressor
 
 __version__ = "0.1.0"

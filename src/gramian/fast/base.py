@@ -22,15 +22,17 @@ from gramian.estimator.finite import finite_values
 from gramian.estimator.rows import checked_rows
 from gramian.exceptions import InputError
 from gramian.fast.cost import Cost, batch_rows, dummy, measure, parse_cost, seconds_per_row, timed_batch
+from gramian.fast.frames import frame_form
 from gramian.fast.learning.copies import Pool
 from gramian.fast.learning.distill import Shape
-from gramian.fast.learning.lesson import Lesson
+from gramian.fast.learning.lesson import Lesson, together
 from gramian.fast.learning.metric import (
     Teacher,
     center_and_spread,
     gradient_outer_product,
     metric_directions,
 )
+from gramian.fast.libsvm_values import libsvm_values
 from gramian.fast.search import (
     ShapeTrainer,
     linear_cost,
@@ -40,6 +42,7 @@ from gramian.fast.search import (
 from gramian.fast.serving.compiled import available, one_row, single_row
 from gramian.fast.serving.flat import FlatPredictor, flatten
 from gramian.fast.serving.predictor import FastPredictor
+from gramian.fast.teachers import Translated, check_steady
 from gramian.kernels.columns import dense
 
 #: Fraction of the rows held out to choose the shape, and the largest number of them. Small held-out sets are
@@ -57,6 +60,9 @@ MakeTeacher = Callable[[Float64Array, Float64Array, Array], Teacher]
 #: From predicted values, true values and weights to a score; higher is better.
 Score = Callable[[Float64Array, Float64Array, Array], float]
 
+#: Receives the values found and the teacher's for the held-out rows, and these rows with their true values.
+Compare = Callable[[Float64Array, Float64Array, Lesson], None]
+
 
 class FastKernelModel(KernelEstimator):
     """Base of the two fast models: training sets (lessons), search over shapes, prediction."""
@@ -73,7 +79,14 @@ class FastKernelModel(KernelEstimator):
     time_limit: float | None
     verbose: int
 
-    _learns: tuple[str, ...] = ("predictor_", "shape_", "learned_", "validation_score_", "_batch")
+    _learns: tuple[str, ...] = (
+        "predictor_",
+        "shape_",
+        "learned_",
+        "validation_score_",
+        "fidelity_",
+        "_batch",
+    )
 
     def _state(self) -> dict[str, Any]:
         """Return the learned attributes; of the rows for timing only mean and spread, shape (2, d)."""
@@ -115,6 +128,21 @@ class FastKernelModel(KernelEstimator):
         checked = checked_rows(self, X, reset=reset, dtype=[np.float64, np.float32])
         return np.asarray(dense(checked))
 
+    def _given_teacher(self, X: Any) -> Any:
+        """Return the teacher, asked by frames if X is one; None if there is none that is fitted."""
+        if self.teacher is None or unfitted(self.teacher):
+            return None
+        form = None if libsvm_values(self.teacher, Engine(self.n_jobs)) else frame_form(X, self.teacher)
+        return self.teacher if form is None else Translated(self.teacher, form)
+
+    def _unlabelled(self, X: Any) -> Float64Array | None:
+        """Return checked rows without labels, or None if none are given."""
+        if X is None:
+            return None
+        if self.learn == "labels":
+            raise InputError("unlabelled rows have no effect with learn='labels'. Leave one of them out.")
+        return self._dense(X, reset=False).astype(np.float64)
+
     def _learn(
         self,
         rows: Float64Array,
@@ -124,14 +152,17 @@ class FastKernelModel(KernelEstimator):
         *,
         teacher: MakeTeacher,
         score: Score,
+        compare: Compare,
         bounds: tuple[float | None, float | None] = (None, None),
         groups: Array | None = None,
+        unlabelled: Float64Array | None = None,
     ) -> Self:
-        """Fit to rows (n, d) and values (n, outputs).
+        """Fit to rows (n, d) and values (n, outputs), and to the teacher's values of ``unlabelled`` rows.
 
         ``teacher`` trains on rows, values and weights; ``score`` judges predicted values against true ones
-        with weights. The teacher's values are clipped to ``bounds``. The rows that are not held out contain a
-        row of every group, where each row has a group number.
+        with weights; ``compare`` keeps what the held-out rows say about values found and the teacher's. The
+        teacher's values are clipped to ``bounds``. The rows that are not held out contain a row of every
+        group, where each row has a group number.
         """
         start = time.perf_counter()
         seconds = math.inf if self.time_limit is None else positive_number("time_limit", self.time_limit)
@@ -146,21 +177,33 @@ class FastKernelModel(KernelEstimator):
         held, kept = parted(order, np.zeros(n, np.intp) if groups is None else groups)
         count = len(held) if len(kept) < len(order) else 0
         taught = teacher(rows[kept], values[kept], weights[kept])
+        check_steady(taught, rows[kept])
         lessons = self._lessons(rows, values, weights, taught, bounds)
 
         def held_score(found: Float64Array) -> float:
             return score(found, values[held], weights[held])
 
-        center, spread = center_and_spread(rows[kept], weights[kept])
-        M = gradient_outer_product(taught, rows[kept], spread, rng)
+        def part(lesson: Lesson, mine: IntArray) -> Lesson:
+            own = lesson.some(mine)
+            if unlabelled is None or lesson.teacher is None:
+                return own
+            return together([own, own.at(unlabelled)])
+
+        parts = {name: part(lesson, kept) for name, lesson in lessons.items()}
+        seen, mass = rows[kept], weights[kept]
+        if unlabelled is not None:
+            seen = np.concatenate([seen, unlabelled])
+            mass = np.concatenate([mass, np.full(len(unlabelled), mass.mean())])
+        center, spread = center_and_spread(seen, mass)
+        M = gradient_outer_product(taught, seen, spread, rng)
         Q = metric_directions(M, spread, d) * spread[:, None]
         held_out = {name: lesson.some(held) for name, lesson in lessons.items()}
         seed = int(rng.integers(2**32))
 
-        def pool(lesson: Lesson, mine: IntArray) -> Pool:
-            return Pool(lesson.some(mine), center, spread, Q, np.random.default_rng(seed))
+        def pool(lesson: Lesson) -> Pool:
+            return Pool(lesson, center, spread, Q, np.random.default_rng(seed))
 
-        pools = {name: pool(lesson, kept) for name, lesson in lessons.items()}
+        pools = {name: pool(lesson) for name, lesson in parts.items()}
         trainer = ShapeTrainer(M, pools, held_out, held_score, seed, engine, progress, start, seconds)
         if shape is None:
             K = values.shape[1]
@@ -172,10 +215,13 @@ class FastKernelModel(KernelEstimator):
         else:
             best = max((trainer.fitted(name, shape) for name in lessons), key=lambda one: one.score)
         student = best.student
+        found = np.asarray(student.predictor()(rows[held]), np.float64)
+        compare(found, taught(rows[held]), Lesson(rows[held], values[held], weights[held]))
         if 2 <= count < MOST_HELD_OUT:  # beyond, the held-out rows are too few to be worth learning from
             if best.lesson == "teacher" and unfitted(self.teacher):
                 taught = teacher(rows[order], values[order], weights[order])
-                more = pool(self._lessons(rows, values, weights, taught, bounds)["teacher"], order)
+                lesson = self._lessons(rows, values, weights, taught, bounds)["teacher"]
+                more = pool(part(lesson, order))
             else:
                 more = pools[best.lesson].joined(held_out[best.lesson])
             student = trainer.again(best, more)
@@ -273,6 +319,8 @@ def unfitted(teacher: Any) -> bool:
     """Return whether a teacher is an estimator that has not been fitted."""
     if not isinstance(teacher, BaseEstimator):
         return False
+    if hasattr(teacher, "__sklearn_is_fitted__"):  # a pipeline has no attributes of its own
+        return not teacher.__sklearn_is_fitted__()
     return not any(name.endswith("_") and not name.startswith("_") for name in vars(teacher))
 
 

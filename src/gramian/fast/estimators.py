@@ -2,25 +2,46 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from gramian._typing import Array, Float64Array
 from gramian.engine import Engine
-from gramian.estimator.answers import class_labels, decision_values, likeliest, predicted_numbers
+from gramian.estimator.answers import (
+    class_labels,
+    decision_values,
+    likeliest,
+    log_probabilities,
+    predicted_numbers,
+)
 from gramian.estimator.base import all_or_nothing, checked_weights, own_target, required_target
 from gramian.estimator.kinds import Classifier, Regressor
 from gramian.estimator.progress import shown_bar
 from gramian.estimator.targets import ClassTargets, NumberTargets
-from gramian.fast.base import FastKernelModel, unfitted
+from gramian.fast.base import FastKernelModel
 from gramian.fast.default_teacher import default_teacher
+from gramian.fast.fidelity import explained, same_class
+from gramian.fast.learning.lesson import Lesson
 from gramian.fast.learning.metric import Teacher, center_and_spread
+from gramian.fast.probabilities import Calibration, smoothed
 from gramian.fast.serving.flat import FlatPredictor, flatten
-from gramian.fast.teachers import CLIP, class_teacher, number_teacher
+from gramian.fast.teachers import CLIP, class_chances, class_teacher, known_classes, number_teacher
 from gramian.ridge.ridge import KernelRidge, KernelRidgeClassifier
+
+
+def _has_probabilities(model: Any) -> bool:
+    """Return whether a model has a calibration, or may get one; else raise and say why it has none."""
+    if not hasattr(model, "predictor_") or hasattr(model, "calibration_"):
+        return True
+    raise AttributeError(
+        "This fast model has no probabilities: its teacher has no predict_proba, and there were no labels to "
+        "calibrate decision values with. Pass y, or a teacher with predict_proba."
+    )
 
 
 class FastKernelClassifier(Classifier, FastKernelModel):
@@ -37,8 +58,9 @@ class FastKernelClassifier(Classifier, FastKernelModel):
     ----------
     teacher : fitted or unfitted classifier, function, or None
         An unfitted classifier is fitted first; a function must return decision values. None means
-        :class:`gramian.KernelRidgeClassifier` with a Gaussian kernel, gamma and alpha chosen on held-out
-        rows.
+        :class:`gramian.KernelRidgeClassifier` with a Gaussian or (up to 64 features) Laplacian kernel;
+        kernel, gamma and alpha are chosen on held-out rows. A fitted teacher that knows more classes than y
+        gives the model all of its classes. If X is a frame, a fitted teacher is asked with frames.
     cost : str or number, default="20x"
         Time budget for a row in a batch of some thousand rows on one thread: "20x" (times a product X @ w),
         "100ns", or a number of nanoseconds. It is the time of ``predict`` on an array of floats, with its
@@ -63,14 +85,19 @@ class FastKernelClassifier(Classifier, FastKernelModel):
     cost_ : Cost
         Operations, bytes, and measured nanoseconds a row.
     shape_, learned_, validation_score_ : sizes, "teacher" or "labels", and accuracy on held-out rows.
+    fidelity_ : Fidelity
+        Fraction of held-out rows with the teacher's class, with its standard error and the number of rows.
+    calibration_ : Calibration
+        Map from decision values to log odds, fitted on the held-out rows (see :meth:`predict_proba`).
     classes_, predictor_, n_features_in_
 
     Time: training the teacher, evaluating it 2d times on up to 1,000 rows (d features), and fitting about ten
-    shapes. Memory: O(n (d + outputs)), and O(rows · units · directions) for a leaf in training. Raises
-    ``InputError`` for unusable input or teachers, ``BudgetError`` for a budget below a linear model's cost.
-    The budget holds on the machine of the fit, so two machines may choose different shapes. There is no
-    ``standardize``: the fit divides features by their weighted deviation itself, in the directions P and in
-    the default teacher; a teacher of yours has a ``standardize`` of its own.
+    shapes. Memory: O(n (d + outputs)), and O(rows · units · directions) for a leaf in training; the default
+    teacher takes up to 1 GB. Raises ``InputError`` for unusable input or teachers, ``BudgetError`` for a
+    budget below a linear model's cost. The budget holds on the machine of the fit, so two machines may choose
+    different shapes. There is no ``standardize``: the fit divides features by their weighted deviation
+    itself, in the directions P and in the default teacher; a teacher of yours has a ``standardize`` of its
+    own.
 
     Source: DC-Pred++ (Hsieh, Si and Dhillon 2014) for local models on few landmarks; learning the units is
     new here.
@@ -84,6 +111,8 @@ class FastKernelClassifier(Classifier, FastKernelModel):
     >>> bool(m.fit(X[:600], y[:600] % 2).score(X[600:], y[600:] % 2) > 0.9), m.shape_.n_units
     (True, 10)
     """
+
+    _learns: tuple[str, ...] = ("calibration_",)
 
     def __init__(
         self,
@@ -114,13 +143,17 @@ class FastKernelClassifier(Classifier, FastKernelModel):
         self.time_limit = time_limit
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Fit to rows X (n, d) and class labels y (n,); a row source X may hold the labels."""
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, unlabelled: Any = None) -> Self:
+        """Fit to rows X (n, d) and class labels y (n,); a row source X may hold the labels.
+
+        unlabelled : further rows (m, d), without labels. The teacher's values of them are learned too.
+        """
         with all_or_nothing(self), shown_bar(self.verbose, unit="fits", desc="shapes") as bar:
             y = own_target(X, y)
             required_target(self, y)
             rows = self._dense(X, reset=True)
-            targets = ClassTargets(y, len(rows))
+            given = self._given_teacher(X)
+            targets = ClassTargets(y, len(rows), known_classes(given, y))
             self.classes_ = targets.classes
             weights = targets.weights(self.class_weight, sample_weight)
             values = targets[slice(0, len(rows))]
@@ -129,10 +162,12 @@ class FastKernelClassifier(Classifier, FastKernelModel):
                 values,
                 weights,
                 bar.update,
-                teacher=self._teacher,
+                teacher=partial(self._teacher, given),
                 score=self._accuracy,
+                compare=partial(self._compare, given),
                 bounds=(-CLIP, CLIP),
                 groups=likeliest(values),
+                unlabelled=self._unlabelled(unlabelled),
             )
 
     def decision_function(self, X: Any) -> Float64Array:
@@ -154,9 +189,33 @@ class FastKernelClassifier(Classifier, FastKernelModel):
         values = self._values_of_one(x)
         return self.classes_[int(values[0] > 0) if len(values) == 1 else values.argmax()]
 
-    def _teacher(self, rows: Float64Array, values: Float64Array, weights: Array) -> Teacher:
-        if self.teacher is not None and not unfitted(self.teacher):
-            return class_teacher(self.teacher, self.classes_, Engine(self.n_jobs))
+    @available_if(_has_probabilities)
+    def predict_proba(self, X: Any) -> Float64Array:
+        """Return the probability of each class, shape (n, classes); rows sum to 1.
+
+        Decision values are mapped to log odds by two coefficients fitted on held-out rows
+        (:class:`gramian.fast.probabilities.Calibration`): to the probabilities of a fitted teacher that gives
+        them, else to the labels. A model without either
+        (:func:`gramian.compress` without y, of a teacher without ``predict_proba``) has no ``predict_proba``.
+        """
+        return np.exp(self.predict_log_proba(X))
+
+    @available_if(_has_probabilities)
+    def predict_log_proba(self, X: Any) -> Float64Array:
+        """Return the logarithm of :meth:`predict_proba`."""
+        values = self._values(X)
+        return log_probabilities(self.calibration_.log_odds(values))
+
+    def _compare(self, given: Any, found: Float64Array, told: Float64Array, held: Lesson) -> None:
+        self.fidelity_ = same_class(found, told, held.weights)
+        chances = None if given is None else class_chances(given, self.classes_, held.rows)
+        if chances is None:
+            chances = smoothed(likeliest(held.values), len(self.classes_))
+        self.calibration_ = Calibration.fit(found, chances, held.weights)
+
+    def _teacher(self, given: Any, rows: Float64Array, values: Float64Array, weights: Array) -> Teacher:
+        if given is not None:
+            return class_teacher(given, self.classes_, Engine(self.n_jobs))
         labels = class_labels(values, self.classes_)
         if self.teacher is None:
             model = default_teacher(KernelRidgeClassifier, rows, labels, weights, self.random_state)
@@ -173,8 +232,8 @@ class FastKernelRegressor(Regressor, FastKernelModel):
     """A regressor that predicts within a given time a row, built like :class:`FastKernelClassifier`.
 
     Parameters and attributes are those of the classifier, except those about classes. The teacher's
-    predictions are not clipped, and ``validation_score_`` is R². The default teacher is
-    :class:`gramian.KernelRidge`.
+    predictions are not clipped, ``validation_score_`` is R², and so is ``fidelity_``, with the
+    teacher's predictions as targets. The default teacher is :class:`gramian.KernelRidge`.
 
     Examples
     --------
@@ -215,8 +274,11 @@ class FastKernelRegressor(Regressor, FastKernelModel):
         self.time_limit = time_limit
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Fit to rows X (n, d) and targets y (n,) or (n, outputs); a row source X may hold the targets."""
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, unlabelled: Any = None) -> Self:
+        """Fit to rows X (n, d) and targets y (n,) or (n, outputs); a row source X may hold the targets.
+
+        unlabelled : further rows (m, d), without targets. The teacher's values of them are learned too.
+        """
         with all_or_nothing(self), shown_bar(self.verbose, unit="fits", desc="shapes") as bar:
             y = own_target(X, y)
             required_target(self, y)
@@ -229,7 +291,16 @@ class FastKernelRegressor(Regressor, FastKernelModel):
             self._center, spread = center_and_spread(values, weights)
             self._spread = np.where(spread > 0, spread, 1.0)
             scaled = (values - self._center) / self._spread
-            return self._learn(rows, scaled, weights, bar.update, teacher=self._teacher, score=self._r2)
+            return self._learn(
+                rows,
+                scaled,
+                weights,
+                bar.update,
+                teacher=partial(self._teacher, self._given_teacher(X)),
+                score=self._r2,
+                compare=self._compare,
+                unlabelled=self._unlabelled(unlabelled),
+            )
 
     def predict(self, X: Any) -> Float64Array:
         """Return f(x) per row, shape (n,) or (n, outputs)."""
@@ -250,16 +321,18 @@ class FastKernelRegressor(Regressor, FastKernelModel):
         check_is_fitted(self, "predictor_")
         return flatten(self.predictor_, self._spread, self._center)
 
-    def _teacher(self, rows: Float64Array, values: Float64Array, weights: Array) -> Teacher:
-        given = self.teacher
-        if given is not None and not unfitted(given):
+    def _compare(self, found: Float64Array, told: Float64Array, held: Lesson) -> None:
+        self.fidelity_ = explained(found, told, held.weights)
+
+    def _teacher(self, given: Any, rows: Float64Array, values: Float64Array, weights: Array) -> Teacher:
+        if given is not None:
             ask = number_teacher(given, values.shape[1], Engine(self.n_jobs))
             return lambda X: (ask(X) - self._center) / self._spread
         wanted = values[:, 0] if values.shape[1] == 1 else values
-        if given is None:
+        if self.teacher is None:
             model = default_teacher(KernelRidge, rows, wanted, weights, self.random_state)
         else:
-            model = clone(given).fit(rows, wanted)
+            model = clone(self.teacher).fit(rows, wanted)
         return number_teacher(model, values.shape[1], Engine(self.n_jobs))
 
     @staticmethod

@@ -22,7 +22,9 @@ from gramian.exceptions import ModelFileError
 from gramian.fast.dcpred.center_tree import CenterTree
 from gramian.fast.dcpred.pseudo_landmarks import MonomialColumns, TriangleColumns
 from gramian.fast.dcpred.training import DCPred, Leaf, LeafReport
+from gramian.fast.fidelity import Fidelity
 from gramian.fast.learning.distill import Shape
+from gramian.fast.probabilities import Calibration
 from gramian.fast.serving.predictor import FastPredictor
 from gramian.fast.serving.router import TreeRouter
 from gramian.gp.learning import Learned
@@ -244,12 +246,14 @@ def _bisection(children: Array, **parts: Any) -> BisectionPartition:
 RECIPES: dict[str, Recipe] = {
     kind.__name__: _by_fields(kind)
     for kind in (
+        Calibration,
         CenterPartition,
         CenterTree,
         Column,
         ExactFit,
         ExactPredictor,
         FastPredictor,
+        Fidelity,
         Forest,
         LeafReport,
         Learned,

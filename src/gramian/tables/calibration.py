@@ -7,6 +7,7 @@ from scipy.optimize import minimize_scalar
 
 from gramian._typing import Array, Float64Array, IntArray
 from gramian.estimator import answers
+from gramian.fast.probabilities import smoothed
 
 #: Slope if there are no held-out values: the log odds of a value v in [−1, 1] are about 2 artanh v.
 USUAL_SLOPE = 2.0
@@ -32,9 +33,7 @@ def calibration_of(values: Float64Array, codes: IntArray, weights: Array | None)
         return USUAL_SLOPE, 0.0
     n_classes = max(outputs, 2)
     w = np.ones(n) if weights is None else np.asarray(weights, np.float64)
-    targets = np.full((n, n_classes), 1.0 / (n_classes + n))
-    targets[np.arange(n), codes] += n / (n_classes + n)
-    return slope_of(values, targets, w), 0.0
+    return slope_of(values, smoothed(codes, n_classes), w), 0.0
 
 
 def slope_of(values: Float64Array, targets: Float64Array, weights: Array) -> float:

@@ -5,20 +5,24 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from gramian._budget import parse_bytes
 from gramian._random import as_generator, seed_for_sklearn
 from gramian._tiles import row_slices
-from gramian._typing import Float64Array, IntArray
+from gramian._typing import Array, Float64Array, IntArray
 from gramian.data.source import RowSource
-from gramian.estimator.answers import class_labels
+from gramian.estimator import answers
+from gramian.estimator.answers import class_labels, predicted_numbers
 from gramian.estimator.base import KernelEstimator
 from gramian.estimator.kinds import Classifier, Regressor
 from gramian.estimator.targets import ClassTargets, NumberTargets
 from gramian.exceptions import InputError, quoted
-from gramian.fast.compress import compress
+from gramian.fast.compress import compressed
 from gramian.fast.cost import Cost
+from gramian.fast.fidelity import Fidelity
+from gramian.tables import Scaling, TableColumns
 from gramian.tables.calibration import log_probabilities, slope_of
 from gramian.tables.serving import ClassAnswers, NumberAnswers, TableServer
 
@@ -29,10 +33,11 @@ COPIES = 6
 
 
 class FastTable(TableServer, KernelEstimator):
-    """Base of the fast table models that a tabular model's ``compress`` returns.
+    """Base of the fast table models that :func:`gramian.compress` returns for models of tables.
 
-    ``model_`` is a fast model of encoded rows; everything else comes from the original model. A fast table is
-    frozen, like scikit-learn's ``FrozenEstimator``: ``fit`` changes nothing, and a clone is the model itself.
+    ``model_`` is a fast model of encoded rows; columns and scales come from a tabular model, or were learned
+    from the rows that another model was compressed with. A fast table is frozen, like scikit-learn's
+    ``FrozenEstimator``: ``fit`` changes nothing, and a clone is the model itself.
     """
 
     def __sklearn_clone__(self) -> Self:
@@ -48,6 +53,22 @@ class FastTable(TableServer, KernelEstimator):
         """Measure operations, bytes and nanoseconds per row of ``model_``, without the encoding."""
         found: Cost = self.model_.cost_
         return found
+
+    @property
+    def fidelity_(self) -> Fidelity:
+        """The agreement of ``model_`` with its teacher on held-out rows."""
+        found: Fidelity = self.model_.fidelity_
+        return found
+
+    @classmethod
+    def of(cls, columns: TableColumns, scaling: Scaling, fast: Any) -> Self:
+        """Return the model that encodes and scales the rows of tables for a fast model."""
+        model = cls()
+        model.columns_, model.scaling_, model.model_ = columns, scaling, fast
+        model.n_features_in_ = len(columns.columns)
+        if columns.named:
+            model.feature_names_in_ = np.asarray(columns.column_names, object)
+        return model
 
     def _taken_from(self, model: TableServer, fast: Any) -> None:
         for name in ("columns_", "scaling_", "n_features_in_", "feature_names_in_", "feature_importances_"):
@@ -66,21 +87,50 @@ class FastTable(TableServer, KernelEstimator):
         return np.asarray(answer(rows), np.float64).reshape(len(rows), -1)
 
 
+def _has_probabilities(model: Any) -> bool:
+    inner = getattr(model, "model_", None)
+    return inner is None or hasattr(model, "calibration_") or hasattr(inner, "predict_proba")
+
+
 class FastTabularRegressor(Regressor, NumberAnswers, FastTable):
-    """A fast regressor for tables, returned by :meth:`gramian.TabularRegressor.compress`.
+    """A fast regressor for tables, returned by :func:`gramian.compress`.
 
     ``predict`` and ``score`` work as in the original model. ``model_`` is a
-    :class:`gramian.FastKernelRegressor` of the transformed target, ``cost_`` its measured cost.
+    :class:`gramian.FastKernelRegressor` (of the transformed target of a :class:`gramian.TabularRegressor`),
+    ``cost_`` its measured cost, ``fidelity_`` its agreement with the teacher.
     """
+
+    def _back(self, z: Float64Array) -> Float64Array:
+        if not hasattr(self, "target_"):  # the teacher was no tabular model: its numbers are as they are
+            return predicted_numbers(z, flat=self._flat)
+        return super()._back(z)
 
 
 class FastTabularClassifier(Classifier, ClassAnswers, FastTable):
-    """A fast classifier for tables, returned by :meth:`gramian.TabularClassifier.compress`.
+    """A fast classifier for tables, returned by :func:`gramian.compress`.
 
     ``predict``, ``decision_function``, ``predict_proba`` and ``score`` work as in the original model.
-    ``model_`` is a :class:`gramian.FastKernelClassifier`, ``cost_`` its measured cost. Decision values
-    saturate at ±1; probabilities are fitted to those of the original model.
+    ``model_`` is a :class:`gramian.FastKernelClassifier`, ``cost_`` its measured cost, ``fidelity_`` its
+    agreement with the teacher. Decision values saturate at ±1; probabilities are fitted to those of the
+    original model. If it has none and no labels were given, there is no ``predict_proba``.
     """
+
+    def predict(self, X: Any) -> Array:
+        """Return the class with the largest value of each row; if several tie, the first in ``classes_``."""
+        return class_labels(self._values(X), self.classes_)
+
+    @available_if(_has_probabilities)
+    def predict_proba(self, X: Any) -> Float64Array:
+        """Return the probability of each class, shape (n, classes); rows sum to 1."""
+        return np.exp(self.predict_log_proba(X))
+
+    @available_if(_has_probabilities)
+    def predict_log_proba(self, X: Any) -> Float64Array:
+        """Return the logarithm of :meth:`predict_proba`."""
+        values = self._values(X)
+        if hasattr(self, "calibration_"):
+            return log_probabilities(values, self.calibration_)
+        return answers.log_probabilities(self.model_.calibration_.log_odds(values))
 
 
 def compressed_regressor(
@@ -96,7 +146,9 @@ def compressed_regressor(
     fast = FastTabularRegressor()
     rows = np.asarray(source.take(numbers), np.float64)
     options = {"random_state": seed, "n_jobs": model.n_jobs, **options}
-    fast._taken_from(model, compress(model.model_, rows, given, cost=cost, **options))
+    if options.get("unlabelled") is not None:
+        options["unlabelled"] = model.transform_rows(options["unlabelled"])
+    fast._taken_from(model, compressed(model.model_, rows, given, cost, options))
     fast.target_, fast._flat = model.target_, model._flat
     return fast
 
@@ -122,8 +174,10 @@ def compressed_classifier(
         )
     fast = FastTabularClassifier()
     options = {"random_state": seed, "n_jobs": model.n_jobs, **options}
+    if options.get("unlabelled") is not None:
+        options["unlabelled"] = model.transform_rows(options["unlabelled"])
     learn = options.pop("learn", "teacher" if y is None else "auto")
-    fast._taken_from(model, compress(model.model_, rows, labels, cost=cost, learn=learn, **options))
+    fast._taken_from(model, compressed(model.model_, rows, labels, cost, options | {"learn": learn}))
     fast.classes_ = model.classes_
     fast.calibration_ = _calibration(fast._asked(rows), model, values)
     return fast

@@ -29,6 +29,11 @@ class Lesson:
         """Return the lesson with some of its rows."""
         return replace(self, rows=self.rows[mine], values=self.values[mine], weights=self.weights[mine])
 
+    def at(self, rows: Float64Array) -> Lesson:
+        """Return the teacher's lesson at other rows, each with the mean weight."""
+        weights = np.full(len(rows), self.weights.mean())
+        return replace(self, rows=rows, values=self.asked(rows), weights=weights)
+
     def targets(self) -> Targets:
         """Return the values with their weights and bounds."""
         return Targets(self.values, self.weights, self.low, self.high)

@@ -1,0 +1,73 @@
+"""Class probabilities of a fast model, calibrated to those of its teacher or to held-out labels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import minimize
+
+from gramian._typing import Array, Float64Array, IntArray
+from gramian.estimator import answers
+
+#: Least probability whose logarithm is taken, bounds of both coefficients, and what they start from. By hand.
+LEAST, COEFFICIENTS, START = 1e-3, (0.0, 100.0), (0.5, 1.0)
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Probabilities of decision values v: of log odds a·v + b·L(v), where a, b ≥ 0 and p = (1 + v)/2.
+
+    Two classes: L(v) = ln p − ln(1 − p) and P = 1/(1 + exp(−log odds)). More classes: L(v) = ln p and
+    P = softmax(log odds). The probability p is cut to [0.001, 0.999] in the logarithms. The map increases and
+    has no offset, so that the likeliest class is the one with the largest value. Values 2P − 1 are mapped
+    back to P by a = 0 and b = 1; margins have about a·v.
+    """
+
+    slope: float
+    bend: float
+
+    @classmethod
+    def fit(cls, values: Float64Array, wanted: Float64Array, weights: Array) -> Calibration:
+        """Return the calibration with the least cross-entropy to probabilities ``wanted`` (n, classes).
+
+        Time O(n·classes) a step; the problem is convex.
+        """
+        terms = _terms(values)
+        targets = wanted[:, 1:] if values.shape[1] == 1 else wanted
+        total = float(weights.sum())
+
+        def loss(coefficients: Float64Array) -> tuple[float, Float64Array]:
+            log_odds = np.tensordot(coefficients, terms, 1)
+            left = answers.probabilities(log_odds)
+            left = (left[:, 1:] if values.shape[1] == 1 else left) - targets
+            cross = -float(weights @ (wanted * answers.log_probabilities(log_odds)).sum(axis=1))
+            gradient = np.tensordot(terms, weights[:, None] * left, 2)
+            return cross / total, gradient / total
+
+        found = minimize(loss, START, jac=True, method="L-BFGS-B", bounds=(COEFFICIENTS,) * 2)
+        slope, bend = (float(value) for value in found.x)
+        return cls(slope, bend) if slope + bend > 0 else cls(np.finfo(float).eps, 0.0)
+
+    def log_odds(self, values: Float64Array) -> Float64Array:
+        """Return the log odds of values (n, outputs)."""
+        terms = _terms(values)
+        return np.asarray(self.slope * terms[0] + self.bend * terms[1])
+
+
+def _terms(values: Float64Array) -> Float64Array:
+    chances = np.clip(0.5 * (1.0 + values), LEAST, 1.0 - LEAST)
+    logs = np.log(chances)
+    return np.stack([values, logs - np.log1p(-chances) if values.shape[1] == 1 else logs])
+
+
+def smoothed(codes: IntArray, n_classes: int) -> Float64Array:
+    """Return target probabilities (n, classes) of labels: (1 + N)/(classes + N) for a class with n = N rows.
+
+    The other classes get 1/(classes + N), so that coefficients stay finite if the classes are separated
+    without an error. Source: Platt 1999.
+    """
+    n = len(codes)
+    targets = np.full((n, n_classes), 1.0 / (n_classes + n))
+    targets[np.arange(n), codes] += n / (n_classes + n)
+    return targets
