@@ -59,7 +59,8 @@ def compress(
         categorical types of frames are categories anyway, and so are the columns that a model of scikit-learn
         or CatBoost names as such.
     options : parameters of the fast model, :class:`gramian.FastKernelClassifier` or
-        :class:`gramian.FastKernelRegressor`; ``verbose=1`` shows a bar of the shapes that are compared.
+        :class:`gramian.FastKernelRegressor`, such as ``time_limit`` in seconds, or ``verbose=1`` for a bar of
+        the predictors that are compared.
 
     The result has ``predict``, for classes ``predict_proba`` if the teacher has probabilities or y is given,
     ``cost_`` and ``fidelity_``, its agreement with the teacher.
