@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 import numpy as np
 import pytest
 
 import gramian as gm
 import gramian.fast.base as fast_base
-from gramian.exceptions import BudgetError, InputError
+from gramian.exceptions import AccuracyWarning, BudgetError, InputError
 from gramian.fast.base import parted
 from gramian.fast.learning.distill import Shape
 from gramian.fast.learning.metric import center_and_spread
@@ -19,7 +20,8 @@ SIZES = {"n_levels": 1, "n_units": 4, "n_directions": 2, "random_state": 0}
 
 def timings(monkeypatch: pytest.MonkeyPatch, linear: float, shape: float) -> None:
     """Let a product X @ w take ``linear`` nanoseconds, a linear predictor ``shape``, and others far more."""
-    monkeypatch.setattr(fast_base, "linear_cost", lambda d, K: linear)
+    monkeypatch.setattr(fast_base, "linear_cost", lambda d, K, n: linear)
+    monkeypatch.setattr(fast_base, "product_nanoseconds", lambda d, K, n: linear)
 
     def nanoseconds(model: object, one: Shape, d: int, K: int) -> float:
         return shape if one.n_units == one.n_levels == 0 else np.inf
@@ -48,6 +50,49 @@ def test_a_cost_that_the_error_names_is_enough(monkeypatch: pytest.MonkeyPatch) 
     model.set_params(cost=f"{named[1]}ns").fit(X, X.sum(axis=1))
     with pytest.raises(BudgetError, match="below a linear model's"):
         model.set_params(cost="0.5x").fit(X, X.sum(axis=1))
+
+
+def test_timings_that_disagree_are_told_and_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    X = np.random.default_rng(0).random((60, 2))
+    timings(monkeypatch, 0.25, 7.45)
+    monkeypatch.setattr(fast_base, "product_nanoseconds", lambda d, K, n: 0.51)
+    monkeypatch.setattr(fast_base, "linear_cost", lru_cache(lambda d, K, n: 0.25))
+    monkeypatch.setattr(fast_base, "_TIMED", {("a key",): 1.0})
+    model = gm.FastKernelRegressor(cost="8ns", random_state=0)
+    with pytest.warns(AccuracyWarning, match=r"took 0\.25 ns a row before the search and 0\.51 ns after"):
+        model.fit(X, X.sum(axis=1))
+    assert not fast_base._TIMED
+    assert fast_base.linear_cost.cache_info().currsize == 0
+
+
+def test_a_budget_holds_for_batches_of_any_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    X = np.random.default_rng(0).random((300, 2))
+    timed: list[int] = []
+
+    def seconds(predict: object, rows: np.ndarray, *, least: bool = False) -> float:
+        timed.append(len(rows))
+        return 1e-7
+
+    monkeypatch.setattr(fast_base, "seconds_per_row", seconds)
+    monkeypatch.setattr(fast_base, "_TIMED", {})
+    model = gm.FastKernelRegressor(cost="20us", batch_rows=1, random_state=0).fit(X, X.sum(axis=1))
+    assert set(timed) == {1}
+    assert model.cost_.batch_rows == 1
+    with pytest.raises(InputError, match="batch_rows"):
+        model.set_params(batch_rows=0).fit(X, X.sum(axis=1))
+
+
+def test_a_fit_ends_in_time() -> None:
+    X = np.random.default_rng(0).random((3_000, 4))
+    y = np.sin(9.0 * X).sum(axis=1)
+    short = gm.FastKernelRegressor(cost="2us", learn="labels", random_state=0, time_limit=1e-6).fit(X, y)
+    assert (short.shape_.n_levels, short.shape_.n_units) == (0, 0)  # the linear model, which takes no time
+    sizes = {"n_levels": 1, "n_units": 8, "n_directions": 4}
+    some = gm.FastKernelRegressor(learn="labels", random_state=0, time_limit=1e-6, **sizes).fit(X, y)
+    more = gm.FastKernelRegressor(learn="labels", random_state=0, **sizes).fit(X, y)
+    assert some.validation_score_ < more.validation_score_
+    with pytest.raises(InputError, match="time_limit"):
+        gm.FastKernelRegressor(time_limit=-1.0).fit(X, y)
 
 
 def overflowing() -> tuple[np.ndarray, np.ndarray, np.ndarray]:

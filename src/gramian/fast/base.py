@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 import time
+import warnings
 from collections.abc import Callable
 from copy import copy
+from functools import lru_cache
 from typing import Any, Self
 
 import numpy as np
@@ -20,8 +22,17 @@ from gramian.engine import Engine
 from gramian.estimator.base import KernelEstimator, is_source
 from gramian.estimator.finite import finite_values
 from gramian.estimator.rows import checked_rows
-from gramian.exceptions import InputError
-from gramian.fast.cost import Cost, batch_rows, dummy, measure, parse_cost, seconds_per_row, timed_batch
+from gramian.exceptions import AccuracyWarning, InputError
+from gramian.fast.cost import (
+    Cost,
+    batch_rows,
+    dummy,
+    measure,
+    parse_cost,
+    product_nanoseconds,
+    seconds_per_row,
+    timed_batch,
+)
 from gramian.fast.frames import frame_form
 from gramian.fast.learning.copies import Pool
 from gramian.fast.learning.distill import Shape
@@ -35,7 +46,6 @@ from gramian.fast.learning.metric import (
 from gramian.fast.libsvm_values import libsvm_values
 from gramian.fast.search import (
     ShapeTrainer,
-    linear_cost,
     linear_shape,
     search_shapes,
 )
@@ -51,9 +61,13 @@ HELD_OUT, MOST_HELD_OUT = 0.15, 10_000
 #: Values of ``learn``: the targets that a fast model is fitted to.
 LEARN = ("auto", "teacher", "labels")
 DTYPES = ("float32", "float16", "float64")
+#: Factor between two timings of the same product above which a fit warns.
+DISTURBED = 2.0
 
 #: Nanoseconds by what was timed in this process, so that equal fits choose the same shape.
 _TIMED: dict[tuple[Any, ...], float] = {}
+
+linear_cost = lru_cache(maxsize=256)(product_nanoseconds)
 
 #: From rows, values and weights to a trained teacher.
 MakeTeacher = Callable[[Float64Array, Float64Array, Array], Teacher]
@@ -77,6 +91,7 @@ class FastKernelModel(KernelEstimator):
     random_state: Any
     n_jobs: int | None
     time_limit: float | None
+    batch_rows: int | None
     verbose: int
 
     _learns: tuple[str, ...] = (
@@ -96,8 +111,9 @@ class FastKernelModel(KernelEstimator):
     def _restore(self, state: dict[str, Any]) -> None:
         mean, spread = state["_batch"]
         d = self.n_features_in_
-        drawn = np.random.default_rng(0).standard_normal((batch_rows(d), d))
-        super()._restore(state | {"_batch": np.asarray(mean + spread * drawn, np.float32)})
+        super()._restore(state)
+        drawn = np.random.default_rng(0).standard_normal((self._rows_at_a_time(d), d))
+        self._batch = np.asarray(mean + spread * drawn, np.float32)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -207,11 +223,13 @@ class FastKernelModel(KernelEstimator):
         trainer = ShapeTrainer(M, pools, held_out, held_score, seed, engine, progress, start, seconds)
         if shape is None:
             K = values.shape[1]
-            limit = budget * linear_cost(d, K) if unit == "x" else budget
+            product = linear_cost(d, K, self._rows_at_a_time(d))
+            limit = budget * product if unit == "x" else budget
             if unit == "x" and budget >= 1:
                 # The unit "x" is the time of a linear model: noise in a timing must never forbid that model.
                 limit = max(limit, self._nanoseconds(linear_shape(d, K), d, K))
             best = search_shapes(limit, lambda shape: self._nanoseconds(shape, d, K), trainer)
+            self._check_timings(product, d, K)
         else:
             best = max((trainer.fitted(name, shape) for name in lessons), key=lambda one: one.score)
         student = best.student
@@ -228,7 +246,7 @@ class FastKernelModel(KernelEstimator):
         predictor = student.predictor()
         self.predictor_ = predictor.astype(np.dtype(self.dtype))
         self.shape_, self.learned_, self.validation_score_ = best.shape, best.lesson, best.score
-        self._batch = timed_batch(rows, np.random.default_rng(0))
+        self._batch = timed_batch(rows, self._rows_at_a_time(d), np.random.default_rng(0))
         return self
 
     def _lessons(
@@ -265,13 +283,35 @@ class FastKernelModel(KernelEstimator):
 
     def _nanoseconds(self, shape: Shape, n_features: int, n_outputs: int) -> float:
         """Return the measured nanoseconds a row of ``predict`` with a shape."""
-        key = (type(self), getattr(self, "classes_", np.zeros(0)).dtype, shape, n_features, n_outputs)
+        n, labels = self._rows_at_a_time(n_features), getattr(self, "classes_", np.zeros(0)).dtype
+        key = (type(self), labels, shape, n_features, n_outputs, n)
         if key not in _TIMED:
             rng = np.random.default_rng(0)
             predict = self._predict_by(dummy(shape, n_features, n_outputs, rng))
-            batch = rng.standard_normal((batch_rows(n_features), n_features)).astype(np.float32)
+            batch = rng.standard_normal((n, n_features)).astype(np.float32)
             _TIMED[key] = 1e9 * seconds_per_row(predict, batch, least=True)
         return _TIMED[key]
+
+    def _rows_at_a_time(self, n_features: int) -> int:
+        """Return how many rows a timed batch has."""
+        return (
+            batch_rows(n_features)
+            if self.batch_rows is None
+            else whole_number("batch_rows", self.batch_rows, 1)
+        )
+
+    def _check_timings(self, before: float, n_features: int, n_outputs: int) -> None:
+        """Warn if X @ w takes another time now than ``before`` the search; forget all timings then."""
+        now = product_nanoseconds(n_features, n_outputs, self._rows_at_a_time(n_features))
+        if max(now, before) >= DISTURBED * min(now, before):
+            _TIMED.clear()
+            linear_cost.cache_clear()
+            warnings.warn(
+                f"X @ w took {before:.3g} ns a row before the search and {now:.3g} ns after it: other work "
+                f"slows the machine, so cost={self.cost!r} may not be met. See cost_ when it is quiet.",
+                AccuracyWarning,
+                stacklevel=2,
+            )
 
     def _values(self, X: Any) -> Float64Array:
         return np.asarray(self._answers(X), np.float64)

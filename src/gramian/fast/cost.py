@@ -102,19 +102,25 @@ def run_seconds(predict: Callable[[Array], object], rows: Array, *, least: bool 
 
 
 def batch_rows(n_features: int) -> int:
-    """Return how many rows a timed batch has."""
+    """Return how many rows a timed batch has by default."""
     return int(np.clip(BATCH_BYTES // (4 * n_features), LEAST_BATCH_ROWS, MOST_BATCH_ROWS))
 
 
-def timed_batch(rows: Array, rng: np.random.Generator) -> FloatArray:
+def timed_batch(rows: Array, count: int, rng: np.random.Generator) -> FloatArray:
     """Return a float32 batch to time on: rows drawn with replacement."""
-    return np.asarray(rows[rng.integers(len(rows), size=batch_rows(rows.shape[1]))], np.float32)
+    return np.asarray(rows[rng.integers(len(rows), size=count)], np.float32)
 
 
 def linear_nanoseconds(batch: FloatArray, n_outputs: int, *, least: bool = False) -> float:
     """Return the nanoseconds that X @ w takes a row; ``least`` as in :func:`seconds_per_row`."""
     w = np.ones((batch.shape[1], n_outputs), np.float32)
     return 1e9 * seconds_per_row(lambda X: X @ w, batch, least=least)
+
+
+def product_nanoseconds(n_features: int, n_outputs: int, n_rows: int) -> float:
+    """Return the nanoseconds a row of X @ w in a batch of random rows, by the fastest run."""
+    batch = np.random.default_rng(0).standard_normal((n_rows, n_features)).astype(np.float32)
+    return linear_nanoseconds(batch, n_outputs, least=True)
 
 
 def measure(

@@ -62,7 +62,7 @@ class FastKernelClassifier(Classifier, FastKernelModel):
         kernel, gamma and alpha are chosen on held-out rows. A fitted teacher that knows more classes than y
         gives the model all of its classes. If X is a frame, a fitted teacher is asked with frames.
     cost : str or number, default="20x"
-        Time budget for a row in a batch of some thousand rows on one thread: "20x" (times a product X @ w),
+        Time budget for a row in a batch of ``batch_rows`` on one thread: "20x" (times a product X @ w),
         "100ns", or a number of nanoseconds. It is the time of ``predict`` on an array of floats, with its
         checks and labels. Shapes are timed on this machine; the one within the budget that is best on
         held-out rows is used. A linear model is used if nothing is better; it fits any budget from "1x".
@@ -77,6 +77,9 @@ class FastKernelClassifier(Classifier, FastKernelModel):
     time_limit : float or None, default=None
         Seconds for a fit. It ends the search and the training early, never the teacher's own fit or answers;
         None means that they end by themselves, which takes some ten seconds on two cores.
+    batch_rows : int or None, default=None
+        Rows that ``predict`` will get at a time, for which the budget holds: the fewer, the more a row takes.
+        None means as many as are two megabytes in float32, from 2,048 to 8,192.
     verbose : int, default=0
         1 shows a bar of the predictors that are fitted and compared.
 
@@ -128,6 +131,7 @@ class FastKernelClassifier(Classifier, FastKernelModel):
         random_state: Any = None,
         n_jobs: int | None = None,
         time_limit: float | None = None,
+        batch_rows: int | None = None,
         verbose: int = 0,
     ) -> None:
         self.teacher = teacher
@@ -141,6 +145,7 @@ class FastKernelClassifier(Classifier, FastKernelModel):
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.time_limit = time_limit
+        self.batch_rows = batch_rows
         self.verbose = verbose
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, unlabelled: Any = None) -> Self:
@@ -260,6 +265,7 @@ class FastKernelRegressor(Regressor, FastKernelModel):
         random_state: Any = None,
         n_jobs: int | None = None,
         time_limit: float | None = None,
+        batch_rows: int | None = None,
         verbose: int = 0,
     ) -> None:
         self.teacher = teacher
@@ -272,6 +278,7 @@ class FastKernelRegressor(Regressor, FastKernelModel):
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.time_limit = time_limit
+        self.batch_rows = batch_rows
         self.verbose = verbose
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, unlabelled: Any = None) -> Self:

@@ -7,7 +7,6 @@ import time
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from itertools import chain
 
 import numpy as np
@@ -16,7 +15,6 @@ from gramian._typing import Float64Array
 from gramian.compression.sums import Progress
 from gramian.engine import Engine
 from gramian.exceptions import BudgetError
-from gramian.fast.cost import batch_rows, linear_nanoseconds
 from gramian.fast.learning.copies import Pool, Rows
 from gramian.fast.learning.distill import Effort, Shape, Student, alone, begin, together
 from gramian.fast.learning.leaves import Limit
@@ -168,14 +166,6 @@ def linear_student(pool: Pool) -> Student:
     leaf = Leaf.of((lesson.rows - pool.center) * pool.inverse, lesson.targets())
     units = Units.of(settle(leaf, np.zeros((0, d)), np.zeros((0, d)), rounds=LINEAR_ROUNDS))
     return Student(Shape(0, 0, d), np.eye(d), TreeRouter(), [units], pool.center, pool.inverse)
-
-
-@lru_cache(maxsize=256)
-def linear_cost(n_features: int, n_outputs: int) -> float:
-    """Return the measured nanoseconds a row of a linear model; cached for the process."""
-    rng = np.random.default_rng(0)
-    batch = rng.standard_normal((batch_rows(n_features), n_features)).astype(np.float32)
-    return linear_nanoseconds(batch, n_outputs, least=True)
 
 
 def linear_shape(n_features: int, n_outputs: int) -> Shape:
