@@ -16,6 +16,8 @@ from papers.items import Item, Paper, Run
 
 RESULTS = Path(__file__).parents[1] / "results" / "papers.jsonl"
 QUICK_RESULTS = Path(__file__).parents[2] / "build" / "benchmarks" / "quick_papers.jsonl"
+#: Folders whose uncommitted changes a line tells of.
+MEASURED = ("src", "benchmarks/papers", "benchmarks/serving")
 
 
 def read(path: Path) -> list[Line]:
@@ -73,7 +75,7 @@ def provenance(threads: int) -> dict[str, Any]:
     """Return commit, versions, machine and date, as every line has them."""
     about = describe(threads)
     changed = subprocess.run(
-        ["git", "status", "--porcelain", "--untracked-files=no", "src", "benchmarks/papers"],
+        ["git", "status", "--porcelain", "--untracked-files=no", *MEASURED],
         cwd=Path(__file__).parents[2],
         capture_output=True,
         text=True,

@@ -49,7 +49,8 @@ SECONDS = re.compile(
     r"(?<![\w.`=\"-])\d[\d,.]*\s?(?:s|ms|ns|µs|seconds?|minutes?|(?:milli|micro|nano)seconds)(?![\w`])"
 )
 MADE = re.compile(
-    r"<!-- (?:printed|measured|table): .*?<!-- (?:end|table: end) -->|^```.*?^```", re.DOTALL | re.MULTILINE
+    r"<!-- (?:printed|measured|table|frontier): .*?<!-- (?:end|table: end) -->|^```.*?^```",
+    re.DOTALL | re.MULTILINE,
 )
 #: Pages that scripts write as a whole, with tests of their own.
 WRITTEN = {"side-by-side.md", "tables-benchmark.md"}
