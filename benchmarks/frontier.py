@@ -1,7 +1,7 @@
 """Error against the time of an answer: gm.compress beside what people deploy, on ten sets.
 
 GRAMIAN_DATA=folder python benchmarks/frontier.py [--quick] [--sets a,b] [--methods ours,lightgbm,...]
-    [--rows 12000] [--batch 10000] [--seconds 0.3] [--out FILE] [--report FOLDER]
+    [--rows 10000] [--batch 10000] [--seconds 0.3] [--out FILE] [--report FOLDER]
 
 Everything has one thread. Batches of float32 rows; one row by each library's fastest call. Sizes of boosting
 and the settings of DC-Pred++ and LDKL are chosen on held-out training rows. gm.compress and the MLP learn
@@ -31,7 +31,7 @@ def arguments(given: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="sets of scikit-learn, tiny models")
     parser.add_argument("--sets", help="names, separated by commas (default: all)")
     parser.add_argument("--methods", help="names, separated by commas (default: all installed)")
-    parser.add_argument("--rows", type=int, help="most training rows of a set (default 12,000; 400)")
+    parser.add_argument("--rows", type=int, help="most training rows of a set (default 10,000; 400)")
     parser.add_argument("--batch", type=int, help="rows of a timed batch (default 10,000; 1,000)")
     parser.add_argument("--seconds", type=float, help="of each timing (default 0.3; 0.02)")
     parser.add_argument("--out", type=Path, help="JSON lines (default benchmarks/results/frontier.jsonl)")
@@ -58,7 +58,7 @@ def main(given: list[str] | None = None) -> int:
             return 0
         sets = options.sets.split(",") if options.sets else list(QUICK if options.quick else SETS)
         methods = check(options.methods.split(",")) if options.methods else available()
-        usual = Settings(400, 1_000, 0.02, True) if options.quick else Settings(12_000, 10_000, 0.3)
+        usual = Settings(400, 1_000, 0.02, True) if options.quick else Settings(10_000, 10_000, 0.3)
         settings = Settings(
             options.rows or usual.n_rows,
             options.batch or usual.batch_rows,

@@ -27,7 +27,7 @@ TEACHER_ROWS = 6_000
 GAMMAS, PENALTIES = (0.3, 1.0, 3.0, 10.0), (3.0, 30.0)
 TEACHER_ROUNDS, ROUNDS_MANY, QUICK_ROUNDS = 300, 60, 5
 #: Budgets of gm.compress, hidden units in each of the two layers of an MLP, its epochs.
-COSTS, QUICK_COSTS = ("60x", "20x", "8x"), ("60x",)
+COSTS, QUICK_COSTS = ("1us", "300ns", "100ns"), ("1us",)
 WIDTHS, EPOCHS = (16, 64), 60
 #: Rows of a tile of the networks' evaluator.
 TILE_ROWS = 1_024
