@@ -156,7 +156,7 @@ def _onnx(problem: Problem, booster: Any, chosen: Chosen, seconds: float) -> Ser
 
 def catboost(problem: Problem, quick: bool, _: Any = None) -> Iterator[Served]:
     """CatBoost's own evaluator; its trees are symmetric, of depth 4 and 6 for 15 and 63 leaves."""
-    for chosen in search(problem, quick, _catboost_errors):
+    for chosen in search(problem, quick, _catboost_errors, symmetric=True):
         start = time.perf_counter()
         model = _catboost_model(problem, chosen.rate, chosen.leaves, chosen.rounds)
         model.fit(problem.train.trees, problem.train.y)
