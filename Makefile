@@ -110,7 +110,6 @@ bench: $(BENCH_STAMP)
 	$(BIN)/python benchmarks/reproduce.py
 	$(BIN)/python benchmarks/printed.py --again
 	$(BIN)/python benchmarks/mnist2m.py
-	$(BIN)/python benchmarks/fast_prediction.py
 	$(BIN)/python benchmarks/single_row.py
 
 # The same comparison on small sets, in minutes, with or without a data folder.

@@ -65,6 +65,8 @@ def test_steps_are_told(printed):
         "Nystroem + RidgeClassifier on the same rows",
         "exact SVC on 3,200",
         "MEKA holds 3,200² entries (81.9 MB)",
+        "forest of 300 trees",
+        "gm.compress(forest, cost='2us')",
         str(out / "gram.png"),
     ):
         assert words in text
@@ -78,6 +80,15 @@ def test_files(printed):
     assert np.load(out / "test.npy", mmap_mode="r").shape == (800, 64)
     assert (out / "flats.csv").read_text(encoding="utf-8").count("\n") == 4001
     assert (out / "gram.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.slow
+def test_the_fast_forest_is_as_good_and_much_faster(printed):
+    text, _ = printed
+    found = re.findall(r"accuracy ([\d.]+) +([\d.]+) µs a row", text)
+    (slow, slow_time), (fast, fast_time) = (map(float, one) for one in found)
+    assert fast > slow - 0.03
+    assert fast_time < 0.5 * slow_time
 
 
 def test_no_original_on_both_sides(tmp_path, monkeypatch):
@@ -127,6 +138,7 @@ def test_without_matplotlib_the_table_still_comes(tmp_path, monkeypatch, capsys)
     monkeypatch.setattr(
         demo, "in_own_process", lambda name, rows, memory, out: Result(name, 1, 0.5, 1.0, 2.0, 3e6, "a note")
     )
+    monkeypatch.setattr(demo.forest, "made_fast", lambda out: ["a fast forest"])
     demo.main(500, out=tmp_path)
     text = capsys.readouterr().out
     assert "no picture: Run: pip install 'gramian[plot]'" in text

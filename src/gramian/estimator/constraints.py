@@ -104,7 +104,7 @@ CONSTRAINTS: dict[str, Constraint] = {
     **_rows("learning_rows", "int", _whole(2), none=True),
     **_rows("branching calibration_folds exact_rows leaf_size pseudo_degree", "int", _whole(2)),
     **_rows(
-        "P V batch_size block gradient_rows max_iter n_blocks n_components n_directions n_entries "
+        "P V batch_rows batch_size block gradient_rows max_iter n_blocks n_components n_directions n_entries "
         "n_epochs n_experts n_landmarks n_rounds n_starts root_rank rounds",
         "int",
         _whole(1),
