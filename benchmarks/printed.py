@@ -29,7 +29,7 @@ THREADS = 2
 
 #: The script and its options, by the name that pages use.
 SCRIPTS = {
-    "fast": "fast_prediction.py",
+    "fast": "fast_prediction.py --runs 1",
     "tiles": "tiles.py",
     "covtype": "covtype.py",
     "mnist": "mnist.py",

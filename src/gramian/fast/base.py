@@ -184,7 +184,7 @@ class FastKernelModel(KernelEstimator):
         seconds = math.inf if self.time_limit is None else positive_number("time_limit", self.time_limit)
         one_of("learn", self.learn, LEARN)
         one_of("dtype", self.dtype, DTYPES)
-        rng, engine = as_generator(self.random_state), Engine(self.n_jobs)
+        rng = as_generator(self.random_state)
         shape, (budget, unit) = self._sizes, parse_cost(self.cost)
         rows = rows.astype(np.float64)
         n, d = rows.shape
@@ -220,7 +220,10 @@ class FastKernelModel(KernelEstimator):
             return Pool(lesson, center, spread, Q, np.random.default_rng(seed))
 
         pools = {name: pool(lesson) for name, lesson in parts.items()}
-        trainer = ShapeTrainer(M, pools, held_out, held_score, seed, engine, progress, start, seconds)
+        # One thread trains: the arrays of a leaf are so small that two threads took twice as long as one. The
+        # teacher's answers have all threads.
+        alone = Engine(1)
+        trainer = ShapeTrainer(M, pools, held_out, held_score, seed, alone, progress, start, seconds)
         if shape is None:
             K = values.shape[1]
             product = linear_cost(d, K, self._rows_at_a_time(d))

@@ -216,7 +216,7 @@ def search_shapes(nanoseconds: float, clock: Clock, trainer: ShapeTrainer) -> Fi
 
     The first shape of :func:`shapes_within` is fitted for a few rounds to each lesson; every shape then to
     the lesson with the better score. The ``FINALISTS`` with the smallest held-out loss go on, and the nearest
-    of them also learns the other lesson. Both are fitted nearly to the end, and the better score wins. It
+    of them also learns the other lesson. The better score wins, and its student is fitted to the end. It
     competes with a linear model of each lesson, which wins a tie since nothing is cheaper. Raises
     ``BudgetError`` if the budget is below a linear model's cost.
     """
@@ -248,9 +248,7 @@ def search_shapes(nanoseconds: float, clock: Clock, trainer: ShapeTrainer) -> Fi
             nearest,
             *(trainer.further(nearest, other, FINAL) for other in trainer.pools if other != name),
         ]
-        fitted = [trainer.further(one, one.lesson, FULL) for one in taught]
-        best = max(fitted, key=lambda one: one.score)
-        finals.append(trainer.further(best, best.lesson, OWN))
+        finals.append(trainer.ended(max(taught, key=lambda one: one.score)))
     return max(finals, key=lambda final: final.score)
 
 
