@@ -31,7 +31,7 @@ LEVELS = (0, 2, 4, 6, 8)
 LEAF_ROWS = 60
 #: Fractions of the metric's trace that the tried numbers of directions keep, and the number of features up
 #: to which keeping all of them is tried too. Chosen by hand.
-HELD_PARTS, FEW_FEATURES = (0.8, 0.95, 0.99), 24
+HELD_PARTS, FEW_FEATURES = (0.8, 0.99), 24
 #: Effort of a trial, of the nearest three trials, which go on, and of the nearest of these; at last its
 #: leaves are learned on their own, and with the held-out rows. Chosen by hand.
 TRIAL, FINALISTS, FINAL = Effort(20, 3.0, 30_000, 3e9, 0.4), 3, Effort(40, 6.0, 60_000, 1e10, 0.6)
@@ -196,7 +196,7 @@ def shapes_within(
 def direction_counts(M: Float64Array) -> tuple[int, ...]:
     """Return numbers of directions to try.
 
-    With few features: all of them, and as many as hold 80 % and 95 % of the trace of M. With more features:
+    With few features: all of them, three quarters, and as many as hold 80 % of the trace of M. With more:
     multiples of eight, for which matrix products are fastest, up to as many as hold 99 % of the trace.
     """
     d = len(M)
@@ -204,9 +204,9 @@ def direction_counts(M: Float64Array) -> tuple[int, ...]:
     total = values.sum()
     if total <= 0:
         return (1,)
-    few, some, most = (int(np.searchsorted(np.cumsum(values) / total, part)) + 1 for part in HELD_PARTS)
+    few, most = (int(np.searchsorted(np.cumsum(values) / total, part)) + 1 for part in HELD_PARTS)
     if d <= FEW_FEATURES:
-        return tuple(sorted({d, -(-3 * d // 4), few, some}, reverse=True))
+        return tuple(sorted({d, -(-3 * d // 4), few}, reverse=True))
     counts = [8 * count for count in (1, 2, 3, 4, 6, 8) if 8 * (count - 1) < most]
     return tuple(count for count in reversed(counts) if few // 2 <= count <= d)
 

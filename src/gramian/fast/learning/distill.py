@@ -17,7 +17,7 @@ from gramian.fast.serving.predictor import FastPredictor
 from gramian.fast.serving.router import TreeRouter, fit_router, stage_levels
 
 #: Factor by which a stage may have more iterations than planned. Chosen by hand, as is the next constant.
-MORE_ROUNDS = 4
+MORE_ROUNDS = 3
 #: Fewest rows to train a leaf on, copies included.
 LEAST_LEAF_ROWS = 200
 
