@@ -76,7 +76,7 @@ class FastKernelClassifier(Classifier, FastKernelModel):
     random_state, n_jobs : as in scikit-learn.
     time_limit : float or None, default=None
         Seconds for a fit. It ends the search and the training early, never the teacher's own fit or answers;
-        None means that they end by themselves, which takes some ten seconds on two cores.
+        None means that they end by themselves.
     batch_rows : int or None, default=None
         Rows that ``predict`` will get at a time, for which the budget holds: the fewer, the more a row takes.
         None means as many as are two megabytes in float32, from 2,048 to 8,192.
