@@ -10,18 +10,20 @@ from scipy.optimize import minimize
 from gramian._typing import Array, Float64Array, IntArray
 from gramian.estimator import answers
 
-#: Least probability whose logarithm is taken, bounds of both coefficients, and what they start from. By hand.
-LEAST, COEFFICIENTS, START = 1e-3, (0.0, 100.0), (0.5, 1.0)
+#: Least probability whose logarithm is taken, bounds of both coefficients, and what they start from. By hand. The
+#: slope is at least 1e-6, since different values must have different probabilities: those that differ by float32's
+#: last bit do so by 1e-13.
+LEAST, COEFFICIENTS, START = 1e-3, ((1e-6, 100.0), (0.0, 100.0)), (0.5, 1.0)
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """Probabilities of decision values v: of log odds a·v + b·L(v), where a, b ≥ 0 and p = (1 + v)/2.
+    """Probabilities of decision values v: of log odds a·v + b·L(v), where a > 0, b ≥ 0 and p = (1 + v)/2.
 
     Two classes: L(v) = ln p − ln(1 − p) and P = 1/(1 + exp(−log odds)). More classes: L(v) = ln p and
     P = softmax(log odds). The probability p is cut to [0.001, 0.999] in the logarithms. The map increases and
     has no offset, so that the likeliest class is the one with the largest value. Values 2P − 1 are mapped
-    back to P by a = 0 and b = 1; margins have about a·v.
+    back to P by a = 10⁻⁶ and b = 1; margins have about a·v.
     """
 
     slope: float
@@ -45,9 +47,9 @@ class Calibration:
             gradient = np.tensordot(terms, weights[:, None] * left, 2)
             return cross / total, gradient / total
 
-        found = minimize(loss, START, jac=True, method="L-BFGS-B", bounds=(COEFFICIENTS,) * 2)
+        found = minimize(loss, START, jac=True, method="L-BFGS-B", bounds=COEFFICIENTS)
         slope, bend = (float(value) for value in found.x)
-        return cls(slope, bend) if slope + bend > 0 else cls(np.finfo(float).eps, 0.0)
+        return cls(slope, bend)
 
     def log_odds(self, values: Float64Array) -> Float64Array:
         """Return the log odds of values (n, outputs)."""
