@@ -43,8 +43,8 @@ def test_tiles_hold_each_row_once_beside_rows_of_its_leaf():
     labels[labels == 3] = 2  # an empty leaf
     tiles = Tiles.of(labels, 7, height=8)
     values = np.arange(500.0)[:, None]
-    spread = tiles.spread(values)
-    assert spread.shape == (len(tiles.leaves), 8, 1)
+    spread = tiles.spread(values.T)
+    assert spread.shape == (1, len(tiles.leaves), 8)
     np.testing.assert_array_equal(tiles.gather(spread.reshape(-1, 1)), values)
     np.testing.assert_array_equal(labels[tiles.rows[tiles.places]], labels)
     np.testing.assert_array_equal(np.repeat(tiles.leaves, 8)[tiles.places], labels)
@@ -57,6 +57,7 @@ def test_router_walks_the_tree_and_halves_the_rows(rows, levels):
     found = router.route(points)
     for i in range(0, len(rows), 37):
         leaf = 0
+        assert router.leaf(points[i]) == found[i]
         for planes, depth in zip(router.stages, router.levels):
             node = 0
             for _ in range(depth):
@@ -86,12 +87,9 @@ def test_predictor_equals_its_formula(rows, shape, outputs):
     expected = np.empty((len(rows), outputs))
     for i, leaf in enumerate(labels):
         point = np.concatenate([z[i], [1.0], z[i] ** 2])
-        expected[i] = p.weights[leaf] @ np.exp(p.exponents[leaf] @ point) + p.linear[leaf] @ point * (
-            shape != Shape(0, 0, 3)
-        )
-        if shape == Shape(0, 0, 3):
-            expected[i] = p.linear[0, :, :3] @ z[i] + p.linear[0, :, 3]
+        expected[i] = p.weights[leaf] @ np.exp(p.exponents[leaf] @ point) + p.linear[leaf] @ point
     np.testing.assert_allclose(p(rows), expected, atol=1e-10)
+    np.testing.assert_allclose(np.concatenate([p(row[None]) for row in rows[:50]]), expected[:50], atol=1e-10)
     np.testing.assert_allclose(p.astype(np.dtype(np.float32))(rows, Engine(2)), expected, atol=1e-3)
     assert p.astype(np.dtype(np.float16)).nbytes < 0.3 * p.nbytes
 

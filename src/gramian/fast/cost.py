@@ -147,10 +147,12 @@ def dummy(shape: Shape, n_features: int, n_outputs: int, rng: np.random.Generato
         rng.standard_normal((2 ** sum(levels[:at]), stage_width(depth), r + 1)).astype(f4)
         for at, depth in enumerate(levels)
     )
+    forms = -rng.random((leaves, shape.n_units + n_outputs, 2 * r + 1)).astype(f4) / f4(2 * r + 1)
+    forms[:, shape.n_units :, r + 1 :] = 0.0  # the linear parts have no squares
     return FastPredictor(
         rng.standard_normal((n_features, r)).astype(f4) / f4(n_features),
         np.zeros(r, f4),
         TreeRouter(stages, levels),
-        -rng.random((leaves, shape.n_units + n_outputs, 2 * r + 1)).astype(f4) / f4(2 * r + 1),
+        forms,
         rng.standard_normal((leaves, n_outputs, shape.n_units)).astype(f4),
     )

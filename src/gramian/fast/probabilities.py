@@ -10,9 +10,9 @@ from scipy.optimize import minimize
 from gramian._typing import Array, Float64Array, IntArray
 from gramian.estimator import answers
 
-#: Least probability whose logarithm is taken, bounds of both coefficients, and what they start from. By hand. The
-#: slope is at least 1e-6, since different values must have different probabilities: those that differ by float32's
-#: last bit do so by 1e-13.
+#: Least probability whose logarithm is taken, bounds of both coefficients, and what they start from. By hand.
+#: The slope is at least 1e-6, since different values must have different probabilities: those that differ by
+#: the last bit of float32 do so by 1e-13.
 LEAST, COEFFICIENTS, START = 1e-3, ((1e-6, 100.0), (0.0, 100.0)), (0.5, 1.0)
 
 

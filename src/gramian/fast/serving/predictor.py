@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
+import threading
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -76,24 +79,32 @@ class FastPredictor:
         Memory: the answer, and one chunk for each thread.
         """
         work = self._working()
-        if len(X) <= FEW_ROWS:
-            with np.errstate(over="ignore", invalid="ignore"):
-                return work._chunk(X)
         out = np.empty((len(X), self.n_outputs), work.dtype)
 
         def fill(rows: slice) -> None:
             # Rows far from the training rows may overflow to infinity or NaN; the caller checks for that.
             with np.errstate(over="ignore", invalid="ignore"):
-                out[rows] = work._chunk(X[rows])
+                work._chunk(X[rows], out[rows])
 
-        (engine or Engine(1)).run(fill, _chunks(len(X), self.forms.shape[1] + self.forms.shape[2]))
+        if len(X) == 1:
+            with np.errstate(over="ignore", invalid="ignore"):
+                return work._one(X[0])[None]
+        if len(X) <= FEW_ROWS:
+            fill(slice(None))
+        else:
+            (engine or Engine(1)).run(fill, _chunks(len(X), self.forms.shape[1] + 3 * len(self.offset)))
         return out
 
     def project(self, X: Array, out: FloatArray | None = None) -> FloatArray:
-        """Return z, shape (n, r), in ``out`` if it is given."""
+        """Return zᵀ, shape (r, n), in ``out`` if it is given: coordinate by coordinate, as it is used."""
         X = np.asarray(X, self.dtype)
-        moved: FloatArray = X if self.projection is None else X @ self.projection
-        return np.subtract(moved, self.offset, out=out)
+        z = np.empty((len(self.offset), len(X)), self.dtype) if out is None else out
+        if self.projection is None:
+            z[:] = X.T
+        else:
+            np.matmul(self.projection.T, X.T, out=z)
+        z -= self.offset[:, None]
+        return z
 
     def _working(self) -> FastPredictor:
         """Return the predictor in a type for arithmetic: float16, used for storage only, becomes float32."""
@@ -110,34 +121,73 @@ class FastPredictor:
             self.weights.astype(dtype),
         )
 
-    def _chunk(self, X: Array) -> FloatArray:
-        n, r = len(X), len(self.offset)
-        if self.router.n_leaves == 1 and not self.n_units:
-            return self.project(X) @ self.forms[0, :, :r].T + self.forms[0, :, r]
-        points = np.empty((n, 2 * r + 1), self.dtype)
-        z = self.project(X, points[:, :r])
-        points[:, r] = 1.0
-        np.multiply(z, z, out=points[:, r + 1 :])
-        if self.router.n_leaves == 1:
-            return self._leaf(points[None], np.zeros(1, np.intp))[0].T
-        labels = self.router.route(points[:, : r + 1])
-        if n == 1:
-            return self._leaf(points[None], labels)[0].T
-        tiles = Tiles.of(labels, self.router.n_leaves)
-        values = self._leaf(tiles.spread(points), tiles.leaves)
-        return tiles.gather(values.swapaxes(1, 2).reshape(-1, self.n_outputs))
+    def _chunk(self, X: Array, out: FloatArray) -> None:
+        """Write the values (n, outputs) of a few rows into ``out``."""
+        n, r, leaves = len(X), len(self.offset), self.router.n_leaves
+        if leaves == 1 and not self.n_units:
+            out[:] = (self.forms[0, :, :r] @ self.project(X)).T + self.forms[0, :, r]
+            return
+        if leaves == 1:
+            terms = _scratch.array("terms", (2 * r + 1, n), self.dtype)
+            self.project(X, terms[:r])
+            out[:] = self._leaf(_completed(terms), 0).T
+            return
+        points = _scratch.array("points", (r + 1, n), self.dtype)
+        z, points[r] = self.project(X, points[:r]), 1.0
+        tiles = Tiles.of(self.router.route(points.T), leaves)
+        terms = _scratch.array("terms", (2 * r + 1, len(tiles.leaves), tiles.height), self.dtype)
+        tiles.spread(z, terms[:r])
+        values = self._leaf(_completed(terms).swapaxes(0, 1), tiles.leaves)
+        out[:] = tiles.gather(values.swapaxes(1, 2).reshape(-1, self.n_outputs))
 
-    def _leaf(self, points: FloatArray, leaves: Array) -> FloatArray:
-        """Return values (tiles, outputs, height) of points (tiles, height, 2r + 1)."""
-        # Units along rows, so that the exponentials of a tile run over contiguous numbers.
-        forms = np.matmul(self.forms[leaves], points.swapaxes(1, 2))
-        u = self.n_units
+    def _one(self, x: Array) -> FloatArray:
+        """Return the values (outputs,) of one row (d,), with as few calls of NumPy as possible."""
+        terms, r, u = np.empty(self.forms.shape[2], self.dtype), len(self.offset), self.n_units
+        x = np.asarray(x, self.dtype)
+        np.subtract(x if self.projection is None else x @ self.projection, self.offset, out=terms[:r])
+        _completed(terms)
+        leaf = self.router.leaf(terms[: r + 1])
+        found = self.forms[leaf] @ terms
         if not u:
-            return forms
-        units, values = forms[:, :u], forms[:, u:]
-        exp_floored(units)
-        values += np.matmul(self.weights[leaves], units)
+            return found
+        exp_floored(found[:u])
+        return found[u:] + self.weights[leaf] @ found[:u]
+
+    def _leaf(self, terms: FloatArray, leaves: Any) -> FloatArray:
+        """Return values (tiles, outputs, height) of terms (tiles, 2r + 1, height), or of a single tile."""
+        forms, u = self.forms[leaves], self.n_units
+        shape = (*forms.shape[:-1], terms.shape[-1])
+        found = np.matmul(forms, terms, out=_scratch.array("forms", shape, self.dtype))
+        units, values = found[..., :u, :], found[..., u:, :]
+        if u:
+            exp_floored(units)
+            values += np.matmul(self.weights[leaves], units)
         return values
+
+
+class _Scratch(threading.local):
+    """Arrays that a thread uses again: page faults of fresh ones can take longer than the arithmetic."""
+
+    def __init__(self) -> None:
+        self.kept: dict[str, Array] = {}
+
+    def array(self, name: str, shape: tuple[int, ...], dtype: np.dtype[np.floating]) -> FloatArray:
+        """Return an array of a shape, with any content, which lives until the next call with this name."""
+        count = math.prod(shape)
+        if name not in self.kept or self.kept[name].nbytes < count * dtype.itemsize:
+            self.kept[name] = np.empty(count * dtype.itemsize, np.uint8)
+        return self.kept[name][: count * dtype.itemsize].view(dtype).reshape(shape)
+
+
+_scratch = _Scratch()
+
+
+def _completed(terms: FloatArray) -> FloatArray:
+    """Return [z, 1, z²] in place of [z, …] (2r + 1, …)."""
+    r = len(terms) // 2
+    terms[r] = 1.0
+    np.multiply(terms[:r], terms[:r], out=terms[r + 1 :])
+    return terms
 
 
 def _chunks(n: int, numbers: int) -> list[slice]:

@@ -37,6 +37,7 @@ class TreeRouter:
     def route(self, points: FloatArray) -> Array:
         """Return the leaf of each row of points (n, r + 1), the last column 1. Time O(15 n r) a stage.
 
+        It is fastest for points in Fortran order, which hold one coordinate after the other.
         The type of the answer is the smallest for the number of leaves: one byte for up to eight levels.
         """
         kind = np.min_scalar_type(self.n_leaves - 1)
@@ -47,10 +48,21 @@ class TreeRouter:
                 code = _codes(points @ planes[0].T)
             else:
                 tiles = Tiles.of(labels, len(planes))
-                sides = np.matmul(tiles.spread(points), planes.swapaxes(1, 2)[tiles.leaves])
+                spread = tiles.spread(points.T).transpose(1, 2, 0)
+                sides = np.matmul(spread, planes.swapaxes(1, 2)[tiles.leaves])
                 code = tiles.gather(_codes(sides.reshape(-1, planes.shape[1])))
             labels = labels * kind.type(2**levels) + table.take(code)
         return labels
+
+    def leaf(self, point: FloatArray) -> int:
+        """Return the leaf of one point (r + 1,), the last number 1."""
+        found = 0
+        for planes, levels in zip(self.stages, self.levels, strict=True):
+            right, node = (planes[found] @ point > 0).tolist(), 0
+            for _ in range(levels):
+                node = 2 * node + 1 + right[node]
+            found = found * 2**levels + node - (2**levels - 1)
+        return found
 
     def astype(self, dtype: np.dtype[np.floating]) -> TreeRouter:
         """Return the router with half-spaces of another float type."""

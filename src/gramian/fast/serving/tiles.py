@@ -46,10 +46,13 @@ class Tiles:
         places[order] = at
         return cls(np.repeat(np.arange(n_leaves), tiles), rows, places, height)
 
-    def spread(self, values: FloatArray) -> FloatArray:
-        """Arrange values (n, r) in tiles, shape (tiles, height, r)."""
-        taken = values.take(self.rows, axis=0)
-        return taken.reshape(len(self.leaves), self.height, -1)
+    def spread(self, values: FloatArray, out: FloatArray | None = None) -> FloatArray:
+        """Arrange values (r, n) in tiles, shape (r, tiles, height), in ``out`` if it is given."""
+        if out is not None:
+            out = out.reshape(len(values), -1)
+        # No index is out of bounds; to say so by mode="clip" keeps NumPy from a copy of ``out``.
+        taken = values.take(self.rows, axis=1, out=out, mode="clip")
+        return taken.reshape(-1, len(self.leaves), self.height)
 
     def gather(self, values: Array) -> Array:
         """Return values (tiles · height, …) in the original order of the rows."""
