@@ -69,7 +69,7 @@ def test_a_budget_holds_for_batches_of_any_size(monkeypatch: pytest.MonkeyPatch)
     X = np.random.default_rng(0).random((300, 2))
     timed: list[int] = []
 
-    def seconds(predict: object, rows: np.ndarray, *, least: bool = False) -> float:
+    def seconds(predict: object, rows: np.ndarray) -> float:
         timed.append(len(rows))
         return 1e-7
 

@@ -16,8 +16,8 @@ from gramian.fast.learning.distill import Shape
 from gramian.fast.serving.predictor import FastPredictor
 from gramian.fast.serving.router import TreeRouter, stage_levels, stage_width
 
-#: Most runs of a timed batch, and most seconds for them. When the fastest run counts, run for at least
-#: LEAST_SECONDS, so that a short disturbance cannot slow down every run. Chosen by hand.
+#: Most runs of a timed batch unless they are over in LEAST_SECONDS, so that a short disturbance cannot slow
+#: down every run, and most seconds for them. Chosen by hand.
 RUNS, SECONDS, LEAST_SECONDS = 15, 0.5, 0.02
 #: Size of a timed batch in bytes, small enough to stay in the cache as a server's batch does, and the limits
 #: of its number of rows. Chosen by hand.
@@ -78,23 +78,17 @@ def parse_cost(cost: str | float) -> tuple[float, str]:
     return number, "x" if unit == "×" else unit
 
 
-def seconds_per_row(predict: Callable[[Array], object], rows: Array, *, least: bool = False) -> float:
-    """Return the median seconds a row of predict(rows) on one thread.
-
-    least : return the shortest run instead, for comparisons: other work on the machine disturbs it less.
-    """
-    took = run_seconds(predict, rows, least=least)
-    return float(min(took) if least else np.median(took)) / len(rows)
+def seconds_per_row(predict: Callable[[Array], object], rows: Array) -> float:
+    """Return the median seconds a row of predict(rows) on one thread."""
+    return float(np.median(run_seconds(predict, rows))) / len(rows)
 
 
-def run_seconds(predict: Callable[[Array], object], rows: Array, *, least: bool = False) -> list[float]:
+def run_seconds(predict: Callable[[Array], object], rows: Array) -> list[float]:
     """Return the seconds of runs of predict(rows) on one thread, after one run to warm up."""
     with one_blas_thread():
         predict(rows)
         took: list[float] = []
-        while len(took) < 3 or (
-            sum(took) < SECONDS and (len(took) < RUNS or (least and sum(took) < LEAST_SECONDS))
-        ):
+        while len(took) < 3 or (sum(took) < SECONDS and (len(took) < RUNS or sum(took) < LEAST_SECONDS)):
             start = time.perf_counter()
             predict(rows)
             took.append(time.perf_counter() - start)
@@ -111,16 +105,16 @@ def timed_batch(rows: Array, count: int, rng: np.random.Generator) -> FloatArray
     return np.asarray(rows[rng.integers(len(rows), size=count)], np.float32)
 
 
-def linear_nanoseconds(batch: FloatArray, n_outputs: int, *, least: bool = False) -> float:
-    """Return the nanoseconds that X @ w takes a row; ``least`` as in :func:`seconds_per_row`."""
+def linear_nanoseconds(batch: FloatArray, n_outputs: int) -> float:
+    """Return the nanoseconds that X @ w takes a row."""
     w = np.ones((batch.shape[1], n_outputs), np.float32)
-    return 1e9 * seconds_per_row(lambda X: X @ w, batch, least=least)
+    return 1e9 * seconds_per_row(lambda X: X @ w, batch)
 
 
 def product_nanoseconds(n_features: int, n_outputs: int, n_rows: int) -> float:
-    """Return the nanoseconds a row of X @ w in a batch of random rows, by the fastest run."""
+    """Return the nanoseconds a row of X @ w in a batch of random rows."""
     batch = np.random.default_rng(0).standard_normal((n_rows, n_features)).astype(np.float32)
-    return linear_nanoseconds(batch, n_outputs, least=True)
+    return linear_nanoseconds(batch, n_outputs)
 
 
 def measure(

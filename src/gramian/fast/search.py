@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import chain
 
@@ -16,7 +16,7 @@ from gramian.compression.sums import Progress
 from gramian.engine import Engine
 from gramian.exceptions import BudgetError
 from gramian.fast.learning.copies import Pool, Rows
-from gramian.fast.learning.distill import Effort, Shape, Student, alone, begin, together
+from gramian.fast.learning.distill import LEAST_LEAF_ROWS, Effort, Shape, Student, alone, begin, together
 from gramian.fast.learning.leaves import Limit
 from gramian.fast.learning.lesson import Lesson
 from gramian.fast.learning.loss import Leaf, settle
@@ -25,19 +25,21 @@ from gramian.fast.learning.units import Units
 from gramian.fast.serving.router import TreeRouter
 from gramian.search import Limits, Trials, search
 
-#: Numbers of units and of tree levels that are tried, and the fewest rows a leaf may have. Chosen by hand.
+#: Numbers of units and of tree levels that are tried. Chosen by hand.
 UNITS = (0, 2, 4, 6, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 64, 80, 96, 128, 160, 192, 256)
 LEVELS = (0, 2, 4, 6, 8)
-LEAF_ROWS = 60
 #: Fractions of the metric's trace that the tried numbers of directions keep, and the number of features up
 #: to which keeping all of them is tried too. Chosen by hand.
 HELD_PARTS, FEW_FEATURES = (0.8, 0.99), 24
 #: Effort of a trial, of the nearest three trials, which go on, and of the nearest of these; at last its
 #: leaves are learned on their own, and with the held-out rows. Chosen by hand.
-TRIAL, FINALISTS, FINAL = Effort(20, 3.0, 30_000, 3e9, 0.4), 3, Effort(40, 6.0, 60_000, 1e10, 0.6)
-FULL, OWN, AGAIN = Effort(90, 8.0, 200_000, 4e10, 0.8), Effort(60, 8.0, 200_000, 2.5e10, 0.9), 30
+TRIAL, FINALISTS, FINAL = Effort(20, 3.0, 30_000, 4e9, 0.4), 3, Effort(40, 6.0, 60_000, 1.5e10, 0.6)
+FULL, OWN, AGAIN = Effort(90, 8.0, 200_000, 1.2e11, 0.8), Effort(60, 8.0, 200_000, 5e10, 0.9), 30
 #: If the loss exceeds that of a shallower tree by this factor, deeper trees are not tried. Chosen by hand.
 WORSE = 1.25
+#: Score by which the labels must be ahead of the teacher's values, which come with more rows, and later the
+#: other lesson ahead of the one begun with. Chosen by hand.
+AHEAD = 0.01
 #: Updates of a linear model's working targets.
 LINEAR_ROUNDS = 60
 
@@ -123,9 +125,12 @@ class ShapeTrainer:
             return before
         rows = self.rows(name, found.shape, effort)
         limit = Limit(effort.most_rounds(found.shape, rows), self.until(effort.part))
-        learn = alone if effort is OWN else together
-        student = learn(found.student, rows, limit, self.engine)
-        return min(before, self.judged(student, name, effort is OWN), key=lambda one: one.loss)
+        if effort is OWN:
+            student = alone(found.student, rows, limit, self.engine)
+        else:
+            student = together(found.student, rows, limit, self.engine, lambda one: self.loss(one, name)[0])
+        after = self.judged(student, name, effort is OWN)
+        return min(before, after, key=lambda one: one.loss)
 
     def fitted(self, name: str, shape: Shape) -> FittedShape:
         """Fit a shape to a lesson to the end."""
@@ -154,10 +159,14 @@ class ShapeTrainer:
         """Return a student with its score and its loss on the held-out rows."""
         if self.progress is not None:
             self.progress(1)
+        loss, outputs = self.loss(student, name)
+        return FittedShape(student, name, alone, self.score(outputs), loss)
+
+    def loss(self, student: Student, name: str) -> tuple[float, Float64Array]:
+        """Return a student's loss on a lesson's held-out rows, and its values there."""
         held = self.held_out[name]
         outputs = np.asarray(student.predictor()(held.rows), np.float64)
-        loss = held.left(outputs) / float(held.weights.sum())
-        return FittedShape(student, name, alone, self.score(outputs), loss)
+        return held.left(outputs) / float(held.weights.sum()), outputs
 
 
 def linear_student(pool: Pool) -> Student:
@@ -179,7 +188,7 @@ def shapes_within(
     """Yield for each number of levels and directions the shape with the most units within the budget."""
     for r in directions:
         for levels in LEVELS:
-            if levels and n_rows < LEAF_ROWS * 2**levels:
+            if levels and n_rows < LEAST_LEAF_ROWS * 2**levels:
                 break
 
             def beyond(units: int, levels: int = levels, r: int = r) -> bool:
@@ -215,7 +224,7 @@ def search_shapes(nanoseconds: float, clock: Clock, trainer: ShapeTrainer) -> Fi
     """Return the best predictor within ``nanoseconds`` a row.
 
     The first shape of :func:`shapes_within` is fitted for a few rounds to each lesson; every shape then to
-    the lesson with the better score. The ``FINALISTS`` with the smallest held-out loss go on, and the nearest
+    the better one (:func:`ahead`). The ``FINALISTS`` with the smallest held-out loss go on, and the nearest
     of them also learns the other lesson. The better score wins, and its student is fitted to the end. It
     competes with a linear model of each lesson, which wins a tie since nothing is cheaper. Raises
     ``BudgetError`` if the budget is below a linear model's cost.
@@ -233,7 +242,7 @@ def search_shapes(nanoseconds: float, clock: Clock, trainer: ShapeTrainer) -> Fi
     shapes = shapes_within(nanoseconds, clock, len(lesson.rows), direction_counts(trainer.M))
     first = next(shapes, None)
     if first is not None and time.perf_counter() < trainer.until(TRIAL.part):
-        begun = max((trainer.begun(name, first) for name in trainer.pools), key=lambda one: one.score)
+        begun = ahead((trainer.begun(name, first) for name in trainer.pools), "teacher")
         name = begun.lesson
 
         def judge(name: str, shape: Shape) -> tuple[float, FittedShape]:
@@ -242,14 +251,19 @@ def search_shapes(nanoseconds: float, clock: Clock, trainer: ShapeTrainer) -> Fi
 
         limits = Limits(until=trainer.until(TRIAL.part), at_least=1)
         found = search(name, lambda trials: worth_trying(trials, chain([first], shapes)), judge, limits)
-        ahead = [trainer.further(trial.evidence, name, FINAL) for trial in found.ranked[:FINALISTS]]
-        nearest = min(ahead, key=lambda one: one.loss)
+        nearer = [trainer.further(trial.evidence, name, FINAL) for trial in found.ranked[:FINALISTS]]
+        nearest = min(nearer, key=lambda one: one.loss)
         taught = [
             nearest,
             *(trainer.further(nearest, other, FINAL) for other in trainer.pools if other != name),
         ]
-        finals.append(trainer.ended(max(taught, key=lambda one: one.score)))
+        finals.append(trainer.ended(ahead(taught, name)))
     return max(finals, key=lambda final: final.score)
+
+
+def ahead(found: Iterable[FittedShape], name: str) -> FittedShape:
+    """Return the student with the best score, where that of a lesson counts more by ``AHEAD``."""
+    return max(found, key=lambda one: one.score + AHEAD * (one.lesson == name))
 
 
 def worth_trying(trials: Trials[Shape, FittedShape], shapes: Iterator[Shape]) -> Iterator[list[Shape]]:

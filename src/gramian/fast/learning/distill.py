@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,9 +17,10 @@ from gramian.fast.learning.units import Units, first_units
 from gramian.fast.serving.predictor import FastPredictor
 from gramian.fast.serving.router import TreeRouter, fit_router, stage_levels
 
-#: Factor by which a stage may have more iterations than planned. Chosen by hand, as is the next constant.
+#: Factor by which a stage may have more iterations than planned. Chosen by hand.
 MORE_ROUNDS = 3
-#: Fewest rows to train a leaf on, copies included.
+#: Fewest rows to train a leaf on, copies included; the search tries no trees whose leaves have fewer of the
+#: rows themselves. Chosen by hand.
 LEAST_LEAF_ROWS = 200
 
 
@@ -148,10 +150,22 @@ def begin(
     return replace(student, leaves=engine.map(start, range(router.n_leaves)))
 
 
-def together(student: Student, rows: Rows, limit: Limit, engine: Engine) -> Student:
-    """Improve the directions and the units of all leaves (:func:`.leaves.learn_together`)."""
+def together(
+    student: Student, rows: Rows, limit: Limit, engine: Engine, loss: Callable[[Student], float] | None = None
+) -> Student:
+    """Improve the directions and the units of all leaves (:func:`.leaves.learn_together`).
+
+    loss : on held-out rows; with it, stop where it is least.
+    """
+
+    def watch(Q: Float64Array, leaves: list[Units]) -> float:
+        assert loss is not None
+        return loss(replace(student, Q=Q, leaves=leaves))
+
     sets = [Leaf.of(rows.scaled[mine], _some(rows.targets, mine)) for mine in student.members(rows)]
-    Q, leaves = learn_together(student.Q, student.leaves, sets, limit, engine)
+    Q, leaves = learn_together(
+        student.Q, student.leaves, sets, limit, engine, None if loss is None else watch
+    )
     return replace(student, Q=Q, leaves=leaves)
 
 

@@ -15,8 +15,13 @@ from gramian.engine import Engine, one_blas_thread
 from gramian.fast.learning.loss import Leaf, Over, gradients, settle
 from gramian.fast.learning.units import Units, flattest, sharpest
 
-#: Pairs of steps and gradients that limited-memory BFGS keeps. Chosen by hand.
+#: Pairs of steps and gradients that limited-memory BFGS keeps. Chosen by hand, as are the next constants.
 MEMORY = 20
+#: Iterations between looks at held-out rows, and looks without progress after which a minimisation ends.
+LOOK, PATIENCE = 4, 4
+
+#: Function from directions and the units of all leaves to their loss on held-out rows.
+Watch = Callable[[Float64Array, list[Units]], float]
 
 
 @dataclass(frozen=True)
@@ -84,18 +89,25 @@ def learn_alone(leaf: Leaf, units: Units, limit: Limit, over: Over = map) -> Uni
 
 
 def learn_together(
-    Q: Float64Array, leaves: list[Units], sets: list[Leaf], limit: Limit, engine: Engine
+    Q: Float64Array,
+    leaves: list[Units],
+    sets: list[Leaf],
+    limit: Limit,
+    engine: Engine,
+    watch: Watch | None = None,
 ) -> tuple[Float64Array, list[Units]]:
     r"""Improve directions Q (d, r) and the units of every leaf so that Σ_i w_i ‖t_i − f(Qᵀx_i)‖² falls.
 
     The variables are Q and the centres c_j and log scales log s_j of all leaves, the gradients those of
-    :func:`.loss.gradients`. Runs iterations of limited-memory BFGS, up to a limit: stopping early keeps Q
-    near the teacher's metric. Time O(n r (d + u) + n u²) a round, memory O(n u) for the leaf that a thread
-    works on, besides the rows.
+    :func:`.loss.gradients`. Runs iterations of limited-memory BFGS, up to a limit; with ``watch`` until the
+    loss on held-out rows stops falling, and returns the iterate where it was least. Time
+    O(n r (d + u) + n u²) a round, memory O(n u) for the leaf that a thread works on, besides the rows.
     """
     owns = [Variables(units, leaf, Q) for units, leaf in zip(leaves, sets, strict=True)]
     ends = Q.size + np.cumsum([0, *(len(own.start) for own in owns)])
     outputs: list[list[FloatArray] | None] = [None] * len(leaves)
+    current_leaves, best = list(leaves), (math.inf, Q, leaves)
+    looks = since = 0
 
     def mine(theta: Float64Array, s: int) -> tuple[Float64Array, Float64Array]:
         return owns[s].parts(theta[ends[s] : ends[s + 1]])
@@ -105,7 +117,7 @@ def learn_together(
 
         def one(s: int) -> tuple[float, Float64Array, Float64Array]:
             state = settle(sets[s], *mine(theta, s), current, outputs[s], over=engine.map)
-            outputs[s] = state.outputs
+            outputs[s], current_leaves[s] = state.outputs, Units.of(state)
             of_own, of_Q = gradients(state, directions=True, over=engine.map)
             assert of_Q is not None
             return state.objective, of_Q, owns[s].gradient(of_own)
@@ -114,6 +126,18 @@ def learn_together(
         results = engine.map(one, range(len(leaves))) if len(leaves) > 1 else [one(0)]
         of_Q = np.sum([found[1] for found in results], axis=0).ravel()
         return sum(found[0] for found in results), np.concatenate([of_Q, *(found[2] for found in results)])
+
+    def look(theta: Float64Array) -> bool:
+        """Return whether the held-out rows say that it is time to stop."""
+        nonlocal best, looks, since
+        looks += 1
+        if watch is None or looks % LOOK:
+            return False
+        directions = theta[: Q.size].reshape(Q.shape).copy()
+        loss = watch(directions, list(current_leaves))
+        since = 0 if loss < best[0] else since + 1
+        best = min(best, (loss, directions, list(current_leaves)), key=lambda one: one[0])
+        return since >= PATIENCE
 
     bounds = [own.bounds() for own in owns]
     free = np.full(Q.size, np.inf)
@@ -125,13 +149,17 @@ def learn_together(
             np.concatenate([free, *(high for _, high in bounds)]),
         ),
         limit,
+        look,
     )
     learned = found[: Q.size].reshape(Q.shape)
 
     def final(s: int) -> Units:
         return Units.of(settle(sets[s], *mine(found, s), learned, outputs[s], over=engine.map))
 
-    return learned, engine.map(final, range(len(leaves))) if len(leaves) > 1 else [final(0)]
+    ended = engine.map(final, range(len(leaves))) if len(leaves) > 1 else [final(0)]
+    if watch is None or watch(learned, ended) < best[0]:
+        return learned, ended
+    return best[1:]
 
 
 def _minimized(
@@ -139,9 +167,10 @@ def _minimized(
     start: Float64Array,
     bounds: tuple[Float64Array, Float64Array],
     limit: Limit,
+    stop: Callable[[Float64Array], bool] = lambda theta: False,
 ) -> Float64Array:
     def in_time(intermediate_result: OptimizeResult) -> None:
-        if time.perf_counter() >= limit.until:
+        if time.perf_counter() >= limit.until or stop(intermediate_result.x):
             raise StopIteration
 
     # These vectors are so short that several BLAS threads would only wait for each other.

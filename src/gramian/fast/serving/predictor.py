@@ -125,7 +125,10 @@ class FastPredictor:
         """Write the values (n, outputs) of a few rows into ``out``."""
         n, r, leaves = len(X), len(self.offset), self.router.n_leaves
         if leaves == 1 and not self.n_units:
-            out[:] = (self.forms[0, :, :r] @ self.project(X)).T + self.forms[0, :, r]
+            linear = self.forms[0, :, :r].T
+            product = linear if self.projection is None else self.projection @ linear
+            np.matmul(np.asarray(X, self.dtype), product, out=out)
+            out += self.forms[0, :, r] - self.offset @ linear
             return
         if leaves == 1:
             terms = _scratch.array("terms", (2 * r + 1, n), self.dtype)
