@@ -16,13 +16,13 @@ import gramian as gm
 from gramian.estimator.labelled import LabelledRows
 from gramian.estimator.shown import shown_summary
 from gramian.exceptions import AccuracyWarning, InputError, ModelFileError
+from gramian.fast.probabilities import Calibration
 from gramian.metric.metric import Metric
 from gramian.model_file.estimators import estimator_from_header, estimator_header
 from gramian.model_file.records import Records
 from gramian.tables import base as tabular_base
 from gramian.tables import fit as tabular_fit
 from gramian.tables import member as tabular_member
-from gramian.tables.calibration import calibration_of, log_probabilities
 from gramian.tables.descent import Descent
 from gramian.tables.mapped_target import MappedTarget
 from gramian.tables.model_factory import ModelFactory
@@ -521,18 +521,27 @@ def test_of_classes_alike_the_first_is_predicted() -> None:
     np.testing.assert_array_equal(model.predict(X), model.classes_[p.argmax(axis=1)])
 
 
-def test_a_temperature_is_the_likeliest_of_a_grid() -> None:
+def test_a_calibration_is_the_likeliest_of_a_grid() -> None:
     rng = np.random.default_rng(0)
-    values, codes = rng.standard_normal((500, 3)), rng.integers(0, 3, 500)
-    values[np.arange(500), codes] += 1.0
-    slope, offset = calibration_of(values, codes, None)
-    targets = np.full((500, 3), 1 / 503)
-    targets[np.arange(500), codes] = 501 / 503
-    grid = np.geomspace(0.1, 100.0, 2000)
-    losses = [-(targets * log_probabilities(values, (s, 0.0))).sum() for s in grid]
-    assert slope == pytest.approx(grid[np.argmin(losses)], rel=0.01)
-    assert offset == 0.0
-    assert calibration_of(np.zeros((0, 3)), np.zeros(0, np.intp), None) == (2.0, 0.0)
+    values, codes = rng.uniform(-1.0, 1.0, (500, 3)), rng.integers(0, 3, 500)
+    values[np.arange(500), codes] += 0.8
+    found = Calibration.of_labels(values, codes, None)
+    targets = np.full((500, 3), 0.1 / 500.3)
+    targets[np.arange(500), codes] = 500.1 / 500.3
+
+    def loss(slope: float, bend: float) -> float:
+        return -float((targets * Calibration(slope, bend).log_probabilities(values)).sum())
+
+    grid = [(slope, bend) for slope in np.linspace(0.0, 4.0, 41) for bend in np.linspace(0.0, 4.0, 41)]
+    assert loss(found.slope, found.bend) <= min(loss(*pair) for pair in grid) + 1e-3
+    assert Calibration.of_labels(np.zeros((0, 3)), np.zeros(0, np.intp), None) == Calibration(2.0, 0.0)
+
+
+def test_probabilities_of_separated_classes_are_not_timid() -> None:
+    values = np.concatenate([np.linspace(0.5, 1.2, 100), np.linspace(-1.2, -0.5, 100)])[:, None]
+    codes = np.repeat([1, 0], 100)
+    p = np.exp(Calibration.of_labels(values, codes, None).log_probabilities(values))
+    assert -np.log(p[np.arange(200), codes]).mean() < 1.0 / 1000  # a row of the wrong class: 1/200
 
 
 # ---- fast models, files, shows -----------------------------------------------------------------

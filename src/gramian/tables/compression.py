@@ -13,7 +13,6 @@ from gramian._random import as_generator, seed_for_sklearn
 from gramian._tiles import row_slices
 from gramian._typing import Array, Float64Array, IntArray
 from gramian.data.source import RowSource
-from gramian.estimator import answers
 from gramian.estimator.answers import class_labels, predicted_numbers
 from gramian.estimator.base import KernelEstimator
 from gramian.estimator.kinds import Classifier, Regressor
@@ -22,8 +21,8 @@ from gramian.exceptions import InputError, quoted
 from gramian.fast.compress import compressed
 from gramian.fast.cost import Cost
 from gramian.fast.fidelity import Fidelity
+from gramian.fast.probabilities import Calibration
 from gramian.tables import Scaling, TableColumns
-from gramian.tables.calibration import log_probabilities, slope_of
 from gramian.tables.serving import ClassAnswers, NumberAnswers, TableServer
 
 #: Rows that a fast model predicts at a time. Chosen by hand.
@@ -128,9 +127,8 @@ class FastTabularClassifier(Classifier, ClassAnswers, FastTable):
     def predict_log_proba(self, X: Any) -> Float64Array:
         """Return the logarithm of :meth:`predict_proba`."""
         values = self._values(X)
-        if hasattr(self, "calibration_"):
-            return log_probabilities(values, self.calibration_)
-        return answers.log_probabilities(self.model_.calibration_.log_odds(values))
+        calibration = getattr(self, "calibration_", None) or self.model_.calibration_
+        return np.asarray(calibration.log_probabilities(values))
 
 
 def compressed_regressor(
@@ -183,10 +181,10 @@ def compressed_classifier(
     return fast
 
 
-def _calibration(fast: Float64Array, model: Any, values: Float64Array) -> tuple[float, float]:
+def _calibration(fast: Float64Array, model: Any, values: Float64Array) -> Calibration:
     """Return the calibration that brings the fast model's probabilities closest to the model's."""
-    wanted = np.exp(log_probabilities(values, model.calibration_))
-    return slope_of(fast, wanted, np.ones(len(fast))), 0.0
+    wanted = np.exp(model.calibration_.log_probabilities(values))
+    return Calibration.fit(fast, wanted, np.ones(len(fast)))
 
 
 def _lesson(model: Any, X: Any) -> tuple[RowSource, IntArray, int]:

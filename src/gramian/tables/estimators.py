@@ -15,9 +15,9 @@ from gramian.estimator.base import all_or_nothing, own_target, required_target
 from gramian.estimator.kinds import Classifier, Regressor
 from gramian.estimator.targets import ClassTargets, NumberTargets
 from gramian.exceptions import InputError
+from gramian.fast.probabilities import Calibration
 from gramian.ridge.ridge import KernelRidge, KernelRidgeClassifier
 from gramian.tables.base import TabularModel
-from gramian.tables.calibration import calibration_of
 from gramian.tables.compression import (
     FastTabularClassifier,
     FastTabularRegressor,
@@ -268,9 +268,10 @@ class TabularClassifier(Classifier, ClassAnswers, TabularModel):
         Exact if memory holds half of the Gram matrix: 19,000 rows in 1 GB.
     classes_ : ndarray
         Labels in ascending order.
-    calibration_ : (slope, offset)
-        Decision values are multiplied by the slope before the sigmoid or softmax; it is learned on held-out
-        rows (2.0 if there are none). The offset is 0, so that the likeliest class has the largest value.
+    calibration_ : Calibration
+        Map from decision values to log odds, ``slope`` times the value and ``bend`` times the log odds that
+        it would have as a mean of ±1, learned on held-out rows. It has no offset, so that the likeliest class
+        has the largest value.
     columns_, scaling_, metric_, metric_rounds_, search_, feature_importances_, plan_
         As in the regressor; ``n_features_in_`` and ``feature_names_in_`` too.
 
@@ -350,7 +351,7 @@ class TabularClassifier(Classifier, ClassAnswers, TabularModel):
             fit = self._fit_last(rows, labels, weights, found, rng, until, n_counted, loss)
             held = None if weights is None else weights[fit.held]
             values = fit.values.reshape(len(fit.held), targets.shape[1])
-            self.calibration_ = calibration_of(values, codes[fit.held], held)
+            self.calibration_ = Calibration.of_labels(values, codes[fit.held], held)
             return self
 
     def compress(self, X: Any, y: Any = None, *, cost: Any = "20x", **options: Any) -> FastTabularClassifier:

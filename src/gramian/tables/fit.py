@@ -58,9 +58,10 @@ ROUNDS_TIME, FIRST_TIME = 0.3, 0.6
 class LastFit:
     """The model of all rows, and the evidence from the rows that were held out at first.
 
-    ``held`` are the numbers of the held-out rows; ``values`` their decision values (held, outputs) from the
-    model without them; ``rounds`` the metric rounds of the leading model; ``short`` a phrase that says what
-    there was no time for ("" if there was time for all).
+    ``held`` are the numbers of the held-out rows, of all rows where the models of a small table come without
+    each fifth of them; ``values`` their decision values (held, outputs) from models without them; ``rounds``
+    the metric rounds of the leading model; ``short`` a phrase that says what there was no time for ("" if
+    there was time for all).
     """
 
     model: Any
@@ -217,7 +218,10 @@ def _rounds(
 
 def _averaged(members: list[Member], held: IntArray, loss: HeldLoss) -> LastFit:
     """Return the weighted mean of one or two models, with the weights that do best on the held-out rows."""
+    if any(len(each.held) != len(members[0].held) for each in members):
+        members = [_narrowed(each, held) for each in members]
     first, second = members[0], members[-1]
+    held = first.held
     if first is second:
         return LastFit(first.model, held, first.values, first.rounds, first.short)
 
@@ -233,6 +237,11 @@ def _averaged(members: list[Member], held: IntArray, loss: HeldLoss) -> LastFit:
         return LastFit(second.model, held, second.values, second.rounds, short)
     model = RidgeMean.of([first.model, second.model], [1.0 - share, share])
     return LastFit(model, held, mean(share), (first if share <= 0.5 else second).rounds, short)
+
+
+def _narrowed(member: Member, held: IntArray) -> Member:
+    """Return a member with the values of these rows only."""
+    return replace(member, held=held, values=member.values[np.searchsorted(member.held, held)])
 
 
 def _as_large(half: ModelFactory, factory: ModelFactory) -> bool:

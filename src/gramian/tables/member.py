@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import scipy.linalg as la
 
 from gramian._budget import format_bytes, parse_bytes
 from gramian._random import as_generator
@@ -45,12 +46,14 @@ HeldLoss = Callable[[Float64Array, IntArray], float]
 
 @dataclass(frozen=True)
 class Member:
-    """A model with one kernel, and the values of the held-out rows from the model without them.
+    """A model with one kernel, and the values of rows from models without them.
 
-    ``short`` says what there was no time for ("" if there was time for all).
+    ``held`` are the numbers of these rows: the held-out rows, or all rows of a small table. ``short`` says
+    what there was no time for ("" if there was time for all).
     """
 
     model: Any
+    held: IntArray
     values: Float64Array
     short: str = ""
     rounds: tuple[Round, ...] = ()
@@ -153,7 +156,7 @@ def streamed(factory: ModelFactory, held: IntArray, rest: IntArray, loss: HeldLo
         rows = f"{used + len(held):,} of {n:,} rows"
         short = f"{short or 'the model was fitted'} to {rows}"
         model.plan_ = replace(model.plan_, reason=f"{rows}, drawn at random, to suit time_limit")
-    return Member(model, values, short)
+    return Member(model, held, values, short)
 
 
 def _summed(factory: ModelFactory, rest: IntArray, pace: Pace) -> tuple[Any, int, bool]:
@@ -240,7 +243,12 @@ def exact(factory: ModelFactory, held: IntArray, rest: IntArray, loss: HeldLoss,
         del trials
     model = factory.model(factory.exactly(tol, max(pace.left, GRACE) if pace.limited else None))
     model.alpha = alpha
-    return Member(factory.fit(model, every), values)
+    factory.fit(model, every)
+    if direct and len(held) and factory.kind is KernelRidgeClassifier and not pace.limited:
+        # All rows calibrate probabilities better than a fifth of a small table.
+        with suppress(la.LinAlgError):  # the penalty suits a larger ridge's precision; keep the held-out rows
+            held, values = factory.values_without_folds(alpha)
+    return Member(model, held, values)
 
 
 def _relative_error(y: Array, values: Float64Array) -> float:

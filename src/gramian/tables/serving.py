@@ -13,9 +13,9 @@ from gramian.data.mapped import mapped
 from gramian.data.source import RowSource
 from gramian.estimator.answers import class_labels, decision_values, predicted_numbers
 from gramian.estimator.shown import check_has_fit
+from gramian.fast.probabilities import Calibration
 from gramian.summary import Summary
 from gramian.tables import EncodedRows, Scaling, TableColumns, TargetTransform
-from gramian.tables.calibration import log_probabilities
 from gramian.tables.input import checked_table
 from gramian.tables.summary import summary_of
 
@@ -90,7 +90,7 @@ class ClassAnswers(TableServer):
     """Predictions of a classification."""
 
     classes_: Array
-    calibration_: tuple[float, float]
+    calibration_: Calibration
 
     _learns: tuple[str, ...] = ("calibration_",)
 
@@ -105,11 +105,12 @@ class ClassAnswers(TableServer):
     def predict_proba(self, X: Any) -> Float64Array:
         """Return the probability of each class, shape (n, classes); rows sum to 1.
 
-        For two classes a sigmoid, for more the softmax, of the decision values times a slope that was learned
-        on held-out rows.
+        For two classes a sigmoid, for more the softmax, of log odds that are made from the decision values by
+        ``calibration_``.
         """
         return np.exp(self.predict_log_proba(X))
 
     def predict_log_proba(self, X: Any) -> Float64Array:
         """Return the logarithm of :meth:`predict_proba`."""
-        return log_probabilities(self._values(X), self.calibration_)
+        values = self._values(X)  # says first if there is no fit
+        return self.calibration_.log_probabilities(values)
