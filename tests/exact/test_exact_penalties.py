@@ -10,7 +10,7 @@ import pytest
 import gramian as gm
 from gramian.engine import Engine
 from gramian.exact import penalties
-from gramian.exact.penalties import IterativeTrials, PenaltyTrials, without_folds
+from gramian.exact.penalties import IterativeTrials, PenaltyTrials
 
 
 def table(n: int = 240, m: int = 60, outputs: int = 2) -> tuple[Any, Any, Any]:
@@ -131,15 +131,3 @@ def test_a_solve_that_takes_too_long_ends_without_a_warning(monkeypatch):
     trials = iterative(gm.Gaussian(1.5), X, new, Y, None)
     trials.tol = 1e-12
     assert np.isfinite(trials.values(1e-9)).all()
-
-
-@pytest.mark.parametrize("weighted", [False, True])
-def test_values_without_folds_are_those_of_models_without_them(weighted):
-    X, _, Y = table(60)
-    weights = np.random.default_rng(3).uniform(0.5, 2.0, 60) if weighted else np.ones(60)
-    kernel, folds = gm.Gaussian(1.5), np.array_split(np.random.default_rng(4).permutation(60), 4)
-    found = without_folds(kernel(X), 0.3, weights if weighted else None, Y, folds)
-    for fold in folds:
-        rest = np.setdiff1d(np.arange(60), fold)
-        expected = dense(kernel, X[rest], X[fold], Y[rest], weights[rest], 0.3)
-        np.testing.assert_allclose(found[fold], expected, atol=1e-8)

@@ -21,15 +21,16 @@ from gramian.metric.metric import Metric
 from gramian.model_file.estimators import estimator_from_header, estimator_header
 from gramian.model_file.records import Records
 from gramian.tables import base as tabular_base
-from gramian.tables import fit as tabular_fit
-from gramian.tables import member as tabular_member
 from gramian.tables.descent import Descent
 from gramian.tables.mapped_target import MappedTarget
-from gramian.tables.model_factory import ModelFactory
 from gramian.tables.ridge_mean import RidgeMean
 from gramian.tables.small_problem import POWERS, Point, SmallProblem, Workspace
 from gramian.tables.summary import members_of
 from gramian.tables.target import TargetTransform
+from gramian.tables.training import fit as tabular_fit
+from gramian.tables.training import logistic as tabular_logistic
+from gramian.tables.training import member as tabular_member
+from gramian.tables.training.model_factory import ModelFactory
 
 #: Settings that are quick to compare.
 QUICK: dict[str, Any] = {
@@ -535,6 +536,40 @@ def test_a_calibration_is_the_likeliest_of_a_grid() -> None:
     grid = [(slope, bend) for slope in np.linspace(0.0, 4.0, 41) for bend in np.linspace(0.0, 4.0, 41)]
     assert loss(found.slope, found.bend) <= min(loss(*pair) for pair in grid) + 1e-3
     assert Calibration.of_labels(np.zeros((0, 3)), np.zeros(0, np.intp), None) == Calibration(2.0, 0.0)
+
+
+def noisy_classes(n: int, seed: int = 0) -> tuple[Any, Any]:
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, 3))
+    odds = 4.0 * X[:, 0] + 2.0 * X[:, 1] * X[:, 2]
+    return X, np.where(rng.random(n) < 1.0 / (1.0 + np.exp(-odds)), "yes", "no")
+
+
+def test_logistic_models_are_used_where_they_help_and_served_kept_and_compressed(tmp_path: Any) -> None:
+    X, y = noisy_classes(500)
+    new, wanted = noisy_classes(2_000, 1)
+    model = gm.TabularClassifier(random_state=0).fit(X, y)
+    assert model.calibration_.logistic > 0.0
+    assert all(len(member.intercept_) == 2 for member in model.model_.members_)
+    p = model.predict_proba(new)
+    assert log_loss(wanted, p) < 0.9 * log_loss(wanted, np.broadcast_to([0.5, 0.5], p.shape))
+    np.testing.assert_array_equal(model.predict(new), model.classes_[(p[:, 1] > 0.5).astype(int)])
+    np.testing.assert_allclose(model.decision_function(new), np.log(p[:, 1] / p[:, 0]), atol=1e-6)
+    gm.save(model, tmp_path / "classes.gramian")
+    loaded = gm.load(tmp_path / "classes.gramian")
+    np.testing.assert_array_equal(loaded.predict_proba(new), p)
+    assert "logistic models g" in str(shown_summary(loaded))
+    fast = loaded.compress(X, **SMALL)
+    assert np.abs(fast.predict_proba(new) - p).mean() < 0.1
+
+
+def test_logistic_models_that_take_too_long_are_left_out(monkeypatch: Any) -> None:
+    X, y = noisy_classes(300)
+    monkeypatch.setattr(tabular_logistic, "MOST_WORK", 0.0)
+    monkeypatch.setattr(tabular_logistic, "FOLD_WORK", 0.0)
+    model = gm.TabularClassifier(random_state=0).fit(X, y)
+    assert model.calibration_.logistic == 0.0
+    assert model.score(X, y) > 0.7
 
 
 def test_probabilities_of_separated_classes_are_not_timid() -> None:

@@ -20,9 +20,9 @@ from gramian.metric.metric import Metric
 from gramian.ridge.ridge import KernelRidge, KernelRidgeClassifier
 from gramian.tables import EncodedRows, Scaling, TableColumns
 from gramian.tables.base import SEARCH_MEMORY
-from gramian.tables.model_factory import ModelFactory
 from gramian.tables.search import n_held_out, round_sizes
 from gramian.tables.small_problem import Point
+from gramian.tables.training.model_factory import ModelFactory
 
 
 def facts(

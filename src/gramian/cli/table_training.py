@@ -19,7 +19,7 @@ from gramian.data.stored_table import StoredTable
 from gramian.exceptions import AccuracyWarning
 from gramian.tables import TableColumns
 from gramian.tables.estimators import TabularClassifier, TabularRegressor
-from gramian.tables.time import Pace
+from gramian.tables.training.time import Pace
 
 #: Share of the remaining time for the fit that gives the held-out score. The fit on all rows gets the time
 #: left after the score; with less than ``LEAST_SHARE`` of the time that fit and score took, it would make a

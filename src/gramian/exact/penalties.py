@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import scipy.linalg as la
 
-from gramian._lapack import cho_solve, cholesky, inverse_of_factored
+from gramian._lapack import cho_solve, cholesky
 from gramian._numerics import unit_roundoff
-from gramian._typing import Float64Array, FloatArray, IntArray, Rows
+from gramian._typing import Float64Array, FloatArray, Rows
 from gramian.compression.training import float32_alpha
 from gramian.engine import Engine
 from gramian.exact.blocks import balanced_blocks
@@ -50,33 +49,6 @@ def ridge_solution(
     except la.LinAlgError:
         return None
     return cho_solve(factor, right.astype(gram.dtype)).astype(np.float64)
-
-
-def without_folds(
-    gram: FloatArray,
-    alpha: float,
-    weights: Float64Array | None,
-    targets: Float64Array,
-    folds: Sequence[IntArray],
-) -> Float64Array:
-    r"""Return the value (n, outputs) of each row by the ridge model of all rows but those of its fold.
-
-    With G = (K + alpha·W⁻¹)⁻¹ and P = G − G11ᵀG/(1ᵀG1), which leaves the intercept free, the coefficients of
-    all rows are c = P y, and without fold S the residuals of its rows are (P_SS)⁻¹ c_S. Time n³ for any
-    number of folds, memory O(n²). Raises ``LinAlgError`` if K + alpha·W⁻¹ has no Cholesky factor.
-
-    gram : K (n, n); targets : (n, outputs); weights : (n,), all > 0; folds : row numbers, each row once.
-    Source: for folds of one row Cook and Weisberg 1982; for more the same block inverse.
-    """
-    shifted = gram.copy()
-    shifted.flat[:: len(gram) + 1] += alpha if weights is None else alpha / weights
-    inverse = inverse_of_factored(cholesky(shifted, overwrite=True))
-    ones = inverse.sum(axis=1)
-    inverse -= np.outer(ones, ones / ones.sum())
-    coefficients, out = inverse @ targets, np.array(targets, np.float64)
-    for fold in folds:
-        out[fold] -= la.solve(inverse[np.ix_(fold, fold)], coefficients[fold], assume_a="pos")
-    return out
 
 
 @dataclass

@@ -67,7 +67,7 @@ def train_exact(
     value, offset = solution.value, np.zeros(targets.shape[1])
     if intercept:
         value, offset = without_ones(value)
-    predictor = ExactPredictor(kernel, rows, value, _served(kernel, rows, value, targets, dtype))
+    predictor = ExactPredictor(kernel, rows, value, served_dtype(kernel, rows, value, targets, dtype))
     return ExactFit(predictor, offset, solution, stages)
 
 
@@ -78,7 +78,7 @@ def without_ones(value: Float64Array) -> tuple[Float64Array, Float64Array]:
     return value[:, :-1] - np.outer(ones, offset), offset
 
 
-def _served(
+def served_dtype(
     kernel: Kernel, rows: Rows, value: Float64Array, targets: Float64Array, dtype: Any
 ) -> np.dtype[Any]:
     """Return the dtype of a prediction's tiles: ``dtype``, or float64 if its rounding would show."""

@@ -19,14 +19,15 @@ from gramian.engine import Engine
 from gramian.estimator.base import KernelEstimator
 from gramian.estimator.summaries import SERVES
 from gramian.exact.predictor import ExactPredictor
-from gramian.exceptions import InputError, ModelFileError, quoted
+from gramian.exceptions import ModelFileError
 from gramian.fast.dcpred.estimators import DCPredClassifier, DCPredRegressor
 from gramian.fast.estimators import FastKernelClassifier, FastKernelRegressor
 from gramian.gp.regressor import GaussianProcessRegressor
 from gramian.kernels import Kernel
 from gramian.kernels.spec import kernel_from_spec, kernel_to_spec
 from gramian.model_file.arrays import predictor_from_arrays, predictor_to_arrays
-from gramian.model_file.container import CURE, PLAIN_KINDS
+from gramian.model_file.classes import classes_header, classes_of
+from gramian.model_file.container import CURE
 from gramian.model_file.maps import map_from_arrays, map_to_arrays
 from gramian.model_file.records import Records
 from gramian.model_file.tabular import TABULAR, read_tabular, tabular_state
@@ -165,7 +166,7 @@ def _streaming_state(model: Any, values: Records) -> dict[str, Any]:
     if "inverse_" in kept:
         state["inverse"] = nested_header(kept["inverse_"], INVERSE, values)
     if "classes_" in kept:
-        state["classes"] = _classes_header(kept["classes_"], values)
+        state["classes"] = classes_header(kept["classes_"], values)
     else:
         state["flat"] = bool(kept["_flat"])
     return state
@@ -194,7 +195,7 @@ def _read_streaming(model: Any, state: Mapping[str, Any], values: Records) -> No
     if "calibration_" in found:
         _check_shape("calibration_", found["calibration_"], (n_outputs, 2))
     if "classes" in state:
-        found["classes_"] = _classes(state["classes"], values)
+        found["classes_"] = classes_of(state["classes"], values)
         of_length("intercept_", found["intercept_"], _outputs(found["classes_"]))
     else:
         found["_flat"] = bool(state["flat"])
@@ -308,27 +309,6 @@ def of_length(name: str, array: Array, length: int) -> Array:
     """Check that an array has a given length and return it."""
     _check_shape(name, array, (length,))
     return array
-
-
-def _classes_header(classes: Array, values: Records) -> Any:
-    if classes.dtype.kind in PLAIN_KINDS:
-        return values.write("classes_", classes)
-    if all(isinstance(label, str) for label in classes):
-        return list(classes)
-    raise InputError(
-        f"classes_ holds {classes.dtype} with other things than text ({quoted(classes[0])}), which a model "
-        "file cannot hold. Fit with numbers or text as labels."
-    )
-
-
-def _classes(stored: Any, values: Records) -> Array:
-    if not isinstance(stored, list):
-        labels: Array = values.read(stored)
-        return labels
-    # Text labels from pandas and CSV files are object arrays of Python strings.
-    classes = np.empty(len(stored), object)
-    classes[:] = [str(label) for label in stored]
-    return classes
 
 
 def feature_names(model: BaseEstimator) -> list[str] | None:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from gramian.exceptions import ModelFileError
+from gramian.model_file.classes import classes_header, classes_of
 from gramian.model_file.container import CURE
 from gramian.model_file.records import Records
 from gramian.tables.compression import FastTabularClassifier, FastTabularRegressor
@@ -32,6 +33,9 @@ def tabular_state(
     mean = isinstance(model.model_, RidgeMean)
     if mean:
         state["weights"] = model.model_.weights_.tolist()
+        if hasattr(model.model_, "classes_"):
+            state["classes"] = classes_header(model.model_.classes_, values)
+            state["calibration"] = values.write("calibration_", model.model_.calibration_)
     members = model.model_.members_ if mean else [model.model_]
     state["models"] = [header_of(member, f"{INNER}{j}_", values) for j, member in enumerate(members)]
     return state
@@ -49,7 +53,10 @@ def read_tabular(
     weights = state.get("weights")
     if weights is not None and len(weights) != len(members):
         raise ModelFileError(f"{len(members)} models have {len(weights)} weights. {CURE}")
-    model.model_ = members[0] if weights is None else RidgeMean.of(members, weights)
+    known = "classes" in state
+    labels = classes_of(state["classes"], values) if known else None
+    calibration = values.read(state["calibration"]) if known else None
+    model.model_ = members[0] if weights is None else RidgeMean.of(members, weights, labels, calibration)
     if hasattr(model.model_, "classes_"):
         model.classes_ = model.model_.classes_
     width = model.columns_.width

@@ -31,7 +31,6 @@ from gramian.metric.metric import Metric
 from gramian.metric.outer_product import FORMS
 from gramian.ridge.ridge import KernelRidge, KernelRidgeClassifier
 from gramian.tables import EncodedRows, Scaling, TableColumns
-from gramian.tables.fit import LastFit, last_fit
 from gramian.tables.input import checked_table, rows_in_time, weighted_rows
 from gramian.tables.mapped_target import MappedTarget
 from gramian.tables.scaling import AUTO, HOWS, QUANTILE, STANDARD
@@ -40,6 +39,7 @@ from gramian.tables.serving import TableServer
 from gramian.tables.small_problem import POWERS, Point, SmallProblem
 from gramian.tables.table_problem import TableProblem
 from gramian.tables.taken import TakenTable
+from gramian.tables.training.fit import LastFit, last_fit
 
 #: Share of the time limit that the search may take; the memory budget is divided by this for the search.
 #: Both chosen by hand.

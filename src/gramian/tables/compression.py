@@ -21,7 +21,6 @@ from gramian.exceptions import InputError, quoted
 from gramian.fast.compress import compressed
 from gramian.fast.cost import Cost
 from gramian.fast.fidelity import Fidelity
-from gramian.fast.probabilities import Calibration
 from gramian.tables import Scaling, TableColumns
 from gramian.tables.serving import ClassAnswers, NumberAnswers, TableServer
 
@@ -88,7 +87,7 @@ class FastTable(TableServer, KernelEstimator):
 
 def _has_probabilities(model: Any) -> bool:
     inner = getattr(model, "model_", None)
-    return inner is None or hasattr(model, "calibration_") or hasattr(inner, "predict_proba")
+    return inner is None or hasattr(inner, "predict_proba")
 
 
 class FastTabularRegressor(Regressor, NumberAnswers, FastTable):
@@ -126,9 +125,8 @@ class FastTabularClassifier(Classifier, ClassAnswers, FastTable):
     @available_if(_has_probabilities)
     def predict_log_proba(self, X: Any) -> Float64Array:
         """Return the logarithm of :meth:`predict_proba`."""
-        values = self._values(X)
-        calibration = getattr(self, "calibration_", None) or self.model_.calibration_
-        return np.asarray(calibration.log_probabilities(values))
+        values = self._values(X)  # says first if there is no fit
+        return self.calibration_.log_probabilities(values)
 
 
 def compressed_regressor(
@@ -157,8 +155,7 @@ def compressed_classifier(
     """Return a fast classifier that replaces a tabular one; see its ``compress``."""
     source, numbers, seed = _lesson(model, X)
     rows = np.asarray(source.take(numbers), np.float64)
-    values = np.asarray(model.model_._decision(rows))
-    labels = class_labels(values, model.classes_)
+    labels = model.model_.predict(rows)
     if y is not None:
         targets = ClassTargets(y, source.shape[0], model.classes_)
         labels = model.classes_[targets.codes(slice(0, source.shape[0]))[numbers]]
@@ -177,14 +174,7 @@ def compressed_classifier(
     learn = options.pop("learn", "teacher" if y is None else "auto")
     fast._taken_from(model, compressed(model.model_, rows, labels, cost, options | {"learn": learn}))
     fast.classes_ = model.classes_
-    fast.calibration_ = _calibration(fast._asked(rows), model, values)
     return fast
-
-
-def _calibration(fast: Float64Array, model: Any, values: Float64Array) -> Calibration:
-    """Return the calibration that brings the fast model's probabilities closest to the model's."""
-    wanted = np.exp(model.calibration_.log_probabilities(values))
-    return Calibration.fit(fast, wanted, np.ones(len(fast)))
 
 
 def _lesson(model: Any, X: Any) -> tuple[RowSource, IntArray, int]:

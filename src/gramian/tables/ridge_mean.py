@@ -7,11 +7,13 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from gramian._typing import Array, Float64Array
 from gramian.compression.plan import Plan
-from gramian.estimator.answers import class_labels, decision_values
+from gramian.estimator.answers import class_labels, decision_values, probabilities
+from gramian.fast.probabilities import Calibration
 from gramian.kernels import Kernel
 from gramian.metric.metric import Metric
 
@@ -19,33 +21,42 @@ from gramian.metric.metric import Metric
 class RidgeMean(BaseEstimator):
     """f(x) = Σ_j w_j f_j(x), the weighted mean of fitted ridge models that err on different rows.
 
-    A tabular model has one as ``model_`` if a Laplacian and a Euclidean kernel come near each other. It is
-    made from fitted models by :meth:`of` and is not fitted itself. ``members_`` starts with the model of
-    the largest weight, ``weights_`` (members,) are the weights w_j; ``metric_``, ``kernel_``, ``plan_`` and
-    ``alpha`` are those of the first member. Cost: the sum over all members.
+    A tabular model has one as ``model_`` if a Laplacian and a Euclidean kernel come near each other, and
+    always for classes, where ``calibration_`` turns f into log odds. It is made from fitted models by
+    :meth:`of` and is not fitted itself. ``members_`` starts with the model of the largest weight,
+    ``weights_`` (members,) are the weights w_j; ``metric_``, ``kernel_``, ``plan_`` and ``alpha`` are those
+    of the first member. With logistic models, members answer the ridge models' values in the first half of
+    their outputs and the logistic models' log odds in the second. Cost: the sum over all members.
     """
 
     @classmethod
-    def of(cls, members: Sequence[Any], weights: Sequence[float]) -> Self:
-        """Return the mean of fitted models with these weights, which sum to 1."""
+    def of(
+        cls,
+        members: Sequence[Any],
+        weights: Sequence[float],
+        classes: Array | None = None,
+        calibration: Calibration | None = None,
+    ) -> Self:
+        """Return the mean of fitted models with these weights, which sum to 1; of classifiers calibrated."""
         order = np.argsort(-np.asarray(weights, np.float64), kind="stable")
         made = cls()
         made.members_ = [members[j] for j in order]
         made.weights_ = np.asarray(weights, np.float64)[order]
         made.n_features_in_ = members[0].n_features_in_
-        if hasattr(members[0], "classes_"):
-            made.classes_ = members[0].classes_
+        if classes is not None and calibration is not None:
+            made.classes_, made.calibration_ = classes, calibration
         return made
 
     members_: list[Any]
     weights_: Float64Array
     n_features_in_: int
     classes_: Array
+    calibration_: Calibration
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         if hasattr(self, "members_"):
-            tags.estimator_type = self.members_[0].__sklearn_tags__().estimator_type
+            tags.estimator_type = "classifier" if hasattr(self, "classes_") else "regressor"
         return tags
 
     def fit(self, X: Any, y: Any = None) -> Self:
@@ -54,21 +65,30 @@ class RidgeMean(BaseEstimator):
         return self
 
     def _decision(self, X: Any) -> Float64Array:
-        """Return f, shape (n, outputs)."""
+        """Return f, or the log odds of classes, shape (n, outputs)."""
         check_is_fitted(self, "members_")
         parts = [
             weight * each._decision(X) for weight, each in zip(self.weights_, self.members_, strict=True)
         ]
-        return np.asarray(sum(parts[1:], parts[0]))
+        values = np.asarray(sum(parts[1:], parts[0]))
+        if not hasattr(self, "classes_"):
+            return values
+        halves = np.hsplit(values, 2) if self.calibration_.logistic > 0.0 else (values,)
+        return self.calibration_.log_odds(*halves)
 
     def decision_function(self, X: Any) -> Float64Array:
-        """Return f, shape (n, outputs), or (n,) if there is one output."""
+        """Return f or the log odds, shape (n, outputs), or (n,) if there is one output."""
         return decision_values(self._decision(X))
 
     def predict(self, X: Any) -> Array:
-        """Return f for a regression, or the class of the largest value."""
+        """Return f for a regression, or the likeliest class."""
         values = self._decision(X)
         return class_labels(values, self.classes_) if hasattr(self, "classes_") else decision_values(values)
+
+    @available_if(lambda model: hasattr(model, "classes_"))
+    def predict_proba(self, X: Any) -> Float64Array:
+        """Return the probability of each class, shape (n, classes)."""
+        return probabilities(self._decision(X))
 
     @property
     def metric_(self) -> Metric:

@@ -11,7 +11,13 @@ from sklearn.utils.validation import check_is_fitted
 from gramian._typing import Array, Float64Array, FloatArray
 from gramian.data.mapped import mapped
 from gramian.data.source import RowSource
-from gramian.estimator.answers import class_labels, decision_values, predicted_numbers
+from gramian.estimator.answers import (
+    class_labels,
+    decision_values,
+    log_probabilities,
+    predicted_numbers,
+    probabilities,
+)
 from gramian.estimator.shown import check_has_fit
 from gramian.fast.probabilities import Calibration
 from gramian.summary import Summary
@@ -90,12 +96,16 @@ class ClassAnswers(TableServer):
     """Predictions of a classification."""
 
     classes_: Array
-    calibration_: Calibration
 
-    _learns: tuple[str, ...] = ("calibration_",)
+    @property
+    def calibration_(self) -> Calibration:
+        """How log odds come from the model's values."""
+        check_is_fitted(self, "model_")
+        found: Calibration = self.model_.calibration_
+        return found
 
     def decision_function(self, X: Any) -> Float64Array:
-        """Return the value per class, shape (n, classes), or (n,) for two classes."""
+        """Return the log odds of each row, shape (n, classes), or (n,) of the second of two classes."""
         return decision_values(self._values(X))
 
     def predict(self, X: Any) -> Array:
@@ -103,14 +113,9 @@ class ClassAnswers(TableServer):
         return class_labels(self.predict_proba(X), self.classes_)
 
     def predict_proba(self, X: Any) -> Float64Array:
-        """Return the probability of each class, shape (n, classes); rows sum to 1.
-
-        For two classes a sigmoid, for more the softmax, of log odds that are made from the decision values by
-        ``calibration_``.
-        """
-        return np.exp(self.predict_log_proba(X))
+        """Return the probability of each class, shape (n, classes); rows sum to 1."""
+        return probabilities(self._values(X))
 
     def predict_log_proba(self, X: Any) -> Float64Array:
-        """Return the logarithm of :meth:`predict_proba`."""
-        values = self._values(X)  # says first if there is no fit
-        return self.calibration_.log_probabilities(values)
+        """Return the logarithm of :meth:`predict_proba`, without its underflow."""
+        return log_probabilities(self._values(X))

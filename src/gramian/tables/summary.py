@@ -40,6 +40,10 @@ def members_of(model: Any) -> list[tuple[float, Any]]:
 def summary_of(model: Any) -> Summary:
     """Return the columns and choices of a table model, and sizes and evidence of its numeric models."""
     facts, grids, said = [*tabular_facts(model), *class_facts(model)], [*tabular_grids(model)], []
+    if "calibration_" in vars(model.model_):
+        found = model.model_.calibration_
+        weights = f"{found.slope:.2g} v + {found.bend:.2g} L(v) + {found.logistic:.2g} g"
+        facts.append(("log odds", f"{weights} (ridge values v, logistic models g)"))
     members = members_of(model)
     for weight, inner in members:
         if len(members) > 1:

@@ -21,7 +21,7 @@ from gramian.engine import Engine
 from gramian.estimator.labelled import LabelledRows
 from gramian.estimator.targets import ClassTargets, NumberTargets
 from gramian.exact.exact import Exact
-from gramian.exact.penalties import IterativeTrials, PenaltyTrials, without_folds
+from gramian.exact.penalties import IterativeTrials, PenaltyTrials
 from gramian.exact.system import keeps_tiles
 from gramian.exceptions import BudgetError
 from gramian.kernels import Exponential, Gaussian, Kernel, Laplacian
@@ -35,8 +35,6 @@ from gramian.tables.small_problem import Point
 #: holds the tiles of K. On 16,000 letters the exact model errs in 2.6 %, one with blocks of rank 500 in 3.9
 #: %; in regression the two differ by 3 to 6 %. Chosen by hand.
 EXACT_ROWS = 2_500
-#: Parts of the rows whose values come from models without them. Chosen by hand.
-FOLDS = 5
 #: Relative residual to which exact models are solved; the share of a regression's held-out error that it may
 #: reach; and the largest factor by which a penalty is raised to suit float32 tiles. Chosen by hand.
 EXACT_TOL, TOL_OF_ERROR, MOST_RAISED = 1e-2, 0.03, 10.0
@@ -198,21 +196,6 @@ class ModelFactory:
             self.options["tile_dtype"],
             parse_bytes(self.options["memory_budget"]),
             as_generator(self.options["random_state"]),
-        )
-
-    def values_without_folds(self, alpha: float) -> tuple[IntArray, Float64Array]:
-        """Return row numbers and their values by exact models of this penalty without a fifth of the rows."""
-        numbers = self.rows.counted
-        kind = NumberTargets if self.kind is KernelRidge else ClassTargets
-        targets = kind(self.rows.targets, self.rows.n).part(numbers)[slice(0, len(numbers))]
-        rows = np.asarray(self.rows.source.take(numbers), np.float64)
-        order = as_generator(self.options["random_state"]).permutation(len(numbers))
-        return numbers, without_folds(
-            self.point.kernel_of()(self.point.metric.apply(rows), dtype=np.float64),
-            alpha,
-            None if self.rows.weights is None else self.rows.weights[numbers],
-            np.asarray(targets, np.float64),
-            np.array_split(order, FOLDS),
         )
 
     def values(self, model: Any, numbers: IntArray) -> Float64Array:

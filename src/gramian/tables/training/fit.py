@@ -14,10 +14,14 @@ from gramian._budget import parse_bytes
 from gramian._typing import Array, Float64Array, IntArray
 from gramian.engine import Engine
 from gramian.estimator.labelled import LabelledRows
+from gramian.estimator.targets import ClassTargets
+from gramian.fast.probabilities import Calibration
 from gramian.metric.learning import PROGRESS, LearningSettings, Round, learn_metric
 from gramian.ridge.ridge import KernelRidge, KernelRidgeClassifier
 from gramian.search import Limits, Trial, search
-from gramian.tables.member import (
+from gramian.tables.ridge_mean import RidgeMean
+from gramian.tables.small_problem import Point
+from gramian.tables.training.member import (
     HeldLoss,
     Member,
     all_in_time,
@@ -28,11 +32,9 @@ from gramian.tables.member import (
     rows_in_share,
     streamed,
 )
-from gramian.tables.model_factory import ModelFactory
-from gramian.tables.ridge_mean import RidgeMean
-from gramian.tables.rounds import Rounds
-from gramian.tables.small_problem import Point
-from gramian.tables.time import Pace
+from gramian.tables.training.model_factory import ModelFactory
+from gramian.tables.training.rounds import Rounds
+from gramian.tables.training.time import Pace
 
 #: Fraction of the rows held out for validation, and the largest number of them. Chosen by hand.
 HELD_PART, MOST_HELD = 0.2, 4_000
@@ -47,6 +49,8 @@ BANDWIDTH_FACTORS, BANDWIDTH_STEPS = (0.5, 2.0), 2
 #: A second model is fitted if its held-out error after the rounds is at most this multiple of the first
 #: one's. It is left out if its weight in the mean comes out below the second number. Chosen by hand.
 NEAR, LEAST_SHARE = 1.1, 0.1
+#: Least share by which logistic models must lower the held-out log-loss to be used. Chosen by hand.
+LEAST_GAIN = 0.002
 #: With less time than this many rows need, no rounds are run. Chosen by hand.
 LEAST_ROUND_ROWS = 500
 #: Share of the remaining time that the rounds may take, and of what remains after them, the share for the
@@ -56,19 +60,46 @@ ROUNDS_TIME, FIRST_TIME = 0.3, 0.6
 
 @dataclass(frozen=True)
 class LastFit:
-    """The model of all rows, and the evidence from the rows that were held out at first.
+    """The models of all rows, and the evidence from the rows that were held out at first.
 
-    ``held`` are the numbers of the held-out rows, of all rows where the models of a small table come without
-    each fifth of them; ``values`` their decision values (held, outputs) from models without them; ``rounds``
-    the metric rounds of the leading model; ``short`` a phrase that says what there was no time for ("" if
-    there was time for all).
+    ``members`` and their ``weights`` make a mean. ``held`` are the numbers of the held-out rows, of all rows
+    where the models of a small table come without each fifth of them; ``values`` their mean values (held,
+    outputs) from models without them; ``rounds`` the metric rounds of the leading model; ``short`` a phrase
+    that says what there was no time for ("" if there was time for all).
     """
 
-    model: Any
+    members: tuple[Member, ...]
+    weights: tuple[float, ...]
     held: IntArray
     values: Float64Array
     rounds: tuple[Round, ...]
     short: str
+
+    @property
+    def model(self) -> Any:
+        """The mean, or the only model."""
+        models = [each.model for each in self.members]
+        return models[0] if len(models) == 1 else RidgeMean.of(models, self.weights)
+
+    def calibrated(self, targets: ClassTargets, weights: Array | None) -> RidgeMean:
+        """Return the mean of classifiers that gives calibrated log odds, with logistic models if they help.
+
+        They are left out if they lower the held-out log-loss by less than 0.2 %.
+        """
+        codes = targets.codes(slice(0, targets.shape[0]))[self.held]
+        weights = None if weights is None else weights[self.held]
+        values = self.values.reshape(len(self.held), targets.shape[1])
+        models = [each.model for each in self.members]
+        found = Calibration.of_labels(values, codes, weights)
+        parts = [each.logistic for each in self.members if each.logistic is not None]
+        if len(parts) == len(models):
+            others = np.average([part.values for part in parts], axis=0, weights=self.weights)
+            joint = Calibration.of_labels(values, codes, weights, others)
+            alone = found.log_loss(values, codes, weights)
+            if joint.log_loss(values, codes, weights, others) < (1.0 - LEAST_GAIN) * alone:
+                found = joint
+                models = [part.beside(model) for part, model in zip(parts, models, strict=True)]
+        return RidgeMean.of(models, self.weights, targets.classes, found)
 
 
 def last_fit(
@@ -223,7 +254,7 @@ def _averaged(members: list[Member], held: IntArray, loss: HeldLoss) -> LastFit:
     first, second = members[0], members[-1]
     held = first.held
     if first is second:
-        return LastFit(first.model, held, first.values, first.rounds, first.short)
+        return LastFit((first,), (1.0,), held, first.values, first.rounds, first.short)
 
     def mean(share: float) -> Float64Array:
         return (1.0 - share) * first.values + share * second.values
@@ -232,16 +263,19 @@ def _averaged(members: list[Member], held: IntArray, loss: HeldLoss) -> LastFit:
     share = float(found.x)
     short = first.short or second.short
     if share < LEAST_SHARE:
-        return LastFit(first.model, held, first.values, first.rounds, short)
+        return LastFit((first,), (1.0,), held, first.values, first.rounds, short)
     if share > 1.0 - LEAST_SHARE:
-        return LastFit(second.model, held, second.values, second.rounds, short)
-    model = RidgeMean.of([first.model, second.model], [1.0 - share, share])
-    return LastFit(model, held, mean(share), (first if share <= 0.5 else second).rounds, short)
+        return LastFit((second,), (1.0,), held, second.values, second.rounds, short)
+    rounds = (first if share <= 0.5 else second).rounds
+    return LastFit((first, second), (1.0 - share, share), held, mean(share), rounds, short)
 
 
 def _narrowed(member: Member, held: IntArray) -> Member:
     """Return a member with the values of these rows only."""
-    return replace(member, held=held, values=member.values[np.searchsorted(member.held, held)])
+    places = np.searchsorted(member.held, held)
+    part = member.logistic
+    part = None if part is None else replace(part, values=part.values[places])
+    return replace(member, held=held, values=member.values[places], logistic=part)
 
 
 def _as_large(half: ModelFactory, factory: ModelFactory) -> bool:

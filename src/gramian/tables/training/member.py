@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import scipy.linalg as la
 
 from gramian._budget import format_bytes, parse_bytes
 from gramian._random import as_generator
@@ -20,16 +19,14 @@ from gramian.exceptions import BudgetError
 from gramian.metric.learning import Round
 from gramian.ridge.ridge import KernelRidge, KernelRidgeClassifier
 from gramian.ridge.streaming import closed, with_penalty
-from gramian.search import Judge, Limits, Trials, search
-from gramian.tables.model_factory import EXACT_ROWS, EXACT_TOL, TOL_OF_ERROR, ModelFactory, of_sizes
-from gramian.tables.time import PACE_ROWS, PACE_SHARE, SUMS_SHARE, Pace, add_in_time, sizes_in_time
+from gramian.tables.training.logistic import LogisticPart, with_logistic
+from gramian.tables.training.model_factory import EXACT_ROWS, EXACT_TOL, TOL_OF_ERROR, ModelFactory, of_sizes
+from gramian.tables.training.penalty import FACTORS, best_penalty
+from gramian.tables.training.time import PACE_ROWS, PACE_SHARE, SUMS_SHARE, Pace, add_in_time, sizes_in_time
 
 #: Sizes of the models that the metric rounds fit: root, rank and rows of a block (None: the root alone).
 #: The first that memory holds is taken. Chosen by hand.
 ROUND_SIZES = ((300, 100, 650), (100, 0, None))
-#: Factors of the search's penalty to try, since more rows need a smaller penalty; and how many further steps
-#: of 3 to try if the best penalty is the smallest or largest so far. Chosen by hand.
-FACTORS, FURTHER = (1.0, 1.0 / 3.0), 3
 #: Mean squared error on targets ±1 below which none of MOST_HELD held-out rows can be wrong, so that no
 #: further choice is needed.
 ENOUGH_OF_CLASSES = 1e-4
@@ -48,13 +45,15 @@ HeldLoss = Callable[[Float64Array, IntArray], float]
 class Member:
     """A model with one kernel, and the values of rows from models without them.
 
-    ``held`` are the numbers of these rows: the held-out rows, or all rows of a small table. ``short`` says
-    what there was no time for ("" if there was time for all).
+    ``held`` are the numbers of these rows: the held-out rows, or all rows of a small table. ``logistic`` is
+    the logistic model beside an exact classifier. ``short`` says what there was no time for ("" if there was
+    time for all).
     """
 
     model: Any
     held: IntArray
     values: Float64Array
+    logistic: LogisticPart | None = None
     short: str = ""
     rounds: tuple[Round, ...] = ()
 
@@ -147,7 +146,7 @@ def streamed(factory: ModelFactory, held: IntArray, rest: IntArray, loss: HeldLo
             # Besides one more penalty, the last solve and the sums of the held-out rows need time.
             return not pace.limited or pace.left > (2.0 + LONGER) * longest
 
-        alpha, values = _best_penalty(judge, held, alpha, enough(factory), more)
+        alpha, values = best_penalty(judge, held, alpha, enough(factory), more)
         factory.add(model.set_params(alpha=alpha), held)
     closed(model)
     short = "the smallest model was fitted" if smallest else ""
@@ -156,7 +155,7 @@ def streamed(factory: ModelFactory, held: IntArray, rest: IntArray, loss: HeldLo
         rows = f"{used + len(held):,} of {n:,} rows"
         short = f"{short or 'the model was fitted'} to {rows}"
         model.plan_ = replace(model.plan_, reason=f"{rows}, drawn at random, to suit time_limit")
-    return Member(model, held, values, short)
+    return Member(model, held, values, short=short)
 
 
 def _summed(factory: ModelFactory, rest: IntArray, pace: Pace) -> tuple[Any, int, bool]:
@@ -237,18 +236,16 @@ def exact(factory: ModelFactory, held: IntArray, rest: IntArray, loss: HeldLoss,
             reserve = last if direct else longest * LONGER * (len(every) / len(rest)) ** 2
             return pace.left > LONGER * (longest + reserve)
 
-        alpha, values = _best_penalty(judge, held, alpha, enough(factory), more)
+        alpha, values = best_penalty(judge, held, alpha, enough(factory), more)
         if isinstance(trials, IterativeTrials) and trials.cut and pace.limited:
             return None  # the last fit has more rows and would take even longer
         del trials
     model = factory.model(factory.exactly(tol, max(pace.left, GRACE) if pace.limited else None))
     model.alpha = alpha
     factory.fit(model, every)
-    if direct and len(held) and factory.kind is KernelRidgeClassifier and not pace.limited:
-        # All rows calibrate probabilities better than a fifth of a small table.
-        with suppress(la.LinAlgError):  # the penalty suits a larger ridge's precision; keep the held-out rows
-            held, values = factory.values_without_folds(alpha)
-    return Member(model, held, values)
+    if not len(held) or factory.kind is KernelRidge or pace.limited:
+        return Member(model, held, values)
+    return Member(model, *with_logistic(factory, model, held, values))
 
 
 def _relative_error(y: Array, values: Float64Array) -> float:
@@ -256,33 +253,3 @@ def _relative_error(y: Array, values: Float64Array) -> float:
     wanted = np.asarray(y, np.float64).reshape(values.shape)
     size = float(np.linalg.norm(wanted - wanted.mean(axis=0)))
     return float(np.linalg.norm(values - wanted)) / size if size > 0 else 1.0
-
-
-def _best_penalty(
-    judge: Judge[IntArray, float, Float64Array],
-    held: IntArray,
-    start: float,
-    enough: float,
-    more: Callable[[], bool],
-) -> tuple[float, Float64Array]:
-    """Return the best penalty and the held-out rows' values; try further if it is the smallest or largest.
-
-    An error of at most ``enough`` ends the trials, and so does ``more()`` when it finds too little time.
-    """
-
-    def penalties(found: Trials[float, Float64Array]) -> Iterator[list[float]]:
-        tried: list[float] = []
-        todo = [factor * start for factor in FACTORS]
-        while todo and (not tried or more()):
-            found.drain()  # drop the values of all trials but the best
-            tried.append(todo.pop(0))
-            yield tried[-1:]
-            best = None if found.best is None else found.best.candidate
-            if best is None or todo or len(tried) >= len(FACTORS) + FURTHER:
-                continue
-            if best in (min(tried), max(tried)):
-                todo = [best / 3.0 if best == min(tried) else best * 3.0]
-
-    found = search(held, penalties, judge, Limits(enough=enough))
-    best = found.best or found.made[-1]
-    return best.candidate, best.evidence

@@ -14,7 +14,7 @@ from gramian.engine import Engine
 from gramian.metric.differences import gradient_rows
 from gramian.metric.metric import Metric
 from gramian.metric.outer_product import Differentiable, outer_product
-from gramian.tables.time import Pace
+from gramian.tables.training.time import Pace
 
 #: Largest number of rows at which gradients are taken. Chosen by hand.
 GRADIENT_ROWS = 2_000

@@ -13,7 +13,7 @@ from gramian._random import as_generator
 from gramian._typing import IntArray
 from gramian.approximations.multiresolution import MultiResolution
 from gramian.compression.plan import Plan
-from gramian.tables.model_factory import LEAST_SIZES, SHRUNK_SIZES, ModelFactory, of_sizes
+from gramian.tables.training.model_factory import LEAST_SIZES, SHRUNK_SIZES, ModelFactory, of_sizes
 
 #: Largest share of the remaining time for the sums of the last model, and share below which all rows are
 #: added in one part; the rest is for penalties and for errors of the estimate. Chosen by hand.

@@ -1,0 +1,1 @@
+"""Last fit of a table model: metric rounds, penalties, exact or streamed models, logistic models."""

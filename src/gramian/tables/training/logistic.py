@@ -1,0 +1,127 @@
+"""Kernel logistic models beside the exact ridge models of a table's classifier: same kernel, same rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from gramian._budget import parse_bytes
+from gramian._random import as_generator
+from gramian._typing import Float64Array, IntArray
+from gramian.estimator.targets import ClassTargets
+from gramian.exact.folds import LOGISTIC, SQUARED, FoldModels
+from gramian.exact.ridge import served_dtype
+from gramian.exact.system import KEPT_SHARE
+from gramian.operators.kernel import KernelOperator
+from gramian.ridge.ridge import KernelRidge
+from gramian.tables.training.model_factory import ModelFactory
+from gramian.tables.training.penalty import best_penalty
+
+#: Parts of the rows whose values come from models without them, if all rows calibrate. Chosen by hand.
+FOLDS = 5
+#: Largest number of multiplications of PRODUCTS products with K, about what all penalties take: for models
+#: without a fifth of the rows each, and for models without the held-out rows. Chosen by hand.
+FOLD_WORK, MOST_WORK, PRODUCTS = 5e10, 3e11, 100
+#: Penalty of the logistic loss for each unit of the ridge penalty: at f = 0 the loss is (f − 2y)²/8 and a
+#: constant, y = ±1, so that with a quarter of it the ridge model times two would solve both.
+QUARTER = 0.25
+#: Held-out loss of a row below which no further penalty is tried. Chosen by hand.
+ENOUGH = 1e-4
+
+
+@dataclass(frozen=True)
+class LogisticPart:
+    """A logistic model of the rows of an exact ridge model.
+
+    values : (held, outputs), log odds of the held-out rows from models without them; coefficients : (n,
+    outputs), of the model of all rows, and offset (outputs,).
+    """
+
+    values: Float64Array
+    coefficients: Float64Array
+    offset: Float64Array
+
+    def beside(self, ridge: Any) -> KernelRidge:
+        """Return a model that answers the ridge model's values and, in further columns, these log odds."""
+        made = KernelRidge(**{name: getattr(ridge, name) for name in KernelRidge().get_params(deep=False)})
+        kept = {name: value for name, value in ridge._state().items() if name != "classes_"}
+        old = ridge.predictor_
+        dtype = served_dtype(ridge.kernel_, old.rows, self.coefficients, self.values, old.dtype)
+        both = np.hstack([old.coefficients, self.coefficients])
+        predictor = replace(old, coefficients=both, dtype=dtype)
+        intercept = np.concatenate([ridge.intercept_, self.offset])
+        made._restore({**kept, "predictor_": predictor, "intercept_": intercept, "_flat": False})
+        made.n_features_in_ = ridge.n_features_in_
+        return made
+
+
+def with_logistic(
+    factory: ModelFactory, ridge: Any, held: IntArray, values: Float64Array
+) -> tuple[IntArray, Float64Array, LogisticPart | None]:
+    """Return row numbers, their values by ridge models without them, and the logistic model.
+
+    ridge : fitted exact classifier of all rows; held, values : row numbers, and their values by the model
+    without them. If that takes little, all rows are returned, with values of models without a fifth of the
+    rows each. There is no logistic model if it would take too long.
+    """
+    rows = factory.rows
+    counted, targets = rows.counted, ClassTargets(rows.targets, rows.n)
+    signs = targets.part(counted)[slice(0, len(counted))]
+    weights = None if rows.weights is None else rows.weights[counted]
+    kernel = KernelOperator(
+        ridge.kernel_,
+        ridge.predictor_.rows,
+        dtype=ridge.plan_.dtype,
+        n_jobs=factory.options["n_jobs"],
+        keep_bytes=int(KEPT_SHARE * parse_bytes(factory.options["memory_budget"])),
+    )
+    places = [np.searchsorted(counted, held)]
+    if _work(signs, FOLDS) <= FOLD_WORK:
+        order = as_generator(factory.options["random_state"]).permutation(len(counted))
+        places = [np.sort(part) for part in np.array_split(order, FOLDS)]
+        found = FoldModels(kernel.__matmul__, SQUARED, signs, weights, places).fit(ridge.alpha)
+        held, values = counted, _left_out(found, places)
+    if _work(signs, len(places)) > MOST_WORK:
+        return held, values, None
+    return held, values, _part(kernel, 0.5 * (1.0 + signs), weights, places, QUARTER * ridge.alpha)
+
+
+def _part(
+    kernel: KernelOperator,
+    chances: Float64Array,
+    weights: Any,
+    places: Sequence[IntArray],
+    penalty: float,
+) -> LogisticPart:
+    """Return the logistic model with the penalty that suits the rows left out, starting from this one."""
+    trials = FoldModels(kernel.__matmul__, LOGISTIC, chances, weights, places)
+    starts: dict[float, Float64Array] = {}
+    out = np.concatenate(places)
+    seen = len(places) - np.bincount(out, minlength=len(chances))
+
+    def judge(held: IntArray, penalty: float) -> tuple[float, Float64Array]:
+        values = _left_out(trials.fit(penalty), places)
+        assert trials.coefficients is not None
+        # A row's mean coefficient over the models that have seen it: where the model of all rows starts.
+        starts[penalty] = trials.coefficients.sum(axis=1, keepdims=True) / np.maximum(seen, 1)[:, None, None]
+        losses = LOGISTIC.loss(values, chances[held])
+        return float(np.average(losses, weights=None if weights is None else weights[held])), values
+
+    penalty, values = best_penalty(judge, np.sort(out), penalty, ENOUGH, lambda: True)
+    whole = FoldModels(kernel.__matmul__, LOGISTIC, chances, weights, [np.zeros(0, np.intp)], starts[penalty])
+    whole.fit(penalty)
+    assert whole.coefficients is not None
+    return LogisticPart(values, whole.coefficients[:, 0], whole.offsets[0])
+
+
+def _left_out(values: Float64Array, places: Sequence[IntArray]) -> Float64Array:
+    """Return the values of each fold's rows by the model without them, rows ascending."""
+    out = np.concatenate([values[place, j] for j, place in enumerate(places)])
+    return np.asarray(out[np.argsort(np.concatenate(places))])
+
+
+def _work(signs: Float64Array, n_models: int) -> float:
+    return 2.0 * len(signs) ** 2 * signs.shape[1] * n_models * PRODUCTS
