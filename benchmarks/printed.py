@@ -43,6 +43,7 @@ SCRIPTS = {
     "sources": "sources.py",
     "scaling": "scaling.py --rows 1000000",
     "dask": "dask_scaling.py",
+    "intervals": "intervals.py",
 }
 
 

@@ -49,8 +49,9 @@ from gramian.svm.classifier import KernelSVC
 from gramian.svm.dcsvc import DCSVC
 from gramian.svm.logistic import KernelLogisticRegression
 from gramian.svm.regressor import KernelSVR
+from gramian.tables.classifier import TabularClassifier
 from gramian.tables.compress import compress
-from gramian.tables.estimators import TabularClassifier, TabularRegressor
+from gramian.tables.regressor import TabularRegressor
 
 __version__ = "0.1.0"
 

@@ -665,7 +665,7 @@ def test_the_summary_says_what_was_chosen_and_left_out() -> None:
         "important columns",
         "Laplacian(",
         "squared error",
-        "90%: ± ",
+        "intervals",
         "chosen",
         "not used: constant",
         "missing values",
@@ -764,3 +764,78 @@ def test_other_columns_at_prediction_are_taken_by_name() -> None:
         np.testing.assert_array_equal(model.predict(frame[["b", "town", "a"]]), model.predict(frame))
         unseen = frame.iloc[:3].assign(town="Leeds")
         assert np.isfinite(model.predict(unseen)).all()
+
+
+# ---- intervals, quantiles and sets ---------------------------------------------------------------
+
+
+def uneven(n: int, seed: int) -> tuple[Any, Any]:
+    rng = np.random.default_rng(seed)
+    X = rng.random((n, 2))
+    return X, np.sin(5 * X[:, 0]) + (0.05 + 0.6 * X[:, 1]) * rng.standard_normal(n)
+
+
+def test_intervals_follow_the_errors_of_each_row(tmp_path: Any) -> None:
+    X, y = uneven(600, 0)
+    new, wanted = uneven(3_000, 1)
+    model = gm.TabularRegressor(random_state=0).fit(X, y)
+    assert model.spread_ is not None
+    low, high = model.predict_interval(new).T
+    inside = (low <= wanted) & (wanted <= high)
+    calm, loud = new[:, 1] < 0.3, new[:, 1] > 0.7
+    assert 0.85 < inside.mean() < 0.95
+    assert min(inside[calm].mean(), inside[loud].mean()) > 0.82
+    assert (high - low)[loud].mean() > 2.0 * (high - low)[calm].mean()
+    quantiles = model.predict_quantiles(new, [0.1, 0.5, 0.9])
+    assert quantiles.shape == (3_000, 3)
+    assert (np.diff(quantiles, axis=1) > 0).all()
+    below = (wanted[:, None] < quantiles).mean(axis=0)
+    np.testing.assert_allclose(below, [0.1, 0.5, 0.9], atol=0.05)
+    gm.save(model, tmp_path / "model.gramian")
+    loaded = gm.load(tmp_path / "model.gramian")
+    np.testing.assert_array_equal(loaded.predict_quantiles(new), quantiles)
+    assert "width follows the row" in str(shown_summary(loaded))
+
+
+def test_errors_of_one_size_have_one_spread() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.random((500, 2))
+    y = np.sin(5 * X[:, 0]) + 0.2 * rng.standard_normal(500)
+    model = gm.TabularRegressor(random_state=0).fit(X, y)
+    low, high = model.predict_interval(X).T
+    assert model.spread_ is None or np.ptp(high - low) < 0.5 * (high - low).mean()
+
+
+def test_quantiles_of_several_targets_and_wrong_ones() -> None:
+    X, y = uneven(200, 0)
+    model = gm.TabularRegressor(**QUICK).fit(X, np.stack([y, -y], axis=1))
+    assert model.predict_quantiles(X[:4], [0.25, 0.75]).shape == (4, 2, 2)
+    for wrong, message in (
+        ([0.5, 1.0], r"quantiles=1\.0 must be a number between 0 and 1"),
+        ([float("nan")], "must be a number between 0 and 1"),
+        ([0.9999], r"quantiles: 0\.9999 needs 9999 held-out rows"),
+        ([], "quantiles is empty"),
+    ):
+        with pytest.raises(InputError, match=message):
+            model.predict_quantiles(X, wrong)
+
+
+def test_sets_of_classes_cover_as_often_as_asked(tmp_path: Any) -> None:
+    X, y = noisy_classes(600)
+    new, wanted = noisy_classes(3_000, 1)
+    model = gm.TabularClassifier(random_state=0).fit(X, y)
+    codes = np.searchsorted(model.classes_, wanted)
+    sizes = []
+    for coverage in (0.7, 0.9, 0.97):
+        inside = model.predict_set(new, coverage)
+        assert inside.shape == (3_000, 2)
+        assert inside.any(axis=1).all()
+        assert inside[np.arange(3_000), codes].mean() > coverage - 0.04
+        sizes.append(inside.sum(axis=1).mean())
+    assert sizes == sorted(sizes)
+    gm.save(model, tmp_path / "model.gramian")
+    np.testing.assert_array_equal(gm.load(tmp_path / "model.gramian").predict_set(new, 0.97), inside)
+    with pytest.raises(InputError, match=r"coverage=1\.5 must be a number between 0 and 1"):
+        model.predict_set(X, 1.5)
+    with pytest.raises(InputError, match=r"coverage=0\.9999 needs 9999 held-out rows"):
+        model.predict_set(X, 0.9999)

@@ -262,7 +262,7 @@ def test_coverage_that_cannot_be(coverage: Any) -> None:
 def test_coverage_that_the_held_out_rows_are_too_few_for() -> None:
     X = RNG.random((N, 2))
     model = regressor().fit(X, GOOD)
-    assert len(model.residuals_) == 12
-    assert model.predict_interval(X, 12 / 13).shape == (N, 2)
-    with pytest.raises(InputError, match=r"coverage=0\.99 needs 99 held-out rows, but there were 12"):
+    assert len(model.residuals_) == N  # each row by a model without its fifth of the rows
+    assert model.predict_interval(X, N / (N + 1)).shape == (N, 2)
+    with pytest.raises(InputError, match=rf"coverage=0\.99 needs 99 held-out rows, but there were {N}"):
         model.predict_interval(X, 0.99)

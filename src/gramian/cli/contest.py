@@ -30,7 +30,8 @@ from gramian.comparison.quiet_threads import quiet_children
 from gramian.exceptions import InputError
 from gramian.summary import Grid, Summary
 from gramian.tables import TableColumns
-from gramian.tables.estimators import TabularClassifier, TabularRegressor
+from gramian.tables.classifier import TabularClassifier
+from gramian.tables.regressor import TabularRegressor
 
 Result = TypeVar("Result")
 #: The table model, which has a search of its own.

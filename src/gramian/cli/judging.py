@@ -18,7 +18,7 @@ from gramian.cli.rows import all_rows, by_blocks
 from gramian.cli.task import CLASSIFICATION, REGRESSION, scores, trivial
 from gramian.compression.quality import ErrorEstimate
 from gramian.gp.regressor import GaussianProcessRegressor
-from gramian.tables.estimators import TabularRegressor
+from gramian.tables.regressor import TabularRegressor
 
 #: Levels of the intervals whose coverage is reported.
 LEVELS = (0.5, 0.8, 0.9, 0.95)

@@ -18,7 +18,8 @@ from gramian.cli.task import REGRESSION, find_task, prepared_target, split_order
 from gramian.data.stored_table import StoredTable
 from gramian.exceptions import AccuracyWarning
 from gramian.tables import TableColumns
-from gramian.tables.estimators import TabularClassifier, TabularRegressor
+from gramian.tables.classifier import TabularClassifier
+from gramian.tables.regressor import TabularRegressor
 from gramian.tables.training.time import Pace
 
 #: Share of the remaining time for the fit that gives the held-out score. The fit on all rows gets the time

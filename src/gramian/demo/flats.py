@@ -17,7 +17,7 @@ from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, OrdinalEnc
 
 from gramian._typing import Array, Float64Array
 from gramian.demo.results import Result, measured
-from gramian.tables.estimators import TabularRegressor
+from gramian.tables.regressor import TabularRegressor
 
 #: Most flats to make, and the fraction that is held out.
 MOST_ROWS, HELD_OUT = 10_000, 0.2

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import expit, log_softmax, softmax
@@ -26,15 +26,15 @@ SPREAD = 1.0
 
 
 class RowLoss(NamedTuple):
-    """A loss of rows with outputs on the last axis: its value, its slope's f-dependent part, its curvature.
+    """A convex loss of rows with outputs on the last axis.
 
-    loss(f, y), one number a row; fitted(f), so that the slope is fitted(f) − y; curved(fitted, v), the second
-    derivative times v; start(mean of y), the constant f that suits this mean.
+    loss(f, y), one number a row; slope(f, y), its derivative and what ``curved`` needs of it; curved(that,
+    v), the second derivative times v; start(mean of y), the constant f that suits this mean.
     """
 
     loss: Callable[[Float64Array, Float64Array], Float64Array]
-    fitted: Callable[[Float64Array], Float64Array]
-    curved: Callable[[Float64Array, Float64Array], Float64Array]
+    slope: Callable[[Float64Array, Float64Array], tuple[Float64Array, Any]]
+    curved: Callable[[Any, Float64Array], Float64Array]
     start: Callable[[Float64Array], Float64Array]
 
 
@@ -103,15 +103,15 @@ class FoldModels:
         self, c: Float64Array, image: Float64Array, penalty: float, busy: Array, most: int
     ) -> tuple[Float64Array, Float64Array, Float64Array, int]:
         """Return δ, its image under the kernel, the decrease it promises, and how many products it took."""
-        fitted = self.loss.fitted(image + self._start)
-        residual = -(penalty * c + self._weights[:, :, None] * (fitted - self.targets[:, None, :]))
+        slope, bends = self.loss.slope(image + self._start, self.targets[:, None, :])
+        residual = -(penalty * c + self._weights[:, :, None] * slope)
         residual *= busy[:, None]
         mapped = self._times(residual)
         direction, along = residual, mapped
         step, moved = np.zeros_like(c), np.zeros_like(c)
         square, gain, used = _inner(residual, mapped), np.zeros(len(busy)), 1
         while True:
-            turned = penalty * direction + self._weights[:, :, None] * self.loss.curved(fitted, along)
+            turned = penalty * direction + self._weights[:, :, None] * self.loss.curved(bends, along)
             bend = _inner(turned, along)
             length = np.divide(square, bend, out=np.zeros_like(square), where=bend > 0)
             step, moved = _add(step, length, direction), _add(moved, length, along)
@@ -135,6 +135,12 @@ class FoldModels:
         return (self._weights * losses).sum(axis=0) + 0.5 * penalty * _inner(c, image)
 
 
+def left_out(values: Float64Array, folds: Sequence[IntArray]) -> Float64Array:
+    """Return the values of each fold's rows by the model without them, rows ascending."""
+    out = np.concatenate([values[fold, j] for j, fold in enumerate(folds)])
+    return np.asarray(out[np.argsort(np.concatenate(folds))])
+
+
 def _log_losses(values: Float64Array, targets: Float64Array) -> Float64Array:
     if values.shape[-1] == 1:
         f, y = values[..., 0], targets[..., 0]
@@ -142,8 +148,9 @@ def _log_losses(values: Float64Array, targets: Float64Array) -> Float64Array:
     return np.asarray(-(targets * log_softmax(values, axis=-1)).sum(axis=-1))
 
 
-def _probabilities(values: Float64Array) -> Float64Array:
-    return np.asarray(expit(values) if values.shape[-1] == 1 else softmax(values, axis=-1))
+def _log_slope(values: Float64Array, targets: Float64Array) -> tuple[Float64Array, Float64Array]:
+    chances = np.asarray(expit(values) if values.shape[-1] == 1 else softmax(values, axis=-1))
+    return chances - targets, chances
 
 
 def _curved(chances: Float64Array, values: Float64Array) -> Float64Array:
@@ -156,14 +163,26 @@ def _log_odds(mean: Float64Array) -> Float64Array:
     return np.asarray(np.log(mean) - (np.log1p(-mean) if len(mean) == 1 else 0.0))
 
 
+def _spread_slope(values: Float64Array, targets: Float64Array) -> tuple[Float64Array, Float64Array]:
+    share = targets * np.exp(-values)
+    return 1.0 - share, share
+
+
 #: −ln P of a row's class, for one output of two classes or one of each class.
-LOGISTIC = RowLoss(_log_losses, _probabilities, _curved, _log_odds)
+LOGISTIC = RowLoss(_log_losses, _log_slope, _curved, _log_odds)
 #: Half the squared distance of values and targets.
 SQUARED = RowLoss(
     lambda values, targets: 0.5 * np.square(values - targets).sum(axis=-1),
-    lambda values: values,
-    lambda fitted, values: values,
+    lambda values, targets: (values - targets, None),
+    lambda _, v: v,
     lambda mean: mean,
+)
+#: −ln of the density of errors of size y, up to a constant, if they are Laplacian with mean size exp(f).
+LAPLACE = RowLoss(
+    lambda values, targets: (targets * np.exp(-values) + values).sum(axis=-1),
+    _spread_slope,
+    lambda share, v: share * v,
+    lambda mean: np.log(mean),
 )
 
 

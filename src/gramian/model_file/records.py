@@ -44,6 +44,7 @@ from gramian.solvers.path_factor import PathFactor
 from gramian.tables import Column, Scaling, TableColumns, TargetTransform
 from gramian.tables.search import SearchResult, Setting, SettingResult
 from gramian.tables.small_problem import ExactFit, Point
+from gramian.tables.spread import Spread
 from gramian.tables.target import OutputMap
 
 
@@ -270,6 +271,7 @@ RECIPES: dict[str, Recipe] = {
         Setting,
         SettingResult,
         Shape,
+        Spread,
         Stage,
         TableColumns,
         TargetTransform,

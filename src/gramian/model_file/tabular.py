@@ -11,8 +11,9 @@ from gramian.exceptions import ModelFileError
 from gramian.model_file.classes import classes_header, classes_of
 from gramian.model_file.container import CURE
 from gramian.model_file.records import Records
+from gramian.tables.classifier import TabularClassifier
 from gramian.tables.compression import FastTabularClassifier, FastTabularRegressor
-from gramian.tables.estimators import TabularClassifier, TabularRegressor
+from gramian.tables.regressor import TabularRegressor
 from gramian.tables.ridge_mean import RidgeMean
 
 TABULAR: dict[str, type[Any]] = {

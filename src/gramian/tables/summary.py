@@ -113,7 +113,10 @@ def _widths(model: Any) -> Iterator[tuple[str, str]]:
         yield "intervals", f"{len(residuals)} held-out rows are too few for a coverage of {COVERAGE:.0%}"
         return
     texts = []
-    for half, output in zip(residuals[rank - 1], model.target_.outputs):
+    if held.get("spread_") is not None:
+        yield "intervals", f"their width follows the row, from {len(residuals):,} held-out rows"
+        return
+    for half, output in zip(np.sort(np.abs(residuals), axis=0)[rank - 1], model.target_.outputs):
         plain = output.how == NONE
         unit = output.scale * output.unit if plain else 1.0
         texts.append(f"± {half * unit:.4g}" + ("" if plain else f" deviations of the {output.how} target"))

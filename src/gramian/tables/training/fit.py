@@ -81,25 +81,27 @@ class LastFit:
         models = [each.model for each in self.members]
         return models[0] if len(models) == 1 else RidgeMean.of(models, self.weights)
 
-    def calibrated(self, targets: ClassTargets, weights: Array | None) -> RidgeMean:
+    def calibrated(self, targets: ClassTargets, weights: Array | None) -> tuple[RidgeMean, Float64Array]:
         """Return the mean of classifiers that gives calibrated log odds, with logistic models if they help.
 
-        They are left out if they lower the held-out log-loss by less than 0.2 %.
+        They are left out if they lower the held-out log-loss by less than 0.2 %. Also return 1 − P of the
+        held-out rows' classes, ascending.
         """
         codes = targets.codes(slice(0, targets.shape[0]))[self.held]
         weights = None if weights is None else weights[self.held]
         values = self.values.reshape(len(self.held), targets.shape[1])
         models = [each.model for each in self.members]
-        found = Calibration.of_labels(values, codes, weights)
+        found, others = Calibration.of_labels(values, codes, weights), None
         parts = [each.logistic for each in self.members if each.logistic is not None]
         if len(parts) == len(models):
-            others = np.average([part.values for part in parts], axis=0, weights=self.weights)
-            joint = Calibration.of_labels(values, codes, weights, others)
+            logs = np.average([part.values for part in parts], axis=0, weights=self.weights)
+            joint = Calibration.of_labels(values, codes, weights, logs)
             alone = found.log_loss(values, codes, weights)
-            if joint.log_loss(values, codes, weights, others) < (1.0 - LEAST_GAIN) * alone:
-                found = joint
+            if joint.log_loss(values, codes, weights, logs) < (1.0 - LEAST_GAIN) * alone:
+                found, others = joint, logs
                 models = [part.beside(model) for part, model in zip(parts, models, strict=True)]
-        return RidgeMean.of(models, self.weights, targets.classes, found)
+        chances = np.exp(found.log_probabilities(values, others)[np.arange(len(codes)), codes])
+        return RidgeMean.of(models, self.weights, targets.classes, found), np.sort(1.0 - chances)
 
 
 def last_fit(

@@ -11,20 +11,21 @@ import numpy as np
 from gramian._budget import parse_bytes
 from gramian._random import as_generator
 from gramian._typing import Float64Array, IntArray
-from gramian.estimator.targets import ClassTargets
-from gramian.exact.folds import LOGISTIC, SQUARED, FoldModels
+from gramian.estimator.targets import ClassTargets, NumberTargets
+from gramian.exact.folds import LOGISTIC, SQUARED, FoldModels, left_out
 from gramian.exact.ridge import served_dtype
 from gramian.exact.system import KEPT_SHARE
 from gramian.operators.kernel import KernelOperator
-from gramian.ridge.ridge import KernelRidge
+from gramian.ridge.ridge import KernelRidge, KernelRidgeClassifier
 from gramian.tables.training.model_factory import ModelFactory
 from gramian.tables.training.penalty import best_penalty
 
 #: Parts of the rows whose values come from models without them, if all rows calibrate. Chosen by hand.
 FOLDS = 5
 #: Largest number of multiplications of PRODUCTS products with K, about what all penalties take: for models
-#: without a fifth of the rows each, and for models without the held-out rows. Chosen by hand.
-FOLD_WORK, MOST_WORK, PRODUCTS = 5e10, 3e11, 100
+#: without a fifth of the rows each, in a classification and in a regression, whose penalties are smaller, so
+#: that it takes more products; and for models without the held-out rows. Chosen by hand.
+FOLD_WORK, REGRESSION_WORK, MOST_WORK, PRODUCTS = 5e10, 6e9, 3e11, 100
 #: Penalty of the logistic loss for each unit of the ridge penalty: at f = 0 the loss is (f − 2y)²/8 and a
 #: constant, y = ±1, so that with a quarter of it the ridge model times two would solve both.
 QUARTER = 0.25
@@ -61,15 +62,15 @@ class LogisticPart:
 def with_logistic(
     factory: ModelFactory, ridge: Any, held: IntArray, values: Float64Array
 ) -> tuple[IntArray, Float64Array, LogisticPart | None]:
-    """Return row numbers, their values by ridge models without them, and the logistic model.
+    """Return row numbers, their values by ridge models without them, and of classes the logistic model.
 
-    ridge : fitted exact classifier of all rows; held, values : row numbers, and their values by the model
-    without them. If that takes little, all rows are returned, with values of models without a fifth of the
-    rows each. There is no logistic model if it would take too long.
+    ridge : fitted exact model of all rows; held, values : row numbers, and their values by the model without
+    them. If that takes little, all rows are returned, with values of models without a fifth of the rows each.
+    There is no logistic model if it would take too long.
     """
-    rows = factory.rows
-    counted, targets = rows.counted, ClassTargets(rows.targets, rows.n)
-    signs = targets.part(counted)[slice(0, len(counted))]
+    rows, classifies = factory.rows, factory.kind is KernelRidgeClassifier
+    counted, targets = rows.counted, (ClassTargets if classifies else NumberTargets)(rows.targets, rows.n)
+    signs = np.asarray(targets.part(counted)[slice(0, len(counted))], np.float64)
     weights = None if rows.weights is None else rows.weights[counted]
     kernel = KernelOperator(
         ridge.kernel_,
@@ -79,12 +80,12 @@ def with_logistic(
         keep_bytes=int(KEPT_SHARE * parse_bytes(factory.options["memory_budget"])),
     )
     places = [np.searchsorted(counted, held)]
-    if _work(signs, FOLDS) <= FOLD_WORK:
+    if _work(signs, FOLDS) <= (FOLD_WORK if classifies else REGRESSION_WORK):
         order = as_generator(factory.options["random_state"]).permutation(len(counted))
         places = [np.sort(part) for part in np.array_split(order, FOLDS)]
         found = FoldModels(kernel.__matmul__, SQUARED, signs, weights, places).fit(ridge.alpha)
-        held, values = counted, _left_out(found, places)
-    if _work(signs, len(places)) > MOST_WORK:
+        held, values = counted, left_out(found, places)
+    if not classifies or _work(signs, len(places)) > MOST_WORK:
         return held, values, None
     return held, values, _part(kernel, 0.5 * (1.0 + signs), weights, places, QUARTER * ridge.alpha)
 
@@ -103,7 +104,7 @@ def _part(
     seen = len(places) - np.bincount(out, minlength=len(chances))
 
     def judge(held: IntArray, penalty: float) -> tuple[float, Float64Array]:
-        values = _left_out(trials.fit(penalty), places)
+        values = left_out(trials.fit(penalty), places)
         assert trials.coefficients is not None
         # A row's mean coefficient over the models that have seen it: where the model of all rows starts.
         starts[penalty] = trials.coefficients.sum(axis=1, keepdims=True) / np.maximum(seen, 1)[:, None, None]
@@ -115,12 +116,6 @@ def _part(
     whole.fit(penalty)
     assert whole.coefficients is not None
     return LogisticPart(values, whole.coefficients[:, 0], whole.offsets[0])
-
-
-def _left_out(values: Float64Array, places: Sequence[IntArray]) -> Float64Array:
-    """Return the values of each fold's rows by the model without them, rows ascending."""
-    out = np.concatenate([values[place, j] for j, place in enumerate(places)])
-    return np.asarray(out[np.argsort(np.concatenate(places))])
 
 
 def _work(signs: Float64Array, n_models: int) -> float:

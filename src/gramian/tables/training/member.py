@@ -243,7 +243,7 @@ def exact(factory: ModelFactory, held: IntArray, rest: IntArray, loss: HeldLoss,
     model = factory.model(factory.exactly(tol, max(pace.left, GRACE) if pace.limited else None))
     model.alpha = alpha
     factory.fit(model, every)
-    if not len(held) or factory.kind is KernelRidge or pace.limited:
+    if not len(held) or pace.limited:
         return Member(model, held, values)
     return Member(model, *with_logistic(factory, model, held, values))
 

@@ -1,7 +1,8 @@
-"""Regression and classification of mixed tables that need no preparation."""
+"""Regression of mixed tables that need no preparation."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, Self
 
@@ -10,25 +11,26 @@ from sklearn.utils.validation import check_is_fitted
 
 from gramian._checks import one_of
 from gramian._random import as_generator
+from gramian._tiles import row_slices
 from gramian._typing import Array, Float64Array, IntArray
+from gramian.data.mapped import mapped
+from gramian.engine import Engine
+from gramian.estimator.answers import PREDICT_ROWS
 from gramian.estimator.base import all_or_nothing, own_target, required_target
-from gramian.estimator.kinds import Classifier, Regressor
-from gramian.estimator.targets import ClassTargets, NumberTargets
+from gramian.estimator.kinds import Regressor
+from gramian.estimator.targets import NumberTargets
 from gramian.exceptions import InputError
-from gramian.ridge.ridge import KernelRidge, KernelRidgeClassifier
+from gramian.ridge.ridge import KernelRidge
 from gramian.tables.base import TabularModel
 from gramian.tables.compression import (
-    FastTabularClassifier,
     FastTabularRegressor,
-    compressed_classifier,
     compressed_regressor,
 )
+from gramian.tables.conformal import held_out_rank, rank_of, share
 from gramian.tables.mapped_target import MappedTarget
-from gramian.tables.serving import ClassAnswers, NumberAnswers
+from gramian.tables.serving import NumberAnswers
 from gramian.tables.target import AUTO, HOWS, LOG, TargetTransform
-
-#: Largest number of residuals kept for intervals. Chosen by hand.
-RESIDUALS = 10_000
+from gramian.tables.training.spread import learned_spread
 
 
 class TabularRegressor(Regressor, NumberAnswers, TabularModel):
@@ -88,9 +90,11 @@ class TabularRegressor(Regressor, NumberAnswers, TabularModel):
     feature_importances_ : ndarray (columns of the table,)
         Shares E(∂f/∂x_j)² var x_j of the search's best fit, summed over the encoded columns of each column;
         for categories, switching the value replaces the derivative. They sum to 1.
+    spread_ : Spread or None
+        How far predictions are off, row by row, if held-out rows show that it differs: the mean size of an
+        error of the transformed target, learned from held-out residuals.
     residuals_ : ndarray (held-out rows, outputs)
-        Absolute residuals of the transformed target on the held-out rows, ascending, 10,000 at most: the
-        half-widths of intervals.
+        Residuals of the transformed target on the held-out rows, in units of the spread, ascending.
     plan_ : Plan
         Sizes, bytes and seconds of the last fit.
     n_features_in_, feature_names_in_ : columns of the table.
@@ -125,7 +129,7 @@ class TabularRegressor(Regressor, NumberAnswers, TabularModel):
     (2, 2)
     """
 
-    _learns: tuple[str, ...] = ("residuals_",)
+    _learns: tuple[str, ...] = ("residuals_", "spread_")
 
     def __init__(
         self,
@@ -174,18 +178,27 @@ class TabularRegressor(Regressor, NumberAnswers, TabularModel):
             own = own if numbers is None else own[numbers]
             rows, n = self._learn_columns(X, weights, rng), len(own)
             maps = self._maps(own, weights)
-            mapped = {how: _forward(one, own) for how, one in maps.items()}
+            forward = {how: _forward(one, own) for how, one in maps.items()}
             sample = self._sample(n, weights, rng)
             candidates = {
-                how: MappedTarget(mapped[how][sample], own[sample], one) for how, one in maps.items()
+                how: MappedTarget(forward[how][sample], own[sample], one) for how, one in maps.items()
             }
             found = self._learn_model(rows, candidates, sample, weights, weights, rng, until)
-            self.target_, z = maps[found.setting.target], mapped[found.setting.target]
+            self.target_, z = maps[found.setting.target], forward[found.setting.target]
             last = z[:, 0] if z.shape[1] == 1 else z
             loss = partial(_mapped_loss, MappedTarget(z, own, self.target_), weights)
             fit = self._fit_last(rows, last, weights, found, rng, until, n_counted, loss)
-            residuals = np.sort(np.abs(z[fit.held] - fit.values.reshape(len(fit.held), z.shape[1])), axis=0)
-            self.residuals_ = _thinned(residuals)
+            values = fit.values.reshape(len(fit.held), z.shape[1])
+            self.spread_, residuals = learned_spread(
+                np.asarray(mapped(rows, self.scaling_).take(fit.held)),
+                values,
+                z[fit.held] - values,
+                None if weights is None else weights[fit.held],
+                self.metric_,
+                Engine(self.n_jobs),
+                rng,
+            )
+            self.residuals_ = np.sort(residuals, axis=0)
             return self
 
     def _maps(self, own: Float64Array, weights: Array | None) -> dict[str, TargetTransform]:
@@ -204,30 +217,59 @@ class TabularRegressor(Regressor, NumberAnswers, TabularModel):
     def predict_interval(self, X: Any, coverage: float = 0.9) -> Float64Array:
         """Return the ends of an interval for the target of each row, (n, 2) or (n, outputs, 2).
 
-        Split conformal: g⁻¹(g(f(x)) ± q), where q is the ⌈coverage·(m + 1)⌉-th smallest of the m absolute
-        residuals (``residuals_``) on held-out rows, of the model of the other rows. On average over new rows
-        like the training rows, an interval covers at least as often as you asked, but not at each x: the
-        half-width is the same everywhere, in units of the transformed target. Two caveats: the held-out rows
-        also choose the metric, the penalty and the weights of a mean, and the final model has been
-        fitted to them; neither changes coverage much. Each output has its own q. Of more than 10,000
-        held-out rows every k-th residual is kept.
+        Split conformal: g⁻¹(g(f(x)) ± q s(x)), where q is the ⌈coverage·(m + 1)⌉-th smallest of the m
+        absolute ``residuals_`` on held-out rows, of the model of the other rows, in units of the spread s (1
+        if ``spread_`` is None). On average over new rows like the training rows, an interval covers at least
+        as often as you asked; where s follows the errors, also for parts of the rows. Two caveats: the
+        held-out rows also choose the metric, the penalty and the weights of a mean, and the final model has
+        been fitted to them; neither changes coverage much. Each output has its own q.
 
         Raises ``InputError`` if coverage is not between 0 and 1, or m rows are too few for it: 9 suffice
         for 0.9. Source: Papadopoulos et al. 2002; Lei et al. 2018.
         """
         check_is_fitted(self, "model_")
-        if isinstance(coverage, bool) or not isinstance(coverage, int | float) or not 0 < coverage < 1:
-            raise InputError(f"coverage={coverage!r} must be a number between 0 and 1, such as 0.9.")
-        count = len(self.residuals_)
-        rank = _rank(coverage, count)
-        if rank > count:
-            raise InputError(
-                f"coverage={coverage} needs {int(np.ceil(round(coverage / (1.0 - coverage), 9)))} held-out "
-                f"rows, but there were {count}. Lower coverage, or fit to more rows: a fifth "
-                "of them is held out."
-            )
-        z, half = self._values(X), self.residuals_[rank - 1]
+        rank = held_out_rank(share("coverage", coverage), len(self.residuals_))
+        z, unit = self._values_and_spread(X)
+        half = unit * np.sort(np.abs(self.residuals_), axis=0)[rank - 1]
         return np.stack([self._back(z - half), self._back(z + half)], axis=-1)
+
+    def predict_quantiles(self, X: Any, quantiles: Sequence[float] = (0.1, 0.5, 0.9)) -> Float64Array:
+        """Return quantiles of the target of each row, (n, quantiles) or (n, outputs, quantiles).
+
+        g⁻¹(g(f(x)) + e s(x)), where e is a quantile of the m ``residuals_``: of rank ⌈q·(m + 1)⌉ for q ≥ 0.5
+        and ⌊q·(m + 1)⌋ below, so that at least a share q of new targets lies below an upper quantile, and at
+        most q below a lower one. They never cross, and lie on either side as the residuals do.
+
+        Raises ``InputError`` if a quantile is not between 0 and 1, or m rows are too few for it. Source: that
+        of :meth:`predict_interval`.
+        """
+        check_is_fitted(self, "model_")
+        count = len(self.residuals_)
+        ranks = []
+        for q in quantiles:
+            wanted = share("quantiles", q)
+            rank = rank_of(wanted, count) if wanted >= 0.5 else count + 1 - rank_of(1.0 - wanted, count)
+            if not 1 <= rank <= count:
+                least = int(np.ceil(round(1.0 / min(wanted, 1.0 - wanted), 6))) - 1
+                raise InputError(
+                    f"quantiles: {q} needs {least} held-out rows, but there were {count}. Ask for a less "
+                    "extreme one, or fit to more rows: a fifth of them is held out."
+                )
+            ranks.append(rank - 1)
+        if not ranks:
+            raise InputError("quantiles is empty: pass at least one number between 0 and 1, such as 0.5.")
+        z, unit = self._values_and_spread(X)
+        return np.stack([self._back(z + unit * self.residuals_[rank]) for rank in ranks], axis=-1)
+
+    def _values_and_spread(self, X: Any) -> tuple[Float64Array, Float64Array]:
+        """Return predictions of the transformed target and the spread of their errors, (n, outputs) each."""
+        z = self._values(X)
+        if self.spread_ is None:
+            return z, np.ones_like(z)
+        source, unit, engine = self._encoded(X), np.empty_like(z), Engine(self.n_jobs)
+        for where in row_slices(len(z), PREDICT_ROWS):
+            unit[where] = self.spread_.of(np.asarray(source.rows(where)), z[where], engine)
+        return z, unit
 
     def compress(self, X: Any, y: Any = None, *, cost: Any = "20x", **options: Any) -> FastTabularRegressor:
         """Return a fast model within a cost that takes the same tables and approximates this one.
@@ -248,125 +290,6 @@ class TabularRegressor(Regressor, NumberAnswers, TabularModel):
         return compressed_regressor(self, X, y, cost, options)
 
 
-class TabularClassifier(Classifier, ClassAnswers, TabularModel):
-    r"""Classification of a mixed table: kernel ridge under a learned metric; a search makes every choice.
-
-    Works as :class:`gramian.TabularRegressor`, with targets ±1: one column for two classes, else one for each
-    class. Settings are compared by the squared error of these, a proper score. Where the last models are
-    exact and there is no ``time_limit``, kernel logistic regression on the same rows and kernels is fitted
-    beside them, with a penalty of its own, unless that takes more than 3·10¹¹ multiplications (16,000 rows
-    of five classes). Log odds are a·v + b·L(v) + c·g of the ridge models' values v, their log odds L(v) as
-    means of ±1 and the logistic models' log odds g; a, b, c ≥ 0 have the least log-loss on rows that the
-    models have not seen: the held-out rows, or up to 2,500 rows every row, by models without a fifth of the
-    table. The logistic models are left out if they lower that by less than 0.2 %.
-
-    Parameters
-    ----------
-    kernel, metric, scaling, categorical, time_limit, memory_budget, random_state, n_jobs, verbose
-        As in the regressor.
-    class_weight : None, "balanced" or dict from class to weight, default=None
-        Weights of the classes, multiplied by those of the rows.
-
-    Attributes
-    ----------
-    model_ : RidgeMean
-        Mean of one or two kernel models that gives calibrated log odds of encoded and scaled rows. Its
-        ``members_`` are exact if memory holds half of the Gram matrix: 19,000 rows in 1 GB.
-    classes_ : ndarray
-        Labels in ascending order.
-    calibration_ : Calibration
-        Map from the ridge models' values to log odds, ``slope`` times the value and ``bend`` times the log
-        odds that it would have as a mean of ±1, plus ``logistic`` times the logistic models' log odds (0 if
-        there are none), learned on rows that the models had not seen.
-    columns_, scaling_, metric_, metric_rounds_, search_, feature_importances_, plan_
-        As in the regressor; ``n_features_in_`` and ``feature_names_in_`` too.
-
-    Time, memory, errors, warnings and sources are those of the regressor; a target with a single class is
-    also an ``InputError``. Logistic models: Zhu and Hastie 2005.
-
-    Examples
-    --------
-    >>> import numpy as np, gramian as gm
-    >>> rng = np.random.default_rng(0)
-    >>> X = rng.random((400, 4))
-    >>> y = np.where((X[:, 0] > 0.5) ^ (X[:, 1] > 0.5), "yes", "no")
-    >>> model = gm.TabularClassifier(random_state=0).fit(X[:300], y[:300])
-    >>> bool(model.score(X[300:], y[300:]) > 0.9), model.predict_proba(X[300:302]).shape
-    (True, (2, 2))
-    """
-
-    def __init__(
-        self,
-        *,
-        kernel: Any = "auto",
-        metric: Any = "auto",
-        scaling: str = "auto",
-        categorical: Any = None,
-        class_weight: Any = None,
-        time_limit: float | None = None,
-        memory_budget: int | str = "1GB",
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.kernel = kernel
-        self.metric = metric
-        self.scaling = scaling
-        self.categorical = categorical
-        self.class_weight = class_weight
-        self.time_limit = time_limit
-        self.memory_budget = memory_budget
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-
-    _kind = KernelRidgeClassifier
-
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Fit to the rows of a table and class labels y (n,); a row source may bring its own y.
-
-        X and sample_weight as in :meth:`gramian.TabularRegressor.fit`; each class needs a row of weight > 0.
-        """
-        with all_or_nothing(self), self._without_waits():
-            y = own_target(X, y)
-            required_target(self, y)
-            until, rng = self._clock(), as_generator(self.random_state)
-            X, n_given, weights, numbers = self._counted(X, sample_weight)
-            targets = ClassTargets(y, n_given)
-            n_counted = n_given if numbers is None else len(numbers)
-
-            def classes(numbers: IntArray | None = numbers) -> IntArray:
-                codes = targets.codes(slice(0, n_given))
-                return codes if numbers is None else codes[numbers]
-
-            X, weights, numbers = self._in_time(X, weights, numbers, until, rng, classes)
-            if numbers is not None:
-                targets.weights(None, sample_weight)  # refuses a class without a row of weight above 0
-                labels = targets.classes[targets.codes(slice(0, n_given))[numbers]]
-                targets = ClassTargets(labels, len(numbers))
-            self.classes_, n = targets.classes, targets.shape[0]
-            own_weights, weights = weights, targets.weights(self.class_weight, weights)
-            rows = self._learn_columns(X, own_weights, rng)
-            sample = self._sample(n, weights, rng)
-            signs = 0.5 * targets.part(sample)[slice(0, len(sample))]
-            candidates = {"classes": MappedTarget(signs, signs)}
-            found = self._learn_model(rows, candidates, sample, weights, own_weights, rng, until)
-            loss = partial(_squared_loss, targets, weights)
-            labels = np.asarray(targets.values)
-            fit = self._fit_last(rows, labels, weights, found, rng, until, n_counted, loss)
-            self.model_ = fit.calibrated(targets, weights)
-            return self
-
-    def compress(self, X: Any, y: Any = None, *, cost: Any = "20x", **options: Any) -> FastTabularClassifier:
-        """Return a fast model within a cost that takes the same tables and approximates this one.
-
-        As :meth:`gramian.TabularRegressor.compress`, with :class:`gramian.FastKernelClassifier`. The rows
-        must contain all classes; probabilities are fitted to those of this model on the rows.
-        """
-        check_is_fitted(self, "model_")
-        return compressed_classifier(self, X, y, cost, options)
-
-
 def _mapped_loss(target: MappedTarget, weights: Array | None, values: Float64Array, held: IntArray) -> float:
     """Return the error of predictions of the transformed target on the rows with these numbers."""
     part = MappedTarget(target.values[held], target.own[held], target.transform)
@@ -375,25 +298,6 @@ def _mapped_loss(target: MappedTarget, weights: Array | None, values: Float64Arr
     return part.loss(every, w)(part.values - values)
 
 
-def _squared_loss(
-    targets: ClassTargets, weights: Array | None, values: Float64Array, held: IntArray
-) -> float:
-    """Return the mean squared error of decision values on the rows with these numbers."""
-    wrong = targets.part(held)[slice(0, len(held))] - values
-    return float(np.average((wrong**2).sum(axis=1), weights=None if weights is None else weights[held]))
-
-
 def _forward(transform: TargetTransform, own: Float64Array) -> Float64Array:
     """Return transformed targets, shape (n, outputs)."""
     return transform.forward(own if transform.many else own[:, 0]).reshape(own.shape)
-
-
-def _thinned(residuals: Float64Array) -> Float64Array:
-    """Return every k-th of the sorted residuals and always the largest, 10,000 at most."""
-    step = -(-len(residuals) // RESIDUALS)
-    return residuals[::-1][::step][::-1].copy() if step > 1 else residuals
-
-
-def _rank(coverage: float, count: int) -> int:
-    """Return the 1-based rank of the half-width among ``count`` residuals, safe from rounding (0.9·10)."""
-    return int(np.ceil(round(coverage * (count + 1), 9)))
