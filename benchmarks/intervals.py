@@ -5,7 +5,7 @@ GRAMIAN_DATA=folder python benchmarks/intervals.py [--sets wine,cadata] [--rows 
 
 Each split draws rows to learn from and as many to be judged on. gramian: the predict_interval of a
 TabularRegressor and the predict_set of a TabularClassifier, with the defaults. CQR: two
-HistGradientBoostingRegressor of quantiles on four fifths of the rows, conformalised on the last fifth (Romano,
+HistGradientBoostingRegressor of quantiles on four fifths of the rows, conformalised on the last (Romano,
 Patterson and Candès 2019). Thirds: of the judged rows by the size of the prediction. The score is the mean
 width plus 2/(1 − coverage) times how far targets lie outside (Gneiting and Raftery 2007), in parts of CQR's.
 Means over the splits.

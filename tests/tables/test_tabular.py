@@ -22,6 +22,7 @@ from gramian.model_file.estimators import estimator_from_header, estimator_heade
 from gramian.model_file.records import Records
 from gramian.tables import base as tabular_base
 from gramian.tables.descent import Descent
+from gramian.tables.holdout import HoldOut
 from gramian.tables.mapped_target import MappedTarget
 from gramian.tables.ridge_mean import RidgeMean
 from gramian.tables.small_problem import POWERS, Point, SmallProblem, Workspace
@@ -211,6 +212,7 @@ def test_sums_of_a_part_and_the_rest_are_those_of_one_fit() -> None:
         LabelledRows(source, y),
         [point],
         loss,
+        holdout=HoldOut(),
         learn=False,
         switched=(),
         rng=np.random.default_rng(0),
@@ -748,8 +750,8 @@ def test_a_small_budget_works_and_one_too_small_says_the_least() -> None:
 def test_the_sample_of_the_search_fits_into_the_budget() -> None:
     X = np.random.default_rng(0).random((3000, 40))
     model = gm.TabularRegressor(**{**QUICK, "memory_budget": "20MB"})
-    model._learn_columns(X, None, np.random.default_rng(0))
-    sample = model._sample(3000, None, np.random.default_rng(0))
+    model._learn_columns(X, None, np.random.default_rng(0), None)
+    sample, _ = model._sample(3000, None, np.random.default_rng(0), HoldOut())
     copies = len(tabular_base.SCALINGS) * 3
     assert 8 * 40 * copies * len(sample) <= 20e6 / tabular_base.ROWS_MEMORY
 

@@ -31,6 +31,7 @@ from gramian.metric.metric import Metric
 from gramian.metric.outer_product import FORMS
 from gramian.ridge.ridge import KernelRidge, KernelRidgeClassifier
 from gramian.tables import EncodedRows, Scaling, TableColumns
+from gramian.tables.holdout import HoldOut, place_of
 from gramian.tables.input import checked_table, rows_in_time, weighted_rows
 from gramian.tables.mapped_target import MappedTarget
 from gramian.tables.scaling import AUTO, HOWS, QUANTILE, STANDARD
@@ -131,9 +132,17 @@ class TabularModel(TableServer, KernelEstimator):
         X = checked_table(self, TakenTable(as_table(X), some), reset=True)
         return X, None if weights is None else weights[some], some if numbers is None else numbers[some]
 
-    def _learn_columns(self, X: Any, weights: Array | None, rng: np.random.Generator) -> EncodedRows:
-        """Learn the columns; return the encoded rows."""
-        self.columns_ = TableColumns.learn(X, categorical=self.categorical, sample_weight=weights, rng=rng)
+    def _learn_columns(
+        self, X: Any, weights: Array | None, rng: np.random.Generator, groups: Any
+    ) -> EncodedRows:
+        """Learn the columns; return the encoded rows. A column of ``groups`` is not used."""
+        self.columns_ = TableColumns.learn(
+            X,
+            categorical=self.categorical,
+            sample_weight=weights,
+            rng=rng,
+            groups=place_of(as_table(X), "groups", groups),
+        )
         self.n_features_in_ = len(self.columns_.columns)
         self.__dict__.pop("feature_names_in_", None)  # left from an earlier fit
         if self.columns_.named:
@@ -144,7 +153,7 @@ class TabularModel(TableServer, KernelEstimator):
         self,
         rows: EncodedRows,
         mapped_targets: dict[str, MappedTarget],
-        sample: IntArray,
+        sampled: tuple[IntArray, int],
         weights: Array | None,
         scale_weights: Array | None,
         rng: np.random.Generator,
@@ -152,8 +161,10 @@ class TabularModel(TableServer, KernelEstimator):
     ) -> SearchResult:
         """Search on the sampled rows, whose targets are given; set the scales and the search's results.
 
-        ``scale_weights`` are the weights for the scales: sample weights without the class weights.
+        ``sampled`` are their numbers, held-out rows first, and how many these are; ``scale_weights`` the
+        weights for the scales: sample weights without the class weights.
         """
+        sample, n_held = sampled
         encoded = np.asarray(rows.take(sample), np.float64)
         how = {
             name: Scaling.learn(rows, self.columns_, how=name, sample_weight=scale_weights, rng=rng)
@@ -167,13 +178,14 @@ class TabularModel(TableServer, KernelEstimator):
             mapped_targets,
             None if weights is None else np.asarray(weights[sample], np.float64),
             self._groups,
-            n_held_out(len(sample)) if len(sample) >= FEWEST else 0,
+            n_held if len(sample) >= FEWEST else 0,
         )
         settings = [Setting(s, a, k) for a in mapped_targets for s in scalings for k in self._kernels()]
         if until < math.inf:
             now = time.perf_counter()
             until = now + SEARCH_TIME * (until - now)
         sizes = round_sizes(len(sample), self._search_bytes)
+        sizes = tuple(sorted({min(size, len(sample) - n_held) for size in sizes}))
         if whole.n_held_out:
             with self._shown_search(whole, len(settings)) as problem:
                 found = search_settings(
@@ -217,15 +229,21 @@ class TabularModel(TableServer, KernelEstimator):
     def _search_bytes(self) -> int:
         return parse_bytes(self.memory_budget) // SEARCH_MEMORY
 
-    def _sample(self, n: int, weights: Array | None, rng: np.random.Generator) -> IntArray:
-        """Return the rows of the search in random order, held-out rows first."""
+    def _sample(
+        self, n: int, weights: Array | None, rng: np.random.Generator, holdout: HoldOut
+    ) -> tuple[IntArray, int]:
+        """Return the rows of the search in random order, held-out rows first, and how many these are."""
         counted = np.arange(n) if weights is None else np.flatnonzero(weights > 0)
         size = n_held_out(len(counted)) + round_sizes(len(counted), self._search_bytes)[-1]
         # Each setting holds a copy of the rows, and so does each scaling.
         copies = len(SCALINGS) * (1 + 2 * len(self._kernels()))
         most = parse_bytes(self.memory_budget) // (ROWS_MEMORY * 8 * self.columns_.width * copies)
         size = min(len(counted), max(LEAST_SAMPLE, min(size, most)))
-        return rng.choice(counted, size, replace=False)
+        sample = rng.choice(counted, size, replace=False)
+        if holdout.random:
+            return sample, n_held_out(size)
+        held = holdout.held(sample, n_held_out(size), rng)
+        return np.concatenate([held, sample[~np.isin(sample, held)]]), len(held)
 
     def _set_importances(self, whole: TableProblem, found: SearchResult, until: float) -> None:
         """Set each column's share of the change in the best fit f: E (∂f/∂x_j)² var x_j, summed by column."""
@@ -251,6 +269,7 @@ class TabularModel(TableServer, KernelEstimator):
         until: float,
         n_given: int,
         loss: Callable[[Float64Array, IntArray], float],
+        holdout: HoldOut,
     ) -> LastFit:
         """Fit the model of all rows; warn if the time was too short for the ``n_given`` rows.
 
@@ -263,6 +282,7 @@ class TabularModel(TableServer, KernelEstimator):
             LabelledRows(source, y, weights),
             near or [self._usual_point(source)],
             loss,
+            holdout=holdout,
             learn=bool(self._forms()),
             switched=self._groups,
             rng=rng,

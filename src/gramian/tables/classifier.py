@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from gramian._random import as_generator
 from gramian._typing import Array, Float64Array, IntArray
+from gramian.data.tables import as_table
 from gramian.estimator.base import all_or_nothing, own_target, required_target
 from gramian.estimator.kinds import Classifier
 from gramian.estimator.targets import ClassTargets
@@ -20,6 +21,8 @@ from gramian.tables.compression import (
     compressed_classifier,
 )
 from gramian.tables.conformal import held_out_rank, share
+from gramian.tables.holdout import HoldOut
+from gramian.tables.input import checked_table
 from gramian.tables.mapped_target import MappedTarget
 from gramian.tables.serving import ClassAnswers
 
@@ -103,15 +106,19 @@ class TabularClassifier(Classifier, ClassAnswers, TabularModel):
 
     _kind = KernelRidgeClassifier
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+    def fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, groups: Any = None, time: Any = None
+    ) -> Self:
         """Fit to the rows of a table and class labels y (n,); a row source may bring its own y.
 
-        X and sample_weight as in :meth:`gramian.TabularRegressor.fit`; each class needs a row of weight > 0.
+        X, sample_weight, groups and time as in :meth:`gramian.TabularRegressor.fit`; each class needs a row
+        of weight > 0.
         """
         with all_or_nothing(self), self._without_waits():
             y = own_target(X, y)
             required_target(self, y)
             until, rng = self._clock(), as_generator(self.random_state)
+            holdout = HoldOut.of(as_table(checked_table(self, X, reset=True)), groups, time)
             X, n_given, weights, numbers = self._counted(X, sample_weight)
             targets = ClassTargets(y, n_given)
             n_counted = n_given if numbers is None else len(numbers)
@@ -125,16 +132,16 @@ class TabularClassifier(Classifier, ClassAnswers, TabularModel):
                 targets.weights(None, sample_weight)  # refuses a class without a row of weight above 0
                 labels = targets.classes[targets.codes(slice(0, n_given))[numbers]]
                 targets = ClassTargets(labels, len(numbers))
-            self.classes_, n = targets.classes, targets.shape[0]
+            self.classes_, n, holdout = targets.classes, targets.shape[0], holdout.taken(numbers)
             own_weights, weights = weights, targets.weights(self.class_weight, weights)
-            rows = self._learn_columns(X, own_weights, rng)
-            sample = self._sample(n, weights, rng)
-            signs = 0.5 * targets.part(sample)[slice(0, len(sample))]
+            rows = self._learn_columns(X, own_weights, rng, groups)
+            sample = self._sample(n, weights, rng, holdout)
+            signs = 0.5 * targets.part(sample[0])[slice(0, len(sample[0]))]
             candidates = {"classes": MappedTarget(signs, signs)}
             found = self._learn_model(rows, candidates, sample, weights, own_weights, rng, until)
             loss = partial(_squared_loss, targets, weights)
             labels = np.asarray(targets.values)
-            fit = self._fit_last(rows, labels, weights, found, rng, until, n_counted, loss)
+            fit = self._fit_last(rows, labels, weights, found, rng, until, n_counted, loss, holdout)
             self.model_, self.scores_ = fit.calibrated(targets, weights)
             return self
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -18,7 +18,7 @@ from gramian.exceptions import InputError, did_you_mean
 from gramian.tables.column import CYCLE, Column, Feature, refuse_infinity
 from gramian.tables.dates import WEEKDAY
 from gramian.tables.taken import TakenTable
-from gramian.tables.tally import CONSTANT, NO_REPEATS, NO_VALUES, Tally
+from gramian.tables.tally import CONSTANT, GROUPS, NO_REPEATS, NO_VALUES, Tally
 
 #: Largest and smallest number of rows kept to compute medians, and largest count of numbers kept in all
 #: columns together. All chosen by hand.
@@ -58,6 +58,7 @@ class TableColumns:
         categorical: Any = None,
         sample_weight: Float64Array | None = None,
         rng: np.random.Generator | None = None,
+        groups: int | None = None,
     ) -> TableColumns:
         """Learn the columns of a table in one pass over its rows.
 
@@ -70,6 +71,7 @@ class TableColumns:
             all of it can be read as dates.
         sample_weight : (n,), at least 0. A row of weight 2 counts as two rows in medians and category counts,
             a row of weight 0 not at all.
+        groups : place of a column that only tells which rows belong together, and is not used.
         rng : draws the rows used for medians if there are more than 20,000; seeded by 0 by default.
 
         Raises
@@ -102,6 +104,10 @@ class TableColumns:
             for j, tally in enumerate(tallies):
                 tally.add(block.cells(j, tally.name, j in forced), where, local, w)
         columns = tuple(tally.column() for tally in tallies)
+        if groups is not None:
+            columns = tuple(
+                replace(column, dropped=GROUPS) if column.place == groups else column for column in columns
+            )
         _warn(columns, tallies)
         if not any(column.width for column in columns):
             raise InputError(
@@ -159,6 +165,7 @@ class TableColumns:
         """Remarks on columns: why one is not used, or why text is or is not read as dates."""
         texts = {
             CONSTANT: "is constant",
+            GROUPS: "tells which rows belong together",
             NO_VALUES: "has no values",
             NO_REPEATS: "has values that hardly repeat",
         }
@@ -347,6 +354,11 @@ def _others(names: Sequence[str], shown: int = 1) -> str:
 
 
 def _reasons(columns: Sequence[Column]) -> str:
-    texts = {CONSTANT: "constant", NO_VALUES: "without values", NO_REPEATS: "with values that hardly repeat"}
+    texts = {
+        CONSTANT: "constant",
+        GROUPS: "of groups",
+        NO_VALUES: "without values",
+        NO_REPEATS: "with values that hardly repeat",
+    }
     counts = {reason: sum(c.dropped == reason for c in columns) for reason in texts}
     return ", ".join(f"{count} {texts[reason]}" for reason, count in counts.items() if count)

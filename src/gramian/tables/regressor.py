@@ -14,6 +14,7 @@ from gramian._random import as_generator
 from gramian._tiles import row_slices
 from gramian._typing import Array, Float64Array, IntArray
 from gramian.data.mapped import mapped
+from gramian.data.tables import as_table
 from gramian.engine import Engine
 from gramian.estimator.answers import PREDICT_ROWS
 from gramian.estimator.base import all_or_nothing, own_target, required_target
@@ -27,6 +28,8 @@ from gramian.tables.compression import (
     compressed_regressor,
 )
 from gramian.tables.conformal import held_out_rank, rank_of, share
+from gramian.tables.holdout import HoldOut
+from gramian.tables.input import checked_table
 from gramian.tables.mapped_target import MappedTarget
 from gramian.tables.serving import NumberAnswers
 from gramian.tables.target import AUTO, HOWS, LOG, TargetTransform
@@ -158,17 +161,25 @@ class TabularRegressor(Regressor, NumberAnswers, TabularModel):
 
     _kind = KernelRidge
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+    def fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, groups: Any = None, time: Any = None
+    ) -> Self:
         """Fit to the rows of a table and targets y (n,) or (n, outputs); a row source may bring its own y.
 
         X : a pandas or polars frame, an Arrow table, an array of numbers or objects, CSR, a row source or
-        a list of rows; shape (n, columns). sample_weight : (n,), at least 0.
+        a list of rows; shape (n, columns).
+        sample_weight : (n,), at least 0.
+        groups : what rows have in common that new rows do not share with them, such as the patient: an array
+        (n,) or the name of a column, which is then not used to predict. Whole groups are held out.
+        time : when the rows were taken, if new rows come later: numbers or dates (n,), or the name of a
+        column. The latest rows are held out.
         """
         with all_or_nothing(self), self._without_waits():
             y = own_target(X, y)
             required_target(self, y)
             one_of("target", self.target, HOWS)
             until, rng = self._clock(), as_generator(self.random_state)
+            holdout = HoldOut.of(as_table(checked_table(self, X, reset=True)), groups, time)
             X, n_given, weights, numbers = self._counted(X, sample_weight)
             targets = NumberTargets(y, n_given, squared=False)  # scaled before it is squared
             self._flat = targets.flat
@@ -176,18 +187,19 @@ class TabularRegressor(Regressor, NumberAnswers, TabularModel):
             n_counted = n_given if numbers is None else len(numbers)
             X, weights, numbers = self._in_time(X, weights, numbers, until, rng)
             own = own if numbers is None else own[numbers]
-            rows, n = self._learn_columns(X, weights, rng), len(own)
+            holdout = holdout.taken(numbers)
+            rows, n = self._learn_columns(X, weights, rng, groups), len(own)
             maps = self._maps(own, weights)
             forward = {how: _forward(one, own) for how, one in maps.items()}
-            sample = self._sample(n, weights, rng)
+            sample = self._sample(n, weights, rng, holdout)
             candidates = {
-                how: MappedTarget(forward[how][sample], own[sample], one) for how, one in maps.items()
+                how: MappedTarget(forward[how][sample[0]], own[sample[0]], one) for how, one in maps.items()
             }
             found = self._learn_model(rows, candidates, sample, weights, weights, rng, until)
             self.target_, z = maps[found.setting.target], forward[found.setting.target]
             last = z[:, 0] if z.shape[1] == 1 else z
             loss = partial(_mapped_loss, MappedTarget(z, own, self.target_), weights)
-            fit = self._fit_last(rows, last, weights, found, rng, until, n_counted, loss)
+            fit = self._fit_last(rows, last, weights, found, rng, until, n_counted, loss, holdout)
             values = fit.values.reshape(len(fit.held), z.shape[1])
             self.spread_, residuals = learned_spread(
                 np.asarray(mapped(rows, self.scaling_).take(fit.held)),
@@ -197,6 +209,7 @@ class TabularRegressor(Regressor, NumberAnswers, TabularModel):
                 self.metric_,
                 Engine(self.n_jobs),
                 rng,
+                holdout.taken(fit.held),
             )
             self.residuals_ = np.sort(residuals, axis=0)
             return self

@@ -27,7 +27,7 @@ COUNTED = 1 << 16
 #: Number of most frequent values that are examined for dates among text. Chosen by hand.
 LOOKED_AT = 100
 #: Reasons why a column is not used.
-CONSTANT, NO_VALUES, NO_REPEATS = "constant", "no values", "no repeats"
+CONSTANT, NO_VALUES, NO_REPEATS, GROUPS = "constant", "no values", "no repeats", "groups"
 
 
 class Tally:

@@ -19,6 +19,7 @@ from gramian.fast.probabilities import Calibration
 from gramian.metric.learning import PROGRESS, LearningSettings, Round, learn_metric
 from gramian.ridge.ridge import KernelRidge, KernelRidgeClassifier
 from gramian.search import Limits, Trial, search
+from gramian.tables.holdout import HoldOut
 from gramian.tables.ridge_mean import RidgeMean
 from gramian.tables.small_problem import Point
 from gramian.tables.training.member import (
@@ -110,6 +111,7 @@ def last_fit(
     points: Sequence[Point],
     loss: HeldLoss,
     *,
+    holdout: HoldOut,
     learn: bool,
     switched: tuple[tuple[int, ...], ...],
     rng: np.random.Generator,
@@ -125,6 +127,7 @@ def last_fit(
     points : kernel, metric, bandwidth and penalty to start from, for one model or for two. Two models are
         averaged if the second comes near the first, with the weights that do best on the held-out rows.
     loss : error of the decision values of held-out rows.
+    holdout : which rows are held out.
     learn : whether to refine the metric in further rounds.
     switched : groups of columns whose values are switched in place of a derivative.
     until : when it should end, on the clock of ``time.perf_counter``.
@@ -138,13 +141,13 @@ def last_fit(
     """
     n, y, counted = rows.n, rows.targets, rows.counted
     pace = Pace(until)
-    held = np.sort(rng.permutation(counted)[: min(MOST_HELD, int(HELD_PART * len(counted)))])
+    held = np.sort(holdout.held(counted, min(MOST_HELD, int(HELD_PART * len(counted))), rng))
     rest = _others(n, held)
     if kind is KernelRidgeClassifier and len(np.unique(y[rest])) < len(np.unique(y)):
         # Every row of this class is needed for training.
         held = held[np.isin(y[held], y[rest])]
         rest = _others(n, held)
-    factories = [ModelFactory(kind, rows, point, options) for point in points]
+    factories = [ModelFactory(kind, rows, point, options, holdout) for point in points]
     rounds: list[tuple[Round, ...]] = [() for _ in factories]
     if pace.limited:
         measure_pace(factories[0], rest, pace)

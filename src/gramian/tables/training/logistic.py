@@ -80,9 +80,10 @@ def with_logistic(
         keep_bytes=int(KEPT_SHARE * parse_bytes(factory.options["memory_budget"])),
     )
     places = [np.searchsorted(counted, held)]
-    if _work(signs, FOLDS) <= (FOLD_WORK if classifies else REGRESSION_WORK):
-        order = as_generator(factory.options["random_state"]).permutation(len(counted))
-        places = [np.sort(part) for part in np.array_split(order, FOLDS)]
+    seeded = as_generator(factory.options["random_state"])
+    folds = factory.holdout.folds(counted, FOLDS, seeded)
+    if folds and _work(signs, FOLDS) <= (FOLD_WORK if classifies else REGRESSION_WORK):
+        places = [np.searchsorted(counted, fold) for fold in folds]
         found = FoldModels(kernel.__matmul__, SQUARED, signs, weights, places).fit(ridge.alpha)
         held, values = counted, left_out(found, places)
     if not classifies or _work(signs, len(places)) > MOST_WORK:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -29,6 +29,7 @@ from gramian.metric.metric import Metric
 from gramian.ridge.decisions import values_of
 from gramian.ridge.planning import plan_sums
 from gramian.ridge.ridge import KernelRidge, KernelRidgeClassifier
+from gramian.tables.holdout import HoldOut
 from gramian.tables.small_problem import Point
 
 #: Up to this many rows an exact model is solved by a Cholesky factor, beyond by conjugate gradients if memory
@@ -52,13 +53,14 @@ class ModelFactory:
     """Make models for one point of the search on a table's encoded rows.
 
     kind : the estimator; rows : all rows of weight above 0; point : kernel, metric, bandwidth and penalty;
-    options : of the estimator.
+    options : of the estimator; holdout : how rows are held out.
     """
 
     kind: type[KernelRidge] | type[KernelRidgeClassifier]
     rows: LabelledRows[Array]
     point: Point
     options: dict[str, Any]
+    holdout: HoldOut = field(default_factory=HoldOut)
 
     def model(self, approximation: Any, metric: Metric | None = None) -> Any:
         return self.kind(

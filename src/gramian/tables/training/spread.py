@@ -11,6 +11,7 @@ from gramian.exact.predictor import ExactPredictor
 from gramian.kernels import Exponential
 from gramian.metric.metric import Metric
 from gramian.operators.kernel import KernelOperator
+from gramian.tables.holdout import HoldOut
 from gramian.tables.spread import Spread, features
 from gramian.tables.training.penalty import best_penalty
 
@@ -33,6 +34,7 @@ def learned_spread(
     metric: Metric,
     engine: Engine,
     rng: np.random.Generator,
+    holdout: HoldOut,
 ) -> tuple[Spread | None, Float64Array]:
     """Return the spread, None if it is the same everywhere, and residuals in units of it.
 
@@ -61,14 +63,14 @@ def learned_spread(
     product = KernelOperator(
         kernel, points, dtype=np.float32, n_jobs=engine.n_jobs, keep_bytes=4 * len(points) ** 2
     )
-    folds = np.array_split(rng.permutation(len(rows)), FOLDS)
+    every = np.arange(len(rows))
+    folds = holdout.folds(every, FOLDS, rng) or HoldOut().folds(every, FOLDS, rng) or [every]
     trials = FoldModels(product.__matmul__, LAPLACE, sizes / mean, weights, folds)
 
     def judge(_: IntArray, penalty: float) -> tuple[float, Float64Array]:
         found = left_out(trials.fit(penalty), folds)
         return float(np.average(LAPLACE.loss(found, sizes / mean), weights=weights)), found
 
-    every = np.arange(len(rows))
     penalty, found = best_penalty(judge, every, PENALTY, -np.inf, lambda: True)
     reached = np.average(LAPLACE.loss(found, sizes / mean), weights=weights)
     if not reached < sizes.shape[1] - LEAST_GAIN:  # with s = mean |r| it is 1 for each output

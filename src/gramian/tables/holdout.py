@@ -1,0 +1,161 @@
+"""Choice of the rows that judge: drawn at random, whole groups, or the latest."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gramian._tiles import row_slices
+from gramian._typing import Array, Float64Array, IntArray
+from gramian.data.cells import CATEGORY, EMPTY, cells_of
+from gramian.data.tables import Table
+from gramian.exceptions import InputError, did_you_mean
+
+
+@dataclass(frozen=True)
+class HoldOut:
+    """Which of a table's rows judge its models: random ones, whole groups, or the latest.
+
+    groups : the number of each row's group (n,), or None; times : the time of each row (n,), or None.
+    """
+
+    groups: IntArray | None = None
+    times: Float64Array | None = None
+
+    @classmethod
+    def of(cls, table: Table, groups: Any, time: Any) -> HoldOut:
+        """Return the hold-out for groups or times, each a column of the table or an array of n values.
+
+        Raises ``InputError`` if both are given, for a column that the table lacks, an array of another
+        length, missing values, a single group, times that are neither numbers nor dates or all equal; warns
+        if each row is a group of its own.
+        """
+        if groups is not None and time is not None:
+            raise InputError(
+                "groups and time are both given: pass the one that tells what new rows are like."
+            )
+        if time is not None:
+            times = _values(table, "time", time, as_category=False)
+            if times.min() == times.max():
+                raise InputError("time is the same in all rows: pass times that differ, or leave time out.")
+            return cls(times=times)
+        if groups is None:
+            return cls()
+        codes = _values(table, "groups", groups, as_category=True)
+        _, numbers = np.unique(codes, return_inverse=True)
+        count = int(numbers.max()) + 1
+        if count < 2:
+            raise InputError("groups has a single group, so none can be held out. Leave groups out.")
+        if count == len(numbers):
+            warnings.warn(
+                "groups has a group of its own for each row, which is the same as no groups. Leave groups "
+                "out, or pass what rows have in common.",
+                UserWarning,
+                stacklevel=4,
+            )
+        return cls(groups=numbers.astype(np.intp))
+
+    def taken(self, numbers: IntArray | None) -> HoldOut:
+        """Return the hold-out of the rows with these numbers (None: all)."""
+        if numbers is None:
+            return self
+        groups = None if self.groups is None else self.groups[numbers]
+        return HoldOut(groups, None if self.times is None else self.times[numbers])
+
+    @property
+    def random(self) -> bool:
+        """Whether rows are held out at random."""
+        return self.groups is None and self.times is None
+
+    def held(self, numbers: IntArray, most: int, rng: np.random.Generator) -> IntArray:
+        """Return about ``most`` of the rows with these numbers: random ones, whole groups, or the latest.
+
+        Groups are drawn in random order as long as they fit; at least one is held out, and never all of them.
+        Rows of the same time are not parted, unless all rows have it.
+        """
+        if most < 1:
+            return numbers[:0]
+        if self.groups is not None:
+            return self._groups_held(numbers, most, rng)
+        if self.times is not None:
+            times = self.times[numbers]
+            first = np.sort(times)[len(times) - most]
+            late = times >= first if first > times.min() else times > first
+            return numbers[late]
+        return rng.permutation(numbers)[:most]
+
+    def folds(self, numbers: IntArray, count: int, rng: np.random.Generator) -> list[IntArray] | None:
+        """Return the rows with these numbers in parts: random ones, or whole groups; None for times."""
+        if self.times is not None:
+            return None
+        if self.groups is None:
+            return [np.sort(part) for part in np.array_split(rng.permutation(numbers), count)]
+        own, codes = np.unique(self.groups[numbers], return_inverse=True)
+        if len(own) < 2:
+            return None
+        sizes, parts = np.bincount(codes), np.zeros(len(own), np.intp)
+        totals = np.zeros(min(count, len(own)))
+        shuffled = rng.permutation(len(own))
+        for group in shuffled[np.argsort(-sizes[shuffled], kind="stable")]:
+            parts[group] = totals.argmin()  # the largest groups first, each into the smallest part
+            totals[parts[group]] += sizes[group]
+        return [numbers[parts[codes] == part] for part in range(len(totals))]
+
+    def _groups_held(self, numbers: IntArray, most: int, rng: np.random.Generator) -> IntArray:
+        assert self.groups is not None
+        own, codes = np.unique(self.groups[numbers], return_inverse=True)
+        if len(own) < 2:
+            return numbers[:0]
+        sizes, total, chosen = np.bincount(codes), 0, list[int]()
+        for group in rng.permutation(len(own)):
+            if total + sizes[group] <= most and len(chosen) < len(own) - 1:
+                total += int(sizes[group])
+                chosen.append(int(group))
+        return numbers[np.isin(codes, chosen or [int(sizes.argmin())])]
+
+
+def place_of(table: Table, name: str, which: Any) -> int | None:
+    """Return the place of a column that is named; None if ``which`` is no name."""
+    if not isinstance(which, str):
+        return None
+    names = list(table.names or ())
+    if which not in names:
+        hint = did_you_mean(which, names) if names else " X has no column names: pass an array."
+        raise InputError(f"{name}={which!r} is not a column of X.{hint}")
+    return names.index(which)
+
+
+def _values(table: Table, name: str, which: Any, *, as_category: bool) -> Float64Array:
+    """Return a number for each row: of a column, or of an array; raise for missing values."""
+    n, place = table.shape[0], place_of(table, name, which)
+    if place is None:
+        given: Array = np.asarray(which)
+        if given.shape != (n,):
+            raise InputError(
+                f"{name} has shape {given.shape}; expected ({n},), a value for each row, or the name of a "
+                "column."
+            )
+        blocks = [(slice(0, n), cells_of(given, name, as_category=as_category))]
+    else:
+        parts = row_slices(n, table.block_rows)
+        blocks = [(part, table.block(part).cells(place, which, as_category)) for part in parts]
+    out, levels = np.empty(n), dict[str, int]()
+    for where, cells in blocks:
+        if cells.kind == CATEGORY and as_category:
+            codes = np.array([levels.setdefault(level, len(levels)) for level in cells.levels] + [-1])
+            out[where] = np.where(cells.values < 0, np.nan, codes[cells.values])
+        elif cells.kind == CATEGORY:
+            raise InputError(f"{name} holds text ({cells.example!r}); pass numbers or dates.")
+        else:
+            out[where] = np.nan if cells.kind == EMPTY else cells.values
+    if levels:  # in the order of their names, so that rows of weight 0 change no draw
+        ranks = np.empty(len(levels))
+        ranks[np.argsort(np.array(list(levels)))] = np.arange(len(levels))
+        out[~np.isnan(out)] = ranks[out[~np.isnan(out)].astype(np.intp)]
+    if np.isnan(out).any():
+        row = int(np.isnan(out).argmax())
+        raise InputError(f"{name} has no value in row {row} (from 0). Pass one for each row.")
+    return out
