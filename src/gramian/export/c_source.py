@@ -8,6 +8,7 @@ import re
 import numpy as np
 
 from gramian._typing import Array
+from gramian.exceptions import InputError
 from gramian.export.description import Description
 
 #: Pattern of an innermost conditional part of the template, @IF_NAME@ … @END@, which only some models need.
@@ -22,6 +23,8 @@ def c_bytes(model: Description) -> bytes:
 
     It has about four times the bytes of the model. Numbers have enough digits to restore their bits.
     """
+    if model.table is not None:
+        raise InputError("Fast models of tables can be exported as .py only.")
     f, labels = model.flat, model.labels
     name = _identifier(model.name)
     single = f.dtype == np.float32

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from gramian._typing import Array
-from gramian.exceptions import MissingPackageError
+from gramian.exceptions import InputError, MissingPackageError
 from gramian.export.description import Description
 from gramian.fast.serving.flat import FlatPredictor
 
@@ -28,6 +28,8 @@ def onnx_bytes(model: Description) -> bytes:
     (2r + 1)(u + outputs) + u·outputs of them for r directions and u units, so the extra memory is 512 times
     that for any n. A model with a single leaf needs no ``Scan``.
     """
+    if model.table is not None:
+        raise InputError("Fast models of tables can be exported as .py only.")
     onnx = _onnx()
     flat, labels = model.flat, model.labels
     number = onnx.helper.np_dtype_to_tensor_dtype(flat.dtype)

@@ -1,0 +1,166 @@
+"""Exported fast models of tables: each target takes raw rows and agrees with the model on new rows."""
+
+from __future__ import annotations
+
+import copy
+import datetime
+import os
+import runpy
+import subprocess
+import sys
+from functools import cache
+
+import numpy as np
+import pytest
+from fast_models import assert_agree, values_of
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from table_models import MAKERS, NEW, TRAIN, classifier, model, rows_of
+
+import gramian as gm
+from gramian.exceptions import InputError
+from gramian.tables.compression import FastTabularClassifier
+
+pytestmark = pytest.mark.filterwarnings("ignore:These columns are not used")
+every_model = pytest.mark.parametrize("name", MAKERS)
+
+
+@cache
+def lost_of(name):
+    """Return what the model's own answers lose to float32 on rows without far numbers."""
+    fitted, encoded = model(name), model(name).transform_rows(rows_of(name)[40:])
+    double = copy.copy(fitted.model_)
+    double.predictor_ = double.predictor_.astype(np.dtype(np.float64))
+    ask, exact = (getattr(one, "decision_function", one.predict) for one in (fitted.model_, double))
+    values, wanted = (np.reshape(of(encoded), (len(encoded), -1)) for of in (ask, exact))
+    back = getattr(fitted, "_back", lambda values: values)
+    return float(np.abs(back(values) - back(wanted)).max())
+
+
+def assert_answers(name, found, rows):
+    """Within 1e-5 of the values' distance from their median, and some times what the model itself loses."""
+    expected = values_of(model(name), rows)
+    assert found.shape == expected.shape
+    limit = 1e-5 * (1.0 + np.abs(expected - np.median(expected, axis=0))) + 4.0 * lost_of(name)
+    assert (np.abs(found - expected) <= limit).all()
+
+
+def assert_classes(name, found, rows):
+    """The classes of all rows that are not on a border up to rounding."""
+    fitted = model(name)
+    values = values_of(fitted, rows)
+    best = np.sort(np.column_stack([values, 0 * values]) if values.ndim == 1 else values, axis=1)
+    clear = best[:, -1] - best[:, -2] > 1e-5 + 8.0 * lost_of(name)
+    assert clear.mean() > 0.9
+    np.testing.assert_array_equal(np.asarray(found)[clear], fitted.predict(rows)[clear])
+
+
+@every_model
+def test_numpy_file(name, tmp_path):
+    gm.export(model(name), tmp_path / "model.py")
+    module, rows = runpy.run_path(str(tmp_path / "model.py")), rows_of(name)
+    found = module["decision"](rows)
+    assert_answers(name, found, rows)
+    np.testing.assert_array_equal(module["decision"](rows.tolist()), found)
+    if hasattr(model(name), "classes_"):
+        assert_classes(name, module["predict"](rows), rows)
+        assert_agree(module["predict_proba"](rows), model(name).predict_proba(rows), 4.0 * lost_of(name))
+    else:
+        np.testing.assert_array_equal(module["predict"](rows), found)
+        with pytest.raises(AttributeError, match="no probabilities"):
+            module["predict_proba"](rows)
+    assert len(module["predict"](rows[:0])) == 0
+    with pytest.raises(ValueError, match="expected"):
+        module["predict"](rows[:, :2])
+    with pytest.raises(ValueError, match="2 cells; expected"):
+        module["predict"]([[1.0, 2.0]])
+
+
+def test_a_numpy_file_takes_frames_days_and_text_as_dates(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    gm.export(model("two classes"), tmp_path / "model.py")
+    module = runpy.run_path(str(tmp_path / "model.py"))
+    found = module["decision"](NEW)
+    frame = pandas.DataFrame({str(j): column for j, column in enumerate(NEW.T)}).convert_dtypes()
+    np.testing.assert_allclose(module["decision"](frame), found, rtol=0, atol=1e-12)
+    start = datetime.datetime(1970, 1, 1)
+    for form in (
+        lambda when: (np.datetime64(when) - np.datetime64(start)) / np.timedelta64(1, "D"),
+        lambda when: f" {np.datetime64(when)} ",
+        lambda when: f"{np.datetime64(when)}+00:00",
+        lambda when: np.datetime64(when).item().replace(tzinfo=datetime.UTC),
+        np.datetime64,
+    ):
+        rows = NEW.copy()
+        rows[:, 4] = [None if when is None else form(when) for when in NEW[:, 4]]
+        np.testing.assert_allclose(module["decision"](rows), found, rtol=0, atol=1e-6)
+    rows = NEW.copy()
+    rows[:, 8] = [None if t is None else t / datetime.timedelta(days=1) for t in NEW[:, 8]]
+    np.testing.assert_allclose(module["decision"](rows), found, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("place", "cell", "words"),
+    [
+        (0, "12", "held number cells in training and now holds '12'"),
+        (0, np.inf, "holds infinity"),
+        (2, 3, "held text in training and now holds 3. Pass text"),
+        (3, 2, "held booleans in training. Pass booleans, or 0 and 1"),
+        (4, "soon", "'soon', no date such as 2024-05-31"),
+        (5, "two", "held code cells"),
+        (8, "two", "held duration cells"),
+    ],
+)
+def test_a_numpy_file_refuses_cells_of_another_kind(place, cell, words, tmp_path):
+    gm.export(model("two classes"), tmp_path / "model.py")
+    rows = NEW[:3].copy()
+    rows[1, place] = cell
+    with pytest.raises(ValueError, match=words):
+        runpy.run_path(str(tmp_path / "model.py"))["predict"](rows)
+
+
+def test_a_numpy_file_needs_numpy_only_and_reads_csv(tmp_path):
+    gm.export(model("three classes"), tmp_path / "towns.py")
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path), "PYTHONIOENCODING": "utf-8"}
+    block = "import sys; sys.modules.update(gramian=None, scipy=None, sklearn=None, pandas=None)\n"
+    rows = [row for row in NEW[40:60].tolist() if "" not in row]
+    text = "".join(",".join(word(cell) for cell in row) + "\n" for row in rows)
+    done = subprocess.run(
+        [sys.executable, "-c", block + "import towns; towns._main()"],
+        env=environment,
+        input=text,
+        capture_output=True,
+        check=True,
+        encoding="utf-8",
+    )
+    assert done.stdout.split() == model("three classes").predict(np.array(rows, object)).tolist()
+
+
+def word(cell):
+    """Return a cell as a CSV file has it."""
+    if cell is None or cell != cell:
+        return ""
+    if isinstance(cell, datetime.timedelta):
+        return repr(cell / datetime.timedelta(days=1))
+    return '"' + str(cell).replace('"', '""') + '"'
+
+
+def test_tables_that_cannot_be_exported(tmp_path):
+    path = tmp_path / "model.py"
+    with pytest.raises(InputError, match="FastTabularClassifier is not fitted"):
+        gm.export(FastTabularClassifier(), path)
+    with pytest.raises(InputError, match="FastTabularClassifier cannot be exported behind a Standard"):
+        gm.export(make_pipeline(StandardScaler(), model("two classes")), path)
+    rows = TRAIN.copy()
+    rows[:30, 2] = "a\0b"
+    with pytest.raises(InputError, match=r"Column '2' has the category 'a\\x00b', which is no text"):
+        gm.export(classifier("auto", ["no", "yes"], rows[:, [0, 1, 2, 3, 7, 9, 10]]), path)
+    assert not os.listdir(tmp_path)
+
+
+def test_a_pipeline_of_one_table_model_is_that_model(tmp_path):
+    for folder, fitted in (("a", model("narrow")), ("b", make_pipeline("passthrough", model("narrow")))):
+        (tmp_path / folder).mkdir()
+        gm.export(fitted, tmp_path / folder / "m.py")
+    first, second = ((tmp_path / folder / "m.py").read_bytes() for folder in "ab")
+    assert first == second
