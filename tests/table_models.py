@@ -58,7 +58,7 @@ NEW[24:30, 1] = 1e9, -1e9, 1e305, 0.0, np.nan, 2
 NEW[30:34, 5] = 3, 2.50001, 0, 4.0
 NEW[34, 4] = datetime.datetime(2024, 2, 29, 23, 59, 59, 999999)
 NEW[35, 4] = datetime.datetime(1900, 3, 1)
-NEW[36, 4] = np.datetime64("2000-12-31T12")
+NEW[36, 4] = datetime.datetime(2000, 12, 31, 12)
 NEW[37:40, 8] = None
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import copy
+import ctypes
 import datetime
 import os
 import runpy
+import shutil
 import subprocess
 import sys
 from functools import cache
@@ -22,6 +24,9 @@ from gramian.exceptions import InputError
 from gramian.tables.compression import FastTabularClassifier
 
 pytestmark = pytest.mark.filterwarnings("ignore:These columns are not used")
+CC = shutil.which("cc")
+needs_cc = pytest.mark.skipif(CC is None, reason="no C compiler named cc")
+STRICT = ["-std=c99", "-O2", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Werror"]
 every_model = pytest.mark.parametrize("name", MAKERS)
 
 
@@ -143,6 +148,55 @@ def word(cell):
     if isinstance(cell, datetime.timedelta):
         return repr(cell / datetime.timedelta(days=1))
     return '"' + str(cell).replace('"', '""') + '"'
+
+
+class Cell(ctypes.Structure):
+    _fields_ = (("number", ctypes.c_double), ("text", ctypes.c_char_p))
+
+
+def cells_of(rows):
+    """Return raw rows as an array of C cells, dates and durations as days."""
+    found = (Cell * rows.size)()
+    for at, cell in enumerate(rows.ravel().tolist()):
+        if isinstance(cell, str):
+            found[at] = Cell(np.nan, cell.encode())
+        elif isinstance(cell, datetime.datetime | datetime.timedelta):
+            span = cell - datetime.datetime(1970, 1, 1) if isinstance(cell, datetime.datetime) else cell
+            found[at] = Cell(span / datetime.timedelta(days=1), None)
+        else:
+            found[at] = Cell(np.nan if cell is None else cell, None)
+    return found
+
+
+@needs_cc
+@every_model
+def test_c_file(name, tmp_path):
+    gm.export(model(name), tmp_path / "my model.c")
+    library, source = str(tmp_path / "model.so"), str(tmp_path / "my model.c")
+    subprocess.run([CC, *STRICT, "-shared", "-fPIC", "-o", library, source, "-lm"], check=True)
+    loaded, rows = ctypes.CDLL(library), rows_of(name)
+    rows, width = rows[:-1], rows.shape[1]
+    cells, n = cells_of(rows), ctypes.c_long(len(rows))
+    values = np.empty_like(values_of(model(name), rows), np.float64)
+    pointer = ctypes.c_void_p
+    loaded.my_model_decision_batch(cells, n, pointer(values.ctypes.data))
+    assert_answers(name, values, rows)
+    row, one = ctypes.byref(cells, 3 * width * ctypes.sizeof(Cell)), np.empty_like(np.atleast_1d(values[3]))
+    loaded.my_model_decision(row, pointer(one.ctypes.data))
+    np.testing.assert_array_equal(one, np.atleast_1d(values[3]))
+    if not hasattr(model(name), "classes_"):
+        assert not hasattr(loaded, "my_model_predict")
+        assert not hasattr(loaded, "my_model_probabilities")
+        return
+    places = np.empty(len(rows), np.intc)
+    loaded.my_model_predict_batch(cells, n, pointer(places.ctypes.data))
+    assert_classes(name, model(name).classes_[places], rows)
+    assert loaded.my_model_predict(row) == places[3]
+    expected, chances = model(name).predict_proba(rows), np.empty(len(model(name).classes_))
+    for i in range(len(rows)):
+        row = ctypes.byref(cells, i * width * ctypes.sizeof(Cell))
+        loaded.my_model_probabilities(row, pointer(chances.ctypes.data))
+        assert_agree(chances, expected[i], 4.0 * lost_of(name))
 
 
 def test_tables_that_cannot_be_exported(tmp_path):

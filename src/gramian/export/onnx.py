@@ -29,7 +29,7 @@ def onnx_bytes(model: Description) -> bytes:
     that for any n. A model with a single leaf needs no ``Scan``.
     """
     if model.table is not None:
-        raise InputError("Fast models of tables can be exported as .py only.")
+        raise InputError("Fast models of tables can be exported as .py and .c only.")
     onnx = _onnx()
     flat, labels = model.flat, model.labels
     number = onnx.helper.np_dtype_to_tensor_dtype(flat.dtype)
