@@ -16,7 +16,7 @@ from gramian.tables.compression import FastTabularClassifier, FastTabularRegress
 N, HELD_OUT = 600, 200
 #: The columns of :func:`cells`, in this order.
 NAMES = ("size", "income", "town", "new", "sold", "rooms", "same", "side", "away", "label", "seen")
-TOWNS = ("Bath", 'b"\\??/', "Kölln", "York", "")
+TOWNS = ("Bath", 'b"\\??/', "Kölln", "York")
 
 
 def cells(n: int, seed: int) -> Any:
@@ -35,7 +35,7 @@ def cells(n: int, seed: int) -> Any:
         ["same"] * n,
         rng.choice([3, 7], n).tolist(),
         [datetime.timedelta(hours=float(hour)) for hour in rng.exponential(40.0, n)],
-        rng.choice(["left", "right", "up"], n).tolist(),
+        rng.choice(["left", "right", "up", ""], n).tolist(),
         rng.integers(0, 9, n).tolist(),
     ]
     rows = np.empty((n, len(columns)), object)
@@ -73,8 +73,8 @@ def wave(rows: Any) -> Any:
     return np.sin(2.0 * rows[:, 0]) + 0.5 * rows[:, 2] * rows[:, 3] + 0.3 * rows[:, 5:].sum(axis=1) - 0.5
 
 
-def classifier(how: str, labels: Any, rows: Any = TRAIN, **shape: Any) -> Any:
-    columns, scaling, encoded = table(rows, how, (5,) if rows is TRAIN else None)
+def classifier(how: str, labels: Any, rows: Any = TRAIN, categorical: Any = (5,), **shape: Any) -> Any:
+    columns, scaling, encoded = table(rows, how, categorical if rows is TRAIN else None)
     value = wave(encoded) - np.median(wave(encoded))
     n_classes = len(labels)
     edges = np.quantile(value, np.linspace(0, 1, n_classes + 1)[1:-1])
@@ -112,6 +112,7 @@ MAKERS = {
     "two classes": lambda: classifier("auto", ["no", "yes"]),
     "three classes": lambda: classifier("robust", ["a", "bé", "c"]),
     "numbers as labels": lambda: classifier("quantile", [7, -2, 3]),
+    "coded booleans": lambda: classifier("standard", ["no", "yes"], categorical=[3, 5, 7]),
     "plain": lambda: regressor("standard", lambda t: 1e5 + t, None),
     "logarithm": lambda: regressor("quantile", np.exp, "log"),
     "power": lambda: regressor("robust", np.sinh, "yeo-johnson"),

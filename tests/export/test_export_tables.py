@@ -17,10 +17,12 @@ import pytest
 from fast_models import assert_agree, values_of
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from table_models import MAKERS, NEW, TRAIN, classifier, model, rows_of
+from table_models import MAKERS, NEW, PLAIN, TRAIN, classifier, model, rows_of
 
 import gramian as gm
 from gramian.exceptions import InputError
+from gramian.export.table import CODE, _levels
+from gramian.tables import Column
 from gramian.tables.compression import FastTabularClassifier
 
 pytestmark = pytest.mark.filterwarnings("ignore:These columns are not used")
@@ -199,6 +201,76 @@ def test_c_file(name, tmp_path):
         assert_agree(chances, expected[i], 4.0 * lost_of(name))
 
 
+def inputs_of(session, rows, names):
+    """Return raw rows as the inputs of a session, by name."""
+    found = {}
+    for one in session.get_inputs():
+        column = rows[:, names.index(one.name)].tolist()
+        if one.type == "tensor(string)":
+            # The ninth column has the category "", so that missing text is none; unknown text encodes alike.
+            empty = "unknown" if one.name == "9" else ""
+            found[one.name] = np.array([empty if cell is None else cell for cell in column], object)
+        else:
+            numbers = [cell.number for cell in cells_of(np.array(column, object))]
+            found[one.name] = np.array(numbers, np.float32 if one.type == "tensor(float)" else np.float64)
+    return found
+
+
+def session_of(path):
+    runtime = pytest.importorskip("onnxruntime")
+    options = runtime.SessionOptions()
+    options.intra_op_num_threads, options.log_severity_level = 1, 2
+    return runtime.InferenceSession(str(path), options, ["CPUExecutionProvider"])
+
+
+@every_model
+def test_onnx(name, tmp_path):
+    onnx = pytest.importorskip("onnx")
+    gm.export(model(name), tmp_path / "model.onnx")
+    made = onnx.load(tmp_path / "model.onnx")
+    assert [(opset.domain, opset.version) for opset in made.opset_import] == [("", 19)]
+    session, rows, fitted = session_of(tmp_path / "model.onnx"), rows_of(name), model(name)
+    used = [str(j) for j in range(rows.shape[1]) if fitted.columns_.columns[j].width]
+    assert [one.name for one in session.get_inputs()] == used
+    kinds = {one.type for one in session.get_inputs()}
+    number = "tensor(float)" if name == "narrow" else "tensor(double)"
+    assert kinds == ({number} if name == "narrow" else {number, "tensor(string)"})
+    outputs = [one.name for one in session.get_outputs()]
+    assert outputs == (["label", "decision", "probabilities"] if hasattr(fitted, "classes_") else ["value"])
+    for n in (0, 1, len(rows)):
+        found = session.run(None, inputs_of(session, rows[:n], fitted.columns_.column_names))
+        if not n:
+            assert len(found[0]) == 0
+        elif hasattr(fitted, "classes_"):
+            assert_answers(name, found[1], rows[:n])
+            if n > 1:
+                assert_classes(name, found[0], rows)
+            assert_agree(found[2], fitted.predict_proba(rows[:n]), 4.0 * lost_of(name))
+        else:
+            assert_answers(name, found[0], rows[:n])
+
+
+def test_onnx_inputs_have_the_names_of_columns_that_are_free(tmp_path):
+    pandas, _ = pytest.importorskip("pandas"), pytest.importorskip("onnx")
+    names = ["label", "constant_3", "tile", "unsqueeze_0", "", "decision", "tile_values", "_"]
+    frame = pandas.DataFrame(PLAIN, columns=names)
+    fitted = classifier("auto", ["no", "yes"], frame)
+    gm.export(fitted, tmp_path / "model.onnx")
+    session = session_of(tmp_path / "model.onnx")
+    inputs = [one.name for one in session.get_inputs()]
+    assert inputs == ["label_", "constant_3", "tile", "unsqueeze_0", "_", "decision_", "tile_values", "__"]
+    values = session.run(["decision"], dict(zip(inputs, PLAIN.T)))[0]
+    np.testing.assert_allclose(values, fitted.decision_function(frame), rtol=0, atol=1e-4)
+
+
+def test_onnx_refuses_empty_text_beside_missing_text(tmp_path):
+    pytest.importorskip("onnx")
+    rows = TRAIN[:, [0, 1, 2, 3, 7, 9, 10]].copy()
+    rows[:30, 2] = ""
+    with pytest.raises(InputError, match="Column '2' has empty text as a category, and missing values"):
+        gm.export(classifier("auto", ["no", "yes"], rows), tmp_path / "model.onnx")
+
+
 def test_tables_that_cannot_be_exported(tmp_path):
     path = tmp_path / "model.py"
     with pytest.raises(InputError, match="FastTabularClassifier is not fitted"):
@@ -210,6 +282,39 @@ def test_tables_that_cannot_be_exported(tmp_path):
     with pytest.raises(InputError, match=r"Column '2' has the category 'a\\x00b', which is no text"):
         gm.export(classifier("auto", ["no", "yes"], rows[:, [0, 1, 2, 3, 7, 9, 10]]), path)
     assert not os.listdir(tmp_path)
+    mixed = Column("7", 7, "category", categories=("1", "True"), holds="numbers")
+    with pytest.raises(InputError, match="Column '7' has booleans and the numbers 0 or 1"):
+        _levels(mixed, CODE)
+
+
+@pytest.mark.parametrize("suffix", [".onnx", ".py", ".c"])
+@pytest.mark.parametrize("name", ["three classes", "scores"])
+def test_a_loaded_model_is_the_same_file(name, suffix, tmp_path):
+    if suffix == ".onnx":
+        pytest.importorskip("onnx")
+    gm.save(model(name), tmp_path / "m.gramian")
+    for folder, fitted in (("a", model(name)), ("b", gm.load(tmp_path / "m.gramian"))):
+        (tmp_path / folder).mkdir()
+        gm.export(fitted, tmp_path / folder / f"m{suffix}")
+    first, second = ((tmp_path / folder / f"m{suffix}").read_bytes() for folder in "ab")
+    assert first == second
+
+
+@pytest.mark.parametrize("kind", [gm.TabularRegressor, gm.TabularClassifier])
+def test_compressed_estimators_of_tables(kind, tmp_path):
+    classes = kind is gm.TabularClassifier
+    size = np.array(TRAIN[:200, 0], float)
+    y = np.exp(np.nan_to_num(size) + (TRAIN[:200, 3] == True))  # noqa: E712
+    options = {} if classes else {"target": "log"}
+    slow = kind(kernel="laplacian", metric=None, scaling="robust", random_state=0, **options)
+    slow.fit(TRAIN[:200], np.where(y > np.median(y), "dear", "cheap") if classes else y)
+    fast = slow.compress(TRAIN[:200], n_levels=0, n_units=6, n_directions=3)
+    gm.export(fast, tmp_path / "model.py")
+    found = runpy.run_path(str(tmp_path / "model.py"))
+    if classes:
+        assert_agree(found["predict_proba"](NEW), fast.predict_proba(NEW))
+    else:
+        np.testing.assert_allclose(found["predict"](NEW), fast.predict(NEW), rtol=1e-4)
 
 
 def test_a_pipeline_of_one_table_model_is_that_model(tmp_path):

@@ -38,7 +38,8 @@ class TableForm:
     places : (d, 6), the first place of value (or categories), missing-value indicator (or missing category),
         infrequent category, season, weekday and time of day; −1 for none.
     fill, origin : (d,).
-    levels : of each column, its categories: text, or numbers (float64); empty for numbers.
+    levels : of each column, its categories: text in the order of its code points, or numbers (float64, in
+        any order); empty for columns of numbers.
     dtype : type to which numbers are rounded before they are scaled, the type of the encoded training rows.
     scalings : (e,), "linear": t = (x − shift)/scale; "robust": t/√(1 + (t/soft)²) of that; "quantile": the
         curve of the place, and beyond its ends a rise of at most ``tail``, in units of ``scale``.
