@@ -28,20 +28,27 @@ def export(model: Any, path: str | os.PathLike[str]) -> None:
     ----------
     model : fitted :class:`gramian.FastKernelClassifier` or :class:`gramian.FastKernelRegressor` (from
         :func:`gramian.compress`, for example), or a scikit-learn ``Pipeline`` of a ``StandardScaler`` and one
-        of these, which becomes one model that takes unscaled rows.
+        of these, which becomes one model that takes unscaled rows. Or the fast model of a table that
+        ``compress`` returns for tables with text, categories, dates or missing values: the file takes raw
+        rows, encodes and scales them, and maps predictions back to the target's own units.
     path : file to write; an existing file is replaced once the new one is complete. The suffix chooses the
         format:
 
-        ``.onnx``  a graph of standard operators, for onnxruntime and others. Needs the extra ``export``.
-        ``.py``    a module that needs NumPy only, with ``predict(X)`` and ``decision(X)``.
-        ``.c``     C99 that needs libm only, with ``NAME_decision`` and ``NAME_predict``, NAME from the path.
+        ``.onnx``  a graph of standard operators, for onnxruntime and others. Needs the extra ``export``. Of a
+                   table it has one input for each column, with the column's name; NaN and empty text are
+                   missing values. Text is compared by ``Equal`` of opset 19.
+        ``.py``    a module that needs NumPy only, with ``predict(X)`` and ``decision(X)``, for tables also
+                   ``predict_proba(X)``. Rows of tables are lists, an array of objects, or a frame.
+        ``.c``     C99 that needs libm only, with ``NAME_decision`` and ``NAME_predict``, NAME from the path,
+                   for tables also ``NAME_probabilities``. Rows of tables are arrays of ``NAME_cell``.
 
     All three compute in float32, or in float64 for a model with ``dtype="float64"``, and agree with the model
     up to rounding. A row that lies on a border between leaves up to rounding may be sent to the other leaf.
-    ONNX and C take rows in float32.
+    ONNX and C take rows in float32; rows of tables are encoded and scaled in float64.
 
     Time and memory O(bytes of the model). Raises ``InputError`` for a model that is not fitted or of another
-    kind, labels that are neither numbers nor text, a suffix that is none of these, or a missing folder;
+    kind, labels that are neither numbers nor text, categories that a file cannot hold (text with NUL; in ONNX
+    empty text beside missing values), a suffix that is none of these, or a missing folder;
     ``MissingPackageError`` for ONNX without the package onnx.
 
     >>> import tempfile, numpy as np, gramian as gm

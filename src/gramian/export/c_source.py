@@ -8,13 +8,13 @@ import re
 import numpy as np
 
 from gramian._typing import Array
+from gramian.export.c_literals import numbers, text
+from gramian.export.c_table import table_code, table_slots
 from gramian.export.description import Description
 
 #: Pattern of an innermost conditional part of the template, @IF_NAME@ … @END@, which only some models need.
 _PART = re.compile(r"@IF_([A-Z]+)@((?:(?!@IF_).)*?)@END@", re.DOTALL)
 _SLOT = re.compile(r"@([A-Z]+)@")
-#: Numbers on a line of the file.
-_ROW = 8
 
 
 def c_bytes(model: Description) -> bytes:
@@ -22,7 +22,7 @@ def c_bytes(model: Description) -> bytes:
 
     It has about four times the bytes of the model. Numbers have enough digits to restore their bits.
     """
-    f, labels = model.flat, model.labels
+    f, labels, table = model.flat, model.labels, model.table
     name = _identifier(model.name)
     single = f.dtype == np.float32
     parts = {
@@ -32,6 +32,9 @@ def c_bytes(model: Description) -> bytes:
         "BINARY": labels is not None and len(labels) == 2,
         "MANY": labels is not None and len(labels) != 2,
         "NUMBERS": labels is None,
+        "ROWS": table is None,
+        "TABLE": table is not None,
+        "CHANCES": table is not None and table.calibration is not None,
     }
     slots = {
         "TITLE": model.title,
@@ -39,20 +42,29 @@ def c_bytes(model: Description) -> bytes:
         "FILE": f"{model.name}.c" if re.fullmatch(r"[\w.-]+", model.name) else f"{name}.c",
         "REAL": "float" if single else "double",
         "EXP": "expf" if single else "exp",
+        "CELL": "float",
+        "ANSWER": "float",
+        "STRIDE": "FEATURES",
+        "ROW": f"{f.n_features} numbers",
         "FEATURES": str(f.n_features),
         "DIRECTIONS": str(f.n_directions),
         "LEVELS": str(f.levels),
         "UNITS": str(f.n_units),
         "OUTPUTS": str(f.n_outputs),
-        "PROJECTION": _numbers(f.projection),
-        "OFFSET": _numbers(f.offset),
-        "PLANES": _numbers(f.planes),
-        "FORMS": _numbers(f.forms),
-        "WEIGHTS": _numbers(f.weights),
+        "PROJECTION": numbers(f.projection),
+        "OFFSET": numbers(f.offset),
+        "PLANES": numbers(f.planes),
+        "FORMS": numbers(f.forms),
+        "WEIGHTS": numbers(f.weights),
         "LABELS": "" if labels is None else _label_table(name, labels),
         "FORMAT": "" if labels is None else _FORMATS[labels.dtype.kind],
+        "CLASSES": "" if labels is None else str(len(labels)),
     }
     code = importlib.resources.files(__package__).joinpath("template.c").read_text("utf-8")
+    if table is not None:
+        code = code.replace("@TABLE@", table_code())
+        slots |= {"CELL": f"{name}_cell", "ANSWER": "double", "STRIDE": "COLUMNS"}
+        slots |= {"ROW": f"{len(table.names)} cells", **table_slots(table)}
     found = 1
     while found:  # from the inner parts outwards
         code, found = _PART.subn(lambda part: part[2] if parts[part[1]] else "", code)
@@ -74,23 +86,11 @@ def _identifier(name: str) -> str:
     return plain if plain[:1].isalpha() else f"model_{plain.lstrip('_')}"
 
 
-def _numbers(values: Array) -> str:
-    """Return an array as a braced initializer without its outer braces."""
-    if values.ndim > 1:
-        return ",\n".join(f"{{\n{_numbers(part)}\n}}" for part in values)
-    digits, suffix = (9, "f") if values.dtype == np.float32 else (17, "")
-    words = []
-    for value in values.tolist():
-        text = f"{value:.{digits}g}"
-        words.append(text + ("" if set(text) & set(".e") else ".0") + suffix)
-    return ",\n".join(", ".join(words[at : at + _ROW]) for at in range(0, len(words), _ROW))
-
-
 def _label_table(name: str, labels: Array) -> str:
     """Return the array of labels, in the order of the classes."""
     kind = labels.dtype.kind
     if kind == "U":
-        words, declared = [_text(str(label)) for label in labels], "const char *const"
+        words, declared = [text(str(label)) for label in labels], "const char *const"
     elif kind == "i":
         words, declared = [_whole(int(label)) for label in labels], "const long long"
     else:
@@ -101,9 +101,3 @@ def _label_table(name: str, labels: Array) -> str:
 def _whole(value: int) -> str:
     # −2^63 has no literal, since C would negate 2^63, which does not fit a signed type.
     return f"({value + 1}LL - 1)" if value == -(2**63) else f"{value}LL"
-
-
-def _text(label: str) -> str:
-    """Return a C string literal of UTF-8 bytes, with octal escapes, which always end after three digits."""
-    safe = {byte: chr(byte) for byte in range(32, 127)} | {34: '\\"', 92: "\\\\", 63: "\\?"}
-    return '"' + "".join(safe.get(byte, f"\\{byte:03o}") for byte in label.encode()) + '"'

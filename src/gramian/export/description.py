@@ -12,12 +12,15 @@ from sklearn.preprocessing import StandardScaler
 
 from gramian._typing import Array
 from gramian.exceptions import InputError, quoted
-from gramian.fast.estimators import FastKernelClassifier, FastKernelModel, FastKernelRegressor
-from gramian.fast.serving.flat import FlatPredictor
+from gramian.export.table import TableForm, table_form
+from gramian.fast.estimators import FastKernelClassifier, FastKernelModel
+from gramian.fast.serving.flat import FlatPredictor, flatten
+from gramian.tables.compression import FastTable, FastTabularClassifier
 
 WHAT_CAN_BE = (
-    "A fitted FastKernelClassifier or FastKernelRegressor can be exported, or a Pipeline of a StandardScaler "
-    "and one of these. gramian.compress(model, X) makes one of any fitted model."
+    "A fitted FastKernelClassifier or FastKernelRegressor can be exported, a Pipeline of a StandardScaler "
+    "and one of these, or a FastTabularClassifier or FastTabularRegressor. gramian.compress(model, X) makes "
+    "one of any fitted model."
 )
 
 
@@ -30,12 +33,15 @@ class Description:
     labels : the classes, in the order of the outputs; None for a regressor. Two classes have one output,
         above 0 for the second.
     one_value : whether the outputs of n rows have shape (n,), not (n, outputs).
+    table : what stands before and behind ``flat`` if the model takes tables, else None. ``flat`` then gives
+        the values of the fast model of encoded and scaled rows.
     """
 
     name: str
     flat: FlatPredictor
     labels: Array | None
     one_value: bool
+    table: TableForm | None = None
 
     @property
     def title(self) -> str:
@@ -44,18 +50,25 @@ class Description:
         kind = "regressor" if self.labels is None else f"classifier of {len(self.labels)} classes"
         sizes = f"{f.n_leaves} leaves of {f.n_units} units in {f.n_directions} directions"
         version = importlib.metadata.version("gramian")
-        return f"A fast kernel {kind}: {f.n_features} features, {sizes}; by gramian {version}"
+        features = f"{f.n_features} features"
+        if self.table is not None:
+            features = f"{len(self.table.names)} columns of a table as {features}"
+        return f"A fast kernel {kind}: {features}, {sizes}; by gramian {version}"
 
 
 def describe(model: Any, name: str) -> Description:
-    """Return the description of a fitted fast model, alone or behind a ``StandardScaler``."""
+    """Return the description of a fitted fast model: alone, behind a ``StandardScaler``, or of tables."""
     scaler, estimator = _parts(model)
-    if not isinstance(estimator, FastKernelModel):
-        raise InputError(f"A {type(estimator).__name__} cannot be exported. {WHAT_CAN_BE}")
-    for step, learned in ((estimator, "predictor_"), (scaler, "n_features_in_")):
-        if step is not None and not hasattr(step, learned):
+    of_table = isinstance(estimator, FastTable) and scaler is None
+    if not isinstance(estimator, FastKernelModel) and not of_table:
+        behind = "" if scaler is None else " behind a StandardScaler"
+        raise InputError(f"A {type(estimator).__name__} cannot be exported{behind}. {WHAT_CAN_BE}")
+    learned = "model_" if of_table else "predictor_"
+    for step, name_of in ((estimator, learned), (scaler, "n_features_in_")):
+        if step is not None and not hasattr(step, name_of):
             raise InputError(f"This {type(step).__name__} is not fitted: call fit first. {WHAT_CAN_BE}")
-    flat = estimator.flat_predictor()
+    # The answers of a table are made of the plain values in float64.
+    flat = flatten(estimator.model_.predictor_) if of_table else estimator.flat_predictor()
     if scaler is not None:
         flat = flat.after_scaling(*_moments(scaler, flat.n_features))
     kept = (flat.projection, flat.offset, flat.planes, flat.forms, flat.weights)
@@ -64,10 +77,11 @@ def describe(model: Any, name: str) -> Description:
             f"The model has numbers that {flat.dtype} cannot hold: fit it on targets and features of smaller "
             "range (a StandardScaler before it), or with dtype='float64'."
         )
-    if isinstance(estimator, FastKernelClassifier):
+    table = table_form(estimator) if of_table else None
+    if isinstance(estimator, FastKernelClassifier | FastTabularClassifier):
         labels = _plain_labels(estimator.classes_)
-        return Description(name, flat, labels, len(labels) == 2)
-    return Description(name, flat, None, isinstance(estimator, FastKernelRegressor) and estimator._flat)
+        return Description(name, flat, labels, len(labels) == 2, table)
+    return Description(name, flat, None, estimator._flat, table)
 
 
 def _parts(model: Any) -> tuple[StandardScaler | None, Any]:

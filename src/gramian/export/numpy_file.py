@@ -10,9 +10,15 @@ from typing import Any
 import numpy as np
 
 from gramian.export.description import Description
+from gramian.export.table import CONSTANTS, TableForm
 
 #: Lines of standalone.py that are filled in: the first one, and the one with the numbers.
 HEAD, NUMBERS = '"""A model that gramian exported. ', 'NUMBERS = ""\n'
+#: Lines of standalone_table.py: the first one, the import from standalone.py (of what follows its line CORE),
+#: and the line before the imports.
+TABLE_HEAD = '"""A model of a table that gramian exported. '
+BORROWED = "from gramian.export.standalone import _labelled, _model, _values\n"
+CORE, FUTURE = "# ---- the fast model of rows of numbers ----\n", "from __future__ import annotations\n"
 
 
 def numpy_bytes(model: Description) -> bytes:
@@ -20,13 +26,39 @@ def numpy_bytes(model: Description) -> bytes:
 
     It has about 4/3 of the bytes of the model. Numbers are read at the first call, without pickles.
     """
-    code = importlib.resources.files(__package__).joinpath("standalone.py").read_text("utf-8")
+    head, code = HEAD, _code("standalone.py")
+    if model.table is not None:
+        head, code = TABLE_HEAD, _table_code(code)
     text = base64.encodebytes(_npz(model)).decode("ascii")
-    for line, filled in ((HEAD, f'"""{model.title}.\n\n'), (NUMBERS, f'NUMBERS = """\n{text}"""\n')):
-        before, found, after = code.partition(line)
-        assert found, f"standalone.py lacks {line!r}"
+    for line, filled in ((head, f'"""{model.title}.\n\n'), (NUMBERS, f'NUMBERS = """\n{text}"""\n')):
+        before, after = _parted(code, line)
         code = before + filled + after
     return code.encode()
+
+
+def _table_code(core: str) -> str:
+    """Return the code for tables together with that for rows of numbers."""
+    imports = _imports(core)
+    before, after = _parted(_code("standalone_table.py"), BORROWED)
+    head, own = _parted(before, FUTURE)
+    both = sorted({*imports, *_imports(own)})
+    return f"{head}{FUTURE}\n{''.join(both)}\n{after}\n\n{CORE}{_parted(core, CORE)[1]}"
+
+
+def _imports(code: str) -> list[str]:
+    lines = code.splitlines(keepends=True)
+    return [line for line in lines if line.startswith(("import ", "from typing "))]
+
+
+def _code(name: str) -> str:
+    return importlib.resources.files(__package__).joinpath(name).read_text("utf-8")
+
+
+def _parted(code: str, line: str) -> tuple[str, str]:
+    """Return the code before and after a line."""
+    before, found, after = code.partition(line)
+    assert found, f"the template lacks {line!r}"
+    return before, after
 
 
 def _npz(model: Description) -> bytes:
@@ -41,6 +73,23 @@ def _npz(model: Description) -> bytes:
     }
     if model.labels is not None:
         arrays["labels"] = model.labels
+    if model.table is not None:
+        arrays |= _table_arrays(model.table)
     file = io.BytesIO()
     np.savez_compressed(file, **arrays)
     return file.getvalue()
+
+
+def _table_arrays(table: TableForm) -> dict[str, Any]:
+    arrays: dict[str, Any] = {name: np.array(value) for name, value in CONSTANTS.items()}
+    for name in ("names", "kinds", "scalings", "hows"):
+        arrays[name] = np.array(getattr(table, name), str)
+    for name in ("places", "fill", "origin", "shift", "scale", "back"):
+        arrays[name] = getattr(table, name)
+    arrays |= {f"levels_{j}": levels for j, levels in enumerate(table.levels) if len(levels)}
+    arrays |= {f"curve_{j}": curve for j, curve in table.curves.items()}
+    arrays |= {f"scores_{k}": curve for k, curve in table.scores.items()}
+    arrays["encoded"] = np.zeros(0, table.dtype)
+    if table.calibration is not None:
+        arrays["calibration"] = np.array(table.calibration)
+    return arrays

@@ -9,10 +9,14 @@ import numpy as np
 from gramian._typing import Array
 from gramian.exceptions import MissingPackageError
 from gramian.export.description import Description
+from gramian.export.onnx_graph import Graph
+from gramian.export.onnx_table import encoded_rows, input_names, predictions, probabilities, table_inputs
 from gramian.fast.serving.flat import FlatPredictor
 
 #: Versions of 2021 and 2022, which every later runtime reads.
 OPSET, IR_VERSION = 17, 8
+#: Those of models of tables, of 2023: the first whose Equal compares text.
+TABLE_OPSET, TABLE_IR_VERSION = 19, 9
 #: Rows computed at a time. Each row gets a copy of its leaf's numbers, so this bounds the memory. Chosen by
 #: hand.
 TILE_ROWS = 512
@@ -24,40 +28,54 @@ def onnx_bytes(model: Description) -> bytes:
     The input is ``X``, float32 (n, d). A classifier has the outputs ``label`` (n,), int64, double or string,
     and ``decision``; a regressor has ``value``. Both are float32 of the shape that the model returns.
 
+    A model of tables has an input (n,) for each column that it uses, with the column's name: a string for
+    categories that are text, else double, or float32 if that holds all numbers of the training rows. Its
+    outputs are double, and its classifiers have the output ``probabilities`` (n, classes) too. Text is
+    compared by Equal, which knows strings from opset 19 on: plain ``ai.onnx`` suffices.
+
     Rows are computed in tiles of at most 512 by a ``Scan``. Each row gathers the numbers of its leaf,
     (2r + 1)(u + outputs) + u·outputs of them for r directions and u units, so the extra memory is 512 times
     that for any n. A model with a single leaf needs no ``Scan``.
     """
     onnx = _onnx()
-    flat, labels = model.flat, model.labels
-    number = onnx.helper.np_dtype_to_tensor_dtype(flat.dtype)
-    graph = _Graph(onnx)
-    rows = graph("Cast", "X", to=number)
-    values = _leaf_values(graph, flat, rows) if flat.n_leaves == 1 else _by_tiles(graph, flat, rows)
-    single = graph("Cast", values, to=onnx.TensorProto.FLOAT)
-    shaped = graph("Squeeze", single, graph.constant([1])) if model.one_value else single
+    flat, labels, table = model.flat, model.labels, model.table
     answer = "value" if labels is None else "decision"
+    names = [answer] if labels is None else ["label", answer]
+    real: Any = np.float32
+    if table is None:
+        graph = Graph(onnx)
+        inputs, rows = [graph.info("X", np.float32, ["n", flat.n_features])], "X"
+    else:
+        names += ["probabilities"] if table.calibration is not None else []
+        columns, real = input_names(table, names), np.float64
+        graph = Graph(onnx, taken=[*names, *columns.values()])
+        inputs, rows = table_inputs(graph, table, columns), encoded_rows(graph, table, columns)
+    rows = graph.cast(rows, flat.dtype)
+    values = _leaf_values(graph, flat, rows) if flat.n_leaves == 1 else _by_tiles(graph, flat, rows)
+    values = graph.cast(values, real)
+    if table is not None and labels is None:
+        values = predictions(graph, table, values)
+    shaped = graph("Squeeze", values, graph.constant([1])) if model.one_value else values
     graph("Identity", shaped, output=answer)
-    size = None if model.one_value else flat.n_outputs
-    float32 = onnx.TensorProto.FLOAT
-    outputs = [_info(onnx, answer, float32, ["n"] if size is None else ["n", size])]
+    outputs = [graph.info(answer, real, ["n"] if model.one_value else ["n", flat.n_outputs])]
     if labels is not None:
         if len(labels) == 2:
-            above = graph("Greater", shaped, graph.constant(np.float32(0)))
-            place = graph("Cast", above, to=onnx.TensorProto.INT64)
+            place = graph.cast(graph("Greater", shaped, graph.constant(real(0))), np.int64)
         else:
-            place = graph("ArgMax", single, axis=1, keepdims=0)
+            place = graph("ArgMax", values, axis=1, keepdims=0)
         text = labels.dtype.kind == "U"
-        table = graph.constant(labels.astype(object) if text else labels)
-        graph("Gather", table, place, output="label", axis=0)
-        kind = onnx.TensorProto.STRING if text else onnx.helper.np_dtype_to_tensor_dtype(labels.dtype)
-        outputs.insert(0, _info(onnx, "label", kind, ["n"]))
-    inputs = [_info(onnx, "X", float32, ["n", flat.n_features])]
+        listed = graph.constant(labels.astype(object) if text else labels)
+        graph("Gather", listed, place, output="label", axis=0)
+        outputs.insert(0, graph.info("label", str if text else labels.dtype, ["n"]))
+    if table is not None and table.calibration is not None and labels is not None:
+        graph("Identity", probabilities(graph, values, table, len(labels)), output="probabilities")
+        outputs.append(graph.info("probabilities", real, ["n", len(labels)]))
     body = onnx.helper.make_graph(graph.nodes, "fast_kernel", inputs, outputs, graph.initializers)
+    opset, ir_version = (OPSET, IR_VERSION) if table is None else (TABLE_OPSET, TABLE_IR_VERSION)
     made = onnx.helper.make_model(
         body,
-        opset_imports=[onnx.helper.make_opsetid("", OPSET)],
-        ir_version=IR_VERSION,
+        opset_imports=[onnx.helper.make_opsetid("", opset)],
+        ir_version=ir_version,
         producer_name="gramian",
         doc_string=model.title,
     )
@@ -65,11 +83,11 @@ def onnx_bytes(model: Description) -> bytes:
     return bytes(made.SerializeToString())
 
 
-def _by_tiles(graph: _Graph, flat: FlatPredictor, rows: str) -> str:
+def _by_tiles(graph: Graph, flat: FlatPredictor, rows: str) -> str:
     """Return the values of rows (n, d), computed in as few tiles as possible, all of equal height."""
     onnx = graph.onnx
     one, zero, d = graph.constant([1]), graph.constant([0]), graph.constant([flat.n_features])
-    n = graph("Shape", "X", start=0, end=1)
+    n = graph("Shape", rows, start=0, end=1)
     full = graph("Div", graph("Add", n, graph.constant([TILE_ROWS - 1])), graph.constant([TILE_ROWS]))
     tiles = graph("Max", full, one)
     height = graph("Div", graph("Sub", graph("Add", n, tiles), one), tiles)
@@ -77,14 +95,13 @@ def _by_tiles(graph: _Graph, flat: FlatPredictor, rows: str) -> str:
     added = graph("Concat", zero, zero, graph("Sub", places, n), zero, axis=0)
     padded = graph("Pad", rows, added)
     tiled = graph("Reshape", padded, graph("Concat", tiles, height, d, axis=0), allowzero=1)
-    inner = _Graph(onnx, graph)
-    inner("Identity", _leaf_values(inner, flat, "tile"), output="tile_values")
-    number = onnx.helper.np_dtype_to_tensor_dtype(flat.dtype)
+    inner, tile, answers = Graph(onnx, graph), graph.free("tile"), graph.free("tile_values")
+    inner("Identity", _leaf_values(inner, flat, tile), output=answers)
     body = onnx.helper.make_graph(
         inner.nodes,
         "tile",
-        [_info(onnx, "tile", number, ["height", flat.n_features])],
-        [_info(onnx, "tile_values", number, ["height", flat.n_outputs])],
+        [graph.info(tile, flat.dtype, ["height", flat.n_features])],
+        [graph.info(answers, flat.dtype, ["height", flat.n_outputs])],
     )
     found = graph("Scan", tiled, body=body, num_scan_inputs=1)
     outputs = graph.constant([flat.n_outputs])
@@ -92,7 +109,7 @@ def _by_tiles(graph: _Graph, flat: FlatPredictor, rows: str) -> str:
     return graph("Slice", together, zero, n, zero)
 
 
-def _leaf_values(graph: _Graph, flat: FlatPredictor, rows: str) -> str:
+def _leaf_values(graph: Graph, flat: FlatPredictor, rows: str) -> str:
     """Return the values (n, outputs) of rows (n, d)."""
     u, dtype = flat.n_units, flat.dtype
     product = graph("MatMul", rows, graph.constant(flat.projection))
@@ -120,7 +137,7 @@ def _leaf_values(graph: _Graph, flat: FlatPredictor, rows: str) -> str:
     return found if leaf is None else graph("Squeeze", found, graph.constant([1]))
 
 
-def _leaf(graph: _Graph, flat: FlatPredictor, points: str) -> str:
+def _leaf(graph: Graph, flat: FlatPredictor, points: str) -> str:
     """Return the leaf (n,) of points [z, 1]: evaluate all half-spaces, then take a step for each level."""
     sides = graph("MatMul", points, graph.constant(flat.planes.T))
     above = graph("Greater", sides, graph.constant(flat.dtype.type(0)))
@@ -134,41 +151,6 @@ def _leaf(graph: _Graph, flat: FlatPredictor, points: str) -> str:
         node = graph("Add", graph("Add", graph("Add", node, node), step), one)
     leaf = graph("Sub", node, graph.constant([[len(flat.planes)]]))
     return graph("Squeeze", leaf, graph.constant([1]))
-
-
-class _Graph:
-    """Builder of a graph; calling it adds a node and returns the name of the node's output.
-
-    outer : the graph around this one, which keeps the constants of both, since a body may read them.
-    """
-
-    def __init__(self, onnx: Any, outer: _Graph | None = None) -> None:
-        self.onnx = onnx
-        self.nodes: list[Any] = []
-        self._outer = outer
-        self.initializers: list[Any] = [] if outer is None else outer.initializers
-        self._names: dict[Any, str] = {} if outer is None else outer._names
-
-    def __call__(self, kind: str, *inputs: str, output: str | None = None, **attributes: Any) -> str:
-        prefix = "" if self._outer is None else "tile_"
-        name = output or f"{prefix}{kind.lower()}_{len(self.nodes)}"
-        self.nodes.append(self.onnx.helper.make_node(kind, list(inputs), [name], **attributes))
-        return name
-
-    def constant(self, values: Any) -> str:
-        """Add a constant and return its name; equal small constants are stored once."""
-        array: Array = np.asarray(values)
-        key = (array.tobytes(), array.dtype.str, array.shape) if array.dtype != object else id(values)
-        if key not in self._names:
-            self._names[key] = f"constant_{len(self.initializers)}"
-            made = self.onnx.numpy_helper.from_array(np.ascontiguousarray(array).reshape(array.shape))
-            made.name = self._names[key]
-            self.initializers.append(made)
-        return self._names[key]
-
-
-def _info(onnx: Any, name: str, kind: int, shape: list[str | int]) -> Any:
-    return onnx.helper.make_tensor_value_info(name, kind, shape)
 
 
 def _onnx() -> Any:

@@ -16,10 +16,7 @@ import numpy as np
 
 def predict(X: Any) -> np.ndarray:
     """Return the class of each row of X (n, features), or its prediction."""
-    values, labels = decision(X), _model().get("labels")
-    if labels is None:
-        return values
-    return labels[(values > 0).astype(np.intp) if len(labels) == 2 else values.argmax(axis=1)]
+    return _labelled(decision(X))
 
 
 def decision(X: Any) -> np.ndarray:
@@ -28,6 +25,31 @@ def decision(X: Any) -> np.ndarray:
     Shape (n,) for two classes or one target, (n, outputs) otherwise. Time a row: features · directions
     products, and (2 directions + 1)(units + outputs) in its leaf.
     """
+    values = _values(X)
+    return values[:, 0] if _model()["one_value"] else values
+
+
+def _main() -> None:
+    """Write the prediction of each row of a CSV file on the standard input."""
+    if sys.stdin.isatty():
+        raise SystemExit(__doc__)
+    for row in np.atleast_1d(predict(np.loadtxt(sys.stdin, delimiter=",", ndmin=2))):
+        print(*np.atleast_1d(row), sep=",")
+
+
+# ---- the fast model of rows of numbers ----
+
+
+def _labelled(values: np.ndarray) -> np.ndarray:
+    """Return the class of each row of decision values, or the predictions of a regressor as they are."""
+    labels = _model().get("labels")
+    if labels is None:
+        return values
+    return labels[(values > 0).astype(np.intp) if len(labels) == 2 else values.argmax(axis=1)]
+
+
+def _values(X: Any) -> np.ndarray:
+    """Return the values (n, outputs) of rows X (n, features)."""
     model = _model()
     projection, forms, weights = model["projection"], model["forms"], model["weights"]
     X = np.asarray(X, weights.dtype)
@@ -45,7 +67,7 @@ def decision(X: Any) -> np.ndarray:
             leaf = leaves[rows[0]]
             found = points[rows] @ forms[leaf]
             values[rows] = np.exp(found[:, :units]) @ weights[leaf] + found[:, units:]
-    return values[:, 0] if model["one_value"] else values
+    return values
 
 
 def _leaves(points: np.ndarray, planes: np.ndarray) -> np.ndarray:
@@ -61,14 +83,6 @@ def _model() -> dict[str, np.ndarray]:
     """Return the arrays by name: forms (leaves, directions + 2, units + outputs) and so on."""
     with np.load(io.BytesIO(base64.b64decode(NUMBERS)), allow_pickle=False) as file:
         return {name: file[name] for name in file.files}
-
-
-def _main() -> None:
-    """Write the prediction of each row of a CSV file on the standard input."""
-    if sys.stdin.isatty():
-        raise SystemExit(__doc__)
-    for row in np.atleast_1d(predict(np.loadtxt(sys.stdin, delimiter=",", ndmin=2))):
-        print(*np.atleast_1d(row), sep=",")
 
 
 #: The arrays as an .npz file in base64.

@@ -2,27 +2,37 @@
  *
  * C99, needs libm only. No allocation, no state: any number of threads may call.
  *
- *   void @NAME@_decision(const float *x, float *out)
- *       Writes the @OUTPUTS@ decision values (predictions of a regressor) of a row of @FEATURES@ numbers.
- *   int @NAME@_predict(const float *x)
+@IF_TABLE@ *   typedef struct { double number; const char *text; } @NAME@_cell;
+ *       A cell of a row: text in UTF-8, or a number: 0 and 1 for booleans, days for durations, days since 1970
+ *       for dates. Missing is NULL for text, NAN for numbers. Infinity counts as a very large number.
+@END@ *   void @NAME@_decision(const @CELL@ *x, @ANSWER@ *out)
+ *       Writes the @OUTPUTS@ decision values (predictions of a regressor) of a row of @ROW@.
+ *   int @NAME@_predict(const @CELL@ *x)
  *       Returns the place of the row's class in @NAME@_labels; classifiers only.
- *   void @NAME@_decision_batch(const float *X, long n, float *out)
- *   void @NAME@_predict_batch(const float *X, long n, int *out)
+@IF_CHANCES@ *   void @NAME@_probabilities(const @CELL@ *x, double *out)
+ *       Writes the probability of each class.
+@END@ *   void @NAME@_decision_batch(const @CELL@ *X, long n, @ANSWER@ *out)
+ *   void @NAME@_predict_batch(const @CELL@ *X, long n, int *out)
  *       The same for n rows, one after another.
  *
- * As a program that reads rows of a CSV file (no header) and writes predictions:
+@IF_ROWS@ * As a program that reads rows of a CSV file (no header) and writes predictions:
  *
  *   cc -std=c99 -O3 -D@NAME@_MAIN -o @NAME@ @FILE@ -lm && ./@NAME@ < rows.csv
  *
- * In C++, declare the functions in extern "C".
+@END@ * In C++, declare the functions in extern "C".
  */
 #include <math.h>
+@IF_TABLE@#include <stddef.h>
+#include <string.h>
 
+typedef struct { double number; const char *text; } @NAME@_cell;
+@END@
 typedef @REAL@ real; /* of the arithmetic */
 
 enum { FEATURES = @FEATURES@, DIRECTIONS = @DIRECTIONS@, LEVELS = @LEVELS@, UNITS = @UNITS@, OUTPUTS = @OUTPUTS@ };
 enum { LEAVES = 1 << LEVELS, WIDTH = UNITS + OUTPUTS };
-
+@IF_TABLE@enum { COLUMNS = @COLUMNS@@IF_CHANCES@, CLASSES = @CLASSES@@END@ };
+@END@
 /* z = x PROJECTION - OFFSET */
 static const real PROJECTION[FEATURES][DIRECTIONS] = {
 @PROJECTION@
@@ -42,8 +52,9 @@ static const real FORMS[LEAVES][2 * DIRECTIONS + 1][WIDTH] = {
 @WEIGHTS@
 };
 @END@@LABELS@
-void @NAME@_decision(const float *x, float *out)
-{
+@IF_ROWS@void @NAME@_decision(const float *x, float *out)
+@END@@IF_TABLE@static void values_of(const real *x, real *out)
+@END@{
     real z[DIRECTIONS], form[WIDTH];
     int leaf = 0;
     for (int j = 0; j < DIRECTIONS; j++)
@@ -74,18 +85,19 @@ void @NAME@_decision(const float *x, float *out)
             form[UNITS + k] += unit * WEIGHTS[leaf][j][k];
     }
 @END@    for (int k = 0; k < OUTPUTS; k++)
-        out[k] = (float)form[UNITS + k];
+        out[k] = @IF_ROWS@(float)@END@form[UNITS + k];
 }
-
-void @NAME@_decision_batch(const float *X, long n, float *out)
+@IF_TABLE@
+@TABLE@@END@
+void @NAME@_decision_batch(const @CELL@ *X, long n, @ANSWER@ *out)
 {
     for (long i = 0; i < n; i++)
-        @NAME@_decision(X + i * FEATURES, out + i * OUTPUTS);
+        @NAME@_decision(X + i * @STRIDE@, out + i * OUTPUTS);
 }
 @IF_CLASSES@
-int @NAME@_predict(const float *x)
+int @NAME@_predict(const @CELL@ *x)
 {
-    float value[OUTPUTS];
+    @ANSWER@ value[OUTPUTS];
     @NAME@_decision(x, value);
 @IF_BINARY@    return value[0] > 0;
 @END@@IF_MANY@    int best = 0;
@@ -95,12 +107,12 @@ int @NAME@_predict(const float *x)
     return best;
 @END@}
 
-void @NAME@_predict_batch(const float *X, long n, int *out)
+void @NAME@_predict_batch(const @CELL@ *X, long n, int *out)
 {
     for (long i = 0; i < n; i++)
-        out[i] = @NAME@_predict(X + i * FEATURES);
+        out[i] = @NAME@_predict(X + i * @STRIDE@);
 }
-@END@
+@END@@IF_ROWS@
 #ifdef @NAME@_MAIN
 #include <stdio.h>
 #include <stdlib.h>
@@ -150,3 +162,4 @@ int main(void)
 @END@    }
 }
 #endif
+@END@

@@ -1,0 +1,92 @@
+"""Export of a table's encoding and answers to C: the slots of ``template_table.c``."""
+
+from __future__ import annotations
+
+import importlib.resources
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from gramian.export.c_literals import real, text
+from gramian.export.table import CODE, CONSTANTS, DAY, TEXT, UNUSED, TableForm
+
+#: Names in the C file of the scalings and of the maps of a regressor's outputs.
+_HOWS = {
+    "linear": "LINEAR",
+    "robust": "ROBUST",
+    "quantile": "QUANTILE",
+    "none": "LINEAR",
+    "log": "LOG",
+    "yeo-johnson": "POWER",
+}
+
+
+def table_code() -> str:
+    """Return the template of the part of a C file that encodes and scales the rows of a table."""
+    return importlib.resources.files(__package__).joinpath("template_table.c").read_text("utf-8")
+
+
+def table_slots(table: TableForm) -> dict[str, str]:
+    """Return the text for each slot of the template."""
+    curves = _Curves()
+    texts: list[str] = []
+    codes: list[float] = []
+    columns = []
+    for j, (name, kind) in enumerate(zip(table.names, table.kinds)):
+        kept: list[Any] = texts if kind == TEXT else codes
+        first = len(kept)
+        kept += table.levels[j].tolist()
+        numbers = [*table.places[j].tolist(), first, len(kept) - first]
+        reals = [real(table.fill[j]), real(table.origin[j])]
+        columns.append(_braced([_c_kind(kind), *map(str, numbers), *reals]) + f" /* {_remark(name)} */")
+    scalings = [
+        _braced([_HOWS[how], *curves.of(table.curves.get(j)), real(table.shift[j]), real(table.scale[j])])
+        for j, how in enumerate(table.scalings)
+    ]
+    back = [
+        _braced([_HOWS[how], *curves.of(table.scores.get(k)), *map(real, table.back[k].tolist())])
+        for k, how in enumerate(table.hows)
+    ]
+    slope, bend = table.calibration or (0.0, 0.0)
+    return {
+        "COLUMNS": str(len(table.names)),
+        "NUMBER": "float" if table.dtype == np.float32 else "double",
+        "COLUMN": ",\n".join(columns),
+        # An array of C has at least one element.
+        "TEXTS": ",\n".join(map(text, texts or [""])),
+        "CODES": ",\n".join(map(real, codes or [0.0])),
+        "SCALING": ",\n".join(scalings),
+        "BACK": ",\n".join(back),
+        "CURVES": ",\n".join(curves.points or ["{0.0, 0.0}"]),
+        "SLOPE": real(slope),
+        "BEND": real(bend),
+        **{name.upper(): real(value) for name, value in CONSTANTS.items()},
+    }
+
+
+class _Curves:
+    """Points of all curves, one curve after another."""
+
+    def __init__(self) -> None:
+        self.points: list[str] = []
+
+    def of(self, curve: Any) -> tuple[str, str]:
+        """Add a curve (2, knots), if there is one; return the place of its first point, and their number."""
+        first = len(self.points)
+        if curve is not None:
+            self.points += [_braced([real(knot), real(value)]) for knot, value in curve.T.tolist()]
+        return str(first), str(len(self.points) - first)
+
+
+def _braced(words: Iterable[str]) -> str:
+    return f"{{{', '.join(words)}}}"
+
+
+def _c_kind(kind: str) -> str:
+    return kind.upper() if kind in (UNUSED, DAY, CODE, TEXT) else "NUMBER"
+
+
+def _remark(name: str) -> str:
+    """Return a column's name for a comment."""
+    return text(name).replace("*", "\\052")

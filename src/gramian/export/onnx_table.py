@@ -1,0 +1,248 @@
+"""Encoding, scales and answers of a table's model as ONNX nodes, in double."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from gramian._typing import Array, Float64Array
+from gramian.exceptions import InputError
+from gramian.export.onnx_graph import Graph
+from gramian.export.table import CODE, CONSTANTS, TEXT, UNUSED, TableForm
+
+
+def input_names(table: TableForm, outputs: Sequence[str]) -> dict[int, str]:
+    """Return the name of the input for each used column: its own, with "_" behind it where that is taken."""
+    found: dict[int, str] = {}
+    for j, (name, kind) in enumerate(zip(table.names, table.kinds)):
+        while not name or name in outputs or name in found.values():
+            name += "_"
+        if kind != UNUSED:
+            found[j] = name
+    return found
+
+
+def table_inputs(graph: Graph, table: TableForm, names: dict[int, str]) -> list[Any]:
+    """Return the descriptions of the inputs, each of shape (n,): text, or numbers all of one type."""
+    kinds = {j: str if table.kinds[j] == TEXT else number_type(table) for j in names}
+    return [graph.info(name, kinds[j], ["n"]) for j, name in names.items()]
+
+
+def number_type(table: TableForm) -> type:
+    """Return float32 if it holds all numbers of the training rows, else float64."""
+    codes = [levels for levels, kind in zip(table.levels, table.kinds) if kind == CODE]
+    narrow = table.dtype == np.float32 and all((codes == codes.astype(np.float32)).all() for codes in codes)
+    return np.float32 if narrow else np.float64
+
+
+def encoded_rows(graph: Graph, table: TableForm, names: dict[int, str]) -> str:
+    """Return encoded and scaled rows (n, places) in the type of the encoded training rows."""
+    parts = []
+    for j, name in names.items():
+        if table.kinds[j] in (TEXT, CODE):
+            parts += _category(graph, table, j, name)
+        else:
+            parts += _number(graph, table, j, name)
+    rows = graph("Concat", *parts, axis=1)
+    return graph.cast(_scaled(graph, table, rows), table.dtype)
+
+
+def _category(graph: Graph, table: TableForm, j: int, name: str) -> list[str]:
+    """Return the one-hot columns of a category: of each level, of unknown ones, of missing ones."""
+    levels, (_, gone, other) = table.levels[j], table.places[j][:3].tolist()
+    own = gone >= 0 and gone != other
+    column = graph("Unsqueeze", name, graph.constant([1]))
+    if table.kinds[j] == TEXT:
+        if own and "" in levels:
+            raise InputError(
+                f"Column {table.names[j]!r} has empty text as a category, and missing values as another one. "
+                "In ONNX, empty text is the missing value. Replace the one by the other and train again, or "
+                "export to C or NumPy."
+            )
+        lost = graph("Equal", column, graph.constant(np.array([[""]], object)))
+        levels = levels.astype(object)
+    else:
+        column = graph.cast(column, np.float64)
+        lost = graph("IsNaN", column)
+    hot = graph.cast(graph("Equal", column, graph.constant(levels[None])), np.float64)
+    found, missing = [hot], [graph.cast(lost, np.float64)] if own else []
+    if other >= 0:
+        rest = graph("Sub", graph.constant(1.0), graph("ReduceSum", hot, graph.constant([1]), keepdims=1))
+        for one in missing:
+            rest = graph("Sub", rest, one)
+        found.append(rest)
+    return found + missing
+
+
+def _number(graph: Graph, table: TableForm, j: int, name: str) -> list[str]:
+    """Return value, missing-value indicator, season, weekday and time of day, those that the column has."""
+    value, gone, _, season, weekday, hour = (table.places[j] >= 0).tolist()
+    fill, origin = graph.constant(table.fill[j]), graph.constant(table.origin[j])
+    column = graph("Unsqueeze", name, graph.constant([1]))
+    x = graph.cast(graph.cast(column, table.dtype), np.float64)
+    lost = graph("IsNaN", x)
+    found = []
+    if value:
+        found.append(graph("Sub", graph("Where", lost, fill, x), origin))
+    if gone:
+        found.append(graph.cast(lost, np.float64))
+    if not (season or weekday or hour):
+        return found
+    known = graph("Where", lost, graph.constant(0.0), x)
+    known = graph("Clip", known, graph.constant(-1e9), graph.constant(1e9))
+    whole = graph("Floor", known)
+    time = graph("Sub", known, whole)
+    parts = []
+    if season:
+        day = graph("Add", _day_of_year(graph, whole), time)
+        parts.append(_turn(graph, graph("Div", day, graph.constant(CONSTANTS["year"]))))
+    if weekday:  # day 0 was a Thursday
+        after = graph("Add", graph.cast(whole, np.int64), graph.constant([[3]]))
+        day = graph("Mod", after, graph.constant([[7]]))
+        parts.append(graph.cast(graph("Equal", day, graph.constant(np.arange(7)[None])), np.float64))
+    if hour:
+        parts.append(_turn(graph, time))
+    there = graph.cast(graph("Not", lost), np.float64)
+    return found + [graph("Mul", part, there) for part in parts]
+
+
+def _day_of_year(graph: Graph, whole: str) -> str:
+    """Return the day of the year, from 0, of whole days since 1970.
+
+    Eras of 400 years have 146,097 days and begin in March.
+    """
+
+    def over(one: str, by: int) -> str:
+        return graph("Div", one, graph.constant([[by]]))
+
+    def times(one: str, by: int) -> str:
+        return graph("Mul", one, graph.constant([[by]]))
+
+    def rest(one: str, by: int) -> str:
+        return graph("Mod", one, graph.constant([[by]]))
+
+    day = graph("Add", graph.cast(whole, np.int64), graph.constant([[719468]]))
+    day = rest(day, 146097)
+    year = graph("Sub", graph("Add", day, over(day, 36524)), graph("Add", over(day, 1460), over(day, 146096)))
+    year = over(year, 365)
+    before = graph("Sub", graph("Add", times(year, 365), over(year, 4)), over(year, 100))
+    from_march = graph("Sub", day, before)
+    zero = graph.constant([[0]])
+    fourth = graph("Equal", rest(year, 4), zero)
+    century = graph("And", graph("Equal", rest(year, 100), zero), graph("Greater", year, zero))
+    leap = graph.cast(graph("And", fourth, graph("Not", century)), np.int64)
+    spring = graph("Add", graph("Add", from_march, graph.constant([[59]])), leap)
+    winter = graph("Sub", from_march, graph.constant([[306]]))
+    found = graph("Where", graph("Less", from_march, graph.constant([[306]])), spring, winter)
+    return graph.cast(found, np.float64)
+
+
+def _turn(graph: Graph, turns: str) -> str:
+    """Return sine and cosine (n, 2) of a part of a turn."""
+    angle = graph("Mul", turns, graph.constant(2.0 * np.pi))
+    return graph("Concat", graph("Sin", angle), graph("Cos", angle), axis=1)
+
+
+def _scaled(graph: Graph, table: TableForm, rows: str) -> str:
+    """Return scaled rows of encoded ones."""
+    cut = _cut(graph, rows, CONSTANTS["largest"])
+    t = graph("Div", graph("Sub", cut, graph.constant(table.shift)), graph.constant(table.scale))
+    t = _cut(graph, t, CONSTANTS["hard"])
+    hows = np.array(table.scalings)
+    if (hows == "robust").any():
+        share = graph("Div", t, graph.constant(CONSTANTS["soft"]))
+        under = graph("Sqrt", graph("Add", graph("Mul", share, share), graph.constant(1.0)))
+        t = graph("Where", graph.constant(hows[None] == "robust"), graph("Div", t, under), t)
+    if not table.curves:
+        return t
+    places = list(table.curves)
+    x = graph("Gather", cut, graph.constant(places), axis=1)
+    unit = graph.constant(table.scale[places])
+    ends = [np.array([curve[0, end] for curve in table.curves.values()]) for end in (0, -1)]
+    low, high = map(graph.constant, ends)
+    beyond = []
+    for above in (graph("Sub", x, high), graph("Sub", low, x)):
+        far = graph("Clip", graph("Div", above, unit), graph.constant(0.0), graph.constant(1e15))
+        beyond.append(graph("Div", far, graph("Add", far, graph.constant(1.0))))
+    tail = graph("Mul", graph("Sub", *beyond), graph.constant(CONSTANTS["tail"]))
+    risen = graph("Add", curves(graph, x, list(table.curves.values())), tail)
+    order = np.arange(len(hows))
+    order[places] = len(hows) + np.arange(len(places))
+    return graph("Gather", graph("Concat", t, risen, axis=1), graph.constant(order), axis=1)
+
+
+def _cut(graph: Graph, rows: str, bound: float) -> str:
+    return graph("Clip", rows, graph.constant(-bound), graph.constant(bound))
+
+
+def curves(graph: Graph, x: str, lines: Sequence[Float64Array]) -> str:
+    """Return the line through points (2, knots) of each column of x (n, lines), constant beyond its ends.
+
+    The last knot that is not above x is found by bisection, for all columns together.
+    """
+    steps = max(line.shape[1] for line in lines).bit_length()
+    size = 1 << steps
+    knots, values = np.full((len(lines), size), np.inf), np.zeros((len(lines), size))
+    slopes: Array = np.zeros((len(lines), size))
+    for k, line in enumerate(lines):
+        count = line.shape[1]
+        knots[k, :count], values[k, :count] = line
+        slopes[k, : count - 1] = np.diff(line[1]) / np.diff(line[0])
+    every = graph.constant(knots.ravel())
+    ends = [np.array([line[0, end] for line in lines]) for end in (0, -1)]
+    x = graph("Min", graph("Max", x, graph.constant(ends[0])), graph.constant(ends[1]))
+    at = graph.constant(np.arange(len(lines))[None] * size)
+    for step in reversed(range(steps)):
+        further = graph("Add", at, graph.constant([[1 << step]]))
+        at = graph("Where", graph("GreaterOrEqual", x, graph("Gather", every, further)), further, at)
+    rise = graph("Sub", x, graph("Gather", every, at))
+    rise = graph("Mul", rise, graph("Gather", graph.constant(slopes.ravel()), at))
+    return graph("Add", graph("Gather", graph.constant(values.ravel()), at), rise)
+
+
+def predictions(graph: Graph, table: TableForm, values: str) -> str:
+    """Return targets (n, outputs) from the values of a regressor."""
+    found = []
+    for k, how in enumerate(table.hows):
+        *ends, power, unit = table.back[k].tolist()
+        spread, centre, low, high, scale, mean = map(graph.constant, ends)
+        h = graph("Gather", values, graph.constant([k]), axis=1)
+        h = graph("Clip", graph("Add", graph("Mul", h, spread), centre), low, high)
+        h = graph("Add", graph("Mul", h, scale), mean)
+        if how == "log":
+            h = graph("Exp", h)
+        elif how == "yeo-johnson":
+            zero = graph.constant(0.0)
+            up = _unbox(graph, graph("Max", h, zero), power)
+            h = graph("Sub", up, _unbox(graph, graph("Max", graph("Neg", h), zero), 2.0 - power))
+        elif how == "quantile":
+            h = curves(graph, h, [table.scores[k]])
+        found.append(graph("Mul", h, graph.constant(unit)))
+    return graph("Concat", *found, axis=1)
+
+
+def _unbox(graph: Graph, h: str, power: float) -> str:
+    if power > 0:
+        grown = graph("Add", graph("Mul", h, graph.constant(power)), graph.constant(1.0))
+        h = graph("Pow", grown, graph.constant(1.0 / power))
+    else:
+        h = graph("Exp", h)
+    return graph("Sub", h, graph.constant(1.0))
+
+
+def probabilities(graph: Graph, values: str, table: TableForm, n_classes: int) -> str:
+    """Return the probability of each class, (n, classes), from values (n, 1) or (n, classes)."""
+    assert table.calibration is not None
+    slope, bend = map(graph.constant, table.calibration)
+    least, one = CONSTANTS["least"], graph.constant(1.0)
+    chance = graph("Mul", graph("Add", values, one), graph.constant(0.5))
+    chance = graph("Clip", chance, graph.constant(least), graph.constant(1.0 - least))
+    logs = graph("Log", chance)
+    if n_classes == 2:
+        logs = graph("Sub", logs, graph("Log", graph("Sub", one, chance)))
+    odds = graph("Add", graph("Mul", values, slope), graph("Mul", logs, bend))
+    if n_classes == 2:
+        odds = graph("Concat", graph("Sub", odds, odds), odds, axis=1)
+    return graph("Softmax", odds, axis=1)

@@ -1,0 +1,178 @@
+"""Description of a fast table model's encoding and answers for export: plain arrays, read by every writer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gramian._typing import Array, Float64Array, IntArray
+from gramian.data.cells import BOOLEAN, CATEGORY, DATE, DURATION, NOUNS
+from gramian.exceptions import InputError, quoted
+from gramian.fast.probabilities import LEAST
+from gramian.tables import Column, Scaling, TableColumns
+from gramian.tables.dates import HOUR, SEASON, WEEKDAY, WIDTHS, YEAR
+from gramian.tables.empirical import TAIL
+from gramian.tables.scaling import HARD, LARGEST, QUANTILE, ROBUST, SOFT
+from gramian.tables.target import MARGIN, NONE, OutputMap
+
+#: Kinds of columns in exports. Booleans are the numbers 0 and 1, dates and durations are days. CODE is a
+#: category named by a number or a boolean, TEXT one named by text.
+UNUSED, NUMBER, TRUTH, DAY, TIME = "unused", "number", "boolean", "date", "duration"
+CODE, TEXT = "code", "text"
+#: Columns of ``back``.
+BACK = ("spread", "centre", "low", "high", "scale", "mean", "power", "unit")
+#: Constants of the formulas, by name.
+CONSTANTS = {"largest": LARGEST, "hard": HARD, "soft": SOFT, "tail": TAIL, "least": LEAST, "year": YEAR}
+
+
+@dataclass(frozen=True, eq=False)
+class TableForm:
+    """What stands before and behind the fast model of a table of d columns, with e encoded places.
+
+    A missing number becomes ``fill``; ``origin`` is subtracted from numbers. A category becomes 1 at place
+    ``value`` + its number in ``levels``, an unknown one at ``other``, a missing one at ``gone``.
+
+    names, kinds : of the columns.
+    places : (d, 6), the first place of value (or categories), missing-value indicator (or missing category),
+        infrequent category, season, weekday and time of day; −1 for none.
+    fill, origin : (d,).
+    levels : of each column, its categories: text in the order of its code points, or numbers (float64, in
+        any order); empty for columns of numbers.
+    dtype : type to which numbers are rounded before they are scaled, the type of the encoded training rows.
+    scalings : (e,), "linear": t = (x − shift)/scale; "robust": t/√(1 + (t/soft)²) of that; "quantile": the
+        curve of the place, and beyond its ends a rise of at most ``tail``, in units of ``scale``.
+    shift, scale : (e,).
+    curves : knots and values (2, knots) of the quantile places, by place.
+    hows : of each output of a regressor, the map whose inverse is taken; empty for classes.
+    back : (outputs, 8), columns :data:`BACK`; y = unit·h⁻¹(mean + scale·cut(centre + spread·v, low, high)).
+    scores : values of the inverse map "quantile" (2, knots), by output.
+    calibration : slope and bend of the log odds; None for a regressor, or if there are no probabilities.
+    """
+
+    names: tuple[str, ...]
+    kinds: tuple[str, ...]
+    places: IntArray
+    fill: Float64Array
+    origin: Float64Array
+    levels: tuple[Array, ...]
+    dtype: np.dtype[Any]
+    scalings: tuple[str, ...]
+    shift: Float64Array
+    scale: Float64Array
+    curves: dict[int, Float64Array]
+    hows: tuple[str, ...]
+    back: Float64Array
+    scores: dict[int, Float64Array]
+    calibration: tuple[float, float] | None
+
+
+def table_form(model: Any) -> TableForm:
+    """Return the description of a fitted fast table model's encoding, scales and answers."""
+    columns: TableColumns = model.columns_
+    scaling: Scaling = model.scaling_
+    used = [column for column in columns.columns if column.width]
+    starts = dict(zip((c.place for c in used), np.cumsum([0, *(c.width for c in used)]).tolist()))
+    kinds = tuple(map(_kind, columns.columns))
+    quantile = [j for j, how in enumerate(scaling.methods) if how == QUANTILE]
+    classes = hasattr(model, "classes_")
+    maps = () if classes else _maps(model)
+    calibration = model.calibration_ if classes and hasattr(model, "predict_proba") else None
+    return TableForm(
+        names=columns.column_names,
+        kinds=kinds,
+        places=np.array([_places(c, starts.get(c.place, 0)) for c in columns.columns], np.int64),
+        fill=np.array([float(column.centre) for column in columns.columns]),
+        origin=np.array([column.centre if column.kind == DATE else 0.0 for column in columns.columns]),
+        levels=tuple(map(_levels, columns.columns, kinds)),
+        dtype=columns.dtype,
+        scalings=tuple(how if how in (ROBUST, QUANTILE) else "linear" for how in scaling.methods),
+        shift=np.asarray(scaling.shift, np.float64),
+        scale=np.asarray(scaling.scale, np.float64),
+        curves=dict(zip(quantile, scaling.tables, strict=True)),
+        hows=tuple(one.how for one in maps),
+        back=np.zeros((0, len(BACK))) if classes else _back(maps, model.model_),
+        scores={
+            k: np.stack([one.scores, one.knots])
+            for k, one in enumerate(maps)
+            if one.knots is not None and one.scores is not None
+        },
+        calibration=None if calibration is None else (calibration.slope, calibration.bend),
+    )
+
+
+def _kind(column: Column) -> str:
+    if not column.width:
+        return UNUSED
+    if column.kind == CATEGORY:
+        return TEXT if column.holds == NOUNS[CATEGORY] else CODE
+    return {BOOLEAN: TRUTH, DATE: DAY, DURATION: TIME}.get(column.kind, NUMBER)
+
+
+def _places(column: Column, start: int) -> list[int]:
+    """Return where value, missing-value indicator and so on of a column are; −1 for what it has not."""
+    if not column.width:
+        return [-1] * 6
+    if column.kind == CATEGORY:
+        infrequent = start + len(column.categories) if column.infrequent else -1
+        # A missing category without a place of its own counts as an unknown one.
+        gone = start + column.width - 1 if column.missing else infrequent
+        return [start, gone, infrequent, -1, -1, -1]
+    parts = (WIDTHS[part] if part in column.parts else 0 for part in (SEASON, WEEKDAY, HOUR))
+    widths = [int(column.varies), int(column.missing), 0, *parts]
+    ends = np.cumsum([start, *widths])
+    return [int(end) if width else -1 for end, width in zip(ends, widths)]
+
+
+_TRUTHS = {"True": 1.0, "False": 0.0}
+
+
+def _levels(column: Column, kind: str) -> Array:
+    """Return the categories of a column as text or numbers."""
+    if kind == TEXT:
+        for level in column.categories:
+            if "\0" in level or not _encodes(level):
+                raise InputError(
+                    f"Column {column.name!r} has the category {quoted(level)}, which is no text in UTF-8 "
+                    "without NUL: exports cannot hold it. Rename it, and train again."
+                )
+        return np.array(column.categories, str)
+    if kind != CODE:
+        return np.zeros(0)
+    levels = np.array([_TRUTHS[name] if name in _TRUTHS else float(name) for name in column.categories])
+    if len(np.unique(levels)) < len(levels):
+        raise InputError(
+            f"Column {column.name!r} has booleans and the numbers 0 or 1 as different categories, which "
+            "exports cannot tell apart. Make all of them numbers or text, and train again."
+        )
+    return levels
+
+
+def _encodes(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _maps(model: Any) -> tuple[OutputMap, ...]:
+    """Return the target's transformation for each output."""
+    if hasattr(model, "target_"):
+        return tuple(model.target_.outputs)
+    same = OutputMap(NONE, 0.0, 1.0, 0.0, 1.0, 0.0, 0.0)
+    return (same,) * len(model.model_._spread)
+
+
+def _back(maps: tuple[OutputMap, ...], fast: Any) -> Float64Array:
+    """Return the numbers of the maps from the fast model's values to targets."""
+    rows = []
+    for one, spread, centre in zip(maps, fast._spread, fast._center, strict=True):
+        free = one.how == NONE
+        low, high = (-np.finfo(np.float64).max, np.finfo(np.float64).max) if free else (one.low, one.high)
+        if not free:
+            low, high = low - MARGIN, high + MARGIN
+        mean = one.origin if one.scale == 0 else one.mean
+        rows.append([spread, centre, low, high, one.scale, mean, one.power, one.unit])
+    return np.array(rows, np.float64)

@@ -1,0 +1,193 @@
+/* Columns: kind; places of the value or the first category, of the missing-value indicator or category, of
+ * unknown categories, of season, weekday and time of day, -1 for none; first category and their number; number
+ * for a missing one; what is subtracted. A category's text is sorted by its bytes. */
+enum { UNUSED, NUMBER, DATE, CODE, TEXT };
+enum { LINEAR, ROBUST, QUANTILE, LOG, POWER };
+static const struct {
+    int kind, value, gone, other, season, weekday, hour, first, count;
+    double fill, origin;
+} COLUMN[COLUMNS] = {
+@COLUMN@
+};
+static const char *const TEXTS[] = {
+@TEXTS@
+};
+static const double CODES[] = {
+@CODES@
+};
+/* Scaling of each place: how, first point of its curve and their number, shift, scale. */
+static const struct {
+    int how, first, count;
+    double shift, scale;
+} SCALING[FEATURES] = {
+@SCALING@
+};
+@IF_NUMBERS@/* From values to predictions: unit inverse(mean + scale cut(centre + spread value)). */
+static const struct {
+    int how, first, count;
+    double spread, centre, low, high, scale, mean, power, unit;
+} BACK[OUTPUTS] = {
+@BACK@
+};
+@END@static const double CURVES[][2] = {
+@CURVES@
+};
+
+static double cut(double x, double low, double high)
+{
+    return x < low ? low : x > high ? high : x;
+}
+
+/* The line through points, constant beyond its ends. */
+static double curve(const double (*points)[2], int count, double x)
+{
+    int low = 0, high = count - 1;
+    if (x <= points[0][0])
+        return points[0][1];
+    if (x >= points[high][0])
+        return points[high][1];
+    while (high - low > 1) {
+        const int middle = (low + high) / 2;
+        if (points[middle][0] <= x)
+            low = middle;
+        else
+            high = middle;
+    }
+    return points[low][1] + (x - points[low][0])
+        * ((points[high][1] - points[low][1]) / (points[high][0] - points[low][0]));
+}
+
+/* The place of a category in column j. */
+static int category(int j, const @NAME@_cell *cell)
+{
+    int low = COLUMN[j].first, high = low + COLUMN[j].count;
+    if (COLUMN[j].kind == TEXT ? cell->text == NULL : isnan(cell->number))
+        return COLUMN[j].gone;
+    if (COLUMN[j].kind == CODE) {
+        while (low < high && CODES[low] != cell->number)
+            low++;
+        return low < high ? COLUMN[j].value + low - COLUMN[j].first : COLUMN[j].other;
+    }
+    while (low < high) {
+        const int middle = (low + high) / 2, order = strcmp(cell->text, TEXTS[middle]);
+        if (order == 0)
+            return COLUMN[j].value + middle - COLUMN[j].first;
+        if (order > 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return COLUMN[j].other;
+}
+
+/* The day of the year, from 0, of a whole day since 1970: eras of 400 years have 146,097 days and begin in
+ * March. */
+static int day_of_year(double day)
+{
+    const double shifted = day + 719468;
+    const int d = (int)(shifted - 146097 * floor(shifted / 146097));
+    const int year = (d - d / 1460 + d / 36524 - d / 146096) / 365;
+    const int from_march = d - (365 * year + year / 4 - year / 100);
+    const int leap = year % 4 == 0 && (year % 100 != 0 || year == 0);
+    return from_march < 306 ? from_march + 59 + leap : from_march - 306;
+}
+
+static void turn(double turns, double *x)
+{
+    const double angle = 6.283185307179586 * turns;
+    x[0] = sin(angle);
+    x[1] = cos(angle);
+}
+
+static real scaled(int j, double value)
+{
+    const double x = cut(value, -@LARGEST@, @LARGEST@);
+    double t = cut((x - SCALING[j].shift) / SCALING[j].scale, -@HARD@, @HARD@);
+    if (SCALING[j].how == ROBUST)
+        t /= sqrt(1 + (t / @SOFT@) * (t / @SOFT@));
+    if (SCALING[j].how == QUANTILE) {
+        const double (*const points)[2] = CURVES + SCALING[j].first;
+        const double over = cut((x - points[SCALING[j].count - 1][0]) / SCALING[j].scale, 0, 1e15);
+        const double under = cut((points[0][0] - x) / SCALING[j].scale, 0, 1e15);
+        t = curve(points, SCALING[j].count, x) + @TAIL@ * (over / (1 + over) - under / (1 + under));
+    }
+    return (real)(@NUMBER@)t;
+}
+
+/* Writes the numbers that stand for a row. */
+static void encode(const @NAME@_cell *row, real *out)
+{
+    double x[FEATURES] = { 0 };
+    for (int j = 0; j < COLUMNS; j++) {
+        const double number = (@NUMBER@)row[j].number, whole = floor(number);
+        const int gone = isnan(number);
+        if (COLUMN[j].kind == CODE || COLUMN[j].kind == TEXT) {
+            const int place = category(j, row + j);
+            if (place >= 0)
+                x[place] = 1;
+            continue;
+        }
+        if (COLUMN[j].kind == UNUSED)
+            continue;
+        if (COLUMN[j].value >= 0)
+            x[COLUMN[j].value] = (@NUMBER@)((gone ? COLUMN[j].fill : number) - COLUMN[j].origin);
+        if (COLUMN[j].gone >= 0)
+            x[COLUMN[j].gone] = gone;
+        if (COLUMN[j].kind != DATE || !(fabs(number) < 1e9))
+            continue;
+        if (COLUMN[j].season >= 0)
+            turn((day_of_year(whole) + number - whole) / @YEAR@, x + COLUMN[j].season);
+        if (COLUMN[j].weekday >= 0) /* day 0 was a Thursday */
+            x[COLUMN[j].weekday + (int)(whole + 3 - 7 * floor((whole + 3) / 7))] = 1;
+        if (COLUMN[j].hour >= 0)
+            turn(number - whole, x + COLUMN[j].hour);
+    }
+    for (int j = 0; j < FEATURES; j++)
+        out[j] = scaled(j, x[j]);
+}
+@IF_NUMBERS@
+static double unbox(double h, double power)
+{
+    return power > 0 ? expm1(log1p(power * h) / power) : expm1(h);
+}
+
+static double prediction(int k, double value)
+{
+    double h = cut(BACK[k].centre + BACK[k].spread * value, BACK[k].low, BACK[k].high);
+    h = BACK[k].mean + BACK[k].scale * h;
+    if (BACK[k].how == LOG)
+        h = exp(h);
+    if (BACK[k].how == POWER)
+        h = h > 0 ? unbox(h, BACK[k].power) : -unbox(-h, 2 - BACK[k].power);
+    if (BACK[k].how == QUANTILE)
+        h = curve(CURVES + BACK[k].first, BACK[k].count, h);
+    return BACK[k].unit * h;
+}
+@END@
+void @NAME@_decision(const @NAME@_cell *x, double *out)
+{
+    real row[FEATURES], value[OUTPUTS];
+    encode(x, row);
+    values_of(row, value);
+    for (int k = 0; k < OUTPUTS; k++)
+        out[k] = @IF_NUMBERS@prediction(k, (double)value[k])@END@@IF_CLASSES@(double)value[k]@END@;
+}
+@IF_CHANCES@
+void @NAME@_probabilities(const @NAME@_cell *x, double *out)
+{
+    double value[OUTPUTS], most = 0, total = 0;
+    @NAME@_decision(x, value);
+    out[0] = 0;
+    for (int k = 0; k < OUTPUTS; k++) {
+        const double chance = cut((1 + value[k]) / 2, @LEAST@, 1 - @LEAST@);
+@IF_BINARY@        out[1] = @SLOPE@ * value[k] + @BEND@ * (log(chance) - log1p(-chance));
+@END@@IF_MANY@        out[k] = @SLOPE@ * value[k] + @BEND@ * log(chance);
+@END@    }
+    for (int k = 0; k < CLASSES; k++)
+        most = k == 0 || out[k] > most ? out[k] : most;
+    for (int k = 0; k < CLASSES; k++)
+        total += out[k] = exp(out[k] - most);
+    for (int k = 0; k < CLASSES; k++)
+        out[k] /= total;
+}
+@END@
