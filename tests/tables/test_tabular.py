@@ -22,6 +22,7 @@ from gramian.model_file.estimators import estimator_from_header, estimator_heade
 from gramian.model_file.records import Records
 from gramian.tables import base as tabular_base
 from gramian.tables.descent import Descent
+from gramian.tables.effort import EFFORTS
 from gramian.tables.holdout import HoldOut
 from gramian.tables.mapped_target import MappedTarget
 from gramian.tables.ridge_mean import RidgeMean
@@ -213,6 +214,7 @@ def test_sums_of_a_part_and_the_rest_are_those_of_one_fit() -> None:
         [point],
         loss,
         holdout=HoldOut(),
+        effort=EFFORTS["default"],
         learn=False,
         switched=(),
         rng=np.random.default_rng(0),
@@ -841,3 +843,19 @@ def test_sets_of_classes_cover_as_often_as_asked(tmp_path: Any) -> None:
         model.predict_set(X, 1.5)
     with pytest.raises(InputError, match=r"coverage=0\.9999 needs 9999 held-out rows"):
         model.predict_set(X, 0.9999)
+
+
+@pytest.mark.parametrize("estimator", [gm.TabularRegressor, gm.TabularClassifier])
+def test_efforts_search_more_or_less(estimator: Any) -> None:
+    X, y = uneven(1_500, 0)
+    y = y if estimator is gm.TabularRegressor else y > 0.5
+    judged = {}
+    for effort in ("fast", "default"):
+        model = estimator(random_state=0, scaling="standard", effort=effort).fit(X, y)
+        judged[effort] = model.search_.n_judged
+        assert len(getattr(model.model_, "members_", [model.model_])) <= (2 if effort == "default" else 1)
+        assert len(model.metric_rounds_) <= (6 if effort == "default" else 2)
+        assert model.score(X, y) > 0.5
+    assert judged["fast"] < judged["default"]
+    with pytest.raises(InputError, match="effort='slow'"):
+        estimator(effort="slow").fit(X, y)

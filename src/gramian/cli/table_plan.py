@@ -20,6 +20,7 @@ from gramian.metric.metric import Metric
 from gramian.ridge.ridge import KernelRidge, KernelRidgeClassifier
 from gramian.tables import EncodedRows, Scaling, TableColumns
 from gramian.tables.base import SEARCH_MEMORY
+from gramian.tables.effort import DEFAULT, EFFORTS
 from gramian.tables.search import n_held_out, round_sizes
 from gramian.tables.small_problem import Point
 from gramian.tables.training.model_factory import ModelFactory
@@ -44,7 +45,10 @@ def facts(
     n, d = source.shape
     kernel = TABLE_KERNELS[0] if settings.kernel == AUTO else settings.kernel
     point = Point(kernel, Metric(scales=np.ones(d)), float(d), 0.1)
-    sizes = ", ".join(f"{size:,}" for size in round_sizes(n, parse_bytes(settings.memory) // SEARCH_MEMORY))
+    sizes = ", ".join(
+        f"{size:,}"
+        for size in round_sizes(n, parse_bytes(settings.memory) // SEARCH_MEMORY, EFFORTS[DEFAULT])
+    )
     found = [
         *columns_facts(columns),
         ("search", f"rounds of {sizes} rows, scored on {n_held_out(n):,} held-out rows"),

@@ -80,7 +80,7 @@ class Scorer:
             return Scores(-found.losses.mean(axis=1), found.errors.mean(axis=1), found.freedom)
         assert found.residuals is not None
         y = targets[slice(0, targets.shape[0])] + targets.shift
-        options = {} if weights is None or not _takes_weights(self._scorer) else {"sample_weight": weights}
+        options = {} if weights is None or not takes_weights(self._scorer) else {"sample_weight": weights}
         rows = []
         for k in range(found.residuals.shape[1]):
             predicted = y - found.residuals[:, k]
@@ -122,7 +122,7 @@ def checked_scorer(scoring: Any) -> Any:
     return get_scorer(scoring)
 
 
-def _takes_weights(scorer: Any) -> bool:
+def takes_weights(scorer: Any) -> bool:
     """Whether the function under a scorer of scikit-learn's takes ``sample_weight``."""
     function = getattr(scorer, "_score_func", None)
     return function is not None and "sample_weight" in inspect.signature(function).parameters

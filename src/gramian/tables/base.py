@@ -31,6 +31,7 @@ from gramian.metric.metric import Metric
 from gramian.metric.outer_product import FORMS
 from gramian.ridge.ridge import KernelRidge, KernelRidgeClassifier
 from gramian.tables import EncodedRows, Scaling, TableColumns
+from gramian.tables.effort import EFFORTS, Effort
 from gramian.tables.holdout import HoldOut, place_of
 from gramian.tables.input import checked_table, rows_in_time, weighted_rows
 from gramian.tables.mapped_target import MappedTarget
@@ -63,6 +64,7 @@ class TabularModel(TableServer, KernelEstimator):
     kernel: Any
     metric: Any
     scaling: str
+    effort: str
     categorical: Any
     time_limit: float | None
     memory_budget: Any
@@ -82,6 +84,7 @@ class TabularModel(TableServer, KernelEstimator):
         """Check the parameters; return the time at which the fit should end."""
         began = time.perf_counter()
         one_of("scaling", self.scaling, HOWS)
+        one_of("effort", self.effort, tuple(EFFORTS))
         self._kernels()
         self._forms()
         parse_bytes(self.memory_budget)
@@ -184,7 +187,7 @@ class TabularModel(TableServer, KernelEstimator):
         if until < math.inf:
             now = time.perf_counter()
             until = now + SEARCH_TIME * (until - now)
-        sizes = round_sizes(len(sample), self._search_bytes)
+        sizes = round_sizes(len(sample), self._search_bytes, self._effort)
         sizes = tuple(sorted({min(size, len(sample) - n_held) for size in sizes}))
         if whole.n_held_out:
             with self._shown_search(whole, len(settings)) as problem:
@@ -226,6 +229,10 @@ class TabularModel(TableServer, KernelEstimator):
             yield problem
 
     @property
+    def _effort(self) -> Effort:
+        return EFFORTS[self.effort]
+
+    @property
     def _search_bytes(self) -> int:
         return parse_bytes(self.memory_budget) // SEARCH_MEMORY
 
@@ -234,7 +241,7 @@ class TabularModel(TableServer, KernelEstimator):
     ) -> tuple[IntArray, int]:
         """Return the rows of the search in random order, held-out rows first, and how many these are."""
         counted = np.arange(n) if weights is None else np.flatnonzero(weights > 0)
-        size = n_held_out(len(counted)) + round_sizes(len(counted), self._search_bytes)[-1]
+        size = n_held_out(len(counted)) + round_sizes(len(counted), self._search_bytes, self._effort)[-1]
         # Each setting holds a copy of the rows, and so does each scaling.
         copies = len(SCALINGS) * (1 + 2 * len(self._kernels()))
         most = parse_bytes(self.memory_budget) // (ROWS_MEMORY * 8 * self.columns_.width * copies)
@@ -277,12 +284,14 @@ class TabularModel(TableServer, KernelEstimator):
         """
         source = self._scaled_rows(rows)
         near = [judged.point for judged in (found.best, found.other) if judged is not None]
+        near = near if self._effort.mean else near[:1]
         fit = last_fit(
             self._kind,
             LabelledRows(source, y, weights),
             near or [self._usual_point(source)],
             loss,
             holdout=holdout,
+            effort=self._effort,
             learn=bool(self._forms()),
             switched=self._groups,
             rng=rng,

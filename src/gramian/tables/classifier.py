@@ -21,9 +21,11 @@ from gramian.tables.compression import (
     compressed_classifier,
 )
 from gramian.tables.conformal import held_out_rank, share
+from gramian.tables.effort import DEFAULT
 from gramian.tables.holdout import HoldOut
 from gramian.tables.input import checked_table
 from gramian.tables.mapped_target import MappedTarget
+from gramian.tables.scoring import HeldOutScore
 from gramian.tables.serving import ClassAnswers
 
 
@@ -32,17 +34,21 @@ class TabularClassifier(Classifier, ClassAnswers, TabularModel):
 
     Works as :class:`gramian.TabularRegressor`, with targets ±1: one column for two classes, else one for each
     class. Settings are compared by the squared error of these, a proper score. Where the last models are
-    exact and there is no ``time_limit``, kernel logistic regression on the same rows and kernels is fitted
-    beside them, with a penalty of its own, unless that takes more than 3·10¹¹ multiplications (16,000 rows
-    of five classes). Log odds are a·v + b·L(v) + c·g of the ridge models' values v, their log odds L(v) as
-    means of ±1 and the logistic models' log odds g; a, b, c ≥ 0 have the least log-loss on rows that the
+    exact and ``time_limit`` leaves enough time, kernel logistic regression on the same rows and kernels is
+    fitted beside them, with a penalty of its own, unless that takes more than 3·10¹¹ multiplications (16,000
+    rows of five classes). Log odds are a·v + b·L(v) + c·g of the ridge models' values v, their log odds L(v)
+    as means of ±1 and the logistic models' log odds g; a, b, c ≥ 0 have the least log-loss on rows that the
     models have not seen: the held-out rows, or up to 2,500 rows every row, by models without a fifth of the
     table. The logistic models are left out if they lower that by less than 0.2 %.
 
     Parameters
     ----------
-    kernel, metric, scaling, categorical, time_limit, memory_budget, random_state, n_jobs, verbose
+    kernel, metric, scaling, effort, categorical, time_limit, memory_budget, random_state, n_jobs, verbose
         As in the regressor.
+    scoring : str, callable or None, default=None
+        What decides kernel, metric and ridge penalty, on held-out rows: "neg_log_loss", "roc_auc",
+        "accuracy", "balanced_accuracy", any other scorer of scikit-learn, or scorer(estimator, X, y); None
+        means squared errors of ±1. Logistic models and probabilities are fitted by their likelihood anyway.
     class_weight : None, "balanced" or dict from class to weight, default=None
         Weights of the classes, multiplied by those of the rows.
 
@@ -85,6 +91,8 @@ class TabularClassifier(Classifier, ClassAnswers, TabularModel):
         kernel: Any = "auto",
         metric: Any = "auto",
         scaling: str = "auto",
+        scoring: Any = None,
+        effort: str = DEFAULT,
         categorical: Any = None,
         class_weight: Any = None,
         time_limit: float | None = None,
@@ -96,6 +104,8 @@ class TabularClassifier(Classifier, ClassAnswers, TabularModel):
         self.kernel = kernel
         self.metric = metric
         self.scaling = scaling
+        self.scoring = scoring
+        self.effort = effort
         self.categorical = categorical
         self.class_weight = class_weight
         self.time_limit = time_limit
@@ -137,9 +147,10 @@ class TabularClassifier(Classifier, ClassAnswers, TabularModel):
             rows = self._learn_columns(X, own_weights, rng, groups)
             sample = self._sample(n, weights, rng, holdout)
             signs = 0.5 * targets.part(sample[0])[slice(0, len(sample[0]))]
-            candidates = {"classes": MappedTarget(signs, signs)}
+            score = HeldOutScore.of(self.scoring, targets.classes)
+            candidates = {"classes": MappedTarget(signs, signs, score=score)}
             found = self._learn_model(rows, candidates, sample, weights, own_weights, rng, until)
-            loss = partial(_squared_loss, targets, weights)
+            loss = partial(_class_loss, targets, weights, score)
             labels = np.asarray(targets.values)
             fit = self._fit_last(rows, labels, weights, found, rng, until, n_counted, loss, holdout)
             self.model_, self.scores_ = fit.calibrated(targets, weights)
@@ -173,9 +184,15 @@ class TabularClassifier(Classifier, ClassAnswers, TabularModel):
         return compressed_classifier(self, X, y, cost, options)
 
 
-def _squared_loss(
-    targets: ClassTargets, weights: Array | None, values: Float64Array, held: IntArray
+def _class_loss(
+    targets: ClassTargets,
+    weights: Array | None,
+    score: HeldOutScore | None,
+    values: Float64Array,
+    held: IntArray,
 ) -> float:
-    """Return the mean squared error of decision values on the rows with these numbers."""
-    wrong = targets.part(held)[slice(0, len(held))] - values
-    return float(np.average((wrong**2).sum(axis=1), weights=None if weights is None else weights[held]))
+    """Return the error of decision values on the rows with these numbers: by the score, or mean squared."""
+    wanted, weights = targets.part(held)[slice(0, len(held))], None if weights is None else weights[held]
+    if score is not None:
+        return score.error(wanted, values, weights) if np.isfinite(values).all() else np.inf
+    return float(np.average(((wanted - values) ** 2).sum(axis=1), weights=weights))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from gramian._typing import Float64Array
+from gramian.tables.scoring import HeldOutScore
 from gramian.tables.small_problem import Loss
 from gramian.tables.target import TargetTransform
 
@@ -17,12 +19,13 @@ class MappedTarget:
 
     values : (m, outputs), transformed; transform : maps them back to the target's own units, in which errors
     are measured, or None if there is nothing to undo (classes); own : (m, outputs), the target in its own
-    units.
+    units; score : the error that the user asked for, or None for squared errors.
     """
 
     values: Float64Array
     own: Float64Array
     transform: TargetTransform | None = None
+    score: HeldOutScore | None = None
 
     def centred(self, fit: slice, weights: Float64Array | None) -> Float64Array:
         """Return all values minus the mean of the fitted rows."""
@@ -32,9 +35,12 @@ class MappedTarget:
     def loss(self, held: slice, weights: Float64Array | None) -> Loss:
         """Return a function from residuals to an error: weighted mean squared error over the variance.
 
-        Measured on the held-out rows, in the target's own units, averaged over the outputs.
+        Measured on the held-out rows, in the target's own units, averaged over the outputs. With ``score``
+        that one's error.
         """
         own, mapped = self.own[held], self.values[held]
+        if self.score is not None:
+            return partial(self._scored, mapped, own, None if weights is None else weights[held])
         unit = np.ones(own.shape[1])
         if self.transform is not None and len(own):  # in units of the largest, so that squares stay finite
             largest = np.abs(own).max(axis=0)
@@ -58,3 +64,12 @@ class MappedTarget:
             return float(np.average(errors**2, axis=0, weights=w) @ share)
 
         return of
+
+    def _scored(
+        self, mapped: Float64Array, own: Float64Array, weights: Float64Array | None, residuals: Float64Array
+    ) -> float:
+        assert self.score is not None
+        guess = mapped - residuals
+        if self.transform is not None:
+            guess = self.transform.backward(guess if self.transform.many else guess[:, 0]).reshape(own.shape)
+        return self.score.error(own, guess, weights) if np.isfinite(guess).all() else np.inf

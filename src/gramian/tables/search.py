@@ -16,10 +16,9 @@ from dataclasses import dataclass
 
 from gramian.engine import Engine
 from gramian.tables.descent import Descent, Setting, SettingProgress
+from gramian.tables.effort import Effort
 from gramian.tables.small_problem import POWERS, ExactFit, SmallProblem, most_fit
 
-#: Number of rows that each of the two rounds fits. Chosen by hand.
-ROUND_ROWS = (400, 1_000)
 #: The held-out rows, the same in each round: all rows divided by the first number, and at most the second.
 #: Chosen by hand.
 HELD_OUT_PART, MOST_HELD_OUT = 3, 1_500
@@ -75,16 +74,16 @@ def n_held_out(n_rows: int) -> int:
     return min(MOST_HELD_OUT, n_rows // HELD_OUT_PART)
 
 
-def round_sizes(n_rows: int, memory_bytes: int) -> tuple[int, ...]:
+def round_sizes(n_rows: int, memory_bytes: int, effort: Effort) -> tuple[int, ...]:
     """Return the number of rows that each round fits, ascending; fewer if memory is short.
 
-    >>> round_sizes(20_000, 10**9)
+    >>> round_sizes(20_000, 10**9, EFFORTS["default"])
     (400, 1000)
     """
     # Independent of the number of threads, which must not change the result.
     held = n_held_out(n_rows)
     most = min(most_fit(memory_bytes // NOMINAL_THREADS, held), n_rows - held)
-    return tuple(sorted({max(1, min(size, most)) for size in ROUND_ROWS}))
+    return tuple(sorted({max(1, min(size, most)) for size in effort.search_rows}))
 
 
 def search_settings(

@@ -19,6 +19,7 @@ from gramian.fast.probabilities import Calibration
 from gramian.metric.learning import PROGRESS, LearningSettings, Round, learn_metric
 from gramian.ridge.ridge import KernelRidge, KernelRidgeClassifier
 from gramian.search import Limits, Trial, search
+from gramian.tables.effort import Effort
 from gramian.tables.holdout import HoldOut
 from gramian.tables.ridge_mean import RidgeMean
 from gramian.tables.small_problem import Point
@@ -39,9 +40,6 @@ from gramian.tables.training.time import Pace
 
 #: Fraction of the rows held out for validation, and the largest number of them. Chosen by hand.
 HELD_PART, MOST_HELD = 0.2, 4_000
-#: Largest number of rounds that refine the metric, and of rows that they fit in a regression and a
-#: classification. Chosen by hand.
-ROUNDS, ROUND_ROWS, ROUND_CLASS_ROWS = 5, 10_000, 20_000
 #: Bytes of memory reserved for each number of those rows. Chosen by hand.
 ROUND_BYTES = 64
 #: After the rounds the bandwidth is multiplied by one of these factors while that helps, at most this often.
@@ -112,6 +110,7 @@ def last_fit(
     loss: HeldLoss,
     *,
     holdout: HoldOut,
+    effort: Effort,
     learn: bool,
     switched: tuple[tuple[int, ...], ...],
     rng: np.random.Generator,
@@ -127,7 +126,7 @@ def last_fit(
     points : kernel, metric, bandwidth and penalty to start from, for one model or for two. Two models are
         averaged if the second comes near the first, with the weights that do best on the held-out rows.
     loss : error of the decision values of held-out rows.
-    holdout : which rows are held out.
+    holdout : which rows are held out; effort : how many rounds of how many rows, and which models.
     learn : whether to refine the metric in further rounds.
     switched : groups of columns whose values are switched in place of a derivative.
     until : when it should end, on the clock of ``time.perf_counter``.
@@ -147,7 +146,7 @@ def last_fit(
         # Every row of this class is needed for training.
         held = held[np.isin(y[held], y[rest])]
         rest = _others(n, held)
-    factories = [ModelFactory(kind, rows, point, options, holdout) for point in points]
+    factories = [ModelFactory(kind, rows, point, options, holdout, effort) for point in points]
     rounds: list[tuple[Round, ...]] = [() for _ in factories]
     if pace.limited:
         measure_pace(factories[0], rest, pace)
@@ -208,7 +207,7 @@ def _rounds(
     pace: Pace,
 ) -> tuple[ModelFactory, tuple[Round, ...]]:
     """Return the factory with the metric and bandwidth learned in some rounds, and these rounds."""
-    most = ROUND_ROWS if factory.kind is KernelRidge else ROUND_CLASS_ROWS
+    most = factory.effort.round_rows[factory.kind is KernelRidgeClassifier]
     budget, d = parse_bytes(factory.options["memory_budget"]), factory.rows.source.shape[1]
     most = min(most, budget // (ROUND_BYTES * d))
     drawn = rest if len(rest) <= most else factory.drawn(rest, most, rng)
@@ -234,7 +233,7 @@ def _rounds(
         pace,
         enough(factory),
     )
-    settings = LearningSettings(form=form, rounds=ROUNDS, powers=(1.0,), bandwidth=False)
+    settings = LearningSettings(form=form, rounds=factory.effort.rounds, powers=(1.0,), bandwidth=False)
     found = learn_metric(learner, factory.point.metric, settings)
     factory = replace(factory, point=replace(factory.point, metric=found.metric))
     best = Trial(factory, min(each.error for each in found.rounds), None)

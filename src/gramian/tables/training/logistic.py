@@ -60,13 +60,13 @@ class LogisticPart:
 
 
 def with_logistic(
-    factory: ModelFactory, ridge: Any, held: IntArray, values: Float64Array
+    factory: ModelFactory, ridge: Any, held: IntArray, values: Float64Array, *, folded: bool
 ) -> tuple[IntArray, Float64Array, LogisticPart | None]:
     """Return row numbers, their values by ridge models without them, and of classes the logistic model.
 
     ridge : fitted exact model of all rows; held, values : row numbers, and their values by the model without
-    them. If that takes little, all rows are returned, with values of models without a fifth of the rows each.
-    There is no logistic model if it would take too long.
+    them. If ``folded`` and that takes little, all rows are returned, with values of models without a fifth of
+    the rows each. There is no logistic model if it would take too long.
     """
     rows, classifies = factory.rows, factory.kind is KernelRidgeClassifier
     counted, targets = rows.counted, (ClassTargets if classifies else NumberTargets)(rows.targets, rows.n)
@@ -82,7 +82,7 @@ def with_logistic(
     places = [np.searchsorted(counted, held)]
     seeded = as_generator(factory.options["random_state"])
     folds = factory.holdout.folds(counted, FOLDS, seeded)
-    if folds and _work(signs, FOLDS) <= (FOLD_WORK if classifies else REGRESSION_WORK):
+    if folded and folds and _work(signs, FOLDS) <= (FOLD_WORK if classifies else REGRESSION_WORK):
         places = [np.searchsorted(counted, fold) for fold in folds]
         found = FoldModels(kernel.__matmul__, SQUARED, signs, weights, places).fit(ridge.alpha)
         held, values = counted, left_out(found, places)

@@ -35,6 +35,9 @@ LEAST_TOL = 1e-6
 #: Largest share of the remaining time for each exact model of a part of the rows; safety factor on the time
 #: of the next fit; seconds that a small exact model may take even if no time is left. Chosen by hand.
 TRIAL_SHARE, LONGER, GRACE = 0.35, 1.5, 0.5
+#: A logistic model is fitted under a time limit if at least so many times the seconds of a ridge model of a
+#: part of the rows are left. Chosen by hand.
+LOGISTIC_TIMES = 10.0
 #: Largest share of the rounds' time that a single fit may take. Chosen by hand.
 ROUND_SHARE = 0.3
 #: Function from values (held, outputs) and the numbers of the held-out rows to an error.
@@ -209,9 +212,9 @@ def exact(factory: ModelFactory, held: IntArray, rest: IntArray, loss: HeldLoss,
         if 2.0 * last > (max(pace.left, GRACE) if direct else pace.left):
             return None
     alpha, values, tol = factory.point.alpha, np.zeros((0, 1)), EXACT_TOL
+    longest = 0.0
     if len(held):
         trials = factory.trials(rest, held)
-        longest = 0.0
 
         def judge(held: IntArray, alpha: float) -> tuple[float, Float64Array]:
             nonlocal tol, longest
@@ -243,9 +246,9 @@ def exact(factory: ModelFactory, held: IntArray, rest: IntArray, loss: HeldLoss,
     model = factory.model(factory.exactly(tol, max(pace.left, GRACE) if pace.limited else None))
     model.alpha = alpha
     factory.fit(model, every)
-    if not len(held) or pace.limited:
+    if not len(held) or (pace.limited and pace.left < LOGISTIC_TIMES * longest):
         return Member(model, held, values)
-    return Member(model, *with_logistic(factory, model, held, values))
+    return Member(model, *with_logistic(factory, model, held, values, folded=not pace.limited))
 
 
 def _relative_error(y: Array, values: Float64Array) -> float:

@@ -29,6 +29,7 @@ from gramian.metric.metric import Metric
 from gramian.ridge.decisions import values_of
 from gramian.ridge.planning import plan_sums
 from gramian.ridge.ridge import KernelRidge, KernelRidgeClassifier
+from gramian.tables.effort import DEFAULT, EFFORTS, Effort
 from gramian.tables.holdout import HoldOut
 from gramian.tables.small_problem import Point
 
@@ -53,7 +54,7 @@ class ModelFactory:
     """Make models for one point of the search on a table's encoded rows.
 
     kind : the estimator; rows : all rows of weight above 0; point : kernel, metric, bandwidth and penalty;
-    options : of the estimator; holdout : how rows are held out.
+    options : of the estimator; holdout : how rows are held out; effort : whether large models are exact.
     """
 
     kind: type[KernelRidge] | type[KernelRidgeClassifier]
@@ -61,6 +62,7 @@ class ModelFactory:
     point: Point
     options: dict[str, Any]
     holdout: HoldOut = field(default_factory=HoldOut)
+    effort: Effort = EFFORTS[DEFAULT]
 
     def model(self, approximation: Any, metric: Metric | None = None) -> Any:
         return self.kind(
@@ -148,7 +150,7 @@ class ModelFactory:
         return model.fit(rows.source, rows.targets, rows.weights)
 
     def exact(self) -> ModelFactory | None:
-        """Return the factory of exact models of all rows; None if memory does not hold them.
+        """Return the factory of exact models of all rows; None if memory or effort does not allow them.
 
         Beyond ``EXACT_ROWS`` it fixes the precision of the tiles: float32, with the penalty raised to suit
         it, or float64 if that would raise the penalty by more than the factor ``MOST_RAISED``.
@@ -156,6 +158,8 @@ class ModelFactory:
         n, budget = self.rows.n, parse_bytes(self.options["memory_budget"])
         if n <= EXACT_ROWS:
             return self if self.fits(self.exactly(), np.arange(n)) else None
+        if not self.effort.exact:
+            return None
         factory, least = self.under(tile_dtype="float64"), self.least_float32
         if self.point.alpha >= least / MOST_RAISED:
             factory = self.under(tile_dtype="float32")
