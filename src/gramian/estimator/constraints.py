@@ -131,8 +131,8 @@ CONSTRAINTS: dict[str, Constraint] = {
     **_rows("cost", "str float"),
     # Names, which each class checks against its own.
     **_rows(
-        "columns core decision_function_shape draws dtype form learn loss partition rank_rule sampling "
-        "scaling solver svd target tile_dtype weights",
+        "columns core decision_function_shape draws dtype effort form learn loss partition rank_rule "
+        "sampling scaling solver svd target tile_dtype weights",
         "str",
     ),
     **_rows("pseudo", "str", none=True),

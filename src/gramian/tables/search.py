@@ -77,6 +77,7 @@ def n_held_out(n_rows: int) -> int:
 def round_sizes(n_rows: int, memory_bytes: int, effort: Effort) -> tuple[int, ...]:
     """Return the number of rows that each round fits, ascending; fewer if memory is short.
 
+    >>> from gramian.tables.effort import EFFORTS
     >>> round_sizes(20_000, 10**9, EFFORTS["default"])
     (400, 1000)
     """
