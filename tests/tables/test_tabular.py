@@ -6,6 +6,7 @@ import copy
 import pickle
 import time
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,7 @@ from gramian.tables.target import TargetTransform
 from gramian.tables.training import fit as tabular_fit
 from gramian.tables.training import logistic as tabular_logistic
 from gramian.tables.training import member as tabular_member
+from gramian.tables.training import spread as tabular_spread
 from gramian.tables.training.model_factory import ModelFactory
 
 #: Settings that are quick to compare.
@@ -259,15 +261,17 @@ def test_where_memory_keeps_the_matrix_the_last_model_is_exact(kind: Any) -> Non
     assert inner.solution_.status.value == "converged"
     assert inner.solution_.residual <= 0.01
     rows = model.transform_rows(X)
-    again = type(inner)(
+    regression = kind is gm.TabularRegressor
+    again = (gm.KernelRidge if regression else gm.KernelRidgeClassifier)(
         **{
             **inner.get_params(deep=False),
             "approximation": gm.Exact(solver="cholesky"),
             "memory_budget": "1GB",
         }
     )
-    again.fit(rows, model.target_.forward(y) if kind is gm.TabularRegressor else target)
-    found, truth = inner._decision(rows[:500]), again._decision(rows[:500])
+    again.fit(rows, model.target_.forward(y) if regression else target)
+    truth = again._decision(rows[:500])
+    found = inner._decision(rows[:500])[:, : truth.shape[1]]  # beside them are a logistic model's
     assert np.sqrt(np.mean((found - truth) ** 2)) < 0.03 * truth.std()
     blocks = kind(**QUICK, memory_budget="40MB").fit(X, target)
     assert blocks.plan_.method == "multiresolution"
@@ -372,7 +376,7 @@ def test_rounds_of_few_rows_have_every_class(monkeypatch: Any) -> None:
     X = rng.random((3000, 3))
     labels = (X[:, 0] > 0.5).astype(int)
     labels[rng.choice(3000, 8, replace=False)] = 5 + np.arange(8) // 2
-    monkeypatch.setattr(tabular_fit, "ROUND_CLASS_ROWS", 500)
+    monkeypatch.setitem(EFFORTS, "default", replace(EFFORTS["default"], round_rows=(500, 500)))
     drawn = []
     draw = ModelFactory.drawn
     monkeypatch.setattr(ModelFactory, "drawn", lambda *given: drawn.append(draw(*given)) or drawn[-1])
@@ -387,12 +391,12 @@ def test_nothing_is_tried_beyond_classes_that_are_told_apart(monkeypatch: Any) -
     rng = np.random.default_rng(0)
     X = rng.standard_normal((3000, 2)) + 20.0 * rng.integers(0, 2, (3000, 1))
     tried = []
-    best = tabular_member._best_penalty
+    best = tabular_member.best_penalty
 
     def counted(work: Any, *given: Any) -> Any:
         return best(lambda held, alpha: tried.append(alpha) or work(held, alpha), *given)
 
-    monkeypatch.setattr(tabular_member, "_best_penalty", counted)
+    monkeypatch.setattr(tabular_member, "best_penalty", counted)
     model = gm.TabularClassifier(**QUICK).fit(X, X[:, 0] > 10.0)
     assert len(model.metric_rounds_) == 1
     assert len(tried) == 1
@@ -859,3 +863,14 @@ def test_efforts_search_more_or_less(estimator: Any) -> None:
     assert judged["fast"] < judged["default"]
     with pytest.raises(InputError, match="effort='slow'"):
         estimator(effort="slow").fit(X, y)
+
+
+def test_a_small_budget_learns_the_spread_from_fewer_rows(monkeypatch: Any) -> None:
+    X, y = uneven(1_000, 0)
+    monkeypatch.setattr(tabular_spread, "BYTES", 10_000)  # of 300 rows
+    model = gm.TabularRegressor(**QUICK).fit(X, y)
+    assert model.spread_ is not None
+    assert 250 < len(model.spread_.predictor.rows) < 350
+    assert len(model.residuals_) == 1_000
+    low, high = model.predict_interval(X).T
+    assert 0.8 < ((low <= y) & (y <= high)).mean() < 0.97

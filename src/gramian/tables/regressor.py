@@ -10,6 +10,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from gramian._budget import parse_bytes
 from gramian._checks import one_of
 from gramian._random import as_generator
 from gramian._tiles import row_slices
@@ -223,6 +224,7 @@ class TabularRegressor(Regressor, NumberAnswers, TabularModel):
                 None if weights is None else weights[fit.held],
                 self.metric_,
                 Engine(self.n_jobs),
+                parse_bytes(self.memory_budget),
                 rng,
                 holdout.taken(fit.held),
             )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from gramian._typing import Array, Float64Array, IntArray
@@ -22,6 +24,8 @@ FOLDS, LEAST_ROWS = 5, 50
 PENALTY = 10.0
 #: Gain in log-likelihood a row from which on the spread follows the row. Chosen by hand.
 LEAST_GAIN = 0.01
+#: Bytes for each pair of rows: a number of the kernel and what goes with it. Chosen by hand.
+BYTES = 8
 #: Pairs of rows from which the unit of distance is taken. Chosen by hand.
 PAIRS = 1_000
 
@@ -33,6 +37,7 @@ def learned_spread(
     weights: Array | None,
     metric: Metric,
     engine: Engine,
+    memory_bytes: int,
     rng: np.random.Generator,
     holdout: HoldOut,
 ) -> tuple[Spread | None, Float64Array]:
@@ -41,9 +46,9 @@ def learned_spread(
     Minimises Σ |r_i|/s(x_i) + ln s(x_i), the likelihood of Laplacian errors, plus the penalty. Each row's
     unit comes from models without its fifth of the rows, so that its residual is like those of new rows.
 
-    rows : (m, d) held-out rows; values, residuals : (m, outputs), from models that have not seen them.
-    Time O(m²) kernel values and some tens of products. Source: Lei et al. 2018, section 5.2 (locally weighted
-    conformal intervals).
+    rows : (m, d) held-out rows; values, residuals : (m, outputs), from models that have not seen them. As
+    many rows are learned from as ``memory_bytes`` hold the kernel of. Time O(m²) kernel values and some tens
+    of products. Source: Lei et al. 2018, section 5.2 (locally weighted conformal intervals).
     """
     if len(rows) < LEAST_ROWS:
         return None, residuals
@@ -52,32 +57,42 @@ def learned_spread(
     if not (mean > 0).all():
         return None, residuals
     points = features(metric, rows, values)
-    units = np.ones(points.shape[1])
-    one, two = rng.integers(0, len(rows), (2, PAIRS))
-    d = points.shape[1] - values.shape[1]
-    for part in (slice(0, d), slice(d, None)):
-        apart = float(np.median(np.linalg.norm(points[one, part] - points[two, part], axis=1)))
-        units[part] = 1.0 / apart if apart > 0 else 0.0
+    units = _units(points, values.shape[1], rng)
     points *= units
-    kernel = Exponential(1.0)
+    n = min(len(rows), math.isqrt(memory_bytes // BYTES))
+    some = np.arange(n) if n == len(rows) else np.sort(rng.choice(len(rows), n, replace=False))
+    kernel, wanted = Exponential(1.0), sizes[some] / mean
+    weights = None if weights is None else weights[some]
     product = KernelOperator(
-        kernel, points, dtype=np.float32, n_jobs=engine.n_jobs, keep_bytes=4 * len(points) ** 2
+        kernel, points[some], dtype=np.float32, n_jobs=engine.n_jobs, keep_bytes=memory_bytes
     )
-    every = np.arange(len(rows))
+    every, holdout = np.arange(n), holdout.taken(some)
     folds = holdout.folds(every, FOLDS, rng) or HoldOut().folds(every, FOLDS, rng) or [every]
-    trials = FoldModels(product.__matmul__, LAPLACE, sizes / mean, weights, folds)
+    trials = FoldModels(product.__matmul__, LAPLACE, wanted, weights, folds)
 
     def judge(_: IntArray, penalty: float) -> tuple[float, Float64Array]:
         found = left_out(trials.fit(penalty), folds)
-        return float(np.average(LAPLACE.loss(found, sizes / mean), weights=weights)), found
+        return float(np.average(LAPLACE.loss(found, wanted), weights=weights)), found
 
     penalty, found = best_penalty(judge, every, PENALTY, -np.inf, lambda: True)
-    reached = np.average(LAPLACE.loss(found, sizes / mean), weights=weights)
+    reached = np.average(LAPLACE.loss(found, wanted), weights=weights)
     if not reached < sizes.shape[1] - LEAST_GAIN:  # with s = mean |r| it is 1 for each output
         return None, residuals
-    whole = FoldModels(product.__matmul__, LAPLACE, sizes / mean, weights, [np.zeros(0, np.intp)])
+    whole = FoldModels(product.__matmul__, LAPLACE, wanted, weights, [np.zeros(0, np.intp)])
     whole.fit(penalty)
     assert whole.coefficients is not None
-    predictor = ExactPredictor(kernel, points, whole.coefficients[:, 0], np.dtype(np.float32))
+    predictor = ExactPredictor(kernel, points[some], whole.coefficients[:, 0], np.dtype(np.float32))
     spread = Spread(predictor, whole.offsets[0] + np.log(mean), metric, units)
-    return spread, residuals / (mean * np.exp(found))
+    unit = spread.of(rows, values, engine)
+    unit[some] = mean * np.exp(found)
+    return spread, residuals / unit
+
+
+def _units(points: Float64Array, n_outputs: int, rng: np.random.Generator) -> Float64Array:
+    """Return factors under which columns and predictions each have a median distance of 1 between rows."""
+    units, d = np.ones(points.shape[1]), points.shape[1] - n_outputs
+    one, two = rng.integers(0, len(points), (2, PAIRS))
+    for part in (slice(0, d), slice(d, None)):
+        apart = float(np.median(np.linalg.norm(points[one, part] - points[two, part], axis=1)))
+        units[part] = 1.0 / apart if apart > 0 else 0.0
+    return units
