@@ -83,6 +83,7 @@ def test_numpy_file(name, tmp_path):
         module["predict"]([[1.0, 2.0]])
 
 
+@pytest.mark.filterwarnings("ignore:invalid value encountered in cast")  # by convert_dtypes of pandas 2.1
 def test_a_numpy_file_takes_frames_days_and_text_as_dates(tmp_path):
     pandas = pytest.importorskip("pandas")
     gm.export(model("two classes"), tmp_path / "model.py")
@@ -308,7 +309,7 @@ def test_compressed_estimators_of_tables(kind, tmp_path):
     options = {} if classes else {"target": "log"}
     slow = kind(kernel="laplacian", metric=None, scaling="robust", random_state=0, **options)
     slow.fit(TRAIN[:200], np.where(y > np.median(y), "dear", "cheap") if classes else y)
-    fast = slow.compress(TRAIN[:200], n_levels=0, n_units=6, n_directions=3)
+    fast = slow.compress(TRAIN[:200], n_levels=0, n_units=6, n_directions=3, dtype="float64")
     gm.export(fast, tmp_path / "model.py")
     found = runpy.run_path(str(tmp_path / "model.py"))
     if classes:

@@ -142,7 +142,9 @@ def _day_of_year(graph: Graph, whole: str) -> str:
 def _turn(graph: Graph, turns: str) -> str:
     """Return sine and cosine (n, 2) of a part of a turn."""
     angle = graph("Mul", turns, graph.constant(2.0 * np.pi))
-    return graph("Concat", graph("Sin", angle), graph("Cos", angle), axis=1)
+    # The cosine of double numbers is not in every runtime.
+    cosine = graph("Sin", graph("Add", angle, graph.constant(np.float64(np.pi / 2))))
+    return graph("Concat", graph("Sin", angle), cosine, axis=1)
 
 
 def _scaled(graph: Graph, table: TableForm, rows: str) -> str:
