@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 
 import gramian as gm
@@ -14,10 +13,12 @@ from gramian.exceptions import InputError
 from gramian.tables.holdout import HoldOut
 from gramian.tables.training import fit as tabular_fit
 
+pd = pytest.importorskip("pandas")
+
 QUICK: dict[str, Any] = {"kernel": "laplacian", "metric": None, "scaling": "standard", "random_state": 0}
 
 
-def grouped(n: int = 400, count: int = 20, seed: int = 0) -> tuple[pd.DataFrame, Any]:
+def grouped(n: int = 400, count: int = 20, seed: int = 0) -> tuple[Any, Any]:
     """Rows whose target has a part that belongs to the group, which a column gives away."""
     rng = np.random.default_rng(seed)
     group = rng.integers(0, count, n)

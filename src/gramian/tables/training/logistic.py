@@ -1,4 +1,4 @@
-"""Kernel logistic models beside the exact ridge models of a table's classifier: same kernel, same rows."""
+"""Values of rows by exact models without them, and logistic models beside those of classes."""
 
 from __future__ import annotations
 
