@@ -102,11 +102,20 @@ $(BENCH_STAMP): $(STAMP) pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]'
 	touch $@
 
+# Libraries to compare with, as far as the package index has them, in an environment of their own: build/peers.
+PEERS_STAMP := build/peers/.installed
+
+$(PEERS_STAMP): pyproject.toml constraints.txt
+	$(PYTHON) -m venv build/peers
+	build/peers/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench,jit,peers]'
+	touch $@
+
+peers: $(PEERS_STAMP)
+
 # Every method on every set, then the figures of each page, each beside its peer: some hours. The data folder
 # is named by GRAMIAN_DATA; a run that was stopped goes on.
-bench: $(BENCH_STAMP)
+bench: $(BENCH_STAMP) tables
 	$(BIN)/python benchmarks/side_by_side.py
-	$(BIN)/python benchmarks/tables.py
 	$(BIN)/python benchmarks/reproduce.py
 	$(BIN)/python benchmarks/printed.py --again
 	$(BIN)/python benchmarks/mnist2m.py
@@ -117,9 +126,10 @@ bench-quick: $(BENCH_STAMP)
 	$(BIN)/python benchmarks/side_by_side.py --quick
 	$(BIN)/python benchmarks/tables.py --quick
 
-# The estimators for tables beside gradient boosting, both with defaults, on every set of the data folder.
-tables: $(BENCH_STAMP)
-	$(BIN)/python benchmarks/tables.py
+# The estimators for tables beside boosting, forests, kernels and linear models, all with defaults, on every set of
+# the data folder and of the folder "tables" beside it: hours.
+tables: $(PEERS_STAMP)
+	build/peers/bin/python benchmarks/tables.py
 
 # Tables and figures of the five papers beside the papers' numbers, then the pages that show them: hours. A run
 # that was stopped goes on.
@@ -130,16 +140,6 @@ papers: $(BENCH_STAMP)
 # The same on parts of the rows, in minutes; the pages stay as they are.
 papers-quick: $(BENCH_STAMP)
 	$(BIN)/python benchmarks/reproduce.py --quick --again
-
-# Libraries to compare with, as far as the package index has them, in an environment of their own: build/peers.
-PEERS_STAMP := build/peers/.installed
-
-$(PEERS_STAMP): pyproject.toml constraints.txt
-	$(PYTHON) -m venv build/peers
-	build/peers/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench,jit,peers]'
-	touch $@
-
-peers: $(PEERS_STAMP)
 
 # Error against the time of an answer beside boosting, compiled forests, ONNX Runtime and networks, on ten sets and
 # one core, then the page that shows it: less than an hour.

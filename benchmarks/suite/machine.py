@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
 import platform
 import subprocess
 import sys
+from collections.abc import Iterable
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -15,10 +17,13 @@ from suite.peers import installed
 LIBRARIES = ("gramian", "numpy", "scipy", "scikit-learn")
 
 
-def describe(threads: int) -> dict[str, Any]:
-    """Return processor, versions and day."""
+def describe(threads: int, libraries: Iterable[str] = ()) -> dict[str, Any]:
+    """Return processor, day, and versions, of these libraries too if they are installed."""
     versions = {name: importlib.metadata.version(name) for name in LIBRARIES}
     versions |= {name: version for name, version in installed().items() if version}
+    for name in libraries:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            versions[name] = importlib.metadata.version(name)
     return {
         "day": date.today().isoformat(),
         "processor": processor(),

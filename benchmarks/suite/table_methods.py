@@ -1,165 +1,197 @@
-"""Methods to measure on tables: gramian's defaults, boosting, forests, Nystroem features, xRFM."""
+"""Methods to measure on tables: gramian, boosting, forests, networks, kernels and linear models."""
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator
 from sklearn.ensemble import (
+    ExtraTreesClassifier,
+    ExtraTreesRegressor,
     HistGradientBoostingClassifier,
     HistGradientBoostingRegressor,
-    RandomForestClassifier,
-    RandomForestRegressor,
 )
 from sklearn.kernel_approximation import Nystroem
-from sklearn.linear_model import RidgeClassifierCV, RidgeCV
+from sklearn.linear_model import LogisticRegressionCV, RidgeCV
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
 import gramian as gm
-from gramian.comparison import CONTENDERS, REGRESSION, search
-from gramian.comparison.contenders import Hyperparameters, Shape, log_uniform
+from gramian.comparison import REGRESSION
 from gramian.exceptions import InputError, did_you_mean
-from suite.methods import METHODS, absent
+from suite.table_boosting import CatBoost, SearchedBoosting, lightgbm, xgboost
+from suite.table_columns import MOST_CATEGORIES, Columns, coded_columns, dense_columns
+from suite.table_networks import pytabkit, xrfm
 
 #: By these names a line says whose it is.
-OURS, BOOSTING, TUNED = "gramian", "boosting", "tuned_boosting"
-TREES, COMPONENTS = 100, 1000
-#: Penalties that RidgeCV compares, and numbers of trees that the search of boosting draws from.
-ALPHAS, BOOSTED_TREES = np.logspace(-4, 3, 8), (30, 500)
+OURS, FAST, BEST, REFERENCE = "gramian", "gramian_fast", "gramian_best", "catboost"
+TREES, COMPONENTS = 300, 1000
+#: Penalties that RidgeCV compares, and inverse ones that LogisticRegressionCV does, by log-loss.
+ALPHAS, INVERSE = np.logspace(-4, 3, 8), np.logspace(-2, 2, 3)
 
 
 @dataclass(frozen=True)
 class Terms:
-    """What a method is given beside the rows: threads, and the seconds of a search."""
+    """What a method is given beside the rows: the task, the seed, and threads."""
 
+    task: str
+    seed: int
     threads: int
-    seconds: float | None = None
+
+    @property
+    def regression(self) -> bool:
+        """Whether targets are numbers."""
+        return self.task == REGRESSION
 
 
 @dataclass(frozen=True)
 class TableMethod:
-    """A method by its unfitted model.
+    """A method by its unfitted model, which takes frames.
 
-    Parameters
-    ----------
-    name : in tables.
-    about : a line for the page.
-    build : the model for a shape and terms.
-    needs : library that must be installed, beside scikit-learn.
+    about : a line for the page; build : the model for terms; needs : modules that must be installed beside
+    scikit-learn; ranked : whether it takes part in the ranks, which have one form of each library.
     """
 
     name: str
     about: str
-    build: Callable[[Shape, Terms], Any]
-    needs: str | None = None
+    build: Callable[[Terms], Any]
+    needs: tuple[str, ...] = ()
+    ranked: bool = True
 
 
-class SearchedBoosting(BaseEstimator):
-    """HistGradientBoosting with the settings that a random search of some seconds found, on all rows.
+def _gramian(effort: str | None) -> Callable[[Terms], Any]:
+    def build(terms: Terms) -> Any:
+        kind = gm.TabularRegressor if terms.regression else gm.TabularClassifier
+        more = {} if effort is None else {"effort": effort}
+        return kind(random_state=terms.seed, **more)  # takes its threads from OMP_NUM_THREADS
 
-    The search is that of ``gramian compare`` with the number of trees among the settings; the last fit, on
-    all rows, comes on top of the seconds.
-    """
-
-    def __init__(self, task: str, seconds: float, random_state: int = 0) -> None:
-        self.task = task
-        self.seconds = seconds
-        self.random_state = random_state
-
-    def fit(self, X: np.ndarray, y: np.ndarray) -> Self:
-        """Search, then fit to all rows."""
-        shape = Shape.of(self.task, X, self.random_state)
-        self.found_ = search(SEARCHED, X, y, self.task, seconds=self.seconds, random_state=self.random_state)
-        self.model_ = SEARCHED.make(self.found_.settings, shape).fit(X, y)
-        return self
-
-    def predict(self, X: np.ndarray) -> np.ndarray:
-        """Predict with the model of the best settings."""
-        return np.asarray(self.model_.predict(X))
+    return build
 
 
-def _draw_boosting(rng: np.random.Generator, shape: Shape) -> Hyperparameters:
-    return CONTENDERS["boosting"].draw(rng, shape) | {"trees": round(log_uniform(rng, *BOOSTED_TREES))}
+def _histogram(terms: Terms) -> Any:
+    kind = HistGradientBoostingRegressor if terms.regression else HistGradientBoostingClassifier
+    return make_pipeline(Columns("category", MOST_CATEGORIES), kind(random_state=terms.seed))
 
 
-def _build_boosting(settings: Hyperparameters, size: Any, shape: Shape) -> Any:
-    others = {name: value for name, value in settings.items() if name != "trees"}
-    return CONTENDERS["boosting"].build(others, settings.get("trees", size), shape)
-
-
-SEARCHED = replace(CONTENDERS["boosting"], draw=_draw_boosting, build=_build_boosting)
-
-
-def _gramian(shape: Shape, terms: Terms) -> Any:
-    kind = gm.TabularRegressor if shape.task == REGRESSION else gm.TabularClassifier
-    return kind(random_state=shape.seed)  # takes its threads from OMP_NUM_THREADS
-
-
-def _boosting(shape: Shape, terms: Terms) -> Any:
-    regression = shape.task == REGRESSION
-    kind = HistGradientBoostingRegressor if regression else HistGradientBoostingClassifier
-    return kind(random_state=shape.seed)
-
-
-def _tuned(shape: Shape, terms: Terms) -> Any:
-    assert terms.seconds is not None
-    return SearchedBoosting(shape.task, terms.seconds, shape.seed)
-
-
-def _forest(shape: Shape, terms: Terms) -> Any:
-    kind = RandomForestRegressor if shape.task == REGRESSION else RandomForestClassifier
-    return kind(n_estimators=TREES, n_jobs=terms.threads, random_state=shape.seed)
-
-
-def _nystroem(shape: Shape, terms: Terms) -> Any:
-    features = Nystroem(
-        "rbf",
-        gamma=1.0 / shape.n_features,
-        n_components=min(COMPONENTS, shape.n_rows),
-        random_state=shape.seed,
+def _extra_trees(terms: Terms) -> Any:
+    kind = ExtraTreesRegressor if terms.regression else ExtraTreesClassifier
+    return make_pipeline(
+        coded_columns(), kind(n_estimators=TREES, n_jobs=terms.threads, random_state=terms.seed)
     )
-    kind = RidgeCV if shape.task == REGRESSION else RidgeClassifierCV
-    return make_pipeline(StandardScaler(), features, kind(ALPHAS))
 
 
-def _xrfm(shape: Shape, terms: Terms) -> Any:
-    return METHODS["xrfm"].make(METHODS["xrfm"].start(shape), shape)
+def _last(terms: Terms) -> Any:
+    if terms.regression:
+        return RidgeCV(ALPHAS)
+    return LogisticRegressionCV(
+        Cs=INVERSE, cv=3, scoring="neg_log_loss", max_iter=300, use_legacy_attributes=False
+    )
+
+
+def _linear(terms: Terms) -> Any:
+    return make_pipeline(dense_columns(), _last(terms))
+
+
+class _Gamma(Nystroem):
+    """Nystroem features of the Gaussian kernel with gamma = 1/d."""
+
+    def fit(self, X: Any, y: Any = None) -> Any:
+        self.gamma, self.n_components = 1.0 / X.shape[1], min(COMPONENTS, len(X))
+        return super().fit(X, y)
+
+
+def _nystroem(terms: Terms) -> Any:
+    return make_pipeline(dense_columns(), _Gamma("rbf", random_state=terms.seed), _last(terms))
+
+
+def _ebm(terms: Terms) -> Any:
+    from interpret.glassbox import ExplainableBoostingClassifier, ExplainableBoostingRegressor
+
+    kind = ExplainableBoostingRegressor if terms.regression else ExplainableBoostingClassifier
+    return make_pipeline(Columns("text"), kind(random_state=terms.seed, n_jobs=terms.threads))
 
 
 TABLE_METHODS: dict[str, TableMethod] = {
     OURS: TableMethod(
-        "gramian", "`TabularRegressor()` or `TabularClassifier()`: every parameter at its default", _gramian
+        "gramian",
+        "`TabularRegressor()` or `TabularClassifier()`: every parameter at its default",
+        _gramian(None),
     ),
-    BOOSTING: TableMethod("HistGB", "`HistGradientBoosting*()` with its defaults", _boosting),
-    TUNED: TableMethod(
-        "HistGB, tuned",
-        "the same after a random search (trees, learning rate, leaves, rows of a leaf, penalty; the defaults "
-        "come first) for the seconds that gramian took to fit on that split, and a fit to all rows on top",
-        _tuned,
+    FAST: TableMethod("gramian, fast", 'the same with `effort="fast"`', _gramian("fast"), ranked=False),
+    BEST: TableMethod("gramian, best", 'the same with `effort="best"`', _gramian("best"), ranked=False),
+    REFERENCE: TableMethod(
+        "CatBoost",
+        "`CatBoost*()` with its defaults and the columns of categories named",
+        lambda terms: CatBoost(terms.task, terms.seed, terms.threads),
+        ("catboost",),
     ),
-    "forest": TableMethod("random forest", f"`RandomForest*({TREES})`", _forest),
+    "lightgbm": TableMethod(
+        "LightGBM", "`LGBM*()` with its defaults and categories as categories", lightgbm, ("lightgbm",)
+    ),
+    "xgboost": TableMethod(
+        "XGBoost", "`XGB*(enable_categorical=True)`, otherwise with its defaults", xgboost, ("xgboost",)
+    ),
+    "histgb": TableMethod("HistGB", "`HistGradientBoosting*()` with its defaults", _histogram),
+    "extra_trees": TableMethod(
+        "extra trees", f"`ExtraTrees*({TREES})` on the numbers of the levels", _extra_trees
+    ),
+    "ebm": TableMethod(
+        "EBM", "`ExplainableBoosting*()` of interpret with its defaults", _ebm, ("interpret",)
+    ),
     "nystroem": TableMethod(
         "Nystroem",
-        f'`StandardScaler`, `Nystroem("rbf", gamma=1/d, n_components={COMPONENTS:,})`, `RidgeCV` or '
-        f"`RidgeClassifierCV` over {len(ALPHAS)} penalties",
+        f'scaled and one-hot columns, `Nystroem("rbf", gamma=1/d, n_components={COMPONENTS:,})`, then as '
+        "linear",
         _nystroem,
     ),
-    "xrfm": TableMethod(
-        "xRFM",
-        f"on scaled columns, leaves of {METHODS['xrfm'].usual_size:,} rows, otherwise with its defaults",
-        _xrfm,
-        "xRFM",
+    "linear": TableMethod(
+        "linear",
+        f"scaled and one-hot columns, `RidgeCV` over {len(ALPHAS)} or `LogisticRegressionCV` over "
+        f"{len(INVERSE)} penalties",
+        _linear,
+    ),
+    "xrfm": TableMethod("xRFM", "on scaled and one-hot columns, with its defaults", xrfm, ("xrfm", "torch")),
+    "realmlp": TableMethod(
+        "RealMLP-TD",
+        "`RealMLP_TD_*` of pytabkit with its tuned defaults",
+        pytabkit("RealMLP_TD"),
+        ("pytabkit", "torch"),
+    ),
+    "tabm": TableMethod(
+        "TabM", "`TabM_D_*` of pytabkit with its defaults", pytabkit("TabM_D"), ("pytabkit", "torch")
+    ),
+    "tuned_lightgbm": TableMethod(
+        "LightGBM, tuned",
+        "the best of 50 random settings on a fifth of the rows that is held out, with early stopping, then "
+        "all rows",
+        lambda terms: SearchedBoosting("lightgbm", terms.task, terms.seed, terms.threads),
+        ("lightgbm",),
+        ranked=False,
+    ),
+    "tuned_xgboost": TableMethod(
+        "XGBoost, tuned",
+        "as LightGBM, tuned",
+        lambda terms: SearchedBoosting("xgboost", terms.task, terms.seed, terms.threads),
+        ("xgboost",),
+        ranked=False,
     ),
 }
 
 
+def _missing(method: TableMethod) -> list[str]:
+    return [module for module in method.needs if importlib.util.find_spec(module) is None]
+
+
 def available() -> list[str]:
     """Name the methods whose libraries are installed."""
-    return [name for name, method in TABLE_METHODS.items() if method.needs not in absent()]
+    return [name for name, method in TABLE_METHODS.items() if not _missing(method)]
+
+
+def absent() -> list[str]:
+    """Name the libraries that are not installed."""
+    return sorted({module for method in TABLE_METHODS.values() for module in _missing(method)})
 
 
 def check(names: list[str]) -> list[str]:
@@ -170,10 +202,10 @@ def check(names: list[str]) -> list[str]:
                 f"method {name!r} is unknown.{did_you_mean(name, TABLE_METHODS)} "
                 f"There are: {', '.join(TABLE_METHODS)}."
             )
-        needed = TABLE_METHODS[name].needs
-        if needed in absent():
+        missing = _missing(TABLE_METHODS[name])
+        if missing:
             raise InputError(
-                f"method {name!r} needs {needed}, which is not installed. Install it {absent()[needed]}"
+                f"method {name!r} needs {' and '.join(missing)}, which is not installed. make peers makes an "
+                "environment that has it: build/peers/bin/python benchmarks/tables.py"
             )
-    # gramian first: its seconds are those of the search.
     return [name for name in TABLE_METHODS if name in names]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -10,102 +10,141 @@ import numpy as np
 from gramian._budget import format_bytes
 from gramian.exceptions import InputError
 from suite.results import Line
-from suite.table_methods import BOOSTING, OURS, TABLE_METHODS, TUNED
+from suite.table_methods import OURS, REFERENCE, TABLE_METHODS
 from suite.table_pictures import errors_and_ranks, fit_times
-from suite.table_sets import LEAST_OF_CLASS
+from suite.table_sets import BINARY, LEAST_OF_CLASS, MULTICLASS, REGRESSION
 from suite.table_summary import (
     NO_WORSE,
-    Duel,
     Tables,
     bar,
-    duels,
+    kinds,
     lost,
-    not_compared,
     ok,
     places,
     rows_of,
     was_busy,
 )
 
-HEAD = """# Tables against boosting
+HEAD = """# Tables: beside boosting, networks and linear models
+
+{summary}
+
+![Error of each set over CatBoost's; mean ranks](figures/tables_errors.png)
 
 Written by `benchmarks/tables.py` from `benchmarks/results/tables.jsonl`; do not edit.
 
 ```console
-GRAMIAN_DATA=folder python benchmarks/tables.py
-python benchmarks/tables.py --quick
+make peers
+GRAMIAN_DATA=folder build/peers/bin/python benchmarks/tables.py
 ```
 
-{sets} sets, {splits} random splits of each{fewer} into 80 % of the rows to learn from and 20 % to be
-judged on, the same for every method; classes are shared out alike. Columns are as the files have them:
-categories that a file has coded as numbers are numbers for every method. Each fit runs in a fresh process,
-with {threads} threads, {limit:g} s (a search's seconds come on top) and {memory} of address space. Error is
-the share of wrong classes, or the RMSE over the standard deviation of the test targets; ± is the standard
-error over the splits.{left_out}
+{sets} sets, {splits} random split{s} of each{fewer} into 80 % of the rows to learn from and 20 % to be
+judged on, the same for every method; classes are shared out alike.{drawn} Each fit runs in a process of its
+own with {threads} thread{t}, {limit:g} s and {memory} of address space. Errors are what TabArena judges by:
+RMSE (here over the standard deviation of the test targets), 1 − AUC for two classes, log-loss for more; ± is
+the standard error over the splits.{left_out}
 
 {methods}
 
 {machine}
 """
 
+PLACES = """\
+"Wins": sets where no other has an error lower by more than {no_worse:.1%}. "Rank": mean; a failure takes the
+last place. Elo: from wins of pairs, CatBoost has 1000, with the 95 % interval over drawings of the sets. The
+other columns are over CatBoost with defaults, below 1 is better than it: geometric means over the sets where
+both succeeded. The peak is what the process grew by during the fit. Tuned methods, other forms of the same
+library and those run on fewer sets have no rank.
+"""
 
-def write_report(lines: list[Line], folder: Path, why: Mapping[str, str]) -> Iterator[Path]:
-    """Write the figures and the page into a folder; yield what was written.
+#: Headings of the tables of errors by task.
+TASKS = {
+    REGRESSION: "Regression: RMSE over the deviation of the targets",
+    BINARY: "Two classes: 1 − AUC",
+    MULTICLASS: "More classes: log-loss",
+}
 
-    why : set → why boosting wins there, a line of Markdown.
-    """
+
+def write_report(lines: list[Line], folder: Path) -> Iterator[Path]:
+    """Write the figures and the page into a folder; yield what was written."""
     tables = Tables.of(lines)
     if not tables.facts:
         raise InputError("there are no results yet: run benchmarks/tables.py without --report first.")
     figures = folder / "figures"
-    if duels(tables):
-        yield errors_and_ranks(tables, figures)
+    yield errors_and_ranks(tables, figures)
     yield fit_times(tables, figures)
     page = folder / "tables-benchmark.md"
-    page.write_text(text_of(lines, why), encoding="utf-8")
+    page.write_text(text_of(lines), encoding="utf-8")
     yield page
 
 
-def text_of(lines: list[Line], why: Mapping[str, str]) -> str:
+def text_of(lines: list[Line]) -> str:
     """Return the page."""
     tables = Tables.of(lines)
-    found = duels(tables)
     parts = [_head(lines, tables)]
-    if found:
-        parts += ["![Error of each set over boosting's; mean ranks](figures/tables_errors.png)\n"]
-        parts += ["## Defaults against defaults\n", *_bar(tables, found), ""]
+    parts += ["## What was to be reached\n", *_bar(tables), ""]
     parts += ["## All methods\n", *_places(tables), ""]
-    parts += ["## Errors\n", *_errors(tables, found), ""]
+    parts += ["## By kind of set\n", *_kinds(tables), ""]
+    for task, heading in TASKS.items():
+        if tables.of_task(task):
+            parts += [f"## {heading}\n", *_errors(tables, task, "error"), ""]
+    if tables.of_task(BINARY):
+        parts += ["## Two classes: log-loss\n", *_errors(tables, BINARY, "log_loss"), ""]
+    parts += ["## Where another is better\n", *_lost(tables), ""]
     parts += ["## Time to fit\n", *_times(tables), ""]
-    parts += ["## Where boosting is better\n", *_lost(tables, why), ""]
     parts += ["## What failed\n", *_failed(lines)]
     return "\n".join(parts) + "\n"
 
 
+def _summary(tables: Tables) -> str:
+    """Return what the page begins with: won and lost against CatBoost, by task, and the ranks."""
+    texts = []
+    for task, name in ((REGRESSION, "regressions"), (BINARY, "sets of two classes"), (MULTICLASS, "of more")):
+        shares = [tables.over(each, OURS) for each in tables.of_task(task)]
+        shares = [share for share in shares if np.isfinite(share)]
+        if shares:
+            texts.append(f"{sum(share < 1.0 for share in shares)} of {len(shares)} {name}")
+    ranks = {place.method: place.rank for place in places(tables) if np.isfinite(place.rank)}
+    if not texts or OURS not in ranks:
+        return "gramian or CatBoost was not run."
+    first = min(ranks, key=lambda method: ranks[method])
+    text = (
+        f"With defaults on both sides, gramian has a lower error than CatBoost on {', '.join(texts)}. Its "
+        f"mean rank among {len(ranks)} methods is {ranks[OURS]:.2f}, CatBoost's {ranks[REFERENCE]:.2f}"
+    )
+    text += "." if first == OURS else f"; the best is {TABLE_METHODS[first].name}'s, {ranks[first]:.2f}."
+    ours = lost(tables)[:3]
+    if ours:
+        worst = ", ".join(f"{name} ({TABLE_METHODS[better[0][0]].name})" for name, _, better in ours)
+        text += f" It loses by most on {worst}: [where another is better](#where-another-is-better)."
+    return text
+
+
 def _head(lines: list[Line], tables: Tables) -> str:
     machine = [line for line in lines if ok(line)][-1]["machine"]
-    versions = ", ".join(f"{name} {version}" for name, version in sorted(machine["versions"].items()))
+    versions = {name: number for line in lines for name, number in line["machine"]["versions"].items()}
     left_out = [
         f"{name} {facts['classes_left_out']} with {facts['rows_left_out']} rows in all"
         for name, facts in tables.facts.items()
         if facts["classes_left_out"]
     ]
     busy = sum(map(was_busy, lines))
-    other_work = (
-        f"\n\nThe machine had other work when {busy} of the {len(lines)} fits began: their seconds are too "
-        "long."
-        if busy
-        else ""
-    )
-    methods = tables.methods
-    counts = {name: max(len(tables.splits(name, each)) for each in methods) for name in tables.facts}
+    commits = sorted({str(line["machine"]["commit"]) for line in lines})
+    counts = {name: max(len(tables.splits(name, each)) for each in tables.methods) for name in tables.facts}
     most = max(counts.values())
     fewer = [f"{name} {count}" for name, count in counts.items() if count < most]
+    rows = {line.get("most_rows") for line in lines}
+    larger = any(facts["n_rows"] > rows_of(facts) + facts["rows_left_out"] for facts in tables.facts.values())
+    threads = machine["threads"]
     return HEAD.format(
+        summary=_summary(tables),
         sets=len(tables.facts),
         splits=most,
+        s="" if most == 1 else "s",
         fewer=f" (of {', '.join(fewer)})" if fewer else "",
-        threads=machine["threads"],
+        drawn=f" Of larger sets {max(filter(None, rows)):,} rows are drawn." if larger else "",
+        threads=threads,
+        t="" if threads == 1 else "s",
         limit=machine["limit_seconds"],
         memory=format_bytes(machine["limit_bytes"]),
         left_out=f" Classes with fewer than {LEAST_OF_CLASS} rows are left out: {', '.join(left_out)}."
@@ -114,64 +153,77 @@ def _head(lines: list[Line], tables: Tables) -> str:
         methods="\n".join(
             f"- **{TABLE_METHODS[method].name}**: {TABLE_METHODS[method].about}" for method in tables.methods
         ),
-        machine=f"{machine['processor']}; Python {machine['python']}; {versions}; {machine['day']}."
-        + other_work,
+        machine=f"{machine['processor']}; Python {machine['python']}; "
+        + ", ".join(f"{name} {number}" for name, number in sorted(versions.items()))
+        + f"; commits {', '.join(commits)}; {machine['day']}."
+        + (
+            f" The machine had other work when {busy} of the {len(lines)} fits began: their seconds are too "
+            "long."
+            if busy
+            else ""
+        ),
     )
 
 
-def _bar(tables: Tables, found: list[Duel]) -> Iterator[str]:
-    yield "| gramian against HistGradientBoosting, both with defaults | wanted | measured | |"
+def _bar(tables: Tables) -> Iterator[str]:
+    yield "| gramian and CatBoost, both with defaults | wanted | measured | |"
     yield "|---|---|---|---|"
-    for part in bar(found):
+    for part in bar(tables):
         yield f"| {part.text} | {part.wanted} | {part.measured} | {'met' if part.met else '**not met**'} |"
-    sure = [duel for duel in found if duel.spread < abs(duel.difference) / 2.0]
-    fewer, more = sum(duel.difference < 0 for duel in sure), sum(duel.difference > 0 for duel in sure)
-    yield (
-        f"\nBy more than two standard errors of the paired differences gramian is better on {fewer} sets and "
-        f"worse on {more}; on the other {len(found) - len(sure)} the splits do not tell."
-    )
-    for name in not_compared(tables):
-        yield f"\n{name} is not counted: HistGradientBoosting with defaults failed there."
 
 
 def _places(tables: Tables) -> Iterator[str]:
-    yield (
-        f'"Wins": sets where no other has an error lower by more than {NO_WORSE:.1%}. "Rank": mean; a '
-        "failure takes the last place. The other columns are over HistGradientBoosting with defaults, below "
-        "1 is better than it: geometric means over the sets where both succeeded. The peak is what the "
-        "process grew by during the fit.\n"
-    )
-    yield "| method | sets | failed | wins | rank | error x | fit x | predict x | memory x | model x |"
-    yield "|---" * 10 + "|"
+    yield PLACES.format(no_worse=NO_WORSE)
+    names = ("method", "sets", "failed", "wins", "rank", "Elo", "error x", "log-loss x")
+    yield f"| {' | '.join((*names, 'fit x', 'predict x', 'memory x', 'model x'))} |"
+    yield "|---" * 12 + "|"
     for place in places(tables):
         costs = " | ".join(_number(value, ".2g") for value in place.costs.values())
+        rank = f"{place.wins} | {place.rank:.2f}" if np.isfinite(place.rank) else " | "
+        rating = (
+            ""
+            if place.elo is None
+            else f"{place.elo.value:.0f} ({place.elo.low:.0f} to {place.elo.high:.0f})"
+        )
         yield (
-            f"| {TABLE_METHODS[place.method].name} | {place.n_sets} | {place.failures} | {place.wins} | "
-            f"{place.rank:.2f} | {_number(place.error, '.3f')} | {costs} |"
+            f"| {TABLE_METHODS[place.method].name} | {place.n_sets} | {place.failures} | {rank} | {rating} | "
+            f"{_number(place.error, '.3f')} | {_number(place.log_loss, '.3f')} | {costs} |"
         )
 
 
-def _errors(tables: Tables, found: list[Duel]) -> Iterator[str]:
+def _kinds(tables: Tables) -> Iterator[str]:
+    methods = tables.ranked
+    yield "Mean ranks, and on how many sets gramian's error is below CatBoost's.\n"
+    yield f"| sets | below CatBoost | {' | '.join(TABLE_METHODS[method].name for method in methods)} |"
+    yield "|---" * (len(methods) + 2) + "|"
+    for name, sets in kinds(tables).items():
+        if not sets:
+            continue
+        ranks = {place.method: place.rank for place in places(tables, sets)}
+        shares = [tables.over(each, OURS) for each in sets]
+        shares = [share for share in shares if np.isfinite(share)]
+        best = min((rank for rank in ranks.values() if np.isfinite(rank)), default=0.0)
+        cells = " | ".join(
+            f"**{ranks[method]:.2f}**"
+            if ranks.get(method) == best
+            else _number(ranks.get(method, np.nan), ".2f")
+            for method in methods
+        )
+        yield f"| {name} ({len(sets)}) | {sum(share < 1.0 for share in shares)} of {len(shares)} | {cells} |"
+
+
+def _errors(tables: Tables, task: str, measure: str) -> Iterator[str]:
     methods = tables.methods
-    yield (
-        "Means of the splits; the lowest in bold, with its equals; – failed; an empty cell was not run. "
-        "The last column is gramian's error over that of HistGradientBoosting with defaults, less 1, split "
-        "by split.\n"
-    )
+    yield "Means of the splits; the lowest in bold, with its equals; – failed; an empty cell was not run.\n"
     names = " | ".join(TABLE_METHODS[method].name for method in methods)
-    yield f"| set | rows | columns | {names} | over HistGB |"
-    yield "|---" * (len(methods) + 4) + "|"
-    differences = {duel.set: duel for duel in found}
-    for task in ("regression", "classification"):
-        for name, facts in tables.facts.items():
-            if facts["task"] != task:
-                continue
-            errors = [tables.error(name, method) for method in methods]
-            known = [error for error, _ in errors if np.isfinite(error)]
-            cells = " | ".join(_error(error, spread, min(known, default=0.0)) for error, spread in errors)
-            duel = differences.get(name)
-            last = "" if duel is None else _difference(duel)
-            yield f"| {name} | {rows_of(facts):,} | {facts['n_features']} | {cells} | {last} |"
+    yield f"| set | rows | columns | {names} |"
+    yield "|---" * (len(methods) + 3) + "|"
+    for name in tables.of_task(task):
+        facts = tables.facts[name]
+        found = [tables.mean(name, method, measure) for method in methods]
+        known = [value for value, _ in found if np.isfinite(value)]
+        cells = " | ".join(_error(value, spread, min(known, default=0.0)) for value, spread in found)
+        yield f"| {name} | {rows_of(facts):,} | {facts['n_features']} | {cells} |"
 
 
 def _error(error: float, spread: float, best: float) -> str:
@@ -183,40 +235,32 @@ def _error(error: float, spread: float, best: float) -> str:
     return text if np.isnan(spread) else f"{text} ± {spread:.4f}"
 
 
-def _difference(duel: Duel) -> str:
-    if not np.isfinite(duel.ours):
-        return "failed"
-    text = f"{duel.difference:+.1%}"
-    return text if np.isnan(duel.spread) else f"{text} ± {duel.spread:.1%}"
-
-
 def _times(tables: Tables) -> Iterator[str]:
-    methods = [name for name in tables.methods if name != BOOSTING]
-    yield "![Fit time over boosting's, by rows](figures/tables_time.png)\n"
-    yield "Seconds of HistGradientBoosting with defaults, and of the others over it: medians of the splits.\n"
+    methods = [name for name in tables.methods if name != REFERENCE]
+    yield "![Fit time over CatBoost's, by rows](figures/tables_time.png)\n"
+    yield "Seconds of CatBoost with defaults, and of the others over it: medians of the splits.\n"
     names = " | ".join(f"{TABLE_METHODS[method].name} x" for method in methods)
-    yield f"| set | {TABLE_METHODS[BOOSTING].name} s | {names} |"
+    yield f"| set | {TABLE_METHODS[REFERENCE].name} s | {names} |"
     yield "|---" * (len(methods) + 2) + "|"
     for name in tables.facts:
-        seconds = [line["fit_seconds"] for line in tables.splits(name, BOOSTING).values() if ok(line)]
+        seconds = [line["fit_seconds"] for line in tables.splits(name, REFERENCE).values() if ok(line)]
         mine = _number(float(np.median(seconds)) if seconds else float("nan"), ".2f")
-        times = " | ".join(_number(tables.times(name, method), ".3g") for method in methods)
+        times = " | ".join(_number(tables.times(name, method), ".2g") for method in methods)
         yield f"| {name} | {mine} | {times} |"
 
 
-def _lost(tables: Tables, why: Mapping[str, str]) -> Iterator[str]:
+def _lost(tables: Tables) -> Iterator[str]:
     if OURS not in tables.methods:
         yield "gramian was not run."
         return
-    found = lost(tables, (BOOSTING, TUNED))
-    yield f"Sets where an error of boosting is lower than gramian's by more than {NO_WORSE:.1%}:\n"
-    for name, ours, better in found:
+    yield (
+        f"Sets where an error is lower than gramian's by more than {NO_WORSE:.1%}, largest ratios first, "
+        "with the three lowest errors.\n"
+    )
+    for name, ours, better in lost(tables):
         theirs = ", ".join(f"{TABLE_METHODS[method].name} {error:.4f}" for method, error in better)
         mine = f"{ours:.4f}" if np.isfinite(ours) else "failed"
-        reason = f" {why[name]}" if name in why else ""
-        yield f"- **{name}**: {theirs}; gramian {mine}.{reason}"
-    if not found:
-        yield "- none"
+        yield f"- **{name}**: {theirs}; gramian {mine}."
 
 
 def _failed(lines: list[Line]) -> Iterator[str]:

@@ -1,23 +1,25 @@
-"""Summary of the table results: errors with standard errors, ranks, and the threshold to pass."""
+"""Summary of the table results: errors beside CatBoost's, ranks, Elo, and the thresholds to pass."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
+from gramian.comparison import REGRESSION
 from suite.results import Line
 from suite.summary import geometric, ratio
-from suite.table_methods import BOOSTING, OURS, TABLE_METHODS
+from suite.table_elo import Elo, elo
+from suite.table_methods import BEST, FAST, OURS, REFERENCE, TABLE_METHODS
+from suite.table_sets import BINARY, MIXED, MULTICLASS, NUMBERS
 
 #: A mean error within this share of another counts as no worse.
 NO_WORSE = 0.005
-#: The bar: least shares of sets no worse and better, most times boosting's fit time, and most seconds of a
-#: fit on sets of up to so many rows.
-SHARE_NO_WORSE, SHARE_BETTER, MOST_TIMES, MOST_SECONDS, UP_TO_ROWS = 0.8, 0.5, 10.0, 60.0, 50_000
 #: Load beyond the threads of the run itself from which its seconds are doubtful.
 OTHER_WORK = 0.7
+#: Training rows up to which a set is small.
+SMALL = 2_000
 COSTS = ("fit_seconds", "predict_seconds", "peak_bytes", "model_bytes")
 
 
@@ -48,31 +50,50 @@ class Tables:
         there = {method for _, method in self.lines}
         return [name for name in TABLE_METHODS if name in there]
 
+    @property
+    def ranked(self) -> list[str]:
+        """Those of them that take part in the ranks."""
+        return [name for name in self.methods if TABLE_METHODS[name].ranked]
+
     def splits(self, name: str, method: str) -> dict[int, Line]:
         """Return the lines of a method on a set by split."""
         return self.lines.get((name, method), {})
 
-    def error(self, name: str, method: str) -> tuple[float, float]:
+    def mean(self, name: str, method: str, measure: str = "error") -> tuple[float, float]:
         """Return mean and standard error of the splits: infinite where one failed, NaN where none was run."""
         lines = self.splits(name, method).values()
         if not lines:
             return float("nan"), float("nan")
-        errors = np.array([line.get("error", np.inf) for line in lines])
-        if not np.isfinite(errors).all():
+        found = np.array([line.get(measure, np.inf) for line in lines])
+        if not np.isfinite(found).all():
             return float("inf"), float("nan")
-        return float(errors.mean()), standard_error(errors)
+        return float(found.mean()), standard_error(found)
 
-    def pairs(self, name: str, method: str, other: str = BOOSTING) -> Iterator[tuple[Line, Line]]:
+    def pairs(self, name: str, method: str, other: str = REFERENCE) -> Iterator[tuple[Line, Line]]:
         """Yield the lines of both methods of the splits on which both are there and succeeded."""
         mine, theirs = self.splits(name, method), self.splits(name, other)
         for split in sorted(mine.keys() & theirs.keys()):
             if ok(mine[split]) and ok(theirs[split]):
                 yield mine[split], theirs[split]
 
+    def over(self, name: str, method: str, measure: str = "error") -> float:
+        """Return the mean of a measure over CatBoost's on the same splits, NaN without any."""
+        pairs = list(self.pairs(name, method))
+        if not pairs or measure not in pairs[0][0]:
+            return float("nan")
+        return ratio(
+            float(np.mean([mine[measure] for mine, _ in pairs])),
+            float(np.mean([theirs[measure] for _, theirs in pairs])),
+        )
+
     def times(self, name: str, method: str, cost: str = "fit_seconds") -> float:
-        """Return the median over the splits of a cost over boosting's on the same split, NaN without any."""
+        """Return the median over the splits of a cost over CatBoost's on the same split, NaN without any."""
         found = [mine[cost] / theirs[cost] for mine, theirs in self.pairs(name, method) if theirs[cost] > 0]
         return float(np.median(found)) if found else float("nan")
+
+    def of_task(self, *tasks: str) -> list[str]:
+        """Name the sets of these tasks."""
+        return [name for name, facts in self.facts.items() if facts["task"] in tasks]
 
 
 def ok(line: Line) -> bool:
@@ -81,7 +102,7 @@ def ok(line: Line) -> bool:
 
 
 def rows_of(line: Line) -> int:
-    """Return the rows of the set that a measured line is of."""
+    """Return the rows of a measured line, to learn from and to be judged on."""
     return int(line["n_train"] + line["n_test"])
 
 
@@ -95,70 +116,12 @@ def standard_error(values: np.ndarray) -> float:
     return float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else float("nan")
 
 
-# ---- against boosting ----------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Duel:
-    """gramian against HistGradientBoosting with defaults on a set, over the splits that both were given."""
-
-    set: str
-    n_rows: int
-    ours: float  #: mean error; infinite where a split failed
-    theirs: float
-    difference: float  #: mean over the splits of our error / theirs, less 1
-    spread: float  #: standard error of that
-    times: float  #: median of our fit time / theirs
-    longest: float  #: seconds of our longest fit; infinite where a split failed
-
-    @property
-    def no_worse(self) -> bool:
-        """Whether our mean error is lower, or above by at most ``NO_WORSE``."""
-        return bool(np.isfinite(self.ours)) and self.ours <= self.theirs * (1.0 + NO_WORSE)
-
-    @property
-    def better(self) -> bool:
-        """Whether our mean error is lower."""
-        return self.ours < self.theirs
-
-
-def duels(tables: Tables) -> list[Duel]:
-    """Return a duel for each set on which both were run and boosting did not fail, by rows."""
-    found = []
-    for name, facts in tables.facts.items():
-        ours, theirs = tables.splits(name, OURS), tables.splits(name, BOOSTING)
-        common = sorted(ours.keys() & theirs.keys())
-        if not common or not all(ok(theirs[split]) for split in common):
-            continue
-        pairs = list(tables.pairs(name, OURS))
-        shares = np.array([ratio(mine["error"], other["error"]) - 1.0 for mine, other in pairs])
-        found.append(
-            Duel(
-                name,
-                rows_of(facts),
-                float(np.mean([ours[split].get("error", np.inf) for split in common])),
-                float(np.mean([theirs[split]["error"] for split in common])),
-                float(shares.mean()) if pairs else float("inf"),
-                standard_error(shares),
-                tables.times(name, OURS),
-                max(ours[split].get("fit_seconds", np.inf) for split in common),
-            )
-        )
-    return found
-
-
-def not_compared(tables: Tables) -> list[str]:
-    """Name the sets on which both were run and boosting failed, which no share counts."""
-    there = {duel.set for duel in duels(tables)}
-    both = {of for of, method in tables.lines if method == OURS} & {
-        of for of, method in tables.lines if method == BOOSTING
-    }
-    return sorted(both - there)
+# ---- what was to be reached ----------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Criterion:
-    """One part of the bar."""
+    """One part of what was to be reached."""
 
     text: str
     wanted: str
@@ -166,63 +129,53 @@ class Criterion:
     met: bool
 
 
-def bar(found: list[Duel]) -> list[Criterion]:
-    """Return the parts of the bar; there must be a duel."""
-    n = len(found)
-    no_worse, better = sum(duel.no_worse for duel in found), sum(duel.better for duel in found)
-    timed = [duel for duel in found if np.isfinite(duel.times)]
-    small = [duel for duel in found if duel.n_rows <= UP_TO_ROWS]
-    parts = [
-        Criterion(
-            f"sets with a mean error no worse (lower, or above by at most {NO_WORSE:.1%})",
-            f"at least {SHARE_NO_WORSE:.0%}",
-            f"{no_worse} of {n}: {no_worse / n:.0%}",
-            no_worse >= SHARE_NO_WORSE * n,
-        ),
-        Criterion(
-            "sets with a lower mean error",
-            f"at least {SHARE_BETTER:.0%}",
-            f"{better} of {n}: {better / n:.0%}",
-            better >= SHARE_BETTER * n,
-        ),
+def bar(tables: Tables) -> list[Criterion]:
+    """Return the parts that the sets measured on both sides tell about."""
+    found: list[Criterion] = []
+
+    def against(method: str, tasks: tuple[str, ...], measure: str = "error") -> np.ndarray:
+        shares = np.array([tables.over(name, method, measure) for name in tables.of_task(*tasks)])
+        return shares[np.isfinite(shares)]
+
+    shares = against(OURS, (REGRESSION,))
+    if len(shares):
+        below, mean = int((shares < 1.0).sum()), geometric(list(shares))
+        text = f"{below} of {len(shares)}: {below / len(shares):.0%}; {mean:.3f}"
+        what = "regression: sets with an RMSE below CatBoost's; geometric mean of the ratios"
+        met = below >= 0.85 * len(shares) and mean <= 0.9
+        found.append(Criterion(what, "≥ 85 %; ≤ 0.90", text, met))
+    gains = [
+        tables.mean(name, REFERENCE)[0] - tables.mean(name, OURS)[0]
+        for name in tables.of_task(BINARY)
+        if len(list(tables.pairs(name, OURS)))
     ]
-    if timed:
-        slowest = max(timed, key=lambda duel: duel.times)
-        over = sum(duel.times > MOST_TIMES for duel in timed)
-        parts.append(
-            Criterion(
-                "fit time over boosting's, median of the splits, largest of the sets",
-                f"at most {MOST_TIMES:g}",
-                f"{slowest.times:.3g} ({slowest.set}); above on {over} of {len(timed)}",
-                over == 0,
-            )
-        )
-    if small:
-        longest = max(small, key=lambda duel: duel.longest)
-        seconds = f"{longest.longest:.1f} s" if np.isfinite(longest.longest) else "a fit failed"
-        parts.append(
-            Criterion(
-                f"longest fit on sets of up to {UP_TO_ROWS:,} rows",
-                f"at most {MOST_SECONDS:g} s",
-                f"{seconds} ({longest.set})",
-                longest.longest <= MOST_SECONDS,
-            )
-        )
-    return parts
-
-
-def lost(tables: Tables, boosting: tuple[str, ...]) -> list[tuple[str, float, list[tuple[str, float]]]]:
-    """Return the sets where a kind of boosting has a lower mean error by more than ``NO_WORSE``.
-
-    (set, our error, [(method, error), …])
-    """
-    found = []
-    for name in tables.facts:
-        ours = tables.error(name, OURS)[0]
-        errors = [(method, tables.error(name, method)[0]) for method in boosting]
-        better = [(method, error) for method, error in errors if error * (1.0 + NO_WORSE) < ours]
-        if better:
-            found.append((name, ours, better))
+    gains = [gain for gain in gains if np.isfinite(gain)]
+    if gains:
+        up, mean = sum(gain >= 0.0 for gain in gains), float(np.mean(gains))
+        text = f"{up} of {len(gains)}: {up / len(gains):.0%}; {mean:+.4f}"
+        what = "two classes: sets with an AUC at least CatBoost's; mean difference"
+        met = up >= 0.7 * len(gains) and mean >= 0.005
+        found.append(Criterion(what, "≥ 70 %; ≥ +0.005", text, met))
+    for method, most in ((OURS, 1.0), (BEST, 0.97)):
+        shares = against(method, (BINARY, MULTICLASS), "log_loss")
+        if len(shares):
+            mean = geometric(list(shares))
+            what = f"classes: log-loss of {TABLE_METHODS[method].name} over CatBoost's, geometric mean"
+            found.append(Criterion(what, f"≤ {most:.2f}", f"{mean:.3f} ({len(shares)} sets)", mean <= most))
+    ours = next((place for place in places(tables) if place.method == OURS), None)
+    if ours is not None and len(tables.ranked) > 1:
+        what = f"mean rank among {len(tables.ranked)} methods"
+        found.append(Criterion(what, "≤ 2.0 of ten", f"{ours.rank:.2f}", ours.rank <= 2.0))
+    for method, median, most in ((OURS, 4.0, 8.0), (FAST, 1.5, np.inf)):
+        times = {name: tables.times(name, method) for name in tables.facts}
+        times = {name: value for name, value in times.items() if np.isfinite(value)}
+        if times:
+            slowest = max(times, key=lambda name: times[name])
+            middle = float(np.median(list(times.values())))
+            what = f"fit time of {TABLE_METHODS[method].name} over CatBoost's: median; largest"
+            wanted = f"≤ {median:g}" + (f"; ≤ {most:g}" if np.isfinite(most) else "")
+            text = f"{middle:.2g}; {times[slowest]:.2g} ({slowest})"
+            found.append(Criterion(what, wanted, text, middle <= median and times[slowest] <= most))
     return found
 
 
@@ -237,37 +190,83 @@ class Place:
     n_sets: int
     failures: int  #: sets with a split that failed
     wins: int  #: sets where no other has an error lower by more than NO_WORSE
-    rank: float  #: mean; ties share the best place, a failure takes the last
-    error: float  #: geometric mean of the error over boosting's, without failures
-    costs: dict[str, float]  #: geometric means over boosting's on the same splits
+    rank: float  #: mean; ties share the best place, a failure takes the last; NaN if it takes no part
+    elo: Elo | None
+    error: float  #: geometric mean of the error over CatBoost's, without failures
+    log_loss: float  #: the same of the log-loss
+    costs: dict[str, float]  #: geometric means over CatBoost's on the same splits
 
 
-def places(tables: Tables) -> list[Place]:
-    """Return the methods, the lowest mean rank first."""
+def places(tables: Tables, sets: list[str] | None = None) -> list[Place]:
+    """Return the methods over these sets (None: all), the lowest mean rank first, those without one last."""
+    whole, sets = sets is None, list(tables.facts) if sets is None else sets
+    errors = {m: np.array([tables.mean(name, m)[0] for name in sets]) for m in tables.methods}
+    ratings = elo({method: errors[method] for method in tables.ranked}, REFERENCE) if whole else {}
     found = []
     for method in tables.methods:
-        ranks, ratios, wins, failures = [], [], 0, 0
-        costs: dict[str, list[float]] = {cost: [] for cost in COSTS}
-        for name in tables.facts:
-            error = tables.error(name, method)[0]
-            others = [tables.error(name, other)[0] for other in tables.methods]
-            others = [other for other in others if not np.isnan(other)]
-            if np.isnan(error):
-                continue
-            failed = not np.isfinite(error)
-            failures += failed
-            ranks.append(len(others) if failed else 1 + sum(other < error for other in others))
-            wins += not failed and error <= min(others) * (1.0 + NO_WORSE)
-            theirs = tables.error(name, BOOSTING)[0]
-            if not failed and np.isfinite(theirs):
-                ratios.append(ratio(error, theirs))
-            for cost in COSTS:
-                times = tables.times(name, method, cost)
-                if np.isfinite(times) and times > 0:
-                    costs[cost].append(times)
-        if ranks:
-            means = {cost: geometric(values) for cost, values in costs.items()}
-            found.append(
-                Place(method, len(ranks), failures, wins, float(np.mean(ranks)), geometric(ratios), means)
+        mine = errors[method]
+        there = np.flatnonzero(~np.isnan(mine))
+        if not len(there):
+            continue
+        ranks, wins = [], 0
+        for j in there:
+            others = [errors[other][j] for other in tables.ranked if not np.isnan(errors[other][j])]
+            ranks.append(
+                1 + sum(other < mine[j] for other in others) if np.isfinite(mine[j]) else len(others)
             )
-    return sorted(found, key=lambda place: place.rank)
+            wins += bool(np.isfinite(mine[j])) and mine[j] <= min(others, default=0.0) * (1.0 + NO_WORSE)
+        ranked = TABLE_METHODS[method].ranked
+
+        def mean(of: Callable[[str], float], there: np.ndarray = there) -> float:
+            values = [of(sets[j]) for j in there]
+            return geometric([value for value in values if np.isfinite(value) and value > 0])
+
+        found.append(
+            Place(
+                method,
+                len(there),
+                int((~np.isfinite(mine[there])).sum()),
+                wins if ranked else 0,
+                float(np.mean(ranks)) if ranked else float("nan"),
+                ratings.get(method),
+                mean(lambda name, method=method: tables.over(name, method)),
+                mean(lambda name, method=method: tables.over(name, method, "log_loss")),
+                {
+                    cost: mean(lambda name, method=method, cost=cost: tables.times(name, method, cost))
+                    for cost in COSTS
+                },
+            )
+        )
+    return sorted(found, key=lambda place: (np.isnan(place.rank), place.rank))
+
+
+def kinds(tables: Tables) -> dict[str, list[str]]:
+    """Return the sets of each kind: by task, by what the columns hold, and by rows."""
+    facts = tables.facts
+    return {
+        "regression": tables.of_task(REGRESSION),
+        "two classes": tables.of_task(BINARY),
+        "more classes": tables.of_task(MULTICLASS),
+        "numbers only": [name for name in facts if facts[name]["kind"] == NUMBERS],
+        "with categories": [name for name in facts if facts[name]["kind"] == MIXED],
+        f"up to {SMALL:,} training rows": [name for name in facts if facts[name]["n_train"] <= SMALL],
+        "more rows": [name for name in facts if facts[name]["n_train"] > SMALL],
+    }
+
+
+def lost(tables: Tables) -> list[tuple[str, float, list[tuple[str, float]]]]:
+    """Return the sets where a ranked method has a mean error lower by more than ``NO_WORSE``, worst first.
+
+    (set, our error, [(method, error), … the three lowest])
+    """
+    found = []
+    for name in tables.facts:
+        ours = tables.mean(name, OURS)[0]
+        errors = [(method, tables.mean(name, method)[0]) for method in tables.ranked if method != OURS]
+        better = sorted(
+            ((method, error) for method, error in errors if error * (1.0 + NO_WORSE) < ours),
+            key=lambda each: each[1],
+        )
+        if better:
+            found.append((name, ours, better[:3]))
+    return sorted(found, key=lambda each: -ratio(each[1], each[2][0][1]))
