@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -12,6 +13,7 @@ from fast_models import sizes
 import gramian as gm
 from gramian.tables import EncodedRows, Scaling, TableColumns, TargetTransform
 from gramian.tables.compression import FastTabularClassifier, FastTabularRegressor
+from gramian.tables.level_means import level_groups, level_means
 
 N, HELD_OUT = 600, 200
 #: The columns of :func:`cells`, in this order.
@@ -62,9 +64,17 @@ NEW[36, 4] = datetime.datetime(2000, 12, 31, 12)
 NEW[37:40, 8] = None
 
 
-def table(rows: Any, how: str, categorical: Any = (5,)) -> tuple[TableColumns, Scaling, Any]:
+def table(
+    rows: Any, how: str, categorical: Any = (5,), means: bool = False
+) -> tuple[TableColumns, Scaling, Any]:
     columns = TableColumns.learn(rows, categorical=categorical)
     source = EncodedRows(columns, rows)
+    if means:
+        every = np.arange(len(rows))
+        lengths = np.array([[len(str(row[2])), len(str(row[9]))] for row in rows], float)
+        groups = level_groups(columns.features, source.take, every)
+        columns = replace(columns, means=level_means(groups, source.take, every, lengths, None))
+        source = EncodedRows(columns, rows)
     scaling = Scaling.learn(source, columns, how)
     return columns, scaling, np.asarray(scaling.apply(columns.encode(rows)), np.float64)
 
@@ -73,8 +83,10 @@ def wave(rows: Any) -> Any:
     return np.sin(2.0 * rows[:, 0]) + 0.5 * rows[:, 2] * rows[:, 3] + 0.3 * rows[:, 5:].sum(axis=1) - 0.5
 
 
-def classifier(how: str, labels: Any, rows: Any = TRAIN, categorical: Any = (5,), **shape: Any) -> Any:
-    columns, scaling, encoded = table(rows, how, categorical if rows is TRAIN else None)
+def classifier(
+    how: str, labels: Any, rows: Any = TRAIN, categorical: Any = (5,), means: bool = False, **shape: Any
+) -> Any:
+    columns, scaling, encoded = table(rows, how, categorical if rows is TRAIN else None, means)
     value = wave(encoded) - np.median(wave(encoded))
     n_classes = len(labels)
     edges = np.quantile(value, np.linspace(0, 1, n_classes + 1)[1:-1])
@@ -87,8 +99,10 @@ def classifier(how: str, labels: Any, rows: Any = TRAIN, categorical: Any = (5,)
     return made
 
 
-def regressor(how: str, targets: Any, transform: str | None, rows: Any = TRAIN, **shape: Any) -> Any:
-    columns, scaling, encoded = table(rows, how, (5,) if rows is TRAIN else None)
+def regressor(
+    how: str, targets: Any, transform: str | None, rows: Any = TRAIN, means: bool = False, **shape: Any
+) -> Any:
+    columns, scaling, encoded = table(rows, how, (5,) if rows is TRAIN else None, means)
     y = targets(wave(encoded))
     own = None if transform is None else TargetTransform.learn(y, transform)
     z = y if own is None else own.forward(y)
@@ -120,6 +134,8 @@ MAKERS = {
     "two targets": lambda: regressor("auto", lambda t: np.column_stack([np.exp(t), t]), "auto"),
     "float64": lambda: regressor("auto", np.exp, "log", dtype="float64", n_levels=0, n_units=0),
     "equal targets": lambda: regressor("auto", lambda t: np.full(len(t), 3.5), "auto"),
+    "level means": lambda: classifier("auto", ["no", "yes"], means=True),
+    "level means of codes": lambda: regressor("quantile", np.exp, "log", means=True),
     "narrow": lambda: classifier("auto", [False, True], rows=PLAIN),
 }
 

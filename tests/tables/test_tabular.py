@@ -637,7 +637,7 @@ def test_model_files_give_the_same_model(kind: str, request: Any, tmp_path: Any)
     ("edit", "match"),
     [
         (lambda state: state["learned"].update(predict=1), "'predict' is not something that a Tabular"),
-        (lambda state: state.update(n_features=3), r"have \(4, 7, 7\) columns; expected 3, 7 and 7"),
+        (lambda state: state.update(n_features=3), r"have \(4, 8, 8\) columns; expected 3, 8 and 8"),
         (lambda state: state.update(weights=[0.4, 0.6]), "1 models have 2 weights"),
         (
             lambda state: state["learned"]["target_"]["parts"]["outputs"]["tuple"].clear(),

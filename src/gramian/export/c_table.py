@@ -48,6 +48,7 @@ def table_slots(table: TableForm) -> dict[str, str]:
         _braced([_HOWS[how], *curves.of(table.scores.get(k)), *map(real, table.back[k].tolist())])
         for k, how in enumerate(table.hows)
     ]
+    means = [_braced([str(int(to)), str(int(level)), real(mean)]) for to, level, mean in table.means]
     slope, bend = table.calibration or (0.0, 0.0)
     return {
         "COLUMNS": str(len(table.names)),
@@ -56,6 +57,8 @@ def table_slots(table: TableForm) -> dict[str, str]:
         # An array of C has at least one element.
         "TEXTS": ",\n".join(map(text, texts or [""])),
         "CODES": ",\n".join(map(real, codes or [0.0])),
+        "MEANS": str(len(table.means)),
+        "MEAN": ",\n".join(means or ["{0, 0, 0.0}"]),
         "SCALING": ",\n".join(scalings),
         "BACK": ",\n".join(back),
         "CURVES": ",\n".join(curves.points or ["{0.0, 0.0}"]),

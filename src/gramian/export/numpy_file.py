@@ -84,7 +84,7 @@ def _table_arrays(table: TableForm) -> dict[str, Any]:
     arrays: dict[str, Any] = {name: np.array(value) for name, value in CONSTANTS.items()}
     for name in ("names", "kinds", "scalings", "hows"):
         arrays[name] = np.array(getattr(table, name), str)
-    for name in ("places", "fill", "origin", "shift", "scale", "back"):
+    for name in ("places", "fill", "origin", "means", "shift", "scale", "back"):
         arrays[name] = getattr(table, name)
     arrays |= {f"levels_{j}": levels for j, levels in enumerate(table.levels) if len(levels)}
     arrays |= {f"curve_{j}": curve for j, curve in table.curves.items()}

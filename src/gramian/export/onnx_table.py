@@ -46,6 +46,11 @@ def encoded_rows(graph: Graph, table: TableForm, names: dict[int, str]) -> str:
         else:
             parts += _number(graph, table, j, name)
     rows = graph("Concat", *parts, axis=1)
+    if len(table.means):
+        to, level = table.means[:, :2].astype(np.intp).T
+        mix = np.zeros((to.min(), len(np.unique(to))))
+        mix[level, to - to.min()] = table.means[:, 2]
+        rows = graph("Concat", rows, graph("MatMul", rows, graph.constant(mix)), axis=1)
     return graph.cast(_scaled(graph, table, rows), table.dtype)
 
 

@@ -121,6 +121,8 @@ def _encoded(rows: Any) -> np.ndarray:
             out[:, weekday : weekday + 7] = (of_week[:, None] == np.arange(7)) & ~lost[:, None]
         if hour >= 0:
             out[:, hour : hour + 2] = _turn(when - whole, lost)
+    for to, level, mean in model["means"].tolist():
+        out[:, int(to)] += mean * out[:, int(level)]
     return out
 
 

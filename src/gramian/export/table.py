@@ -40,6 +40,7 @@ class TableForm:
     fill, origin : (d,).
     levels : of each column, its categories: text in the order of its code points, or numbers (float64, in
         any order); empty for columns of numbers.
+    means : (k, 3), a place, the place of a category's value, and what that adds to the first where it is 1.
     dtype : type to which numbers are rounded before they are scaled, the type of the encoded training rows.
     scalings : (e,), "linear": t = (x − shift)/scale; "robust": t/√(1 + (t/soft)²) of that; "quantile": the
         curve of the place, and beyond its ends a rise of at most ``tail``, in units of ``scale``.
@@ -57,6 +58,7 @@ class TableForm:
     fill: Float64Array
     origin: Float64Array
     levels: tuple[Array, ...]
+    means: Float64Array
     dtype: np.dtype[Any]
     scalings: tuple[str, ...]
     shift: Float64Array
@@ -86,6 +88,7 @@ def table_form(model: Any) -> TableForm:
         fill=np.array([float(column.centre) for column in columns.columns]),
         origin=np.array([column.centre if column.kind == DATE else 0.0 for column in columns.columns]),
         levels=tuple(map(_levels, columns.columns, kinds)),
+        means=_means(columns),
         dtype=columns.dtype,
         scalings=tuple(how if how in (ROBUST, QUANTILE) else "linear" for how in scaling.methods),
         shift=np.asarray(scaling.shift, np.float64),
@@ -123,6 +126,16 @@ def _places(column: Column, start: int) -> list[int]:
     widths = [int(column.varies), int(column.missing), 0, *parts]
     ends = np.cumsum([start, *widths])
     return [int(end) if width else -1 for end, width in zip(ends, widths)]
+
+
+def _means(columns: TableColumns) -> Float64Array:
+    """Return for each level with a mean: the place of the means, the level's own place, its mean."""
+    found = [
+        (place, level, value)
+        for place, each in enumerate(columns.means, columns.width - len(columns.means))
+        for level, value in zip(range(each.places.start, each.places.stop), each.values, strict=True)
+    ]
+    return np.array(found, np.float64).reshape(-1, 3)
 
 
 _TRUTHS = {"True": 1.0, "False": 0.0}

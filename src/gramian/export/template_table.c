@@ -15,6 +15,13 @@ static const char *const TEXTS[] = {
 static const double CODES[] = {
 @CODES@
 };
+/* Means of the levels of categories: place, a level's own place, its number. */
+static const struct {
+    int to, level;
+    double mean;
+} MEAN[] = {
+@MEAN@
+};
 /* Scaling of each place: how, first point of its curve and their number, shift, scale. */
 static const struct {
     int how, first, count;
@@ -142,6 +149,8 @@ static void encode(const @NAME@_cell *row, real *out)
         if (COLUMN[j].hour >= 0)
             turn(number - whole, x + COLUMN[j].hour);
     }
+    for (int k = 0; k < @MEANS@; k++)
+        x[MEAN[k].to] += MEAN[k].mean * x[MEAN[k].level];
     for (int j = 0; j < FEATURES; j++)
         out[j] = scaled(j, x[j]);
 }

@@ -42,9 +42,10 @@ from gramian.solvers.arrowhead import Forest
 from gramian.solvers.core import CoupledCore
 from gramian.solvers.path_factor import PathFactor
 from gramian.tables import Column, Scaling, TableColumns, TargetTransform
+from gramian.tables.column import LevelMeans
+from gramian.tables.intervals import Spread
 from gramian.tables.search import SearchResult, Setting, SettingResult
 from gramian.tables.small_problem import ExactFit, Point
-from gramian.tables.spread import Spread
 from gramian.tables.target import OutputMap
 
 
@@ -258,6 +259,7 @@ RECIPES: dict[str, Recipe] = {
         Forest,
         LeafReport,
         Learned,
+        LevelMeans,
         OutputMap,
         PairwisePredictor,
         PathFactor,

@@ -30,7 +30,7 @@ from gramian.exceptions import AccuracyWarning, InputError
 from gramian.metric.metric import Metric
 from gramian.metric.outer_product import FORMS
 from gramian.ridge.ridge import KernelRidge, KernelRidgeClassifier
-from gramian.tables import EncodedRows, Scaling, TableColumns
+from gramian.tables import EncodedRows, TableColumns
 from gramian.tables.effort import EFFORTS, Effort
 from gramian.tables.holdout import HoldOut, place_of
 from gramian.tables.input import checked_table, rows_in_time, weighted_rows
@@ -42,6 +42,7 @@ from gramian.tables.small_problem import POWERS, Point, SmallProblem
 from gramian.tables.table_problem import TableProblem
 from gramian.tables.taken import TakenTable
 from gramian.tables.training.fit import LastFit, last_fit
+from gramian.tables.training.search_rows import SearchRows
 
 #: Share of the time limit that the search may take; the memory budget is divided by this for the search.
 #: Both chosen by hand.
@@ -155,40 +156,39 @@ class TabularModel(TableServer, KernelEstimator):
     def _learn_model(
         self,
         rows: EncodedRows,
-        mapped_targets: dict[str, MappedTarget],
+        targets: dict[str, MappedTarget],
+        respond: Callable[[IntArray], Float64Array],
         sampled: tuple[IntArray, int],
         weights: Array | None,
         scale_weights: Array | None,
         rng: np.random.Generator,
         until: float,
-    ) -> SearchResult:
-        """Search on the sampled rows, whose targets are given; set the scales and the search's results.
+    ) -> tuple[SearchResult, EncodedRows]:
+        """Search on the sampled rows, whose targets are given; set columns, scales and the search's results.
 
-        ``sampled`` are their numbers, held-out rows first, and how many these are; ``scale_weights`` the
-        weights for the scales: sample weights without the class weights.
+        ``respond`` gives the targets (m, outputs) of rows by their numbers; ``sampled`` are the numbers of
+        the rows to compare on, held-out rows first, and how many these are; ``scale_weights`` the weights
+        for the scales: sample weights without the class weights.
         """
         sample, n_held = sampled
-        encoded = np.asarray(rows.take(sample), np.float64)
-        how = {
-            name: Scaling.learn(rows, self.columns_, how=name, sample_weight=scale_weights, rng=rng)
-            for name in self._scalings()
-        }
-        # Scalings that treat every column alike are compared once, under the first of their names.
-        distinct = {scaling.methods: name for name, scaling in reversed(how.items())}
-        scalings = {name: how[name] for name in how if name in distinct.values()}
+        sizes = round_sizes(len(sample), self._search_bytes, self._effort)
+        sizes = tuple(sorted({min(size, len(sample) - n_held) for size in sizes}))
+        both = weights, scale_weights
+        forms = SearchRows.of(rows, sampled, sizes, self._scalings(), respond, both, rng)
         whole = TableProblem(
-            {name: np.asarray(scaling.apply(encoded), np.float64) for name, scaling in scalings.items()},
-            mapped_targets,
+            forms.scaled,
+            targets,
             None if weights is None else np.asarray(weights[sample], np.float64),
             self._groups,
             n_held if len(sample) >= FEWEST else 0,
         )
-        settings = [Setting(s, a, k) for a in mapped_targets for s in scalings for k in self._kernels()]
+        names, kernels = forms.scalings, self._kernels()
+        settings = [
+            Setting(name, how, k, levels) for how in targets for name, levels in names for k in kernels
+        ]
         if until < math.inf:
             now = time.perf_counter()
             until = now + SEARCH_TIME * (until - now)
-        sizes = round_sizes(len(sample), self._search_bytes, self._effort)
-        sizes = tuple(sorted({min(size, len(sample) - n_held) for size in sizes}))
         if whole.n_held_out:
             with self._shown_search(whole, len(settings)) as problem:
                 found = search_settings(
@@ -202,15 +202,16 @@ class TabularModel(TableServer, KernelEstimator):
                 )
         else:
             found = SearchResult(settings[0], None, (), 0, 0, 0.0, True)
-        self.scaling_ = scalings[found.setting.scaling]
+        rows, self.scaling_ = forms.of_setting(found.setting)
+        self.columns_ = rows.columns
         self._set_importances(whole, found, until)
         # Drop the coefficients: the stored search keeps nothing that grows with the rows.
-        kept, other = (
+        best, other = (
             None if judged is None else replace(judged, coefficients=judged.coefficients[:0])
             for judged in (found.best, found.other)
         )
-        self.search_ = replace(found, best=kept, other=other)
-        return found
+        self.search_ = replace(found, best=best, other=other)
+        return found, rows
 
     @contextmanager
     def _shown_search(
@@ -242,8 +243,8 @@ class TabularModel(TableServer, KernelEstimator):
         """Return the rows of the search in random order, held-out rows first, and how many these are."""
         counted = np.arange(n) if weights is None else np.flatnonzero(weights > 0)
         size = n_held_out(len(counted)) + round_sizes(len(counted), self._search_bytes, self._effort)[-1]
-        # Each setting holds a copy of the rows, and so does each scaling.
-        copies = len(SCALINGS) * (1 + 2 * len(self._kernels()))
+        # Each setting holds a copy of the rows, and so does each scaling, with and without level means.
+        copies = len(SCALINGS) * (1 + 2 * len(self._kernels())) * (2 if self.columns_.groups else 1)
         most = parse_bytes(self.memory_budget) // (ROWS_MEMORY * 8 * self.columns_.width * copies)
         size = min(len(counted), max(LEAST_SAMPLE, min(size, most)))
         sample = rng.choice(counted, size, replace=False)

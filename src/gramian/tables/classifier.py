@@ -20,10 +20,10 @@ from gramian.tables.compression import (
     FastTabularClassifier,
     compressed_classifier,
 )
-from gramian.tables.conformal import held_out_rank, share
 from gramian.tables.effort import DEFAULT
 from gramian.tables.holdout import HoldOut
 from gramian.tables.input import checked_table
+from gramian.tables.intervals import held_out_rank, share
 from gramian.tables.mapped_target import MappedTarget
 from gramian.tables.scoring import HeldOutScore
 from gramian.tables.serving import ClassAnswers
@@ -146,10 +146,16 @@ class TabularClassifier(Classifier, ClassAnswers, TabularModel):
             own_weights, weights = weights, targets.weights(self.class_weight, weights)
             rows = self._learn_columns(X, own_weights, rng, groups)
             sample = self._sample(n, weights, rng, holdout)
-            signs = 0.5 * targets.part(sample[0])[slice(0, len(sample[0]))]
+
+            def signs_of(numbers: IntArray) -> Float64Array:
+                return np.asarray(targets.part(numbers)[slice(0, len(numbers))], np.float64)
+
+            signs = 0.5 * signs_of(sample[0])
             score = HeldOutScore.of(self.scoring, targets.classes)
             candidates = {"classes": MappedTarget(signs, signs, score=score)}
-            found = self._learn_model(rows, candidates, sample, weights, own_weights, rng, until)
+            found, rows = self._learn_model(
+                rows, candidates, signs_of, sample, weights, own_weights, rng, until
+            )
             loss = partial(_class_loss, targets, weights, score)
             labels = np.asarray(targets.values)
             fit = self._fit_last(rows, labels, weights, found, rng, until, n_counted, loss, holdout)

@@ -14,8 +14,9 @@ from gramian.exceptions import InputError, quoted
 from gramian.tables.date_text import YEAR_FIRST, days_of_text, is_blank
 from gramian.tables.dates import WEEKDAY, WEEKDAYS, WIDTHS, part_values
 
-#: Kinds of features that are not kinds of columns: a missing-value indicator; sine and cosine of a cycle.
-MISSING, CYCLE = "missing", "cycle"
+#: Kinds of features that are not kinds of columns: a missing-value indicator; sine and cosine of a cycle; a
+#: number for each level of a category.
+MISSING, CYCLE, LEVELS = "missing", "cycle", "levels"
 #: Names of the one-hot places that several values share.
 INFREQUENT_VALUES, MISSING_VALUE = "(infrequent)", "(missing)"
 
@@ -24,7 +25,8 @@ INFREQUENT_VALUES, MISSING_VALUE = "(infrequent)", "(missing)"
 class Feature:
     """Neighbouring encoded columns that describe one thing.
 
-    ``kind`` is "numeric", "boolean", "category", "date", "duration", "missing", "cycle" or "weekday";
+    ``kind`` is "numeric", "boolean", "category", "date", "duration", "missing", "cycle", "weekday" or
+    "levels";
     ``column`` names the source column; ``places`` are the positions of the encoded columns; ``categories``
     names the value behind each place of a one-hot group; ``two_valued`` says whether the training rows had
     exactly two values.
@@ -189,6 +191,29 @@ class Column:
             f"Column {self.name!r} held {trained} during fit and now holds {found} (such as "
             f"{quoted(cells.example)}). Pass values of the same kind; set what cannot be read to missing."
         )
+
+
+@dataclass(frozen=True)
+class LevelMeans:
+    """An encoded column that has a number for each level of a category, and 0 for other values.
+
+    ``column`` names the category; ``places`` are those of its one-hot group; ``values`` a number for each;
+    ``axis`` (outputs,) is the direction of the targets that they are means of.
+    """
+
+    column: str
+    places: slice
+    values: tuple[float, ...]
+    axis: tuple[float, ...]
+
+    @property
+    def name(self) -> str:
+        """Name of the encoded column."""
+        return f"{self.column} (level means)"
+
+    def write(self, encoded: Array, place: int) -> None:
+        """Write the numbers of encoded rows (n, width), whose one-hot groups are there."""
+        encoded[:, place] = encoded[:, self.places] @ np.asarray(self.values, encoded.dtype)
 
 
 def date_cells(cells: Cells, days: Float64Array) -> Cells:

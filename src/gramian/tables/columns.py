@@ -15,7 +15,7 @@ from gramian._typing import Array, Float64Array, FloatArray, IntArray
 from gramian.data.cells import BOOLEAN, CATEGORY, DATE, DURATION, EMPTY, NUMERIC
 from gramian.data.tables import Block, Table, as_table
 from gramian.exceptions import InputError, did_you_mean
-from gramian.tables.column import CYCLE, Column, Feature, refuse_infinity
+from gramian.tables.column import CYCLE, LEVELS, Column, Feature, LevelMeans, refuse_infinity
 from gramian.tables.dates import WEEKDAY
 from gramian.tables.taken import TakenTable
 from gramian.tables.tally import CONSTANT, GROUPS, NO_REPEATS, NO_VALUES, Tally
@@ -32,7 +32,8 @@ class TableColumns:
     Made by :meth:`learn`. Numbers stay as they are; a missing number becomes the median, and if training rows
     had missing values, an extra column of 0 and 1 marks them. Booleans become 0 and 1, categories one-hot
     groups. Dates, also those stored as text, become days since the median, season, weekday and time of day.
-    Columns that are constant, empty, or whose values do not repeat are not used.
+    Columns that are constant, empty, or whose values do not repeat are not used. ``means`` add a number for
+    each level of a category (:class:`gramian.tables.column.LevelMeans`).
 
     >>> X = np.array([[1.0, "a"], [np.nan, "b"], [3.0, "a"], [5.0, "b"]], object)
     >>> columns = TableColumns.learn(X)
@@ -49,6 +50,7 @@ class TableColumns:
     named: bool  #: whether the training rows named their columns
     n_rows: int
     dtype: np.dtype[Any]
+    means: tuple[LevelMeans, ...] = ()  #: encoded columns behind all others
 
     @classmethod
     def learn(
@@ -125,12 +127,15 @@ class TableColumns:
         found: list[Feature] = []
         for column, start in zip(self.columns, self._starts):
             found += column.features(start)
+        first = self.width - len(self.means)
+        for place, each in enumerate(self.means, first):
+            found.append(Feature(each.name, LEVELS, each.column, slice(place, place + 1)))
         return tuple(found)
 
     @property
     def width(self) -> int:
         """Number of encoded columns."""
-        return sum(column.width for column in self.columns)
+        return sum(column.width for column in self.columns) + len(self.means)
 
     @property
     def feature_names(self) -> tuple[str, ...]:
@@ -155,8 +160,8 @@ class TableColumns:
 
     @property
     def numeric(self) -> IntArray:
-        """Places of numbers with more than two values, dates and durations included."""
-        kinds = (NUMERIC, BOOLEAN, DATE, DURATION)
+        """Places of numbers with more than two values, dates, durations and level means included."""
+        kinds = (NUMERIC, BOOLEAN, DATE, DURATION, LEVELS)
         found = (f for f in self.features if f.kind in kinds and not f.two_valued)
         return np.array([f.places.start for f in found], np.intp)
 
@@ -191,6 +196,8 @@ class TableColumns:
             if column.width and column.varies:
                 origin = column.centre if column.kind == DATE else 0.0
                 low[start], high[start] = column.low - origin, column.high - origin
+        for place, each in enumerate(self.means, self.width - len(self.means)):
+            low[place], high[place] = min(0.0, *each.values), max(0.0, *each.values)
         return low, high
 
     @cached_property
@@ -236,6 +243,8 @@ class TableColumns:
             if cells.kind not in (CATEGORY, EMPTY):
                 refuse_infinity(cells.values, column.name, rows)
             column.encode(cells, out[:, start : start + column.width])
+        for place, each in enumerate(self.means, self.width - len(self.means)):
+            each.write(out, place)
 
     def _encode_matrix(
         self, matrix: Array, order: Sequence[int], rows: slice | IntArray, out: Array

@@ -49,11 +49,12 @@ MOST_FULL = 500
 
 @dataclass(frozen=True)
 class Setting:
-    """The choices that the search compares in full: scaling and target map, by name, and kernel."""
+    """The choices that the search compares in full: scaling and target map, by name, kernel, level means."""
 
     scaling: str
     target: str
     kernel: str
+    levels: bool = False  #: whether categories have level means besides
 
 
 @dataclass

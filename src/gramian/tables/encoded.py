@@ -26,7 +26,7 @@ class EncodedRows:
     """
 
     def __init__(self, columns: TableColumns, X: Any) -> None:
-        self.columns, self._table = columns, as_table(X)
+        self.columns, self._given, self._table = columns, X, as_table(X)
         self._order = columns.order(self._table)
         #: Bytes of an encoded row, and about as much for the cells that it is made from.
         self.row_bytes = self.shape[1] * self.dtype.itemsize + 8 * self._table.shape[1]
@@ -39,6 +39,10 @@ class EncodedRows:
         identity = getattr(X, "identity", None)
         if identity is not None:  # a frame has none: the fingerprint hashes its rows
             self.identity = ("encoded", columns.feature_names, identity)
+
+    def under(self, columns: TableColumns) -> EncodedRows:
+        """Return the same rows encoded by other columns."""
+        return EncodedRows(columns, self._given)
 
     @property
     def shape(self) -> tuple[int, int]:

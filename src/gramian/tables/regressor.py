@@ -29,10 +29,10 @@ from gramian.tables.compression import (
     FastTabularRegressor,
     compressed_regressor,
 )
-from gramian.tables.conformal import held_out_rank, rank_of, share
 from gramian.tables.effort import DEFAULT
 from gramian.tables.holdout import HoldOut
 from gramian.tables.input import checked_table
+from gramian.tables.intervals import held_out_rank, rank_of, share
 from gramian.tables.mapped_target import MappedTarget
 from gramian.tables.scoring import HeldOutScore
 from gramian.tables.serving import NumberAnswers
@@ -211,7 +211,10 @@ class TabularRegressor(Regressor, NumberAnswers, TabularModel):
             candidates = {
                 how: MappedTarget(forward[how][drawn], own[drawn], one, score) for how, one in maps.items()
             }
-            found = self._learn_model(rows, candidates, sample, weights, weights, rng, until)
+            usual = next(iter(forward.values()))
+            found, rows = self._learn_model(
+                rows, candidates, usual.__getitem__, sample, weights, weights, rng, until
+            )
             self.target_, z = maps[found.setting.target], forward[found.setting.target]
             last = z[:, 0] if z.shape[1] == 1 else z
             loss = partial(_mapped_loss, MappedTarget(z, own, self.target_, score), weights)

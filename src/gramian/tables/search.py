@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gramian.engine import Engine
 from gramian.tables.descent import Descent, Setting, SettingProgress
@@ -29,6 +29,8 @@ LAST_SETTINGS, LAST_GAP, OTHER_GAP = 2, 1.15, 1.5
 #: Number of best pairs of scaling and kernel with which other target transformations are tried.
 #: Chosen by hand.
 OTHER_TARGETS = 2
+#: Least share by which level means must lower the error to be taken. Chosen by hand.
+LEVELS_GAIN = 0.02
 #: Number of threads whose Gram matrices must fit into the memory at a time. Chosen by hand.
 NOMINAL_THREADS = 2
 
@@ -124,30 +126,41 @@ def search_settings(
         problems = {each.setting: problem(each.setting, size) for each in some}
         return Descent(some, problems, size, until, engine, memory_bytes, tuple(forms), fresh).run()
 
-    alive = [SettingProgress(setting) for setting in settings if setting.target == settings[0].target]
+    first = settings[0]
+    alive = [
+        SettingProgress(setting)
+        for setting in settings
+        if setting.target == first.target and setting.levels == first.levels
+    ]
     everyone, finished = list(alive), True
     for number, size in enumerate(sizes):
         fresh = number == 0
         finished = descend(alive, size, fresh)
-        alive.sort(key=lambda each: each.error)
+        alive.sort(key=_price)
         if fresh:
-            # Other target transformations are tried only where the first one did best.
+            # Other target transformations are tried only where the first one did best, and level means only
+            # for the best of all and the best one of the other norm.
             places = [(each.setting.scaling, each.setting.kernel) for each in alive[:OTHER_TARGETS]]
-            others = [
-                SettingProgress(setting)
-                for setting in settings
-                if setting.target != settings[0].target and (setting.scaling, setting.kernel) in places
+            targets = [
+                SettingProgress(each)
+                for each in settings
+                if each.target != first.target
+                and each.levels == first.levels
+                and (each.scaling, each.kernel) in places
             ]
-            if others:
-                finished = descend(others, size, fresh) and finished
-            everyone += others
-            alive = sorted([*alive, *others], key=lambda each: each.error)
+            finished &= not targets or descend(targets, size, fresh)
+            alive = sorted([*alive, *targets], key=_price)
+            wide = [replace(each.setting, levels=True) for each in (alive[0], *_others(alive[0], alive)[:1])]
+            levels = [SettingProgress(each) for each in settings if each in wide]
+            finished &= not levels or descend(levels, size, fresh)
+            alive = sorted([*alive, *levels], key=_price)
+            everyone += [*targets, *levels]
         if not finished:
             break
         if number < len(sizes) - 1:
             alive = _going_on(alive)
     # Errors on few and on many rows are not comparable, so that settings with the most rows come first.
-    ranked = sorted(everyone, key=lambda each: (-each.n_rows, each.error))
+    ranked = sorted(everyone, key=lambda each: (-each.n_rows, _price(each)))
     best = ranked[0]
     near = [each for each in _others(best, ranked) if each.n_rows == best.n_rows and best.best is not None]
     results = (_result(each, kept=each is best) for each in ranked if each.best is not None)
@@ -179,6 +192,11 @@ def _result(progress: SettingProgress, *, kept: bool) -> SettingResult:
     )
 
 
+def _price(each: SettingProgress) -> float:
+    """Return the error that settings are ranked by."""
+    return each.error * (1.0 + LEVELS_GAIN * each.setting.levels)
+
+
 def _going_on(ranked: list[SettingProgress]) -> list[SettingProgress]:
     """Return the settings of the last round: the best, those near it, and one of the other norm.
 
@@ -193,13 +211,13 @@ def _going_on(ranked: list[SettingProgress]) -> list[SettingProgress]:
 
 
 def _others(best: SettingProgress, ranked: list[SettingProgress]) -> list[SettingProgress]:
-    """Return the settings of the other norm that share the best one's scaling and target, ranked."""
-    own = (best.setting.scaling, best.setting.target)
+    """Return the settings of the other norm that share the best one's scaling, target and columns, ranked."""
+    own = (best.setting.scaling, best.setting.target, best.setting.levels)
     return [
         each
         for each in ranked
         if _norm(each) != _norm(best)
-        and (each.setting.scaling, each.setting.target) == own
+        and (each.setting.scaling, each.setting.target, each.setting.levels) == own
         and each.error <= OTHER_GAP * best.error
     ]
 

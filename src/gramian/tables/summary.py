@@ -80,7 +80,7 @@ def _chosen(model: Any) -> Iterator[tuple[str, str]]:
     if found is None:
         return
     setting = found.setting
-    yield "scaling", setting.scaling
+    yield "scaling", setting.scaling + (", categories with level means" if setting.levels else "")
     metric: Metric | None = vars(members_of(model)[0][1]).get("metric_")
     learned = bool(model._forms()) and found.best is not None
     form = "none" if metric is None or not learned else "diagonal" if metric.matrix is None else "full"
@@ -147,7 +147,7 @@ def tabular_grids(model: Any) -> Iterator[Grid]:
     rows = tuple(
         (
             trial.setting.kernel,
-            trial.setting.scaling,
+            trial.setting.scaling + (", levels" if trial.setting.levels else ""),
             trial.setting.target,
             trial.metric or "none",
             f"{trial.n_rows:,}",

@@ -16,11 +16,12 @@ from gramian.tables.small_problem import SmallProblem
 class TableProblem:
     """The rows on which a search compares settings: in each scaling, with each target transformation.
 
-    rows : (m, d) for each scaling, held-out rows first; targets : for each transformation; weights : (m,) or
-    None; groups : columns whose values are switched in place of a derivative; n_held_out : held-out rows.
+    rows : (m, d) for each scaling, held-out rows first, under 0 without level means and under a number of
+    fitted rows with the means of these; targets : for each transformation; weights : (m,) or None; groups :
+    columns whose values are switched in place of a derivative; n_held_out : held-out rows.
     """
 
-    rows: dict[str, Float64Array]
+    rows: dict[tuple[str, int], Float64Array]
     targets: dict[str, MappedTarget]
     weights: Float64Array | None
     groups: tuple[tuple[int, ...], ...]
@@ -28,7 +29,8 @@ class TableProblem:
 
     def at(self, setting: Setting, n_fit: int) -> SmallProblem:
         """Return the exact problem of a setting; held-out rows are first in the sample but last in it."""
-        rows, target = self.rows[setting.scaling], self.targets[setting.target]
+        rows = self.rows[setting.scaling, n_fit if setting.levels else 0]
+        target = self.targets[setting.target]
         held = slice(0, self.n_held_out)
         chosen = np.r_[self.n_held_out : self.n_held_out + n_fit, held]
         fit = slice(self.n_held_out, self.n_held_out + n_fit)

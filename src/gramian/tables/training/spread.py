@@ -14,7 +14,7 @@ from gramian.kernels import Exponential
 from gramian.metric.metric import Metric
 from gramian.operators.kernel import KernelOperator
 from gramian.tables.holdout import HoldOut
-from gramian.tables.spread import Spread, features
+from gramian.tables.intervals import Spread, features
 from gramian.tables.training.penalty import best_penalty
 
 #: Parts of the held-out rows for cross-fitting; with fewer rows than LEAST_ROWS all have the same spread. By

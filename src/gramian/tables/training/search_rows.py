@@ -1,0 +1,82 @@
+"""The sampled rows of a table's search: in every scaling, without and with level means."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Self
+
+import numpy as np
+
+from gramian._typing import Array, Float64Array, IntArray
+from gramian.tables import EncodedRows, Scaling
+from gramian.tables.column import LevelMeans
+from gramian.tables.descent import Setting
+from gramian.tables.level_means import MOST_ROWS, level_groups, level_means, with_means
+
+
+@dataclass(frozen=True)
+class SearchRows:
+    """Encoded rows of a table as the search compares them, and as its choice needs them.
+
+    ``forms`` are all rows, without level means (False) and with them (True), if a category has enough rows
+    for them; ``scalings`` by name for each form; ``scaled`` the sampled rows (m, width) by name of the
+    scaling, under 0 without level means and under a number of fitted rows with the means of these.
+    """
+
+    forms: dict[bool, EncodedRows]
+    scalings: dict[tuple[str, bool], Scaling]
+    scaled: dict[tuple[str, int], Float64Array]
+
+    @classmethod
+    def of(
+        cls,
+        rows: EncodedRows,
+        sampled: tuple[IntArray, int],
+        sizes: Sequence[int],
+        names: Sequence[str],
+        respond: Callable[[IntArray], Float64Array],
+        weights: tuple[Array | None, Array | None],
+        rng: np.random.Generator,
+    ) -> Self:
+        """Learn level means and scalings with these names, and apply them to the sampled rows.
+
+        ``sampled`` are the numbers of the rows, held-out rows first, and how many these are; ``sizes``
+        how many of the others the rounds fit; ``respond`` gives the targets (m, outputs) of rows by
+        their numbers; ``weights`` are those of the rows, (n,) or None, for means and for scales.
+        """
+        (sample, n_held), (own, for_scales) = sampled, weights
+        groups = level_groups(rows.columns.features, rows.take, sample[n_held:])
+
+        def means_of(numbers: IntArray, like: Sequence[LevelMeans] = ()) -> tuple[LevelMeans, ...]:
+            w = None if own is None else own[numbers]
+            return level_means(groups, rows.take, numbers, respond(numbers), w, like)
+
+        forms, known = {False: rows}, {0: tuple[LevelMeans, ...]()}
+        if groups:
+            counted = np.arange(rows.shape[0]) if own is None else np.flatnonzero(own > 0)
+            few = len(counted) <= MOST_ROWS
+            means = means_of(counted if few else rng.choice(counted, MOST_ROWS, replace=False))
+            forms[True] = rows.under(replace(rows.columns, means=means))
+            # The search's means know no more rows than the fits that they are compared with.
+            known |= {size: means_of(sample[n_held : n_held + size], means) for size in sizes}
+        encoded = np.asarray(rows.take(sample), np.float64)
+        scalings: dict[tuple[str, bool], Scaling] = {}
+        scaled: dict[tuple[str, int], Float64Array] = {}
+        for levels, form in forms.items():
+            how = {
+                name: Scaling.learn(form, form.columns, how=name, sample_weight=for_scales, rng=rng)
+                for name in names
+            }
+            # Scalings that treat every column alike are compared once, under the first of their names.
+            distinct = {scaling.methods: name for name, scaling in reversed(how.items())}
+            kept = [name for name in how if name in distinct.values()]
+            scalings |= {(name, levels): how[name] for name in kept}
+            for size in sizes if levels else (0,):
+                wide = with_means(encoded, known[size])
+                scaled |= {(name, size): np.asarray(how[name].apply(wide), np.float64) for name in kept}
+        return cls(forms, scalings, scaled)
+
+    def of_setting(self, setting: Setting) -> tuple[EncodedRows, Scaling]:
+        """Return all rows and the scaling of a setting."""
+        return self.forms[setting.levels], self.scalings[setting.scaling, setting.levels]
