@@ -55,7 +55,7 @@ def main(given: list[str] | None = None) -> int:
     from suite.results import read
     from suite.sets import QUICK
     from suite.table_methods import TABLE_METHODS, absent, available, check
-    from suite.table_report import line_text, write_report
+    from suite.table_report import filled, line_text, write_report
     from suite.table_run import TABLE_KEY, run_tables
     from suite.table_sets import table_names
 
@@ -89,8 +89,12 @@ def main(given: list[str] | None = None) -> int:
             for line in lines:
                 print(line_text(line), flush=True)
         folder = options.report or (out.parent if options.quick or options.out else DOCS)
-        for written in write_report(read(out, TABLE_KEY), folder):
+        lines_there = read(out, TABLE_KEY)
+        for written in write_report(lines_there, folder):
             print(f"wrote {written}")
+        if folder.resolve() == DOCS.resolve():
+            readme = DOCS.parent / "README.md"
+            readme.write_text(filled(readme.read_text(encoding="utf-8"), lines_there), encoding="utf-8")
     except GramianError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

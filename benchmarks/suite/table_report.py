@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,6 +25,9 @@ from suite.table_summary import (
     rows_of,
     was_busy,
 )
+
+#: Where another page shows the ranks.
+MARKED = re.compile(r"(<!-- measured: tables -->).*?(<!-- end -->)", re.DOTALL)
 
 HEAD = """# Tables: beside boosting, networks and linear models
 
@@ -76,6 +80,38 @@ def write_report(lines: list[Line], folder: Path) -> Iterator[Path]:
     page = folder / "tables-benchmark.md"
     page.write_text(text_of(lines), encoding="utf-8")
     yield page
+
+
+def filled(text: str, lines: list[Line]) -> str:
+    """Return a page with the block of the tables made anew."""
+    tables = Tables.of(lines)
+    names = ("method", "wins", "mean rank", "Elo", "error x", "log-loss x", "fit x", "predict x", "model x")
+    rows = [f"| {' | '.join(names)} |", "|---" * len(names) + "|"]
+    for place in places(tables):
+        if not np.isfinite(place.rank):
+            continue
+        costs = [
+            _number(place.costs[cost], ".2g") for cost in ("fit_seconds", "predict_seconds", "model_bytes")
+        ]
+        rating = "" if place.elo is None else f"{place.elo.value:.0f}"
+        cells = (
+            TABLE_METHODS[place.method].name,
+            str(place.wins),
+            f"{place.rank:.2f}",
+            rating,
+            _number(place.error, ".3f"),
+            _number(place.log_loss, ".3f"),
+            *costs,
+        )
+        rows.append(f"| {' | '.join(cells)} |")
+    machine = [line for line in lines if ok(line)][-1]["machine"]
+    origin = (
+        f"`python benchmarks/tables.py` measured this on {len(tables.facts)} sets. Stored run: "
+        f"{machine['day']}, commit {machine['commit']}, {machine['processor']}, {machine['threads']} thread"
+        f"{'' if machine['threads'] == 1 else 's'}."
+    )
+    block = "\n".join(["", "", _summary(tables), "", *rows, "", origin, "", ""])
+    return MARKED.sub(lambda found: found[1] + block + found[2], text)
 
 
 def text_of(lines: list[Line]) -> str:

@@ -22,7 +22,7 @@ from suite.table_columns import MISSING, Columns, dense_columns
 from suite.table_elo import elo
 from suite.table_job import TableJob, scores
 from suite.table_methods import BEST, FAST, OURS, REFERENCE, TableMethod, Terms
-from suite.table_report import line_text, text_of, write_report
+from suite.table_report import filled, line_text, text_of, write_report
 from suite.table_sets import LEAST_OF_CLASS, MIXED, NUMBERS, Split, split_of
 from suite.table_summary import Tables, bar, kinds, lost, places
 
@@ -206,6 +206,24 @@ def test_the_page_has_errors_failures_and_what_was_left_out(tmp_path):
     failed = [one for one in LINES if "failure" in one]
     with pytest.raises(InputError, match=r"there are no results yet: run benchmarks/tables\.py"):
         list(write_report(failed, tmp_path))
+
+
+def test_another_page_shows_the_ranks():
+    page = filled("before\n<!-- measured: tables -->\nold\n<!-- end -->\nafter <!-- end -->", LINES)
+    assert page.startswith("before\n<!-- measured: tables -->\n\nWith defaults on both sides")
+    assert "| CatBoost | 2 | 1.75 | 1000 | 1.000 | 1.000 | 1 | 1 | 1 |" in page
+    assert "old" not in page
+    assert "gramian, fast" not in page
+    assert page.endswith("2 threads.\n\n<!-- end -->\nafter <!-- end -->")
+    assert filled(page, LINES) == page
+
+
+def test_the_pages_are_those_of_the_stored_lines():
+    lines = results.read(BENCHMARKS / "results" / "tables.jsonl", table_run.TABLE_KEY)
+    docs = BENCHMARKS.parent / "docs"
+    assert (docs / "tables-benchmark.md").read_text(encoding="utf-8") == text_of(lines)
+    readme = (BENCHMARKS.parent / "README.md").read_text(encoding="utf-8")
+    assert filled(readme, lines) == readme
 
 
 def test_fits_on_a_busy_machine_are_counted():

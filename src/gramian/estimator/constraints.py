@@ -146,6 +146,7 @@ CONSTRAINTS: dict[str, Constraint] = {
     # What is made of several values.
     **_rows("alphas bounds gammas switched", "sequence"),
     **_rows("categorical", "list array", several),
+    **_rows("include", "tuple", none=True),
     **_rows("kernel_params", "dict"),
     **_rows("cv", "str int splitter", none=True),
     # Objects.

@@ -13,7 +13,7 @@ from gramian.estimator import answers
 #: Least probability whose logarithm is taken, bounds of the coefficients, and what they start from. By hand.
 #: The slope is at least 1e-6, since different values must have different probabilities: those that differ by
 #: the last bit of float32 do so by 1e-13.
-LEAST, COEFFICIENTS, START = 3e-3, ((1e-6, 100.0), (0.0, 100.0), (0.0, 100.0)), (0.5, 1.0, 0.5)
+LEAST, COEFFICIENTS, START = 3e-3, ((1e-6, 100.0), *3 * ((0.0, 100.0),)), (0.5, 1.0, 0.5, 0.5)
 #: Rows of each other class that are added to those of a label. Platt's single row makes probabilities timid
 #: where classes are separated: on 24 tables a tenth gave a log-loss of 0.93 times, a single row 0.96 times
 #: that of a slope alone. Chosen by hand.
@@ -28,7 +28,7 @@ class Calibration:
     P = softmax(log odds). The probability p is cut to [0.003, 0.997] in the logarithms. The map increases and
     has no offset, so that the likeliest class is the one with the largest value. Values 2P − 1 are mapped
     back to P by a = 10⁻⁶ and b = 1; margins have about a·v. Without rows to fit to, the log odds are 2v.
-    Of a model that gives log odds g besides, ``logistic`` times g is added.
+    Of models that give log odds g or h besides, ``logistic`` times g and ``boosting`` times h are added.
 
     Source: Guo, Pleiss, Sun and Weinberger 2017 (the slope); Genest and Zidek 1986 (the sum of log odds);
     the second term is ours.
@@ -37,16 +37,23 @@ class Calibration:
     slope: float = 2.0
     bend: float = 0.0
     logistic: float = 0.0
+    boosting: float = 0.0
 
     @classmethod
     def fit(
-        cls, values: Float64Array, wanted: Float64Array, weights: Array, others: Float64Array | None = None
+        cls,
+        values: Float64Array,
+        wanted: Float64Array,
+        weights: Array,
+        others: Float64Array | None = None,
+        boosted: Float64Array | None = None,
     ) -> Calibration:
         """Return the calibration with the least cross-entropy to probabilities ``wanted`` (n, classes).
 
-        others : log odds g of the same shape as the values. Time O(n·classes) a step; the problem is convex.
+        others, boosted : log odds g and h of the same shape as the values. Time O(n·classes) a step; the
+        problem is convex.
         """
-        terms = _terms(values, others)
+        terms = _terms(values, others, boosted)
         targets = wanted[:, 1:] if values.shape[1] == 1 else wanted
         total = float(weights.sum())
 
@@ -60,7 +67,9 @@ class Calibration:
 
         n = len(terms)
         found = minimize(loss, START[:n], jac=True, method="L-BFGS-B", bounds=COEFFICIENTS[:n])
-        return cls(*(float(value) for value in found.x))
+        slope, bend, *rest = map(float, found.x)
+        names = [name for name, each in (("logistic", others), ("boosting", boosted)) if each is not None]
+        return cls(slope, bend, **dict(zip(names, rest, strict=True)))
 
     @classmethod
     def of_labels(
@@ -69,37 +78,49 @@ class Calibration:
         codes: IntArray,
         weights: Array | None,
         others: Float64Array | None = None,
+        boosted: Float64Array | None = None,
     ) -> Calibration:
         """Return the calibration to the classes (n,), by number, of rows that the model has not seen."""
         if not len(values):
             return cls()
         n_classes = max(values.shape[1], 2)
         weights = np.ones(len(values)) if weights is None else np.asarray(weights, np.float64)
-        return cls.fit(values, smoothed(codes, n_classes), weights, others)
+        return cls.fit(values, smoothed(codes, n_classes), weights, others, boosted)
 
-    def log_odds(self, values: Float64Array, others: Float64Array | None = None) -> Float64Array:
-        """Return the log odds of values (n, outputs), and of log odds g of the same shape if there are."""
-        terms = _terms(values, others)
-        return np.tensordot((self.slope, self.bend, self.logistic)[: len(terms)], terms, 1)
+    def log_odds(
+        self, values: Float64Array, others: Float64Array | None = None, boosted: Float64Array | None = None
+    ) -> Float64Array:
+        """Return the log odds of values (n, outputs), and of log odds g and h of this shape if there are."""
+        further = [
+            share for share, each in ((self.logistic, others), (self.boosting, boosted)) if each is not None
+        ]
+        return np.tensordot((self.slope, self.bend, *further), _terms(values, others, boosted), 1)
 
-    def log_probabilities(self, values: Float64Array, others: Float64Array | None = None) -> Float64Array:
+    def log_probabilities(
+        self, values: Float64Array, others: Float64Array | None = None, boosted: Float64Array | None = None
+    ) -> Float64Array:
         """Return the logarithm of the probability of each class, (n, classes), of values (n, outputs)."""
-        return answers.log_probabilities(self.log_odds(values, others))
+        return answers.log_probabilities(self.log_odds(values, others, boosted))
 
     def log_loss(
-        self, values: Float64Array, codes: IntArray, weights: Array | None, others: Float64Array | None = None
+        self,
+        values: Float64Array,
+        codes: IntArray,
+        weights: Array | None,
+        others: Float64Array | None = None,
+        boosted: Float64Array | None = None,
     ) -> float:
         """Return the mean of −ln P of the classes (n,), by number."""
-        found = self.log_probabilities(values, others)[np.arange(len(codes)), codes]
+        found = self.log_probabilities(values, others, boosted)[np.arange(len(codes)), codes]
         return -float(np.average(found, weights=weights))
 
 
-def _terms(values: Float64Array, others: Float64Array | None) -> Float64Array:
+def _terms(values: Float64Array, *others: Float64Array | None) -> Float64Array:
     """Return what the coefficients multiply, (terms, n, outputs)."""
     chances = np.clip(0.5 * (1.0 + values), LEAST, 1.0 - LEAST)
     logs = np.log(chances)
     terms = [values, logs - np.log1p(-chances) if values.shape[1] == 1 else logs]
-    return np.stack(terms if others is None else [*terms, others])
+    return np.stack([*terms, *(each for each in others if each is not None)])
 
 
 def smoothed(codes: IntArray, n_classes: int) -> Float64Array:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gramian.exceptions import ModelFileError
+from gramian.exceptions import InputError, ModelFileError
 from gramian.model_file.classes import classes_header, classes_of
 from gramian.model_file.container import CURE
 from gramian.model_file.records import Records
@@ -32,6 +32,11 @@ def tabular_state(
     """Return the learned state of a table model; ``header_of`` describes a model behind it."""
     state: dict[str, Any] = {"learned": values.write_learned(model._state(), _APART)}
     mean = isinstance(model.model_, RidgeMean)
+    if hasattr(model.model_, "boosted_"):
+        raise InputError(
+            f"{type(model).__name__} includes boosting, which is scikit-learn's and which model files can't "
+            "hold. Pickle the model, or save what compress makes of it, or fit without include."
+        )
     if mean:
         state["weights"] = model.model_.weights_.tolist()
         if hasattr(model.model_, "classes_"):

@@ -31,7 +31,7 @@ from gramian.metric.metric import Metric
 from gramian.metric.outer_product import FORMS
 from gramian.ridge.ridge import KernelRidge, KernelRidgeClassifier
 from gramian.tables import EncodedRows, TableColumns
-from gramian.tables.effort import EFFORTS, Effort
+from gramian.tables.effort import EFFORTS, Effort, with_boosting
 from gramian.tables.holdout import HoldOut, place_of
 from gramian.tables.input import checked_table, rows_in_time, weighted_rows
 from gramian.tables.mapped_target import MappedTarget
@@ -66,6 +66,7 @@ class TabularModel(TableServer, KernelEstimator):
     metric: Any
     scaling: str
     effort: str
+    include: Any
     categorical: Any
     time_limit: float | None
     memory_budget: Any
@@ -86,6 +87,7 @@ class TabularModel(TableServer, KernelEstimator):
         began = time.perf_counter()
         one_of("scaling", self.scaling, HOWS)
         one_of("effort", self.effort, tuple(EFFORTS))
+        with_boosting(self.include, self._effort)
         self._kernels()
         self._forms()
         parse_bytes(self.memory_budget)
@@ -166,9 +168,8 @@ class TabularModel(TableServer, KernelEstimator):
     ) -> tuple[SearchResult, EncodedRows]:
         """Search on the sampled rows, whose targets are given; set columns, scales and the search's results.
 
-        ``respond`` gives the targets (m, outputs) of rows by their numbers; ``sampled`` are the numbers of
-        the rows to compare on, held-out rows first, and how many these are; ``scale_weights`` the weights
-        for the scales: sample weights without the class weights.
+        ``respond`` gives the targets (m, outputs) of rows by their numbers; ``sampled`` are the rows to
+        compare on, held-out ones first, and how many these are; ``scale_weights`` has no class weights.
         """
         sample, n_held = sampled
         sizes = round_sizes(len(sample), self._search_bytes, self._effort)
@@ -186,9 +187,8 @@ class TabularModel(TableServer, KernelEstimator):
         settings = [
             Setting(name, how, k, levels) for how in targets for name, levels in names for k in kernels
         ]
-        if until < math.inf:
-            now = time.perf_counter()
-            until = now + SEARCH_TIME * (until - now)
+        now = time.perf_counter()
+        until = now + SEARCH_TIME * (until - now)
         if whole.n_held_out:
             with self._shown_search(whole, len(settings)) as problem:
                 found = search_settings(
@@ -285,14 +285,14 @@ class TabularModel(TableServer, KernelEstimator):
         """
         source = self._scaled_rows(rows)
         near = [judged.point for judged in (found.best, found.other) if judged is not None]
-        near = near if self._effort.mean else near[:1]
+        near = near[: 2 if self._effort.mean else 1]
         fit = last_fit(
             self._kind,
             LabelledRows(source, y, weights),
             near or [self._usual_point(source)],
             loss,
             holdout=holdout,
-            effort=self._effort,
+            effort=replace(self._effort, boosting=with_boosting(self.include, self._effort)),
             learn=bool(self._forms()),
             switched=self._groups,
             rng=rng,
@@ -303,9 +303,8 @@ class TabularModel(TableServer, KernelEstimator):
             verbose=self.verbose,
         )
         self.model_, self.metric_rounds_ = fit.model, fit.rounds
-        # The model's feature names would be those of the encoded columns, not of the table.
-        for each in getattr(fit.model, "members_", [fit.model]):
-            each.__dict__.pop("feature_names_in_", None)
+        for each in fit.members:  # their feature names would be those of the encoded columns
+            each.model.__dict__.pop("feature_names_in_", None)
         n = source.shape[0]
         read = "" if n >= n_given else f", and {n:,} of {n_given:,} rows were read, drawn at random"
         if n < FEWEST:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, Self
 
@@ -45,6 +46,9 @@ class TabularClassifier(Classifier, ClassAnswers, TabularModel):
     ----------
     kernel, metric, scaling, effort, categorical, time_limit, memory_budget, random_state, n_jobs, verbose
         As in the regressor.
+    include : tuple of str or None, default=None
+        ("boosting",) lets scikit-learn's gradient boosting join, as a further term of the log
+        odds; () and None as in the regressor.
     scoring : str, callable or None, default=None
         What decides kernel, metric and ridge penalty, on held-out rows: "neg_log_loss", "roc_auc",
         "accuracy", "balanced_accuracy", any other scorer of scikit-learn, or scorer(estimator, X, y); None
@@ -61,8 +65,9 @@ class TabularClassifier(Classifier, ClassAnswers, TabularModel):
         Labels in ascending order.
     calibration_ : Calibration
         Map from the ridge models' values to log odds, ``slope`` times the value and ``bend`` times the log
-        odds that it would have as a mean of ±1, plus ``logistic`` times the logistic models' log odds (0 if
-        there are none), learned on rows that the models had not seen.
+        odds that it would have as a mean of ±1, plus ``logistic`` times the logistic models' log odds and
+        ``boosting`` times those of boosting (0 if there are none), learned on rows that the models had not
+        seen.
     scores_ : ndarray (held-out rows,)
         1 − P of the true class of rows that the models had not seen, ascending: what sets of classes are
         made from.
@@ -93,6 +98,7 @@ class TabularClassifier(Classifier, ClassAnswers, TabularModel):
         scaling: str = "auto",
         scoring: Any = None,
         effort: str = DEFAULT,
+        include: Sequence[str] | None = None,
         categorical: Any = None,
         class_weight: Any = None,
         time_limit: float | None = None,
@@ -106,6 +112,7 @@ class TabularClassifier(Classifier, ClassAnswers, TabularModel):
         self.scaling = scaling
         self.scoring = scoring
         self.effort = effort
+        self.include = include
         self.categorical = categorical
         self.class_weight = class_weight
         self.time_limit = time_limit

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
+
+from gramian.exceptions import InputError
 
 
 @dataclass(frozen=True)
@@ -12,7 +16,7 @@ class Effort:
     search_rows : rows that each round of the search fits; rounds, round_rows : most rounds that refine the
     metric on more rows, and how many rows these fit in a regression and in a classification; mean : whether
     the mean with a kernel of the other norm is tried; exact : whether models of more rows than one
-    factorisation takes are exact.
+    factorisation takes are exact; boosting : whether boosting joins if the user does not say.
     """
 
     search_rows: tuple[int, ...]
@@ -20,12 +24,24 @@ class Effort:
     round_rows: tuple[int, int]
     mean: bool
     exact: bool
+    boosting: bool = False
 
 
 #: The numbers are chosen by hand.
 EFFORTS = {
     "fast": Effort((400,), 1, (3_000, 3_000), mean=False, exact=False),
     "default": Effort((400, 1_000), 5, (10_000, 20_000), mean=True, exact=True),
-    "best": Effort((400, 1_000, 3_000), 10, (20_000, 20_000), mean=True, exact=True),
+    "best": Effort((400, 1_000), 10, (20_000, 20_000), mean=True, exact=True, boosting=True),
 }
 DEFAULT = "default"
+#: What may join the kernel models.
+BOOSTING = "boosting"
+
+
+def with_boosting(include: Any, effort: Effort) -> bool:
+    """Return whether boosting joins; raise unless ``include`` is None or names nothing but boosting."""
+    if include is None:
+        return effort.boosting
+    if isinstance(include, str) or not isinstance(include, Sequence) or set(include) - {BOOSTING}:
+        raise InputError(f"include={include!r} must be () for kernel models alone, ('{BOOSTING}',), or None.")
+    return bool(include)

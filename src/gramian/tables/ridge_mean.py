@@ -3,19 +3,94 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
+from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from gramian._typing import Array, Float64Array
+from gramian._tiles import row_slices
+from gramian._typing import Array, Float64Array, IntArray
 from gramian.compression.plan import Plan
 from gramian.estimator.answers import class_labels, decision_values, probabilities
 from gramian.fast.probabilities import Calibration
 from gramian.kernels import Kernel
 from gramian.metric.metric import Metric
+
+#: Settings of boosting. Chosen by hand.
+BOOSTING = {"learning_rate": 0.05, "max_iter": 300, "early_stopping": True, "n_iter_no_change": 20}
+#: Rows that boosting answers at a time, and the probability of a class that it has not seen.
+BLOCK_ROWS, UNSEEN = 10_000, 1e-4
+
+
+@dataclass(frozen=True)
+class Boosted:
+    """Gradient boosting of scikit-learn on encoded and scaled rows, whose one-hot groups are one column each.
+
+    models : one for classes, or one for each output; groups : places of the one-hot groups; n_classes : 0 for
+    numbers.
+    """
+
+    models: tuple[Any, ...]
+    groups: tuple[tuple[int, ...], ...]
+    n_classes: int
+
+    @classmethod
+    def fit(
+        cls,
+        X: Array,
+        y: Array,
+        weights: Array | None,
+        groups: tuple[tuple[int, ...], ...],
+        n_classes: int,
+        seed: int,
+    ) -> Self:
+        """Fit to rows (n, d) and targets (n,) or (n, outputs), of classes their numbers."""
+        kind = HistGradientBoostingClassifier if n_classes else HistGradientBoostingRegressor
+        rows = _joined(X, groups)
+        categories = np.arange(rows.shape[1]) >= rows.shape[1] - len(groups)
+        models = [
+            kind(**BOOSTING, categorical_features=categories, random_state=seed).fit(rows, column, weights)
+            for column in y.reshape(len(y), -1).T
+        ]
+        return cls(tuple(models), groups, n_classes)
+
+    def of(self, X: Any, numbers: IntArray | None = None) -> Float64Array:
+        """Return the values of rows, (n, outputs), of classes log odds; ``numbers`` are rows of a source."""
+        n = X.shape[0] if numbers is None else len(numbers)
+        parts = [self._block(X, part, numbers) for part in row_slices(n, BLOCK_ROWS)]
+        return np.concatenate(parts) if parts else np.zeros((0, self._outputs))
+
+    @property
+    def _outputs(self) -> int:
+        return len(self.models) if self.n_classes == 0 else 1 if self.n_classes == 2 else self.n_classes
+
+    def _block(self, X: Any, part: slice, numbers: IntArray | None) -> Float64Array:
+        if numbers is not None:
+            rows = np.asarray(X.take(numbers[part]))
+        else:
+            rows = np.asarray(X.rows(part) if hasattr(X, "rows") else X[part])
+        rows = _joined(rows, self.groups)
+        if not self.n_classes:
+            return np.column_stack([model.predict(rows) for model in self.models])
+        model = self.models[0]
+        chances = np.full((len(rows), self.n_classes), UNSEEN)
+        chances[:, model.classes_] = model.predict_proba(rows)
+        logs = np.log(np.clip(chances, UNSEEN, 1.0 - UNSEEN))
+        return logs[:, 1:] - logs[:, :1] if self.n_classes == 2 else logs
+
+
+def _joined(rows: Array, groups: tuple[tuple[int, ...], ...]) -> Float64Array:
+    """Return rows whose one-hot groups are numbers of categories behind the other columns; NaN is none."""
+    grouped = np.array([place for group in groups for place in group], np.intp)
+    parts = [np.delete(rows, grouped, axis=1)]
+    for group in groups:
+        hot = rows[:, list(group)]
+        parts.append(np.where(hot.any(axis=1), hot.argmax(axis=1), np.nan)[:, None])
+    return np.hstack(parts).astype(np.float64)
 
 
 class RidgeMean(BaseEstimator):
@@ -26,7 +101,8 @@ class RidgeMean(BaseEstimator):
     :meth:`of` and is not fitted itself. ``members_`` starts with the model of the largest weight,
     ``weights_`` (members,) are the weights w_j; ``metric_``, ``kernel_``, ``plan_`` and ``alpha`` are those
     of the first member. With logistic models, members answer the ridge models' values in the first half of
-    their outputs and the logistic models' log odds in the second. Cost: the sum over all members.
+    their outputs and the logistic models' log odds in the second. With ``boosted_``, its values have the
+    weight ``share_`` in the mean of numbers, or are a term of the log odds. Cost: the sum over all members.
     """
 
     @classmethod
@@ -36,6 +112,8 @@ class RidgeMean(BaseEstimator):
         weights: Sequence[float],
         classes: Array | None = None,
         calibration: Calibration | None = None,
+        boosted: Boosted | None = None,
+        share: float = 0.0,
     ) -> Self:
         """Return the mean of fitted models with these weights, which sum to 1; of classifiers calibrated."""
         order = np.argsort(-np.asarray(weights, np.float64), kind="stable")
@@ -45,6 +123,8 @@ class RidgeMean(BaseEstimator):
         made.n_features_in_ = members[0].n_features_in_
         if classes is not None and calibration is not None:
             made.classes_, made.calibration_ = classes, calibration
+        if boosted is not None:
+            made.boosted_, made.share_ = boosted, share
         return made
 
     members_: list[Any]
@@ -52,6 +132,8 @@ class RidgeMean(BaseEstimator):
     n_features_in_: int
     classes_: Array
     calibration_: Calibration
+    boosted_: Boosted
+    share_: float
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -71,10 +153,13 @@ class RidgeMean(BaseEstimator):
             weight * each._decision(X) for weight, each in zip(self.weights_, self.members_, strict=True)
         ]
         values = np.asarray(sum(parts[1:], parts[0]))
+        boosted = self.boosted_.of(X) if hasattr(self, "boosted_") else None
         if not hasattr(self, "classes_"):
-            return values
-        halves = np.hsplit(values, 2) if self.calibration_.logistic > 0.0 else (values,)
-        return self.calibration_.log_odds(*halves)
+            return values if boosted is None else (1.0 - self.share_) * values + self.share_ * boosted
+        others = None
+        if self.calibration_.logistic > 0.0:
+            values, others = np.hsplit(values, 2)
+        return self.calibration_.log_odds(values, others, boosted)
 
     def decision_function(self, X: Any) -> Float64Array:
         """Return f or the log odds, shape (n, outputs), or (n,) if there is one output."""

@@ -43,7 +43,10 @@ def summary_of(model: Any) -> Summary:
     if "calibration_" in vars(model.model_):
         found = model.model_.calibration_
         weights = f"{found.slope:.2g} v + {found.bend:.2g} L(v) + {found.logistic:.2g} g"
-        facts.append(("log odds", f"{weights} (ridge values v, logistic models g)"))
+        weights += f" + {found.boosting:.2g} h" if found.boosting else ""
+        facts.append(("log odds", f"{weights} (ridge values v, logistic models g, boosting h)"))
+    elif hasattr(model.model_, "boosted_"):
+        facts.append(("boosting", f"{model.model_.share_:.2f} of the mean"))
     members = members_of(model)
     for weight, inner in members:
         if len(members) > 1:

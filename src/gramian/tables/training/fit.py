@@ -21,8 +21,9 @@ from gramian.ridge.ridge import KernelRidge, KernelRidgeClassifier
 from gramian.search import Limits, Trial, search
 from gramian.tables.effort import Effort
 from gramian.tables.holdout import HoldOut
-from gramian.tables.ridge_mean import RidgeMean
+from gramian.tables.ridge_mean import Boosted, RidgeMean
 from gramian.tables.small_problem import Point
+from gramian.tables.training.boosting import with_boosting
 from gramian.tables.training.member import (
     HeldLoss,
     Member,
@@ -48,7 +49,7 @@ BANDWIDTH_FACTORS, BANDWIDTH_STEPS = (0.5, 2.0), 2
 #: A second model is fitted if its held-out error after the rounds is at most this multiple of the first
 #: one's. It is left out if its weight in the mean comes out below the second number. Chosen by hand.
 NEAR, LEAST_SHARE = 1.1, 0.1
-#: Least share by which logistic models must lower the held-out log-loss to be used. Chosen by hand.
+#: Least share by which logistic models or boosting must lower the held-out loss to be used. Chosen by hand.
 LEAST_GAIN = 0.002
 #: With less time than this many rows need, no rounds are run. Chosen by hand.
 LEAST_ROUND_ROWS = 500
@@ -73,18 +74,47 @@ class LastFit:
     values: Float64Array
     rounds: tuple[Round, ...]
     short: str
+    boosted: Boosted | None = None
+    boosted_values: Float64Array | None = None
+    share: float = 0.0
 
     @property
     def model(self) -> Any:
         """The mean, or the only model."""
         models = [each.model for each in self.members]
-        return models[0] if len(models) == 1 else RidgeMean.of(models, self.weights)
+        if len(models) == 1 and self.boosted is None:
+            return models[0]
+        return RidgeMean.of(models, self.weights, boosted=self.boosted, share=self.share)
+
+    def beside(self, boosted: Boosted, values: Float64Array) -> LastFit:
+        """Return this fit with boosting and its values (n, outputs) of rows that it has not seen."""
+        return replace(self, boosted=boosted, boosted_values=values[self.held])
+
+    def mixed(self, loss: HeldLoss) -> LastFit:
+        """Return the mean of numbers with boosting, if that lowers the held-out loss by 0.2 %, else without.
+
+        The values are those of the mean.
+        """
+        if self.boosted is None or self.boosted_values is None:
+            return self
+        other = self.boosted_values.reshape(self.values.shape)
+
+        def mean(share: float) -> Float64Array:
+            return (1.0 - share) * self.values + share * other
+
+        found = minimize_scalar(
+            lambda share: loss(mean(share), self.held), bounds=(0.0, 1.0), method="bounded"
+        )
+        share = float(found.x)
+        if found.fun >= (1.0 - LEAST_GAIN) * loss(self.values, self.held):
+            return replace(self, boosted=None)
+        return replace(self, values=mean(share), share=share)
 
     def calibrated(self, targets: ClassTargets, weights: Array | None) -> tuple[RidgeMean, Float64Array]:
         """Return the mean of classifiers that gives calibrated log odds, with logistic models if they help.
 
-        They are left out if they lower the held-out log-loss by less than 0.2 %. Also return 1 − P of the
-        held-out rows' classes, ascending.
+        They are left out if they lower the held-out log-loss by less than 0.2 %, and so is boosting. Also
+        return 1 − P of the held-out rows' classes, ascending.
         """
         codes = targets.codes(slice(0, targets.shape[0]))[self.held]
         weights = None if weights is None else weights[self.held]
@@ -99,8 +129,16 @@ class LastFit:
             if joint.log_loss(values, codes, weights, logs) < (1.0 - LEAST_GAIN) * alone:
                 found, others = joint, logs
                 models = [part.beside(model) for part, model in zip(parts, models, strict=True)]
-        chances = np.exp(found.log_probabilities(values, others)[np.arange(len(codes)), codes])
-        return RidgeMean.of(models, self.weights, targets.classes, found), np.sort(1.0 - chances)
+        boosted, trees = None, self.boosted_values
+        if trees is not None:
+            joint = Calibration.of_labels(values, codes, weights, others, trees)
+            alone = found.log_loss(values, codes, weights, others)
+            if joint.log_loss(values, codes, weights, others, trees) < (1.0 - LEAST_GAIN) * alone:
+                found, boosted = joint, self.boosted
+        trees = None if boosted is None else trees
+        chances = np.exp(found.log_probabilities(values, others, trees)[np.arange(len(codes)), codes])
+        mean = RidgeMean.of(models, self.weights, targets.classes, found, boosted)
+        return mean, np.sort(1.0 - chances)
 
 
 def last_fit(
@@ -126,7 +164,8 @@ def last_fit(
     points : kernel, metric, bandwidth and penalty to start from, for one model or for two. Two models are
         averaged if the second comes near the first, with the weights that do best on the held-out rows.
     loss : error of the decision values of held-out rows.
-    holdout : which rows are held out; effort : how many rounds of how many rows, and which models.
+    holdout : which rows are held out; effort : how many rounds of how many rows, and which models,
+        whether boosting among them.
     learn : whether to refine the metric in further rounds.
     switched : groups of columns whose values are switched in place of a derivative.
     until : when it should end, on the clock of ``time.perf_counter``.
@@ -146,6 +185,12 @@ def last_fit(
         # Every row of this class is needed for training.
         held = held[np.isin(y[held], y[rest])]
         rest = _others(n, held)
+    trees = None
+    boost = effort.boosting and len(held)
+    if boost:
+        groups = tuple(each for each in switched if len(each) > 1)
+        memory, classes = parse_bytes(options["memory_budget"]), kind is KernelRidgeClassifier
+        trees = with_boosting(rows, groups, classes, held, holdout, memory, until, rng)
     factories = [ModelFactory(kind, rows, point, options, holdout, effort) for point in points]
     rounds: list[tuple[Round, ...]] = [() for _ in factories]
     if pace.limited:
@@ -187,7 +232,11 @@ def last_fit(
     for each in members:
         each.model.memory_budget = options["memory_budget"]
     members = [replace(each, rounds=own) for each, own in zip(members, rounds, strict=True)]
-    return _averaged(members, held, loss)
+    fit = _averaged(members, held, loss)
+    if trees is not None:
+        fit = fit.beside(*trees)
+        return fit.mixed(loss) if kind is KernelRidge else fit
+    return replace(fit, short=fit.short or ("boosting was left out" if boost else ""))
 
 
 def _others(n: int, held: IntArray) -> IntArray:

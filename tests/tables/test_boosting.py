@@ -1,0 +1,197 @@
+"""Boosting beside the kernel models of tables: what it sees, how it is weighted, and when it is left out."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+from sklearn.metrics import log_loss
+
+import gramian as gm
+from gramian.data.source import ArraySource
+from gramian.estimator.labelled import LabelledRows
+from gramian.exceptions import AccuracyWarning, InputError
+from gramian.fast.probabilities import Calibration
+from gramian.tables.holdout import HoldOut
+from gramian.tables.ridge_mean import BOOSTING, UNSEEN, Boosted
+from gramian.tables.training.boosting import with_boosting
+from gramian.tables.training.fit import LastFit
+
+QUICK = {"kernel": "laplacian", "metric": None, "scaling": "standard", "random_state": 0}
+
+
+def hot(n=300, seed=0):
+    """Encoded rows: a number, one-hot categories in the middle, a number; and their categories."""
+    rng = np.random.default_rng(seed)
+    codes = rng.integers(0, 4, n)  # 3: none
+    X = np.zeros((n, 5))
+    X[:, [0, 4]] = rng.standard_normal((n, 2))
+    seen = codes < 3
+    X[np.flatnonzero(seen), 1 + codes[seen]] = 1.0
+    return X, codes
+
+
+GROUPS = ((1, 2, 3),)
+
+
+def as_trees_see(X, codes):
+    return np.column_stack([X[:, [0, 4]], np.where(codes < 3, codes, np.nan)])
+
+
+def test_numbers_are_those_of_boosting_on_joined_groups():
+    X, codes = hot()
+    y = X[:, [0]] * (codes == 1)[:, None] + X[:, [4, 0]]
+    found = Boosted.fit(X, y, None, GROUPS, 0, 7)
+    for j in range(2):
+        options = BOOSTING | {"categorical_features": [False, False, True], "random_state": 7}
+        alone = HistGradientBoostingRegressor(**options).fit(as_trees_see(X, codes), y[:, j])
+        np.testing.assert_array_equal(found.of(X)[:, j], alone.predict(as_trees_see(X, codes)))
+    numbers = np.array([5, 2, 250])
+    np.testing.assert_array_equal(found.of(ArraySource(X), numbers), found.of(X)[numbers])
+    np.testing.assert_array_equal(found.of(ArraySource(X)), found.of(X))
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_classes_have_log_odds_and_unseen_ones_little(n_classes):
+    X, codes = hot()
+    y = (X[:, 0] + (codes == 1) > 0).astype(int)
+    found = Boosted.fit(X, y, None, GROUPS, n_classes, 7)
+    options = BOOSTING | {"categorical_features": [False, False, True], "random_state": 7}
+    alone = HistGradientBoostingClassifier(**options).fit(as_trees_see(X, codes), y)
+    p = np.clip(alone.predict_proba(as_trees_see(X, codes)), UNSEEN, 1.0 - UNSEEN)
+    if n_classes == 2:
+        np.testing.assert_allclose(found.of(X)[:, 0], np.log(p[:, 1]) - np.log(p[:, 0]), atol=1e-12)
+    else:
+        np.testing.assert_allclose(
+            found.of(X), np.log(np.column_stack([p, np.full(300, UNSEEN)])), atol=1e-12
+        )
+
+
+def given(X, y, weights=None):
+    return LabelledRows(ArraySource(X), y, weights)
+
+
+def learned(rows, classes, held, holdout=None, until=np.inf, memory=10**9):
+    rng = np.random.default_rng(0)
+    return with_boosting(rows, GROUPS, classes, held, holdout or HoldOut(), memory, until, rng)
+
+
+def test_values_are_of_models_without_the_row():
+    X, _ = hot()
+    y = np.random.default_rng(1).standard_normal(300)  # nothing to learn
+    boosted, values = learned(given(X, y), False, np.arange(60))
+    assert np.isfinite(values).all()
+    assert np.mean((boosted.of(X)[:, 0] - y) ** 2) < np.mean((values[:, 0] - y) ** 2)
+    assert np.mean((values[:, 0] - y) ** 2) > 0.9 * y.var()
+
+
+def test_times_and_weights_and_too_little_time_or_memory():
+    X, _ = hot()
+    y = np.where(X[:, 0] > 0, "b", "a")
+    holdout = HoldOut(times=np.arange(300.0))
+    _, values = learned(given(X, y), True, np.arange(240, 300), holdout)
+    np.testing.assert_array_equal(np.isnan(values[:, 0]), np.arange(300) < 240)
+    weights = np.ones(300)
+    weights[::3] = 0.0
+    _, values = learned(given(X, y, weights), True, np.arange(1, 60, 3))
+    np.testing.assert_array_equal(np.isnan(values[:, 0]), weights == 0)
+    assert learned(given(X, y), True, np.arange(60), until=0.0) is None
+    few, _ = learned(given(X, X[:, 0]), False, np.arange(60), memory=32 * 5 * 50)
+    assert np.isfinite(few.of(X)).all()
+
+
+def last(values, boosted_values):
+    held = np.arange(len(values))
+    return LastFit((), (), held, values, (), "").beside(None, boosted_values)
+
+
+def test_the_share_of_numbers_is_the_best_on_held_out_rows():
+    rng = np.random.default_rng(0)
+    y, ours, trees = (rng.standard_normal((500, 1)) for _ in range(3))
+
+    def loss(values, held):
+        return float(np.mean((values - y[held]) ** 2))
+
+    fit = LastFit((), (), np.arange(500), y + ours, (), "")
+    found = fit.beside("trees", y + 2.0 * trees).mixed(loss)
+    a, b = ours[:, 0], 2.0 * trees[:, 0]
+    assert found.share == pytest.approx(np.mean(a * (a - b)) / np.mean((a - b) ** 2), abs=1e-3)
+    np.testing.assert_allclose(found.values, y + (1 - found.share) * ours + found.share * 2.0 * trees)
+    assert fit.beside("trees", 100.0 * trees).mixed(loss).boosted is None
+
+
+def test_a_term_of_boosting_in_the_log_odds():
+    rng = np.random.default_rng(0)
+    h, v = rng.standard_normal((2, 4000, 1))
+    codes = (rng.random(4000) < 1 / (1 + np.exp(-(2.0 * v + 0.7 * h)[:, 0]))).astype(int)
+    found = Calibration.of_labels(v, codes, None, None, h)
+    assert found.logistic == 0.0
+    assert found.boosting == pytest.approx(0.7, abs=0.1)
+    expected = found.slope * v + found.boosting * h
+    expected += found.bend * (found.log_odds(v) - found.slope * v) / (found.bend or 1.0)
+    np.testing.assert_allclose(found.log_odds(v, None, h), expected, atol=1e-9)
+
+
+def steps(n=600, seed=0):
+    """A target with steps in an interaction of columns, which trees find."""
+    rng = np.random.default_rng(seed)
+    X = rng.random((n, 6))
+    town = rng.choice(["Bath", "Hull"], n)
+    y = np.where((X[:, 0] > 0.37) & (X[:, 1] > 0.61), 2.0, 0.0) + np.where(town == "Hull", X[:, 2] > 0.45, 0)
+    table = np.empty((n, 7), object)
+    table[:, :6], table[:, 6] = X, town
+    return table, y + 0.1 * rng.standard_normal(n)
+
+
+def test_it_helps_where_a_target_has_steps(tmp_path):
+    X, y = steps()
+    alone = gm.TabularRegressor(**QUICK).fit(X[:400], y[:400])
+    both = gm.TabularRegressor(include=("boosting",), **QUICK).fit(X[:400], y[:400])
+    assert both.score(X[400:], y[400:]) > alone.score(X[400:], y[400:]) + 0.02
+    assert 0.3 < both.model_.share_ <= 1.0
+    inside = both.predict_interval(X[400:], coverage=0.8)
+    assert 0.7 < np.mean((inside[:, 0] <= y[400:]) & (y[400:] <= inside[:, 1])) < 0.9
+    again = pickle.loads(pickle.dumps(both))
+    np.testing.assert_array_equal(again.predict(X), both.predict(X))
+    assert "boosting" in str(both.summary())
+    with pytest.raises(InputError, match=r"model files can't hold\. Pickle the model"):
+        gm.save(both, tmp_path / "model.gramian")
+    fast = both.compress(X, cost="50x", n_levels=1, n_units=4, n_directions=2)
+    assert np.isfinite(fast.predict(X)).all()
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_probabilities_with_boosting(n_classes):
+    X, y = steps(900)
+    labels = np.digitize(y, [0.5, 1.5] if n_classes == 3 else [0.5])
+    alone = gm.TabularClassifier(**QUICK).fit(X[:500], labels[:500])
+    both = gm.TabularClassifier(include=["boosting"], **QUICK).fit(X[:500], labels[:500])
+    losses = [log_loss(labels[500:], model.predict_proba(X[500:])) for model in (alone, both)]
+    assert losses[1] < 0.97 * losses[0]
+    assert both.calibration_.boosting > 0.0
+    assert len(both.scores_) == 500
+
+
+def test_none_joins_by_effort_alone():
+    X, y = steps(200)
+    assert not hasattr(gm.TabularRegressor(**QUICK).fit(X, y).model_, "boosted_")
+    model = gm.TabularRegressor(effort="best", include=(), **QUICK).fit(X, y)
+    assert not hasattr(model.model_, "boosted_")
+    model = gm.TabularRegressor(effort="best", **QUICK).fit(X, y)
+    assert hasattr(model.model_, "boosted_")
+
+
+def test_left_out_where_the_time_is_short():
+    X, y = steps(400)
+    with pytest.warns(AccuracyWarning, match="boosting was left out"):
+        model = gm.TabularRegressor(include=("boosting",), time_limit=0.3, **QUICK).fit(X, y)
+    assert not hasattr(model.model_, "boosted_")
+
+
+@pytest.mark.parametrize("include", ["boosting", ("forest",), 3, ("boosting", "trees")])
+def test_what_else_is_refused(include):
+    X, y = steps(50)
+    with pytest.raises(InputError, match=r"must be \(\) for kernel models alone, \('boosting',\), or None"):
+        gm.TabularRegressor(include=include).fit(X, y)
