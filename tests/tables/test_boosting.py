@@ -195,3 +195,27 @@ def test_what_else_is_refused(include):
     X, y = steps(50)
     with pytest.raises(InputError, match=r"must be \(\) for kernel models alone, \('boosting',\), or None"):
         gm.TabularRegressor(include=include).fit(X, y)
+
+
+@pytest.mark.parametrize("n", [300, 3200])
+def test_predictions_of_rows_by_models_without_them(n):
+    X, y = steps(n)
+    weights = np.ones(n)
+    weights[:10] = 0.0
+    model = gm.TabularRegressor(**QUICK).fit(X, y, weights)
+    rows, found = model.oof_rows_, model.oof_predictions_
+    assert found.shape == rows.shape
+    assert set(rows) <= set(range(10, n))
+    assert len(rows) == (290 if n == 300 else 638)
+    # As far off as on new rows, and further than what the last model says of rows that it knows.
+    new_X, new_y = steps(1000, seed=5)
+    new = np.mean((model.predict(new_X) - new_y) ** 2)
+    assert 0.6 * new < np.mean((found - y[rows]) ** 2) < 1.7 * new
+    assert np.mean((model.predict(X[rows]) - y[rows]) ** 2) < np.mean((found - y[rows]) ** 2)
+    labels = np.where(y > 0.5, "above", "below")
+    classifier = gm.TabularClassifier(**QUICK).fit(X, labels, weights)
+    chances, own = classifier.oof_predictions_, labels[classifier.oof_rows_] == classifier.classes_[1]
+    np.testing.assert_allclose(chances.sum(axis=1), 1.0)
+    np.testing.assert_allclose(
+        np.sort(1.0 - chances[np.arange(len(own)), own.astype(int)]), classifier.scores_
+    )

@@ -71,6 +71,9 @@ class TabularClassifier(Classifier, ClassAnswers, TabularModel):
     scores_ : ndarray (held-out rows,)
         1 − P of the true class of rows that the models had not seen, ascending: what sets of classes are
         made from.
+    oof_rows_, oof_predictions_ : ndarray (rows,), ndarray (rows, classes)
+        Numbers of rows that were held out, and their probabilities by models that had not seen them: all
+        rows where every row was in a fold (about 4,000 rows of two classes), else the held-out ones.
     columns_, scaling_, metric_, metric_rounds_, search_, feature_importances_, plan_
         As in the regressor; ``n_features_in_`` and ``feature_names_in_`` too.
 
@@ -88,7 +91,7 @@ class TabularClassifier(Classifier, ClassAnswers, TabularModel):
     (True, (2, 2))
     """
 
-    _learns: tuple[str, ...] = ("scores_",)
+    _learns: tuple[str, ...] = ("scores_", "oof_rows_", "oof_predictions_")
 
     def __init__(
         self,
@@ -166,7 +169,10 @@ class TabularClassifier(Classifier, ClassAnswers, TabularModel):
             loss = partial(_class_loss, targets, weights, score)
             labels = np.asarray(targets.values)
             fit = self._fit_last(rows, labels, weights, found, rng, until, n_counted, loss, holdout)
-            self.model_, self.scores_ = fit.calibrated(targets, weights)
+            self.model_, self.oof_predictions_ = fit.calibrated(targets, weights)
+            own = targets.codes(slice(0, n))[fit.held]
+            self.scores_ = np.sort(1.0 - self.oof_predictions_[np.arange(len(own)), own])
+            self.oof_rows_ = fit.held if numbers is None else numbers[fit.held]
             return self
 
     def predict_set(self, X: Any, coverage: float = 0.9) -> Array:

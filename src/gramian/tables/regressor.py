@@ -114,6 +114,9 @@ class TabularRegressor(Regressor, NumberAnswers, TabularModel):
         error of the transformed target, learned from held-out residuals.
     residuals_ : ndarray (held-out rows, outputs)
         Residuals of the transformed target on the held-out rows, in units of the spread, ascending.
+    oof_rows_, oof_predictions_ : ndarray (rows,), ndarray (rows,) or (rows, outputs)
+        Numbers of rows that were held out, and their predictions by models that had not seen them: all rows
+        where every row was in a fold (about 2,500 rows of one output), else the held-out ones.
     plan_ : Plan
         Sizes, bytes and seconds of the last fit.
     n_features_in_, feature_names_in_ : columns of the table.
@@ -148,7 +151,7 @@ class TabularRegressor(Regressor, NumberAnswers, TabularModel):
     (2, 2)
     """
 
-    _learns: tuple[str, ...] = ("residuals_", "spread_")
+    _learns: tuple[str, ...] = ("residuals_", "spread_", "oof_rows_", "oof_predictions_")
 
     def __init__(
         self,
@@ -239,6 +242,8 @@ class TabularRegressor(Regressor, NumberAnswers, TabularModel):
                 holdout.taken(fit.held),
             )
             self.residuals_ = np.sort(residuals, axis=0)
+            self.oof_rows_ = fit.held if numbers is None else numbers[fit.held]
+            self.oof_predictions_ = self._back(values)
             return self
 
     def _maps(self, own: Float64Array, weights: Array | None) -> dict[str, TargetTransform]:

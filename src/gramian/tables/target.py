@@ -160,7 +160,7 @@ class TargetTransform:
         expected = (len(self.outputs),) if self.many else ()
         if values.shape[1:] != expected:
             raise InputError(f"The target has shape {values.shape}; expected {('n', *expected)}.")
-        table = values.reshape(len(values), -1)
+        table = values.reshape(len(values), len(self.outputs))
         out = np.empty_like(table)
         for j, output in enumerate(self.outputs):
             out[:, j] = getattr(output, way)(table[:, j])

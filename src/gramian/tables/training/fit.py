@@ -114,7 +114,7 @@ class LastFit:
         """Return the mean of classifiers that gives calibrated log odds, with logistic models if they help.
 
         They are left out if they lower the held-out log-loss by less than 0.2 %, and so is boosting. Also
-        return 1 − P of the held-out rows' classes, ascending.
+        return the probabilities (held, classes) of the held-out rows.
         """
         codes = targets.codes(slice(0, targets.shape[0]))[self.held]
         weights = None if weights is None else weights[self.held]
@@ -136,9 +136,8 @@ class LastFit:
             if joint.log_loss(values, codes, weights, others, trees) < (1.0 - LEAST_GAIN) * alone:
                 found, boosted = joint, self.boosted
         trees = None if boosted is None else trees
-        chances = np.exp(found.log_probabilities(values, others, trees)[np.arange(len(codes)), codes])
-        mean = RidgeMean.of(models, self.weights, targets.classes, found, boosted)
-        return mean, np.sort(1.0 - chances)
+        chances = np.exp(found.log_probabilities(values, others, trees))
+        return RidgeMean.of(models, self.weights, targets.classes, found, boosted), chances
 
 
 def last_fit(
