@@ -52,8 +52,10 @@ class Tables:
 
     @property
     def ranked(self) -> list[str]:
-        """Those of them that take part in the ranks."""
-        return [name for name in self.methods if TABLE_METHODS[name].ranked]
+        """Those of them that take part in the ranks: if they were run on every set."""
+        sets = self.facts
+        names = [name for name in self.methods if TABLE_METHODS[name].ranked]
+        return [name for name in names if all(self.splits(each, name) for each in sets)]
 
     def splits(self, name: str, method: str) -> dict[int, Line]:
         """Return the lines of a method on a set by split."""
@@ -215,7 +217,7 @@ def places(tables: Tables, sets: list[str] | None = None) -> list[Place]:
                 1 + sum(other < mine[j] for other in others) if np.isfinite(mine[j]) else len(others)
             )
             wins += bool(np.isfinite(mine[j])) and mine[j] <= min(others, default=0.0) * (1.0 + NO_WORSE)
-        ranked = TABLE_METHODS[method].ranked
+        ranked = method in tables.ranked
 
         def mean(of: Callable[[str], float], there: np.ndarray = there) -> float:
             values = [of(sets[j]) for j in there]
@@ -237,7 +239,7 @@ def places(tables: Tables, sets: list[str] | None = None) -> list[Place]:
                 },
             )
         )
-    return sorted(found, key=lambda place: (np.isnan(place.rank), place.rank))
+    return sorted(found, key=lambda place: place.rank if np.isfinite(place.rank) else np.inf)
 
 
 def kinds(tables: Tables) -> dict[str, list[str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from gramian.estimator.labelled import LabelledRows
 from gramian.exceptions import AccuracyWarning, InputError
 from gramian.fast.probabilities import Calibration
 from gramian.tables.holdout import HoldOut
-from gramian.tables.ridge_mean import BOOSTING, UNSEEN, Boosted
+from gramian.tables.ridge_mean import BOOSTING, UNSEEN, Boosted, RidgeMean
 from gramian.tables.training.boosting import with_boosting
 from gramian.tables.training.fit import LastFit
 
@@ -172,6 +173,26 @@ def test_probabilities_with_boosting(n_classes):
     assert losses[1] < 0.97 * losses[0]
     assert both.calibration_.boosting > 0.0
     assert len(both.scores_) == 500
+
+
+def test_logistic_models_may_have_no_weight_beside_boosting():
+    X, y = steps(300)
+    model = gm.TabularClassifier(include=("boosting",), **QUICK).fit(X, y > 0.5).model_
+    assert model.calibration_.logistic > 0.0
+    rows = np.zeros((3, model.n_features_in_))
+    other = RidgeMean.of(
+        model.members_,
+        model.weights_,
+        model.classes_,
+        replace(model.calibration_, logistic=0.0),
+        model.boosted_,
+    )
+    one = float(model.members_[0]._decision(rows[:1])[0, 0])
+    chances = np.clip(0.5 * (1.0 + one), 3e-3, 1.0 - 3e-3)
+    found = other.calibration_
+    expected = found.slope * one + found.bend * np.log(chances / (1.0 - chances))
+    expected += found.boosting * model.boosted_.of(rows)[0, 0]
+    assert other._decision(rows)[0, 0] == pytest.approx(expected, rel=1e-5)
 
 
 def test_none_joins_by_effort_alone():

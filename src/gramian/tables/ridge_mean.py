@@ -157,7 +157,7 @@ class RidgeMean(BaseEstimator):
         if not hasattr(self, "classes_"):
             return values if boosted is None else (1.0 - self.share_) * values + self.share_ * boosted
         others = None
-        if self.calibration_.logistic > 0.0:
+        if values.shape[1] > (len(self.classes_) if len(self.classes_) > 2 else 1):
             values, others = np.hsplit(values, 2)
         return self.calibration_.log_odds(values, others, boosted)
 
