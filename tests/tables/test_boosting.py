@@ -178,15 +178,10 @@ def test_probabilities_with_boosting(n_classes):
 def test_logistic_models_may_have_no_weight_beside_boosting():
     X, y = steps(300)
     model = gm.TabularClassifier(include=("boosting",), **QUICK).fit(X, y > 0.5).model_
-    assert model.calibration_.logistic > 0.0
     rows = np.zeros((3, model.n_features_in_))
-    other = RidgeMean.of(
-        model.members_,
-        model.weights_,
-        model.classes_,
-        replace(model.calibration_, logistic=0.0),
-        model.boosted_,
-    )
+    assert model.members_[0]._decision(rows).shape == (3, 2)  # log odds of the logistic model besides
+    without = replace(model.calibration_, logistic=0.0)
+    other = RidgeMean.of(model.members_, model.weights_, model.classes_, without, model.boosted_)
     one = float(model.members_[0]._decision(rows[:1])[0, 0])
     chances = np.clip(0.5 * (1.0 + one), 3e-3, 1.0 - 3e-3)
     found = other.calibration_
