@@ -29,7 +29,7 @@ from suite.table_summary import (
 #: Where another page shows the ranks.
 MARKED = re.compile(r"(<!-- measured: tables -->).*?(<!-- end -->)", re.DOTALL)
 
-HEAD = """# Tables: beside boosting, networks and linear models
+HEAD = """# Tables beside boosting, forests, kernels and linear models
 
 {summary}
 

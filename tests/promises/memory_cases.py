@@ -161,6 +161,9 @@ CASES: dict[str, Case] = {
     "gp, ard": Case(of(gm.GaussianProcessRegressor, ard=True, learning_rows=3_000), "200MB", Data(6_000, 8)),
     "pca": Case(of(gm.KernelPCA, n_components=20, gamma=2.0, approximation=gm.Nystrom(rank=200)), "150MB"),
     "table, regression": Case(of(gm.TabularRegressor, time_limit=20), "300MB", Data(20_000, 8, kind="frame")),
+    "table, boosting": Case(
+        of(gm.TabularRegressor, include=("boosting",)), "300MB", Data(10_000, 8, kind="frame")
+    ),
     "table, classes": Case(
         of(gm.TabularClassifier, time_limit=20), "300MB", Data(20_000, 8, kind="frame", classes=3)
     ),
