@@ -11,7 +11,7 @@ import numpy as np
 from gramian._budget import format_bytes
 from gramian.exceptions import InputError
 from suite.results import Line
-from suite.table_methods import OURS, REFERENCE, TABLE_METHODS
+from suite.table_methods import BEST, OURS, REFERENCE, TABLE_METHODS
 from suite.table_pictures import errors_and_ranks, fit_times
 from suite.table_sets import BINARY, LEAST_OF_CLASS, MULTICLASS, REGRESSION
 from suite.table_summary import (
@@ -134,12 +134,7 @@ def text_of(lines: list[Line]) -> str:
 
 def _summary(tables: Tables) -> str:
     """Return what the page begins with: won and lost against CatBoost, by task, and the ranks."""
-    texts = []
-    for task, name in ((REGRESSION, "regressions"), (BINARY, "sets of two classes"), (MULTICLASS, "of more")):
-        shares = [tables.over(each, OURS) for each in tables.of_task(task)]
-        shares = [share for share in shares if np.isfinite(share)]
-        if shares:
-            texts.append(f"{sum(share < 1.0 for share in shares)} of {len(shares)} {name}")
+    texts = _below(tables, OURS)
     ranks = {place.method: place.rank for place in places(tables) if np.isfinite(place.rank)}
     if not texts or OURS not in ranks:
         return "gramian or CatBoost was not run."
@@ -149,11 +144,25 @@ def _summary(tables: Tables) -> str:
         f"mean rank among {len(ranks)} methods is {ranks[OURS]:.2f}, CatBoost's {ranks[REFERENCE]:.2f}"
     )
     text += "." if first == OURS else f"; the best is {TABLE_METHODS[first].name}'s, {ranks[first]:.2f}."
+    best = _below(tables, BEST)
+    if best:
+        text += f' With `effort="best"`, which lets boosting join, it is lower on {", ".join(best)}.'
     ours = lost(tables)[:3]
     if ours:
         worst = ", ".join(f"{name} ({TABLE_METHODS[better[0][0]].name})" for name, _, better in ours)
-        text += f" It loses by most on {worst}: [where another is better](#where-another-is-better)."
+        text += f" The default loses by most on {worst}: [where another is better](#where-another-is-better)."
     return text
+
+
+def _below(tables: Tables, method: str) -> list[str]:
+    """Return for each task on how many sets a method has a lower error than CatBoost."""
+    texts = []
+    for task, name in ((REGRESSION, "regressions"), (BINARY, "sets of two classes"), (MULTICLASS, "of more")):
+        shares = [tables.over(each, method) for each in tables.of_task(task)]
+        shares = [share for share in shares if np.isfinite(share)]
+        if shares:
+            texts.append(f"{sum(share < 1.0 for share in shares)} of {len(shares)} {name}")
+    return texts
 
 
 def _head(lines: list[Line], tables: Tables) -> str:

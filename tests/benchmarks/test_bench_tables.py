@@ -133,10 +133,11 @@ def test_errors_over_the_reference_by_hand():
 
 
 def test_what_was_to_be_reached_by_hand():
-    regression, auc, loss, best, rank, time, fast = bar(Tables.of(LINES))
+    regression, auc, of_best, loss, best, rank, time, fast = bar(Tables.of(LINES))
     assert regression.measured.startswith("1 of 2: 50%; 0.81")
     assert (auc.measured, auc.met) == ("0 of 1: 0%; -0.0750", False)
-    # Of the set without two classes' failures: 1.25 and 1.
+    assert of_best.measured == "1 of 1: 100%; +0.0250"
+    # Of two classes 1.25, of more 1 on the split on which both succeeded.
     assert loss.measured == "1.118 (2 sets)"
     assert (best.measured, best.met) == ("0.750 (1 sets)", True)
     assert rank.measured == "1.75"
