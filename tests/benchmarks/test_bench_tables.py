@@ -227,6 +227,7 @@ def test_another_page_shows_the_ranks():
     assert filled(page, LINES) == page
 
 
+@pytest.mark.slow
 def test_the_pages_are_those_of_the_stored_lines():
     lines = results.read(BENCHMARKS / "results" / "tables.jsonl", table_run.TABLE_KEY)
     docs = BENCHMARKS.parent / "docs"

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.metrics import log_loss
+from threadpoolctl import threadpool_limits
 
 import gramian as gm
 from gramian.data.source import ArraySource
@@ -20,7 +21,14 @@ from gramian.tables.ridge_mean import BOOSTING, UNSEEN, Boosted, RidgeMean
 from gramian.tables.training.boosting import with_boosting
 from gramian.tables.training.fit import LastFit
 
-QUICK = {"kernel": "laplacian", "metric": None, "scaling": "standard", "random_state": 0}
+QUICK = {"kernel": "laplacian", "metric": None, "scaling": "standard", "random_state": 0, "n_jobs": 1}
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    """Threads of several tests that wait for each other are slow."""
+    with threadpool_limits(1):
+        yield
 
 
 def hot(n=300, seed=0):
@@ -76,7 +84,8 @@ def given(X, y, weights=None):
 
 def learned(rows, classes, held, holdout=None, until=np.inf, memory=10**9):
     rng = np.random.default_rng(0)
-    return with_boosting(rows, GROUPS, classes, held, holdout or HoldOut(), memory, until, rng)
+    options = {"memory_budget": memory, "n_jobs": 1}
+    return with_boosting(rows, GROUPS, classes, held, holdout or HoldOut(), options, until, rng)
 
 
 def test_values_are_of_models_without_the_row():
@@ -163,7 +172,7 @@ def test_it_helps_where_a_target_has_steps(tmp_path):
     assert np.isfinite(fast.predict(X)).all()
 
 
-@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("n_classes", [2, pytest.param(3, marks=pytest.mark.slow)])
 def test_probabilities_with_boosting(n_classes):
     X, y = steps(900)
     labels = np.digitize(y, [0.5, 1.5] if n_classes == 3 else [0.5])
@@ -213,7 +222,7 @@ def test_what_else_is_refused(include):
         gm.TabularRegressor(include=include).fit(X, y)
 
 
-@pytest.mark.parametrize("n", [300, 3200])
+@pytest.mark.parametrize("n", [300, pytest.param(3200, marks=pytest.mark.slow)])
 def test_predictions_of_rows_by_models_without_them(n):
     X, y = steps(n)
     weights = np.ones(n)

@@ -83,6 +83,14 @@ def test_encoded_rows_have_means_behind_all_columns():
     assert high[-1] == max(0.0, *means[0].values)
 
 
+def test_rows_of_weight_2_count_as_two():
+    X = np.array([["a"], ["b"], ["c"]] * 10, object)
+    columns = TableColumns.learn(X)
+    read, every = EncodedRows(columns, X).take, np.arange(30)
+    assert level_groups(columns.features, read, every) == []
+    assert level_groups(columns.features, read, every, np.full(30, 2.0)) == [columns.features[0]]
+
+
 def test_tables_without_such_categories_have_none():
     assert learned(np.random.default_rng(0).random((50, 2)), np.zeros((50, 1)))[1] == ()
     few = mixed(30)
@@ -119,6 +127,7 @@ def test_categories_without_an_order_stay_as_they_are():
     assert model.columns_.width == 12
 
 
+@pytest.mark.slow
 def test_models_with_means_are_stored_and_compressed(tmp_path):
     X, total = ordered()
     model = gm.TabularClassifier(random_state=0).fit(X, total > 7)

@@ -20,13 +20,20 @@ BLOCK_ROWS = 1_000
 
 
 def level_groups(
-    features: Sequence[Feature], read: Callable[[IntArray], Array], numbers: IntArray
+    features: Sequence[Feature],
+    read: Callable[[IntArray], Array],
+    numbers: IntArray,
+    weights: Array | None = None,
 ) -> list[Feature]:
-    """Return the categories with at least three levels of 20 rows or more among the rows ``numbers``."""
+    """Return the categories with at least three levels of 20 rows or more among the rows ``numbers``.
+
+    A row of weight 2 counts as two.
+    """
     hot = [f for f in features if f.kind == CATEGORY and len(f.categories) >= LEAST_LEVELS]
     if not hot:
         return []
-    counts = _sums(read, numbers, np.ones((len(numbers), 1)))[:, 0]
+    w = np.ones(len(numbers)) if weights is None else np.asarray(weights, np.float64)
+    counts = _sums(read, numbers, w[:, None])[:, 0]
     return [f for f in hot if (counts[f.places] >= LEAST_ROWS).sum() >= LEAST_LEVELS]
 
 

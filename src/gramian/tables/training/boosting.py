@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
+from gramian._budget import parse_bytes
 from gramian._typing import Array, Float64Array, IntArray
+from gramian.engine import Engine
 from gramian.estimator.labelled import LabelledRows
 from gramian.tables.holdout import HoldOut
 from gramian.tables.ridge_mean import Boosted
@@ -25,7 +30,7 @@ def with_boosting(
     classes: bool,
     held: IntArray,
     holdout: HoldOut,
-    memory_bytes: int,
+    options: Mapping[str, Any],
     until: float,
     rng: np.random.Generator,
 ) -> tuple[Boosted, Float64Array] | None:
@@ -33,8 +38,9 @@ def with_boosting(
 
     rows : (n, d) encoded and scaled rows with targets (n,) or (n, outputs), or labels where ``classes``;
     groups : places of one-hot groups; held : rows that judge if they can't be parted, as for times, where the
-    values of the others are NaN. Of more rows than ``memory_bytes`` hold some are drawn. None if there is
-    too little time until ``until``, on the clock of ``time.perf_counter``.
+    values of the others are NaN; options : the estimator's threads ``n_jobs``, and its ``memory_budget``: of
+    more rows than that holds some are drawn. None if there is too little time until ``until``, on the clock
+    of ``time.perf_counter``.
     """
     counted, began, n_classes = rows.counted, time.perf_counter(), 0
     if classes:
@@ -42,14 +48,16 @@ def with_boosting(
         rows, n_classes = replace(rows, targets=codes), len(labels)
     seed = int(rng.integers(2**31))
     folds = holdout.folds(counted, FOLDS, rng) or [held]
-    most = max(2, memory_bytes // (NUMBER_BYTES * rows.source.shape[1]))
+    most = max(2, parse_bytes(options["memory_budget"]) // (NUMBER_BYTES * rows.source.shape[1]))
+    threads = Engine(options["n_jobs"]).n_threads
 
     def fitted(numbers: IntArray) -> Boosted:
         if len(numbers) > most:
             numbers = np.sort(rng.choice(numbers, most, replace=False))
         weights = None if rows.weights is None else rows.weights[numbers]
         X = np.asarray(rows.source.take(numbers))
-        return Boosted.fit(X, np.asarray(rows.targets)[numbers], weights, groups, n_classes, seed)
+        with threadpool_limits(threads, user_api="openmp"):
+            return Boosted.fit(X, np.asarray(rows.targets)[numbers], weights, groups, n_classes, seed)
 
     values: Float64Array | None = None
     for done, fold in enumerate(folds, 1):

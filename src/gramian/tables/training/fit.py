@@ -188,8 +188,8 @@ def last_fit(
     boost = effort.boosting and len(held)
     if boost:
         groups = tuple(each for each in switched if len(each) > 1)
-        memory, classes = parse_bytes(options["memory_budget"]), kind is KernelRidgeClassifier
-        trees = with_boosting(rows, groups, classes, held, holdout, memory, until, rng)
+        classes = kind is KernelRidgeClassifier
+        trees = with_boosting(rows, groups, classes, held, holdout, options, until, rng)
     factories = [ModelFactory(kind, rows, point, options, holdout, effort) for point in points]
     rounds: list[tuple[Round, ...]] = [() for _ in factories]
     if pace.limited:

@@ -46,7 +46,9 @@ class SearchRows:
         their numbers; ``weights`` are those of the rows, (n,) or None, for means and for scales.
         """
         (sample, n_held), (own, for_scales) = sampled, weights
-        groups = level_groups(rows.columns.features, rows.take, sample[n_held:])
+        numbers = sample[n_held:]
+        counts = None if for_scales is None else for_scales[numbers]
+        groups = level_groups(rows.columns.features, rows.take, numbers, counts)
 
         def means_of(numbers: IntArray, like: Sequence[LevelMeans] = ()) -> tuple[LevelMeans, ...]:
             w = None if own is None else own[numbers]
