@@ -38,6 +38,10 @@ EXTRAS = (
 ABSENT = {name for name in EXTRAS if find_spec(name) is None}
 
 
+#: Its doctests are collected only where the library is.
+collect_ignore = [] if find_spec("autogluon") else ["src/gramian/integrations/autogluon.py"]
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Skip the doctests of modules that import an absent package."""
     if ABSENT:
