@@ -78,6 +78,32 @@ def test_classes_have_log_odds_and_unseen_ones_little(n_classes):
         )
 
 
+@pytest.mark.parametrize("labels", ["one row each", "two rows each", "one class"])
+def test_rare_classes(labels):
+    X, _ = hot(60)
+    y = (X[:, 0] > 0).astype(int)
+    if labels == "one row each":
+        y[:3] = 2, 3, 4
+    elif labels == "two rows each":
+        y = np.repeat(np.arange(30), 2)
+    else:
+        y[:] = 0
+    n_classes = max(int(y.max()) + 1, 2)
+    values = Boosted.fit(X, y, None, GROUPS, n_classes, 7).of(X)
+    assert values.shape == (60, 1 if n_classes == 2 else n_classes)
+    assert np.isfinite(values).all()
+    if labels == "one class":
+        np.testing.assert_allclose(values, np.log(UNSEEN) - np.log(1.0 - UNSEEN))
+
+
+def test_a_classifier_of_rare_classes_may_include_it():
+    X, y = steps(120)
+    labels = np.where(y > 0.5, "above", "below").astype(object)
+    labels[:3] = "first", "second", "second"
+    model = gm.TabularClassifier(include=("boosting",), **QUICK).fit(X, labels)
+    assert model.predict_proba(X[:5]).shape == (5, 4)
+
+
 def given(X, y, weights=None):
     return LabelledRows(ArraySource(X), y, weights)
 

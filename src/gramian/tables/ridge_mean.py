@@ -20,8 +20,10 @@ from gramian.fast.probabilities import Calibration
 from gramian.kernels import Kernel
 from gramian.metric.metric import Metric
 
-#: Settings of boosting. Chosen by hand.
+#: Settings of boosting, which ends by the errors of a tenth of the rows, and where classes are too rare for
+#: that. Chosen by hand.
 BOOSTING = {"learning_rate": 0.05, "max_iter": 300, "early_stopping": True, "n_iter_no_change": 20}
+FIXED = {"learning_rate": 0.05, "max_iter": 100, "early_stopping": False}
 #: Rows that boosting answers at a time, and the probability of a class that it has not seen.
 BLOCK_ROWS, UNSEEN = 10_000, 1e-4
 
@@ -52,8 +54,11 @@ class Boosted:
         kind = HistGradientBoostingClassifier if n_classes else HistGradientBoostingRegressor
         rows = _joined(X, groups)
         categories = np.arange(rows.shape[1]) >= rows.shape[1] - len(groups)
+        # A tenth of the rows has to hold all classes, and no class may have a single row.
+        rare = n_classes and (np.unique(y, return_counts=True)[1].min() < 2 or len(y) < 10 * n_classes)
+        settings = FIXED if rare else BOOSTING
         models = [
-            kind(**BOOSTING, categorical_features=categories, random_state=seed).fit(rows, column, weights)
+            kind(**settings, categorical_features=categories, random_state=seed).fit(rows, column, weights)
             for column in y.reshape(len(y), -1).T
         ]
         return cls(tuple(models), groups, n_classes)
@@ -78,7 +83,7 @@ class Boosted:
             return np.column_stack([model.predict(rows) for model in self.models])
         model = self.models[0]
         chances = np.full((len(rows), self.n_classes), UNSEEN)
-        chances[:, model.classes_] = model.predict_proba(rows)
+        chances[:, model.classes_] = model.predict_proba(rows) if len(model.classes_) > 1 else 1.0
         logs = np.log(np.clip(chances, UNSEEN, 1.0 - UNSEEN))
         return logs[:, 1:] - logs[:, :1] if self.n_classes == 2 else logs
 
