@@ -285,7 +285,8 @@ def test_tables_beside_the_data_folder_keep_their_columns(monkeypatch, tmp_path)
     monkeypatch.setenv("GRAMIAN_DATA", str(tmp_path / "data"))
     found = split_of("made", 0)
     assert (found.measured_by, found.kind, found.X.shape) == ("binary", MIXED, (32, 3))
-    assert list(found.X.dtypes.astype(str)) == list(frame.dtypes.astype(str)[:3])
+    # The unit of dates depends on the version of pyarrow.
+    assert [str(each).partition("[")[0] for each in found.X.dtypes] == ["float64", "category", "datetime64"]
     np.testing.assert_array_equal(found.y, (found.X["size"] % 4 == 0).astype(int))  # "no" is 0
 
 
