@@ -85,9 +85,7 @@ def _extra_trees(terms: Terms) -> Any:
 def _last(terms: Terms) -> Any:
     if terms.regression:
         return RidgeCV(ALPHAS)
-    return LogisticRegressionCV(
-        Cs=INVERSE, cv=3, scoring="neg_log_loss", max_iter=300, use_legacy_attributes=False
-    )
+    return LogisticRegressionCV(Cs=INVERSE, cv=3, scoring="neg_log_loss", max_iter=300)
 
 
 def _linear(terms: Terms) -> Any:
