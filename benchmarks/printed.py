@@ -30,6 +30,7 @@ THREADS = 2
 #: The script and its options, by the name that pages use.
 SCRIPTS = {
     "fast": "fast_prediction.py --runs 1",
+    "fast-all": "fast_all_sets.py",
     "tiles": "tiles.py",
     "covtype": "covtype.py",
     "mnist": "mnist.py",
@@ -38,7 +39,7 @@ SCRIPTS = {
     "crossover": "exact.py --crossover",
     "objective": "exact.py --objective",
     "model-selection": "model_selection.py --n-jobs 2",
-    "gp": "gp.py --sets airfoil ccpp --splits 2",
+    "gp": "gp.py --table",
     "which": "which.py --sets cadata,pendigits,covtype_100k",
     "sources": "sources.py",
     "scaling": "scaling.py --rows 1000000",

@@ -2,11 +2,14 @@
 
 GRAMIAN_DATA=folder python benchmarks/side_by_side.py [--quick] [--sets a,b] [--methods gramian,boosting]
     [--seconds 6] [--runs 3] [--limit 60] [--memory 12GB] [--threads 1] [--out FILE] [--report FOLDER]
+    [--forget]
 
-For each set and method one process searches the settings for --seconds (the same rows and random candidates
-for all: ``gramian.comparison``), then a process per size fits it on all training rows --runs times, with
-seeds 0, 1, …, and predicts the test rows. Medians. A run goes on where it stopped; --report makes tables and
-figures from what is there without measuring. --quick: small sets, the usual sizes, two seconds.
+For each set and method one process searches the settings for --seconds (the same rows for all; random
+candidates for peers, its own choice for gramian: ``gramian.comparison``), then a process per size fits it on
+all training rows --runs times, with seeds 0, 1, …, and predicts the test rows. Medians. A run goes on where
+it stopped; --report makes tables and figures from what is there without measuring. --forget removes the
+lines of --sets and --methods and ends, so that the next run measures them anew. --quick: small sets, the
+usual sizes, two seconds.
 """
 
 from __future__ import annotations
@@ -38,6 +41,7 @@ def arguments(given: list[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--report", type=Path, help="folder for tables and figures, from the lines of --out alone"
     )
+    parser.add_argument("--forget", action="store_true", help="remove lines of --sets and --methods, and end")
     return parser.parse_args(given)
 
 
@@ -48,7 +52,7 @@ def main(given: list[str] | None = None) -> int:
         os.environ[name] = str(options.threads)
     from suite.methods import absent, available, check
     from suite.report import line_text, write_report
-    from suite.results import read
+    from suite.results import forget, read
     from suite.runner import run
     from suite.sets import names
 
@@ -60,6 +64,9 @@ def main(given: list[str] | None = None) -> int:
         if options.report is None:
             sets = options.sets.split(",") if options.sets else names(quick=options.quick)
             methods = check(options.methods.split(",")) if options.methods else available()
+            if options.forget:
+                print(f"removed {forget(out, sets, methods)} lines of {out.name}")
+                return 0
             for library, how in absent().items():
                 print(f"{library} is not installed and left out; install it {how}")
             lines = run(

@@ -138,7 +138,7 @@ def ways(model: Any, taught: Any, folder: Path) -> dict[str, Way]:
             model.predict_one, None, lambda X: np.array([*map(one, X)]).squeeze()
         )
     else:
-        print("numba is not installed: predict_one is a batch of one row")
+        print("numba is not installed: predict_one takes a few calls of NumPy")
     if importlib.util.find_spec("onnxruntime"):
         found["ONNX"] = onnx_file(model, folder)
     else:

@@ -40,6 +40,10 @@ SEARCHES = {
     "KernelRidge": "generated/gramian.KernelRidge",
     "Parquet": "data",
     "projection core": "explanations/psd-core",
+    "SVM": "other-words",
+    "kriging": "other-words",
+    "RBFSampler": "coming-from",
+    "AutoML": "other-words",
 }
 #: Pages with formulas.
 MATHEMATICS = (

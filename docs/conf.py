@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import warnings
 from importlib.metadata import version as installed_version
@@ -71,13 +72,19 @@ html_theme_options = {
     "header_links_before_dropdown": 6,
     "navbar_align": "left",
     "secondary_sidebar_items": {"**": ["page-toc"], "index": []},
+    "navbar_end": ["versions.html", "theme-switcher", "navbar-icon-links"],
     "footer_start": ["copyright"],
     "footer_end": [],
-    "search_bar_text": "Search: leave-one-out, budget, Parquet ...",
+    "search_bar_text": "Search: categories, SVM, GP, Parquet ...",
 }
 # Without it the theme complains on the console of a reader who has not chosen.
-html_context = {"default_mode": "auto"}
-html_sidebars = {"index": [], "glossary": [], "changelog": [], "security": [], "contributing": []}
+html_context = {
+    "default_mode": "auto",
+    # Each version of the site has a folder of its own; a release adds a line with its address.
+    "versions": json.loads((Path(__file__).parent / "versions.json").read_text(encoding="utf-8")),
+}
+NO_SIDEBAR = ("index", "tasks", "chooser", "coming-from", "glossary", "changelog", "security", "contributing")
+html_sidebars = {name: [] for name in NO_SIDEBAR}
 
 sphinx_gallery_conf = {
     "examples_dirs": ["../examples"],

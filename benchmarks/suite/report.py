@@ -24,9 +24,10 @@ GRAMIAN_DATA=folder python benchmarks/side_by_side.py
 python benchmarks/side_by_side.py --quick
 ```
 
-The same rows for all. Each method's settings are searched for {seconds:g} seconds by random candidates, the
-first of them the usual one, judged on held-out training rows ({code}).
-Then it is fitted on all training rows, in a fresh process for each size, and judged on the test rows, which
+The same rows for all. Each method's settings are searched for {seconds:g} seconds: by random candidates, the
+first of them the usual one, judged on held-out training rows ({code});
+gramian's by its own choice of a kernel and alpha (`src/gramian/comparison/own_search.py`). Then each method
+is fitted on all training rows, in a fresh process for each size, and judged on the test rows, which
 nothing else has seen. Error is the share of wrong classes, or the RMSE over the standard deviation of the
 test targets. Medians of {runs} fits with different seeds (of fewer where a fit takes more than {long:g} s).
 Features are scaled to mean 0 and deviation 1 for every method, and {threads}.

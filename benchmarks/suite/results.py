@@ -41,6 +41,19 @@ def append(path: Path, line: Line) -> None:
         file.write(json.dumps(line) + "\n")
 
 
+def forget(path: Path, sets: list[str], methods: list[str]) -> int:
+    """Remove the lines of these methods on these sets; return how many lines that were."""
+    if not path.exists():
+        return 0
+    before = path.read_text(encoding="utf-8").splitlines()
+    lines = [json.loads(text) for text in before]
+    kept = [
+        text for text, line in zip(before, lines) if line["set"] not in sets or line["method"] not in methods
+    ]
+    path.write_text("".join(f"{text}\n" for text in kept), encoding="utf-8")
+    return len(before) - len(kept)
+
+
 def of_sizes(lines: list[Line]) -> list[Line]:
     """Return the measured ones: no searches, no failures."""
     return [line for line in lines if "error" in line and "fit_seconds" in line]

@@ -118,9 +118,7 @@ TABLE_METHODS: dict[str, TableMethod] = {
         _gramian(None),
     ),
     FAST: TableMethod("gramian, fast", 'the same with `effort="fast"`', _gramian("fast"), ranked=False),
-    BEST: TableMethod(
-        "gramian, best", 'the same with `effort="best"`, where boosting joins', _gramian("best"), ranked=False
-    ),
+    BEST: TableMethod("gramian, best", 'the same with `effort="best"`', _gramian("best"), ranked=False),
     REFERENCE: TableMethod(
         "CatBoost",
         "`CatBoost*()` with its defaults and the columns of categories named",

@@ -36,6 +36,28 @@ def _pyplot() -> Any:
     return plt
 
 
+def overview(tables: Tables, folder: Path) -> Path:
+    """Draw, small enough for a first page, the errors of all sets over CatBoost's and the mean ranks."""
+    plt = _pyplot()
+    widths = {"width_ratios": (1.7, 1.0)}
+    figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.6), layout="constrained", gridspec_kw=widths)
+    tidy(left)
+    left.axhline(1.0, color=QUIET, linewidth=1.0)
+    for method, mark in ((BESIDE, "D"), (OURS, "o")):
+        found = [tables.over(name, method) for name in tables.facts]
+        shares = np.sort([share for share in found if np.isfinite(share)])
+        at, style = np.linspace(0.0, 1.0, len(shares)), {"color": COLOUR[method], "marker": mark}
+        label = TABLE_METHODS[method].name
+        left.plot(at, np.clip(shares, *EDGES), markersize=4, linewidth=1.0, label=label, **style)
+    scale_axis(left, "y", (EDGES[0] / 1.04, EDGES[1] * 1.04), log=True)
+    left.set_xticks([0.0, 0.5, 1.0], ["best set", "median", "worst set"])
+    name_axes(left, "", "error over CatBoost's")
+    caption(left, f"Errors on {len(tables.facts)} sets", "below 1: lower than CatBoost's; all with defaults")
+    left.legend(loc="upper left", frameon=False, fontsize=NOTE_SIZE)
+    _draw_ranks(right, [place for place in places(tables) if np.isfinite(place.rank)])
+    return save(figure, folder / "tables_overview.png")
+
+
 def errors_and_ranks(tables: Tables, folder: Path) -> Path:
     """Draw each set's errors over those of CatBoost with defaults, and the mean ranks of all methods."""
     shares = {name: tables.over(name, OURS) for name in tables.facts}

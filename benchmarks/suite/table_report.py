@@ -12,7 +12,7 @@ from gramian._budget import format_bytes
 from gramian.exceptions import InputError
 from suite.results import Line
 from suite.table_methods import BEST, OURS, REFERENCE, TABLE_METHODS
-from suite.table_pictures import errors_and_ranks, fit_times
+from suite.table_pictures import errors_and_ranks, fit_times, overview
 from suite.table_sets import BINARY, LEAST_OF_CLASS, MULTICLASS, REGRESSION
 from suite.table_summary import (
     NO_WORSE,
@@ -75,6 +75,7 @@ def write_report(lines: list[Line], folder: Path) -> Iterator[Path]:
     if not tables.facts:
         raise InputError("there are no results yet: run benchmarks/tables.py without --report first.")
     figures = folder / "figures"
+    yield overview(tables, figures)
     yield errors_and_ranks(tables, figures)
     yield fit_times(tables, figures)
     page = folder / "tables-benchmark.md"
@@ -85,33 +86,45 @@ def write_report(lines: list[Line], folder: Path) -> Iterator[Path]:
 def filled(text: str, lines: list[Line]) -> str:
     """Return a page with the block of the tables made anew."""
     tables = Tables.of(lines)
-    names = ("method", "wins", "mean rank", "Elo", "error x", "log-loss x", "fit x", "predict x", "model x")
+    names = ("method", "mean rank", "RMSE x", "1 − AUC x", "log-loss x", "fit time x", "predict time x")
+    by_task = [
+        {place.method: place.error for place in places(tables, tables.of_task(task))} for task in TASKS
+    ]
     rows = [f"| {' | '.join(names)} |", "|---" * len(names) + "|"]
     for place in places(tables):
         if not np.isfinite(place.rank):
             continue
-        costs = [
-            _number(place.costs[cost], ".2g") for cost in ("fit_seconds", "predict_seconds", "model_bytes")
-        ]
-        rating = "" if place.elo is None else f"{place.elo.value:.0f}"
+        costs = [_number(place.costs[cost], ".2g") for cost in ("fit_seconds", "predict_seconds")]
         cells = (
             TABLE_METHODS[place.method].name,
-            str(place.wins),
             f"{place.rank:.2f}",
-            rating,
-            _number(place.error, ".3f"),
-            _number(place.log_loss, ".3f"),
+            *(_number(errors.get(place.method, np.nan), ".3f") for errors in by_task),
             *costs,
         )
         rows.append(f"| {' | '.join(cells)} |")
     machine = [line for line in lines if ok(line)][-1]["machine"]
     origin = (
-        f"`python benchmarks/tables.py` measured this on {len(tables.facts)} sets. Stored run: "
-        f"{machine['day']}, commit {machine['commit']}, {machine['processor']}, {machine['threads']} thread"
-        f"{'' if machine['threads'] == 1 else 's'}."
+        f"`python benchmarks/tables.py` measured this on {len(tables.facts)} sets, "
+        f"{machine['threads']} thread{'' if machine['threads'] == 1 else 's'}. Stored run: {_origins(lines)}."
     )
-    block = "\n".join(["", "", _summary(tables), "", *rows, "", origin, "", ""])
+    summary = _summary(tables).replace("(#where", "(docs/tables-benchmark.md#where")
+    block = "\n".join(["", "", summary, "", *rows, "", origin, "", ""])
     return MARKED.sub(lambda found: found[1] + block + found[2], text)
+
+
+def _origins(lines: list[Line]) -> str:
+    """Return which methods ran on which processor, on which days and at which commits."""
+    groups: dict[str, list[Line]] = {}
+    for line in filter(ok, lines):
+        groups.setdefault(line["machine"]["processor"], []).append(line)
+    texts = []
+    for processor, own in sorted(groups.items(), key=lambda group: len(group[1])):
+        commits = sorted({str(line["machine"]["commit"]) for line in own})
+        names = sorted({TABLE_METHODS[line["method"]].name for line in own})
+        who = f"{', '.join(names)} on " if len(groups) > 1 else ""
+        days = sorted({line["machine"]["day"] for line in own})
+        texts.append(f"{who}{processor}, {' and '.join(days)}, commits {', '.join(commits)}")
+    return "; ".join(texts)
 
 
 def text_of(lines: list[Line]) -> str:
@@ -146,7 +159,7 @@ def _summary(tables: Tables) -> str:
     text += "." if first == OURS else f"; the best is {TABLE_METHODS[first].name}'s, {ranks[first]:.2f}."
     best = _below(tables, BEST)
     if best:
-        text += f' With `effort="best"`, which lets boosting join, it is lower on {", ".join(best)}.'
+        text += f' With `effort="best"` it is lower on {", ".join(best)}.'
     ours = lost(tables)[:3]
     if ours:
         worst = ", ".join(f"{name} ({TABLE_METHODS[better[0][0]].name})" for name, _, better in ours)
@@ -174,7 +187,6 @@ def _head(lines: list[Line], tables: Tables) -> str:
         if facts["classes_left_out"]
     ]
     busy = sum(map(was_busy, lines))
-    commits = sorted({str(line["machine"]["commit"]) for line in lines})
     counts = {name: max(len(tables.splits(name, each)) for each in tables.methods) for name in tables.facts}
     most = max(counts.values())
     fewer = [f"{name} {count}" for name, count in counts.items() if count < most]
@@ -198,9 +210,9 @@ def _head(lines: list[Line], tables: Tables) -> str:
         methods="\n".join(
             f"- **{TABLE_METHODS[method].name}**: {TABLE_METHODS[method].about}" for method in tables.methods
         ),
-        machine=f"{machine['processor']}; Python {machine['python']}; "
+        machine=f"Python {machine['python']}; "
         + ", ".join(f"{name} {number}" for name, number in sorted(versions.items()))
-        + f"; commits {', '.join(commits)}; {machine['day']}."
+        + f". Stored run: {_origins(lines)}."
         + (
             f" The machine had other work when {busy} of the {len(lines)} fits began: their seconds are too "
             "long."

@@ -19,6 +19,20 @@ TYPE = re.compile(
     r"unfitted|[A-Z]\w+)\b|\{)(?:[^.;:]|\.\d){0,80}$"
 )
 UNDERLINE = re.compile(r"^-{3,}\s*$")
+#: Groups of a class's parameters on its page; those without one come first, as the model's own.
+GROUPS = {
+    "Kernel": "kernel gamma degree coef0 kernel_params metric standardize scaling ard bounds p q lengthscale",
+    "Size": "approximation rank n_blocks root_rank n_levels max_bytes landmarks oversampling partition core "
+    "core_oversampling rank_rule n_components n_landmarks n_experts n_leaves n_units n_directions leaf_size "
+    "branching draws sparse_output recompress svd diagonal cutoff",
+    "Resources": "memory_budget tile_dtype time_limit effort checkpoint engine batch_rows n_jobs verbose "
+    "random_state",
+}
+GROUP_OF = {name: group for group, names in GROUPS.items() for name in names.split()}
+#: The fewest parameters that are shown in groups.
+FEWEST = 8
+#: The first line of an entry of numpydoc's list.
+SHOWN = re.compile(r"^    \*\*(\w+(?:, \w+)*)\*\*(.*)$")
 
 
 def sections(lines: list[str]) -> list[tuple[str, list[str]]]:
@@ -95,9 +109,36 @@ def results(lines: list[str]) -> tuple[list[str], list[str]]:
     return lines, []
 
 
+def grouped(lines: list[str]) -> list[str]:
+    """Return what numpydoc has made, with the parameters of one group together below the group's name."""
+    start = next((i for i, line in enumerate(lines) if line.startswith(":Parameters:")), None)
+    if start is None:
+        return lines
+    stop = next((i for i in range(start + 1, len(lines)) if lines[i][:1].strip()), len(lines))
+    shown = [(i, match) for i in range(start + 1, stop) if (match := SHOWN.match(lines[i]))]
+    if sum(len(match[1].split(", ")) for _, match in shown) < FEWEST:
+        return lines
+    ends = [*(i for i, _ in shown[1:]), stop]
+    groups: dict[str, list[str]] = {"Model": [], **{group: [] for group in GROUPS}}
+    for (i, match), end in zip(shown, ends, strict=True):
+        # What stands behind several names is said of each group of them.
+        names = match[1].split(", ")
+        for group in dict.fromkeys(GROUP_OF.get(name, "Model") for name in names):
+            own = [name for name in names if GROUP_OF.get(name, "Model") == group]
+            groups[group] += [f"    **{', '.join(own)}**{match[2]}", *lines[i + 1 : end]]
+    body = [line for group, own in groups.items() if own for line in (f"    *{group}*", "", *own)]
+    return [*lines[: shown[0][0]], *body, *lines[stop:]]
+
+
 def process(app: Any, what: str, name: str, obj: object, options: object, lines: list[str]) -> None:
-    """Hook of autodoc."""
+    """Hook of autodoc, before numpydoc's."""
     lines[:] = rewrite(lines)
+
+
+def group(app: Any, what: str, name: str, obj: object, options: object, lines: list[str]) -> None:
+    """Hook of autodoc, behind numpydoc's."""
+    if what == "class":
+        lines[:] = grouped(lines)
 
 
 def skip(app: Any, what: str, name: str, obj: Any, leave_out: bool, options: object) -> bool | None:
@@ -110,7 +151,8 @@ def skip(app: Any, what: str, name: str, obj: Any, leave_out: bool, options: obj
 
 
 def setup(app: Any) -> dict[str, bool]:
-    """Come before numpydoc, whose hook has the usual priority of 500."""
+    """Come before numpydoc, whose hook has the usual priority of 500, and after it."""
     app.connect("autodoc-process-docstring", process, priority=100)
+    app.connect("autodoc-process-docstring", group, priority=900)
     app.connect("autodoc-skip-member", skip)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -53,7 +53,7 @@ from gramian.tables.classifier import TabularClassifier
 from gramian.tables.compress import compress
 from gramian.tables.regressor import TabularRegressor
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "DCSVC",
@@ -124,6 +124,7 @@ _ELSEWHERE = {
     "PoweredExponential": "kernels",
     "average_gradient_outer_product": "outer_product",
     "effective_dimension": "spectra",
+    "explain": "explanation",
     "leverage_scores": "spectra",
     "log_determinant": "spectra",
     "top_eigenpairs": "spectra",

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from gramian._typing import Float64Array
-from gramian.exceptions import InputError, did_you_mean, quoted
+from gramian.exceptions import InputError, did_you_mean, quoted, shortened
 
 
 def flag(name: str, value: Any) -> bool:
@@ -34,6 +34,21 @@ def positive_number(name: str, value: Any, *, why: str = "") -> float:
         reason = f": {why}" if why else ""
         raise InputError(f"{name}={quoted(value)} must be a positive, finite number{reason}.")
     return float(value)
+
+
+def numbers_of(name: str, values: Any, cure: str) -> Float64Array:
+    """Return values as a float64 array, or raise with their name and with what to give in their place.
+
+    >>> numbers_of("y", ["a"], "Give one number for each row.")
+    Traceback (most recent call last):
+    ...
+    gramian.exceptions.InputError: y cannot be read as numbers (could not convert string to float: 'a'). \
+Give one number for each row.
+    """
+    try:
+        return np.asarray(values, np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{name} cannot be read as numbers ({shortened(str(error))}). {cure}") from None
 
 
 def positive_numbers(name: str, values: Any) -> Float64Array:

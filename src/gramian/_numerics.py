@@ -82,25 +82,18 @@ def exp_in_place(t: FloatArray) -> None:
     """Replace t by exp(t), and by 0 where that is under 1e-30 (float32) or 1e-282 (float64).
 
     On many processors values so small that they lose digits (subnormal ones) take an exponential ten times as
-    long, and a matrix product that meets them a hundred times as long. No value depends on the others.
+    long, and a matrix product that meets them a hundred times as long. If t has such values, the others
+    become smaller by 1e-30 (1e-282), which changes no digit of a value above 1e-22 (1e-266).
     """
     least = _LEAST_EXPONENT[t.dtype.itemsize]
-    if not t.size or not t.min() < least:
+    if not t.size or t.min() >= least:
         np.exp(t, out=t)
         return
-    kept = t >= least
-    np.maximum(t, least, out=t)
+    # np.clip is three times as fast as np.maximum, which is slow for a single number.
+    np.clip(t, least, np.inf, out=t)
     np.exp(t, out=t)
-    t *= kept
-
-
-def exp_floored(t: FloatArray) -> None:
-    """Replace t by exp(t), and by about 1e-30 (float32) or 1e-282 (float64) where that is smaller.
-
-    It takes half the time of :func:`exp_in_place`, for values that are only multiplied by coefficients.
-    """
-    np.maximum(t, t.dtype.type(_LEAST_EXPONENT[t.dtype.itemsize]), out=t)
-    np.exp(t, out=t)
+    # Subtracting the floor takes a third of the time of a product with a mask.
+    t -= np.exp(np.full(1, least, t.dtype))
 
 
 def drop_tiny(values: FloatArray) -> None:

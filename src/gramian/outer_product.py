@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -14,11 +14,11 @@ from gramian._checks import whole_number
 from gramian._random import as_generator
 from gramian._typing import Array, Float64Array, Rows
 from gramian.compression.predictor import Predictor
-from gramian.data.scaled import Scaler
 from gramian.data.source import RowSource, as_source
 from gramian.data.values import refuse_masked
 from gramian.engine import Engine
 from gramian.estimator.base import KernelEstimator, checked_weights
+from gramian.exact.predictor import ExactPredictor
 from gramian.exceptions import InputError
 from gramian.fast.base import FastKernelModel
 from gramian.fast.dcpred.estimators import DCPredClassifier, DCPredRegressor
@@ -28,7 +28,7 @@ from gramian.kernels.base import Kernel
 from gramian.kernels.precomputed import StoredRows
 from gramian.metric.differences import Group
 from gramian.metric.gradients import Predicts
-from gramian.metric.metric import Metric
+from gramian.metric.input import Input
 from gramian.metric.outer_product import Differentiable, outer_product
 from gramian.tables.serving import TableServer
 
@@ -88,20 +88,20 @@ def average_gradient_outer_product(
             "kernel='precomputed' has no features along which values could change. Fit the model to the rows "
             "themselves, with a kernel's name."
         )
-    weights = checked_weights(sample_weight, source.shape[0])
+    weights, scaler = checked_weights(sample_weight, source.shape[0]), parts.input.scaler
     rows, weights = _drawn(source, weights, whole_number("n_rows", n_rows, 1), as_generator(random_state))
     M = outer_product(
-        Differentiable(parts.predictor, parts.kernel, parts.metric),
-        rows if parts.scaler is None else parts.scaler.apply(rows),
+        Differentiable(parts.predictor, parts.kernel, parts.input.metric),
+        rows if scaler is None else scaler.apply(rows),
         form=form,
         weights=weights,
         switched=switched,
         rank=rank,
         engine=parts.engine,
     )
-    if parts.scaler is None:
+    if scaler is None:
         return M
-    inverse = 1.0 / parts.scaler.scale
+    inverse = 1.0 / scaler.scale
     if rank is not None:
         return M * inverse[:, None]
     return M * inverse**2 if form == "diagonal" else M * np.outer(inverse, inverse)
@@ -114,8 +114,7 @@ class _Parts:
     model: Any
     predictor: Predicts
     kernel: Kernel | None = None
-    scaler: Scaler | None = None
-    metric: Metric | None = None
+    input: Input = field(default_factory=Input)
 
     @property
     def engine(self) -> Engine:
@@ -142,13 +141,17 @@ def _parts(model: Any) -> _Parts:
         check_is_fitted(model, "posterior_")
         predictor = model.posterior_.predictor
         spread = np.asarray(model._y_std)
-        weights = tuple(tuple(w * spread for w in level) for level in predictor.weights)
-        scaled: Predictor = replace(predictor, weights=weights)
-        return _Parts(model, scaled, model.kernel_, metric=vars(model).get("metric_"))
+        scaled: Predictor | ExactPredictor
+        if isinstance(predictor, ExactPredictor):
+            scaled = replace(predictor, coefficients=predictor.coefficients * spread)
+        else:
+            weights = tuple(tuple(w * spread for w in level) for level in predictor.weights)
+            scaled = replace(predictor, weights=weights)
+        return _Parts(model, scaled, model.kernel_, Input.of(model))
     if isinstance(model, DCPredClassifier | DCPredRegressor):
         check_is_fitted(model, "model_")
         leaves = model.model_
-        return _Parts(model, lambda rows: leaves(rows, Engine(1)))
+        return _Parts(model, lambda rows: leaves(rows, Engine(1)), input=Input.of(model))
     if isinstance(model, FastKernelModel):
         check_is_fitted(model, "predictor_")
         fast, factor = model.predictor_, model._spread if isinstance(model, FastKernelRegressor) else 1.0
@@ -160,10 +163,7 @@ def _parts(model: Any) -> _Parts:
                 f"{type(model).__name__} maps rows to features and predicts nothing. Pass a model that was "
                 "fitted to targets, such as gm.KernelRidge(approximation=...)."
             )
-        found = vars(model)
-        return _Parts(
-            model, model.predictor_, found.get("kernel_"), found.get("scaler_"), found.get("metric_")
-        )
+        return _Parts(model, model.predictor_, vars(model).get("kernel_"), Input.of(model))
     return _Parts(model, _asked(model))
 
 

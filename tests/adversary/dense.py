@@ -246,7 +246,8 @@ def rounding(trial: Trial, values: np.ndarray) -> float:
             )
         ) * float(model._y_std.max())
     largest = float(np.abs(kernels.sizes(case, X)).max()) if not case.precomputed else 1.0
-    steep = max(1.0, float(np.abs(getattr(model, "calibration_", np.ones(1))).max()))
+    slopes = None if hasattr(model, "posterior_") else getattr(model, "calibration_", None)
+    steep = 1.0 if slopes is None else max(1.0, float(np.abs(slopes).max()))
     own = 64.0 * unit_roundoff(np.float64) * float(np.abs(values).max(initial=0.0))
     return SAFETY * error * size * largest * steep + own
 

@@ -203,7 +203,8 @@ def _own(rng: np.random.Generator, case: Case, method: str, kernel: str) -> dict
             made["standardize"] = "True"
         return made | (balanced if name.endswith("Classifier") else {})
     if name == "KernelRidgeCV":
-        made = {"alphas": _one(rng, ("(0.1,)", "(1e-3, 0.1, 10.0)"))} | _map(rng, case, kernel) | intercept
+        made = {"alphas": _one(rng, ("(0.1,)", "(1e-3, 0.1, 10.0)")), "kernel": "'rbf'"}
+        made |= _map(rng, case, kernel) | intercept
         return made | _one(rng, ({}, {"store_cv_results": "True"}))
     if name in ("KernelSVC", "KernelSVR", "KernelLogisticRegression"):
         made = {"C": C} | _map(rng, case, kernel) | intercept

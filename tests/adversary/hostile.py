@@ -56,7 +56,7 @@ MODELS: dict[str, Any] = {
     "KernelRidge meka": gm.KernelRidge(approximation=gm.MEKA(rank=5, n_blocks=2), random_state=0),
     "KernelRidge standardize": gm.KernelRidge(standardize=True),
     "KernelRidgeClassifier": gm.KernelRidgeClassifier(),
-    "KernelRidgeCV": gm.KernelRidgeCV(alphas=(0.1, 1.0)),
+    "KernelRidgeCV": gm.KernelRidgeCV(alphas=(0.1, 1.0), random_state=0),
     "KernelSVC": gm.KernelSVC(),
     "KernelSVC hinge": gm.KernelSVC(loss="hinge"),
     "KernelSVR": gm.KernelSVR(),

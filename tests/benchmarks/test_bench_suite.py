@@ -217,6 +217,20 @@ def test_a_run_goes_on_where_it_stopped(tmp_path):
     assert kept == json.loads(json.dumps(made))
 
 
+def test_lines_of_a_method_are_forgotten(tmp_path):
+    out = tmp_path / "lines.jsonl"
+    for name in ("one", "two"):
+        for method in ("svm", "gramian"):
+            results.append(out, {"set": name, "method": method, "size": 1, "search_seconds": 6.0})
+    assert results.forget(out, ["one"], ["gramian", "boosting"]) == 1
+    assert [(line["set"], line["method"]) for line in results.read(out)] == [
+        ("one", "svm"),
+        ("two", "svm"),
+        ("two", "gramian"),
+    ]
+    assert results.forget(tmp_path / "none.jsonl", ["one"], ["svm"]) == 0
+
+
 def test_the_script_reports_errors_in_a_line(monkeypatch, capsys, tmp_path):
     monkeypatch.delenv("GRAMIAN_DATA", raising=False)
     # The script sets the threads of its process.

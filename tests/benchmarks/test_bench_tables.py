@@ -204,13 +204,14 @@ def test_the_page_has_errors_failures_and_what_was_left_out(tmp_path):
     assert "Classes with fewer than 5 rows are left out: classes 2 with 6 rows in all." in page
     assert "4 sets, 2 random splits of each" in page
     assert [path.name for path in write_report(LINES, tmp_path)] == [
+        "tables_overview.png",
         "tables_errors.png",
         "tables_time.png",
         "tables-benchmark.md",
     ]
     # Before gramian was measured there is nothing of it to draw.
     peers_alone = [one for one in LINES if one["method"] not in (OURS, FAST, BEST)]
-    assert len(list(write_report(peers_alone, tmp_path))) == 3
+    assert len(list(write_report(peers_alone, tmp_path))) == 4
     assert "gramian was not run." in text_of(peers_alone)
     failed = [one for one in LINES if "failure" in one]
     with pytest.raises(InputError, match=r"there are no results yet: run benchmarks/tables\.py"):
@@ -220,10 +221,11 @@ def test_the_page_has_errors_failures_and_what_was_left_out(tmp_path):
 def test_another_page_shows_the_ranks():
     page = filled("before\n<!-- measured: tables -->\nold\n<!-- end -->\nafter <!-- end -->", LINES)
     assert page.startswith("before\n<!-- measured: tables -->\n\nWith defaults on both sides")
-    assert "| CatBoost | 2 | 2.25 | 1000 | 1.000 | 1.000 | 1 | 1 | 1 |" in page
+    assert "| CatBoost | 2.25 | 1.000 | 1.000 | 1.000 | 1 | 1 |" in page
     assert "old" not in page
     assert "gramian, fast" not in page
-    assert page.endswith("2 threads.\n\n<!-- end -->\nafter <!-- end -->")
+    origin = "2 threads. Stored run: a processor, 2026-01-01, commits abc."
+    assert page.endswith(f"{origin}\n\n<!-- end -->\nafter <!-- end -->")
     assert filled(page, LINES) == page
 
 
@@ -234,6 +236,14 @@ def test_the_pages_are_those_of_the_stored_lines():
     assert (docs / "tables-benchmark.md").read_text(encoding="utf-8") == text_of(lines)
     readme = (BENCHMARKS.parent / "README.md").read_text(encoding="utf-8")
     assert filled(readme, lines) == readme
+
+
+def test_lines_of_several_processors_say_which_methods_ran_where():
+    faster = LINES[0]["machine"] | {"processor": "another"}
+    ours = [line | {"machine": faster} if line["method"] == "gramian" else line for line in LINES]
+    page = text_of(ours)
+    assert "Stored run: gramian on another, 2026-01-01, commits abc; " in page
+    assert " on a processor, 2026-01-01, commits abc." in page
 
 
 def test_fits_on_a_busy_machine_are_counted():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 
 import numpy as np
@@ -115,6 +116,24 @@ def test_one_candidate_is_tried_however_short_the_time():
     assert found.settings == CONTENDERS["nystroem"].start(Shape.of(REGRESSION, X))
 
 
+@pytest.mark.parametrize("task", [REGRESSION, CLASSIFICATION])
+def test_the_librarys_own_search_chooses_kernel_and_alpha(task):
+    found = search(CONTENDERS["gramian"], X, Y[task], task, seconds=1e-9)
+    assert found.tried == 2  # of each round one kernel, however short the time
+    found = search(CONTENDERS["gramian"], X, Y[task], task, seconds=60.0)
+    assert found.tried > 3
+    assert found.n_rows == len(X)
+    settings = json.loads(json.dumps(found.settings))
+    shape = Shape.of(task, X)
+    errors = [
+        error_of(task, Y[task], CONTENDERS["gramian"].make(one, shape).fit(X, Y[task]).predict(X))
+        for one in (settings, CONTENDERS["gramian"].start(shape))
+    ]
+    assert errors[0] < errors[1] + 0.05
+    few = search(CONTENDERS["gramian"], X[:30], Y[REGRESSION][:30], REGRESSION, seconds=1e-9)
+    assert few.settings == CONTENDERS["gramian"].start(Shape.of(REGRESSION, X[:30]))
+
+
 class Singular(Shifted):
     """Fails wherever the shift is not 0."""
 
@@ -151,7 +170,7 @@ def test_failed_candidates_are_counted_and_passed_over(monkeypatch):
         ({"seconds": 0}, "seconds"),
         ({"task": "clustering"}, "can't do task='clustering'"),
         ({"X": X[:8], "y": Y[REGRESSION][:8]}, "8 rows are too few for a search"),
-        ({"task": CLASSIFICATION, "y": np.zeros(260, int)}, "are of one class"),
+        ({"task": CLASSIFICATION, "y": np.zeros(260, int)}, "has one class"),
     ],
 )
 def test_search_refuses(change, message):

@@ -60,6 +60,7 @@ def stored(tmp_path_factory):
     return path
 
 
+@pytest.mark.slow
 def test_a_toy_run_stores_a_line_for_each_model(stored):
     lines = read(stored)
     for line in lines:
@@ -83,6 +84,7 @@ def test_every_method_of_a_line_has_one_maker():
     ]
 
 
+@pytest.mark.slow
 def test_the_page_is_filled_from_lines(stored, tmp_path):
     pytest.importorskip("matplotlib")
     lines = read(stored)
@@ -100,6 +102,7 @@ def test_the_page_is_filled_from_lines(stored, tmp_path):
     assert filled(text, lines) == text
 
 
+@pytest.mark.slow
 def test_a_failure_is_named_and_not_drawn(stored):
     failure = {"set": "diabetes", "method": "CatBoost", "size": "", "failure": "ValueError: none"}
     lines = [*read(stored), failure]
@@ -108,6 +111,7 @@ def test_a_failure_is_named_and_not_drawn(stored):
     assert "- diabetes, CatBoost failed: ValueError: none" in text
 
 
+@pytest.mark.slow
 def test_pictures_of_equal_lines_are_equal(stored, tmp_path):
     pytest.importorskip("matplotlib")
     lines = read(stored)
@@ -125,6 +129,7 @@ def test_a_better_method_is_one_that_is_no_slower_and_errs_clearly_less():
     assert beaten(others, "a", "batch_ns") == []
 
 
+@pytest.mark.slow
 def test_the_answers_of_bare_predictors_are_those_of_the_models(monkeypatch):
     """What is timed gives the answers of ``predict``: bare predictors, layers in NumPy."""
     problem = load("digits", 300)

@@ -25,9 +25,9 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from gramian.cli import opening, training
-from gramian.cli import rows as cli_rows
 from gramian.cli.app import app
 from gramian.data.formats import text
+from gramian.reporting import rows as cli_rows
 
 RNG = np.random.default_rng(0)
 N = 150
@@ -280,7 +280,7 @@ def test_errors_of_fit(tmp_path: Path) -> None:
         ((holes, *y, *rbf, *out), "has a missing value or NaN in column 'b'"),
         ((text, *y, "--task", "regression", *out), "the target holds text, which regression cannot predict"),
         ((one, *y, *rbf, *out), "y has one class ('same'); a classifier needs at least 2 classes"),
-        ((few, *y, *out), "5 rows are too few to hold some out. Pass --holdout 0."),
+        ((few, *y, *out), "5 rows are too few to hold out a part of them. Pass --holdout 0."),
         ((tmp_path / "two.npz", *out), "the target has shape (20, 2). Store one number a row"),
         ((table, *y, "--out", tmp_path / "no" / "m.gramian"), "does not exist. Create it first"),
         ((table, *y, "--memory", "lots", *out), "memory_budget='lots' is not a size"),
@@ -309,7 +309,7 @@ def test_errors_of_predict(model: Path, tmp_path: Path) -> None:
         ((model, tmp_path / "x.csv", *out), "There is no file"),
         ((model, narrow, *out), "has no feature column 'b'"),
         ((model, tmp_path / "narrow.npz", *out), "has 2 features, but 3 were expected"),
-        ((model, rows, "--out", tmp_path / "p.txt"), "names no format"),
+        ((model, rows, "--out", tmp_path / "p.txt"), "is not a known format"),
         ((model, rows, "--out", tmp_path / "p.svmlight"), "Predictions cannot be written as p.svmlight"),
         ((model, rows, "--out", tmp_path / "no" / "p.csv"), "does not exist. Create it first"),
     ]

@@ -24,8 +24,8 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from gramian.cli.app import app
-from gramian.cli.judging import judge
-from gramian.cli.pictures import spectrum
+from gramian.reporting.judging import judge
+from gramian.reporting.pictures import spectrum
 
 RNG = np.random.default_rng(0)
 #: A name with markup, and one that matplotlib would take for mathematics.

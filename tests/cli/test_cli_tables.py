@@ -130,6 +130,7 @@ def test_the_default_is_the_search_over_all(tmp_path: Path) -> None:
     assert ((found["probability of dear"] > 0.5) == (found.prediction == "dear")).mean() > 0.95
 
 
+@pytest.mark.slow
 def test_without_held_out_rows_it_is_the_library_s_own_fit(tmp_path: Path) -> None:
     table = write(REGRESSION, tmp_path / "t.parquet")
     options = [*QUICK, "--holdout", "0", "--seed", "3", "--categorical", "code"]
@@ -162,7 +163,7 @@ def test_a_category_that_looks_like_a_number_is_text(tmp_path: Path) -> None:
     np.testing.assert_allclose(pd.read_csv(tmp_path / "p.csv")["prediction"], expected, rtol=1e-9)
 
 
-@pytest.mark.parametrize("form", ["%Y-%m-%d", "%d/%m/%Y"])
+@pytest.mark.parametrize("form", ["%Y-%m-%d", pytest.param("%d/%m/%Y", marks=pytest.mark.slow)])
 def test_dates_in_files_are_those_that_pandas_reads_as_text(form: str, tmp_path: Path) -> None:
     rows = FRAME.assign(built=FRAME.built.dt.strftime(form))
     table = write(rows.assign(price=PRICE), tmp_path / "t.csv")
@@ -351,7 +352,7 @@ def test_errors_of_fit_name_the_column(tmp_path: Path) -> None:
         (REGRESSION.assign(price=FRAME.built), (), "target column 'price' holds dates or times"),
         (empty, (), "No column of X can be used: 1 constant"),
         (REGRESSION.assign(price="one"), (), "class"),
-        (REGRESSION[:5], (), "5 rows are too few to hold some out. Pass --holdout 0."),
+        (REGRESSION[:5], (), "5 rows are too few to hold out a part of them. Pass --holdout 0."),
         (REGRESSION, ("--categorical", "kode"), "categorical names 'kode', which is not a column of X"),
         (REGRESSION, ("--time-limit", "-1"), "--time-limit=-1.0 must be"),
         (REGRESSION, ("--memory", "lots"), "memory_budget='lots' is not a size"),

@@ -311,7 +311,7 @@ class TestBadInput:
 
     def test_engines(self, client, rows):
         X, Y, _ = rows
-        with pytest.raises(gm.InputError, match="engine='dask' is no cluster"):
+        with pytest.raises(gm.InputError, match="engine='dask' is not a cluster"):
             model(engine="dask").fit(X, Y)
         with pytest.raises(gm.InputError, match=r"expected a distributed\.Client"):
             DaskEngine("tcp://nowhere:1")

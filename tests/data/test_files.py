@@ -304,7 +304,7 @@ def test_empty_files(tmp_path):
 
 def test_damaged_files(tmp_path):
     ragged = csv(tmp_path, "a,b\n1,2\n3\n")
-    fails(["Row 1 of", str(ragged), "it has 1 columns, but the first line names 2: '3'. Mend"], ragged)
+    fails(["Row 1 of", str(ragged), "it has 1 columns, but the first line names 2: '3'. Correct"], ragged)
     fails("could not be read", csv(tmp_path, "not parquet at all", "t.parquet"))
     fails("'1 1:2 x:3' is not 'target index:value", csv(tmp_path, "1 1:2 x:3\n", "t.svm"))
     fails("could not be read", csv(tmp_path, "not gzip", "t.csv.gz"))
@@ -352,7 +352,7 @@ def test_writing(tmp_path):
     one = {"p": np.ones(2)}
     for path, columns, text in (
         ("p.svm", one, "cannot be written as p.svm. Use .csv, .parquet or .npz"),
-        ("p.txt", one, "names no format"),
+        ("p.txt", one, "is not a known format"),
         ("absent/p.csv", one, "does not exist. Create it first"),
         ("p.csv", {}, "one or more; got shapes {}"),
         ("p.csv", {"p": np.ones(2), "q": np.ones(3)}, r"got shapes {'p': \(2,\), 'q': \(3,\)}"),

@@ -56,7 +56,7 @@ def test_paths(tmp_path):
         gm.open_data([])
     with fails("t.csv is listed more than once"):
         gm.open_data([path, str(path)])
-    with fails("t.txt has the suffix '.txt', which names no format. Supported: .csv"):
+    with fails("t.txt has the suffix '.txt', which is not a known format. Supported: .csv"):
         gm.open_data(csv(tmp_path, "1", "t.txt"))
     np.save(tmp_path / "t.npy", np.ones((2, 2)))
     with fails("t.csv is CSV and", "t.npy is npy", "have one format"):
@@ -77,7 +77,7 @@ def test_options(tmp_path):
         gm.open_data(path, categorical="one-hot")
     with fails("nan='skip' is unknown"):
         gm.open_data(path, nan="skip")
-    with fails("columns='a' is one text. Pass a list of names: ['a']"):
+    with fails("columns='a' is a single string. Pass a list of names: ['a']"):
         gm.open_data(path, columns="a")
     with fails("no target column 'z'", "Its columns are: 'a', 'b', 'y'"):
         gm.open_data(path, target="z")
@@ -197,7 +197,7 @@ def test_stored_arrays_of_wrong_names_and_shapes(tmp_path):
     with fails("t.npz has no array 'z'", "Its arrays are: 'X', 'y'"):
         gm.open_data(tmp_path / "t.npz", target="z")
     np.save(tmp_path / "X.npy", np.ones((3, 2)))
-    with fails("target= means 2 files and the rows lie in 1"):
+    with fails("target= names 2 files, but there are 1 files of rows"):
         gm.open_data(tmp_path / "X.npy", target=[str(tmp_path / "X.npy"), str(tmp_path / "t.npz")])
 
 
@@ -217,7 +217,7 @@ def test_a_file_that_is_gone(tmp_path):
     path = parquet(tmp_path, {"a": [1, 2]})
     source = gm.open_data(path)
     os.remove(path)
-    with fails("t.parquet is gone since it was opened"):
+    with fails("t.parquet no longer exists"):
         source.rows(slice(0, 1))
 
 
@@ -313,7 +313,7 @@ def test_one_column_for_each_category(tmp_path, kind):
     assert kept.rows(slice(None)).dtype == source.dtype == np.float64
     new = gm.open_data(csv(tmp_path, "colour,x\nblue,2\nred,3\ngreen,4\n", "new.csv"), like=source)
     with fails(
-        "Row 2 of", "new.csv (from 0): column 'colour' holds 'green', which is none of its 2 categories"
+        "Row 2 of", "new.csv (from 0): column 'colour' holds 'green', which is not one of its 2 categories"
     ):
         new.rows(slice(0, 3))
 
@@ -334,7 +334,7 @@ def test_rows_to_predict_have_the_features_of_the_training_rows(tmp_path):
         gm.open_data(tmp_path / "other.csv", like=train)
     with fails("column 'colour' holds numbers, but text in the data that like= names"):
         gm.open_data(parquet(tmp_path, {"a": [1], "colour": [2]}), like=train)
-    with fails("column 'colour' holds '2', which is none of its 2 categories"):
+    with fails("column 'colour' holds '2', which is not one of its 2 categories"):
         gm.open_data(csv(tmp_path, "a,colour\n1,2\n", "numbers.csv"), like=train).rows(slice(0, 1))
     nothing = parquet(tmp_path, {"a": [1, 2], "b": pa.array([None, None], "string")}, "nothing.parquet")
     with fails("column 'b' has no values at all"):

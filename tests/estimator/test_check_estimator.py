@@ -23,6 +23,7 @@ DRAWN = {
     "DCPredRegressor": "rows are assigned to leaves by clusters that start from drawn rows",
     "FastKernelClassifier": "the units start from drawn rows, and other drawn rows stop the descent",
     "FastKernelRegressor": "the units start from drawn rows, and other drawn rows stop the descent",
+    "KernelRidgeCV": "the rows that the kernel is chosen on are drawn",
     "TabularClassifier": "the held-out rows are drawn",
     "TabularRegressor": "the held-out rows are drawn",
 }

@@ -39,13 +39,11 @@ ESTIMATORS = [
         alpha=0.1, approximation=gm.MultiResolution(root_rank=60, rank=3, n_blocks=4), tile_dtype="float32"
     ),
     gm.KernelRidgeCV(gammas=(0.1, 1.0), cv=3, fit_intercept=True),
-    gm.KernelRidgeCV(approximation="meka", cv="gcv", scoring="r2", refine="lengthscales"),
+    gm.KernelRidgeCV(kernel="rbf", approximation="meka", cv="gcv", scoring="r2", refine="lengthscales"),
     gm.KernelPCA(2, approximation=gm.Nystrom(rank=8), fit_inverse_transform=True),
     gm.KernelRidgeClassifier(approximation="meka", tile_dtype="float32", class_weight="balanced"),
     gm.KernelRidgeClassifier(approximation=gm.MultiResolution(root_rank=40, rank=5, n_blocks=3, n_levels=3)),
-    gm.GaussianProcessRegressor(
-        ard=True, approximation=gm.MultiResolution(root_rank=10, rank=4, n_blocks=3), bounds=(0.5, 2.0)
-    ),
+    gm.GaussianProcessRegressor(ard=True, approximation=gm.MultiResolution(root_rank=10, rank=4, n_blocks=3)),
 ]
 
 
@@ -147,7 +145,8 @@ class TestEveryEstimator:
         model = clone(estimator).fit(frame, y)
         assert model.feature_names_in_.tolist() == ["a", "b", "c"]
         # A table's columns lie one after the other in memory: products round in another order.
-        np.testing.assert_allclose(answer(model, frame), answer(clone(estimator).fit(X, y), X), atol=1e-9)
+        plain = clone(estimator).fit(X, y)
+        np.testing.assert_allclose(answer(model, frame), answer(plain, X), rtol=1e-5, atol=1e-9)
         with pytest.raises(ValueError, match="feature names should match"):
             answer(model, frame.rename(columns={"a": "z"}))
 

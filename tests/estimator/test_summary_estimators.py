@@ -15,8 +15,7 @@ from sklearn.preprocessing import StandardScaler
 import gramian as gm
 from gramian import baselines
 from gramian.approximations.methods import METHODS
-from gramian.estimator import base
-from gramian.estimator.summaries import block_sizes, model_bytes, rows_of
+from gramian.estimator.base import KernelEstimator
 from gramian.exceptions import AccuracyWarning
 from gramian.solvers.solution import Status
 
@@ -135,7 +134,7 @@ def test_showing_hundreds_of_blocks_reads_no_block(monkeypatch):
     model.fit(rows, rows[:, 0])
     monkeypatch.setattr(type(model.predictor_), "__repr__", None)
     assert "200" in Page(below(model._repr_html_())).text
-    assert [len(sizes) for _, sizes in block_sizes(model)] == [1, 200]
+    assert [len(sizes) for _, sizes in model._evidence().blocks] == [1, 200]
 
 
 def test_what_cannot_be_summarised_is_shown_with_the_reason(monkeypatch):
@@ -144,7 +143,7 @@ def test_what_cannot_be_summarised_is_shown_with_the_reason(monkeypatch):
     def broken(_):
         raise ZeroDivisionError("by <zero>")
 
-    monkeypatch.setattr(base, "summary_of", broken)
+    monkeypatch.setattr(gm.KernelRidge, "_evidence", broken)
     assert "(ZeroDivisionError: by <zero>)" in Page(below(model._repr_html_())).text
     assert "ZeroDivisionError" in told(model)
 
@@ -153,22 +152,41 @@ def test_rich_shows_an_unfitted_estimator_as_text():
     assert told(gm.MEKA(rank=3)).strip() == "MEKA(rank=3)"
 
 
+@pytest.mark.parametrize("model", ALL, ids=lambda m: type(m).__name__)
+def test_each_estimator_states_its_own_evidence(model):
+    assert type(model)._evidence is not KernelEstimator._evidence
+    stated = fitted(model)._evidence()
+    assert stated.nbytes > 0
+    assert all(len(points) for points in stated.points)
+
+
 # ---- numbers and warnings ----------------------------------------------------------------------
 
 
 def test_bytes_are_those_of_points_and_weights():
     model = fitted(REGRESSORS[1])
-    assert model_bytes(model) == model.predictor_.rows.nbytes + model.predictor_.coefficients.nbytes
+    assert model._evidence().nbytes == model.predictor_.rows.nbytes + model.predictor_.coefficients.nbytes
     compressed = fitted(REGRESSORS[2]).predictor_
     expected = sum(Z.nbytes for Z in compressed.landmarks) + compressed.nbytes
-    assert model_bytes(fitted(REGRESSORS[2])) == pytest.approx(expected, rel=0.2)
+    assert fitted(REGRESSORS[2])._evidence().nbytes == pytest.approx(expected, rel=0.2)
+
+
+def test_a_score_for_each_target_is_shown():
+    model = gm.KernelRidgeCV(kernel="rbf", gamma=3.0, alpha_per_target=True).fit(X, np.c_[Y, X[:, 1]])
+    facts = dict(model.summary().facts)
+    assert facts["best score"].count(",") == facts["alpha"].count(",") == 1
+
+
+def test_the_penalty_that_was_chosen_is_shown():
+    model = gm.KernelSVC("auto", gamma=3.0).fit(X, LABELS)
+    assert dict(model.summary().facts)["C"] == f"{model.C_:.4g}"
 
 
 def test_rows_of_a_stream_are_those_seen():
     model = gm.KernelRidge(0.1, gamma=3.0)
     for part in np.array_split(np.arange(len(X)), 3):
         model.partial_fit(X[part], Y[part])
-    assert rows_of(model) == len(X)
+    assert model._evidence().n_rows == len(X)
     assert f"{len(X)} rows" in Page(below(model._repr_html_())).text
     assert "predictor_" not in vars(model), "showing a stream has solved its system"
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits
@@ -10,6 +12,8 @@ import gramian as gm
 from gramian.data import load_dataset
 from gramian.exact.exact import Exact
 from gramian.fast import default_teacher as module
+from gramian.fast import estimators
+from gramian.fast.base import TEACHER_PART
 from gramian.fast.default_teacher import default_teacher
 from gramian.kernels import Gaussian, Laplacian
 
@@ -59,6 +63,42 @@ def test_more_rows_are_solved_exactly_if_memory_holds_them(monkeypatch):
     assert isinstance(taught(gm.KernelRidge, X, y).approximation, Exact)
     monkeypatch.setattr(module, "MEMORY", 1_000)
     assert taught(gm.KernelRidge, X, y).approximation == "auto"
+
+
+def test_a_time_that_is_over_leaves_one_candidate_and_few_rows(monkeypatch):
+    tried = []
+
+    class Counted(module.PenaltyTrials):
+        def values(self, alpha):
+            tried.append(alpha)
+            return super().values(alpha)
+
+    monkeypatch.setattr(module, "PenaltyTrials", Counted)
+    monkeypatch.setattr(module, "FEW_ROWS", 100)
+    rare = np.where(np.arange(800) == 7, "rare", np.where(X[:, 0] > 0.5, "right", "left"))
+    model = default_teacher(gm.KernelRidgeClassifier, X, rare, np.ones(800), 0, until=0.0)
+    assert len(tried) == len(module.ALPHAS)
+    assert list(model.classes_) == ["left", "rare", "right"]
+    assert model.score(X, rare) > 0.85
+    numbers = default_teacher(gm.KernelRidge, X, X[:, 0], np.ones(800), 0, until=0.0)
+    assert numbers.approximation == "auto"
+    assert numbers.score(X, X[:, 0]) > 0.9
+
+
+def test_the_time_limit_of_a_fit_reaches_the_default_teacher(monkeypatch):
+    seen = []
+
+    def teacher(*args):
+        seen.append(args[-1])
+        return default_teacher(*args)
+
+    monkeypatch.setattr(estimators, "default_teacher", teacher)
+    sizes = {"n_levels": 0, "n_units": 4, "n_directions": 2, "random_state": 0}
+    for limit in (None, 1000.0):
+        gm.FastKernelRegressor(time_limit=limit, **sizes).fit(X, X[:, 0])
+    now = time.perf_counter()
+    assert seen[0] == np.inf
+    assert now < seen[1] < now + 1000.0 * TEACHER_PART
 
 
 @pytest.mark.slow

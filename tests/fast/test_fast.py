@@ -87,7 +87,8 @@ def test_predictor_equals_its_formula(rows, shape, outputs):
     expected = np.empty((len(rows), outputs))
     for i, leaf in enumerate(labels):
         point = np.concatenate([z[i], [1.0], z[i] ** 2])
-        expected[i] = p.weights[leaf] @ np.exp(p.exponents[leaf] @ point) + p.linear[leaf] @ point
+        expected[i] = p.weights[leaf] @ (1.0 / np.maximum(1.0, p.denominators[leaf] @ point))
+        expected[i] += p.linear[leaf] @ point
     np.testing.assert_allclose(p(rows), expected, atol=1e-10)
     np.testing.assert_allclose(np.concatenate([p(row[None]) for row in rows[:50]]), expected[:50], atol=1e-10)
     np.testing.assert_allclose(p.astype(np.dtype(np.float32))(rows, Engine(2)), expected, atol=1e-3)
@@ -106,7 +107,7 @@ def test_units_find_the_units_that_made_the_values(rows):
     assert np.abs(found(z) - values).max() < 1e-2
     points = np.column_stack([z, np.ones(700), np.square(z)])
     np.testing.assert_allclose(
-        np.exp(points @ found.exponents.T), units_at(z, found.centers, found.log_scales), atol=1e-12
+        1.0 / (points @ found.denominators.T), units_at(z, found.centers, found.log_scales), atol=1e-12
     )
 
 
@@ -143,7 +144,7 @@ def test_copies_are_labelled_by_the_teacher(rows):
         held = Lesson(fresh, teacher(fresh), np.ones(len(fresh)))
         lesson = Lesson(some, teacher(some), np.ones(80), teacher)
         trainers = [trainer_of(one, held, np.eye(3)) for one in (lesson, replace(lesson, teacher=None))]
-        errors.append([trainer.fitted("teacher", Shape(0, 8, 3)).loss for trainer in trainers])
+        errors.append([trainer.fitted(Shape(0, 8, 3)).loss for trainer in trainers])
     taught, alone = np.sum(errors, axis=0)
     assert taught < 0.8 * alone
 
@@ -328,6 +329,21 @@ def test_held_out_rows_are_learned_from_in_the_end(rows):
     assert (m.predict(rows) == svc.predict(rows)).mean() > 0.95
 
 
+def test_labels_are_learned_after_a_teacher_who_is_wrong(rows):
+    y = np.sin(2.0 * rows[:, 0]) + rows[:, 1]
+
+    def biased(X):
+        return 0.5 * np.sin(2.0 * X[:, 0]) + X[:, 1]
+
+    sizes = {"n_levels": 0, "n_units": 12, "n_directions": 3, "random_state": 0}
+    both = gm.FastKernelRegressor(biased, **sizes).fit(rows, y)
+    taught = gm.FastKernelRegressor(biased, learn="teacher", **sizes).fit(rows, y)
+    assert (both.learned_, taught.learned_) == ("labels", "teacher")
+    assert 1.0 - both.score(rows, y) < 0.1 * (1.0 - taught.score(rows, y))
+    right = gm.FastKernelRegressor(lambda X: np.sin(2.0 * X[:, 0]) + X[:, 1], **sizes).fit(rows, y)
+    assert right.learned_ == "teacher"
+
+
 def test_stages_and_shapes_are_told_apart_by_what_they_learn(rows):
     def teacher(X):
         return np.clip(3.0 * np.sin(2 * X[:, :1]) + X[:, 1:2], -1.0, 1.0)
@@ -336,7 +352,7 @@ def test_stages_and_shapes_are_told_apart_by_what_they_learn(rows):
     learned, held = lesson.some(np.arange(500)), lesson.some(np.arange(500, 700))
     trainer = trainer_of(learned, held, np.eye(3))
     trial = trainer.begun("teacher", Shape(0, 6, 3))
-    found = trainer.fitted("teacher", Shape(0, 6, 3))
+    found = trainer.fitted(Shape(0, 6, 3))
     left = held.values - np.clip(found.student.predictor()(held.rows), -1.0, 1.0)
     assert found.loss == pytest.approx(np.mean(left**2))
     assert found.loss <= trial.loss < 0.5 * trainer.linear("teacher").loss

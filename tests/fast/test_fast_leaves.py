@@ -7,7 +7,7 @@ import pytest
 
 import gramian.fast.learning.loss as loss_module
 from gramian.engine import Engine
-from gramian.fast.learning.copies import BLOCK_ROWS, MIXED, Pool, between, two_valued
+from gramian.fast.learning.copies import BLOCK_ROWS, COPY_WEIGHT, MIXED, Pool, between, two_valued
 from gramian.fast.learning.distill import Effort, Shape, alone, begin, together
 from gramian.fast.learning.leaves import Limit, learn_alone
 from gramian.fast.learning.lesson import Lesson
@@ -55,7 +55,7 @@ def objective(points, targets, centers, log_scales):
     """The loss with the best weights for these units, by dense least squares."""
     n = len(points)
     squares = np.square((points[:, None, :] - centers) * np.exp(log_scales)).sum(axis=2)
-    design = np.column_stack([np.exp(-squares), points, np.ones(n)])
+    design = np.column_stack([1.0 / (1.0 + squares), points, np.ones(n)])
     weights = targets.weights[:, None]
     gram = design.T @ (weights * design)
     linear = loss_module.LINEAR_ROUNDING * np.finfo(np.float64).eps
@@ -176,6 +176,7 @@ def test_the_teacher_answers_once_for_each_row(rows):
     np.testing.assert_array_equal(joined.scaled[40:], more.scaled[:-40])
     assert len(asked) == count
     assert len(one.lesson.rows) == 700
+    np.testing.assert_allclose(more.targets.weights[700:], COPY_WEIGHT * lesson.weights[0])
     labels = pool(replace(lesson, teacher=None))
     assert labels.most == len(labels.rows(9_000).scaled) == 700
 

@@ -65,6 +65,7 @@ def test_timings_that_disagree_are_told_and_forgotten(monkeypatch: pytest.Monkey
     assert fast_base.linear_cost.cache_info().currsize == 0
 
 
+@pytest.mark.slow
 def test_a_budget_holds_for_batches_of_any_size(monkeypatch: pytest.MonkeyPatch) -> None:
     X = np.random.default_rng(0).random((300, 2))
     timed: list[int] = []

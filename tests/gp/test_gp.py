@@ -171,7 +171,7 @@ def test_learning_on_some_rows_and_from_several_starts():
     ).fit(X, Y[:, 0])
     assert every.learning_.n_rows == 250
     assert every.noise_ == 0.03
-    assert len(every.theta_) == 2
+    assert len(every.theta_) == 4  # the factor and three lengthscales
 
 
 def test_an_iteration_limit_is_told():
@@ -267,6 +267,15 @@ def test_repeated_rows_are_averaged():
     model = gm.GaussianProcessRegressor(kernel(), noise=0.5, **FIXED).fit(rows, target)
     once = gm.GaussianProcessRegressor(kernel(), noise=0.1, **FIXED).fit(X[:40], Y[:40, 0])
     np.testing.assert_allclose(model.predict(NEW), once.predict(NEW), atol=1e-7)
+
+
+def test_repeated_rows_with_different_targets_have_their_mean_however_small_the_noise():
+    rows, target = np.repeat(X[:40], 3, axis=0), np.random.default_rng(3).standard_normal(120)
+    model = gm.GaussianProcessRegressor(kernel(), noise=1e-10, **FIXED).fit(rows, target)
+    mean, std = model.predict(rows, return_std=True)
+    np.testing.assert_allclose(mean, np.repeat(target.reshape(40, 3).mean(axis=1), 3), atol=1e-3)
+    assert np.isfinite(std).all()
+    assert (std < 0.1).all()
 
 
 def test_pickles_leave_the_rows_out(small):

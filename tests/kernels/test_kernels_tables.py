@@ -163,6 +163,9 @@ KERNELS = [
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+@pytest.mark.filterwarnings(
+    "ignore:learning ended at the bounds:gramian.AccuracyWarning"
+)  # column 2 says nothing
 def test_models_are_fitted_learned_and_saved(kernel: gm.Kernel, tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     X = rng.random((150, 3))

@@ -12,17 +12,23 @@ from gramian._numerics import drop_tiny, exp_in_place
 @pytest.mark.parametrize(("dtype", "least"), [(np.float32, -69.0), (np.float64, -650.0)])
 def test_an_exponential_is_zero_before_it_loses_digits(dtype: type, least: float) -> None:
     t = np.linspace(1.2 * least, 0.0, 2001).astype(dtype)
-    found, kept = t.copy(), t >= least
+    found, floor = t.copy(), np.exp(dtype(least))
     exp_in_place(found)
-    np.testing.assert_array_equal(found[kept], np.exp(t[kept]))
-    assert not found[~kept].any()
-    near = t[t > 0.5 * least]  # no value depends on the others
-    again = near.copy()
-    exp_in_place(again)
-    np.testing.assert_array_equal(again, found[t > 0.5 * least])
-    odd = np.array([np.nan, -np.inf, 0.0, least], dtype)
+    assert not found[t <= least].any()
+    assert not ((found > 0) & (found < np.finfo(dtype).tiny)).any()
+    assert (np.abs(found - np.exp(t)) <= floor + np.finfo(dtype).eps * np.exp(t)).all()
+    large = np.exp(t) > 1e8 * floor if dtype is np.float32 else np.exp(t) > 1e17 * floor
+    np.testing.assert_array_equal(found[large], np.exp(t[large]))
+    strided = np.repeat(t, 3).reshape(-1, 3)[:, 1]
+    exp_in_place(strided)
+    np.testing.assert_array_equal(strided, found)
+    only = t[t >= least]  # without a smaller value, all keep their digits
+    expected = np.exp(only)
+    exp_in_place(only)
+    np.testing.assert_array_equal(only, expected)
+    odd = np.array([np.nan, -np.inf, 0.0], dtype)
     exp_in_place(odd)
-    np.testing.assert_array_equal(odd, np.exp(np.array([np.nan, -np.inf, 0.0, least], dtype)))
+    np.testing.assert_array_equal(odd, np.array([np.nan, 0.0, 1.0], dtype))
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.base import clone
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.exceptions import NotFittedError
 
@@ -385,3 +386,22 @@ def test_errors_say_what_to_do(call: Callable[[], object], text: str) -> None:
 def test_a_model_that_is_not_fitted_says_so() -> None:
     with pytest.raises(NotFittedError, match="not fitted yet"):
         average_gradient_outer_product(gm.KernelRidge(), ROWS)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        gm.KernelRidge(1e-3, gamma=1.0, standardize=True),
+        gm.GaussianProcessRegressor(standardize=True, optimizer=None),
+        gm.DCPredRegressor(1e-3, gamma=1.0, n_leaves=1, standardize=True, random_state=0),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_gradients_are_by_the_features_as_they_were_passed(model):
+    X, y = data()
+    X = X * [1.0, 50.0, 0.1, 1.0]
+    model = clone(model).fit(X, y[:, 0])
+    found = average_gradient_outer_product(model, X, form="diagonal")
+    steps = 1e-4 * X.std(axis=0)
+    expected = np.square(slopes(lambda rows: model.predict(rows * steps), X / steps, 1.0)).mean(axis=(0, 2))
+    np.testing.assert_allclose(found, expected / steps**2, rtol=0.05)

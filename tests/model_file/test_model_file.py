@@ -176,11 +176,12 @@ def test_same_model_gives_the_same_file(fitted: gm.KernelRidge, path: Path, tmp_
 def test_description_and_notes(fitted: gm.KernelRidge, tmp_path: Path) -> None:
     gm.save(fitted, tmp_path / "m.gramian", notes={"target": "price"})
     header = describe(tmp_path / "m.gramian")
-    assert (header["format"], header["version"]) == ("gramian-model", 1)
+    assert (header["format"], header["version"]) == ("gramian-model", 2)
     assert header["notes"] == {"target": "price"}
     assert header["estimator"]["class"] == "KernelRidge"
-    assert header["estimator"]["state"]["kernel"]["family"] == "Gaussian"
-    assert header["arrays"]["weights_0"]["dtype"] == "<f8"
+    assert header["estimator"]["learned"]["kernel_"]["kernel"]["family"] == "Gaussian"
+    intercept = header["estimator"]["learned"]["intercept_"]["array"]
+    assert header["arrays"][intercept] | {"crc32": 0} == {"shape": [1], "dtype": "<f8", "crc32": 0}
 
 
 def test_a_generator_is_not_kept(tmp_path: Path) -> None:
@@ -288,3 +289,12 @@ def test_the_library_version_without_an_installation(monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(model_file.importlib.metadata, "version", absent)
     assert model_file._library_version() == "unknown"
+
+
+def test_a_fast_model_of_a_frame_is_read_without_a_warning(tmp_path: Path) -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(np.random.default_rng(0).random((60, 2)), columns=["a", "b"])
+    model = gm.FastKernelRegressor(n_levels=0, n_units=2, n_directions=2, random_state=0).fit(frame, frame.a)
+    gm.save(model, tmp_path / "model.gramian")
+    loaded = gm.load(tmp_path / "model.gramian")
+    np.testing.assert_array_equal(loaded.predict(frame), model.predict(frame))

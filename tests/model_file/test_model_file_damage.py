@@ -61,6 +61,25 @@ def npy(array: Any, **options: Any) -> bytes:
     return stream.getvalue()
 
 
+def learned(header: Any) -> Any:
+    return header["estimator"]["learned"]
+
+
+def member(header: Any, part: str, k: int | None = None) -> str:
+    """Return the name of an array of the predictor."""
+    stored = learned(header)["predictor_"]["parts"][part]
+    found: str = (stored if k is None else stored["list"][k])["array"]
+    return found
+
+
+def put(members: Any, header: Any, name: str, array: Any, **options: Any) -> None:
+    """Replace an array, as the list of arrays says or not (``listed=False``)."""
+    listed = options.pop("listed", True)
+    members[f"{name}.npy"] = npy(array, **options)
+    if listed:
+        header["arrays"][name].update(shape=list(np.shape(array)), dtype=np.asarray(array).dtype.str)
+
+
 EDITS: dict[str, tuple[Any, str]] = {
     "no description": (
         lambda m, h: m.pop("model.json"),
@@ -71,40 +90,41 @@ EDITS: dict[str, tuple[Any, str]] = {
         "names the format 'other'; expected 'gramian-model'",
     ),
     "newer": (
-        lambda m, h: h.update(version=2, library="9.0"),
-        "has version 2, written by gramian 9.0; this gramian",
+        lambda m, h: h.update(version=3, library="9.0"),
+        "has version 3, written by gramian 9.0; this gramian reads version 2. Upgrade it",
+    ),
+    "older": (
+        lambda m, h: h.update(version=1, library="0.0.9"),
+        "has version 1, written by gramian 0.0.9; this gramian reads version 2. Train the model again",
     ),
     "odd version": (lambda m, h: h.update(version="1"), "gives the version '1'; expected a whole number"),
-    "missing array": (lambda m, h: m.pop("weights_0.npy"), "the member weights_0.npy is missing"),
+    "missing array": (lambda m, h: m.pop("value_0.npy"), "the member value_0.npy is missing"),
     "extra array": (
         lambda m, h: m.update({"x.npy": npy([1.0])}),
         "a member x.npy that model.json does not list",
     ),
     "no list": (lambda m, h: h.pop("arrays"), "lists no arrays"),
     "other shape": (
-        lambda m, h: m.update({"weights_0.npy": npy(np.zeros((3, 1)))}),
-        r"'weights_0' has shape \(3, 1\) and dtype <f8; expected",
+        lambda m, h: put(m, h, member(h, "weights", 0), np.zeros((3, 1)), listed=False),
+        r"'value_\d+' has shape \(3, 1\) and dtype <f8; expected",
     ),
     "other shape, listed": (
-        lambda m, h: (
-            m.update({"weights_0.npy": npy(np.zeros((3, 1)))}),
-            h["arrays"]["weights_0"].update(shape=[3, 1]),
-        ),
-        r"'weights_0' has shape \(3, 1\); expected \(\d+, 1\)",
+        lambda m, h: put(m, h, member(h, "weights", 0), np.zeros((3, 1))),
+        r"'weights' has shape \(3, 1\); expected \(\d+, 1\)",
     ),
     "other dtype": (
-        lambda m, h: m.update({"node_size.npy": npy(np.zeros(3, np.int16))}),
-        r"'node_size' has shape \(3,\) and dtype <i2; expected \(3,\) and <i8",
+        lambda m, h: put(m, h, member(h, "node_size"), np.zeros(3, np.int16), listed=False),
+        r"'value_\d+' has shape \(3,\) and dtype <i2; expected \(3,\) and <i8",
     ),
     "objects": (
-        lambda m, h: m.update({"weights_0.npy": npy(np.array([print], object), allow_pickle=True)}),
-        "'weights_0' holds object; expected numbers or text. A gramian model holds no objects",
+        lambda m, h: put(m, h, "value_0", np.array([print], object), listed=False, allow_pickle=True),
+        "'value_0' holds object; expected numbers or text. A gramian model holds no objects",
     ),
     "short array": (
-        lambda m, h: m.update({"weights_0.npy": m["weights_0.npy"][:-8]}),
-        "'weights_0' has .* bytes; expected",
+        lambda m, h: m.update({"value_0.npy": m["value_0.npy"][:-8]}),
+        "'value_0' has .* bytes; expected",
     ),
-    "no npy": (lambda m, h: m.update({"weights_0.npy": b"abc"}), "'weights_0' has no readable header"),
+    "no npy": (lambda m, h: m.update({"value_0.npy": b"abc"}), "'value_0' has no readable header"),
     "other model": (
         lambda m, h: h["estimator"].update({"class": "Other"}),
         "the model is a 'Other'; expected",
@@ -114,40 +134,58 @@ EDITS: dict[str, tuple[Any, str]] = {
         "KernelRidge is stored with the parameter 'magic', which it does not have here",
     ),
     "other kernel": (
-        lambda m, h: h["estimator"]["state"]["kernel"].update(family="New"),
+        lambda m, h: learned(h)["kernel_"]["kernel"].update(family="New"),
         "family 'New' is not one",
     ),
     "other builder": (
-        lambda m, h: h["estimator"]["state"]["plan"]["builder"].update({"class": "os.system"}),
+        lambda m, h: learned(h)["plan_"]["builder"].update({"class": "os.system"}),
         "the class 'os.system' is not one of BlockBasisBuilder",
     ),
     "other partition": (
-        lambda m, h: h["estimator"]["state"]["predictor"].update(partition="x"),
-        "the partition is stored as 'x'",
+        lambda m, h: learned(h)["predictor_"]["parts"]["partition"].update(record="x"),
+        "the part 'x' is not one of",
     ),
     "other tiles": (
-        lambda m, h: h["estimator"]["state"]["predictor"].update(tile_dtype="int8"),
+        lambda m, h: learned(h)["predictor_"]["parts"]["dtype"].update(dtype="int8"),
         "tiles are stored as int8; expected float32 or float64",
     ),
     "names": (
-        lambda m, h: h["estimator"]["state"].update(feature_names=["a"]),
+        lambda m, h: h["estimator"].update(feature_names=["a"]),
         "1 feature names; expected 4",
     ),
     "intercept": (
-        lambda m, h: h["estimator"]["state"]["intercept"].update(array="node_size"),
-        r"'intercept_' has shape \(3,\); expected \(1,\)",
+        lambda m, h: put(m, h, learned(h)["intercept_"]["array"], np.zeros(3)),
+        "do not make a model",
     ),
     "levels": (
-        lambda m, h: m.update({"leaf_levels.npy": npy(np.array([[0, 1, 99]]))}),
+        lambda m, h: put(m, h, member(h, "leaf_levels"), np.array([[0, 1, 99]])),
         "'leaf_levels' holds numbers outside 0 … 2",
     ),
-    "no state": (
-        lambda m, h: h["estimator"].pop("state"),
-        r"its parts do not make a model \(KeyError: 'state'\)",
+    "centres": (
+        lambda m, h: put(
+            m,
+            h,
+            learned(h)["predictor_"]["parts"]["partition"]["parts"]["centers"]["array"],
+            np.zeros((3, 2)),
+        ),
+        "do not make a model",
+    ),
+    "landmarks": (
+        lambda m, h: put(
+            m,
+            h,
+            learned(h)["predictor_"]["parts"]["landmarks"]["list"][0]["tuple"][1]["array"],
+            np.zeros((30, 7)),
+        ),
+        "'landmarks' has shape|do not make a model",
+    ),
+    "nothing learned": (
+        lambda m, h: h["estimator"].pop("learned"),
+        r"its parts do not make a model \(KeyError: 'learned'\)",
     ),
     "wrong type": (lambda m, h: h.update(estimator=3), r"its parts do not make a model \(TypeError"),
     "wrong value": (
-        lambda m, h: h["estimator"]["state"]["plan"].update(bytes={"set": []}),
+        lambda m, h: learned(h)["plan_"]["plan"].update(bytes={"set": []}),
         "do not make a model",
     ),
 }
@@ -163,16 +201,20 @@ def test_refuses_a_file_that_was_edited(name: str, path: Path) -> None:
 
 def test_refuses_a_tree_that_never_ends(tmp_path: Path) -> None:
     gm.save(meka(n_blocks=4, partition="tree"), tmp_path / "m.gramian")
-    loop = {"partition_children.npy": npy(np.zeros((3, 2), np.int64))}
-    with pytest.raises(ModelFileError, match="'partition_children' is not a tree"):
-        gm.load(changed(tmp_path / "m.gramian", lambda m, h: m.update(loop)))
+
+    def loop(members: Any, header: Any) -> None:
+        children = learned(header)["predictor_"]["parts"]["partition"]["parts"]["children"]
+        put(members, header, children["array"], np.zeros((3, 2), np.int64))
+
+    with pytest.raises(ModelFileError, match="'children' of a partition is not a tree"):
+        gm.load(changed(tmp_path / "m.gramian", loop))
 
 
 def test_refuses_a_member_twice_or_compressed(path: Path) -> None:
     with warnings.catch_warnings(), zipfile.ZipFile(path, "a") as archive:
         warnings.simplefilter("ignore", UserWarning)
-        archive.writestr("weights_0.npy", npy([1.0]))
-    with pytest.raises(ModelFileError, match=r"a member weights_0.npy that model.json does not list once"):
+        archive.writestr("value_0.npy", npy([1.0]))
+    with pytest.raises(ModelFileError, match=r"a member value_0.npy that model.json does not list once"):
         gm.load(path)
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("model.json", "{}" * 50)
@@ -269,22 +311,21 @@ def test_refuses_members_that_have_swapped_names(tmp_path: Path) -> None:
     gm.save(gm.KernelPCA(n_components=3).fit(X[:60, :3]), path)
     with zipfile.ZipFile(path) as archive:
         members = {name: archive.read(name) for name in archive.namelist()}
-    one, other = "value_0.npy", "value_1.npy"
+    shapes = {name: data[:128] for name, data in members.items() if name != "model.json"}
+    one, other = next((a, b) for a in shapes for b in shapes if a < b and shapes[a] == shapes[b])
     assert len(members[one]) == len(members[other])  # of one shape: nothing but the content tells them apart
     rewritten(path, members | {one: members[other], other: members[one]})
-    with pytest.raises(ModelFileError, match=r"'value_[01]' has the checksum .* swapped with another"):
+    with pytest.raises(ModelFileError, match=r"'value_\d+' has the checksum .* swapped with another"):
         gm.load(path)
 
 
-def test_loads_files_that_list_no_checksums(fitted: gm.KernelRidge, path: Path) -> None:
-    with zipfile.ZipFile(path) as archive:
-        members = {name: archive.read(name) for name in archive.namelist()}
-    header = json.loads(members["model.json"])
-    for listed in header["arrays"].values():
-        del listed["crc32"]
-    # Earlier releases wrote the description first.
-    rewritten(
-        path,
-        {"model.json": json.dumps(header).encode()} | {k: v for k, v in members.items() if k != "model.json"},
-    )
-    assert (gm.load(path).predict(X) == fitted.predict(X)).all()
+def test_a_fast_model_with_units_of_another_kind_is_refused(tmp_path: Path) -> None:
+    sizes = {"n_levels": 0, "n_units": 2, "n_directions": 1, "random_state": 0}
+    fast = gm.FastKernelRegressor(lambda rows: rows[:, 0], **sizes).fit(X, Y)
+    gm.save(fast, tmp_path / "f.gramian")
+    np.testing.assert_array_equal(gm.load(tmp_path / "f.gramian").predict(X), fast.predict(X))
+    old = changed(tmp_path / "f.gramian", lambda m, h: learned(h)["predictor_"]["parts"].pop("unit"))
+    with pytest.raises(
+        ModelFileError, match=r"units exp\(-q\), .* computes 1/\(1 \+ q\)\. Compress the model"
+    ):
+        gm.load(old)

@@ -154,21 +154,6 @@ def test_a_step_that_is_not_fitted_is_refused(tmp_path: Path) -> None:
         gm.save(model, tmp_path / "m.gramian")
 
 
-def test_files_with_one_scaler_as_they_were_first_written(tmp_path: Path) -> None:
-    X = RNG.random((80, 2))
-    model = make_pipeline(StandardScaler(), ridge()).fit(X, X[:, 0])
-    path = tmp_path / "m.gramian"
-    gm.save(model, path)
-    header, arrays = read_container(path, "gramian-model", 1)
-    (step,) = header["pipeline"].pop("before")
-    params = {name: step["params"][name] for name in ("with_mean", "with_std")}
-    own = {"n_features": step["n_features"], "feature_names": step["feature_names"]}
-    header["pipeline"]["scaler"] = {"params": params, "state": step["learned"], **own}
-    header.pop("arrays")
-    write_container(path, header, arrays)
-    np.testing.assert_array_equal(gm.load(path).predict(X), model.predict(X))
-
-
 @pytest.mark.parametrize(
     "edit",
     [
@@ -182,7 +167,7 @@ def test_files_with_one_scaler_as_they_were_first_written(tmp_path: Path) -> Non
 def test_edited_steps_are_refused(edit: Any, tmp_path: Path) -> None:
     path = tmp_path / "m.gramian"
     gm.save(make_pipeline(COLUMNS["by name"], ridge()).fit(FRAME, PRICE), path)
-    header, arrays = read_container(path, "gramian-model", 1)
+    header, arrays = read_container(path, "gramian-model", 2)
     header.pop("arrays")
     edit(header["pipeline"]["before"][0])
     write_container(path, json.loads(json.dumps(header)), arrays)

@@ -81,17 +81,19 @@ def test_unfitted_and_function_kernels_are_refused(tmp_path):
 
 def edit_map(**edits):
     def edit(members, header):
-        state = header["estimator"]["state"]
-        for name, array in edits.items():
-            if isinstance(array, np.ndarray):
-                members[f"map_{name}.npy"] = npy(array)
-                header["arrays"][f"map_{name}"] = {"shape": list(array.shape), "dtype": array.dtype.str}
+        features = header["estimator"]["learned"]["features_"]["parts"]
+        explicit = features["nodes"]["list"][0]["dict"][-1][1]
+        for name, value in edits.items():
+            if isinstance(value, np.ndarray):
+                stored = explicit["parts"][name]["array"]
+                members[f"{stored}.npy"] = npy(value)
+                header["arrays"][stored] |= {"shape": list(value.shape), "dtype": value.dtype.str}
             elif name == "kind":
-                state["map"]["class"] = array
+                explicit["record"] = value
             elif name == "fields":
-                state["map"]["fields"] |= array
+                explicit["parts"] |= value
             else:
-                state[name] = array
+                features["dtype"]["dtype"] = value
 
     return edit
 
@@ -101,18 +103,18 @@ DAMAGE = {
     "wide": (
         RandomFourier(),
         {"frequencies": np.ones((5, 500))},
-        "maps 5 features to float64; expected 3 to",
+        "do not make a model",
     ),
     "dtype": (
         RandomFourier(),
         {"tile_dtype": "float32"},
-        "maps 3 features to float64; expected 3 to finite float32",
+        "an explicit map gives float64; expected float32",
     ),
-    "infinite": (RandomFourier(), {"amplitudes": np.array([np.inf])}, "expected 3 to finite float64"),
+    "infinite": (RandomFourier(), {"amplitudes": np.array([np.inf])}, "gives numbers that are not finite"),
     "unknown": (
         RandomFourier(),
         {"kind": "Sines"},
-        "the feature map 'Sines' is not one of FastfoodColumns, ",
+        "the part 'Sines' is not one of",
     ),
     "field": (RandomFourier(), {"fields": {"size": 3}}, "FourierColumns do not fit together"),
     "order": (Fastfood(), {"order": np.full(512, 99_999)}, "FastfoodColumns do not fit together"),

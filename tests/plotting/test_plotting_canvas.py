@@ -15,6 +15,7 @@ matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("Agg")
 from matplotlib import pyplot as plt
 
+import gramian as gm
 from gramian import plotting
 from gramian.plotting.canvas import (
     COLOURS,
@@ -199,6 +200,9 @@ def test_axes_of_the_caller():
 DRAWN = {
     "AlphaPathDisplay": plotting.AlphaPathDisplay([1, 2], [[-1], [-2]], (0, 0)),
     "ErrorMemoryDisplay": plotting.ErrorMemoryDisplay(["a"], [1.0], [1.0]),
+    "ExplanationDisplay": plotting.ExplanationDisplay(
+        gm.KernelRidge(alpha=0.1).fit(np.eye(3), [0.0, 1.0, 2.0]).explain(np.eye(3))
+    ),
     "FrontierDisplay": plotting.FrontierDisplay(["a"], [1.0], [1.0], cost_name="", error_name=""),
     "GramDisplay": plotting.GramDisplay(np.eye(2), np.eye(2), np.zeros(2, int)),
     "ImportanceDisplay": plotting.ImportanceDisplay([1.0]),
@@ -208,6 +212,7 @@ DRAWN = {
 MAKERS = {
     "AlphaPathDisplay": lambda d: d.from_estimator(None),
     "ErrorMemoryDisplay": lambda d: d.from_approximations([], None),
+    "ExplanationDisplay": lambda d: d.from_estimator(None, None),
     "FrontierDisplay": lambda d: d.from_estimators({}, None, None),
     "GramDisplay": lambda d: d.from_estimator(None, None),
     "ImportanceDisplay": lambda d: d.from_estimator(None),

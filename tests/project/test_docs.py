@@ -55,7 +55,7 @@ def blocks(page: Path, language: str) -> list[tuple[int, str]]:
 
 
 #: Pages that newcomers and contributors read first: the quick suite runs their snippets, the whole one all.
-FIRST_PAGES = {"README.md", "docs/getting-started.md", "docs/tables.md", "docs/where-to-add.md"}
+FIRST_PAGES = {"README.md", "docs/getting-started.md", "docs/where-to-add.md"}
 
 
 def with_snippets():
@@ -299,3 +299,28 @@ def test_first_page_sends_tables_to_the_estimators_for_tables():
     lines = (DOCS / "index.md").read_text(encoding="utf-8").splitlines()
     row = next(line for line in lines if line.startswith("|") and "categories" in line)
     assert "`TabularRegressor`, `TabularClassifier`" in row
+
+
+def test_model_files_names_every_estimator_that_a_file_may_hold():
+    from gramian.approximations.methods import METHODS
+    from gramian.model_file.estimators import KNOWN
+
+    text = (ROOT / "docs" / "model-files.md").read_text(encoding="utf-8")
+    methods = {kind.__name__ for kind in METHODS.values()}
+    assert [name for name in KNOWN if name not in methods and f"`{name}`" not in text] == []
+    assert any(f"`{name}`" in text for name in methods)
+
+
+def test_readme_and_first_page_send_the_same_tasks_to_the_same_estimators():
+    def rows(path: Path) -> dict[str, set[str]]:
+        text = (
+            path.read_text(encoding="utf-8").partition("## When to use it, when not")[2].partition("\n## ")[0]
+        )
+        cells = [line.split("|")[1:3] for line in text.splitlines() if line.startswith("| ")]
+        return {CODE.findall(take)[0]: set(CODE.findall(take)) for _, take in cells if CODE.search(take)}
+
+    readme, first = rows(ROOT / "README.md"), rows(DOCS / "index.md")
+    assert "TabularRegressor" in readme
+    for name in readme.keys() & first.keys():
+        assert readme[name] <= first[name] | {"kernel", "alpha"}
+    assert readme.keys() <= first.keys()

@@ -113,6 +113,21 @@ def test_entries_without_a_heading_get_one(docstrings):
     )
 
 
+def test_parameters_are_shown_in_groups(docstrings):
+    names = ["alpha", "kernel, rank, gamma", "tol", "metric", "n_jobs", "verbose"]
+    shown = [":Parameters:", ""]
+    for name in names:
+        shown += [f"    **{name}** : int", f"        About {name}.", ""]
+    rest = [":Attributes:", "", "    **rank_** : int"]
+    found = docstrings["grouped"]([*shown, *rest])
+    order = [line.strip().strip("*").split("**")[0] for line in found if line.startswith("    *")]
+    groups = ["Model", "alpha", "tol", "Kernel", "kernel, gamma", "metric", "Size", "rank", "Resources"]
+    assert order == [*groups, "n_jobs", "verbose", "rank_"]
+    assert found.count("        About kernel, rank, gamma.") == 2
+    few = [*shown[:8], *rest]
+    assert docstrings["grouped"](few) == few
+
+
 def test_a_docstring_without_entries_stays(docstrings):
     source = lines("Return x.\n\nTime O(1).")
     assert docstrings["rewrite"](source) == source

@@ -16,9 +16,10 @@ from gramian.data.source import ArraySource
 from gramian.estimator.labelled import LabelledRows
 from gramian.exceptions import AccuracyWarning, InputError
 from gramian.fast.probabilities import Calibration
+from gramian.tables.boosting.boosted import UNSEEN, joined
 from gramian.tables.holdout import HoldOut
-from gramian.tables.ridge_mean import BOOSTING, UNSEEN, Boosted, RidgeMean
-from gramian.tables.training.boosting import with_boosting
+from gramian.tables.ridge_mean import RidgeMean
+from gramian.tables.training.boosting import SETTINGS, with_boosting
 from gramian.tables.training.fit import LastFit
 
 QUICK = {"kernel": "laplacian", "metric": None, "scaling": "standard", "random_state": 0, "n_jobs": 1}
@@ -45,37 +46,58 @@ def hot(n=300, seed=0):
 GROUPS = ((1, 2, 3),)
 
 
-def as_trees_see(X, codes):
-    return np.column_stack([X[:, [0, 4]], np.where(codes < 3, codes, np.nan)])
+def whole(n):
+    """Held-out rows of a task: none of them matter where each row is in a fold."""
+    return np.arange(n // 5)
 
 
-def test_numbers_are_those_of_boosting_on_joined_groups():
+def as_trees_see(X, codes, numbers):
+    return np.column_stack([X[:, [0, 4]], np.append(numbers, 0.0)[codes]])
+
+
+@pytest.mark.parametrize("weighted", [pytest.param(False, marks=pytest.mark.slow), True])
+def test_numbers_are_those_of_boosting_on_joined_groups(weighted):
     X, codes = hot()
     y = X[:, [0]] * (codes == 1)[:, None] + X[:, [4, 0]]
-    found = Boosted.fit(X, y, None, GROUPS, 0, 7)
+    weights = np.random.default_rng(2).uniform(0.5, 2.0, 300) if weighted else None
+    found, _ = learned(given(X, y, weights), False, whole(300))
+    rounds = len(found.trees.lengths) // 2
     for j in range(2):
-        options = BOOSTING | {"categorical_features": [False, False, True], "random_state": 7}
-        alone = HistGradientBoostingRegressor(**options).fit(as_trees_see(X, codes), y[:, j])
-        np.testing.assert_array_equal(found.of(X)[:, j], alone.predict(as_trees_see(X, codes)))
+        options = SETTINGS | {"max_iter": rounds, "warm_start": False}
+        seed = int(np.random.default_rng(0).integers(2**31))
+        alone = HistGradientBoostingRegressor(**options, random_state=seed)
+        rows = as_trees_see(X, codes, found.codes)
+        np.testing.assert_allclose(
+            found.of(X)[:, j], alone.fit(rows, y[:, j], weights).predict(rows), atol=1e-9
+        )
     numbers = np.array([5, 2, 250])
-    np.testing.assert_array_equal(found.of(ArraySource(X), numbers), found.of(X)[numbers])
+    np.testing.assert_allclose(found.of(ArraySource(X), numbers), found.of(X)[numbers], atol=1e-12)
     np.testing.assert_array_equal(found.of(ArraySource(X)), found.of(X))
+
+
+def test_the_code_of_a_category_is_its_mean():
+    X, codes = hot(600)
+    y = np.array([3.0, -1.0, 1.0, 0.0])[codes]
+    found, _ = learned(given(X, y), False, whole(600))
+    order = np.argsort(found.codes)
+    assert order.tolist() in ([1, 2, 0], [0, 2, 1])
+    assert joined(np.zeros((1, 5)), GROUPS, found.codes)[0, 2] == 0.0
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_classes_have_log_odds_and_unseen_ones_little(n_classes):
     X, codes = hot()
     y = (X[:, 0] + (codes == 1) > 0).astype(int)
-    found = Boosted.fit(X, y, None, GROUPS, n_classes, 7)
-    options = BOOSTING | {"categorical_features": [False, False, True], "random_state": 7}
-    alone = HistGradientBoostingClassifier(**options).fit(as_trees_see(X, codes), y)
-    p = np.clip(alone.predict_proba(as_trees_see(X, codes)), UNSEEN, 1.0 - UNSEEN)
+    found = replace(learned(given(X, y), True, whole(300))[0], n_classes=n_classes)
+    options = SETTINGS | {"max_iter": len(found.trees.lengths), "warm_start": False}
+    seed = int(np.random.default_rng(0).integers(2**31))
+    rows = as_trees_see(X, codes, found.codes)
+    alone = HistGradientBoostingClassifier(**options, random_state=seed).fit(rows, y)
+    p = np.clip(alone.predict_proba(rows), UNSEEN, 1.0 - UNSEEN)
     if n_classes == 2:
-        np.testing.assert_allclose(found.of(X)[:, 0], np.log(p[:, 1]) - np.log(p[:, 0]), atol=1e-12)
+        np.testing.assert_allclose(found.of(X)[:, 0], np.log(p[:, 1]) - np.log(p[:, 0]), atol=1e-9)
     else:
-        np.testing.assert_allclose(
-            found.of(X), np.log(np.column_stack([p, np.full(300, UNSEEN)])), atol=1e-12
-        )
+        np.testing.assert_allclose(found.of(X), np.log(np.column_stack([p, np.full(300, UNSEEN)])), atol=1e-9)
 
 
 @pytest.mark.parametrize("labels", ["one row each", "two rows each", "one class"])
@@ -88,12 +110,20 @@ def test_rare_classes(labels):
         y = np.repeat(np.arange(30), 2)
     else:
         y[:] = 0
-    n_classes = max(int(y.max()) + 1, 2)
-    values = Boosted.fit(X, y, None, GROUPS, n_classes, 7).of(X)
-    assert values.shape == (60, 1 if n_classes == 2 else n_classes)
+    found, values = learned(given(X, y), True, whole(60))
+    n_classes = len(np.unique(y))
+    assert found.of(X).shape == values.shape == (60, 1 if n_classes == 2 else n_classes)
+    assert np.isfinite(found.of(X)).all()
     assert np.isfinite(values).all()
-    if labels == "one class":
-        np.testing.assert_allclose(values, np.log(UNSEEN) - np.log(1.0 - UNSEEN))
+
+
+def test_rounds_are_as_many_as_held_out_rows_like():
+    X, _ = hot()
+    rng = np.random.default_rng(3)
+    noise, smooth = rng.standard_normal(300), np.sin(3.0 * X[:, 0]) + X[:, 4]
+    few, _ = learned(given(X, noise), False, whole(300))
+    many, _ = learned(given(X, smooth), False, whole(300))
+    assert len(few.trees.lengths) < 20 < len(many.trees.lengths)
 
 
 def test_a_classifier_of_rare_classes_may_include_it():
@@ -183,8 +213,8 @@ def steps(n=600, seed=0):
 
 def test_it_helps_where_a_target_has_steps(tmp_path):
     X, y = steps()
-    alone = gm.TabularRegressor(**QUICK).fit(X[:400], y[:400])
-    both = gm.TabularRegressor(include=("boosting",), **QUICK).fit(X[:400], y[:400])
+    alone = gm.TabularRegressor(include=(), **QUICK).fit(X[:400], y[:400])
+    both = gm.TabularRegressor(**QUICK).fit(X[:400], y[:400])
     assert both.score(X[400:], y[400:]) > alone.score(X[400:], y[400:]) + 0.02
     assert 0.3 < both.model_.share_ <= 1.0
     inside = both.predict_interval(X[400:], coverage=0.8)
@@ -192,22 +222,27 @@ def test_it_helps_where_a_target_has_steps(tmp_path):
     again = pickle.loads(pickle.dumps(both))
     np.testing.assert_array_equal(again.predict(X), both.predict(X))
     assert "boosting" in str(both.summary())
-    with pytest.raises(InputError, match=r"model files can't hold\. Pickle the model"):
-        gm.save(both, tmp_path / "model.gramian")
+    gm.save(both, tmp_path / "model.gramian")
+    loaded = gm.load(tmp_path / "model.gramian")
+    np.testing.assert_array_equal(loaded.predict(X), both.predict(X))
+    np.testing.assert_array_equal(loaded.predict_interval(X), both.predict_interval(X))
     fast = both.compress(X, cost="50x", n_levels=1, n_units=4, n_directions=2)
     assert np.isfinite(fast.predict(X)).all()
 
 
 @pytest.mark.parametrize("n_classes", [2, pytest.param(3, marks=pytest.mark.slow)])
-def test_probabilities_with_boosting(n_classes):
+def test_probabilities_with_boosting(n_classes, tmp_path):
     X, y = steps(900)
     labels = np.digitize(y, [0.5, 1.5] if n_classes == 3 else [0.5])
-    alone = gm.TabularClassifier(**QUICK).fit(X[:500], labels[:500])
-    both = gm.TabularClassifier(include=["boosting"], **QUICK).fit(X[:500], labels[:500])
+    alone = gm.TabularClassifier(include=[], **QUICK).fit(X[:500], labels[:500])
+    both = gm.TabularClassifier(**QUICK).fit(X[:500], labels[:500])
     losses = [log_loss(labels[500:], model.predict_proba(X[500:])) for model in (alone, both)]
     assert losses[1] < 0.97 * losses[0]
     assert both.calibration_.boosting > 0.0
     assert len(both.scores_) == 500
+    gm.save(both, tmp_path / "model.gramian")
+    loaded = gm.load(tmp_path / "model.gramian")
+    np.testing.assert_array_equal(loaded.predict_proba(X), both.predict_proba(X))
 
 
 def test_logistic_models_may_have_no_weight_beside_boosting():
@@ -225,13 +260,25 @@ def test_logistic_models_may_have_no_weight_beside_boosting():
     assert other._decision(rows)[0, 0] == pytest.approx(expected, rel=1e-5)
 
 
-def test_none_joins_by_effort_alone():
-    X, y = steps(200)
-    assert not hasattr(gm.TabularRegressor(**QUICK).fit(X, y).model_, "boosted_")
+def test_it_joins_unless_the_effort_or_the_user_says_otherwise():
+    X, y = steps(250)
+    joins = {"default": True, "best": True, "fast": False}
+    for effort, expected in joins.items():
+        model = gm.TabularRegressor(effort=effort, **QUICK).fit(X, y)
+        assert hasattr(model.model_, "boosted_") == expected
     model = gm.TabularRegressor(effort="best", include=(), **QUICK).fit(X, y)
     assert not hasattr(model.model_, "boosted_")
-    model = gm.TabularRegressor(effort="best", **QUICK).fit(X, y)
+    model = gm.TabularRegressor(effort="fast", include=("boosting",), **QUICK).fit(X, y)
     assert hasattr(model.model_, "boosted_")
+    few = gm.TabularRegressor(include=("boosting",), **QUICK).fit(X[:150], y[:150])
+    assert not hasattr(few.model_, "boosted_")
+
+
+def test_of_many_rows_only_the_held_out_ones_are_left_out(monkeypatch):
+    monkeypatch.setattr("gramian.tables.training.boosting.MOST_FOLDED", 250)
+    X, _ = hot()
+    _, values = learned(given(X, X[:, 0]), False, np.arange(60))
+    np.testing.assert_array_equal(np.isnan(values[:, 0]), np.arange(300) >= 60)
 
 
 def test_left_out_where_the_time_is_short():
@@ -248,7 +295,8 @@ def test_what_else_is_refused(include):
         gm.TabularRegressor(include=include).fit(X, y)
 
 
-@pytest.mark.parametrize("n", [300, pytest.param(3200, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("n", [500, 3200])
 def test_predictions_of_rows_by_models_without_them(n):
     X, y = steps(n)
     weights = np.ones(n)
@@ -257,7 +305,7 @@ def test_predictions_of_rows_by_models_without_them(n):
     rows, found = model.oof_rows_, model.oof_predictions_
     assert found.shape == rows.shape
     assert set(rows) <= set(range(10, n))
-    assert len(rows) == (290 if n == 300 else 638)
+    assert len(rows) == (490 if n == 500 else 638)
     # As far off as on new rows, and further than what the last model says of rows that it knows.
     new_X, new_y = steps(1000, seed=5)
     new = np.mean((model.predict(new_X) - new_y) ** 2)

@@ -87,6 +87,7 @@ def test_a_function_of_frames_is_compressed_with_the_same_frame(tmp_path: Path) 
     assert many.predict(X).shape == (N, 2)
 
 
+@pytest.mark.slow
 def test_boosting_with_categories_and_missing_values() -> None:
     labels = np.where(np.median(TARGET) < TARGET, "dear", "cheap")
     model = HistGradientBoostingClassifier(max_iter=30, categorical_features="from_dtype").fit(

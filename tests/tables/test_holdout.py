@@ -15,7 +15,13 @@ from gramian.tables.training import fit as tabular_fit
 
 pd = pytest.importorskip("pandas")
 
-QUICK: dict[str, Any] = {"kernel": "laplacian", "metric": None, "scaling": "standard", "random_state": 0}
+QUICK: dict[str, Any] = {
+    "kernel": "laplacian",
+    "metric": None,
+    "scaling": "standard",
+    "random_state": 0,
+    "include": (),
+}
 
 
 def grouped(n: int = 400, count: int = 20, seed: int = 0) -> tuple[Any, Any]:
@@ -151,3 +157,21 @@ def test_a_group_for_each_row_warns() -> None:
 def test_an_array_without_names_takes_no_name() -> None:
     with pytest.raises(InputError, match="X has no column names: pass an array"):
         HoldOut.of(as_table(np.ones((4, 2))), "group", None)
+
+
+def test_groups_of_one_class_each() -> None:
+    X, _ = grouped()
+    labels = np.where(np.arange(len(X)) < 200, "a", np.where(np.arange(len(X)) < 390, "b", "c"))
+    groups = np.where(labels == "c", 2, np.where(labels == "b", 1, 0))
+    model = gm.TabularClassifier(**QUICK).fit(X.drop(columns="group"), labels, groups=groups)
+    chances = model.predict_proba(X.drop(columns="group"))
+    assert chances.shape == (len(X), 3)
+    np.testing.assert_allclose(chances.sum(axis=1), 1.0)
+
+
+def test_an_index_that_repeats_changes_nothing() -> None:
+    X, y = grouped()
+    repeats = X.copy()
+    repeats.index = np.zeros(len(X), int)
+    one, two = (gm.TabularRegressor(**QUICK).fit(rows, y, groups="group") for rows in (X, repeats))
+    np.testing.assert_array_equal(one.predict(X), two.predict(repeats))

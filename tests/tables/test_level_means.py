@@ -105,16 +105,17 @@ def ordered():
     return X, (places[:, 0] * places[:, 1] + places[:, 2] * places[:, 3]).astype(float)
 
 
+@pytest.mark.slow
 def test_ordered_categories_are_found_and_help():
     X, total = ordered()
     y = np.where(total > 7, "above", "below")
-    model = gm.TabularClassifier(random_state=0).fit(X[:700], y[:700])
+    model = gm.TabularClassifier(include=(), random_state=0).fit(X[:700], y[:700])
     assert model.search_.setting.levels
     assert [each.column for each in model.columns_.means] == list("01234")
     assert model.score(X[700:], y[700:]) >= 0.96
     assert model.feature_importances_.shape == (5,)
     assert len(model.columns_.feature_names) == model.transform_rows(X[:2]).shape[1] == 30
-    numbers = gm.TabularRegressor(random_state=0).fit(X[:700], total[:700])
+    numbers = gm.TabularRegressor(include=(), random_state=0).fit(X[:700], total[:700])
     assert numbers.score(X[700:], total[700:]) >= 0.99
 
 
@@ -122,7 +123,7 @@ def test_categories_without_an_order_stay_as_they_are():
     rng = np.random.default_rng(0)
     X = rng.choice(list("abcd"), (400, 3)).astype(object)
     y = np.where((X[:, 0] == X[:, 1]) ^ (rng.random(400) < 0.05), "same", "other")
-    model = gm.TabularClassifier(random_state=0).fit(X, y)
+    model = gm.TabularClassifier(include=(), random_state=0).fit(X, y)
     assert not model.columns_.means
     assert model.columns_.width == 12
 
@@ -130,7 +131,7 @@ def test_categories_without_an_order_stay_as_they_are():
 @pytest.mark.slow
 def test_models_with_means_are_stored_and_compressed(tmp_path):
     X, total = ordered()
-    model = gm.TabularClassifier(random_state=0).fit(X, total > 7)
+    model = gm.TabularClassifier(include=(), random_state=0).fit(X, total > 7)
     assert model.columns_.means
     gm.save(model, tmp_path / "model.gramian")
     loaded = gm.load(tmp_path / "model.gramian")

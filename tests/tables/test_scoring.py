@@ -12,7 +12,13 @@ import gramian as gm
 from gramian.exceptions import InputError
 from gramian.tables.scoring import HeldOutScore
 
-QUICK: dict[str, Any] = {"kernel": "laplacian", "metric": None, "scaling": "standard", "random_state": 0}
+QUICK: dict[str, Any] = {
+    "kernel": "laplacian",
+    "metric": None,
+    "scaling": "standard",
+    "random_state": 0,
+    "include": (),
+}
 
 
 def numbers(n: int = 200) -> tuple[Any, Any]:

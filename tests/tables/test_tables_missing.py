@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import gramian as gm
+from gramian.exceptions import AccuracyWarning
 from gramian.tables import TableColumns
 
 pd = pytest.importorskip("pandas")
@@ -133,7 +134,9 @@ def test_a_training_column_of_missing_values_of_any_type_is_left_out() -> None:
 
 def test_a_batch_without_values_is_predicted() -> None:
     X = TRAIN.assign(number=np.arange(30.0))
-    model = gm.TabularRegressor(kernel="laplacian", metric=None, random_state=0).fit(X, np.arange(30.0))
+    model = gm.TabularRegressor(kernel="laplacian", metric=None, random_state=0)
+    with pytest.warns(AccuracyWarning, match="pass time='date' to fit"):
+        model.fit(X, np.arange(30.0))
     batch = X[:4].copy()
     expected = model.predict(batch.astype({"text": object}).assign(text=None))
     for values in (

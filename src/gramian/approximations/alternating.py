@@ -12,6 +12,7 @@ import numpy as np
 
 from gramian._lapack import cho_solve, cholesky
 from gramian._numerics import als_ridge
+from gramian._phases import Progress, uncounted
 from gramian._typing import Float64Array, IntArray, Rows
 from gramian.data.source import RowSource
 from gramian.engine import Engine
@@ -49,7 +50,9 @@ class Entries:
         return np.sort(stream.choice(others, min(self.extra, len(others)), replace=False))
 
 
-def half_step(entries: Entries, U: Float64Array, engine: Engine) -> Float64Array:
+def half_step(
+    entries: Entries, U: Float64Array, engine: Engine, progress: Progress = uncounted
+) -> Float64Array:
     r"""Return V = argmin Σ_{(i,j) ∈ Ω} (K_ij − v_iᵀ u_j)², row by row.
 
     v_i solves (U_Jᵀ U_J + u_i u_iᵀ + μ I) v_i = U_Jᵀ K_Ji + K_ii u_i for the columns J of its tile. The
@@ -61,13 +64,16 @@ def half_step(entries: Entries, U: Float64Array, engine: Engine) -> Float64Array
     V = np.empty_like(U)
     shared = U[entries.chosen]
     gram = shared.T @ shared
-    engine.run(partial(_tile, entries, U, V, shared, gram), range(entries.n_tiles))
+    with engine.results(partial(_tile, entries, U, V, shared, gram), range(entries.n_tiles)) as tiles:
+        for rows in tiles:
+            progress(rows)
     return V
 
 
 def _tile(
     entries: Entries, U: Float64Array, V: Float64Array, shared: Float64Array, gram: Float64Array, tile: int
-) -> None:
+) -> int:
+    """Write the rows of a tile into V and return how many they are."""
     start = tile * TILE_ROWS
     stop = min(start + TILE_ROWS, entries.source.shape[0])
     drawn = entries.columns(tile)
@@ -86,6 +92,7 @@ def _tile(
     rows = np.arange(start, stop)
     share[np.isin(rows, drawn) | np.isin(rows, entries.chosen)] = 0.0
     V[start:stop] = found + share[:, None] * lift
+    return stop - start
 
 
 def ridged_factor(gram: Float64Array) -> Float64Array:

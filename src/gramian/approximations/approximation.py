@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from abc import abstractmethod
 from copy import deepcopy
+from dataclasses import replace
 from functools import partial
 from typing import Any, Self
 
@@ -18,7 +19,7 @@ from gramian._random import as_generator
 from gramian._typing import Array
 from gramian.compression.builder import Builder
 from gramian.compression.costs import Workload
-from gramian.compression.features import FeatureMap
+from gramian.compression.features import CLIPPED, FeatureMap
 from gramian.compression.plan import Plan, make_plan
 from gramian.compression.quality import ErrorEstimate, block_intervals, relative_error, trace_error
 from gramian.compression.report import Report, report_sizes
@@ -30,6 +31,8 @@ from gramian.engine import Engine
 from gramian.estimator.base import KernelEstimator
 from gramian.estimator.finite import finite_values, overflowing, rows_at
 from gramian.estimator.fitting import all_or_nothing
+from gramian.estimator.progress import shown_phases
+from gramian.estimator.summaries import Evidence
 from gramian.exceptions import InputError, quoted
 from gramian.operators import BlockOperator, CrossOperator, DiagonalPlus
 
@@ -42,6 +45,8 @@ class Approximation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEst
     features_: FeatureMap
     #: Whether n floats of diagonal are stored beside the bases; some methods have it as a parameter.
     diagonal: bool = False
+    #: Whether a fit shows its phases; a parameter of all methods of gramian.
+    verbose: int = 0
 
     _learns: tuple[str, ...] = ("features_", "plan_")
 
@@ -67,12 +72,13 @@ class Approximation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEst
 
         Time and memory are those of :meth:`plan`; the operator also stores n·rank numbers of bases.
         """
-        with all_or_nothing(self):
+        with all_or_nothing(self), shown_phases(self.verbose) as phases:
             source = self._rows(X, reset=True)
             rng = as_generator(self.random_state)
+            phases("sizes")
             plan, kernel, engine = self._planned(source, rng)
             began = time.perf_counter()
-            features = plan.build(source, kernel, rng=rng, engine=engine)
+            features = plan.build(source, kernel, rng=rng, engine=engine, phases=phases)
             built = time.perf_counter()
             self.operator_: BlockOperator | DiagonalPlus = operator_of(
                 features,
@@ -80,11 +86,12 @@ class Approximation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEst
                 chunk_rows=plan.chunk_rows,
                 engine=engine,
                 stored_diagonal=self.diagonal,
+                progress=phases("operator", source.shape[0]),
             )
             stored = time.perf_counter()
             negative = sum(basis.negative for basis in features.nodes)
             if negative:
-                features.notes["negative eigenvalues clipped"] = negative
+                features.notes[CLIPPED] = negative
             self.features_, self.kernel_ = self._released(features, kernel)
             sizes = {"bases": self.features_.nbytes, "operator": self.operator_.nbytes}
             self.plan_ = plan.used(sizes, {"bases": built - began, "operator": stored - built})
@@ -106,8 +113,8 @@ class Approximation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEst
 
     def _planned(self, source: RowSource, rng: np.random.Generator) -> tuple[Plan, Any, Any]:
         builder, engine = self._builder(), self._engine()
-        kernel = self._kernel_of(source)
-        resources = self._resources(source, kernel, None)
+        kernel = self._kernel_parameters.of(source)
+        resources = self._resource_parameters.settled(source, kernel, None)
         plan = make_plan(
             builder.settle(source, kernel, dtype=resources.dtype, rng=rng, engine=engine),
             Workload.of(source, 1),
@@ -142,8 +149,13 @@ class Approximation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEst
         source = self._rows(X_new, reset=False)
         features = self._on(self.features_, source)
         left = stored_levels(features, source, chunk_rows=self.plan_.chunk_rows, engine=self._engine())
-        operator = self.operator_.operator if isinstance(self.operator_, DiagonalPlus) else self.operator_
+        operator = self._blocks
         return CrossOperator(left, operator.levels, operator.core, n_jobs=self.n_jobs)
+
+    @property
+    def _blocks(self) -> BlockOperator:
+        """The operator without a stored diagonal."""
+        return self.operator_.operator if isinstance(self.operator_, DiagonalPlus) else self.operator_
 
     def relative_error(self, X: Any, *, n_rows: int = 2000, random_state: Any = None) -> ErrorEstimate:
         """Estimate ‖K − K̃‖_F/‖K‖_F over the rows of X from a new sample of ``n_rows`` of them.
@@ -208,6 +220,19 @@ class Approximation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEst
             return sizes
         return sizes.with_errors(
             self._residual(X), n_rows=whole_number("n_rows", n_rows, 1), rng=as_generator(random_state)
+        )
+
+    def _evidence(self) -> Evidence:
+        plan, features = self.plan_, self.features_
+        found = replace(Evidence.of_map(features), n_rows=plan.n_rows, plan=plan)
+        if "operator_" not in vars(self):  # model files leave it out
+            return found
+        sizes = self.report()
+        return replace(
+            found,
+            report=sizes,
+            block_rows=[block.shape[0] for block in self._blocks.levels[-1].blocks],
+            warnings=(*sizes.warnings, *features.warnings),
         )
 
     def _residual(self, X: Any) -> Residual:

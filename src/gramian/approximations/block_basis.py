@@ -69,7 +69,7 @@ class BlockBasis(Approximation):
         Blocks C_st with ‖C_st‖_F ≤ cutoff·‖C‖_F/n_blocks are not stored, which adds an error of at most
         ``cutoff``. K̃ is then no longer guaranteed to be positive semi-definite.
     partition : {"kmeans", "minibatch", "kcenters", "tree", "kernel"}
-    memory_budget, tile_dtype, random_state, n_jobs : as for :class:`MEKA`.
+    memory_budget, tile_dtype, random_state, n_jobs, verbose : as for :class:`MEKA`.
 
     Attributes
     ----------
@@ -119,6 +119,7 @@ class BlockBasis(Approximation):
         tile_dtype: str = "auto",
         random_state: Any = None,
         n_jobs: int | None = None,
+        verbose: int = 0,
     ) -> None:
         self.kernel = kernel
         self.gamma = gamma
@@ -141,6 +142,7 @@ class BlockBasis(Approximation):
         self.tile_dtype = tile_dtype
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.verbose = verbose
 
     def _builder(self) -> Builder:
         one_of("core", self.core, tuple(OWN))

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from gramian._budget import format_bytes
+from gramian._phases import Progress, uncounted
 from gramian._typing import Rows
 from gramian.approximations.meka import MEKABuilder
 from gramian.compression.block_choice import BlockTrials
@@ -163,6 +164,11 @@ class BlockBasisBuilder(Builder):
         """Always true: this method couples its blocks."""
         return True
 
+    @property
+    def passes(self) -> int:
+        """One pass recompresses the core."""
+        return 1
+
     def working_bytes(self, n_rows: int, n_features: int, itemsize: int) -> int:
         """Return the bytes of the recompression."""
         return recompression_bytes(self.n_leaves, min(self.landmarks_per_block, n_rows))
@@ -188,11 +194,14 @@ class BlockBasisBuilder(Builder):
         rng: np.random.Generator,
         engine: Engine,
         chunk_rows: int,
+        progress: Progress = uncounted,
     ) -> FeatureMap:
         """Recompress bases and core to the size."""
         assert self.limit is not None
         assert self.rank is not None
         numbers = self.max_bytes is None
         size = Size(self.limit) if numbers else Size(self.limit, features.dtype.itemsize, 8.0)
-        found = recompress_core(features, size, source, chunk_rows=chunk_rows, engine=engine)
+        found = recompress_core(
+            features, size, source, chunk_rows=chunk_rows, engine=engine, progress=progress
+        )
         return leave_diagonal(found, source, chunk_rows=chunk_rows) if self.diagonal else found

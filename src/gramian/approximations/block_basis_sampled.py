@@ -15,6 +15,7 @@ import numpy as np
 
 from gramian._budget import format_bytes
 from gramian._numerics import rank_cutoff
+from gramian._phases import Progress, uncounted
 from gramian._random import children
 from gramian._typing import Float64Array, IntArray, Rows
 from gramian.approximations.block_basis_search import BlockSearch
@@ -186,8 +187,7 @@ class SampledBasisBuilder(Builder):
         notes["sampled columns"] = float(np.mean([b.landmarks.shape[0] for b in bases]))
         if flat:
             notes["blocks with ranks too large to tell"] = float(flat)
-        forest = forest_of(partition, [[b.rank for b in bases]], root=False)
-        return FeatureMap(kernel, partition, forest, bases, core, np.dtype(dtype), notes)
+        return FeatureMap.of_blocks(bases, core, partition, kernel, dtype, notes)
 
     def finish(
         self,
@@ -197,6 +197,7 @@ class SampledBasisBuilder(Builder):
         rng: np.random.Generator,
         engine: Engine,
         chunk_rows: int,
+        progress: Progress = uncounted,
     ) -> FeatureMap:
         """Drop trailing directions if all rows, unlike the sample, would exceed the size limit."""
         if self.limit is None:

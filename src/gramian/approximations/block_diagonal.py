@@ -15,7 +15,7 @@ from gramian._typing import IntArray, Rows
 from gramian.approximations.approximation import Approximation, at_least_one
 from gramian.compression.basis import Basis, BasisBuilder
 from gramian.compression.builder import Builder, block_members, choose_landmarks
-from gramian.compression.features import FeatureMap, forest_of
+from gramian.compression.features import FeatureMap
 from gramian.data.source import RowSource
 from gramian.engine import Engine
 from gramian.exceptions import BudgetError
@@ -43,7 +43,7 @@ class BlockDiagonal(Approximation):
         Rule by name (:func:`gramian.landmarks.rules.select_landmarks`).
     partition : {"tree", "kmeans", "minibatch", "kcenters", "kernel"}
         The tree has blocks of equal size, which is best if blocks are kept whole.
-    memory_budget, tile_dtype, random_state, n_jobs : as for :class:`MEKA`.
+    memory_budget, tile_dtype, random_state, n_jobs, verbose : as for :class:`MEKA`.
 
     Attributes
     ----------
@@ -79,6 +79,7 @@ class BlockDiagonal(Approximation):
         tile_dtype: str = "auto",
         random_state: Any = None,
         n_jobs: int | None = None,
+        verbose: int = 0,
     ) -> None:
         self.kernel = kernel
         self.gamma = gamma
@@ -94,6 +95,7 @@ class BlockDiagonal(Approximation):
         self.tile_dtype = tile_dtype
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.verbose = verbose
 
     def _builder(self) -> BlockDiagonalBuilder:
         one_of("partition", self.partition, PARTITIONS)
@@ -184,8 +186,7 @@ class BlockDiagonalBuilder(Builder):
             bases = whole_blocks(kernel, sample, members, (), dtype, engine, most=self.landmarks_per_block)
         else:
             bases = self._low_rank(kernel, sample, members, dtype, rng, engine)
-        forest = forest_of(partition, [[b.rank for b in bases]], root=False)
-        return FeatureMap(kernel, partition, forest, tuple(bases), None, np.dtype(dtype), left_out(bases))
+        return FeatureMap.of_blocks(bases, None, partition, kernel, dtype, left_out(bases))
 
     def _low_rank(
         self,

@@ -18,7 +18,7 @@ from gramian.approximations.approximation import Approximation
 from gramian.approximations.block_diagonal import check_rows, expected_rows, left_out
 from gramian.compression.basis import Basis, BasisBuilder
 from gramian.compression.builder import Builder, block_members
-from gramian.compression.features import FeatureMap, forest_of
+from gramian.compression.features import FeatureMap
 from gramian.compression.projection_core import projection_core
 from gramian.data.source import RowSource
 from gramian.engine import Engine
@@ -42,7 +42,7 @@ class ClusteredLowRank(Approximation):
     rank, n_blocks : int
         Number of eigenvectors of each block; number of blocks.
     partition : {"kmeans", "minibatch", "kcenters", "tree", "kernel"}
-    memory_budget, tile_dtype, random_state, n_jobs : as for :class:`MEKA`.
+    memory_budget, tile_dtype, random_state, n_jobs, verbose : as for :class:`MEKA`.
 
     Attributes: as for :class:`MEKA`.
 
@@ -81,6 +81,7 @@ class ClusteredLowRank(Approximation):
         tile_dtype: str = "auto",
         random_state: Any = None,
         n_jobs: int | None = None,
+        verbose: int = 0,
     ) -> None:
         self.kernel = kernel
         self.gamma = gamma
@@ -94,6 +95,7 @@ class ClusteredLowRank(Approximation):
         self.tile_dtype = tile_dtype
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.verbose = verbose
 
     @staticmethod
     def of_matrix(
@@ -187,9 +189,8 @@ class ClusteredLowRankBuilder(Builder):
             return BasisBuilder(kernel, dtype, ()).build(sample[mine], self.rank, coupled=True)
 
         bases = engine.map(build, members)
-        forest = forest_of(partition, [[b.rank for b in bases]], root=False)
         core = projection_core(kernel, bases, None, engine)
-        return FeatureMap(kernel, partition, forest, tuple(bases), core, np.dtype(dtype), left_out(bases))
+        return FeatureMap.of_blocks(bases, core, partition, kernel, dtype, left_out(bases))
 
 
 def clustered_low_rank(

@@ -42,7 +42,7 @@ class EnsembleNystrom(Approximation):
         Rule by name (:func:`gramian.landmarks.rules.select_landmarks`).
     weights : {"uniform", "ridge"}
         1/n_experts each, or fitted to entries of K by non-negative least squares.
-    memory_budget, tile_dtype, random_state, n_jobs : as for :class:`MEKA`.
+    memory_budget, tile_dtype, random_state, n_jobs, verbose : as for :class:`MEKA`.
 
     Attributes
     ----------
@@ -84,6 +84,7 @@ class EnsembleNystrom(Approximation):
         tile_dtype: str = "auto",
         random_state: Any = None,
         n_jobs: int | None = None,
+        verbose: int = 0,
     ) -> None:
         self.kernel = kernel
         self.gamma = gamma
@@ -98,6 +99,7 @@ class EnsembleNystrom(Approximation):
         self.tile_dtype = tile_dtype
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.verbose = verbose
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Compress the Gram matrix of the rows of X. ``y`` is ignored."""

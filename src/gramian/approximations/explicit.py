@@ -10,6 +10,7 @@ from typing import Any, cast
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from gramian._phases import Progress, uncounted
 from gramian._tiles import row_slices, tile_rows
 from gramian._typing import Array, FloatArray, Rows
 from gramian.approximations.approximation import Approximation
@@ -96,6 +97,7 @@ class ExplicitBuilder(Builder):
         sample_size: int | None = None,
         chunk_rows: int = CHUNK_ROWS,
         weights: Array | None = None,
+        progress: Progress = uncounted,
     ) -> FeatureMap:
         """Draw the map for rows with the source's number of features."""
         nothing = np.zeros((0, source.shape[1]), dtype)

@@ -70,6 +70,7 @@ class Fastfood(Approximation):
         tile_dtype: str = "auto",
         random_state: Any = None,
         n_jobs: int | None = None,
+        verbose: int = 0,
     ) -> None:
         self.kernel = kernel
         self.gamma = gamma
@@ -82,6 +83,7 @@ class Fastfood(Approximation):
         self.tile_dtype = tile_dtype
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.verbose = verbose
 
     def _builder(self) -> FastfoodBuilder:
         one_of("form", self.form, FORMS)

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
-from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from gramian.approximations.approximation import Approximation
+from gramian.approximations.setup import FitSetup
 from gramian.compression.features import FeatureMap
 from gramian.compression.given import GivenBuilder, sizes_of
 from gramian.compression.plan import Plan
-from gramian.estimator.base import KernelEstimator
+from gramian.estimator.parameters import KernelParameters
 from gramian.exceptions import InputError
 from gramian.kernels import Kernel
 from gramian.kernels.precomputed import Precomputed
-
-#: Parameters that define the kernel.
-KERNEL_PARAMETERS = ("kernel", "gamma", "degree", "coef0", "kernel_params")
 
 
 @dataclass(frozen=True)
@@ -35,16 +32,15 @@ class FrozenMap:
         return GivenBuilder(self.features, sizes_of(self.plan.builder))
 
 
-def frozen_map(estimator: KernelEstimator, n_features: int) -> FrozenMap | None:
-    """Return the map frozen in an estimator's ``approximation``, or None if it has no frozen one.
+def frozen_map(setup: FitSetup, n_features: int) -> FrozenMap | None:
+    """Return the map of a frozen ``approximation``, or None if the setup has no frozen one.
 
     Raises ``InputError`` if it is not an approximation of gramian, was fitted with another number of
     features, or if the estimator sets another kernel or tile dtype; ``NotFittedError`` if it is not fitted.
     """
-    chosen: Any = getattr(estimator, "approximation", None)
-    if not isinstance(chosen, FrozenEstimator):
+    if not setup.frozen:
         return None
-    inner = chosen.estimator
+    inner = setup.approximation.estimator
     kind = type(inner).__name__
     if not isinstance(inner, Approximation):
         raise InputError(
@@ -62,25 +58,21 @@ def frozen_map(estimator: KernelEstimator, n_features: int) -> FrozenMap | None:
             f"X has {n_features} features, but the frozen {kind} was fitted with {inner.n_features_in_}. "
             f"Pass X of shape (n, {inner.n_features_in_})."
         )
-    _check_kernel(estimator, inner.features_.kernel, n_features)
-    _check_tiles(estimator.tile_dtype, inner.features_.dtype)
+    _check_kernel(setup.kernel, inner.features_.kernel, n_features)
+    _check_tiles(setup.resources.tile_dtype, inner.features_.dtype)
     return FrozenMap(inner.features_, inner.plan_)
 
 
-def _check_kernel(estimator: KernelEstimator, kernel: Kernel, n_features: int) -> None:
-    own, plain = estimator.get_params(deep=False), type(estimator)().get_params(deep=False)
-    if all(own[name] is plain[name] or _equal(own[name], plain[name]) for name in KERNEL_PARAMETERS):
-        return  # parameters left at their defaults: the estimator uses the map's kernel
-    asked = estimator._resolved_kernel(n_features)
+def _check_kernel(own: KernelParameters, kernel: Kernel, n_features: int) -> None:
+    if own.untouched:
+        return  # the estimator uses the map's kernel
+    asked = own.resolve(n_features)
     if asked != kernel:
+        names = ", ".join(field.name for field in fields(own))
         raise InputError(
-            f"the kernel is {asked}, but that of the frozen approximation is {kernel}. Leave "
-            f"{', '.join(KERNEL_PARAMETERS)} as they are by default: the kernel is then the approximation's."
+            f"the kernel is {asked}, but that of the frozen approximation is {kernel}. Leave {names} as they "
+            "are by default: the kernel is then the approximation's."
         )
-
-
-def _equal(value: Any, default: Any) -> bool:
-    return isinstance(value, str | int | float) and value == default
 
 
 def _check_tiles(tile_dtype: str, dtype: np.dtype[Any]) -> None:

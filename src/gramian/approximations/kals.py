@@ -10,6 +10,7 @@ import numpy as np
 
 from gramian._checks import one_of, whole_number
 from gramian._lapack import cho_solve
+from gramian._phases import Progress, uncounted
 from gramian._random import children
 from gramian._typing import Array, Rows
 from gramian.approximations.alternating import Entries, half_step, ridged_factor
@@ -50,7 +51,7 @@ class KALS(Approximation):
     columns : str
         Rule for the shared columns. "rpcholesky" covers outlying rows; with "uniform" they can make the
         iteration diverge.
-    memory_budget, tile_dtype, random_state, n_jobs : as for :class:`MEKA`.
+    memory_budget, tile_dtype, random_state, n_jobs, verbose : as for :class:`MEKA`.
 
     Raises ``InputError`` for unusable input, for instance fewer entries a row than the rank, and
     ``BudgetError`` for a budget that is too small: U and V take 16·n·r bytes.
@@ -87,6 +88,7 @@ class KALS(Approximation):
         tile_dtype: str = "auto",
         random_state: Any = None,
         n_jobs: int | None = None,
+        verbose: int = 0,
     ) -> None:
         self.kernel = kernel
         self.gamma = gamma
@@ -102,6 +104,7 @@ class KALS(Approximation):
         self.tile_dtype = tile_dtype
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.verbose = verbose
 
     def _builder(self) -> KALSBuilder:
         given_or_one_of("landmarks", self.landmarks, LANDMARKS)
@@ -161,6 +164,11 @@ class KALSBuilder(Builder):
         """Bound on the rank."""
         return self.rank
 
+    @property
+    def passes(self) -> int:
+        """One pass in each iteration."""
+        return self.n_iter
+
     def working_bytes(self, n_rows: int, n_features: int, itemsize: int) -> int:
         """Return the bytes of U, V, the start's features and the tiles of two threads."""
         tile = 8 * self.root_landmarks * (self.rank + n_features + 128)
@@ -191,6 +199,7 @@ class KALSBuilder(Builder):
         sample_size: int | None = None,
         chunk_rows: int = CHUNK_ROWS,
         weights: Array | None = None,
+        progress: Progress = uncounted,
     ) -> FeatureMap:
         """Iterate over all rows, also those of weight 0, because they are rows of K."""
         starting, choosing, drawing = children(rng, 3)
@@ -204,7 +213,7 @@ class KALSBuilder(Builder):
         U = dense_features(start, source, chunk_rows=chunk_rows, engine=engine).astype(np.float64)
         entries = self._entries(source, rows, numbers, kernel, choosing, drawing, engine)
         for _ in range(self.n_iter):
-            U += half_step(entries, U, engine)
+            U += half_step(entries, U, engine, progress)
             U *= 0.5
         J = np.sort(np.concatenate([entries.chosen, entries.columns(-1)]))
         points = as_float(source.take(J), dtype)

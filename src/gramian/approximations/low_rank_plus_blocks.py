@@ -40,7 +40,7 @@ class LowRankPlusBlocks(Approximation):
     landmarks : str or array (m, d)
         Landmarks of F: a rule by name (:func:`gramian.landmarks.rules.select_landmarks`), or points.
     partition : {"tree", "kmeans", "minibatch", "kcenters", "kernel"}
-    memory_budget, tile_dtype, random_state, n_jobs : as for :class:`MEKA`.
+    memory_budget, tile_dtype, random_state, n_jobs, verbose : as for :class:`MEKA`.
 
     Attributes
     ----------
@@ -80,6 +80,7 @@ class LowRankPlusBlocks(Approximation):
         tile_dtype: str = "auto",
         random_state: Any = None,
         n_jobs: int | None = None,
+        verbose: int = 0,
     ) -> None:
         self.kernel = kernel
         self.gamma = gamma
@@ -94,6 +95,7 @@ class LowRankPlusBlocks(Approximation):
         self.tile_dtype = tile_dtype
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.verbose = verbose
 
     def _builder(self) -> LowRankPlusBlocksBuilder:
         one_of("partition", self.partition, PARTITIONS)

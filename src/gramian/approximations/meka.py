@@ -9,12 +9,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from gramian._checks import not_negative, one_of, positive_number, whole_number
+from gramian._phases import Progress, uncounted
 from gramian._random import children
 from gramian._typing import Array, Float64Array, IntArray, Rows
 from gramian.approximations.approximation import Approximation, at_least_one, given_or_one_of
 from gramian.compression.basis import Basis, BasisBuilder
 from gramian.compression.builder import Builder, block_members, choose_landmarks
-from gramian.compression.features import FeatureMap, forest_of
+from gramian.compression.features import FeatureMap
 from gramian.compression.projection_core import projection_core
 from gramian.compression.rank_sharing import Size
 from gramian.compression.recompression import (
@@ -87,6 +88,9 @@ class MEKA(Approximation):
         Seed of all random choices, as in scikit-learn.
     n_jobs : int, optional
         Threads; None uses all cores, -1 too. Results do not depend on it.
+    verbose : int, default=0
+        1 shows the phase of the fit ("bases", "operator"), the rows done and the seconds left. An estimator
+        that is given this approximation shows its own bar, and only if its own ``verbose`` says so.
 
     Attributes
     ----------
@@ -131,6 +135,7 @@ class MEKA(Approximation):
         tile_dtype: str = "auto",
         random_state: Any = None,
         n_jobs: int | None = None,
+        verbose: int = 0,
     ) -> None:
         self.kernel = kernel
         self.gamma = gamma
@@ -150,6 +155,7 @@ class MEKA(Approximation):
         self.tile_dtype = tile_dtype
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.verbose = verbose
 
     def _builder(self) -> MEKABuilder:
         one_of("core", self.core, ("projection", "sampled", "literal", "recompressed"))
@@ -268,8 +274,7 @@ class MEKABuilder(Builder):
 
         bases = engine.map(build, range(partition.n_blocks))
         if recompressed:  # finish computes its ranks and core from all rows
-            forest = forest_of(partition, [[b.rank for b in bases]], root=False)
-            return FeatureMap(kernel, partition, forest, tuple(bases), None, np.dtype(dtype))
+            return FeatureMap.of_blocks(bases, None, partition, kernel, dtype)
         if self.rank_rule == "singular":
             counts = np.asarray([len(m) for m in members], np.float64)
             bases = share_ranks(bases, counts, self.rank * partition.n_blocks)
@@ -289,8 +294,7 @@ class MEKABuilder(Builder):
                 engine,
                 regularised=self.core == "sampled",
             )
-        forest = forest_of(partition, [[b.rank for b in bases]], root=False)
-        return FeatureMap(kernel, partition, forest, tuple(bases), core, np.dtype(dtype))
+        return FeatureMap.of_blocks(bases, core, partition, kernel, dtype)
 
     def finish(
         self,
@@ -300,12 +304,20 @@ class MEKABuilder(Builder):
         rng: np.random.Generator,
         engine: Engine,
         chunk_rows: int,
+        progress: Progress = uncounted,
     ) -> FeatureMap:
         """Recompress the core if it is a recompressed one; otherwise return the features unchanged."""
         if self.core != "recompressed":
             return features
         size = Size.of_equal_ranks(source.shape[0], self.rank, features.partition.n_blocks)
-        return recompress_core(features, size, source, chunk_rows=chunk_rows, engine=engine)
+        return recompress_core(
+            features, size, source, chunk_rows=chunk_rows, engine=engine, progress=progress
+        )
+
+    @property
+    def passes(self) -> int:
+        """One pass recompresses the core."""
+        return int(self.core == "recompressed")
 
     def working_bytes(self, n_rows: int, n_features: int, itemsize: int) -> int:
         """Return the bytes of the recompression: ΦᵀΦ, its factors, and two more matrices a block."""

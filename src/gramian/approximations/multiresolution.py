@@ -76,6 +76,7 @@ class MultiResolution(Approximation):
         tile_dtype: str = "auto",
         random_state: Any = None,
         n_jobs: int | None = None,
+        verbose: int = 0,
     ) -> None:
         self.kernel = kernel
         self.gamma = gamma
@@ -94,6 +95,7 @@ class MultiResolution(Approximation):
         self.tile_dtype = tile_dtype
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.verbose = verbose
 
     def _builder(self) -> MultiResolutionBuilder:
         levels = whole_number("n_levels", self.n_levels, 1)

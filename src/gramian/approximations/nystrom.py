@@ -10,6 +10,7 @@ import numpy as np
 
 from gramian._checks import not_negative, one_of, whole_number
 from gramian._numerics import descending_eigh, rank_cutoff
+from gramian._phases import Progress, uncounted
 from gramian._random import children
 from gramian._typing import Array, Rows
 from gramian.approximations.approximation import Approximation, at_least_one, given_or_one_of
@@ -64,7 +65,7 @@ class Nystrom(Approximation):
         ``fit`` keeps the landmarks of the last fit and adds as many as a larger rank or oversampling needs
         ("rpcholesky": chosen by the residual that the kept ones leave). The m × m factorization and the pass
         over the rows are repeated in full.
-    memory_budget, tile_dtype, random_state, n_jobs : as for :class:`MEKA`.
+    memory_budget, tile_dtype, random_state, n_jobs, verbose : as for :class:`MEKA`.
 
     Attributes
     ----------
@@ -109,6 +110,7 @@ class Nystrom(Approximation):
         tile_dtype: str = "auto",
         random_state: Any = None,
         n_jobs: int | None = None,
+        verbose: int = 0,
     ) -> None:
         self.kernel = kernel
         self.gamma = gamma
@@ -126,6 +128,7 @@ class Nystrom(Approximation):
         self.tile_dtype = tile_dtype
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.verbose = verbose
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Compress the Gram matrix of the rows of X. ``y`` is ignored."""
@@ -192,6 +195,11 @@ class NystromBuilder(Builder):
         """Bound on the rank."""
         return min(self.rank, self.root_landmarks)
 
+    @property
+    def passes(self) -> int:
+        """One pass cuts the basis to its rank."""
+        return int(self.recompress and self.root_landmarks > self.rank)
+
     def working_bytes(self, n_rows: int, n_features: int, itemsize: int) -> int:
         """Return the bytes of the sums and eigenvectors of the recompression."""
         return 6 * 8 * min(self.root_landmarks, n_rows) ** 2 if self.recompress else 0
@@ -225,12 +233,19 @@ class NystromBuilder(Builder):
         rng: np.random.Generator,
         engine: Engine,
         chunk_rows: int,
+        progress: Progress = uncounted,
     ) -> FeatureMap:
         """Recompress to the rank if the basis has more columns; otherwise return it unchanged."""
         if not self.recompress or features.rank <= self.rank:
             return features
         return recompress_root(
-            features, self.rank, source, chunk_rows=chunk_rows, engine=engine, leading=self._leading(rng)
+            features,
+            self.rank,
+            source,
+            chunk_rows=chunk_rows,
+            engine=engine,
+            leading=self._leading(rng),
+            progress=progress,
         )
 
     def _points(self, sample: Rows, kernel: Kernel, rng: np.random.Generator, engine: Engine) -> Rows:

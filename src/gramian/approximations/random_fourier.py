@@ -71,6 +71,7 @@ class RandomFourier(Approximation):
         tile_dtype: str = "auto",
         random_state: Any = None,
         n_jobs: int | None = None,
+        verbose: int = 0,
     ) -> None:
         self.kernel = kernel
         self.gamma = gamma
@@ -84,6 +85,7 @@ class RandomFourier(Approximation):
         self.tile_dtype = tile_dtype
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.verbose = verbose
 
     def _builder(self) -> RandomFourierBuilder:
         one_of("draws", self.draws, DRAWS)

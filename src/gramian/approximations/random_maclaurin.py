@@ -68,6 +68,7 @@ class RandomMaclaurin(Approximation):
         tile_dtype: str = "auto",
         random_state: Any = None,
         n_jobs: int | None = None,
+        verbose: int = 0,
     ) -> None:
         self.kernel = kernel
         self.gamma = gamma
@@ -81,6 +82,7 @@ class RandomMaclaurin(Approximation):
         self.tile_dtype = tile_dtype
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.verbose = verbose
 
     def _builder(self) -> RandomMaclaurinBuilder:
         one_of("powers", self.powers, POWERS)

@@ -62,6 +62,7 @@ class TensorSketch(Approximation):
         tile_dtype: str = "auto",
         random_state: Any = None,
         n_jobs: int | None = None,
+        verbose: int = 0,
     ) -> None:
         self.kernel = kernel
         self.gamma = gamma
@@ -73,6 +74,7 @@ class TensorSketch(Approximation):
         self.tile_dtype = tile_dtype
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.verbose = verbose
 
     def _builder(self) -> TensorSketchBuilder:
         return TensorSketchBuilder(rank=whole_number("rank", self.rank, 1))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
@@ -12,6 +12,7 @@ import scipy.linalg as la
 
 from gramian._checks import positive_number, whole_number
 from gramian._numerics import rank_cutoff
+from gramian._phases import Progress, uncounted
 from gramian._typing import Array, Float64Array, FloatArray, Rows
 from gramian.approximations.approximation import Approximation
 from gramian.compression.basis import Basis
@@ -19,6 +20,7 @@ from gramian.compression.builder import CHUNK_ROWS, Builder
 from gramian.compression.features import FeatureMap
 from gramian.data.source import RowSource
 from gramian.engine import Engine
+from gramian.estimator.summaries import Evidence
 from gramian.exceptions import AccuracyWarning
 from gramian.kernels.base import Kernel
 from gramian.landmarks.partition import Partition, fit_partition
@@ -38,7 +40,7 @@ class TruncatedEigen(Approximation):
         The iteration stops once all residuals ‖K u − λ u‖ are at most tol·λ.
     max_iter : int
         Largest number of products with K; a warning states the residual if they do not suffice.
-    memory_budget, tile_dtype, random_state, n_jobs : as for :class:`MEKA`.
+    memory_budget, tile_dtype, random_state, n_jobs, verbose : as for :class:`MEKA`.
 
     Attributes
     ----------
@@ -79,6 +81,7 @@ class TruncatedEigen(Approximation):
         tile_dtype: str = "auto",
         random_state: Any = None,
         n_jobs: int | None = None,
+        verbose: int = 0,
     ) -> None:
         self.kernel = kernel
         self.gamma = gamma
@@ -92,12 +95,16 @@ class TruncatedEigen(Approximation):
         self.tile_dtype = tile_dtype
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.verbose = verbose
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Find the leading eigenvectors of the Gram matrix of the rows of X. ``y`` is ignored."""
         super().fit(X, y)
         self.n_iter_ = int(self.features_.notes["passes over K"])
         return self
+
+    def _evidence(self) -> Evidence:
+        return replace(super()._evidence(), solver=(("iterations", f"{self.n_iter_:,}"),))
 
     def _builder(self) -> TruncatedEigenBuilder:
         return TruncatedEigenBuilder(
@@ -135,6 +142,11 @@ class TruncatedEigenBuilder(Builder):
         """Bound on the rank."""
         return self.rank
 
+    @property
+    def passes(self) -> int:
+        """One pass a product with K; the iteration may need fewer."""
+        return self.max_iter + 1
+
     def working_bytes(self, n_rows: int, n_features: int, itemsize: int) -> int:
         """Return the bytes of the points, their vectors and the Krylov basis with its products."""
         width = min(n_rows, _width(self.rank))
@@ -150,13 +162,16 @@ class TruncatedEigenBuilder(Builder):
         dtype: Any,
         rng: np.random.Generator,
         engine: Engine,
+        progress: Progress = uncounted,
     ) -> FeatureMap:
         """Return the eigenvectors of K on the given rows as features."""
         points = sample.astype(sample.dtype if sample.dtype.kind == "f" else np.float64)
         wide = points.astype(np.float64)
 
         def product(V: Float64Array) -> Float64Array:
-            return np.asarray(kernel.matvec(wide, None, V, n_jobs=engine.n_jobs), np.float64)
+            image = np.asarray(kernel.matvec(wide, None, V, n_jobs=engine.n_jobs), np.float64)
+            progress(n)
+            return image
 
         n = points.shape[0]
         found = leading_eigenpairs(product, n, min(self.rank, n), self.tol, self.max_iter, rng)
@@ -181,11 +196,12 @@ class TruncatedEigenBuilder(Builder):
         sample_size: int | None = None,
         chunk_rows: int = CHUNK_ROWS,
         weights: Array | None = None,
+        progress: Progress = uncounted,
     ) -> FeatureMap:
         """Build the features from all rows of the source, without sampling."""
         rows = source.take(np.arange(source.shape[0]))
         partition = fit_partition(rows[:1], 1, rng=rng)
-        return self.assemble(rows, partition, kernel, dtype=dtype, rng=rng, engine=engine)
+        return self.assemble(rows, partition, kernel, dtype=dtype, rng=rng, engine=engine, progress=progress)
 
 
 @dataclass(frozen=True)

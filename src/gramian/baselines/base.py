@@ -18,6 +18,7 @@ from gramian.estimator.answers import class_labels, decision_values, predicted_n
 from gramian.estimator.base import KernelEstimator, checked_weights, own_target, required_target
 from gramian.estimator.fitting import all_or_nothing
 from gramian.estimator.kinds import Classifier, Regressor
+from gramian.estimator.summaries import Evidence
 from gramian.estimator.targets import ClassTargets, NumberTargets, Targets
 
 #: Rows of one prediction task, whose outputs take a few hundred kilobytes. Chosen by hand.
@@ -79,9 +80,12 @@ class Baseline(KernelEstimator):
         check_is_fitted(self, "model_")
         return int(self.model_.nbytes)
 
+    def _evidence(self) -> Evidence:
+        return Evidence(nbytes=self.nbytes_)
+
     def _checked_gamma(self, n_features: int) -> float:
         """Return gamma, or 1/n_features if it is None; raise if it is not a positive number."""
-        self._resolved_kernel(n_features)
+        self._kernel_parameters.resolve(n_features)
         return 1.0 / n_features if self.gamma is None else float(self.gamma)
 
     def _training_rows(self, X: Any, y: Any) -> RowSource:

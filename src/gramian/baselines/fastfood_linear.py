@@ -5,7 +5,7 @@ Source: Le, Sarlós and Smola 2013; Fan et al. 2008 (liblinear).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from gramian.approximations.random_fourier import FORMS, draws_of
 from gramian.baselines.base import Baseline, BaselineClassifier, BaselineRegressor, WeightedRows, moments
 from gramian.baselines.expansion import gaussian
 from gramian.baselines.linear import linear_svm, ridge
+from gramian.estimator.summaries import Evidence
 from gramian.kernels.columns import dense
 from gramian.landmarks.routing import moved
 
@@ -158,6 +159,10 @@ class FastfoodLinearClassifier(_FastfoodLinear, BaselineClassifier):
         )
         return drawn.with_weights(weights, intercept)
 
+    def _evidence(self) -> Evidence:
+        steps = (("iterations", f"{self.n_iter_:,}"),)
+        return replace(super()._evidence(), penalty={"C": self.C}, solver=steps)
+
 
 class FastfoodLinearRegressor(_FastfoodLinear, BaselineRegressor):
     r"""Fastfood and ridge regression, with the features of :class:`FastfoodLinearClassifier`.
@@ -208,3 +213,6 @@ class FastfoodLinearRegressor(_FastfoodLinear, BaselineRegressor):
         drawn = self._map(rows, as_generator(self.random_state))
         found = ridge(drawn.features, drawn.columns.n_columns, rows, alpha=self.alpha, engine=self._engine())
         return drawn.with_weights(*found)
+
+    def _evidence(self) -> Evidence:
+        return replace(super()._evidence(), penalty={"alpha": self.alpha})

@@ -5,6 +5,7 @@ Source: Zhang, Tsang and Kwok 2008; Fan et al. 2008 (liblinear).
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from gramian.baselines.base import Baseline, BaselineClassifier, BaselineRegress
 from gramian.baselines.expansion import Expansion, gaussian
 from gramian.baselines.linear import linear_svm, ridge
 from gramian.engine import Engine
+from gramian.estimator.summaries import Evidence
 from gramian.kernels.columns import dense
 from gramian.landmarks.rules import select_landmarks
 
@@ -141,6 +143,10 @@ class NystromLinearClassifier(_NystromLinear, BaselineClassifier):
         )
         return features.folded(weights, intercept)
 
+    def _evidence(self) -> Evidence:
+        steps = (("iterations", f"{self.n_iter_:,}"),)
+        return replace(super()._evidence(), penalty={"C": self.C}, solver=steps)
+
 
 class NystromLinearRegressor(_NystromLinear, BaselineRegressor):
     r"""k-means Nyström and ridge regression, with the features of :class:`NystromLinearClassifier`.
@@ -189,3 +195,6 @@ class NystromLinearRegressor(_NystromLinear, BaselineRegressor):
         features = self._features(rows, as_generator(self.random_state))
         found = ridge(features, features.rank, rows, alpha=self.alpha, engine=self._engine())
         return features.folded(*found)
+
+    def _evidence(self) -> Evidence:
+        return replace(super()._evidence(), penalty={"alpha": self.alpha})

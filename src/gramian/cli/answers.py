@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -12,16 +9,7 @@ from sklearn.pipeline import Pipeline
 
 from gramian._typing import Array
 from gramian.exceptions import InputError
-from gramian.tables.serving import TableServer
-
-
-@contextmanager
-def named_columns() -> Iterator[None]:
-    """Silence warnings about column names: the columns were picked by these names, or the file has none."""
-    with warnings.catch_warnings():
-        for text in ("X does not have valid feature names", "The columns of X have"):
-            warnings.filterwarnings("ignore", text, UserWarning)
-        yield
+from gramian.reporting.judging import behind, named_columns
 
 
 def set_threads(model: Any, threads: int | None) -> None:
@@ -29,13 +17,6 @@ def set_threads(model: Any, threads: int | None) -> None:
     model.n_jobs = threads
     for each in behind(model):
         each.n_jobs = threads
-
-
-def behind(model: Any) -> list[Any]:
-    """Return the numeric models of a table model, the one of the largest weight first."""
-    if not isinstance(model, TableServer):
-        return []
-    return list(getattr(model.model_, "members_", [model.model_]))
 
 
 def check_answers(model: Any, coverage: float | None, probabilities: bool) -> None:

@@ -17,13 +17,9 @@ from gramian._budget import format_bytes, parse_bytes
 from gramian._files import complete_file
 from gramian.cli import contest, table_plan, table_training, training
 from gramian.cli.answers import check_answers, set_threads
-from gramian.cli.drawing import check_drawing
-from gramian.cli.judging import judge
-from gramian.cli.model_page import judged_facts, page, summary_of_file
 from gramian.cli.opening import all_targets, rows_for, training_rows
 from gramian.cli.options import Memory, ModelFile, Seed, Target, Threads, Traceback, TrainFile, taking
 from gramian.cli.outcome import Clock, number
-from gramian.cli.pictures import pictures_of
 from gramian.cli.prediction import predict_file
 from gramian.cli.report import (
     on_terminal,
@@ -34,7 +30,6 @@ from gramian.cli.report import (
     say,
     watched,
 )
-from gramian.cli.rows import in_memory
 from gramian.cli.settings import Task, TrainingOptions, checked
 from gramian.cli.task import find_task, prepared_target, split_order
 from gramian.data.file_formats import file_format
@@ -42,6 +37,11 @@ from gramian.data.stored_table import StoredTable
 from gramian.data.writing import check_writable
 from gramian.exceptions import InputError
 from gramian.model_file import describe, load, save
+from gramian.reporting.drawing import check_drawing
+from gramian.reporting.judging import judge
+from gramian.reporting.model_page import judged_facts, page, summary_of_file
+from gramian.reporting.pictures import pictures_of
+from gramian.reporting.rows import in_memory
 
 app = typer.Typer(
     name="gramian",
@@ -253,7 +253,7 @@ def compare(
 
 @app.command()
 def demo(
-    rows: Annotated[int, typer.Option(help="Number of rows to generate.")] = 200_000,
+    rows: Annotated[int, typer.Option(help="Number of rows to generate.")] = 2_000_000,
     memory: Memory = "300MB",
     out: Annotated[Path, typer.Option(help="Folder for the output files.")] = Path("demo-output"),
     traceback: Traceback = False,

@@ -23,11 +23,11 @@ from gramian._budget import format_bytes
 from gramian._typing import Array
 from gramian.cli.opening import Opened
 from gramian.cli.table_training import choice
-from gramian.cli.task import CLASSIFICATION, trivial
 from gramian.comparison import CONTENDERS, Measured, SearchResult, error_of, measure, search
 from gramian.comparison.contenders import Shape
 from gramian.comparison.quiet_threads import quiet_children
 from gramian.exceptions import InputError
+from gramian.reporting.scores import CLASSIFICATION, trivial
 from gramian.summary import Grid, Summary
 from gramian.tables import TableColumns
 from gramian.tables.classifier import TabularClassifier

@@ -19,7 +19,7 @@ Seed = Annotated[
 ]
 Threads = Annotated[int | None, typer.Option(min=1, help="Number of threads; all cores by default.")]
 Memory = Annotated[
-    str, typer.Option(help="Working memory, such as 500MB; rows that are kept may take as much again.")
+    str, typer.Option(help="Working memory, such as 500MB. Rows that stay in memory may take as much again.")
 ]
 Traceback = Annotated[bool, typer.Option("--traceback", help="Show the traceback of an error.")]
 ModelFile = Annotated[

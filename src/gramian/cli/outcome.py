@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from gramian._typing import Array
-from gramian.cli.task import scores, trivial
 from gramian.compression.plan import Plan
+from gramian.reporting.scores import scores, trivial
 
 
 @dataclass

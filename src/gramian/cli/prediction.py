@@ -11,10 +11,10 @@ from gramian._typing import Array
 from gramian.cli.answers import answers
 from gramian.cli.opening import Opened
 from gramian.cli.report import print_scores, say
-from gramian.cli.rows import blocks
-from gramian.cli.task import CLASSIFICATION, REGRESSION, scores
 from gramian.data.writing import prediction_file
 from gramian.exceptions import InputError
+from gramian.reporting.rows import blocks
+from gramian.reporting.scores import CLASSIFICATION, REGRESSION, scores
 
 
 def predict_file(

@@ -12,6 +12,7 @@ import typer
 
 from gramian._budget import parse_bytes
 from gramian._checks import positive_number
+from gramian.approximations.setup import FitSetup
 from gramian.cli.options import Memory, Seed, Threads
 from gramian.data.file_formats import file_format
 from gramian.exceptions import InputError
@@ -149,5 +150,5 @@ def checked(settings: TrainingOptions, path: Path) -> tuple[TrainingOptions, boo
     if settings.alpha is not None:
         positive_number("alpha", settings.alpha)
     if settings.approximation not in (AUTO, "exact"):
-        method_of(KernelRidge(approximation=settings.approximation))
+        method_of(FitSetup.of(KernelRidge(approximation=settings.approximation)))
     return settings, False

@@ -9,7 +9,6 @@ from gramian._typing import Array
 from gramian.approximations.multiresolution import MultiResolution
 from gramian.cli.settings import AUTO, TABLE_KERNELS, TrainingOptions
 from gramian.cli.table_training import columns_facts
-from gramian.cli.task import REGRESSION
 from gramian.compression.plan import Plan
 from gramian.data.mapped import mapped
 from gramian.data.stored_table import StoredTable
@@ -17,6 +16,7 @@ from gramian.estimator.labelled import LabelledRows
 from gramian.exact.exact import Exact
 from gramian.exceptions import BudgetError
 from gramian.metric.metric import Metric
+from gramian.reporting.scores import REGRESSION
 from gramian.ridge.ridge import KernelRidge, KernelRidgeClassifier
 from gramian.tables import EncodedRows, Scaling, TableColumns
 from gramian.tables.base import SEARCH_MEMORY

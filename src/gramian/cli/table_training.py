@@ -12,11 +12,12 @@ import numpy as np
 
 from gramian.cli.opening import all_targets
 from gramian.cli.outcome import Clock, Outcome
-from gramian.cli.rows import taken
 from gramian.cli.settings import TrainingOptions
-from gramian.cli.task import REGRESSION, find_task, prepared_target, split_order
+from gramian.cli.task import find_task, prepared_target, split_order
 from gramian.data.stored_table import StoredTable
 from gramian.exceptions import AccuracyWarning
+from gramian.reporting.rows import taken
+from gramian.reporting.scores import REGRESSION
 from gramian.tables import TableColumns
 from gramian.tables.classifier import TabularClassifier
 from gramian.tables.regressor import TabularRegressor

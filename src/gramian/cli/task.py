@@ -1,15 +1,14 @@
-"""Task of a target (regression or classification), its held-out split, and its scores."""
+"""Task of a target (regression or classification), and its held-out split."""
 
 from __future__ import annotations
 
 import numpy as np
-from sklearn.metrics import r2_score, root_mean_squared_error
 from sklearn.model_selection import train_test_split
 
 from gramian._typing import Array, IntArray
 from gramian.exceptions import InputError
+from gramian.reporting.scores import CLASSIFICATION, REGRESSION
 
-REGRESSION, CLASSIFICATION = "regression", "classification"
 #: Whole numbers with at most this many distinct values are treated as classes. Chosen by hand.
 MOST_CLASSES = 20
 
@@ -43,7 +42,7 @@ def split_order(y: Array, task: str, share: float, seed: int) -> tuple[IntArray,
     """
     n = len(y)
     if n < 10:
-        raise InputError(f"{n} rows are too few to hold some out. Pass --holdout 0.")
+        raise InputError(f"{n} rows are too few to hold out a part of them. Pass --holdout 0.")
     strata = None
     if task == CLASSIFICATION:
         counts = np.unique(y, return_counts=True)[1]
@@ -51,26 +50,3 @@ def split_order(y: Array, task: str, share: float, seed: int) -> tuple[IntArray,
         strata = y if counts.min() >= 2 and len(counts) <= room else None
     train, test = train_test_split(np.arange(n), test_size=share, random_state=seed, stratify=strata)
     return train, test
-
-
-def score_of(task: str, y: Array, predicted: Array) -> float:
-    """Return accuracy, or R² (0 is the mean of the held-out targets)."""
-    if task == CLASSIFICATION:
-        return float(np.mean(y == predicted))
-    return float(r2_score(y, predicted)) if len(y) > 1 else float("nan")
-
-
-def scores(task: str, y: Array, predicted: Array) -> dict[str, float]:
-    """Return the scores of the task by name."""
-    if task == CLASSIFICATION:
-        return {"accuracy": score_of(task, y, predicted)}
-    rmse = float(root_mean_squared_error(y, predicted))
-    return {"R²": score_of(task, y, predicted), "RMSE": rmse}
-
-
-def trivial(task: str, y: Array, count: int) -> Array:
-    """Return the predictions of a model without features: the mean, or the most frequent class."""
-    if task == REGRESSION:
-        return np.full(count, float(np.mean(y, dtype=np.float64)))
-    classes, counts = np.unique(y, return_counts=True)
-    return np.repeat(classes[[counts.argmax()]], count)

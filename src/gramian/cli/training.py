@@ -12,12 +12,10 @@ from sklearn.preprocessing import StandardScaler
 
 from gramian._budget import parse_bytes
 from gramian._typing import Array, Float64Array, FloatArray, Rows
-from gramian.cli.answers import named_columns
 from gramian.cli.opening import all_targets
 from gramian.cli.outcome import Clock, Outcome, number
-from gramian.cli.rows import by_blocks, taken
 from gramian.cli.settings import TrainingOptions
-from gramian.cli.task import CLASSIFICATION, REGRESSION, find_task, prepared_target, score_of, split_order
+from gramian.cli.task import find_task, prepared_target, split_order
 from gramian.compression.plan import Plan
 from gramian.compression.predictor import Predictor
 from gramian.data.mapped import mapped
@@ -30,6 +28,9 @@ from gramian.exceptions import InputError
 from gramian.kernels import Kernel
 from gramian.kernels.columns import dense
 from gramian.kernels.lookup import resolve_kernel
+from gramian.reporting.judging import named_columns
+from gramian.reporting.rows import by_blocks, taken
+from gramian.reporting.scores import CLASSIFICATION, REGRESSION, score_of
 from gramian.ridge.ridge import KernelRidge, KernelRidgeClassifier
 from gramian.search import Split, search
 

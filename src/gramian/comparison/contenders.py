@@ -22,6 +22,7 @@ from gramian._typing import Array
 from gramian.approximations.multiresolution import MultiResolution
 from gramian.exceptions import InputError
 from gramian.fast.estimators import FastKernelClassifier, FastKernelRegressor
+from gramian.kernels.spec import kernel_from_spec
 from gramian.ridge.ridge import KernelRidge, KernelRidgeClassifier
 
 REGRESSION, CLASSIFICATION = "regression", "classification"
@@ -69,6 +70,7 @@ class Contender:
     size_name : name of what a size counts.
     tasks : tasks that the method can do.
     settings_of : name of the contender whose settings it uses, if it is not searched itself.
+    own_search : whether the library's own choice of a kernel takes the place of random candidates.
     """
 
     name: str
@@ -80,6 +82,7 @@ class Contender:
     size_name: str
     tasks: tuple[str, ...] = (REGRESSION, CLASSIFICATION)
     settings_of: str | None = None
+    own_search: bool = False
 
     def make(self, settings: Hyperparameters, shape: Shape, size: Any = None) -> Any:
         """Return an unfitted model that scales features, and the target of a regression, by itself."""
@@ -176,6 +179,9 @@ def _gramian(settings: Hyperparameters, size: Any, shape: Shape) -> Any:
         approximation = MultiResolution(
             root_rank=size, rank=max(20, 2 * size // 5), n_blocks=max(2, shape.n_rows // BLOCK_ROWS)
         )
+    kernel = settings["kernel"]
+    if isinstance(kernel, dict):
+        settings = settings | {"kernel": kernel_from_spec(kernel)}
     return kind(approximation=approximation, random_state=shape.seed, **settings)
 
 
@@ -220,7 +226,16 @@ _PEERS = draws_of("rbf", "laplacian")
 
 #: Contenders by the name used on the command line. Each searches those of the three kernels that it offers.
 CONTENDERS = {
-    "gramian": Contender("gramian", usual_kernel, _OURS, _gramian, (100, 300, "auto"), "auto", "root rank"),
+    "gramian": Contender(
+        "gramian",
+        usual_kernel,
+        _OURS,
+        _gramian,
+        (100, 300, "auto"),
+        "auto",
+        "root rank",
+        own_search=True,
+    ),
     "compressed": Contender(
         "gramian, compressed",
         usual_kernel,

@@ -1,4 +1,4 @@
-"""Random search that gives every contender the same rows and the same number of seconds."""
+"""Search that gives every contender the same rows and the same number of seconds."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from gramian._checks import positive_number
 from gramian._random import as_generator
 from gramian._typing import Array
 from gramian.comparison.contenders import CLASSIFICATION, Contender, Hyperparameters, Shape
+from gramian.comparison.own_search import choose_ridge
 from gramian.exceptions import GramianError, InputError
 from gramian.search import Limits, Split, Trials
 from gramian.search import search as search_candidates
@@ -76,7 +77,8 @@ def search(
     the other rows, beginning with the method's usual settings. Then the best of them are fitted to 12,000
     rows, best first, until the time is over. With at most 3,000 other rows there is a single round with
     three-fold cross-validation over all rows. At least one candidate is tried, and no fit is interrupted, so
-    the last one may exceed the time.
+    the last one may exceed the time. A contender with a search of its own has the same seconds for it, and
+    its error is that of :class:`~gramian.comparison.own_search.OwnChoice`.
 
     Parameters
     ----------
@@ -100,6 +102,12 @@ def search(
         raise InputError(f"{contender.name} can't do task={task!r}; it can do {', '.join(contender.tasks)}.")
     began = time.perf_counter()
     rounds = _rounds(X.shape[0], random_state)
+    if contender.own_search:
+        own = choose_ridge(X, np.asarray(y), task, seconds=seconds, seed=random_state)
+        if own is not None:
+            return SearchResult(
+                own.settings, own.error, own.tried, 0, own.n_rows, time.perf_counter() - began
+            )
     race = _Race(contender, X, np.asarray(y), task, size, random_state)
     fresh = contender.candidates(Shape.of(task, X, random_state), random_state)
     found = race.run(rounds[0], fresh, until=began + seconds / len(rounds))

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from gramian._phases import Progress, uncounted
 from gramian._typing import Array, IntArray, Rows
 from gramian.compression.features import FeatureMap
 from gramian.data.floats import as_float
@@ -79,6 +80,11 @@ class Builder(ABC):
         """Advice that an error about a too small budget gives: the parameters that make the model smaller."""
         return "lower rank, root_rank or n_blocks"
 
+    @property
+    def passes(self) -> int:
+        """How often :meth:`build` goes over all rows and counts them; 0 if it reads only a sample."""
+        return 0
+
     def working_bytes(self, n_rows: int, n_features: int, itemsize: int) -> int:
         """Return the bytes of temporary arrays, such as sketches and factors, that building needs."""
         return 0
@@ -127,10 +133,12 @@ class Builder(ABC):
         sample_size: int | None = None,
         chunk_rows: int = CHUNK_ROWS,
         weights: Array | None = None,
+        progress: Progress = uncounted,
     ) -> FeatureMap:
         """Draw the sample, fit the partition, assemble and finish. Reads the sampled rows once.
 
-        Rows of weight 0 are never drawn, because they do not influence the model.
+        Rows of weight 0 are never drawn, because they do not influence the model. ``progress`` is told of
+        the rows of each of the ``passes``.
         """
         size = self.sample_size(source.shape[0]) if sample_size is None else sample_size
         sample = _draw(source, size, rng, weights)
@@ -145,7 +153,7 @@ class Builder(ABC):
             kernel=kernel,
         )
         features = self.assemble(sample, partition, kernel, dtype=dtype, rng=rng, engine=engine)
-        return self.finish(features, source, rng=rng, engine=engine, chunk_rows=chunk_rows)
+        return self.finish(features, source, rng=rng, engine=engine, chunk_rows=chunk_rows, progress=progress)
 
     def finish(
         self,
@@ -155,6 +163,7 @@ class Builder(ABC):
         rng: np.random.Generator,
         engine: Engine,
         chunk_rows: int,
+        progress: Progress = uncounted,
     ) -> FeatureMap:
         """Return the features improved by further passes over the rows; by default, return them unchanged."""
         return features

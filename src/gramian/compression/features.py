@@ -25,6 +25,11 @@ from gramian.landmarks.partition import Partition
 from gramian.solvers.arrowhead import Forest
 from gramian.solvers.core import CoupledCore
 
+#: Of each level a name, and the sizes of its blocks.
+BlockSizes = Sequence[tuple[str, Sequence[int]]]
+#: The note about negative eigenvalues of the kernel matrix: their sum, without its sign.
+CLIPPED = "negative eigenvalues clipped"
+
 
 @dataclass(frozen=True)
 class FeatureMap:
@@ -50,6 +55,20 @@ class FeatureMap:
         """Return the feature map whose only node is a global basis."""
         forest = forest_of(partition, [[root.rank]], root=True, blocks=False)
         return cls(kernel, partition, forest, (root,), None, root.columns.dtype, dict(notes))
+
+    @classmethod
+    def of_blocks(
+        cls,
+        bases: Sequence[Basis],
+        core: CoupledCore | None,
+        partition: Partition,
+        kernel: Kernel,
+        dtype: Any,
+        notes: Mapping[str, float] = MappingProxyType({}),
+    ) -> FeatureMap:
+        """Return the feature map of one basis for each block, coupled by a core if there is one."""
+        forest = forest_of(partition, [[b.rank for b in bases]], root=False)
+        return cls(kernel, partition, forest, tuple(bases), core, np.dtype(dtype), dict(notes))
 
     def on(self, kernel: Kernel) -> FeatureMap:
         """Return the map with every basis bound to this kernel by :meth:`Basis.on`."""
@@ -88,6 +107,19 @@ class FeatureMap:
     def nbytes(self) -> int:
         """Bytes of landmarks, whitening vectors and core."""
         return sum(n.nbytes for n in self.nodes) + (self.core.nbytes if self.core is not None else 0)
+
+    @property
+    def block_sizes(self) -> BlockSizes:
+        """Ranks of the blocks of each level."""
+        forest = self.forest
+        return [(f"rank, level {i}", forest.ranks[level]) for i, level in enumerate(forest.levels)]
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What one should know before trusting the map."""
+        negative = self.notes.get(CLIPPED, 0.0)
+        text = f"Negative eigenvalues of the kernel matrix, with sum {-negative:.3g}, were clipped to zero."
+        return (text,) if negative else ()
 
     def unit_features(self, X: Rows, unit: Unit) -> FloatArray:
         """Return the features of a unit's rows along their paths, shape (rows, widest path).

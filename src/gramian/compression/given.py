@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from gramian._phases import Progress, uncounted
 from gramian._typing import Array, Rows
 from gramian.compression.builder import CHUNK_ROWS, Builder
 from gramian.compression.features import FeatureMap
@@ -51,6 +52,7 @@ class GivenBuilder(Builder):
         sample_size: int | None = None,
         chunk_rows: int = CHUNK_ROWS,
         weights: Array | None = None,
+        progress: Progress = uncounted,
     ) -> FeatureMap:
         """Return the given features without reading a row."""
         return self.features

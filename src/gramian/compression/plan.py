@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
 
 from gramian._budget import format_bytes
+from gramian._phases import Phases, silent
 from gramian._typing import Array
 from gramian.compression.builder import Builder
 from gramian.compression.costs import Resources, Workload, phase_bytes, phase_seconds
@@ -77,8 +79,10 @@ class Plan(Shown):
         rng: np.random.Generator,
         engine: Engine,
         weights: Array | None = None,
+        phases: Phases = silent,
     ) -> FeatureMap:
-        """Build the bases with this plan's sizes and tile dtype: see :meth:`Builder.build`."""
+        """Build the bases, as the phase "bases", with this plan's sizes: see :meth:`Builder.build`."""
+        rows = self.builder.passes * source.shape[0]
         return self.builder.build(
             source,
             kernel,
@@ -88,6 +92,7 @@ class Plan(Shown):
             sample_size=self.sample_rows,
             chunk_rows=self.chunk_rows,
             weights=weights,
+            progress=phases("bases", rows or None),
         )
 
     def used(self, bytes_: dict[str, int], seconds: dict[str, float]) -> Plan:
@@ -124,6 +129,13 @@ class Plan(Shown):
         if self.used_seconds:
             facts.append(("took", f"{sum(self.used_seconds.values()):.2g} s"))
         return Summary(f"Plan of {self.method}", tuple(facts), (self.phases(),))
+
+    def spent(self) -> Iterator[tuple[str, str]]:
+        """Yield budget and predicted peak, and the seconds of a fit."""
+        peak = format_bytes(self.peak_bytes)
+        yield "budget", f"{format_bytes(self.memory_budget)}, predicted peak {peak}, {self.dtype} tiles"
+        if self.used_seconds:
+            yield "fit took", f"{sum(self.used_seconds.values()):.3g} s"
 
     def phases(self) -> Grid:
         """Return predicted and used bytes of each phase, and the seconds of the fit, as a table."""

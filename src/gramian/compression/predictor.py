@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from gramian._typing import Array, Float64Array, FloatArray, Rows
-from gramian.compression.features import FeatureMap
+from gramian._typing import Array, Float64Array, FloatArray, IntArray, Rows
+from gramian.compression.features import BlockSizes, FeatureMap
 from gramian.compression.grouping import Unit, units_by_leaf
+from gramian.compression.terms import Terms
 from gramian.data.source import RowSource, row_blocks
 from gramian.data.values import row_bytes
 from gramian.engine import Engine
@@ -30,6 +32,7 @@ class Predictor:
     ``landmarks`` stores the Z_a for model files.
     """
 
+    kernel: Kernel
     partition: Partition
     leaf_levels: Array
     landmarks: tuple[Rows, ...]
@@ -45,7 +48,7 @@ class Predictor:
     def on(self, kernel: Kernel) -> Predictor:
         """Return the predictor with k(·, Z) evaluated by ``kernel``, which may be bound to other rows."""
         columns = tuple(kernel.against(Z, self.dtype) for Z in self.landmarks)
-        return replace(self, partition=self.partition.on(kernel), columns=columns)
+        return replace(self, kernel=kernel, partition=self.partition.on(kernel), columns=columns)
 
     @property
     def nbytes(self) -> int:
@@ -57,6 +60,15 @@ class Predictor:
         """Bytes of weights and landmarks."""
         points = (row_bytes(Z) or columns.nbytes for Z, columns in zip(self.landmarks, self.columns))
         return self.nbytes + sum(points)
+
+    @property
+    def block_sizes(self) -> BlockSizes:
+        """Landmarks of the blocks of each level."""
+        nodes = [np.unique(level) for level in self.leaf_levels]
+        return [
+            (f"landmarks, level {i}", [self.columns[node].n_columns for node in level])
+            for i, level in enumerate(nodes)
+        ]
 
     def chunk(self, rows: Rows, engine: Engine) -> Float64Array:
         """Return predictions for rows in memory, shape (rows, outputs)."""
@@ -78,9 +90,49 @@ class Predictor:
         for where, rows in row_blocks(source, chunk_rows):
             yield where, self.chunk(rows, engine)
 
+    @property
+    def n_points(self) -> int:
+        """Number of landmarks of all nodes together."""
+        return sum(columns.n_columns for columns in self.columns)
+
+    def point(self, number: int) -> Rows:
+        """Return a landmark by its number as the kernel takes it, shape (1, d); nodes in their order."""
+        starts = self._starts
+        node = int(np.searchsorted(starts, number, "right")) - 1
+        local = number - int(starts[node])
+        return self.landmarks[node][local : local + 1]
+
+    def terms(self, rows: Rows, engine: Engine) -> Iterator[Terms]:
+        """Yield k(x, z) and the weights for rows in memory, a group for the rows of a leaf.
+
+        The points of a group are the landmarks of the nodes on the leaf's path. Time as for a prediction,
+        memory O(rows of a unit · landmarks of a path).
+        """
+        labels, starts = self.partition.route(rows, engine), self._starts
+        for unit in units_by_leaf(labels, self.leaf_levels):
+            X = rows[unit.rows]
+            for part in unit.levels[-1]:
+                leaf, own = int(labels[unit.rows[part.rows.start]]), X[part.rows]
+                nodes = [int(nodes[leaf]) for nodes in self.leaf_levels]
+                path = [(level, a) for level, a in enumerate(nodes) if self.columns[a].n_columns]
+                if not path:
+                    continue
+                yield Terms(
+                    unit.rows[part.rows],
+                    np.concatenate([np.arange(starts[a], starts[a + 1]) for _, a in path]),
+                    np.hstack([self.columns[a](own) for _, a in path]),
+                    np.concatenate([self.weights[level][leaf] for level, _ in path]),
+                )
+
+    @property
+    def _starts(self) -> IntArray:
+        """Number of the first landmark of each node, and behind them the number of all."""
+        return np.cumsum([0, *(columns.n_columns for columns in self.columns)])
+
     def _unit(self, X: Any, unit: Unit, leaves: Array) -> Float64Array:
         values = np.zeros((len(unit.rows), self.n_outputs))
         leaf_segments = unit.levels[-1]
+        starts = [leaf.rows.start for leaf in leaf_segments]
         for level, segments in enumerate(unit.levels):
             for segment in segments:
                 columns = self.columns[segment.node]
@@ -88,13 +140,11 @@ class Predictor:
                     continue
                 tile = columns(X[segment.rows])
                 # Rows of one node have different weights if they belong to different leaves.
-                for leaf in leaf_segments:
-                    a = max(leaf.rows.start, segment.rows.start)
-                    b = min(leaf.rows.stop, segment.rows.stop)
-                    if a < b:
-                        weight = self.weights[level][int(leaves[a])]
-                        local = slice(a - segment.rows.start, b - segment.rows.start)
-                        values[a:b] += tile[local] @ weight
+                first, last = (bisect_left(starts, at) for at in (segment.rows.start, segment.rows.stop))
+                for leaf in leaf_segments[first:last]:
+                    a, b = leaf.rows.start, leaf.rows.stop
+                    weight = self.weights[level][int(leaves[a])]
+                    values[a:b] += tile[a - segment.rows.start : b - segment.rows.start] @ weight
         return values
 
 
@@ -116,6 +166,7 @@ def fold(features: FeatureMap, beta: Sequence[Float64Array]) -> Predictor:
                 coefficients[:start] -= basis.projection @ own
             weights[level].append(basis.folded(own).astype(features.dtype))
     return Predictor(
+        features.kernel,
         features.partition,
         features.leaf_levels,
         tuple(n.landmarks for n in features.nodes),

@@ -9,6 +9,7 @@ from typing import TypeAlias
 import numpy as np
 
 from gramian._numerics import descending_eigh, rank_cutoff, whiten
+from gramian._phases import Progress, uncounted
 from gramian._typing import Array, Float64Array, IntArray
 from gramian.compression.basis import Basis
 from gramian.compression.features import FeatureMap
@@ -39,11 +40,18 @@ LEFT_OVER, LEFT_OVER_AFTER = 0.05, 2
 
 
 def feature_grams(
-    features: FeatureMap, source: RowSource, *, chunk_rows: int, engine: Engine
+    features: FeatureMap,
+    source: RowSource,
+    *,
+    chunk_rows: int,
+    engine: Engine,
+    progress: Progress = uncounted,
 ) -> list[Float64Array]:
     """Return ΦᵀΦ of each node over all rows, shape (r, r). One pass; time O(n (m d + m r + r²))."""
     nothing = np.zeros((source.shape[0], 0))
-    sums = accumulate(features, source, nothing, None, chunk_rows=chunk_rows, engine=engine)
+    sums = accumulate(
+        features, source, nothing, None, chunk_rows=chunk_rows, engine=engine, progress=progress
+    )
     return [s.gram for s in sums]
 
 
@@ -63,6 +71,7 @@ def recompress_root(
     chunk_rows: int,
     engine: Engine,
     leading: Leading = descending_eigh,
+    progress: Progress = uncounted,
 ) -> FeatureMap:
     r"""Return the best approximation of rank ``rank`` of K̃ = ΦΦᵀ, for a feature map with only a global basis.
 
@@ -71,7 +80,7 @@ def recompress_root(
     the rows; time O(n (m d + m²) + m³), memory O(m²). ``leading(matrix, rank)`` computes the eigenpairs.
     """
     (root,) = features.nodes
-    (gram,) = feature_grams(features, source, chunk_rows=chunk_rows, engine=engine)
+    (gram,) = feature_grams(features, source, chunk_rows=chunk_rows, engine=engine, progress=progress)
     values, vectors = leading(gram, min(rank, len(gram)))
     keep = int(np.count_nonzero(values > rank_cutoff(np.float64) * max(values.max(initial=0.0), 0.0)))
     smaller = root.times(vectors[:, :keep], values[:keep])
@@ -117,6 +126,7 @@ def recompress_core(
     n_rows: int | None = None,
     chunk_rows: int,
     engine: Engine,
+    progress: Progress = uncounted,
 ) -> FeatureMap:
     r"""Return the best bases and core within ``size`` of the projection core on larger bases Φ_s.
 
@@ -132,7 +142,7 @@ def recompress_core(
     One pass over the rows and two over the pairs of blocks. Time O(n (m d + m²) + c m³ + (c m)² (d + r)),
     memory O(c m² + R²). Source: docs/how-it-works.md, "Recompression".
     """
-    grams = feature_grams(features, source, chunk_rows=chunk_rows, engine=engine)
+    grams = feature_grams(features, source, chunk_rows=chunk_rows, engine=engine, progress=progress)
     scale = 1.0 if n_rows is None else n_rows / float(source.shape[0])
     counts = np.asarray(
         block_counts(features.partition, source, chunk_rows=chunk_rows, engine=engine) * scale, np.float64

@@ -72,6 +72,12 @@ class Report(Shown):
         """Bytes of K itself in the same precision."""
         return self.n_rows**2 * np.dtype(self.dtype).itemsize
 
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What one should know before trusting the matrix."""
+        text = f"Negative eigenvalues with sum {-self.clipped:.3g} were clipped to zero in a solve."
+        return (text,) if self.clipped else ()
+
     def rows(self) -> list[tuple[str, str]]:
         """Return the lines of the table as pairs of a name and a text."""
         table = [
@@ -113,10 +119,7 @@ class Report(Shown):
             columns = ("block", "rows", "rank", "share of the squared error")
             title = f"Error by block: the worst {len(worst)} of {len(self.blocks)}"
             grids.append(Grid(title, columns, tuple(rows)))
-        clipped = f"Negative eigenvalues with sum {-self.clipped:.3g} were clipped to zero in a solve."
-        return Summary(
-            self.method, tuple(table), tuple(grids), (clipped,) * bool(self.clipped), self.judgement
-        )
+        return Summary(self.method, tuple(table), tuple(grids), self.warnings, self.judgement)
 
     def with_errors(self, residual: Residual, *, n_rows: int, rng: np.random.Generator) -> Report:
         """Return the report with error estimates over the rows of the residual."""

@@ -9,11 +9,12 @@ from typing import Any, Protocol, Self, runtime_checkable
 import numpy as np
 
 from gramian._numerics import unit_roundoff
+from gramian._phases import Progress, uncounted
 from gramian._tiles import row_slices
 from gramian._typing import Array, Float64Array, Rows
 from gramian.compression.features import FeatureMap
 from gramian.compression.sums import add_rows
-from gramian.data.distributed import Partitioned, Progress
+from gramian.data.distributed import Partitioned
 from gramian.data.source import RowSource, row_blocks
 from gramian.engine import Engine
 from gramian.solvers.arrowhead import NodeSums
@@ -88,7 +89,13 @@ class RidgeSums:
         return self.nbytes
 
     def add_rows(
-        self, features: FeatureMap, rows: Rows, targets: Float64Array, weights: Array | None, engine: Engine
+        self,
+        features: FeatureMap,
+        rows: Rows,
+        targets: Float64Array,
+        weights: Array | None,
+        engine: Engine,
+        progress: Progress = uncounted,
     ) -> None:
         """Add rows with targets y (n, outputs), in place. Time O(n (m d + m r + R_path²))."""
         n, p = targets.shape
@@ -96,7 +103,7 @@ class RidgeSums:
         centred = np.subtract(targets, self.shift, out=y[:, :p])
         right = centred.sum(axis=0) if weights is None else weights @ centred
         mass = float(n if weights is None else weights.sum())
-        add_rows(self.nodes, features, rows, y, weights, engine)
+        add_rows(self.nodes, features, rows, y, weights, engine, progress)
         self.mass += mass
         self.right += right
         self.n_rows += len(y)
@@ -175,8 +182,8 @@ def sum_rows(
     *,
     chunk_rows: int,
     engine: Engine,
-    done: Callable[[int], object] | None = None,
-    progress: Progress | None = None,
+    done: Progress = uncounted,
+    progress: Progress = uncounted,
 ) -> None:
     """Add the rows of a source to the sums, in place and by chunks, starting at row ``sums.n_rows``.
 
@@ -192,15 +199,12 @@ def sum_rows(
         )
         for n_rows, part in parts:
             sums.add(part)
-            if done is not None:
-                done(n_rows)
+            done(n_rows)
         return
     for where, rows in row_blocks(source, chunk_rows, sums.n_rows):
         w = None if weights is None else weights[where]
-        sums.add_rows(features, rows, targets[where], w, engine)
-        for told in (progress, done):
-            if told is not None:
-                told(rows.shape[0])
+        sums.add_rows(features, rows, targets[where], w, engine, progress)
+        done(rows.shape[0])
 
 
 def split_intercept(

@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from gramian._numerics import clip_negative
+from gramian._phases import Progress, uncounted
 from gramian._typing import Array, Float64Array, FloatArray, IntArray
 from gramian.compression.features import FeatureMap
 from gramian.compression.sums import leaf_blocks
@@ -21,7 +22,12 @@ from gramian.solvers.core import CoupledCore
 
 
 def stored_levels(
-    features: FeatureMap, source: RowSource, *, chunk_rows: int, engine: Engine
+    features: FeatureMap,
+    source: RowSource,
+    *,
+    chunk_rows: int,
+    engine: Engine,
+    progress: Progress = uncounted,
 ) -> list[BasisLevel]:
     """Return the bases of the source's rows, level by level, stored in the tiles' dtype.
 
@@ -37,6 +43,7 @@ def stored_levels(
                     start = forest.path_rank(segment.node)
                     rows[segment.node].append(numbers[segment.rows])
                     parts[segment.node].add(F[segment.rows, start : start + forest.ranks[segment.node]])
+            progress(len(numbers))
     levels = []
     for level in forest.levels:
         nodes = range(level.start, level.stop)
@@ -47,10 +54,15 @@ def stored_levels(
 
 
 def stored_operator(
-    features: FeatureMap, source: RowSource, *, chunk_rows: int, engine: Engine
+    features: FeatureMap,
+    source: RowSource,
+    *,
+    chunk_rows: int,
+    engine: Engine,
+    progress: Progress = uncounted,
 ) -> BlockOperator:
     """Return K̃ on the rows of the source, with bases stored by :func:`stored_levels`."""
-    levels = stored_levels(features, source, chunk_rows=chunk_rows, engine=engine)
+    levels = stored_levels(features, source, chunk_rows=chunk_rows, engine=engine, progress=progress)
     return BlockOperator(levels, features.core)
 
 
@@ -61,9 +73,10 @@ def operator_of(
     chunk_rows: int,
     engine: Engine,
     stored_diagonal: bool = False,
+    progress: Progress = uncounted,
 ) -> BlockOperator | DiagonalPlus:
     """Return K̃ on the rows of the source, plus D = max(diag(K − K̃), 0) if ``stored_diagonal`` is set."""
-    operator = stored_operator(features, source, chunk_rows=chunk_rows, engine=engine)
+    operator = stored_operator(features, source, chunk_rows=chunk_rows, engine=engine, progress=progress)
     if not stored_diagonal:
         return operator
     exact = [features.kernel.diagonal(rows) for _, rows in row_blocks(source, chunk_rows)]

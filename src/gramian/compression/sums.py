@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from itertools import chain
 
 import numpy as np
 
+from gramian._phases import Progress, uncounted
 from gramian._typing import Array, FloatArray, Rows
 from gramian.compression.features import FeatureMap
 from gramian.compression.grouping import Unit, units_by_leaf
 from gramian.data.source import RowSource, row_blocks
 from gramian.engine import Engine
 from gramian.solvers.arrowhead import Forest, NodeSums
-
-Progress = Callable[[int], object]
 
 
 @dataclass
@@ -38,7 +37,7 @@ def accumulate(
     chunk_rows: int,
     engine: Engine,
     with_ones: bool = False,
-    progress: Progress | None = None,
+    progress: Progress = uncounted,
 ) -> list[NodeSums]:
     """Return each node's D = WᵀΩW, E = WᵀΩ[ancestors], b = WᵀΩY for features W and weights Ω (None: ones).
 
@@ -55,9 +54,7 @@ def accumulate(
         y = targets[where]
         if with_ones:
             y = np.column_stack([y, np.ones(len(y))])
-        add_rows(sums, features, rows, y, w, engine)
-        if progress is not None:
-            progress(rows.shape[0])
+        add_rows(sums, features, rows, y, w, engine, progress)
     return sums
 
 
@@ -68,24 +65,26 @@ def add_rows(
     targets: Array,
     weights: Array | None,
     engine: Engine,
+    progress: Progress = uncounted,
 ) -> None:
     """Add a chunk of rows to the sums, in place, in the order of its units."""
     with _chunk_sums(features, rows, targets, weights, engine) as found:
-        for parts in found:
+        for unit, parts in found:
             for part in parts:
                 total = sums[part.node]
                 total.gram += part.gram
                 total.rhs += part.rhs
                 total.cross += part.cross
+            progress(len(unit.rows))
 
 
 def _chunk_sums(
     features: FeatureMap, rows: Rows, targets: Array, weights: Array | None, engine: Engine
-) -> AbstractContextManager[Iterator[list[UnitSums]]]:
+) -> AbstractContextManager[Iterator[tuple[Unit, list[UnitSums]]]]:
     labels = features.partition.route(rows, engine)
 
-    def work(unit: Unit) -> list[UnitSums]:
-        return _unit_sums(features, rows[unit.rows], unit, targets, weights)
+    def work(unit: Unit) -> tuple[Unit, list[UnitSums]]:
+        return unit, _unit_sums(features, rows[unit.rows], unit, targets, weights)
 
     return engine.results(work, units_by_leaf(labels, features.leaf_levels))
 

@@ -14,13 +14,13 @@ import numpy as np
 from gramian._budget import format_bytes
 from gramian._checks import one_of
 from gramian._numerics import ridge_tolerance, unit_roundoff
+from gramian._phases import Phases, silent
 from gramian._typing import Float64Array
 from gramian.compression.checkpoint import SumsCheckpoint
 from gramian.compression.features import FeatureMap
 from gramian.compression.plan import Plan
 from gramian.compression.predictor import Predictor, fold
 from gramian.compression.ridge_sums import Labelled, RidgeSums, split_intercept, sum_rows
-from gramian.compression.sums import Progress
 from gramian.data.source import RowSource
 from gramian.engine import Engine
 from gramian.exceptions import AccuracyWarning, InputError
@@ -58,7 +58,7 @@ def train_ridge(
     shift: Float64Array,
     rng: np.random.Generator,
     engine: Engine,
-    progress: Progress | None = None,
+    phases: Phases = silent,
     checkpoint: SumsCheckpoint | None = None,
 ) -> RidgeFit:
     r"""Minimise Σ w_i ‖y_i − f(x_i) − b‖² + alpha ‖f‖² over the approximation's functions f.
@@ -72,13 +72,12 @@ def train_ridge(
     exceeds its tolerance. The plan states time and memory; memory does not depend on n.
     """
     clock, source = _Clock(), rows.source
-    features = plan.build(source, kernel, rng=rng, engine=engine, weights=rows.weights)
+    features = plan.build(source, kernel, rng=rng, engine=engine, weights=rows.weights, phases=phases)
     clock.lap("bases", features.nbytes)
     sums = RidgeSums.zeros(features, shift, intercept=intercept)
+    progress = phases("sums", source.shape[0])
     if checkpoint is not None:
-        done_before = checkpoint.bind(rows, plan, features, sums)
-        if progress is not None:
-            progress(done_before)
+        progress(checkpoint.bind(rows, plan, features, sums))
 
     def done(count: int) -> None:
         if checkpoint is not None:
@@ -96,6 +95,7 @@ def train_ridge(
         progress=progress,
     )
     clock.lap("sums", features.nbytes + sums.nbytes)
+    phases("solve")
     beta, offset, solution = solve_ridge(features, sums, alpha, engine)
     clock.lap("solve", features.nbytes + 2 * sums.nbytes)
     predictor = fold(features, beta)

@@ -12,13 +12,12 @@ from functools import partial
 from importlib import import_module
 from typing import Any, Protocol, TypeVar
 
+from gramian._phases import Progress
 from gramian._typing import Array
 from gramian.data.source import RowSource
 from gramian.exceptions import InputError
 
 Result = TypeVar("Result")
-#: Function that is called with the number of rows done, as often as some are done.
-Progress = Callable[[int], object]
 
 #: For each package whose collections are read: the module of gramian whose function ``engine`` reads them.
 READERS = {"dask": "gramian.engine_dask", "dask_expr": "gramian.engine_dask"}
@@ -110,7 +109,7 @@ def cluster_of(X: Any, engine: Cluster | None) -> Cluster | None:
     """Return the cluster to read X with: the given engine, or that of the package X comes from."""
     if engine is not None and not hasattr(engine, "over"):
         raise InputError(
-            f"engine={engine!r} is no cluster. Give None, or gramian.engine_dask.DaskEngine(client) of a "
+            f"engine={engine!r} is not a cluster. Give None, or gramian.engine_dask.DaskEngine(client) of a "
             "distributed.Client."
         )
     if engine is not None or not is_elsewhere(X):

@@ -54,4 +54,4 @@ def file_format(path: Path) -> Format:
             return each
     got = f"the suffix {path.suffix!r}" if path.suffix else "no suffix"
     known = ", ".join(sorted(suffix for each in FORMATS for suffix in each.suffixes))
-    raise InputError(f"{path} has {got}, which names no format. Supported: {known}.")
+    raise InputError(f"{path} has {got}, which is not a known format. Supported: {known}.")

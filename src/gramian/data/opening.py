@@ -125,7 +125,7 @@ def _choice(
     target: Any, columns: Sequence[str] | None, categorical: str, key: str | None, like: StoredSource | None
 ) -> Choice:
     if isinstance(columns, str):
-        raise InputError(f"columns={columns!r} is one text. Pass a list of names: [{columns!r}].")
+        raise InputError(f"columns={columns!r} is a single string. Pass a list of names: [{columns!r}].")
     if target is not None and not is_path(target):
         raise InputError(f"target has type {type(target).__name__}. Pass a name, or a list of names.")
     one = isinstance(target, (str, os.PathLike))

@@ -70,7 +70,7 @@ def read_table(
     (array([[ 3., 40.], [ 5., 10.]]), array([1.5, 2.5]), ('rooms', 'age'))
     """
     if isinstance(columns, str):
-        raise InputError(f"columns={columns!r} is one text. Pass a list of names: [{columns!r}].")
+        raise InputError(f"columns={columns!r} is a single string. Pass a list of names: [{columns!r}].")
     if columns is not None and target in columns:
         raise InputError(f"The target {target!r} is also among columns. Take it out of the features.")
     names = None if columns is None else tuple(columns)

@@ -98,7 +98,7 @@ class SentRows(Partitioned):
                 lost += 1
                 if lost == ATTEMPTS:
                     raise ClusterError(
-                        f"workers were lost {lost} times with what they held ({error})."
+                        f"workers were lost {lost} times, with the data that they held ({error})."
                     ) from error
                 there = self.cluster.sent(work)
                 pending = deque((w, send(w)) for w, _ in pending)

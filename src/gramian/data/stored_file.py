@@ -39,13 +39,13 @@ class StoredFile:
             stat = self.path.stat()
         except FileNotFoundError:
             raise InputError(
-                f"{self.path} is gone since it was opened. Put it back, or open what there is anew."
+                f"{self.path} no longer exists. Put it back, or open the files that are there."
             ) from None
         if (stat.st_size, stat.st_mtime_ns) != (self.size, self.mtime_ns):
             raise InputError(
                 f"{self.path} has changed since it was opened: {self.size} bytes of {_time(self.mtime_ns)} "
-                f"then, {stat.st_size} bytes of {_time(stat.st_mtime_ns)} now. Its rows would be mixed from "
-                "both: open it again and fit anew."
+                f"then, {stat.st_size} bytes of {_time(stat.st_mtime_ns)} now. A fit would mix old and "
+                "new rows: open it again and repeat the fit."
             )
 
 

@@ -67,8 +67,8 @@ def _once_more(lost: int, error: LostDataError) -> int:
     """Return how often data have been lost so far; raise if that is too often."""
     if lost + 1 == ATTEMPTS:
         raise ClusterError(
-            f"workers were lost {ATTEMPTS} times with all copies of what they held ({error}). Look at their "
-            "logs, start more, and fit again."
+            f"workers were lost {ATTEMPTS} times, with all copies of the data that they held ({error}). Read "
+            "their logs, start more, and fit again."
         ) from error
     return lost + 1
 

@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -58,13 +58,20 @@ def measured(label: str, model: Any, data: Split, score: Callable[[Array, Array]
 
 
 def in_own_process(name: str, rows: int, memory: str, out: Path) -> Result:
-    """Run a worker of the demo in a process of its own, so that it has its own memory peak.
+    """Run a worker of the demo in a process of its own, so that it has its own memory peak."""
+    options = ["--worker", name, "--rows", str(rows), "--memory", memory, "--out", str(out)]
+    hint = "A negative status is a signal: -9 usually means that memory ran out; try fewer --rows."
+    return Result(**reported(["-m", "gramian.demo", *options], f"The demo's worker {name!r}", hint))
+
+
+def reported(arguments: Sequence[str], name: str, hint: str) -> dict[str, Any]:
+    """Run Python with these arguments and return the JSON in its last line of output.
 
     Its OpenMP threads sleep while they wait, so that other work on the machine does not multiply its seconds.
+    Raises ``GramianError``, which begins with ``name`` and ends with ``hint``, if the process fails.
     """
-    options = ["--worker", name, "--rows", str(rows), "--memory", memory, "--out", str(out)]
     done = subprocess.run(
-        [sys.executable, "-m", "gramian.demo", *options],
+        [sys.executable, *arguments],
         stdout=subprocess.PIPE,
         text=True,
         check=False,
@@ -72,10 +79,10 @@ def in_own_process(name: str, rows: int, memory: str, out: Path) -> Result:
     )
     if done.returncode:
         raise GramianError(
-            f"The demo's worker {name!r} ended with exit status {done.returncode}; its own message is above. "
-            "A negative status is a signal: -9 usually means that memory ran out; try fewer --rows."
+            f"{name} ended with exit status {done.returncode}; its own message is above. {hint}"
         )
-    return Result(**json.loads(done.stdout.splitlines()[-1]))
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
 
 
 def table(results: list[Result], score: str) -> str:

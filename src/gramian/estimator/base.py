@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol, Self, TypeVar
 
@@ -13,22 +13,20 @@ from sklearn.base import BaseEstimator
 
 from gramian._budget import parse_bytes
 from gramian._typing import Array
-from gramian.compression.costs import Resources
-from gramian.compression.training import choose_dtype
 from gramian.data.formats.frames import frame_kind
 from gramian.data.source import KEPT, RowSource, as_source
-from gramian.data.taken import TakenRows
 from gramian.data.values import LARGEST, as_array, refuse_masked
 from gramian.engine import Engine
 from gramian.estimator import shown
 from gramian.estimator.fitting import all_or_nothing as all_or_nothing
+from gramian.estimator.parameters import KernelParameters, ResourceParameters
 from gramian.estimator.rows import checked_rows
-from gramian.estimator.summaries import summary_of
+from gramian.estimator.summaries import Evidence, Fact, summary_of
 from gramian.exceptions import InputError, shortened
 from gramian.kernels import Kernel
-from gramian.kernels.lookup import PRECOMPUTED, resolve_kernel
+from gramian.kernels.lookup import PRECOMPUTED
 from gramian.kernels.precomputed import Precomputed, StoredMatrix, StoredRows, check_kernel_matrix
-from gramian.summary import Grid, Summary
+from gramian.summary import Summary
 
 
 class Bindable(Protocol):
@@ -54,12 +52,16 @@ class KernelEstimator(BaseEstimator):
     degree: Any
     coef0: Any
     kernel_params: Any
+    approximation: Any
+    random_state: Any
     memory_budget: int | str
     tile_dtype: str
     n_jobs: int | None
 
     #: Learned attributes that a model file keeps; each class adds its own to those of its bases.
     _learns: tuple[str, ...] = ()
+    #: Attributes that pickles and copies leave out: references to training rows.
+    _left_out: tuple[str, ...] = ()
 
     # ---- fitted state ---------------------------------------------------------------------------
 
@@ -76,14 +78,17 @@ class KernelEstimator(BaseEstimator):
         """Set learned attributes from a :meth:`_state`."""
         self.__dict__.update(state)
 
+    def __getstate__(self) -> Any:
+        return {name: v for name, v in super().__getstate__().items() if name not in self._left_out}
+
     # ---- display --------------------------------------------------------------------------------
 
-    def _own_facts(self) -> Iterable[tuple[str, str]]:
-        """Return facts that only this kind of estimator has."""
-        return ()
+    def _evidence(self) -> Evidence:
+        """Return what the fit states about itself, for its summary and pictures; nothing is computed."""
+        return Evidence()
 
-    def _own_grids(self) -> Iterable[Grid]:
-        """Return tables that only this kind of estimator has."""
+    def _class_facts(self) -> Sequence[Fact]:
+        """Return facts about the classes of a classifier."""
         return ()
 
     def summary(self) -> Summary:
@@ -93,7 +98,7 @@ class KernelEstimator(BaseEstimator):
         Time O(blocks + parameters). NotFittedError before a fit.
         """
         shown.check_has_fit(self)
-        return summary_of(self)
+        return summary_of(self, self._evidence(), self._class_facts())
 
     def _repr_html_inner(self) -> str:
         return shown.below_diagram(self, super()._repr_html_inner())
@@ -125,26 +130,17 @@ class KernelEstimator(BaseEstimator):
         return tags
 
     @property
+    def _kernel_parameters(self) -> KernelParameters:
+        return KernelParameters(self.kernel, self.gamma, self.degree, self.coef0, self.kernel_params)
+
+    @property
     def _precomputed(self) -> bool:
         """Whether X is a matrix of kernel values instead of rows."""
         return isinstance(self.kernel, str) and self.kernel == PRECOMPUTED
 
-    def _resolved_kernel(self, n_features: int) -> Kernel:
-        return resolve_kernel(
-            self.kernel,
-            n_features=n_features,
-            gamma=self.gamma,
-            degree=self.degree,
-            coef0=self.coef0,
-            kernel_params=self.kernel_params,
-        )
-
-    def _kernel_of(self, source: RowSource) -> Kernel:
-        """Return the kernel that the parameters describe; a precomputed one with the source's values."""
-        kernel = self._resolved_kernel(source.shape[1])
-        # Rows of a stored matrix are numbers, whichever of them are taken.
-        stored = source.source if isinstance(source, TakenRows) else source
-        return Precomputed(stored.matrix) if isinstance(stored, StoredRows) else kernel
+    @property
+    def _resource_parameters(self) -> ResourceParameters:
+        return ResourceParameters(parse_bytes(self.memory_budget), self._engine(), self.tile_dtype)
 
     def _engine(self) -> Engine:
         return Engine(self.n_jobs)
@@ -249,11 +245,6 @@ class KernelEstimator(BaseEstimator):
                 f"Feature {wrong} of X is {names[wrong]!r}, but it was {known[wrong]!r} during fit. Pass the "
                 "same features in the same order: gramian.open_data(..., like=the training rows' source)."
             )
-
-    def _resources(self, source: RowSource, kernel: Kernel, alpha: float | None) -> Resources:
-        """Return the precision, threads and bytes of a fit to these rows."""
-        dtype = choose_dtype(self.tile_dtype, source, kernel, alpha)
-        return Resources(dtype, self._engine().n_threads, parse_bytes(self.memory_budget))
 
 
 def is_source(X: Any) -> bool:

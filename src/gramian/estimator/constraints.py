@@ -76,6 +76,12 @@ def nested(name: str, value: Any) -> None:
         check_parameters(value)
 
 
+def penalty(name: str, value: Any) -> None:
+    """Check a penalty; "auto" is left to the fit, which raises in the classes that have no such choice."""
+    if not (isinstance(value, str) and value == "auto"):
+        positive_number(name, value)
+
+
 # ---- the table ---------------------------------------------------------------------------------------
 
 
@@ -94,7 +100,7 @@ def _of_at_least(least: int, name: str, value: Any) -> int:
 
 CONSTRAINTS: dict[str, Constraint] = {
     **_rows(
-        "alpha_per_target ard diagonal exact_low fit_intercept fit_inverse_transform learn_noise normalize_y "
+        "alpha_per_target diagonal exact_low fit_intercept fit_inverse_transform learn_noise normalize_y "
         "probability recompress sparse_output standardize store_cv_results warm_start",
         "bool",
         flag,
@@ -117,14 +123,15 @@ CONSTRAINTS: dict[str, Constraint] = {
     **_rows("early", "bool int"),
     # Numbers.
     **_rows(
-        "C alpha core_oversampling floor held_out noise sigma step time_limit",
+        "core_oversampling floor held_out noise sigma step time_limit",
         "float",
         positive_number,
     ),
+    **_rows("C alpha", "float str", penalty),
     **_rows("cutoff epsilon lambda_theta lambda_theta_prime lambda_w", "float", not_negative),
     **_rows("coef0 oversampling tol", "float", real_number),
     **_rows("degree", "int", real_number),
-    **_rows("gamma", "float"),
+    **_rows("gamma", "float str"),
     **_rows("n_jobs", "int"),
     **_rows("random_state", "int Generator RandomState"),
     **_rows("max_bytes memory_budget", "int str"),
@@ -138,13 +145,14 @@ CONSTRAINTS: dict[str, Constraint] = {
     **_rows("pseudo", "str", none=True),
     **_rows("landmarks", "str array list"),
     **_rows("powers", "str sequence"),
-    **_rows("bandwidth", "str bool"),
+    **_rows("ard bandwidth", "str bool"),
     **_rows("refine", "str bool"),
     **_rows("scoring", "str callable"),
     **_rows("class_weight", "str dict"),
     **_rows("optimizer", "str callable", none=True),
     # What is made of several values.
-    **_rows("alphas bounds gammas switched", "sequence"),
+    **_rows("bounds gammas switched", "sequence"),
+    **_rows("alphas", "sequence str"),
     **_rows("categorical", "list array", several),
     **_rows("include", "tuple", none=True),
     **_rows("kernel_params", "dict"),

@@ -48,6 +48,12 @@ def all_or_nothing(estimator: BaseEstimator, *, keep: bool = True) -> Iterator[N
             estimator.__dict__.update(before)
 
 
+def remove(estimator: BaseEstimator, *names: str) -> None:
+    """Remove those of these attributes that an estimator has, such as those of an earlier fit."""
+    for name in names:
+        estimator.__dict__.pop(name, None)
+
+
 #: Names of what a model learns by solving systems, in predictors of every kind.
 LEARNED = ("coefficients", "weights", "offsets", "predictor")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,12 +10,19 @@ from sklearn.base import BaseEstimator, ClassifierMixin, MultiOutputMixin, Regre
 
 from gramian.data.column import StoredColumn
 from gramian.estimator.base import own_target, required_target
+from gramian.estimator.reported import explain, report
+from gramian.estimator.summaries import Fact, class_facts
 
 
 class Classifier(ClassifierMixin):
     """A classifier, of which ``score`` takes the labels of a row source from the source."""
 
     _learns: tuple[str, ...] = ("classes_",)
+
+    explain, report = explain, report
+
+    def _class_facts(self) -> Sequence[Fact]:
+        return class_facts(self.classes_)
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Return the accuracy on rows X with labels y (n,), by default those of a row source."""
@@ -25,6 +33,8 @@ class Regressor(MultiOutputMixin, RegressorMixin):
     """A regressor, of which ``score`` takes the targets of a row source from the source."""
 
     _learns: tuple[str, ...] = ("_flat",)  # whether y had one dimension
+
+    explain, report = explain, report
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Return R² on rows X with targets y (n,) or (n, outputs), by default those of a row source."""

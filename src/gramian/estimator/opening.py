@@ -25,10 +25,15 @@ def opened(
     return cluster.rows(X), cluster.column(y, flat=labels), cluster.column(sample_weight)
 
 
-def fit_rows(model: KernelEstimator, X: Any, y: Any, *, engine: Cluster | None = None) -> RowSource:
-    """Return the checked rows of a fit, over the machines of a cluster where there is one."""
+def fit_rows(
+    model: KernelEstimator, X: Any, y: Any, *, engine: Cluster | None = None, reset: bool = True
+) -> RowSource:
+    """Return the checked rows of a fit, over the machines of a cluster where there is one.
+
+    ``reset=False``: the rows are added to earlier ones and must have the same features.
+    """
     required_target(model, y)
-    source: RowSource = model._rows(X, reset=True)
+    source: RowSource = model._rows(X, reset=reset)
     cluster = cluster_of(X, engine)
     return source if cluster is None else cluster.over(source)
 

@@ -1,39 +1,79 @@
-"""Progress bars: rows, phase and seconds left."""
+"""Progress bars: phase, work done, score and seconds left of a fit, in one line that goes on ticking."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
+from threading import Event, Thread
 from typing import Any
 
 from tqdm.std import tqdm
 
+from gramian._phases import Counter, Phases
 
-def shown_bar(verbose: Any, **options: Any) -> tqdm[Any]:
-    """Return a bar of tqdm, which is shown if ``verbose``, and gone when it is done.
+#: Seconds between refreshes of a bar while nothing is counted, so that its clock shows that the fit goes on.
+TICK_SECONDS = 1.0
+#: Line of a phase of which only the seconds are known.
+CLOCK = "{desc}{elapsed}"
+
+
+@contextmanager
+def shown_bar(verbose: Any, **options: Any) -> Iterator[tqdm[Any]]:
+    """Give a bar of tqdm, which is shown if ``verbose``, and gone when it is done.
 
     As the place demands it is a widget in a notebook, and a line in a terminal (and in a log, where standard
     error goes to a file). The choice is made when a bar is to be shown, and not when gramian is imported:
     tqdm warns in notebooks that lack ipywidgets, which is of no use to those who asked for no bar.
     """
     if not verbose:
-        return tqdm(disable=True, **options)
+        with tqdm(disable=True, **options) as bar:
+            yield bar
+        return
     from tqdm.auto import tqdm as fitting
 
-    return fitting(leave=False, **options)
+    with fitting(leave=False, **options) as bar, _ticking(bar):
+        yield bar
 
 
 @contextmanager
-def rows_bar(n_rows: int, verbose: Any) -> Iterator[Callable[[int], object]]:
-    """Give a function to call with each number of rows that are done; a bar shows them if ``verbose``.
+def _ticking(bar: tqdm[Any]) -> Iterator[None]:
+    """Refresh a bar about once a second from a thread of its own, until the body ends."""
+    over = Event()
 
-    Until the first rows it says that bases are being made.
+    def tick() -> None:
+        while not over.wait(TICK_SECONDS):
+            bar.refresh()
+
+    thread = Thread(target=tick, name="gramian progress", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+@contextmanager
+def shown_phases(verbose: Any) -> Iterator[Phases]:
+    """Give a function that begins a phase; if ``verbose``, a bar shows the current phase.
+
+    ``phases("sums", 1000)`` sets the bar back to 0 of 1,000 rows and returns the function to call with each
+    number of rows that are done. Seconds and seconds left are those of the phase.
     """
-    with shown_bar(verbose, total=n_rows, unit="rows", desc="bases") as bar:
+    with shown_bar(verbose, unit="rows", desc="fit", bar_format=CLOCK) as bar:
 
-        def done(rows: int) -> None:
-            if not bar.n:
-                bar.set_description("sums")
-            bar.update(rows)
+        def counter(done: int, news: str = "") -> None:
+            if news:
+                bar.set_postfix_str(news, refresh=False)
+            bar.update(done)
 
-        yield done
+        def begin(phase: str, total: int | None = None, *, unit: str = "rows") -> Counter:
+            bar.set_description(phase, refresh=False)
+            bar.set_postfix_str("", refresh=False)
+            bar.unit, bar.total = unit, total
+            # Of work that nobody counts tqdm would say "0rows [00:03, ?rows/s]".
+            bar.bar_format = CLOCK if unit == "rows" and not total else None
+            bar.reset(total)
+            return counter
+
+        yield begin

@@ -8,12 +8,18 @@ from typing import Any
 
 import numpy as np
 
+from gramian._tiles import row_slices
 from gramian._typing import Float64Array, Rows
+from gramian.compression.features import BlockSizes
+from gramian.compression.terms import Terms
 from gramian.data.source import RowSource, row_blocks
 from gramian.data.values import row_bytes
 from gramian.engine import Engine
 from gramian.kernels.base import Kernel
 from gramian.operators.kernel import KernelOperator
+
+#: Bytes of the kernel values of a group of rows against all training rows. Chosen by hand.
+GROUP_BYTES = 1 << 25
 
 
 @dataclass(frozen=True)
@@ -43,6 +49,16 @@ class ExactPredictor:
         """Bytes of coefficients and rows."""
         return self.nbytes + row_bytes(self.rows)
 
+    @property
+    def block_sizes(self) -> BlockSizes:
+        """No sizes: there are no blocks."""
+        return ()
+
+    @property
+    def landmarks(self) -> tuple[Rows, ...]:
+        """All training rows, as the only node's points."""
+        return (self.rows,)
+
     def on(self, kernel: Kernel) -> ExactPredictor:
         """Return the predictor with k evaluated by ``kernel``, which may be bound to other rows."""
         return replace(self, kernel=kernel)
@@ -58,3 +74,21 @@ class ExactPredictor:
         """Yield (rows, predictions) for each chunk of the source."""
         for where, rows in row_blocks(source, chunk_rows):
             yield where, self.chunk(rows, engine)
+
+    @property
+    def n_points(self) -> int:
+        """Number of training rows."""
+        return int(self.rows.shape[0])
+
+    def point(self, number: int) -> Rows:
+        """Return a training row by its number as the kernel takes it, shape (1, d)."""
+        return self.rows[number : number + 1]
+
+    def terms(self, rows: Rows, engine: Engine) -> Iterator[Terms]:
+        """Yield k(x, x_i) and a_i for rows in memory, in groups whose kernel values take 32 MB at most."""
+        columns = self.kernel.against(self.rows, self.dtype)
+        every = np.arange(self.n_points)
+        height = max(1, GROUP_BYTES // (8 * max(1, self.n_points)))
+        for part in row_slices(int(rows.shape[0]), height):
+            numbers = np.arange(part.start, part.stop)
+            yield Terms(numbers, every, columns(rows[part]), self.coefficients)

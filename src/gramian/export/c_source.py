@@ -41,7 +41,6 @@ def c_bytes(model: Description) -> bytes:
         "NAME": name,
         "FILE": f"{model.name}.c" if re.fullmatch(r"[\w.-]+", model.name) else f"{name}.c",
         "REAL": "float" if single else "double",
-        "EXP": "expf" if single else "exp",
         "CELL": "float",
         "ANSWER": "float",
         "STRIDE": "FEATURES",

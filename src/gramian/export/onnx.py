@@ -130,9 +130,10 @@ def _leaf_values(graph: Graph, flat: FlatPredictor, rows: str) -> str:
     found = graph("MatMul", points, of_leaf(flat.forms))
     if u:
         axis, middle = graph.constant([-1]), graph.constant([u])
-        exponents = graph("Slice", found, graph.constant([0]), middle, axis)
+        denominators = graph("Slice", found, graph.constant([0]), middle, axis)
+        denominators = graph("Max", denominators, graph.constant(dtype.type(1)))
         linear = graph("Slice", found, middle, graph.constant([u + flat.n_outputs]), axis)
-        units = graph("MatMul", graph("Exp", exponents), of_leaf(flat.weights))
+        units = graph("MatMul", graph("Reciprocal", denominators), of_leaf(flat.weights))
         found = graph("Add", units, linear)
     return found if leaf is None else graph("Squeeze", found, graph.constant([1]))
 

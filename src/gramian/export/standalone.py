@@ -66,7 +66,7 @@ def _values(X: Any) -> np.ndarray:
         if len(rows):
             leaf = leaves[rows[0]]
             found = points[rows] @ forms[leaf]
-            values[rows] = np.exp(found[:, :units]) @ weights[leaf] + found[:, units:]
+            values[rows] = (1 / np.maximum(found[:, :units], 1)) @ weights[leaf] + found[:, units:]
     return values
 
 

@@ -12,6 +12,7 @@ from gramian.data.cells import BOOLEAN, CATEGORY, DATE, DURATION, NOUNS
 from gramian.exceptions import InputError, quoted
 from gramian.fast.probabilities import LEAST
 from gramian.tables import Column, Scaling, TableColumns
+from gramian.tables.column import LevelMeans
 from gramian.tables.dates import HOUR, SEASON, WEEKDAY, WIDTHS, YEAR
 from gramian.tables.empirical import TAIL
 from gramian.tables.scaling import HARD, LARGEST, QUANTILE, ROBUST, SOFT
@@ -73,6 +74,12 @@ class TableForm:
 def table_form(model: Any) -> TableForm:
     """Return the description of a fitted fast table model's encoding, scales and answers."""
     columns: TableColumns = model.columns_
+    if columns.lookups:
+        name = columns.lookups[0].column
+        raise InputError(
+            f"Column {name!r} has a number for each of its many levels, which exports "
+            "cannot hold. Use gramian.save, or merge its rare levels into one and train again."
+        )
     scaling: Scaling = model.scaling_
     used = [column for column in columns.columns if column.width]
     starts = dict(zip((c.place for c in used), np.cumsum([0, *(c.width for c in used)]).tolist()))
@@ -132,7 +139,8 @@ def _means(columns: TableColumns) -> Float64Array:
     """Return for each level with a mean: the place of the means, the level's own place, its mean."""
     found = [
         (place, level, value)
-        for place, each in enumerate(columns.means, columns.width - len(columns.means))
+        for place, each in columns.levels
+        if isinstance(each, LevelMeans)
         for level, value in zip(range(each.places.start, each.places.stop), each.values, strict=True)
     ]
     return np.array(found, np.float64).reshape(-1, 3)

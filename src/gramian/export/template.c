@@ -44,7 +44,7 @@ static const real OFFSET[DIRECTIONS] = {
 static const real PLANES[LEAVES - 1][DIRECTIONS + 1] = {
 @PLANES@
 };
-@END@/* Of each leaf: [z, 1, z^2] FORMS are the units' exponents and the linear parts. */
+@END@/* Of each leaf: [z, 1, z^2] FORMS are the units' denominators and the linear parts. */
 static const real FORMS[LEAVES][2 * DIRECTIONS + 1][WIDTH] = {
 @FORMS@
 };
@@ -80,7 +80,7 @@ static const real FORMS[LEAVES][2 * DIRECTIONS + 1][WIDTH] = {
         for (int j = 0; j < WIDTH; j++)
             form[j] += z[i] * (FORMS[leaf][i][j] + z[i] * FORMS[leaf][DIRECTIONS + 1 + i][j]);
 @IF_UNITS@    for (int j = 0; j < UNITS; j++) {
-        const real unit = @EXP@(form[j]);
+        const real unit = form[j] < 1 ? 1 : 1 / form[j];
         for (int k = 0; k < OUTPUTS; k++)
             form[UNITS + k] += unit * WEIGHTS[leaf][j][k];
     }

@@ -15,13 +15,14 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from gramian._checks import one_of, positive_number, whole_number
+from gramian._phases import Progress
 from gramian._random import as_generator
 from gramian._typing import Array, Float64Array, FloatArray, IntArray
-from gramian.compression.sums import Progress
 from gramian.engine import Engine
 from gramian.estimator.base import KernelEstimator, is_source
 from gramian.estimator.finite import finite_values
 from gramian.estimator.rows import checked_rows
+from gramian.estimator.summaries import Evidence
 from gramian.exceptions import AccuracyWarning, InputError
 from gramian.fast.cost import (
     Cost,
@@ -49,7 +50,7 @@ from gramian.fast.search import (
     linear_shape,
     search_shapes,
 )
-from gramian.fast.serving.compiled import available, one_row, single_row
+from gramian.fast.serving.compiled import single_row
 from gramian.fast.serving.flat import FlatPredictor, flatten
 from gramian.fast.serving.predictor import FastPredictor
 from gramian.fast.teachers import Translated, check_steady
@@ -61,6 +62,8 @@ HELD_OUT, MOST_HELD_OUT = 0.15, 10_000
 #: Values of ``learn``: the targets that a fast model is fitted to.
 LEARN = ("auto", "teacher", "labels")
 DTYPES = ("float32", "float16", "float64")
+#: Part of the time limit that the default teacher's fit may take. Chosen by hand.
+TEACHER_PART = 0.25
 #: Factor between two timings of the same product above which a fit warns.
 DISTURBED = 2.0
 
@@ -69,8 +72,8 @@ _TIMED: dict[tuple[Any, ...], float] = {}
 
 linear_cost = lru_cache(maxsize=256)(product_nanoseconds)
 
-#: From rows, values and weights to a trained teacher.
-MakeTeacher = Callable[[Float64Array, Float64Array, Array], Teacher]
+#: From rows, values, weights and the time at which it should be done to a trained teacher.
+MakeTeacher = Callable[[Float64Array, Float64Array, Array, float], Teacher]
 #: From predicted values, true values and weights to a score; higher is better.
 Score = Callable[[Float64Array, Float64Array, Array], float]
 
@@ -175,10 +178,10 @@ class FastKernelModel(KernelEstimator):
     ) -> Self:
         """Fit to rows (n, d) and values (n, outputs), and to the teacher's values of ``unlabelled`` rows.
 
-        ``teacher`` trains on rows, values and weights; ``score`` judges predicted values against true ones
-        with weights; ``compare`` keeps what the held-out rows say about values found and the teacher's. The
-        teacher's values are clipped to ``bounds``. The rows that are not held out contain a row of every
-        group, where each row has a group number.
+        ``teacher`` trains on rows, values and weights until a time; ``score`` judges predicted values against
+        true ones with weights; ``compare`` keeps what the held-out rows say about values found and the
+        teacher's. The teacher's values are clipped to ``bounds``. The rows that are not held out contain a
+        row of every group, where each row has a group number.
         """
         start = time.perf_counter()
         seconds = math.inf if self.time_limit is None else positive_number("time_limit", self.time_limit)
@@ -192,7 +195,7 @@ class FastKernelModel(KernelEstimator):
         order = rng.permutation(np.flatnonzero(weights > 0))
         held, kept = parted(order, np.zeros(n, np.intp) if groups is None else groups)
         count = len(held) if len(kept) < len(order) else 0
-        taught = teacher(rows[kept], values[kept], weights[kept])
+        taught = teacher(rows[kept], values[kept], weights[kept], start + TEACHER_PART * seconds)
         check_steady(taught, rows[kept])
         lessons = self._lessons(rows, values, weights, taught, bounds)
 
@@ -234,13 +237,14 @@ class FastKernelModel(KernelEstimator):
             best = search_shapes(limit, lambda shape: self._nanoseconds(shape, d, K), trainer)
             self._check_timings(product, d, K)
         else:
-            best = max((trainer.fitted(name, shape) for name in lessons), key=lambda one: one.score)
+            best = trainer.fitted(shape)
         student = best.student
         found = np.asarray(student.predictor()(rows[held]), np.float64)
         compare(found, taught(rows[held]), Lesson(rows[held], values[held], weights[held]))
         if 2 <= count < MOST_HELD_OUT:  # beyond, the held-out rows are too few to be worth learning from
-            if best.lesson == "teacher" and unfitted(self.teacher):
-                taught = teacher(rows[order], values[order], weights[order])
+            left = time.perf_counter() < trainer.until(1.0)
+            if best.lesson == "teacher" and unfitted(self.teacher) and left:
+                taught = teacher(rows[order], values[order], weights[order], trainer.until(1.0))
                 lesson = self._lessons(rows, values, weights, taught, bounds)["teacher"]
                 more = pool(part(lesson, order))
             else:
@@ -270,6 +274,15 @@ class FastKernelModel(KernelEstimator):
         if self.learn in ("auto", "labels"):
             lessons["labels"] = Lesson(rows, values, weights, None, *bounds)
         return lessons
+
+    def _evidence(self) -> Evidence:
+        shape: Shape = self.shape_
+        sizes = f"{2**shape.n_levels:,} leaves of {shape.n_units:,} units, {shape.n_directions:,} directions"
+        return Evidence(
+            sizes=(("shape", sizes), ("learned from", self.learned_)),
+            nbytes=self.predictor_.nbytes,
+            scores={"validation score": self.validation_score_},
+        )
 
     @property
     def cost_(self) -> Cost:
@@ -347,10 +360,7 @@ class FastKernelModel(KernelEstimator):
         """Return the values (outputs,) of one row (d,): by compiled loops if numba is installed."""
         if not hasattr(self, "predictor_"):  # ten times faster than check_is_fitted
             check_is_fitted(self, "predictor_")
-        if available():
-            return single_row(self.predictor_)(x)
-        row = one_row(x, self.n_features_in_, np.dtype(np.float64))
-        return self.predictor_(row[None])[0]
+        return single_row(self.predictor_)(x)
 
     def flat_predictor(self) -> FlatPredictor:
         """Return the fitted model as a few plain arrays that give decision values or predictions."""

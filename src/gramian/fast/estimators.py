@@ -47,12 +47,12 @@ def _has_probabilities(model: Any) -> bool:
 class FastKernelClassifier(Classifier, FastKernelModel):
     r"""A classifier that predicts within a given time a row, by a few kernel units in each leaf of a tree.
 
-    The value of class k is f_k(x) = Σ_j a_lkj exp(−‖s_lj (z − c_lj)‖²) + b_lkᵀ[z, 1]. Here z = Pᵀ(x − o) is
+    The value of class k is f_k(x) = Σ_j a_lkj/(1 + ‖s_lj (z − c_lj)‖²) + b_lkᵀ[z, 1]. Here z = Pᵀ(x − o) is
     the row projected to the few directions in which the teacher varies most (leading eigenvectors of its
     average gradient outer product), o is the mean row, and l is the leaf of z in a shallow tree of
     half-spaces. The centres c, scales s (one for each direction) and weights a, b of all leaves are learned
     together with P: from the teacher's clipped decision values, at the rows and between them, or from the
-    labels, whichever does better on held-out rows.
+    labels if these do better on held-out rows.
 
     Parameters
     ----------
@@ -69,14 +69,16 @@ class FastKernelClassifier(Classifier, FastKernelModel):
     n_levels, n_units, n_directions : int, optional
         Sizes to use instead of a budget: 2^n_levels leaves, units in each leaf, directions of z.
     learn : {"auto", "teacher", "labels"}
-        Targets of the leaves: the teacher's values, the labels, or the better of the two on held-out rows.
+        Targets of the leaves: the teacher's values, the labels, or first the teacher's values and then the
+        labels too if that is better on held-out rows.
     class_weight : None, "balanced" or dict
     dtype : {"float32", "float16", "float64"}
         Type of the stored numbers; float16 is computed in float32.
     random_state, n_jobs : as in scikit-learn.
     time_limit : float or None, default=None
-        Seconds for a fit. It ends the search and the training early, never the teacher's own fit or answers;
-        None means that they end by themselves.
+        Seconds for a fit. It ends the search and the training early; the default teacher takes about a
+        quarter of it at most, on fewer rows if need be. The fit of your own teacher and its answers are never
+        cut short. None means that all end by themselves.
     batch_rows : int or None, default=None
         Rows that ``predict`` will get at a time, for which the budget holds: the fewer, the more a row takes.
         None means as many as are two megabytes in float32, from 2,048 to 8,192.
@@ -188,11 +190,11 @@ class FastKernelClassifier(Classifier, FastKernelModel):
 
         If numba is installed (the extra ``jit``), compiled loops in the model's type take a few microseconds
         and agree with :meth:`predict` up to rounding. The first call in a process imports numba and loads or
-        compiles the loops, which takes a second or two. Without numba the row is predicted as a batch of one.
+        compiles the loops, which takes a second or two. Without numba a row takes a few short calls of NumPy.
         A row that overflows the model's type has NaN for its values, where :meth:`predict` raises.
         """
         values = self._values_of_one(x)
-        return self.classes_[int(values[0] > 0) if len(values) == 1 else values.argmax()]
+        return self.classes_[(1 if values.item() > 0 else 0) if len(values) == 1 else values.argmax()]
 
     @available_if(_has_probabilities)
     def predict_proba(self, X: Any) -> Float64Array:
@@ -218,12 +220,14 @@ class FastKernelClassifier(Classifier, FastKernelModel):
             chances = smoothed(likeliest(held.values), len(self.classes_))
         self.calibration_ = Calibration.fit(found, chances, held.weights)
 
-    def _teacher(self, given: Any, rows: Float64Array, values: Float64Array, weights: Array) -> Teacher:
+    def _teacher(
+        self, given: Any, rows: Float64Array, values: Float64Array, weights: Array, until: float
+    ) -> Teacher:
         if given is not None:
             return class_teacher(given, self.classes_, Engine(self.n_jobs))
         labels = class_labels(values, self.classes_)
         if self.teacher is None:
-            model = default_teacher(KernelRidgeClassifier, rows, labels, weights, self.random_state)
+            model = default_teacher(KernelRidgeClassifier, rows, labels, weights, self.random_state, until)
         else:
             model = clone(self.teacher).fit(rows, labels)
         return class_teacher(model, self.classes_, Engine(self.n_jobs))
@@ -321,7 +325,7 @@ class FastKernelRegressor(Regressor, FastKernelModel):
         """
         values = self._values_of_one(x)
         if self._flat:
-            return float(values[0]) * self._spread[0] + self._center[0]
+            return values.item() * self._spread[0] + self._center[0]
         return values.astype(np.float64) * self._spread + self._center
 
     def flat_predictor(self) -> FlatPredictor:
@@ -331,13 +335,15 @@ class FastKernelRegressor(Regressor, FastKernelModel):
     def _compare(self, found: Float64Array, told: Float64Array, held: Lesson) -> None:
         self.fidelity_ = explained(found, told, held.weights)
 
-    def _teacher(self, given: Any, rows: Float64Array, values: Float64Array, weights: Array) -> Teacher:
+    def _teacher(
+        self, given: Any, rows: Float64Array, values: Float64Array, weights: Array, until: float
+    ) -> Teacher:
         if given is not None:
             ask = number_teacher(given, values.shape[1], Engine(self.n_jobs))
             return lambda X: (ask(X) - self._center) / self._spread
         wanted = values[:, 0] if values.shape[1] == 1 else values
         if self.teacher is None:
-            model = default_teacher(KernelRidge, rows, wanted, weights, self.random_state)
+            model = default_teacher(KernelRidge, rows, wanted, weights, self.random_state, until)
         else:
             model = clone(self.teacher).fit(rows, wanted)
         return number_teacher(model, values.shape[1], Engine(self.n_jobs))

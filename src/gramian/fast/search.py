@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 import time
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import chain
 
 import numpy as np
 
+from gramian._phases import Progress
 from gramian._typing import Float64Array
-from gramian.compression.sums import Progress
 from gramian.engine import Engine
 from gramian.exceptions import BudgetError
 from gramian.fast.learning.copies import Pool, Rows
@@ -37,9 +37,11 @@ TRIAL, FINALISTS, FINAL = Effort(20, 3.0, 30_000, 4e9, 0.4), 3, Effort(40, 6.0, 
 FULL, OWN, AGAIN = Effort(90, 8.0, 200_000, 1.2e11, 0.8), Effort(60, 8.0, 200_000, 5e10, 0.9), 30
 #: If the loss exceeds that of a shallower tree by this factor, deeper trees are not tried. Chosen by hand.
 WORSE = 1.25
-#: Score by which the labels must be ahead of the teacher's values, which come with more rows, and later the
-#: other lesson ahead of the one begun with. Chosen by hand.
-AHEAD = 0.01
+#: Effort of learning the labels after the teacher's values, until the held-out loss stops falling, and the
+#: score by which a student of the labels must then be ahead. Chosen by hand.
+TUNE, AHEAD = Effort(40, 6.0, 200_000, 3e10, 0.95), 0.001
+#: Part of the loss below which leaves on their own must bring it for another turn. Chosen by hand.
+WORTH = 0.9
 #: Updates of a linear model's working targets.
 LINEAR_ROUNDS = 60
 
@@ -132,14 +134,30 @@ class ShapeTrainer:
         after = self.judged(student, name, effort is OWN)
         return min(before, after, key=lambda one: one.loss)
 
-    def fitted(self, name: str, shape: Shape) -> FittedShape:
-        """Fit a shape to a lesson to the end."""
-        return self.ended(self.further(self.begun(name, shape), name, FINAL))
+    @property
+    def first(self) -> str:
+        """The lesson that every shape begins with: the teacher's values, with their rows between the rows."""
+        return "teacher" if "teacher" in self.pools else "labels"
+
+    def fitted(self, shape: Shape) -> FittedShape:
+        """Fit a shape to the end."""
+        return self.ended(self.further(self.begun(self.first, shape), self.first, FINAL))
 
     def ended(self, found: FittedShape) -> FittedShape:
-        """Fit a student to the end."""
-        for effort in (FULL, OWN):
-            found = self.further(found, found.lesson, effort)
+        """Fit a student to the end, and then to the labels too if they are ahead on the held-out rows.
+
+        Leaves on their own have a step length and a quasi-Newton matrix each. Where they come much nearer to
+        the teacher, all leaves with the directions go on once more.
+        """
+        for _ in range(2):
+            whole = self.further(found, found.lesson, FULL)
+            found = self.further(whole, found.lesson, OWN)
+            if found.loss > WORTH * whole.loss:
+                break
+        for name in self.pools:
+            if name != found.lesson:
+                tuned = self.further(found, name, TUNE)
+                found = max(found, tuned, key=lambda one: one.score - AHEAD * (one.lesson == name))
         return found
 
     def again(self, found: FittedShape, pool: Pool) -> Student:
@@ -223,11 +241,11 @@ def direction_counts(M: Float64Array) -> tuple[int, ...]:
 def search_shapes(nanoseconds: float, clock: Clock, trainer: ShapeTrainer) -> FittedShape:
     """Return the best predictor within ``nanoseconds`` a row.
 
-    The first shape of :func:`shapes_within` is fitted for a few rounds to each lesson; every shape then to
-    the better one (:func:`ahead`). The ``FINALISTS`` with the smallest held-out loss go on, and the nearest
-    of them also learns the other lesson. The better score wins, and its student is fitted to the end. It
-    competes with a linear model of each lesson, which wins a tie since nothing is cheaper. Raises
-    ``BudgetError`` if the budget is below a linear model's cost.
+    Every shape of :func:`shapes_within` is fitted for a few rounds to the teacher's values, or to the labels
+    if they alone are learned. The ``FINALISTS`` with the smallest held-out loss go on, and the nearest of
+    them is fitted to the end (:meth:`ShapeTrainer.ended`). It competes with a linear model of each lesson,
+    which wins a tie since nothing is cheaper. Raises ``BudgetError`` if the budget is below a linear model's
+    cost.
     """
     lesson = next(iter(trainer.pools.values())).lesson
     d, K = lesson.rows.shape[1], lesson.values.shape[1]
@@ -240,30 +258,18 @@ def search_shapes(nanoseconds: float, clock: Clock, trainer: ShapeTrainer) -> Fi
         )
     finals = [trainer.linear(each) for each in trainer.pools]
     shapes = shapes_within(nanoseconds, clock, len(lesson.rows), direction_counts(trainer.M))
-    first = next(shapes, None)
+    first, name = next(shapes, None), trainer.first
     if first is not None and time.perf_counter() < trainer.until(TRIAL.part):
-        begun = ahead((trainer.begun(name, first) for name in trainer.pools), "teacher")
-        name = begun.lesson
 
         def judge(name: str, shape: Shape) -> tuple[float, FittedShape]:
-            found = begun if shape == first else trainer.begun(name, shape)
+            found = trainer.begun(name, shape)
             return found.loss, found
 
         limits = Limits(until=trainer.until(TRIAL.part), at_least=1)
         found = search(name, lambda trials: worth_trying(trials, chain([first], shapes)), judge, limits)
         nearer = [trainer.further(trial.evidence, name, FINAL) for trial in found.ranked[:FINALISTS]]
-        nearest = min(nearer, key=lambda one: one.loss)
-        taught = [
-            nearest,
-            *(trainer.further(nearest, other, FINAL) for other in trainer.pools if other != name),
-        ]
-        finals.append(trainer.ended(ahead(taught, name)))
+        finals.append(trainer.ended(min(nearer, key=lambda one: one.loss)))
     return max(finals, key=lambda final: final.score)
-
-
-def ahead(found: Iterable[FittedShape], name: str) -> FittedShape:
-    """Return the student with the best score, where that of a lesson counts more by ``AHEAD``."""
-    return max(found, key=lambda one: one.score + AHEAD * (one.lesson == name))
 
 
 def worth_trying(trials: Trials[Shape, FittedShape], shapes: Iterator[Shape]) -> Iterator[list[Shape]]:

@@ -1,38 +1,62 @@
-"""Learning of Gaussian process hyperparameters by maximising the log marginal likelihood."""
+"""Learning of hyperparameters: from a few rows to more, by L-BFGS or a user's optimizer."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
-import scipy.linalg as la
 import scipy.optimize as so
 
+from gramian._phases import Progress
 from gramian._typing import Array, Float64Array
-from gramian.compression.features import FeatureMap
-from gramian.compression.sums import Progress
-from gramian.exceptions import AccuracyWarning, InputError
-from gramian.gp.dense import dense_likelihood
-from gramian.gp.gradient import gradient
-from gramian.gp.likelihood import Evidence, Observations, evidence
-from gramian.gp.prior import with_kernel
-from gramian.kernels.base import Kernel
-from gramian.kernels.gradient import log_parameters, with_log_parameters
+from gramian.data.source import RowSource
+from gramian.engine import Engine
+from gramian.exceptions import AccuracyWarning
+from gramian.gp.composite import (
+    FAILED,
+    NEIGHBOURS,
+    RANDOM_SHARE,
+    Composite,
+    Prior,
+    block_of,
+    neighbour_blocks,
+)
+from gramian.gp.hyperparameters import Hyperparameters, feature_kernel
+from gramian.kernels.base import Scaled
 
 #: Optimizer with scikit-learn's signature: takes an objective (value and gradient of θ), the first θ and the
 #: bounds; returns the best θ and its value.
 Optimizer = Callable[[Callable[..., Any], Float64Array, Float64Array], tuple[Float64Array, float]]
-#: Value of −log p(y) if the covariance cannot be factorised: worse than any real value.
-FAILED = 1e25
+Loss = Callable[[Array], tuple[float, Float64Array]]
 #: A run has converged if no log parameter changes log p(y) by more than this slope. A factor of e in the
 #: parameter then changes the likelihood by a hundredth, too little to matter. Chosen by hand.
 LEAST_SLOPE = 1e-2
-#: Standard deviation, in log parameters, of the random starts about the first start. Chosen by hand.
+#: A run also ends once a step improves −log p(y) by less than this share. Chosen by hand.
+LEAST_FALL = 1e-6
+#: A run that L-BFGS gives up, because rounding hides the descent, counts as converged up to this slope for
+#: each row. Chosen by hand.
+LEAST_ROW_SLOPE = 1e-2
+#: Standard deviation, in log parameters, of random starts about the first start, and of the prior of a named
+#: kernel's parameters. Chosen by hand.
 SPREAD = 1.5
+#: Rows of the first stage, where several starts are tried; rows up to which a stage is one dense system; and
+#: the times that blocks of neighbours are chosen anew with the lengthscales of the stage before. By hand.
+FIRST_ROWS, DENSE_ROWS, ROUNDS = 500, 2_000, 2
+
+
+@dataclass(frozen=True)
+class LearningStage:
+    """One stage of learning: what it was done on, and what it reached."""
+
+    n_rows: int
+    n_blocks: int  #: 1 for a single sample of the rows
+    theta: Float64Array
+    value: float  #: log likelihood at theta, with the prior
+    evaluations: int
+    converged: bool
 
 
 @dataclass(frozen=True)
@@ -40,149 +64,302 @@ class Learned:
     """Result of learning, with the work it took."""
 
     theta: Float64Array  #: logarithms of the kernel's parameters and, if it is learned, of the noise
-    value: float  #: log marginal likelihood of the rows used for learning
-    iterations: int  #: L-BFGS iterations of all runs; 0 with another optimizer
+    value: float  #: log likelihood of the rows of the last stage
+    iterations: int  #: L-BFGS iterations of all stages; 0 with another optimizer
     evaluations: int  #: evaluations of likelihood and gradient
     converged: bool
     at_bounds: tuple[int, ...]  #: indices of the entries of θ that ended at a bound
-    n_rows: int  #: rows used for learning
-    restarts: tuple[float, ...]  #: the likelihood that each start reached
-
-
-@dataclass
-class Objective:
-    """Log marginal likelihood as a function of θ, for fixed landmarks and blocks."""
-
-    features: FeatureMap
-    kernel: Kernel
-    noise: float
-    learn_noise: bool
-    data: Observations
-    #: Whether every row is a landmark of the root. The model is then exact, and dense algebra is cheaper.
-    exact: bool = False
-    evaluations: int = 0
-
-    @cached_property
-    def _own(self) -> Float64Array:
-        """The kernel's log parameters; empty if their gradient is not known."""
-        try:
-            return log_parameters(self.kernel)
-        except InputError:
-            return np.zeros(0)
-
-    def parts(self, theta: Array) -> tuple[Kernel, float]:
-        """Return the kernel and the noise of θ."""
-        theta = np.asarray(theta, np.float64)
-        own = theta[: len(self._own)]
-        kernel = with_log_parameters(self.kernel, own) if len(own) else self.kernel
-        return kernel, float(np.exp(theta[-1])) if self.learn_noise else self.noise
+    n_rows: int  #: rows of the last stage
+    restarts: tuple[float, ...]  #: the likelihood that each start of the first stage reached
+    stages: tuple[LearningStage, ...] = ()
+    interrupted: bool = False  #: whether Ctrl-C ended learning early, at the best θ so far
 
     @property
-    def theta(self) -> Float64Array:
-        """The θ of the objective's own kernel and noise."""
-        return np.append(self._own, np.log(self.noise)) if self.learn_noise else self._own
+    def warnings(self) -> tuple[str, ...]:
+        """What one should know before trusting θ."""
+        text = f"Learning stopped after {self.iterations} iterations. Raise max_iter, or scale the features."
+        return () if self.converged else (text,)
 
-    def moved(self, theta: Array) -> Objective:
-        """Return a copy of the objective whose own kernel and noise are those of θ."""
-        kernel, noise = self.parts(theta)
-        return replace(self, kernel=kernel, noise=noise, evaluations=0)
 
-    def found(self) -> Evidence:
-        """Return the evidence for the objective's own kernel and noise."""
-        return evidence(with_kernel(self.features, self.kernel, self.data.engine), self.noise, self.data)
+@dataclass(frozen=True)
+class LearningSettings:
+    """How hyperparameters are learned; bounds are logarithms of factors on the start."""
 
-    def value(self, theta: Array) -> tuple[float, Float64Array]:
-        """Return log p(y) for θ, and its gradient."""
-        self.evaluations += 1
-        by_kernel = bool(len(self._own))
-        if self.exact:
-            kernel, noise = self.parts(theta)
-            n = self.data.source.shape[0]
-            rows, targets = self.data.source.rows(slice(0, n)), self.data.targets[:n]
-            value, full = dense_likelihood(kernel, noise, rows, targets, by_kernel=by_kernel)
-        else:
-            found = self.moved(theta).found()
-            value, full = found.value, gradient(found, self.data, by_kernel=by_kernel)
-        return value, full if self.learn_noise else full[:-1]
+    n_rows: int
+    log_factors: Float64Array
+    n_restarts: int
+    max_iterations: int
+    optimizer: Optimizer | None  #: None for L-BFGS-B
+    weak_prior: bool  #: whether lengthscales have a prior about their start
 
-    def loss(self, theta: Array) -> tuple[float, Float64Array]:
-        """Return −log p(y) and its gradient; a very large value if a factorisation fails."""
-        try:
-            value, slope = self.value(theta)
-        except la.LinAlgError:
-            return FAILED, np.zeros(len(theta))
-        return (-value, -slope) if np.isfinite(value) else (FAILED, np.zeros(len(theta)))
+
+@dataclass(frozen=True)
+class Run:
+    """End of one run of an optimizer."""
+
+    theta: Float64Array
+    value: float
+    slope: float  #: largest derivative of log p(y) by an entry of θ
+    iterations: int
+    evaluations: int
+    converged: bool
+    message: str
+
+
+class Interrupted(Exception):
+    """Ctrl-C during a run; ``best`` is the best θ that it had seen."""
+
+    def __init__(self, best: Float64Array, value: float) -> None:
+        super().__init__()
+        self.best, self.value = best, value
+
+
+def climb(
+    loss: Loss, start: Float64Array, bounds: Float64Array, settings: LearningSettings, n_rows: int
+) -> Run:
+    """Minimise −log p(y) from ``start`` within the bounds; the best θ that was seen is the result."""
+    best, slope, seen = (FAILED, start), np.inf, 0
+
+    def watched(theta: Array) -> tuple[float, Float64Array]:
+        nonlocal best, slope, seen
+        seen += 1
+        value, gradient = loss(theta)
+        if value < best[0]:
+            best, slope = (value, np.array(theta)), float(np.abs(gradient).max(initial=0.0))
+        return value, gradient
+
+    try:
+        if settings.optimizer is not None:
+            theta, value = settings.optimizer(_callback(watched), start, bounds)
+            return Run(np.asarray(theta, np.float64), -float(value), slope, 0, seen, True, "")
+        done = so.minimize(
+            watched,
+            start,
+            jac=True,
+            method="L-BFGS-B",
+            bounds=so.Bounds(bounds[:, 0], bounds[:, 1]),
+            options={"maxiter": settings.max_iterations, "gtol": LEAST_SLOPE, "ftol": LEAST_FALL},
+        )
+    except KeyboardInterrupt:
+        raise Interrupted(best[1], -best[0]) from None
+    gave_up = done.status == 2 and slope <= LEAST_ROW_SLOPE * n_rows
+    return Run(best[1], -best[0], slope, done.nit, seen, bool(done.success or gave_up), str(done.message))
 
 
 def learn(
-    objective: Objective,
-    log_factors: Float64Array,
+    hyper: Hyperparameters,
+    source: RowSource,
+    targets: Float64Array,
+    settings: LearningSettings,
     *,
-    n_restarts: int,
-    max_iterations: int,
-    optimizer: Optimizer | None,
+    engine: Engine,
     rng: np.random.Generator,
     progress: Progress | None = None,
 ) -> Learned:
-    """Maximise the log marginal likelihood from the objective's θ and from ``n_restarts`` points about it.
+    """Maximise the likelihood by stages: 500 random rows from several starts, then more, each from the last.
 
-    Restarts are log-normal about θ with a standard deviation of 1.5 (a factor of 4.5), clipped to the bounds.
-    The bounds are θ plus the two ``log_factors``. ``optimizer`` has scikit-learn's signature; None means
-    L-BFGS-B. ``progress`` is called with 1 for each evaluation. If the best run hit the iteration limit,
-    :class:`AccuracyWarning` reports its gradient.
+    Up to 2,000 learning rows, the second stage is the likelihood of all of them. Beyond, it is that of a
+    random sample and of blocks of neighbours (:class:`Composite`), which are chosen twice, since neighbours
+    depend on the lengthscales. Other starts have shorter lengthscales, or, of a user's kernel instance, are
+    log-normal about the start with a standard deviation of 1.5 (a factor of 4.5); all are clipped to the
+    bounds, the start plus ``log_factors``. ``progress`` is called with 1 for
+    each evaluation. Warns :class:`AccuracyWarning` where learning ends early, at a bound or without progress.
+
+    Time O(evaluations · Σ b³) for blocks of b rows.
     """
+    start = hyper.theta
+    bounds = start[:, None] + settings.log_factors
+    prior = _prior(hyper, weak=settings.weak_prior)
+    stages: list[LearningStage] = []
+    restarts: tuple[float, ...] = ()
+    iterations, run, interrupted = 0, None, False
+    try:
+        for objective in _stages(hyper, source, targets, settings, prior, engine, rng, stages):
+            tells = _telling(objective.loss, progress)
+            starts = [objective.hyper.theta]
+            if not stages:
+                starts += [
+                    np.clip(other, bounds[:, 0], bounds[:, 1])
+                    for other in _other_starts(hyper, settings, rng)
+                ]
+            runs = [climb(tells, first, bounds, settings, objective.n_rows) for first in starts]
+            run = max(runs, key=lambda one: one.value)
+            restarts = restarts or tuple(one.value for one in runs)
+            iterations += sum(one.iterations for one in runs)
+            evaluations = sum(one.evaluations for one in runs)
+            stages.append(
+                LearningStage(
+                    objective.n_rows,
+                    len(objective.blocks),
+                    run.theta,
+                    run.value,
+                    evaluations,
+                    run.converged,
+                )
+            )
+    except Interrupted as stop:
+        interrupted = True
+        theta, value = (stop.best, stop.value) if stop.value > -FAILED else (start, -FAILED)
+        stages.append(LearningStage(objective.n_rows, len(objective.blocks), theta, value, 0, False))
+    last = stages[-1]
+    learned = Learned(
+        last.theta,
+        last.value,
+        iterations,
+        sum(stage.evaluations for stage in stages),
+        last.converged,
+        _at_bounds(last.theta, bounds),
+        last.n_rows,
+        restarts,
+        tuple(stages),
+        interrupted,
+    )
+    if targets.any():  # nothing but the bounds holds a process of targets that are all the same
+        _warn(learned, run, hyper, settings)
+    return learned
 
-    def loss(theta: Array) -> tuple[float, Float64Array]:
+
+def learn_all(
+    loss: Loss,
+    n_rows: int,
+    hyper: Hyperparameters,
+    before: Learned,
+    settings: LearningSettings,
+    *,
+    progress: Progress | None = None,
+) -> Learned:
+    """Go on from what the blocks taught, by the ``loss`` −log p(y) of all rows; ``hyper`` as at the start."""
+    bounds = hyper.theta[:, None] + settings.log_factors
+    try:
+        run = climb(_telling(loss, progress), before.theta, bounds, settings, n_rows)
+        stage, stopped = LearningStage(n_rows, 1, run.theta, run.value, run.evaluations, run.converged), False
+    except Interrupted as stop:
+        run, stopped = None, True
+        stage = LearningStage(n_rows, 1, stop.best, stop.value, 0, False)
+    learned = replace(
+        before,
+        theta=stage.theta,
+        value=stage.value,
+        iterations=before.iterations + (0 if run is None else run.iterations),
+        evaluations=before.evaluations + stage.evaluations,
+        converged=stage.converged,
+        at_bounds=_at_bounds(stage.theta, bounds),
+        n_rows=n_rows,
+        stages=(*before.stages, stage),
+        interrupted=stopped,
+    )
+    _warn(learned, run, hyper, settings)
+    return learned
+
+
+def block_sizes(n_rows: int) -> tuple[int, ...]:
+    """Return the rows of each block of the last stage, for so many learning rows."""
+    sample = _sample_rows(n_rows)
+    return (sample,) + (NEIGHBOURS,) * ((n_rows - sample) // NEIGHBOURS)
+
+
+def _sample_rows(n_rows: int) -> int:
+    """Return how many of the learning rows are a random sample of all rows."""
+    return n_rows if n_rows <= DENSE_ROWS else min(DENSE_ROWS, round(RANDOM_SHARE * n_rows))
+
+
+def _at_bounds(theta: Float64Array, bounds: Float64Array) -> tuple[int, ...]:
+    margin = np.minimum(theta - bounds[:, 0], bounds[:, 1] - theta)
+    return tuple(np.flatnonzero(margin < 1e-6).tolist())
+
+
+def _stages(
+    hyper: Hyperparameters,
+    source: RowSource,
+    targets: Float64Array,
+    settings: LearningSettings,
+    prior: Prior,
+    engine: Engine,
+    rng: np.random.Generator,
+    done: list[LearningStage],
+) -> Iterator[Composite]:
+    """Yield the objective of each stage, at the θ that the stage before reached."""
+    n, wanted = source.shape[0], min(settings.n_rows, source.shape[0])
+    random_rows = _sample_rows(wanted)
+    order = rng.permutation(rng.choice(n, random_rows, replace=False))
+    sample = block_of(source, targets, np.sort(order))
+    objective = Composite([sample], hyper, prior, engine)
+    if random_rows > FIRST_ROWS:
+        few = block_of(source, targets, np.sort(order[:FIRST_ROWS]))
+        yield replace(objective, blocks=[few])
+        objective = replace(objective, hyper=hyper.at(done[-1].theta))
+    if wanted <= DENSE_ROWS:
+        yield objective
+        return
+    count = len(block_sizes(wanted)) - 1
+    for _ in range(ROUNDS):
+        now = hyper.at(done[-1].theta) if done else hyper
+        near = neighbour_blocks(source, targets, now, count, rng)
+        yield replace(objective, blocks=[sample, *near], hyper=now)
+
+
+def _prior(hyper: Hyperparameters, *, weak: bool) -> Prior:
+    """Return the prior of θ: about the start for the parameters of a named kernel, none for the rest."""
+    theta = hyper.theta
+    deviation = np.full(len(theta), np.inf)
+    if weak:
+        deviation[: len(hyper.own)] = SPREAD
+    return Prior(theta, deviation)
+
+
+def _other_starts(
+    hyper: Hyperparameters, settings: LearningSettings, rng: np.random.Generator
+) -> list[Float64Array]:
+    """Return further starts: of a named kernel with lengthscales each time a quarter as long, else random.
+
+    A process whose lengthscales start too long takes everything for noise and stays there.
+    """
+    start = hyper.theta
+    if not settings.weak_prior or feature_kernel(hyper.kernel) is None:
+        return [start + SPREAD * rng.standard_normal(len(start)) for _ in range(settings.n_restarts)]
+    first = 1 if isinstance(hyper.kernel, Scaled) else 0
+    lengths = np.zeros(len(start))
+    lengths[first : len(hyper.own)] = np.log(4.0)
+    return [start - (i + 1) * lengths for i in range(settings.n_restarts)]
+
+
+def _warn(learned: Learned, run: Run | None, hyper: Hyperparameters, settings: LearningSettings) -> None:
+    """Warn where learning did not end as it should. Noise at its lower bound is what exact targets have."""
+    bare = len(hyper.own) if learned.theta[-1] < hyper.theta[-1] else -1
+    told = [i for i in learned.at_bounds if i != bare]
+    if learned.interrupted:
+        text = f"learning was interrupted in stage {len(learned.stages)}; the best parameters so far stay."
+    elif run is not None and not run.converged:
+        why = (
+            f"learning stopped at max_iter={settings.max_iterations} iterations with a gradient of "
+            f"{run.slope:.2g} by log parameters. Raise max_iter, or scale the features."
+        )
+        gave_up = (
+            f"learning made no progress from a gradient of {run.slope:.2g} by log parameters "
+            f"({run.message}). Give another start (gamma, noise), or a larger noise."
+        )
+        text = why if run.iterations >= settings.max_iterations else gave_up
+    elif told:
+        names = ", ".join(hyper.names[i] for i in told[:5])
+        text = (
+            f"learning ended at the bounds of {names}. Widen bounds, leave out features that say nothing, or "
+            "fix the noise with learn_noise=False."
+        )
+    else:
+        return
+    warnings.warn(text, AccuracyWarning, stacklevel=5)
+
+
+def _telling(loss: Loss, progress: Progress | None) -> Loss:
+    def told(theta: Array) -> tuple[float, Float64Array]:
         if progress is not None:
             progress(1)
-        return objective.loss(theta)
+        return loss(theta)
 
-    start = objective.theta
-    bounds = start[:, None] + log_factors
-    lower, upper = bounds[:, 0], bounds[:, 1]
-    starts = [start]
-    for _ in range(n_restarts):
-        starts.append(np.clip(start + SPREAD * rng.standard_normal(len(start)), lower, upper))
-    reached: list[tuple[Float64Array, float, bool]] = []
-    iterations = 0
-    for first in starts:
-        if optimizer is not None:
-            theta, value = optimizer(_callback(loss), first, bounds)
-            reached.append((np.asarray(theta, np.float64), -float(value), True))
-            continue
-        done = so.minimize(
-            loss,
-            first,
-            jac=True,
-            method="L-BFGS-B",
-            bounds=so.Bounds(lower, upper),
-            options={"maxiter": max_iterations, "gtol": LEAST_SLOPE},
-        )
-        iterations += int(done.nit)
-        reached.append((done.x, -float(done.fun), done.nit < max_iterations))
-    theta, value, converged = max(reached, key=lambda run: run[1])
-    if not converged:
-        steep = float(np.abs(objective.value(theta)[1]).max())
-        warnings.warn(
-            f"learning stopped at max_iter={max_iterations} iterations with a gradient of {steep:.2g} by log "
-            "parameters. Raise max_iter, or scale the features.",
-            AccuracyWarning,
-            stacklevel=4,
-        )
-    near = np.minimum(theta - lower, upper - theta) < 1e-6
-    return Learned(
-        theta,
-        value,
-        iterations,
-        objective.evaluations,
-        converged,
-        tuple(np.flatnonzero(near).tolist()),
-        objective.data.source.shape[0],
-        tuple(run[1] for run in reached),
-    )
+    return told
 
 
-def _callback(loss: Callable[[Array], tuple[float, Float64Array]]) -> Callable[..., Any]:
+def _callback(loss: Loss) -> Callable[..., Any]:
     def called(theta: Array, eval_gradient: bool = True) -> Any:
         value, slope = loss(theta)
         return (value, slope) if eval_gradient else value

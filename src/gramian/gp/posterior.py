@@ -26,7 +26,7 @@ from gramian.compression.grouping import Unit, units_by_leaf
 from gramian.compression.predictor import Predictor, fold
 from gramian.data.source import RowSource, row_blocks
 from gramian.engine import Engine
-from gramian.gp.likelihood import Evidence
+from gramian.exact.predictor import ExactPredictor
 from gramian.gp.prior import residual_diagonal
 from gramian.solvers.path_factor import PathFactor
 from gramian.solvers.threads import blas_for
@@ -34,16 +34,16 @@ from gramian.solvers.threads import blas_for
 
 @dataclass(frozen=True)
 class Posterior:
-    """Posterior N(β, S⁻¹) of the features' weights; its size does not depend on the number of rows."""
+    """Posterior N(β, S⁻¹) of the features' weights, and a mean of f that may be another than φ(x)ᵀβ.
+
+    ``mean`` is the exact one, from the kernel matrix of all rows; its size grows with the rows, that of the
+    rest does not.
+    """
 
     features: FeatureMap
     factor: PathFactor
     beta: tuple[Float64Array, ...]
-
-    @classmethod
-    def of(cls, found: Evidence) -> Posterior:
-        """Return the posterior contained in an evidence."""
-        return cls(found.features, found.factor, found.beta)
+    mean: ExactPredictor | None = None
 
     @property
     def n_outputs(self) -> int:
@@ -52,13 +52,14 @@ class Posterior:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of bases, factor and coefficients."""
-        return self.features.nbytes + self.factor.nbytes + sum(b.nbytes for b in self.beta)
+        """Bytes of bases, factor and coefficients, and of the rows of an exact mean."""
+        own = self.features.nbytes + self.factor.nbytes + sum(b.nbytes for b in self.beta)
+        return own + (0 if self.mean is None else self.mean.model_bytes)
 
     @cached_property
-    def predictor(self) -> Predictor:
+    def predictor(self) -> Predictor | ExactPredictor:
         """Predictor of the mean: kernel rows times weights."""
-        return fold(self.features, self.beta)
+        return fold(self.features, self.beta) if self.mean is None else self.mean
 
     def __getstate__(self) -> dict[str, object]:
         # The predictor's weights are computed again on demand.
@@ -105,11 +106,12 @@ class Posterior:
         return mean[:, :, None] + (root @ normal).reshape(len(root), mean.shape[1], n_draws)
 
     def paths(self, n_draws: int, rng: np.random.Generator) -> Paths:
-        """Return draws of φ(x)ᵀw as functions of x."""
+        """Return draws of φ(x)ᵀw as functions of x; an exact mean takes the place of φ(x)ᵀβ."""
         normal = rng.standard_normal((self.features.rank, n_draws * self.n_outputs))
         drawn = self.factor.drawn(normal)
-        beta = [np.repeat(b, n_draws, axis=1) + w for b, w in zip(self.beta, drawn, strict=True)]
-        return Paths(fold(self.features, beta), self.n_outputs, n_draws)
+        if self.mean is None:
+            drawn = [np.repeat(b, n_draws, axis=1) + w for b, w in zip(self.beta, drawn, strict=True)]
+        return Paths(fold(self.features, drawn), self.n_outputs, n_draws, self.mean)
 
     def _units(
         self, rows: Rows, engine: Engine, *, whole_leaves: bool = False
@@ -153,16 +155,20 @@ class Posterior:
 class Paths:
     """Functions drawn from a posterior; each always gives the same value at the same row.
 
-    f(x) = φ(x)ᵀ(β + L⁻ᵀz) with one z ~ N(0, I) for each draw and output.
+    f(x) = φ(x)ᵀ(β + L⁻ᵀz) with one z ~ N(0, I) for each draw and output, or mean(x) + φ(x)ᵀL⁻ᵀz.
     """
 
     predictor: Predictor
     n_outputs: int
     n_draws: int
+    mean: ExactPredictor | None = None
 
     def blocks(
         self, source: RowSource, *, chunk_rows: int, engine: Engine
     ) -> Iterator[tuple[slice, Float64Array]]:
         """Yield (rows, values of shape (rows, outputs, draws)). Time O(n m (d + outputs·draws))."""
         for where, values in self.predictor.blocks(source, engine=engine, chunk_rows=chunk_rows):
-            yield where, values.reshape(len(values), self.n_outputs, self.n_draws)
+            drawn = values.reshape(len(values), self.n_outputs, self.n_draws)
+            if self.mean is not None:
+                drawn = drawn + self.mean.chunk(source.rows(where), engine)[:, :, None]
+            yield where, drawn

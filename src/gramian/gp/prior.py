@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from gramian._typing import Float64Array, Rows
 from gramian.compression.basis import Basis, BasisBuilder
@@ -45,6 +47,23 @@ def with_kernel(features: FeatureMap, kernel: Kernel, engine: Engine) -> Feature
         nodes=tuple(made),
         dtype=np.dtype(np.float64),
     )
+
+
+def scaled_back(features: FeatureMap, scale: Float64Array, kernel: Kernel) -> FeatureMap:
+    """Return landmarks and blocks of rows x/scale as those of rows x; :func:`with_kernel` makes the bases.
+
+    The blocks of a bisection stay what they were: (x/s − o)·w = (x − o s)·(w/s).
+    """
+    partition: Any = features.partition
+    offset = None if partition.offset is None else partition.offset * scale
+    partition = replace(partition, directions=partition.directions / scale, offset=offset)
+    nodes = tuple(replace(basis, landmarks=_times(basis.landmarks, scale)) for basis in features.nodes)
+    return replace(features, kernel=kernel, partition=partition, nodes=nodes)
+
+
+def _times(rows: Rows, scale: Float64Array) -> Rows:
+    sparse: Any = rows
+    return sparse.multiply(scale).tocsr() if sp.issparse(rows) else rows * scale
 
 
 def residual_diagonal(kernel: Kernel, X: Rows, F: Float64Array) -> Float64Array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any, Self
 
@@ -12,37 +13,46 @@ from sklearn.utils.validation import check_is_fitted
 from gramian._checks import whole_number
 from gramian._random import as_generator
 from gramian._typing import Float64Array
+from gramian.approximations.setup import FitSetup
 from gramian.compression.plan import Plan
 from gramian.data.source import RowSource
 from gramian.estimator.answers import PREDICT_ROWS, in_blocks, predicted_numbers
 from gramian.estimator.base import KernelEstimator, own_target, required_target
+from gramian.estimator.conformal import held_out_rank, share
 from gramian.estimator.finite import finite_values, quietly, rows_at
 from gramian.estimator.fitting import all_or_nothing
 from gramian.estimator.kinds import Regressor
 from gramian.estimator.labelled import LabelledRows
 from gramian.estimator.opening import plan_fit
-from gramian.estimator.progress import shown_bar
+from gramian.estimator.progress import shown_phases
+from gramian.estimator.summaries import Evidence
 from gramian.estimator.targets import NumberTargets
 from gramian.exceptions import InputError
-from gramian.gp.learning import Objective
-from gramian.gp.training import mean_of, plan_process, process_trial, train
-from gramian.metric.input import INPUT, Input, feature_importances_, learned_input
-from gramian.metric.summary import metric_facts, metric_grids
+from gramian.gp.objective import Objective
+from gramian.gp.training import mean_of, plan_process, process_round, train
+from gramian.metric.input import INPUT, Input, InputParameters, feature_importances_, learned_input
+from gramian.metric.summary import with_metric
 
 
 class GaussianProcessRegressor(Regressor, KernelEstimator):
-    r"""Gaussian process regression whose memory and time do not grow with n².
+    r"""Gaussian process regression for 10² to 10⁶ rows, whose bands are checked on rows it had not seen.
 
-    The model is y = f(x) + ε with f ~ GP(0, k) and ε ~ N(0, noise). The prior covariance is K̃ + D: the
-    multi-resolution approximation K̃ = F Fᵀ (features on each row's path) plus the diagonal D = diag(K − K̃).
-    Every row therefore has its exact prior variance, and no variance collapses away from landmarks (this is
-    FITC, and PIC as the blocks' ranks grow). Likelihood, gradient, mean and variance each take one pass of
-    sums and the elimination of FᵀΛ⁻¹F + I, Λ = D + noise·I. If every row is a landmark of the root, this is
-    the exact Gaussian process.
+    The model is y = f(x) + ε with f ~ GP(0, k) and ε ~ N(0, noise).
+
+    - Up to 2,000 rows everything is exact.
+    - As long as the memory budget holds the tiles of the kernel matrix K (19,000 rows in 1 GB), the mean is
+      k(x, X) (K + noise·I)⁻¹ y, solved for by conjugate gradients. Deviations come from the approximation
+      below, which makes them a few percent larger.
+    - Beyond, the prior covariance is K̃ + D: the multi-resolution approximation K̃ = F Fᵀ (features on each
+      row's path) plus the diagonal D = diag(K − K̃). Every row has its exact prior variance, and no variance
+      collapses away from landmarks (FITC, or PIC as the blocks' ranks grow).
+
+    Hyperparameters are those with the largest likelihood of a random sample of the rows and of blocks of
+    neighbouring rows, which have the density of all rows.
 
     Parameters
     ----------
-    kernel : str or Kernel, default="rbf"
+    kernel : str or Kernel, default="matern32"
         A name stands for 1.0 times that kernel; the factor is the signal variance. An instance is learned as
         written: ``1.0 * gm.Matern(2.0, nu=2.5) + gm.Linear(5.0)`` has one factor and two lengthscales.
         Hyperparameters are learned of Gaussian, Exponential, Matern, RationalQuadratic, Cauchy, Laplacian,
@@ -52,39 +62,45 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
         Of a named kernel. With ``gamma=None`` learning starts at the lengthscale √(Σ variances of the
         features); if nothing is learned, gamma is 1/n_features.
     standardize : bool, default=False
-        Scale the columns to mean 0 and deviation 1, as for :class:`KernelRidge`.
+        Scale the columns to mean 0 and deviation 1, as for :class:`KernelRidge`. Lengthscales for each
+        feature need no scaling.
     metric : None, "diagonal", "full", LearnedMetric or Metric, default=None
         As for :class:`KernelRidge`: finds by gradients what ``ard`` finds by the likelihood. Each round
         learns kernel and noise from 1,000 rows, starting from the round before; the final fit learns them
         again.
-    ard : bool, default=False
-        One lengthscale for each feature (named kernels; they start at √d times each feature's deviation).
+    ard : bool or "auto", default="auto"
+        One lengthscale for each feature (named kernels; they start at √d times each feature's deviation, with
+        a weak prior about that). "auto": for 2 to 100 dense features.
     noise : float, default=0.1
         Variance of ε in the units of the modelled targets (``normalize_y`` divides them by their deviation).
         Learning starts from it.
     learn_noise : bool, default=True
     optimizer : "lbfgs", callable or None, default="lbfgs"
-        How to maximise the log marginal likelihood; None keeps kernel and noise. A callable has
-        scikit-learn's signature: ``optimizer(obj_func, initial_theta, bounds)`` returns θ and −log p(y).
-    n_restarts_optimizer : int, default=0
-        Number of further runs, from log-normal starts around the first; the best run is kept.
+        How to maximise the log likelihood; None keeps kernel and noise. A callable has scikit-learn's
+        signature: ``optimizer(obj_func, initial_theta, bounds)`` returns θ and the loss. It is called once
+        for each stage.
+    n_restarts_optimizer : int, default=2
+        Number of further starts on the first 500 rows: lengthscales each time a quarter as long, or, of a
+        kernel instance, log-normal around the first. The best goes on.
     bounds : (float, float), default=(1e-5, 1e5)
         Each parameter stays within these multiples of its starting value.
-    learning_rows : int or None, default=10_000
-        Hyperparameters are learned on this many random rows, with landmarks and blocks of their own; the
-        posterior uses all rows. None learns on all rows, where each step takes two passes.
+    learning_rows : int or None, default=5_000
+        Rows that hyperparameters are learned from. Up to 2,000: random ones. More: a fifth random (2,000 at
+        most), the rest blocks of 250 neighbours. None adds a last stage on all rows, by the multi-resolution
+        likelihood, where each step takes two passes.
     max_iter : int, default=100
-        Most iterations of L-BFGS; a run that needs more warns ``AccuracyWarning``.
+        Most iterations of L-BFGS in a stage; if the last stage needs more, it warns ``AccuracyWarning``.
     normalize_y : bool, default=True
         Model (y − mean)/deviation, for each output.
     approximation : str or unfitted approximation, default="auto"
-        "auto" is exact up to 2,000 rows, then multi-resolution (root rank 500; rank 100 in blocks of about
-        400 rows; fewer blocks if the budget requires it). Others are "exact", "multiresolution",
-        "lowrankplusblocks", "blockdiagonal", or an instance such as ``gm.MultiResolution(root_rank=300,
-        rank=50, n_blocks=80)``, which gets as many landmarks as its rank. Features should have similar
-        scales, because blocks are formed by distance.
+        "auto" is as described above, with a root of rank 500 and rank 200 in blocks of about 400 rows; fewer
+        blocks if the budget requires it. Others are "exact", "multiresolution", "lowrankplusblocks",
+        "blockdiagonal", or an instance such as ``gm.MultiResolution(root_rank=300, rank=50, n_blocks=80)``,
+        which gets as many landmarks as its rank and gives the mean too. Blocks of "auto" are formed in units
+        of the lengthscales, those of the others by plain distances, for which features should have similar
+        scales.
     memory_budget, random_state, n_jobs, verbose
-        As for :class:`KernelRidge`; the bar counts evaluations of the likelihood. Tiles are float64.
+        As for :class:`KernelRidge`; the bar counts evaluations of the likelihood.
 
     Attributes
     ----------
@@ -93,17 +109,25 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
     theta_ : ndarray
         Logarithms of the kernel's parameters and, if it is learned, of the noise.
     log_marginal_likelihood_value_ : float
-        For all rows at ``theta_``; of normalised targets, summed over outputs.
+        For all rows at ``theta_``, by K̃ + D; of normalised targets, summed over outputs.
     n_iter_ : int
-        Iterations of L-BFGS in all runs, at least 1.
+        Iterations of L-BFGS in all stages, at least 1.
     learning_ : Learned or None
-        Number of evaluations, whether learning converged, hyperparameters at a bound, rows used.
+        ``stages`` with their rows, θ and likelihood; evaluations, whether learning converged, hyperparameters
+        at a bound.
+    calibration_ : BandCheck
+        Errors and deviations on rows that the mean had not seen: ``coverage(0.9)`` of the Gaussian band,
+        ``nlpd``, ``rmse`` and ``pit``. If the mean is solved from all rows, a tenth of them (2,000 at most)
+        was held out of learning and of a first fit; otherwise each of up to 2,000 rows was left out of all
+        the others, by hyperparameters that had seen it.
     posterior_, plan_, rank_ : as named
     scaler_, metric_, metric_rounds_, feature_importances_ : as for :class:`KernelRidge`
 
-    Time: O(n (m d + m r + path²)) for a pass, and twice that for each step of learning on ``learning_rows``.
-    Memory as ``plan_`` says; that of predictions does not depend on n. The model keeps a reference to the
-    rows, not a copy, for :meth:`log_marginal_likelihood` with a θ; pickles and model files leave them out.
+    Time: about 100 evaluations of O(Σ b³) for blocks of b learning rows; n² for each iteration of the exact
+    mean, which is solved twice; O(n (m d + m r + path²)) for the deviations. Memory as ``plan_`` says. The
+    model keeps a reference to the rows, not a copy, for :meth:`log_marginal_likelihood` with a θ; pickles
+    and model files leave them out, but for the rows of an exact mean. Ctrl-C during learning keeps the best
+    hyperparameters so far, with a warning.
 
     Source: Snelson and Ghahramani 2006 (FITC), 2007 (PIC); Katzfuss 2017; Rasmussen and Williams 2006.
 
@@ -122,6 +146,7 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
     #: A likelihood is a difference of large numbers and needs float64.
     tile_dtype = "float64"
 
+    _left_out = ("_training",)
     _learns: tuple[str, ...] = (
         *INPUT,
         "learning_",
@@ -131,6 +156,7 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
         "theta_",
         "posterior_",
         "log_marginal_likelihood_value_",
+        "calibration_",
         "plan_",
         "rank_",
         "_y_mean",
@@ -139,7 +165,7 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
 
     def __init__(
         self,
-        kernel: Any = "rbf",
+        kernel: Any = "matern32",
         *,
         gamma: float | None = None,
         degree: int = 3,
@@ -147,13 +173,13 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
         kernel_params: dict[str, Any] | None = None,
         standardize: bool = False,
         metric: Any = None,
-        ard: bool = False,
+        ard: bool | str = "auto",
         noise: float = 0.1,
         learn_noise: bool = True,
         optimizer: Any = "lbfgs",
-        n_restarts_optimizer: int = 0,
+        n_restarts_optimizer: int = 2,
         bounds: tuple[float, float] = (1e-5, 1e5),
-        learning_rows: int | None = 10_000,
+        learning_rows: int | None = 5_000,
         max_iter: int = 100,
         normalize_y: bool = True,
         approximation: Any = "auto",
@@ -186,7 +212,7 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit to rows X (n, d) and targets y (n,) or (n, outputs); a row source X may hold the targets."""
-        with all_or_nothing(self):
+        with all_or_nothing(self), shown_phases(self.verbose) as phases:
             y = own_target(X, y)
             required_target(self, y)
             source = self._rows(X, reset=True)
@@ -195,13 +221,12 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
             known = self._normalised(targets[slice(0, None)])
             normalised = NumberTargets(known.ravel() if self._flat else known, len(known))
             rows = LabelledRows(source, normalised)
-            trials = partial(process_trial, self)
-            found = learned_input(
-                self, rows, trials, metric=self.metric, standardize=self.standardize, own_bandwidth=True
-            )
+            setup = FitSetup.of(self, phases)
+            asked = InputParameters.of(setup, standardize=self.standardize, metric=self.metric)
+            models = partial(process_round, self)
+            found = learned_input(asked, setup, rows, models, own_bandwidth=True)
             found.keep_in(self)
-            with shown_bar(self.verbose, unit="likelihoods", desc="learning") as bar:
-                train(self, found.prepared(rows), progress=bar.update).keep_in(self)
+            train(self, found.prepared(rows), phases).keep_in(self)
             return self
 
     def plan(self, X: Any, y: Any = None) -> Plan:
@@ -209,7 +234,23 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
         return plan_fit(self, X, y, partial(plan_process, self))
 
     feature_importances_ = feature_importances_
-    _own_facts, _own_grids = metric_facts, metric_grids
+
+    def _evidence(self) -> Evidence:
+        plan: Plan = self.plan_
+        found = Evidence.of_map(self.posterior_.features)
+        learning = () if self.learning_ is None else self.learning_.warnings
+        stated = replace(
+            found,
+            n_rows=plan.n_rows,
+            kernel=self.kernel_,
+            penalty={"noise variance": self.noise_},
+            plan=plan,
+            nbytes=self.posterior_.nbytes,
+            scores={"log marginal likelihood": self.log_marginal_likelihood_value_},
+            solver=(("iterations", f"{self.n_iter_:,}"),),
+            warnings=(*found.warnings, *learning),
+        )
+        return with_metric(stated, self)
 
     def predict(
         self, X: Any, return_std: bool = False, return_cov: bool = False, *, include_noise: bool = False
@@ -237,6 +278,27 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
             return mean
         std = np.sqrt(self._variance(source) + noise)[:, None] * self._y_std
         return mean, predicted_numbers(std, flat=self._flat)
+
+    def predict_interval(self, X: Any, coverage: float = 0.9) -> Float64Array:
+        """Return the ends of an interval for a new observation at each row, (n, 2) or (n, outputs, 2).
+
+        mean ± q·deviation, with noise, where q is the ⌈coverage·(m + 1)⌉-th smallest of the m absolute scores
+        in ``calibration_``. On average over new rows like the training rows it covers as often as you asked,
+        also where the errors are not normal or the kernel is wrong; ``predict(return_std=True)`` promises
+        that only of a model that is right.
+
+        Raises ``InputError`` if coverage is not between 0 and 1, or m rows are too few for it: 9 suffice for
+        0.9. Source: Papadopoulos et al. 2002; Lei et al. 2018.
+        """
+        check_is_fitted(self, "posterior_")
+        seen = self.calibration_
+        rank = held_out_rank(share("coverage", coverage), len(seen.errors))
+        source = self._prepared(X)
+        mean = mean_of(self.posterior_, source, self._engine())
+        half = seen.half_width(rank) * np.sqrt(self._variance(source) + self.noise_)[:, None]
+        ends = np.stack([mean - half, mean + half], axis=-1)
+        ends = ends * self._y_std[:, None] + self._y_mean[:, None]
+        return ends[:, 0] if self._flat else ends
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> Float64Array:
         """Return joint draws of f at a few rows, shape (n, n_samples) or (n, outputs, n_samples).
@@ -304,9 +366,6 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
     def _prepared(self, X: Any) -> RowSource:
         """Return checked rows, transformed as the kernel expects."""
         return Input.of(self).over(self._rows(X, reset=False))
-
-    def __getstate__(self) -> Any:
-        return {k: v for k, v in super().__getstate__().items() if k != "_training"}
 
     def _normalised(self, targets: Float64Array) -> Float64Array:
         p = targets.shape[1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,12 +14,15 @@ from gramian.approximations.block_diagonal import BlockDiagonal
 from gramian.approximations.low_rank_plus_blocks import LowRankPlusBlocks
 from gramian.approximations.multiresolution import MultiResolution, MultiResolutionBuilder
 from gramian.compression.builder import Builder
-from gramian.compression.costs import Resources, Workload
+from gramian.compression.costs import GEMM_RATE, Resources, Workload
 from gramian.compression.grouping import UNIT_ROWS
 from gramian.compression.plan import AS_ASKED, EXACT, Plan, make_plan
 from gramian.data.source import RowSource
 from gramian.engine import Engine
+from gramian.exact.plan import exact_plan
+from gramian.exact.solve import SolveSettings
 from gramian.exceptions import BudgetError, InputError, did_you_mean
+from gramian.gp.exact_mean import TILES, fits_memory
 from gramian.kernels import Kernel
 
 #: Approximations with nested bases of landmarks, for which the likelihood's gradient is known.
@@ -27,20 +31,21 @@ NESTED: dict[str, type[Approximation]] = {
     "lowrankplusblocks": LowRankPlusBlocks,
     "blockdiagonal": BlockDiagonal,
 }
-#: Memory of learning over that of one pass: it holds the first bases and the ones being tried, the factor and
-#: the adjoints of its blocks.
-LEARNING_FACTOR = 2
-#: Assumed number of passes for learning: 25 steps, each one pass forward and two for the gradient.
-LEARNING_PASSES = 75
+#: Memory of the nested bases over that of one pass: those of the first and of the learned kernel are held;
+#: with ``learning_rows=None``, the factor and the adjoints of the blocks.
+BASES_FACTOR = 2
+#: Assumed evaluations of the likelihood in all stages, operations of one by the cube of a block's rows, and
+#: square arrays that it holds.
+LEARNING_STEPS, CUBES, SQUARES = 100, 4, 9
 #: Arrays (rows of a unit × landmarks) that a kernel's derivative holds at a time.
 UNIT_ARRAYS = 6
+#: Rows that hyperparameters are learned from where the user names no number. Chosen by hand.
+LEARNING_ROWS = 5_000
 #: Up to this many rows "auto" takes every row as a landmark, which is exact. Chosen by hand.
 EXACT_ROWS = 2_000
-#: Beyond that, the rank of the root and of each block, and the rows of a block. Chosen by hand.
-ROOT_RANK, BLOCK_RANK, BLOCK_ROWS = 500, 100, 400
-#: With more blocks, rows are routed by bisection, since k-means compares each row with every centre. Chosen
-#: by hand.
-MANY_BLOCKS = 500
+#: Beyond that, the rank of the root and of each block, and the rows of a block. On cadata a block's rank of
+#: 200 in place of 100 takes a sixth off what the posterior's mean loses to the exact one; chosen by hand.
+ROOT_RANK, BLOCK_RANK, BLOCK_ROWS = 500, 200, 400
 
 
 def sized(
@@ -49,7 +54,7 @@ def sized(
     work: Workload,
     kernel: Kernel,
     *,
-    learning_rows: int,
+    learning_blocks: Sequence[int],
     memory_budget: int,
     engine: Engine,
     rng: np.random.Generator,
@@ -57,9 +62,11 @@ def sized(
     """Return the plan of an approximation in float64, at full rank.
 
     "auto" uses fewer, larger blocks if the budget requires it, and raises :class:`BudgetError` if even one
-    block exceeds it. ``learning_rows`` (0 if nothing is learned) enters the estimate of the seconds.
+    block exceeds it. ``learning_blocks`` are the rows of each block that hyperparameters are learned from.
     """
     n = work.n_rows
+    solved = solves_for_mean(approximation, n, memory_budget)
+    tiles = Resources(TILES, engine.n_threads, memory_budget)
 
     def planned(builder: Builder, reason: str) -> Plan:
         dtype = np.dtype(np.float64)
@@ -69,25 +76,34 @@ def sized(
             plan = make_plan(
                 builder.settle(source, kernel, dtype=dtype, rng=rng, engine=engine),
                 work,
-                Resources(dtype, engine.n_threads, max(1, memory_budget - units) // LEARNING_FACTOR),
+                Resources(dtype, engine.n_threads, max(1, memory_budget - units) // BASES_FACTOR),
                 reason=reason,
             )
         except BudgetError as error:
-            least = LEARNING_FACTOR * error.least_bytes + units
+            least = BASES_FACTOR * error.least_bytes + units
             raise BudgetError(
                 f"memory_budget={format_bytes(memory_budget)} is too small for a Gaussian process of "
                 f"root_rank={builder.root_columns} and {builder.n_leaves} blocks: at least "
                 f"{format_bytes(1.01 * least)} is needed. Raise the budget, or {builder.remedy}.",
                 least,
             ) from None
-        learning = {"learning": LEARNING_FACTOR * plan.peak_bytes + units}
-        seconds = {"learning": LEARNING_PASSES * plan.seconds["sums"] * learning_rows / n}
-        return replace(
-            plan,
-            memory_budget=memory_budget,
-            bytes=plan.bytes | learning,
-            seconds=plan.seconds | seconds,
-        )
+        size = {"bases": BASES_FACTOR * plan.peak_bytes + units}
+        time = dict(plan.seconds)
+        if learning_blocks:
+            size["learning"] = 8 * SQUARES * min(n, max(learning_blocks)) ** 2
+            steps = LEARNING_STEPS * CUBES * sum(float(min(n, b)) ** 3 for b in learning_blocks)
+            time["learning"] = steps / GEMM_RATE[8] / engine.n_threads
+        if solved:
+            size["solve"] = memory_budget
+            time["solve"] = 2.0 * exact_plan(work, SolveSettings(), tiles).total_seconds
+        if size.get("learning", 0) > memory_budget:
+            raise BudgetError(
+                f"memory_budget={format_bytes(memory_budget)} is too small to learn from blocks of "
+                f"{max(learning_blocks)} rows: {format_bytes(size['learning'])} is needed. Raise the budget, "
+                "or lower learning_rows.",
+                size["learning"],
+            )
+        return replace(plan, memory_budget=memory_budget, bytes=plan.bytes | size, seconds=time)
 
     name = approximation if isinstance(approximation, str) else None
     if name == "exact":
@@ -97,15 +113,21 @@ def sized(
     if n <= EXACT_ROWS:
         return planned(MultiResolutionBuilder.root_only(n), f"auto: every one of {n} rows")
     blocks = max(2, round(n / BLOCK_ROWS))
+    mean = "the mean solved from all rows" if solved else f"memory holds no kernel matrix of {n} rows"
     while True:
-        partition = "kmeans" if blocks <= MANY_BLOCKS else "tree"
-        builder = MultiResolutionBuilder(ROOT_RANK, BLOCK_RANK, blocks, 2, 1.0, partition=partition)
+        builder = MultiResolutionBuilder(ROOT_RANK, BLOCK_RANK, blocks, 2, 1.0, partition="tree")
         try:
-            return planned(builder, f"auto: blocks of about {n // blocks} rows")
+            return planned(builder, f"auto: {mean}, blocks of about {n // blocks} rows")
         except BudgetError:
             if blocks == 1:
                 raise
             blocks = int(0.8 * blocks)
+
+
+def solves_for_mean(approximation: Any, n_rows: int, memory_budget: int) -> bool:
+    """Tell whether the posterior's mean is that of the exact kernel matrix, solved by its tiles."""
+    chosen = isinstance(approximation, str) and approximation == "auto"
+    return chosen and n_rows > EXACT_ROWS and fits_memory(n_rows, memory_budget)
 
 
 def _asked(chosen: Any) -> Builder:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from gramian._typing import Float64Array
 from gramian.data.source import RowSource, sample_rows
@@ -19,6 +20,9 @@ from gramian.kernels.precomputed import Precomputed
 
 #: Names for L-BFGS-B: ours and scikit-learn's.
 OPTIMIZERS = ("lbfgs", "fmin_l_bfgs_b")
+#: Most features that get a lengthscale each where the user leaves that open: a step's time grows with them,
+#: and what few rows say about each shrinks. Chosen by hand.
+ARD_FEATURES = 100
 #: Rows sampled to estimate the features' deviations. Chosen by hand.
 SPREAD_ROWS = 2_000
 
@@ -29,22 +33,25 @@ def start_kernel(
     rng: np.random.Generator,
     *,
     named: bool,
-    ard: bool,
+    ard: bool | str,
     gamma_given: bool,
     learned: bool,
 ) -> Kernel:
     """Return the kernel at which learning starts: an instance as it is, a named kernel times 1.0.
 
     If ``gamma`` is not given and something is learned, a named kernel starts at lengthscales from the
-    features' deviations σ_f: √(Σ σ_f²), or with ``ard`` √d σ_f for each feature.
+    features' deviations σ_f: √(Σ σ_f²), or with ``ard`` √d σ_f for each feature. ``ard="auto"`` means a
+    lengthscale for each of up to 100 dense features.
     """
     if isinstance(kernel, Precomputed):
         raise InputError(
             "kernel='precomputed' has no parameters and no new landmarks; a Gaussian process needs rows. "
             "Pass a kernel's name or instance."
         )
+    if not isinstance(ard, bool | np.bool_) and ard != "auto":
+        raise InputError(f"ard={ard!r} must be True, False or 'auto'.")
     if not named:
-        if ard:
+        if ard != "auto" and ard:
             raise InputError(
                 "ard=True goes with a kernel's name. Give an instance its lengthscales, one for each "
                 "feature: 1.0 * gm.Gaussian((1.0, 2.0))."
@@ -53,6 +60,8 @@ def start_kernel(
     d = source.shape[1]
     if not hasattr(kernel, "lengthscale"):
         return Scaled(1.0, kernel)
+    if ard == "auto":
+        ard = 1 < d <= ARD_FEATURES and not sp.issparse(source.rows(slice(0, 1))) and learned
     if learned and not gamma_given:
         variance = _variances(sample_rows(source, min(SPREAD_ROWS, source.shape[0]), rng)[0])
         total = float(variance.sum()) or 1.0

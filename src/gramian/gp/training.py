@@ -5,6 +5,7 @@ Functions read the parameters of the estimator ``model`` and do not change it.
 
 from __future__ import annotations
 
+import warnings
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
@@ -14,112 +15,172 @@ import numpy as np
 
 from gramian._budget import parse_bytes
 from gramian._checks import positive_number, whole_number
+from gramian._phases import Phases, silent
 from gramian._random import as_generator
-from gramian._typing import Float64Array
+from gramian._typing import Float64Array, Rows
+from gramian.approximations.setup import FitSetup
 from gramian.compression.costs import Workload
 from gramian.compression.plan import Plan
-from gramian.compression.sums import Progress
+from gramian.data.mapped import mapped
 from gramian.data.source import RowSource, as_source, sample_rows
+from gramian.data.taken import TakenRows
 from gramian.engine import Engine
 from gramian.estimator.answers import PREDICT_ROWS, in_blocks
+from gramian.estimator.base import KernelEstimator
 from gramian.estimator.finite import finite_values, quietly, rows_at
 from gramian.estimator.labelled import LabelledRows
-from gramian.gp.learning import Learned, Objective, learn
+from gramian.estimator.targets import NumberTargets
+from gramian.exact.predictor import ExactPredictor
+from gramian.exceptions import AccuracyWarning
+from gramian.gp.calibration import BandCheck, leave_one_out
+from gramian.gp.exact_mean import exact_mean
+from gramian.gp.hyperparameters import Hyperparameters, in_units, lengthscales
+from gramian.gp.learning import Learned, LearningSettings, block_sizes, learn, learn_all
 from gramian.gp.likelihood import Evidence, Observations
+from gramian.gp.objective import Objective
 from gramian.gp.posterior import Posterior
-from gramian.gp.sizes import sized
+from gramian.gp.prior import scaled_back
+from gramian.gp.sizes import LEARNING_ROWS, sized, solves_for_mean
 from gramian.gp.start import checked_optimizer, log_bounds, start_kernel
 from gramian.kernels import Kernel
-from gramian.landmarks.rules import LEVERAGED, PIVOTED
-from gramian.metric.input import plain_copy, planned_input
-from gramian.metric.learner import RoundModel
+from gramian.metric.input import InputParameters, planned_input
+from gramian.metric.metric import Metric
+from gramian.metric.rounds import FittedRound, RoundModel, RoundSetup, plain_copy
 
 #: Rows from which a round of metric learning learns kernel and noise. Chosen by hand.
 ROUND_ROWS = 1_000
+#: Rows that the deviations are checked on, and the share of all rows that may be held out for it. By hand.
+CHECKED_ROWS, HELD_OUT_SHARE = 2_000, 0.1
 
 
 @dataclass(frozen=True)
 class TrainedProcess:
-    """Result of training: objective, evidence, learning report and plan."""
+    """Result of training: likelihood, posterior, what was learned and checked, and the plan."""
 
     objective: Objective
     evidence: Evidence
+    mean: ExactPredictor | None
     learning: Learned | None
+    calibration: BandCheck
     plan: Plan
 
-    def keep_in(self, model: Any) -> None:
+    @property
+    def posterior(self) -> Posterior:
+        """The posterior given all rows."""
+        found = self.evidence
+        return Posterior(found.features, found.factor, found.beta, self.mean)
+
+    def keep_in(self, model: KernelEstimator) -> None:
         """Store this result in the fitted attributes of an estimator."""
-        objective, found = self.objective, self.evidence
+        found, hyper = self.evidence, self.objective.hyper
         model.learning_ = self.learning
         model.n_iter_ = 1 if self.learning is None else max(1, self.learning.iterations)
-        model.kernel_, model.noise_, model.theta_ = objective.kernel, objective.noise, objective.theta
-        model.posterior_ = Posterior.of(found)
+        model.kernel_, model.noise_, model.theta_ = hyper.kernel, hyper.noise, hyper.theta
+        model.posterior_ = self.posterior
         model.log_marginal_likelihood_value_ = found.value
+        model.calibration_ = self.calibration
         model.plan_, model.rank_ = self.plan, found.features.rank
-        model._training = objective
+        model._training = self.objective
 
 
-def train(model: Any, rows: LabelledRows[Any], *, progress: Progress | None = None) -> TrainedProcess:
-    """Learn kernel and noise from rows with normalised targets, and compute the posterior given all rows.
+def train(
+    model: KernelEstimator,
+    rows: LabelledRows[NumberTargets],
+    phases: Phases = silent,
+    *,
+    check: bool = True,
+) -> TrainedProcess:
+    """Learn hyperparameters from some rows with normalised targets, and compute the posterior given all.
 
-    ``progress`` is called with 1 for each evaluation of the likelihood.
+    ``phases`` is told of each step, and of each evaluation of the likelihood. Without ``check`` the
+    deviations are checked on training rows by the nested bases alone, which takes no second fit.
     """
     rng, noise = as_generator(model.random_state), positive_number("noise", model.noise)
-    optimizer, bounds = checked_optimizer(model.optimizer), log_bounds(model.bounds)
+    optimizer, factors = checked_optimizer(model.optimizer), log_bounds(model.bounds)
     restarts = whole_number("n_restarts_optimizer", model.n_restarts_optimizer, 0)
     max_iter = whole_number("max_iter", model.max_iter, 1)
     source, targets = rows.source, rows.numbers
-    kernel = _start(model, source, rng)
-    _sized(model, source, targets.shape[1], kernel, rng)  # raise for too small a budget before learning
+    hyper = start = Hyperparameters(_start(model, source, rng), noise, bool(model.learn_noise))
+    plan = _sized(model, source, targets.shape[1], hyper.kernel, rng)  # raises before any work
+    solves = solves_for_mean(model.approximation, rows.n, parse_bytes(model.memory_budget))
+    known, known_targets, out = source, targets, None
+    if solves and check:
+        # Hyperparameters that had seen the held-out rows would make their errors look small.
+        held = min(CHECKED_ROWS, int(HELD_OUT_SHARE * rows.n))
+        order = rng.permutation(rows.n)
+        out, kept = np.sort(order[:held]), np.sort(order[held:])
+        known, known_targets = TakenRows(source, kept), targets[kept]
     learning = None
-    if optimizer is None:
-        objective, plan = _objective(model, source, targets, kernel, noise, rng)
-        return TrainedProcess(objective, objective.found(), learning, plan)
-    some, known = _drawn(source, targets, _count(model.learning_rows, rows.n), rng)
-    objective, plan = _objective(model, some, known, kernel, noise, rng)
-    if len(objective.theta):
-        learning = learn(
-            objective,
-            bounds,
-            n_restarts=restarts,
-            max_iterations=max_iter,
-            optimizer=optimizer if callable(optimizer) else None,
-            rng=rng,
-            progress=progress,
+    if optimizer is not None and len(hyper.theta):
+        settings = LearningSettings(
+            _count(model.learning_rows, known.shape[0]),
+            factors,
+            restarts,
+            max_iter,
+            optimizer if callable(optimizer) else None,
+            weak_prior=isinstance(model.kernel, str),
         )
-        objective = objective.moved(learning.theta)
-    rule = getattr(plan.builder, "landmarks", None)
-    by_kernel = isinstance(rule, str) and rule in (*LEVERAGED, *PIVOTED)
-    if some is not source or by_kernel:  # choose landmarks again, from all rows and for the learned kernel
-        objective, plan = _objective(model, source, targets, objective.kernel, objective.noise, rng)
-    return TrainedProcess(objective, objective.found(), learning, plan)
+        engine = Engine(plan.n_threads)
+        progress = phases("learning", unit="likelihoods")
+        learning = learn(hyper, known, known_targets, settings, engine=engine, rng=rng, progress=progress)
+        hyper = hyper.at(learning.theta)
+        if model.learning_rows is None and known.shape[0] > learning.n_rows:
+            progress = phases("learning from all rows", unit="likelihoods")
+            objective, _ = _objective(model, known, known_targets, hyper, rng)
+            learning = learn_all(objective.loss, known.shape[0], start, learning, settings, progress=progress)
+            hyper = hyper.at(learning.theta)
+    calibration = None
+    if out is not None:
+        phases("check on held-out rows")
+        few, plan = _objective(model, known, known_targets, hyper, rng)
+        found = few.found()
+        fitted = Posterior(
+            found.features, found.factor, found.beta, _mean(model, known, known_targets, hyper, rng)
+        )
+        calibration = _held_out(fitted, hyper, source.take(out), targets[out], Engine(plan.n_threads))
+    phases("posterior")
+    objective, plan = _objective(model, source, targets, hyper, rng)
+    found = objective.found()
+    mean = _mean(model, source, targets, hyper, rng) if solves else None
+    if calibration is None:
+        some, numbers = sample_rows(source, CHECKED_ROWS, rng)
+        calibration = leave_one_out(found, some, targets[numbers], Engine(plan.n_threads))
+    return TrainedProcess(objective, found, mean, learning, calibration, plan)
 
 
-def plan_process(model: Any, source: RowSource, n_outputs: int) -> Plan:
+def plan_process(model: KernelEstimator, source: RowSource, n_outputs: int) -> Plan:
     """Return the plan of one pass over the rows."""
-    source = planned_input(model, source, metric=model.metric, standardize=model.standardize).over(source)
+    setup = FitSetup.of(model)
+    asked = InputParameters.of(setup, standardize=model.standardize, metric=model.metric)
+    source = planned_input(asked, setup, source).over(source)
     rng = as_generator(deepcopy(model.random_state))
     return _sized(model, source, n_outputs, _start(model, source, rng), rng)
 
 
-def process_trial(model: Any, before: Any, quick: bool) -> RoundModel:
+def process_round(model: KernelEstimator, asked: RoundSetup) -> RoundModel:
     """Return the model that a round of metric learning fits: small, starting from the last round's kernel."""
     most = model.learning_rows
     changed: dict[str, Any] = {"learning_rows": ROUND_ROWS if most is None or most > ROUND_ROWS else most}
-    if before is not None:
-        changed |= {"kernel": before.kernel_, "noise": before.noise_}
+    changed["n_restarts_optimizer"] = 0
+    changed |= {"random_state": asked.seed, "memory_budget": asked.memory_bytes}
+    if asked.before is not None:
+        known: Hyperparameters = asked.before
+        changed |= {"kernel": known.kernel, "noise": known.noise}
         changed |= {"gamma": None, "kernel_params": None, "ard": False}
-    if quick:
+    if asked.quick:
         changed["optimizer"] = None
     made = plain_copy(model, **changed)
 
-    def fit(rows: LabelledRows[Any]) -> None:
-        train(made, rows).keep_in(made)
+    def fit(rows: LabelledRows[Any]) -> FittedRound:
+        with warnings.catch_warnings():
+            # A round is judged by its error; the final fit learns again, and warns where that fails.
+            warnings.simplefilter("ignore", AccuracyWarning)
+            found = train(made, rows, check=False)
+        hyper, posterior = found.objective.hyper, found.posterior
+        values = partial(mean_of, posterior, engine=made._engine())
+        return FittedRound(hyper, values, posterior.predictor, hyper.kernel)
 
-    def values(source: RowSource) -> Float64Array:
-        return mean_of(made.posterior_, source, made._engine())
-
-    return RoundModel(made, fit, values, lambda: (made.posterior_.predictor, made.kernel_))
+    return RoundModel(fit)
 
 
 def mean_of(posterior: Posterior, source: RowSource, engine: Engine) -> Float64Array:
@@ -130,49 +191,82 @@ def mean_of(posterior: Posterior, source: RowSource, engine: Engine) -> Float64A
 
 
 def _objective(
-    model: Any,
+    model: KernelEstimator,
     source: RowSource,
     targets: Float64Array,
-    kernel: Kernel,
-    noise: float,
+    hyper: Hyperparameters,
     rng: np.random.Generator,
 ) -> tuple[Objective, Plan]:
-    """Return the likelihood of these rows, and the plan by which its landmarks and blocks were chosen."""
-    plan = _sized(model, source, targets.shape[1], kernel, rng)
+    """Return the likelihood of these rows, and the plan by which its landmarks and blocks were chosen.
+
+    Blocks by bisection are formed by distances in units of the kernel's lengthscales.
+    """
+    plan = _sized(model, source, targets.shape[1], hyper.kernel, rng)
     engine = Engine(plan.n_threads)
+    scale = lengthscales(hyper.kernel)
+    if getattr(plan.builder, "partition", None) != "tree":
+        scale = None
     features = plan.builder.build(
-        source,
-        kernel,
+        source if scale is None else mapped(source, Metric(scales=1.0 / scale)),
+        hyper.kernel if scale is None else in_units(hyper.kernel),
         dtype=np.dtype(np.float64),
         rng=rng,
         engine=engine,
         sample_size=plan.sample_rows,
         chunk_rows=plan.chunk_rows,
     )
+    if scale is not None:
+        features = scaled_back(features, scale, hyper.kernel)
     data = Observations(source, targets, plan.chunk_rows, engine)
     exact = plan.builder.root_landmarks >= source.shape[0] == plan.sample_rows
-    return Objective(features, kernel, noise, bool(model.learn_noise), data, exact), plan
+    return Objective(features, hyper, data, exact), plan
 
 
-def _start(model: Any, source: RowSource, rng: np.random.Generator) -> Kernel:
+def _mean(
+    model: KernelEstimator,
+    source: RowSource,
+    targets: Float64Array,
+    hyper: Hyperparameters,
+    rng: np.random.Generator,
+) -> ExactPredictor:
+    budget = parse_bytes(model.memory_budget)
+    return exact_mean(source, targets, hyper, memory_budget=budget, engine=model._engine(), rng=rng)
+
+
+def _held_out(
+    fitted: Posterior, hyper: Hyperparameters, rows: Rows, targets: Float64Array, engine: Engine
+) -> BandCheck:
+    """Return the errors of a posterior on rows that it was not given."""
+    source = as_source(rows)
+    errors = targets - np.asarray(fitted.predictor.chunk(rows, engine), np.float64)
+    variances = np.empty(len(targets))
+    for where, found in fitted.variances(source, chunk_rows=PREDICT_ROWS, engine=engine):
+        variances[where] = found
+    return BandCheck(errors, np.sqrt(variances + hyper.noise), held_out=True)
+
+
+def _start(model: KernelEstimator, source: RowSource, rng: np.random.Generator) -> Kernel:
     return start_kernel(
-        model._resolved_kernel(source.shape[1]),
+        model._kernel_parameters.resolve(source.shape[1]),
         source,
         rng,
         named=isinstance(model.kernel, str),
-        ard=bool(model.ard),
+        ard=model.ard,
         gamma_given=model.gamma is not None,
         learned=model.optimizer is not None,
     )
 
 
-def _sized(model: Any, source: RowSource, n_outputs: int, kernel: Kernel, rng: np.random.Generator) -> Plan:
+def _sized(
+    model: KernelEstimator, source: RowSource, n_outputs: int, kernel: Kernel, rng: np.random.Generator
+) -> Plan:
+    n = source.shape[0]
     return sized(
         model.approximation,
         source,
         Workload.of(source, n_outputs),
         kernel,
-        learning_rows=0 if model.optimizer is None else _count(model.learning_rows, source.shape[0]),
+        learning_blocks=() if model.optimizer is None else block_sizes(_count(model.learning_rows, n)),
         memory_budget=parse_bytes(model.memory_budget),
         engine=model._engine(),
         rng=rng,
@@ -180,15 +274,6 @@ def _sized(model: Any, source: RowSource, n_outputs: int, kernel: Kernel, rng: n
 
 
 def _count(learning_rows: Any, n_rows: int) -> int:
-    """Return the number of rows used for learning."""
-    return n_rows if learning_rows is None else min(n_rows, whole_number("learning_rows", learning_rows, 2))
-
-
-def _drawn(
-    source: RowSource, targets: Float64Array, count: int, rng: np.random.Generator
-) -> tuple[RowSource, Float64Array]:
-    """Return ``count`` random rows with their targets, or the given rows if that is all of them."""
-    if count == source.shape[0]:
-        return source, targets
-    rows, numbers = sample_rows(source, count, rng)
-    return as_source(rows), targets[numbers]
+    """Return the number of rows used for learning by blocks."""
+    wanted = LEARNING_ROWS if learning_rows is None else whole_number("learning_rows", learning_rows, 2)
+    return min(n_rows, wanted)

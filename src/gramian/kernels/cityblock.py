@@ -118,7 +118,7 @@ class _FewValues:
         steps -= base[:, self.which]
         found = steps @ self.indicator
         found += base.sum(axis=1)[:, None]
-        return np.maximum(found, 0.0, out=found)
+        return np.clip(found, 0.0, np.inf, out=found)
 
 
 def _few_values(points: Float64Array, inverse: Float64Array) -> _FewValues | None:

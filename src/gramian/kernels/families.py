@@ -110,7 +110,7 @@ class Matern(EuclideanKernel):
             _exp_negative(t)
             return
         # Beyond this limit exp(−t) is zero, and t² must stay finite.
-        np.minimum(t, largest_exponent(t.dtype), out=t)
+        np.clip(t, -np.inf, largest_exponent(t.dtype), out=t)
         polynomial = t + 1.0
         if self.nu == 2.5:
             polynomial += t * t * (1.0 / 3.0)

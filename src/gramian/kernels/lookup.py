@@ -45,6 +45,9 @@ _POWERED = "powered_exponential"
 #: The name for kernel values passed in place of rows.
 PRECOMPUTED = "precomputed"
 
+#: Names of kernels without a gamma.
+WITHOUT_GAMMA = ("linear", "cosine")
+
 #: Every name of a formula that :func:`resolve_kernel` accepts.
 KERNEL_NAMES = (*_BY_GAMMA, *_POLYNOMIAL, _POWERED)
 

@@ -78,7 +78,7 @@ def squared_distances(X: Float64Array, Z: Float64Array) -> Float64Array:
     square *= -2.0
     square += np.einsum("if,if->i", X, X)[:, None]
     square += np.einsum("jf,jf->j", Z, Z)
-    return np.maximum(square, 0.0, out=square)
+    return np.clip(square, 0.0, np.inf, out=square)
 
 
 def _powered_slope(t: Float64Array, half: float) -> Float64Array:

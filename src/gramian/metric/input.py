@@ -9,29 +9,27 @@ from typing import Any, Self
 
 import numpy as np
 
-from gramian._budget import format_bytes, parse_bytes
+from gramian._budget import format_bytes
 from gramian._random import as_generator, seed_for_sklearn
 from gramian._typing import Array, Float64Array, IntArray
-from gramian.approximations.frozen import frozen_map
+from gramian.approximations.setup import FitSetup
 from gramian.data.mapped import mapped
 from gramian.data.scaled import Scaler, moments
 from gramian.data.source import RowSource
 from gramian.data.taken import TakenRows
-from gramian.estimator.base import KernelEstimator
 from gramian.estimator.labelled import LabelledRows
-from gramian.exact.exact import Exact
+from gramian.estimator.parameters import KernelParameters
 from gramian.exceptions import BudgetError, InputError, did_you_mean
 from gramian.kernels.precomputed import Precomputed
 from gramian.metric.learned_metric import LearnedMetric
-from gramian.metric.learner import MOST_HELD_OUT, EstimatorLearner, MakeRoundModel, RoundModel
+from gramian.metric.learner import MOST_HELD_OUT, EstimatorLearner
 from gramian.metric.learning import Round, learn_metric
 from gramian.metric.metric import Metric
 from gramian.metric.outer_product import FORMS
+from gramian.metric.rounds import MakeRoundModel, RoundSetup
 
 #: With fewer rows of positive weight nothing is learned: the held-out part would be a dozen rows.
 LEAST_ROWS = 60
-#: Memory budget from which metrics are compared by exact ridge fits, the quickest for few rows.
-QUICK_BYTES = 200_000_000
 #: The rows to learn from take one part in this many of the memory budget.
 SAMPLE_PART = 8
 #: Matrices (d, d) that learning a full metric holds at a time.
@@ -79,66 +77,63 @@ class Input:
                 setattr(model, name, value)
 
 
+@dataclass(frozen=True)
+class InputParameters:
+    """What an estimator asks of its input, and what goes with it or does not.
+
+    ``standardize`` and ``metric`` are the parameters of these names. ``frozen`` says that the landmarks are
+    those of a fitted approximation.
+    """
+
+    kernel: KernelParameters
+    standardize: bool = False
+    metric: Any = None
+    frozen: bool = False
+
+    @classmethod
+    def of(cls, setup: FitSetup, *, standardize: bool, metric: Any = None) -> Self:
+        """Return the parameters of a fit with this setup."""
+        return cls(setup.kernel, standardize, metric, setup.frozen)
+
+
 def learned_input(
-    model: KernelEstimator,
+    asked: InputParameters,
+    setup: FitSetup,
     rows: LabelledRows[Any],
-    trials: MakeRoundModel,
+    models: MakeRoundModel,
     *,
-    metric: Any,
-    standardize: bool = False,
     own_bandwidth: bool = False,
 ) -> Input:
     """Return the scaler and the metric of a fit, learned from its rows where the parameters ask for that.
 
-    ``model`` gives kernel, budget and random state; ``trials`` make the models that rounds of a metric fit;
-    ``metric`` and ``standardize`` are the parameters of these names. ``own_bandwidth`` says that the fit
-    chooses the kernel's bandwidth, so that the metric leaves it alone.
+    ``models`` are what rounds of a metric fit. ``own_bandwidth`` says that the fit chooses the kernel's
+    bandwidth, so that the metric leaves it alone.
     """
-    scaled = scaled_input(model, rows.source, rows.weights, standardize=standardize)
+    scaled = scaled_input(asked, rows.source, rows.weights)
     source = scaled.over(rows.source)
-    chosen = _checked_metric(model, source, metric)
+    chosen = _checked_metric(asked, source, setup.resources.memory_bytes)
     if chosen is None or isinstance(chosen, Metric):
         return Input(scaled.scaler, chosen)
-    free = not own_bandwidth and _bandwidth_left_out(model, source)
-    return Input(scaled.scaler, *_learned(model, chosen, scaled.prepared(rows), trials, free=free))
+    free = not own_bandwidth and _bandwidth_left_out(asked.kernel, source)
+    return Input(scaled.scaler, *_learned(chosen, setup, scaled.prepared(rows), models, free=free))
 
 
-def scaled_input(
-    model: KernelEstimator, source: RowSource, weights: Array | None = None, *, standardize: bool
-) -> Input:
-    """Return the input of a fit without a metric: the scaler of its rows, if ``standardize`` asks for one."""
-    return Input(_scaler(model, source, weights) if standardize else None)
+def scaled_input(asked: InputParameters, source: RowSource, weights: Array | None = None) -> Input:
+    """Return the input of a fit without a metric: the scaler of its rows, where one is asked for."""
+    return Input(_scaler(asked, source, weights) if asked.standardize else None)
 
 
-def planned_input(
-    model: KernelEstimator, source: RowSource, *, metric: Any, standardize: bool = False
-) -> Input:
+def planned_input(asked: InputParameters, setup: FitSetup, source: RowSource) -> Input:
     """Return a scaler and a metric of the kind that a fit would learn, to plan its sizes by."""
     scaler = None
-    if standardize:
+    if asked.standardize:
         numbers = np.unique(np.linspace(0, source.shape[0] - 1, SCALED_ROWS).astype(np.intp))
-        scaler = _scaler(model, source, None, numbers)
-    chosen = _checked_metric(model, Input(scaler).over(source), metric)
+        scaler = _scaler(asked, source, None, numbers)
+    chosen = _checked_metric(asked, Input(scaler).over(source), setup.resources.memory_bytes)
     if isinstance(chosen, LearnedMetric):
         full = chosen.form == "full"
         return Input(scaler, Metric(matrix=np.eye(source.shape[1])) if full else None)
     return Input(scaler, chosen)
-
-
-def plain_copy(model: Any, **changed: Any) -> Any:
-    """Return an unfitted copy without scaler and metric, for a round; ``changed`` are further parameters."""
-    own = model.get_params(deep=False)
-    plain = {"metric": None, "standardize": False, "checkpoint": None, "engine": None, "verbose": 0}
-    params = {**own, **{name: value for name, value in plain.items() if name in own}}
-    chosen = own.get("approximation")
-    if isinstance(chosen, Exact) or (isinstance(chosen, str) and chosen == "exact"):
-        params["approximation"] = "auto"  # the rounds need a metric, not the last digits
-    return type(model)(**{**params, **changed})
-
-
-def compares_exactly(memory_budget: Any) -> bool:
-    """Return whether the memory budget is enough to compare metrics by exact ridge fits."""
-    return parse_bytes(memory_budget) >= QUICK_BYTES
 
 
 def _feature_importances(model: Any) -> Float64Array:
@@ -158,15 +153,15 @@ feature_importances_ = property(_feature_importances)
 
 
 def _scaler(
-    model: KernelEstimator, source: RowSource, weights: Array | None, numbers: IntArray | None = None
+    asked: InputParameters, source: RowSource, weights: Array | None, numbers: IntArray | None = None
 ) -> Scaler:
     """Return the scaler of the rows, or of those with the given numbers."""
-    if model._precomputed:
+    if asked.kernel.precomputed:
         raise InputError(
             "standardize=True scales the columns of rows; with kernel='precomputed' X has kernel "
             "values. Scale the rows before their kernel values are computed."
         )
-    if frozen_map(model, source.shape[1]) is not None:
+    if asked.frozen:
         raise InputError(
             "standardize=True would scale the rows anew for landmarks that are fixed by "
             "FrozenEstimator. Scale the rows first, for both."
@@ -174,8 +169,11 @@ def _scaler(
     return Scaler.of(moments(source if numbers is None else TakenRows(source, numbers), weights))
 
 
-def _checked_metric(model: Any, source: RowSource, chosen: Any) -> Metric | LearnedMetric | None:
+def _checked_metric(
+    asked: InputParameters, source: RowSource, memory_bytes: int
+) -> Metric | LearnedMetric | None:
     """Return the metric that is given, how it is to be learned, or None."""
+    chosen = asked.metric
     if chosen is None:
         return None
     d = source.shape[1]
@@ -186,12 +184,12 @@ def _checked_metric(model: Any, source: RowSource, chosen: Any) -> Metric | Lear
             f"metric={chosen!r} is unknown. Choose None, 'diagonal' or 'full', or pass a "
             "gramian.LearnedMetric(...) or a gramian.Metric." + did_you_mean(chosen, FORMS)
         )
-    if model._precomputed or isinstance(model.kernel, Precomputed):
+    if asked.kernel.precomputed or isinstance(asked.kernel.kernel, Precomputed):
         raise InputError(
             "metric is a map of the features of rows; with kernel='precomputed' X has kernel values. "
             "Pass the rows with a kernel's name, or metric=None."
         )
-    if frozen_map(model, d) is not None:
+    if asked.frozen:
         raise InputError(
             "metric would map the rows anew for landmarks that are fixed by FrozenEstimator. Map the "
             "rows first, for both: metric.apply(X)."
@@ -201,10 +199,10 @@ def _checked_metric(model: Any, source: RowSource, chosen: Any) -> Metric | Lear
             f"X has {d} features, but metric is of {chosen.n_features}. Give one scale for each feature."
         )
     if isinstance(chosen, LearnedMetric) and chosen.form == "full":
-        least, budget = 8 * MATRICES * d * d, parse_bytes(model.memory_budget)
-        if least > budget:
+        least = 8 * MATRICES * d * d
+        if least > memory_bytes:
             raise BudgetError(
-                f"memory_budget={format_bytes(budget)} is too small to learn metric='full' of {d} "
+                f"memory_budget={format_bytes(memory_bytes)} is too small to learn metric='full' of {d} "
                 f"features: at least {format_bytes(least)} is needed. Raise the budget, or use "
                 "metric='diagonal'.",
                 least,
@@ -213,48 +211,44 @@ def _checked_metric(model: Any, source: RowSource, chosen: Any) -> Metric | Lear
 
 
 def _learned(
-    model: Any, chosen: LearnedMetric, rows: LabelledRows[Any], trials: MakeRoundModel, *, free: bool
+    chosen: LearnedMetric,
+    setup: FitSetup,
+    rows: LabelledRows[Any],
+    models: MakeRoundModel,
+    *,
+    free: bool,
 ) -> tuple[Metric, tuple[Round, ...]]:
     """Return the best metric of some rounds, and the rounds; ``free`` says whether bandwidths are tried."""
     settings = chosen.settings(free=free)
     most, held_out, gradient_rows = chosen.sizes()
     start = Metric.identity_of(rows.source.shape[1])
-    rng = as_generator(deepcopy(model.random_state))
-    budget = parse_bytes(model.memory_budget)
+    rng = as_generator(deepcopy(setup.random_state))
+    budget = setup.resources.memory_bytes
     numbers = _sampled(rows, budget, most, rng)
     if len(numbers) < LEAST_ROWS:
         return start, ()
-    judges = min(max(1, round(held_out * len(numbers))), MOST_HELD_OUT)
+    n_held_out = min(max(1, round(held_out * len(numbers))), MOST_HELD_OUT)
     # The rows that are held for the rounds take their part of the budget.
-    shared = {
-        "random_state": seed_for_sklearn(rng),
-        "memory_budget": budget * (SAMPLE_PART - 1) // SAMPLE_PART,
-    }
-
-    def seeded(before: Any, quick: bool) -> RoundModel:
-        trial = trials(before, quick)
-        trial.model.set_params(**shared)
-        trial.model.n_features_in_ = model.n_features_in_
-        return trial
-
+    left = budget * (SAMPLE_PART - 1) // SAMPLE_PART
     learner = EstimatorLearner(
-        seeded,
-        rows.read(numbers[judges:]),
-        rows.read(numbers[:judges]),
-        model._engine(),
+        models,
+        RoundSetup(None, False, seed_for_sklearn(rng), left),
+        rows.read(numbers[n_held_out:]),
+        rows.read(numbers[:n_held_out]),
+        setup.resources.engine,
         settings.form,
         gradient_rows,
         _groups(chosen.switched),
     )
-    found = learn_metric(learner, start, settings)
+    found = learn_metric(learner, start, settings, setup.phases)
     return found.metric, found.rounds
 
 
-def _bandwidth_left_out(model: Any, source: RowSource) -> bool:
+def _bandwidth_left_out(own: KernelParameters, source: RowSource) -> bool:
     """Return whether the bandwidth is nobody's choice: of a kernel by name, whose gamma is left out."""
-    if not isinstance(model.kernel, str) or model.gamma is not None or model.kernel_params:
+    if not isinstance(own.kernel, str) or own.gamma is not None or own.kernel_params:
         return False
-    return hasattr(model._resolved_kernel(source.shape[1]), "lengthscale")
+    return hasattr(own.resolve(source.shape[1]), "lengthscale")
 
 
 def _sampled(rows: LabelledRows[Any], memory_budget: int, most: int, rng: np.random.Generator) -> IntArray:

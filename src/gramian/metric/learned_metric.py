@@ -19,8 +19,9 @@ class LearnedMetric(BaseEstimator):
 
     One bandwidth for all features throws accuracy away where few of them matter. Rounds of fit → average
     outer product of its gradients M = E ∇f ∇fᵀ → metric M^p → refit find out which ones do (recursive feature
-    machines). They work on some of the rows; those held out judge, and the best round is kept, that of no
-    metric among them. Then the model is fitted to all rows under that metric, with landmarks chosen in it.
+    machines). They use some of the rows. The round with the least error on held-out rows is kept, which may
+    be the one without a metric. Then the model is fitted to all rows under that metric, with landmarks chosen
+    in it.
     ``metric="diagonal"`` is ``gm.LearnedMetric()``, ``metric="full"`` is ``gm.LearnedMetric("full")``.
 
     Parameters
@@ -42,7 +43,7 @@ class LearnedMetric(BaseEstimator):
         Rows to learn from at most, drawn at random from those of positive weight (fewer where they would take
         an eighth of the memory budget); under 60 rows nothing is learned.
     held_out : float, default=0.2
-        Share of them that judges, 4,000 at most.
+        Fraction of these rows that is held out for validation, at most 4,000 rows.
     gradient_rows : int, default=2_000
         Rows at which gradients are taken, at most.
     switched : sequence of groups of columns, default=()

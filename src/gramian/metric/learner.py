@@ -1,9 +1,8 @@
-"""Adapter that lets an estimator learn a metric: fit to some rows, score on others."""
+"""Adapter that lets a kind of model learn a metric: fit to some rows, score on others."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -11,68 +10,45 @@ import numpy as np
 import scipy.sparse as sp
 
 from gramian._typing import Float64Array, IntArray
-from gramian.data.source import ArraySource, RowSource
+from gramian.data.source import ArraySource
 from gramian.engine import Engine
 from gramian.estimator.labelled import LabelledRows
-from gramian.kernels import Kernel
 from gramian.metric.differences import gradient_rows
 from gramian.metric.metric import Metric
 from gramian.metric.outer_product import Differentiable, outer_product
+from gramian.metric.rounds import FittedRound, MakeRoundModel, RoundSetup
 
-#: Rows that judge at most; rows and judges of a small fit, by which candidates are compared.
+#: Largest number of held-out rows; training and held-out rows of a small fit that compares candidates.
 MOST_HELD_OUT, SCREEN_ROWS, SCREEN_HELD_OUT = 4_000, 1_500, 2_000
 #: Held-out predictions may leave the targets' range by this many times its width.
 BEYOND = 3.0
 
 
-def squared_errors(targets: Float64Array, values: Float64Array) -> Float64Array:
-    """Return the squared error of each row, (n,), from (n, outputs)."""
-    return np.asarray(((values - targets) ** 2).mean(axis=1))
-
-
-@dataclass(frozen=True)
-class RoundModel:
-    """An unfitted model for a round, and what the round asks of it: how it is fitted, used and judged."""
-
-    model: Any
-    fit: Callable[[LabelledRows[Any]], object]  #: fit the model to rows in memory
-    values: Callable[[RowSource], Float64Array]  #: f of the fitted model, shape (n, outputs)
-    gradients_of: Callable[[], tuple[Any, Kernel]]  #: predictor and kernel that are differentiated
-    #: From targets and values (n, outputs) to the loss of each row, (n,): the held-out error is their mean.
-    losses: Callable[[Float64Array, Float64Array], Float64Array] = squared_errors
-    #: Whether f stands for the targets, so that values far outside of their range are wrong.
-    bounded: bool = True
-
-
-#: From the fitted model of an earlier round (or None), and whether it serves only to compare metrics, so that
-#: a quicker model of another kind will do, to the trial of a round.
-MakeRoundModel = Callable[[Any, bool], RoundModel]
-
-
 @dataclass(frozen=True)
 class Attempt:
-    """A trial that was fitted under a metric, and its judgement."""
+    """A model that was fitted under a metric, and its held-out error."""
 
     learner: EstimatorLearner
-    trial: RoundModel
+    fitted: FittedRound
     metric: Metric
     error: float
     fault: str
 
     def outer_product(self) -> Float64Array:
         """Return M at rows of the training part, by the features as they were."""
-        return self.learner.gradients(self.trial, self.metric)
+        return self.learner.gradients(self.fitted, self.metric)
 
 
 @dataclass(frozen=True)
 class EstimatorLearner:
-    """Fits copies of an estimator to ``train`` under one metric after another, judged on ``held_out``.
+    """Fits models to ``train`` under one metric after another, scored on ``held_out``.
 
-    Both are in memory and in random order. All trials draw from the same seed, so that they are compared on
-    the same randomness. ``switched``: groups of columns beside those of two values, which are found.
+    Both are in memory and in random order. ``switched``: groups of columns beside those of two values, which
+    are found.
     """
 
-    trials: MakeRoundModel
+    models: MakeRoundModel
+    setup: RoundSetup  #: of the first round
     train: LabelledRows[Any]
     held_out: LabelledRows[Any]
     engine: Engine
@@ -81,22 +57,19 @@ class EstimatorLearner:
     switched: tuple[Any, ...] = ()
 
     def fit(self, metric: Metric, before: Any) -> Attempt:
-        """Fit to the training part, in landmarks of its own, and judge."""
-        return self._attempt(
-            self.train, self.held_out, metric, None if before is None else before.trial.model
-        )
+        """Fit to the training part, in landmarks of its own, and score the fit."""
+        return self._attempt(self.train, self.held_out, metric, None if before is None else before.fitted.fit)
 
     def screen(self, metric: Metric, before: Any) -> float:
         """Return the error of a fit to 1,500 rows on 2,000 held-out rows; infinite where it is at fault."""
-        attempt = self._attempt(*self._small, metric, before.trial.model, quick=True)
+        attempt = self._attempt(*self._small, metric, before.fitted.fit, quick=True)
         return attempt.error if np.isfinite(attempt.error) and not attempt.fault else np.inf
 
-    def gradients(self, trial: RoundModel, metric: Metric) -> Float64Array:
+    def gradients(self, fitted: FittedRound, metric: Metric) -> Float64Array:
         """Return the average gradient outer product of x ↦ f(T(x)) at rows of the training part."""
         part = self.train.first(gradient_rows(self._groups, self.gradient_rows))
-        predictor, kernel = trial.gradients_of()
         return outer_product(
-            Differentiable(predictor, kernel, metric),
+            Differentiable(fitted.predictor, fitted.kernel, metric),
             part.rows,
             form=self.form,
             weights=part.weights,
@@ -114,15 +87,15 @@ class EstimatorLearner:
         *,
         quick: bool = False,
     ) -> Attempt:
-        trial = self.trials(before, quick)
-        fitted = ArraySource(metric.apply(train.rows))
-        trial.fit(LabelledRows(fitted, train.targets.part(None), train.weights))
-        values = trial.values(ArraySource(metric.apply(held_out.rows)))
+        model = self.models(replace(self.setup, before=before, quick=quick))
+        rows = ArraySource(metric.apply(train.rows))
+        fitted = model.fit(LabelledRows(rows, train.targets.part(None), train.weights))
+        values = fitted.values(ArraySource(metric.apply(held_out.rows)))
         with np.errstate(over="ignore", invalid="ignore"):
-            losses = trial.losses(held_out.numbers, values)
+            losses = model.losses(held_out.numbers, values)
             error = float(np.average(losses, weights=held_out.weights))
-        fault = _fault(values, train.numbers, bounded=trial.bounded)
-        return Attempt(self, trial, metric, error, fault)
+        fault = _fault(values, train.numbers, bounded=model.bounded)
+        return Attempt(self, fitted, metric, error, fault)
 
     @cached_property
     def _small(self) -> tuple[LabelledRows[Any], LabelledRows[Any]]:

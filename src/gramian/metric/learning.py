@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from gramian._phases import Phases, silent
 from gramian._typing import Float64Array
 from gramian.metric.metric import Metric
 from gramian.metric.rule import FLOOR, metric_of
@@ -46,7 +47,7 @@ class Round:
 
 
 class Fitted(Protocol):
-    """A model that was fitted under a metric, judged on rows that were held out."""
+    """A model that was fitted under a metric, with its error on held-out rows."""
 
     @property
     def error(self) -> float:
@@ -95,12 +96,14 @@ class _Candidate:
         return replace(self, metric=self.metric.times(1.0 / factor), bandwidth=self.bandwidth * factor)
 
 
-def learn_metric(learner: Learner, start: Metric, settings: LearningSettings) -> MetricResult:
+def learn_metric(
+    learner: Learner, start: Metric, settings: LearningSettings, phases: Phases = silent
+) -> MetricResult:
     r"""Return the best metric of some rounds of fit → outer product of gradients → metric → refit.
 
     Round 0 is the fit under ``start``. Every later one takes M of the model so far, forms the metric of each
     power (:func:`~gramian.metric.rule.metric_of`), compares them by ``learner.screen``, climbs to the best
-    bandwidth where that is free, and fits. The error on held-out rows judges:
+    bandwidth where that is free, and fits. Then the error on held-out rows decides:
 
     - it falls: the round is the best so far, and the next begins from it;
     - it does not fall: the next begins from it still, ``patience`` times; then learning ends;
@@ -114,13 +117,15 @@ def learn_metric(learner: Learner, start: Metric, settings: LearningSettings) ->
     Source: Radhakrishnan et al. 2024 (recursive feature machines), algorithm 1.
     """
     began = time.perf_counter()
+    phases("metric, fit without one")
     fitted = learner.fit(start, None)
     first = best = _judged(fitted)
     found: list[Round] = [_round(best, _Candidate(start, 0.0, 1.0), "", began)]
     chosen, place, model = _Candidate(start, 0.0, 1.0), 0, fitted
     now, now_model, tame, idle = chosen, fitted, 1.0, 0
-    for _ in range(settings.rounds):
+    for number in range(settings.rounds):
         began = time.perf_counter()
+        phases(f"metric, round {number + 1} of {settings.rounds}, best error {best:.3g}")
         M = now_model.outer_product()
         if not np.isfinite(M).all() or not M.any():
             break  # a constant f, or one that no metric can be read from

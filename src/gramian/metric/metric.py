@@ -9,9 +9,10 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse as sp
 
-from gramian._typing import Array, Float64Array, Rows
+from gramian._checks import numbers_of
+from gramian._typing import Float64Array, Rows
 from gramian.data.mapped import mapped_type
-from gramian.exceptions import InputError, shortened
+from gramian.exceptions import InputError
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -179,12 +180,7 @@ class Metric:
 
 def _numbers(name: str, value: Any, ndim: int) -> Float64Array:
     """Return finite numbers as a read-only array of their own."""
-    try:
-        array: Array = np.array(value, np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(
-            f"{name} cannot be read as numbers ({shortened(str(error))}). Give an array."
-        ) from None
+    array = np.array(numbers_of(name, value, "Give an array."))
     if array.ndim != ndim or 0 in array.shape:
         expected = "(d,)" if ndim == 1 else "(d, r)"
         raise InputError(f"{name} has shape {array.shape}; expected {expected}, one row a feature.")

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 
+from gramian.estimator.base import KernelEstimator
+from gramian.estimator.summaries import Evidence
+from gramian.metric.input import Input
 from gramian.metric.learning import Round
 from gramian.metric.metric import Metric
 from gramian.summary import Grid, short
@@ -15,13 +18,20 @@ from gramian.summary import Grid, short
 MOST_FEATURES = 10
 
 
-def metric_facts(model: Any) -> Iterator[tuple[str, str]]:
+def with_metric(evidence: Evidence, model: KernelEstimator) -> Evidence:
+    """Return what a model states, with facts and tables about its metric if it has one."""
+    found = Input.of(model)
+    if found.metric is None:
+        return evidence
+    names = getattr(model, "feature_names_in_", [f"x{j}" for j in range(found.metric.n_features)])
+    named = [str(name) for name in names]
+    facts, grids = _facts(found.metric, found.rounds, named), _grids(found.metric, found.rounds, named)
+    return replace(evidence, metric=tuple(facts), metric_grids=tuple(grids))
+
+
+def _facts(metric: Metric, rounds: tuple[Round, ...] | None, names: list[str]) -> Iterator[tuple[str, str]]:
     """Yield form, errors before and after, and the features that count most."""
-    metric: Metric | None = vars(model).get("metric_")
-    if metric is None:
-        return
     form = "diagonal" if metric.matrix is None else "full"
-    rounds: tuple[Round, ...] | None = vars(model).get("metric_rounds_")
     if rounds is None:
         yield "metric", f"{form}, given"
     elif not rounds:
@@ -34,16 +44,12 @@ def metric_facts(model: Any) -> Iterator[tuple[str, str]]:
         undone = sum(bool(each.undone) for each in rounds)
         taken_back = f", {undone} undone" if undone else ""
         yield "metric", f"{form}, round {place} of {len(rounds) - 1}{taken_back}: {errors}"
-    most = [f"{name} {share:.1%}" for name, share in _leading(model, metric)[:3]]
+    most = [f"{name} {share:.1%}" for name, share in _leading(metric, names)[:3]]
     yield "important features", short(", ".join(most))
 
 
-def metric_grids(model: Any) -> Iterator[Grid]:
+def _grids(metric: Metric, rounds: tuple[Round, ...] | None, names: list[str]) -> Iterator[Grid]:
     """Yield the rounds, and the shares and lengthscales of the most important features."""
-    metric: Metric | None = vars(model).get("metric_")
-    if metric is None:
-        return
-    rounds: tuple[Round, ...] = vars(model).get("metric_rounds_", ())
     if rounds:
         lines = tuple(
             (
@@ -58,20 +64,14 @@ def metric_grids(model: Any) -> Iterator[Grid]:
         )
         columns = ("round", "held-out error", "power", "bandwidth", "seconds", "")
         yield Grid("Rounds of the metric", columns, lines)
-    scales = dict(zip(_names(model, metric), metric.lengthscales, strict=True))
-    shares = tuple((name, f"{share:.2%}", f"{scales[name]:.4g}") for name, share in _leading(model, metric))
+    scales = dict(zip(names, metric.lengthscales, strict=True))
+    shares = tuple((name, f"{share:.2%}", f"{scales[name]:.4g}") for name, share in _leading(metric, names))
     note = f"The first {MOST_FEATURES} of {metric.n_features}." if metric.n_features > len(shares) else ""
     yield Grid("Features in the metric", ("feature", "share", "lengthscale"), shares, note)
 
 
-def _leading(model: Any, metric: Metric) -> list[tuple[str, float]]:
+def _leading(metric: Metric, names: list[str]) -> list[tuple[str, float]]:
     """Return names and shares of the features that count most, in descending order."""
     shares = metric.importances
-    names = _names(model, metric)
     order = np.argsort(-shares, kind="stable")[:MOST_FEATURES]
     return [(names[j], float(shares[j])) for j in order]
-
-
-def _names(model: Any, metric: Metric) -> list[str]:
-    names = vars(model).get("feature_names_in_")
-    return [f"x{j}" for j in range(metric.n_features)] if names is None else [str(name) for name in names]

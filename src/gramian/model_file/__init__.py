@@ -13,16 +13,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from gramian._files import as_path
 from gramian._typing import Array
-from gramian.estimator.summaries import SERVES
 from gramian.exceptions import InputError, ModelFileError
 from gramian.model_file.container import CURE, read_container, read_header, write_container
-from gramian.model_file.estimators import estimator_from_header, estimator_header, is_known
+from gramian.model_file.estimators import is_known
 from gramian.model_file.records import Records
-from gramian.model_file.steps import SCALERS, read_step, width_of, write_step
+from gramian.model_file.steps import read_step, width_of, write_step
 
-FORMAT, VERSION = "gramian-model", 1
-#: Parameters of a StandardScaler in the oldest files, which could hold one such step.
-_SCALER_PARAMS = ("with_mean", "with_std")
+FORMAT, VERSION = "gramian-model", 2
 
 
 def save(model: Any, path: str | os.PathLike[str], *, notes: Mapping[str, str] | None = None) -> None:
@@ -68,7 +65,7 @@ def save(model: Any, path: str | os.PathLike[str], *, notes: Mapping[str, str] |
     file = as_path(path)
     steps = model.steps if isinstance(model, Pipeline) else [("", model)]
     estimator = _estimator_of(model)
-    check_is_fitted(estimator, SERVES, all_or_any=any)
+    check_is_fitted(estimator)
     kept = {} if notes is None else dict(notes)
     if not all(isinstance(text, str) for pair in kept.items() for text in pair):
         raise InputError(f"notes={notes!r} must map texts to texts.")
@@ -79,7 +76,7 @@ def save(model: Any, path: str | os.PathLike[str], *, notes: Mapping[str, str] |
         "version": VERSION,
         "library": _library_version(),
         "notes": kept,
-        "estimator": estimator_header(estimator, values),
+        "estimator": values.write_model(estimator),
     }
     if isinstance(model, Pipeline):
         header["pipeline"] = {
@@ -99,8 +96,8 @@ def load(path: str | os.PathLike[str]) -> Any:
     Raises
     ------
     ModelFileError
-        (a ``ValueError``) for a file that is missing, not a gramian model, cut short, changed, or from a
-        newer version.
+        (a ``ValueError``) for a file that is missing, not a gramian model, cut short, changed, or of another
+        version of the format.
     InputError
         (a ``ValueError`` too) for a path that is None, empty or not a path.
     """
@@ -155,23 +152,12 @@ def _estimator_of(model: Any) -> BaseEstimator:
 
 
 def _model(header: Mapping[str, Any], values: Records) -> Any:
-    estimator = estimator_from_header(header["estimator"], values)
+    estimator = values.read_model(header["estimator"])
     stored = header.get("pipeline")
     if stored is None:
         return estimator
-    before = [read_step(one, values) for one in _steps_of(stored)]
+    before = [read_step(one, values) for one in stored["before"]]
     d = estimator.n_features_in_
     if before and width_of(before[-1]) != d:
         raise ModelFileError(f"the steps give {width_of(before[-1])} columns; the model takes {d}. {CURE}")
     return Pipeline([*zip(stored["steps"], [*before, estimator], strict=True)])
-
-
-def _steps_of(stored: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the steps before the estimator; in the oldest files this is at most one StandardScaler."""
-    if "scaler" not in stored:
-        return list(stored["before"])
-    scaler = stored["scaler"]
-    learned = {name: scaler["state"][name] for name in SCALERS["StandardScaler"][1]}
-    params = {name: scaler["params"][name] for name in _SCALER_PARAMS}
-    own = {"n_features": scaler["n_features"], "feature_names": scaler["feature_names"], "output": None}
-    return [{"class": "StandardScaler", "params": params, "learned": learned, **own}]

@@ -48,7 +48,7 @@ def write_container(path: Path, header: Mapping[str, Any], arrays: Mapping[str, 
 
 
 def read_header(path: Path, name: str, version: int) -> dict[str, Any]:
-    """Return the JSON description of a file of format ``name`` and at most version ``version``."""
+    """Return the JSON description of a file of format ``name`` and version ``version``."""
     with _opened(path) as archive:
         return _header(archive, name, version)
 
@@ -56,7 +56,7 @@ def read_header(path: Path, name: str, version: int) -> dict[str, Any]:
 def read_container(path: Path, name: str, version: int) -> tuple[dict[str, Any], dict[str, Array]]:
     """Return description and (read-only) arrays, each checked against its listed CRC, shape and dtype.
 
-    Raises :class:`ModelFileError` for a file of another format, of a newer version, or damaged; its text
+    Raises :class:`ModelFileError` for a file of another format, of another version, or damaged; its text
     leaves the path to the caller. Time and memory O(bytes of the file).
     """
     with _opened(path) as archive:
@@ -134,7 +134,12 @@ def _header(archive: zipfile.ZipFile, name: str, version: int) -> dict[str, Any]
     if number > version:
         raise ModelFileError(
             f"the file has version {number}, written by gramian {header.get('library')}; this gramian reads "
-            f"up to version {version}. Upgrade it: pip install --upgrade gramian."
+            f"version {version}. Upgrade it: pip install --upgrade gramian."
+        )
+    if number < version:
+        raise ModelFileError(
+            f"the file has version {number}, written by gramian {header.get('library')}; this gramian reads "
+            f"version {version}. Train the model again and save it, or load it with the old gramian."
         )
     return header
 
@@ -181,9 +186,9 @@ def _array(archive: zipfile.ZipFile, name: str, expected: Any) -> Array:
         )
     # The zip's checksum verifies the content; the listed one also verifies that it has the right name.
     checksum = archive.getinfo(_member(name)).CRC
-    if expected.get("crc32", checksum) != checksum:  # files of earlier releases list none
+    if expected.get("crc32") != checksum:
         raise ModelFileError(
-            f"the array {name!r} has the checksum {checksum}; {HEADER} lists {expected['crc32']}: its member "
-            f"was replaced, or swapped with another one. {CURE}"
+            f"the array {name!r} has the checksum {checksum}; {HEADER} lists {expected.get('crc32')}: its "
+            f"member was replaced, or swapped with another one. {CURE}"
         )
     return np.frombuffer(data, kind, count, stream.tell()).reshape(shape) if count else np.empty(shape, kind)

@@ -14,7 +14,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from gramian._typing import Array
 from gramian.exceptions import InputError, ModelFileError
-from gramian.model_file.estimators import feature_names, of_length, set_feature_names
+from gramian.model_file.estimators import feature_names, set_feature_names
+from gramian.model_file.predictors import check_shape
 from gramian.model_file.records import Records
 
 #: Steps whose learned values are numbers or one array element per feature: class, learned attributes.
@@ -108,7 +109,7 @@ def _scaler(stored: Mapping[str, Any], values: Records) -> Any:
     for name in names:
         value = values.read(stored["learned"][name])
         if isinstance(value, np.ndarray):
-            of_length(name, value, int(stored["n_features"]))
+            check_shape(name, value, (int(stored["n_features"]),))
         setattr(scaler, name, value)
     return scaler
 

@@ -31,8 +31,6 @@ _APPROXIMATIONS: dict[str, type[BaseEstimator]] = {
 }
 #: Parameters that may be any object and that a fitted model no longer needs.
 LEFT_OUT = ("teacher", "checkpoint", "engine")
-#: Parameters of earlier releases that are constants now and that a fitted model does not need.
-GONE = frozenset({"core_rows", "n_extra", "n_power"})
 _BUILDERS: dict[str, type[Builder]] = {kind.__name__: kind for kind in BUILDERS}
 
 
@@ -66,6 +64,8 @@ class Values:
             value = value.estimator  # the model has its landmarks; a new fit would choose others
         if isinstance(value, Metric):
             return {"metric": self._fields(value)}
+        if isinstance(value, Plan):
+            return {"plan": self._fields(value, "builder"), "builder": self._builder(value.builder)}
         if isinstance(value, Approximation | Exact | LearnedMetric):
             return {"approximation": type(value).__name__, "params": self.write_params(value)}
         raise InputError(
@@ -88,7 +88,9 @@ class Values:
         if "kernel" in stored:
             return kernel_from_spec(stored["kernel"])
         if "metric" in stored:
-            return Metric(**{name: self.read(each) for name, each in stored["metric"].items()})
+            return Metric(**self._read_fields(stored["metric"]))
+        if "plan" in stored:
+            return Plan(builder=self._read_builder(stored["builder"]), **self._read_fields(stored["plan"]))
         if "approximation" in stored:
             kind = _known(stored["approximation"], _APPROXIMATIONS)
             return self.read_params(kind, stored["params"])
@@ -114,7 +116,6 @@ class Values:
         return self._made(kind, kind._get_param_names(), stored)  # type: ignore[attr-defined]
 
     def _made(self, kind: type[Made], known: Iterable[str], stored: Mapping[str, Any]) -> Made:
-        stored = {n: v for n, v in _present_names(kind, stored).items() if n in known or n not in GONE}
         unknown = sorted(set(stored) - set(known))
         if unknown:
             raise ModelFileError(
@@ -122,10 +123,6 @@ class Values:
                 "here. The file comes from a newer version: upgrade gramian."
             )
         return kind(**{name: self.read(value) for name, value in stored.items()})
-
-    def write_plan(self, plan: Plan) -> dict[str, Any]:
-        """Return JSON for a plan and its builder."""
-        return {**self._fields(plan, "builder"), "builder": self._builder(plan.builder)}
 
     def _builder(self, builder: Builder) -> dict[str, Any]:
         builder = sizes_of(builder)
@@ -135,22 +132,13 @@ class Values:
         names = [field.name for field in fields(value) if field.name not in left_out]
         return {name: self.write(name, getattr(value, name)) for name in names}
 
-    def read_plan(self, stored: Mapping[str, Any]) -> Plan:
-        """Return the plan from the JSON of :meth:`write_plan`."""
-        kind = _known(stored["builder"]["class"], _BUILDERS)
+    def _read_builder(self, stored: Mapping[str, Any]) -> Builder:
+        kind = _known(stored["class"], _BUILDERS)
         own = {field.name for field in fields(kind)}  # type: ignore[arg-type]
-        builder = self._made(kind, own, stored["builder"]["fields"])
-        plain = {name: self.read(value) for name, value in stored.items() if name != "builder"}
-        return Plan(builder=builder, **plain)
+        return self._made(kind, own, stored["fields"])
 
-
-def _present_names(kind: type, stored: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Rename the parameters of a file of an earlier release to their present names."""
-    # The size of a BlockBasis was called memory_budget, and its budget working_memory.
-    if "working_memory" in stored or issubclass(kind, Builder):
-        names = {"memory_budget": "max_bytes", "working_memory": "memory_budget"}
-        return {names.get(name, name): value for name, value in stored.items()}
-    return stored
+    def _read_fields(self, stored: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: self.read(value) for name, value in stored.items()}
 
 
 def _known(name: Any, kinds: Mapping[str, type[Made]]) -> type[Made]:

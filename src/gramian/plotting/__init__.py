@@ -7,6 +7,7 @@ and its axes. matplotlib is imported at the first drawing: ``pip install 'gramia
 
 from gramian.plotting.alpha_path import AlphaPathDisplay
 from gramian.plotting.error_memory import ErrorMemoryDisplay
+from gramian.plotting.explanation import ExplanationDisplay
 from gramian.plotting.frontier import FrontierDisplay
 from gramian.plotting.gram import TITLES as TITLES
 from gramian.plotting.gram import GramDisplay
@@ -19,6 +20,7 @@ from gramian.plotting.spectrum import SpectrumDisplay
 __all__ = [
     "AlphaPathDisplay",
     "ErrorMemoryDisplay",
+    "ExplanationDisplay",
     "FrontierDisplay",
     "GramDisplay",
     "ImportanceDisplay",

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from gramian._checks import numbers_of
 from gramian._typing import Array, Float64Array, IntArray
-from gramian.exceptions import InputError, did_you_mean, shortened
+from gramian.exceptions import InputError, did_you_mean
 from gramian.plotting.canvas import MARK_SIZES, MARKS, colour_and_mark
 from gramian.plotting.labels import Curve, label_curves
 
@@ -26,12 +27,7 @@ def checked_points(methods: Any, **columns: Any) -> tuple[list[str], dict[str, F
     found: dict[str, Float64Array] = {}
     shape: tuple[int, ...] | None = None
     for key, column in columns.items():
-        try:
-            values = np.asarray(column, np.float64)
-        except (TypeError, ValueError) as error:
-            raise InputError(
-                f"{key} cannot be read as numbers ({shortened(str(error))}). Pass one for each point."
-            ) from None
+        values = numbers_of(key, column, "Pass one for each point.")
         if values.ndim not in (1, 2) or len(values) != len(names) or shape not in (None, values.shape):
             wanted = f"({len(names)},) or ({len(names)}, sizes)" if shape is None else f"{shape}"
             raise InputError(

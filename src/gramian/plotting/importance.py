@@ -7,9 +7,9 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from gramian._checks import whole_number
+from gramian._checks import numbers_of, whole_number
 from gramian._typing import Float64Array, IntArray
-from gramian.exceptions import InputError, shortened
+from gramian.exceptions import InputError
 from gramian.plotting.canvas import COLOURS, INK, NOTE_SIZE, caption, name_axes, panel, pyplot, tidy
 from gramian.plotting.scales import scale_axis, text_of
 
@@ -149,12 +149,7 @@ class ImportanceDisplay:
 
 
 def _shares(given: Any) -> Float64Array:
-    try:
-        shares = np.array(given, np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(
-            f"importances cannot be read as numbers ({shortened(str(error))}). Pass one for each feature."
-        ) from None
+    shares = np.array(numbers_of("importances", given, "Pass one for each feature."))
     if shares.ndim != 1 or not len(shares):
         raise InputError(f"importances has shape {shares.shape}; expected (d,). Pass one for each feature.")
     if not np.isfinite(shares).all() or (shares < 0).any():

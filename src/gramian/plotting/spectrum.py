@@ -274,12 +274,8 @@ def _with_diagonal(model: Any) -> bool:
 
 def _alphas(model: Any) -> Array | None:
     """Return the penalties that a model was fitted with, or None."""
-    if isinstance(model, GaussianProcessRegressor):
-        return np.array([model.noise_])
-    for name in ("alpha_", "alpha"):
-        if isinstance(model, RIDGES) and hasattr(model, name):
-            return np.atleast_1d(np.asarray(getattr(model, name), np.float64))
-    return None
+    penalty = next(iter(model._evidence().penalty.values()), None)
+    return None if penalty is None else np.atleast_1d(np.asarray(penalty, np.float64))
 
 
 def _descending(values: Any) -> Float64Array:

@@ -3,33 +3,34 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Iterable
-from copy import deepcopy
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
-from sklearn.model_selection import check_cv
 from sklearn.utils.validation import check_is_fitted
 
-from gramian._budget import parse_bytes
 from gramian._checks import positive_numbers
 from gramian._random import as_generator
 from gramian._typing import Float64Array
+from gramian.approximations.setup import FitSetup
 from gramian.compression.plan import Plan
 from gramian.data.source import RowSource
 from gramian.estimator.answers import predicted_numbers
 from gramian.estimator.base import KernelEstimator, own_target
-from gramian.estimator.fitting import all_or_nothing
+from gramian.estimator.fitting import all_or_nothing, remove
 from gramian.estimator.kinds import Regressor
 from gramian.estimator.labelled import labelled_numbers
 from gramian.estimator.opening import fit_rows, plan_fit
-from gramian.estimator.progress import shown_bar
-from gramian.exceptions import InputError, did_you_mean, quoted
+from gramian.estimator.parameters import KernelParameters
+from gramian.estimator.progress import shown_phases
+from gramian.estimator.summaries import Evidence
+from gramian.exceptions import InputError, did_you_mean
 from gramian.kernels import Kernel
 from gramian.kernels.gradient import log_parameters
-from gramian.kernels.lookup import KERNEL_NAMES
-from gramian.metric.input import planned_input, scaled_input
+from gramian.kernels.lookup import KERNEL_NAMES, WITHOUT_GAMMA
+from gramian.metric.input import InputParameters, planned_input, scaled_input
 from gramian.ridge.decisions import decision
+from gramian.ridge.folds import folds_of
 from gramian.ridge.kernel_search import (
     BestKernel,
     Objective,
@@ -41,14 +42,21 @@ from gramian.ridge.kernel_search import (
     scaled_plan,
     search_gammas,
 )
-from gramian.ridge.kernel_sums import NumberRows, Planned
-from gramian.ridge.planning import plan_sums
+from gramian.ridge.kernel_sums import NumberRows
+from gramian.ridge.planning import Planned, plan_sums
 from gramian.ridge.scoring import Scorer
-from gramian.ridge.training import TRAINED
+from gramian.ridge.training import TRAINED, trained_evidence
+from gramian.selection.automatic import (
+    AUTO,
+    automatic,
+    check_automatic,
+    chosen_kernel,
+    with_usual,
+    with_values,
+)
+from gramian.selection.penalties import USUAL_ALPHAS, mean_diagonal, penalty_grid
 
 REFINE = ("lengthscale", "lengthscales")
-#: Kernels by name that have no gamma.
-_WITHOUT_GAMMA = ("linear", "cosine")
 
 
 class KernelRidgeCV(Regressor, KernelEstimator):
@@ -57,14 +65,19 @@ class KernelRidgeCV(Regressor, KernelEstimator):
     The sums of one pass serve every alpha, and one more pass gives every row's exact leave-one-out residual
     e_i = (y_i − ŷ_i)/(1 − h_i) for each of them: that of a fit to the other rows on the same features. More
     than three gammas are compared on a ninth and a third of the rows first; from the best of them the search
-    climbs on all rows until both neighbours of the best gamma have been tried.
+    climbs on all rows until both neighbours of the best gamma have been tried. Without arguments the kernel
+    is chosen on samples, as by ``KernelRidge(kernel="auto")``, and alpha among five values around its own.
 
     Parameters
     ----------
-    alphas : sequence of float, default=(1e-3, 1e-2, 0.1, 1, 10)
-        Ridge penalties to choose from.
-    kernel, gamma, degree, coef0, kernel_params
-        The kernel, as for :class:`gramian.KernelRidge`.
+    alphas : "auto" or sequence of float, default="auto"
+        Ridge penalties to choose from. "auto": 0.1 to 1,000 times the penalty of the kernel's choice, a
+        decade apart; for a kernel that was given 0.001 to 10 times the mean of k(x, x).
+    kernel : str, Kernel or callable, default="auto"
+        As for :class:`gramian.KernelRidge`. "auto" with ``gamma`` or ``gammas`` is "rbf".
+    gamma : float, "auto" or None, default=None
+    degree, coef0, kernel_params
+        As for :class:`gramian.KernelRidge`.
     gammas : sequence of float, optional
         Values to choose gamma from, for a kernel by name; ``gamma`` must be None then.
     approximation : str or unfitted approximation, default="auto"
@@ -99,6 +112,8 @@ class KernelRidgeCV(Regressor, KernelEstimator):
     gamma_ : float or None
         None where the kernel is no name, or was refined; ``kernel_`` says it in any case.
     kernel_ : Kernel
+    choice_ : KernelChoice
+        Where kernel or gamma are "auto": what was tried on the samples.
     best_score_ : float, or ndarray (outputs,) with ``alpha_per_target``
     cv_results_ : dict
         ``alphas`` (a,), ``gammas`` (g,) or None, ``scores`` and ``standard_errors`` (a, g), or
@@ -134,6 +149,7 @@ class KernelRidgeCV(Regressor, KernelEstimator):
     _learns: tuple[str, ...] = (
         *TRAINED,
         "scaler_",
+        "choice_",
         "alpha_",
         "gamma_",
         "best_score_",
@@ -144,10 +160,10 @@ class KernelRidgeCV(Regressor, KernelEstimator):
 
     def __init__(
         self,
-        alphas: Any = (1e-3, 1e-2, 0.1, 1.0, 10.0),
+        alphas: Any = AUTO,
         *,
-        kernel: Any = "rbf",
-        gamma: float | None = None,
+        kernel: Any = AUTO,
+        gamma: float | str | None = None,
         gammas: Any = None,
         degree: int = 3,
         coef0: float = 1.0,
@@ -189,44 +205,59 @@ class KernelRidgeCV(Regressor, KernelEstimator):
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit to rows X (n, d) and targets y (n,) or (n, outputs), by default those of a row source."""
-        with all_or_nothing(self):
-            alphas, gammas = positive_numbers("alphas", self.alphas), self._gammas()
+        with all_or_nothing(self), shown_phases(self.verbose) as phases:
+            plain, alphas = self._named(), self._given_alphas()
+            gammas = plain._gammas()
             y = own_target(X, y)
             source = fit_rows(self, X, y)
             sample = labelled_numbers(source, y, sample_weight)
             self._flat = sample.targets.flat
-            objective = self._objective(sample, y)
-            self._check_refine(source)
-            found = scaled_input(self, source, sample.weights, standardize=self.standardize)
+            objective = replace(self._objective(sample, y), phases=phases)
+            asked = automatic(plain, "kernel", "gamma")
+            check_automatic(plain, sample, asked)
+            plain = with_usual(plain, asked)
+            plain._check_refine(source)
+            setup = FitSetup.of(plain, phases)
+            scaling = InputParameters.of(setup, standardize=self.standardize)
+            found = scaled_input(scaling, source, sample.weights)
             found.keep_in(self)
             sample = found.prepared(sample)
+            remove(self, "choice_")
             rng = as_generator(self.random_state)
             # One seed for all kernels, so that they are compared on the same landmarks.
             seed = int(rng.integers(2**63)) if not _plain_seed(self.random_state) else self.random_state
-            kinds = [self.gamma] if gammas is None else gammas.tolist()
+            choice = chosen_kernel(setup, sample, asked, intercept=objective.intercept, rng=rng)
+            setup = replace(setup, random_state=seed)
+            if choice is not None:
+                setup = replace(setup, kernel=KernelParameters(choice.kernel))
+                self.choice_ = choice
+            if alphas is None:
+                level = mean_diagonal(setup.kernel.of(sample.source), sample)
+                alphas = level * USUAL_ALPHAS if choice is None else penalty_grid(level, choice.alpha)
+            kinds = [setup.kernel.gamma] if gammas is None else gammas.tolist()
 
             def planners(k: int, share: float) -> Planner:
-                return self._planner(self.kernel, kinds[k], alphas, share, seed)
+                kernel = replace(setup.kernel, gamma=kinds[k])
+                return _planner(replace(setup, kernel=kernel), alphas, share)
 
-            with shown_bar(self.verbose, unit="fits", desc="kernels") as bar:
-                tried = np.zeros(1) if gammas is None else gammas
-                best, table = search_gammas(objective, planners, tried, sample, alphas, rng, bar.update)
-                refinement = None
-                if self.refine:
+            tried = np.zeros(1) if gammas is None else gammas
+            best, table = search_gammas(objective, planners, tried, sample, alphas, rng)
+            refinement = None
+            if self.refine:
 
-                    def planner(kernel: Kernel, penalties: Float64Array) -> Planner:
-                        return self._planner(kernel, None, penalties, 1.0, seed)
+                def planner(kernel: Kernel, penalties: Float64Array) -> Planner:
+                    return _planner(replace(setup, kernel=KernelParameters(kernel)), penalties, 1.0)
 
-                    best, refinement = refine(
-                        objective,
-                        planner,
-                        best,
-                        sample,
-                        rng,
-                        each_feature=self.refine == "lengthscales",
-                        memory_bytes=parse_bytes(self.memory_budget),
-                    )
-            self._learn(best, table, alphas, kinds, refinement)
+                best, refinement = refine(
+                    objective,
+                    planner,
+                    best,
+                    sample,
+                    rng,
+                    each_feature=self.refine == "lengthscales",
+                    memory_bytes=setup.resources.memory_bytes,
+                )
+            self._learn(best, table, alphas, setup.kernel.kernel, kinds, refinement)
         return self
 
     def predict(self, X: Any) -> Float64Array:
@@ -234,43 +265,42 @@ class KernelRidgeCV(Regressor, KernelEstimator):
         check_is_fitted(self, "predictor_")
         return predicted_numbers(decision(self, X), flat=self._flat)
 
+    def _evidence(self) -> Evidence:
+        return replace(trained_evidence(self, alpha=self.alpha_), scores={"best score": self.best_score_})
+
     def plan(self, X: Any, y: Any = None) -> Plan:
         """Predict sizes and bytes of one fit to all rows, with the first gamma."""
         return plan_fit(self, X, y, self._planned)
 
     def _planned(self, source: RowSource, n_outputs: int) -> Plan:
-        alphas, gammas = positive_numbers("alphas", self.alphas), self._gammas()
-        source = planned_input(self, source, metric=None, standardize=self.standardize).over(source)
-        trial = self._trial(self.kernel, self.gamma if gammas is None else gammas[0], alphas, 1.0)
-        return plan_sums(trial, source, n_outputs, float(alphas.min()), deepcopy(self.random_state))[0]
+        plain = self._named()
+        plain = with_usual(plain, automatic(plain, "kernel", "gamma"))
+        gammas = plain._gammas()
+        setup = FitSetup.of(plain).planning()
+        scaling = InputParameters.of(setup, standardize=self.standardize)
+        source = planned_input(scaling, setup, source).over(source)
+        alphas = USUAL_ALPHAS if (given := self._given_alphas()) is None else given
+        kernel = replace(setup.kernel, gamma=plain.gamma if gammas is None else gammas[0])
+        return plan_sums(replace(setup, kernel=kernel), source, n_outputs, float(alphas.min()))[0]
 
-    def _trial(self, kernel: Any, gamma: float | None, alphas: Float64Array, share: float) -> KernelRidgeCV:
-        """Return an estimator like this one for one kernel, with sizes for a share of the rows."""
-        changed = {"kernel": kernel, "gamma": gamma, "gammas": None, "alphas": alphas}
-        changed["approximation"] = scaled(self.approximation, share)
-        if isinstance(kernel, Kernel):
-            changed["kernel_params"] = None
-        return type(self)(**{**self.get_params(deep=False), **changed})
+    def _named(self) -> KernelRidgeCV:
+        """Return an unfitted copy whose kernel is "rbf" where only its gamma was given."""
+        given = self.gammas is not None or not (self.gamma is None or isinstance(self.gamma, str))
+        return with_values(self, kernel="rbf") if given and automatic(self, "kernel") else with_values(self)
 
-    def _planner(
-        self, kernel: Any, gamma: float | None, alphas: Float64Array, share: float, seed: Any
-    ) -> Planner:
-        trial = self._trial(kernel, gamma, alphas, share)
-
-        def planned(sample: NumberRows) -> Planned:
-            least = float(positive_numbers("alphas", alphas).min())
-            plan, chosen, engine, rng = plan_sums(trial, sample.source, sample.n_outputs, least, seed)
-            if isinstance(self.approximation, str) and self.approximation == "auto":
-                plan = scaled_plan(plan, share)
-            return plan, chosen, engine, rng
-
-        return planned
+    def _given_alphas(self) -> Float64Array | None:
+        if isinstance(self.alphas, str) and self.alphas == AUTO:
+            return None
+        if isinstance(self.alphas, str):
+            raise InputError(f"alphas={self.alphas!r} must be positive numbers, or 'auto'.")
+        return positive_numbers("alphas", self.alphas)
 
     def _learn(
         self,
         best: BestKernel,
         table: ScoreTable,
         alphas: Float64Array,
+        kernel: Any,
         gammas: list[Any],
         refinement: Refinement | None,
     ) -> None:
@@ -279,8 +309,7 @@ class KernelRidgeCV(Regressor, KernelEstimator):
         self.predictor_, self.kernel_ = self._released(model.fit.predictor, model.kernel)
         self.solution_, self.plan_, self.rank_ = model.fit.solution, model.fit.plan, model.fit.rank
         self.alpha_, self.best_score_ = _plain(best.alphas[number]), _plain(best.scores.top)
-        named = isinstance(self.kernel, str) and self.kernel in KERNEL_NAMES
-        named = named and self.kernel not in _WITHOUT_GAMMA
+        named = isinstance(kernel, str) and kernel in KERNEL_NAMES and kernel not in WITHOUT_GAMMA
         kept = refinement is not None and refinement.kept
         values = [1.0 / self.n_features_in_ if g is None else float(g) for g in gammas]
         self.gamma_ = values[best.number] if named and not kept else None
@@ -294,8 +323,7 @@ class KernelRidgeCV(Regressor, KernelEstimator):
             "n_rows": table.n_rows,
             "degrees_of_freedom": np.stack(freedoms, axis=1) if len(freedoms) == len(found) else None,
         }
-        for name in ("refinement_", "loo_residuals_"):  # of an earlier fit
-            self.__dict__.pop(name, None)
+        remove(self, "refinement_", "loo_residuals_")
         if refinement is not None:
             self.refinement_ = refinement
         if model.residuals is not None:
@@ -305,7 +333,7 @@ class KernelRidgeCV(Regressor, KernelEstimator):
         if self.gammas is None:
             return None
         gammas = positive_numbers("gammas", self.gammas)
-        if not isinstance(self.kernel, str) or self._precomputed or self.kernel in _WITHOUT_GAMMA:
+        if not isinstance(self.kernel, str) or self._precomputed or self.kernel in WITHOUT_GAMMA:
             raise InputError(
                 f"gammas was given with kernel={self.kernel!r}, which has no gamma to choose. Pass a name "
                 "such as kernel='rbf', or gammas=None (refine='lengthscale' learns a Kernel's parameters)."
@@ -317,7 +345,7 @@ class KernelRidgeCV(Regressor, KernelEstimator):
         return gammas
 
     def _objective(self, sample: NumberRows, y: Any) -> Objective:
-        cv = self._folds(sample, y)
+        cv = folds_of(self.cv, sample.n, y)
         count = len(sample.counted)
         if count < 2:
             raise InputError(
@@ -331,37 +359,6 @@ class KernelRidgeCV(Regressor, KernelEstimator):
             )
         scorer = Scorer(self.scoring, per_target=bool(self.alpha_per_target) and sample.targets.shape[1] > 1)
         return Objective(scorer, cv, bool(self.fit_intercept), bool(self.store_cv_results))
-
-    def _folds(self, sample: NumberRows, y: Any) -> Any:
-        """Return None, "gcv", a number of folds, or the folds of a splitter."""
-        if self.cv is None or isinstance(self.cv, str):
-            if self.cv is None or self.cv == "gcv":
-                return self.cv
-            raise InputError(
-                f"cv={self.cv!r} is unknown.{did_you_mean(self.cv, ('gcv',))} Give None for leave-one-out, "
-                "'gcv', a number of folds, or a splitter."
-            )
-        if isinstance(self.cv, bool | numbers.Number):
-            if isinstance(self.cv, bool) or not isinstance(self.cv, numbers.Integral) or int(self.cv) < 2:
-                raise InputError(
-                    f"cv={self.cv!r} is no number of folds: at least 2 are needed. Give an int of 2 or more, "
-                    "or None for leave-one-out."
-                )
-            return int(self.cv)
-        if not hasattr(self.cv, "split") and not isinstance(self.cv, Iterable):
-            raise InputError(
-                f"cv={self.cv!r} has type {type(self.cv).__name__}. Give None, 'gcv', an int of 2 or more, a "
-                "splitter with a method split, or an iterable of (training rows, held-out rows)."
-            )
-        given = self.cv if hasattr(self.cv, "split") else list(self.cv)
-        if isinstance(given, list) and not all(isinstance(pair, tuple | list) for pair in given):
-            raise InputError(
-                f"cv={quoted(given)} does not give pairs. Give an iterable of (training rows, held-out rows)."
-            )
-        splits = list(check_cv(given).split(np.empty((sample.n, 1)), np.asarray(y)))
-        if not splits:
-            raise InputError(f"cv={self.cv!r} gives no folds. Give at least one pair of rows.")
-        return [(np.asarray(train, np.intp), np.asarray(test, np.intp)) for train, test in splits]
 
     def _check_refine(self, source: RowSource) -> None:
         if self.refine is False or self.refine is None:
@@ -377,7 +374,19 @@ class KernelRidgeCV(Regressor, KernelEstimator):
                 "Pass rows with a kernel's name, or refine=False."
             )
         # Whatever its parameters, a kernel has a gradient by them or has none.
-        log_parameters(self._resolved_kernel(source.shape[1]))
+        log_parameters(self._kernel_parameters.resolve(source.shape[1]))
+
+
+def _planner(setup: FitSetup, alphas: Float64Array, share: float) -> Planner:
+    """Return what plans a fit to some rows, with sizes for this share of all rows."""
+    own = replace(setup, approximation=scaled(setup.approximation, share))
+
+    def planned(sample: NumberRows) -> Planned:
+        least = float(positive_numbers("alphas", alphas).min())
+        plan, chosen, engine, rng = plan_sums(own, sample.source, sample.n_outputs, least)
+        return scaled_plan(plan, share) if setup.automatic else plan, chosen, engine, rng
+
+    return planned
 
 
 def _plain_seed(random_state: Any) -> bool:

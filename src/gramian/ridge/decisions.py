@@ -14,13 +14,14 @@ from gramian.data.distributed import Cluster, Partitioned, cluster_of
 from gramian.data.source import ArraySource, RowSource
 from gramian.engine import Engine
 from gramian.estimator.answers import PREDICT_ROWS, in_blocks
+from gramian.estimator.base import KernelEstimator
 from gramian.estimator.finite import finite_blocks, finite_values, quietly, rows_at
 from gramian.exact.predictor import ExactPredictor
 from gramian.metric.input import Input
 
 
 def decision_blocks(
-    model: Any, source: RowSource, *, cluster: Cluster | None = None
+    model: KernelEstimator, source: RowSource, *, cluster: Cluster | None = None
 ) -> Iterator[tuple[slice, Float64Array]]:
     """Yield blocks of rows and their values (rows, outputs), computed on a cluster if there is one."""
     if cluster is not None:
@@ -33,14 +34,20 @@ def decision_blocks(
             yield slice(start, start + len(values)), values + model.intercept_
             start += len(values)
         return
-    blocks = model._on(predictor, source).blocks(source, engine=model._engine(), chunk_rows=PREDICT_ROWS)
-    for where, values in quietly(blocks):
-        values += model.intercept_
+    yield from predicted_blocks(model._on(predictor, source), model.intercept_, source, model._engine())
+
+
+def predicted_blocks(
+    predictor: Predictor | ExactPredictor, intercept: Float64Array, source: RowSource, engine: Engine
+) -> Iterator[tuple[slice, Float64Array]]:
+    """Yield blocks of rows, which are ready for the kernel, and f(x) + b of them, (rows, outputs)."""
+    for where, values in quietly(predictor.blocks(source, engine=engine, chunk_rows=PREDICT_ROWS)):
+        values += intercept
         yield where, values
 
 
 def predicted_classes(
-    model: Any, X: Any, answer: Callable[[Float64Array], Array], *, engine: Cluster | None = None
+    model: KernelEstimator, X: Any, answer: Callable[[Float64Array], Array], *, engine: Cluster | None = None
 ) -> Array:
     """Return ``answer`` to the values of each block of rows X as a user passes them, shape (n,).
 
@@ -52,7 +59,7 @@ def predicted_classes(
     return in_blocks(checked, source.shape[:1], answer, dtype=model.classes_.dtype)
 
 
-def decision(model: Any, X: Any, *, engine: Cluster | None = None) -> Float64Array:
+def decision(model: KernelEstimator, X: Any, *, engine: Cluster | None = None) -> Float64Array:
     """Return the values of rows X as a user passes them, shape (n, outputs); raise where one overflows."""
     source = model._rows(X, reset=False)
     blocks = decision_blocks(model, source, cluster=cluster_of(source, engine))
@@ -60,7 +67,7 @@ def decision(model: Any, X: Any, *, engine: Cluster | None = None) -> Float64Arr
     return finite_values(out, partial(rows_at, source))
 
 
-def values_of(model: Any, source: RowSource) -> Float64Array:
+def values_of(model: KernelEstimator, source: RowSource) -> Float64Array:
     """Return the values of checked rows, shape (n, outputs)."""
     return np.concatenate([values for _, values in decision_blocks(model, source)])
 
@@ -78,7 +85,7 @@ ANSWERS = (
 )
 
 
-def lazily(model: Any, X: Any, method: str, shape: tuple[int, ...], dtype: Any) -> Any:
+def lazily(model: KernelEstimator, X: Any, method: str, shape: tuple[int, ...], dtype: Any) -> Any:
     """Return a method's values for a collection as one of the same package, nothing computed."""
     cluster = cluster_of(X, model.engine)
     assert cluster is not None
@@ -87,7 +94,7 @@ def lazily(model: Any, X: Any, method: str, shape: tuple[int, ...], dtype: Any) 
     plain = {"approximation": "auto", "random_state": None, "engine": None, "n_jobs": 1}
     plain |= {"checkpoint": None, "verbose": 0}
     sent = type(model)(**{**model.get_params(deep=False), **plain})
-    vars(sent).update((name, getattr(model, name)) for name in ANSWERS if hasattr(model, name))
+    sent.__dict__.update((name, getattr(model, name)) for name in ANSWERS if hasattr(model, name))
     return cluster.lazily(X, getattr(sent, method), shape, dtype)
 
 

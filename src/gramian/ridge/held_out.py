@@ -13,10 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from gramian._numerics import unit_roundoff
+from gramian._phases import Progress, uncounted
 from gramian._typing import Array, Float64Array, IntArray, Rows
 from gramian.compression.features import FeatureMap
 from gramian.compression.grouping import Unit, units_by_leaf
-from gramian.compression.sums import Progress
 from gramian.data.source import RowSource, row_blocks
 from gramian.engine import Engine
 from gramian.exceptions import AccuracyWarning
@@ -54,7 +54,7 @@ def held_out(
     chunk_rows: int,
     engine: Engine,
     keep: bool = False,
-    progress: Progress | None = None,
+    progress: Progress = uncounted,
 ) -> HeldOut:
     """Return the errors of rows that are left out by ``rule``.
 
@@ -90,8 +90,7 @@ def held_out(
                 total.add(gap, w[numbers])
                 if kept is not None:
                     kept[where.start + numbers] = gap
-        if progress is not None:
-            progress(rows.shape[0])
+        progress(rows.shape[0])
     if rule == EXACT:
         total.warn(path.alphas)
     scale = np.ones(k)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.model_selection import KFold
 
+from gramian._phases import Phases, named, silent
 from gramian._typing import Float64Array, IntArray
 from gramian.approximations.approximation import Approximation
 from gramian.approximations.methods import METHODS
@@ -20,7 +21,8 @@ from gramian.exceptions import InputError
 from gramian.kernels import Kernel
 from gramian.kernels.columns import dense
 from gramian.ridge.held_out import EXACT, MEAN
-from gramian.ridge.kernel_sums import ChosenModel, KernelSums, NumberRows, Planned
+from gramian.ridge.kernel_sums import ChosenModel, KernelSums, NumberRows
+from gramian.ridge.planning import Planned
 from gramian.ridge.scoring import Scorer, Scores
 from gramian.search import Trials, search
 
@@ -45,6 +47,7 @@ class Objective:
     cv: Any  #: None, "gcv", a number of folds, or a list of (training rows, held-out rows)
     intercept: bool
     keep_residuals: bool
+    phases: Phases = silent  #: told of the phases of each fit
 
     def scores(
         self, planner: Planner, sample: NumberRows, alphas: Float64Array
@@ -52,7 +55,7 @@ class Objective:
         """Return the scores on these rows, and what makes the model of the best alpha."""
         splits = self._splits(sample.n)
         if splits is None:
-            candidate = KernelSums(planner(sample), sample, intercept=self.intercept)
+            candidate = self._sums(planner, sample, self.phases)
             mean = self.cv == "gcv"
             scores = candidate.own_scores(alphas, self.scorer, mean=mean)
             keep = None if not self.keep_residuals else MEAN if mean else EXACT
@@ -66,18 +69,18 @@ class Objective:
                     "Shuffle the rows, use fewer folds, or cv=None."
                 )
             # Nothing keeps the bases and sums of one fold while those of the next are made.
-            parts.append(
-                KernelSums(planner(known), known, intercept=self.intercept).scores_of(
-                    unseen, alphas, self.scorer
-                )
-            )
+            phases = named(self.phases, f"fold {k + 1} of {len(splits)}")
+            parts.append(self._sums(planner, known, phases).scores_of(unseen, alphas, self.scorer))
         scores = Scores.of_folds(parts)
 
         def make() -> ChosenModel:
-            final = KernelSums(planner(sample), sample, intercept=self.intercept)
+            final = self._sums(planner, sample, self.phases)
             return final.chosen(alphas, scores.best)
 
         return scores, make
+
+    def _sums(self, planner: Planner, rows: NumberRows, phases: Phases) -> KernelSums:
+        return KernelSums(planner(rows), rows, intercept=self.intercept, phases=phases)
 
     @property
     def splits_any_rows(self) -> bool:
@@ -120,7 +123,6 @@ def search_gammas(
     sample: NumberRows,
     alphas: Float64Array,
     rng: np.random.Generator,
-    seen: Callable[[], object],
 ) -> tuple[BestKernel, ScoreTable]:
     """Compare gammas on a ninth and a third of the rows, the better half going on, then on all rows.
 
@@ -135,14 +137,20 @@ def search_gammas(
     if len(gammas) <= FEW or not objective.splits_any_rows:
         parts = []
     best: BestKernel | None = None
+    tops: dict[int, float] = {}  # best scores by the number of rows, which compare only among themselves
+
+    def told(k: int, rows: NumberRows) -> Objective:
+        name = "kernel" if len(gammas) == 1 else f"gamma {gammas[k]:.3g}"
+        top = f", best score {tops[rows.n]:.4g}" if rows.n in tops else ""
+        return replace(objective, phases=named(objective.phases, f"{name} on {rows.n:,} rows{top}"))
 
     def error_on(rows: NumberRows, k: int) -> tuple[float, None]:
         nonlocal best
         whole = rows is sample
-        scores, make = objective.scores(planners(k, 1.0 if whole else rows.n / len(order)), rows, alphas)
+        scores, make = told(k, rows).scores(planners(k, 1.0 if whole else rows.n / len(order)), rows, alphas)
         table.scores[k], table.n_rows[k] = scores, rows.n
-        seen()
         score = _rank(scores)
+        tops[rows.n] = max(score, tops.get(rows.n, -math.inf))
         if whole and (best is None or score > best.score):
             # Of the best alone, and now: ``make`` holds bases and sums, and the next kernel has its own.
             best = BestKernel(score, scores, alphas, k, make())
@@ -213,9 +221,11 @@ def refine(
     start = float(np.exp(np.mean(np.log(best.alphas[numbers]))))
     kernel = per_feature(best.model.kernel, X.shape[1]) if each_feature else best.model.kernel
     Y = some.targets[slice(0, some.n)]
+    objective.phases(f"refinement on {some.n:,} rows")
     found = refine_kernel(kernel, X, Y, start, weights=some.weights, intercept=objective.intercept)
     alphas = np.unique(np.append(best.alphas, found.alpha))
-    scores, make = objective.scores(planner(found.kernel, alphas), sample, alphas)
+    told = replace(objective, phases=named(objective.phases, "refined kernel"))
+    scores, make = told.scores(planner(found.kernel, alphas), sample, alphas)
     score = _rank(scores)
     kept = score > best.score
     report = Refinement(

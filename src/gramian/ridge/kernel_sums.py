@@ -9,24 +9,22 @@ from dataclasses import dataclass
 import numpy as np
 
 from gramian._budget import format_bytes
+from gramian._phases import Phases, silent
 from gramian._typing import Float64Array, IntArray
-from gramian.compression.plan import Plan
 from gramian.compression.predictor import fold
 from gramian.compression.sums import accumulate
 from gramian.compression.training import RidgeFit
-from gramian.engine import Engine
 from gramian.estimator.labelled import LabelledRows
 from gramian.estimator.targets import NumberTargets
 from gramian.exceptions import BudgetError
 from gramian.kernels import Kernel
 from gramian.ridge.held_out import EXACT, HELD_ROWS, MEAN, UNSEEN, HeldOut, held_out
 from gramian.ridge.path import AlphaPath, alpha_path
+from gramian.ridge.planning import Planned
 from gramian.ridge.scoring import Scorer, Scores
 
 #: Labelled rows whose targets are numbers.
 NumberRows = LabelledRows[NumberTargets]
-#: Sizes, kernel, threads, and the generator of the bases.
-Planned = tuple[Plan, Kernel, Engine, np.random.Generator]
 #: Matrices of the size of a Gram matrix that an eigendecomposition holds at a time.
 EIGEN_SQUARES = 5
 #: Bytes per number of rows that are whitened: in float64, their solved part and its product.
@@ -49,12 +47,14 @@ class KernelSums:
     as the memory budget holds factors (and held-out values, where a scorer wants them) of.
     """
 
-    def __init__(self, planned: Planned, sample: NumberRows, *, intercept: bool) -> None:
+    def __init__(
+        self, planned: Planned, sample: NumberRows, *, intercept: bool, phases: Phases = silent
+    ) -> None:
         began = time.perf_counter()
         self.plan, self.kernel, self.engine, rng = planned
         self.sample, self.intercept = sample, intercept
         self.features = self.plan.build(
-            sample.source, self.kernel, rng=rng, engine=self.engine, weights=sample.weights
+            sample.source, self.kernel, rng=rng, engine=self.engine, weights=sample.weights, phases=phases
         )
         built = time.perf_counter()
         targets = sample.targets
@@ -68,17 +68,26 @@ class KernelSums:
             chunk_rows=self.plan.chunk_rows,
             engine=self.engine,
             with_ones=intercept,
+            progress=phases("sums", sample.n),
         )
+        phases("penalties")
         self._seconds = {"bases": built - began, "sums": time.perf_counter() - built, "solve": 0.0}
         self._solved: list[AlphaPath] = []
 
-    def own_scores(self, alphas: Float64Array, scorer: Scorer, *, mean: bool) -> Scores:
-        """Return scores by leave-one-out, or by generalised cross-validation (``mean``)."""
+    def own_scores(
+        self, alphas: Float64Array, scorer: Scorer, *, mean: bool, on: NumberRows | None = None
+    ) -> Scores:
+        """Return scores by leave-one-out, or by generalised cross-validation (``mean``).
+
+        ``on``: some of the rows that the sums were made of, to compare their errors alone.
+        """
+        sample = self.sample if on is None else on
+        sample.targets.shift = self.mean
         parts, solved = [], []
         rule = MEAN if mean else EXACT
-        for path in self._paths(alphas, self.sample if scorer.needs_predictions else None):
-            found = self._errors(path, self.sample, rule, keep=scorer.needs_predictions)
-            parts.append(scorer.of(found, self.sample.targets, self.sample.weights))
+        for path in self._paths(alphas, sample if scorer.needs_predictions else None):
+            found = self._errors(path, sample, rule, keep=scorer.needs_predictions)
+            parts.append(scorer.of(found, sample.targets, sample.weights))
             solved.append(path.without_hat())
             del path  # its factors, before those of the next group
         self._solved = solved

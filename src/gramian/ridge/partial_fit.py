@@ -9,34 +9,41 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Callable
+from copy import copy
 from functools import update_wrapper
 from types import MethodType
 from typing import Any, TypeVar, cast
 
 import numpy as np
 from sklearn.base import is_classifier
+from sklearn.utils.multiclass import check_classification_targets
 
+from gramian._typing import Array
 from gramian.data.source import as_source
-from gramian.estimator.fitting import all_or_nothing
+from gramian.estimator.base import KernelEstimator
+from gramian.estimator.fitting import all_or_nothing, remove
 from gramian.exceptions import InputError, quoted
 from gramian.metric.input import Input
-from gramian.ridge.planning import exact_of
+from gramian.ridge.choosing import CHOOSABLE
+from gramian.ridge.parameters import exact_of
 from gramian.ridge.streaming import (
     CHOSEN,
     SOLVED,
     STREAMED,
+    begun,
     choose,
     keep,
     labelled,
-    remove,
     solve,
+    start,
     stream_of,
     take,
     wait,
     waits,
 )
+from gramian.selection.automatic import automatic
 
-Model = TypeVar("Model")
+Model = TypeVar("Model", bound=KernelEstimator)
 
 
 # ---- what a class of such models has -------------------------------------------------------------
@@ -51,7 +58,7 @@ class FromStream:
     def __init__(self, name: str) -> None:
         self.name = name
 
-    def __get__(self, model: Any, owner: type | None = None) -> Any:
+    def __get__(self, model: KernelEstimator, owner: type | None = None) -> Any:
         if model is None:
             return self
         held = vars(model)
@@ -78,7 +85,7 @@ class offered:
         self._method = method
         update_wrapper(cast(Any, self), method)
 
-    def __get__(self, model: Any, owner: type | None = None) -> Any:
+    def __get__(self, model: KernelEstimator, owner: type | None = None) -> Any:
         if model is None:
             return self._method
         why = _no_stream(model)
@@ -88,13 +95,19 @@ class offered:
         return MethodType(self._method, model)
 
 
-def _no_stream(model: Any) -> str | None:
+def _no_stream(model: KernelEstimator) -> str | None:
     """Return why a model with these parameters has no ``partial_fit``; None where it has."""
     class_weight = vars(model).get("class_weight")
     if isinstance(class_weight, str):
         return (
             f": class_weight={class_weight!r} needs the labels of all rows. Give a dict from class "
             "to weight, or sample_weight."
+        )
+    asked = automatic(model, *CHOOSABLE)
+    if asked:
+        return (
+            f": {asked[0]}='auto' chooses by all rows. Fit some rows first, and give partial_fit what "
+            "was found: kernel_ and alpha_."
         )
     if exact_of(model.approximation) is not None:
         return (
@@ -109,6 +122,28 @@ def _no_stream(model: Any) -> str | None:
     return None
 
 
+def named_classes(model: KernelEstimator, classes: Any) -> Array:
+    """Return the sorted classes of a call of ``partial_fit``; None stands for those of earlier rows."""
+    if classes is None:
+        if hasattr(model, "classes_"):
+            return model.classes_
+        raise InputError(
+            "classes must be passed on the first call to partial_fit: the labels of all rows to come, "
+            "such as classes=np.unique(y)."
+        )
+    given = np.asarray(classes)
+    if given.ndim != 1 or not given.size:
+        raise InputError(f"classes has shape {given.shape}; expected one label a class, shape (classes,).")
+    check_classification_targets(np.repeat(given, 3))  # of each once it would warn
+    named = np.unique(given)
+    if begun(model) and not np.array_equal(named, model.classes_):
+        raise InputError(
+            f"classes={quoted(named.tolist())} are not those of the rows so far "
+            f"({quoted(model.classes_.tolist())}). Leave classes out, or start anew with a clone."
+        )
+    return named
+
+
 # ---- the methods that both classes have ----------------------------------------------------------
 
 
@@ -121,8 +156,8 @@ def forget(self: Any, share: float) -> Any:
 
     share : number from 0 (nothing) to under 1.
 
-    Time and memory of the sums. Raises ``InputError`` where the model was trained by ``fit``, which keeps
-    no sums.
+    Time and memory of the sums; after ``fit``, first that of adding the rows of that fit. Raises
+    ``InputError`` where neither rows nor sums are known, as in a model that was loaded from a file.
     """
     real = isinstance(share, numbers.Real) and not isinstance(share, bool)
     if not real or not 0 <= float(share) < 1:
@@ -130,11 +165,11 @@ def forget(self: Any, share: float) -> Any:
             f"share={share!r} must be a number of at least 0 and under 1. To start anew over the same "
             "landmarks, clone a model with approximation=FrozenEstimator(a)."
         )
-    if waits(self):
-        return wait(self, self._waiting.faded(1.0 - float(share)))
-    faded = stream_of(self).faded(1.0 - float(share))
     with all_or_nothing(self):
-        return keep(self, faded)
+        _start(self)
+        if waits(self):
+            return wait(self, self._waiting.faded(1.0 - float(share)))
+        return keep(self, stream_of(self).faded(1.0 - float(share)))
 
 
 def merge(self: Any, other: Any) -> Any:
@@ -145,25 +180,24 @@ def merge(self: Any, other: Any) -> Any:
     processes. alpha may differ; this model's stays. ``other`` is not changed. Rows that still wait (see
     ``partial_fit``) have no map: they are added to the other ones, in whatever map those have.
 
-    Time O(bytes of map and sums). Raises ``InputError`` for other maps, classes or outputs, and for
-    models that were trained by ``fit``.
+    Time O(bytes of map and sums); after ``fit``, first that of adding the rows of that fit. Raises
+    ``InputError`` for other maps, classes or outputs, and where neither rows nor sums are known, as in a
+    model that was loaded from a file.
     """
     if type(other) is not type(self):
         raise InputError(
             f"other is a {type(other).__name__}; expected a {type(self).__name__} that was trained by "
             "partial_fit."
         )
-    if not waits(self) and not waits(other):
-        mine, its = stream_of(self), stream_of(other)
-        _check_classes(self, other)
-        merged = mine.merged(its)
-        with all_or_nothing(self):
-            return keep(self, merged)
-    for model in (self, other):
-        if not waits(model):
-            stream_of(model)  # raises where there is no stream
-    _check_classes(self, other)
     with all_or_nothing(self):
+        _start(self)
+        other = _begun_copy(other)
+        for model in (self, other):
+            if not waits(model):
+                stream_of(model)  # raises where there is no stream
+        _check_classes(self, other)
+        if not waits(self) and not waits(other):
+            return keep(self, stream_of(self).merged(stream_of(other)))
         rows = other._waiting if waits(other) else self._waiting
         if not waits(other):
             _adopt(self, other)
@@ -171,14 +205,33 @@ def merge(self: Any, other: Any) -> Any:
         return take(self, labelled(self, rows, source), grow=False)
 
 
-def _adopt(model: Any, other: Any) -> None:
+def _start(model: KernelEstimator) -> None:
+    """Begin the stream with the rows of a fit, if there are any; raise where such a model has no stream."""
+    if "_fit_data" in vars(model):
+        why = _no_stream(model)
+        if why is not None:
+            raise InputError(f"this {type(model).__name__} keeps no sums of its rows{why}")
+        start(model)
+
+
+def _begun_copy(model: KernelEstimator) -> Any:
+    """Return a model of a stream: the same one, or a copy that begins with the rows of its fit."""
+    if "_fit_data" not in vars(model):
+        return model
+    made = copy(model)
+    made._fit_data = model._fit_data
+    _start(made)
+    return made
+
+
+def _adopt(model: KernelEstimator, other: Any) -> None:
     """Take the map and the sums of another model of a stream, in place of the rows that wait."""
     remove(model, *STREAMED, *SOLVED, *CHOSEN)
     Input.of(other).keep_in(model)
     keep(model, stream_of(other))
 
 
-def _check_classes(model: Any, other: Any) -> None:
+def _check_classes(model: KernelEstimator, other: Any) -> None:
     """Raise where two classifiers know different classes."""
     if is_classifier(model) and not np.array_equal(model.classes_, other.classes_):
         raise InputError(

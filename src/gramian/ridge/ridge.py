@@ -6,7 +6,6 @@ from functools import partial
 from typing import Any, Self
 
 import numpy as np
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from gramian._typing import Array, Float64Array
@@ -18,14 +17,12 @@ from gramian.estimator.fitting import all_or_nothing
 from gramian.estimator.kinds import Classifier, Regressor
 from gramian.estimator.labelled import labelled_classes, labelled_numbers
 from gramian.estimator.opening import fit_rows, opened, plan_fit
-from gramian.exceptions import InputError, quoted
 from gramian.metric.input import INPUT, feature_importances_
-from gramian.metric.summary import metric_facts, metric_grids
+from gramian.ridge.choosing import CHOSEN, fit_ridge, plan_choosing
 from gramian.ridge.decisions import decision, lazily, predicted_classes
-from gramian.ridge.partial_fit import forget, merge, of_streams, offered
-from gramian.ridge.planning import plan_ridge
-from gramian.ridge.streaming import begun, end, next_rows, take
-from gramian.ridge.training import TRAINED, ridge_input, train
+from gramian.ridge.partial_fit import forget, merge, named_classes, of_streams, offered
+from gramian.ridge.streaming import begun, end, keep_fit_data, next_rows, ridge_evidence, take
+from gramian.ridge.training import TRAINED
 
 
 @of_streams
@@ -37,10 +34,14 @@ class KernelRidge(Regressor, KernelEstimator):
 
     Parameters
     ----------
-    alpha : float, default=1.0
-        Ridge penalty, as in scikit-learn's ``KernelRidge``.
+    alpha : float or "auto", default=1.0
+        Ridge penalty, as in scikit-learn's ``KernelRidge``. "auto" takes that of the least leave-one-out
+        error on the features of all rows.
     kernel, gamma, degree, coef0, kernel_params
-        The kernel, as for :class:`gramian.MEKA`; ``gamma=None`` is 1/n_features. With "precomputed" ``fit``
+        The kernel, as for :class:`gramian.MEKA`; ``gamma=None`` is 1/n_features. ``gamma="auto"`` chooses the
+        lengthscale of the named kernel on a sample of the rows; ``kernel="auto"`` chooses between Gaussian,
+        Matérn 3/2, exponential and Laplacian too, each also with a lengthscale for each feature. With fewer
+        than 40 rows nothing is chosen ("rbf", 1/n_features, alpha 1). With "precomputed" ``fit``
         takes the symmetric matrix K(X, X) and ``predict`` takes K(X_new, X); cross-validation then selects
         rows and columns of K.
     approximation : str or unfitted approximation, default="auto"
@@ -92,6 +93,8 @@ class KernelRidge(Regressor, KernelEstimator):
         to choose scaler, metric and landmarks, and the leaf blocks.
     scaler_ : Scaler
         With ``standardize``: mean and deviation of each column.
+    choice_, alpha_ : KernelChoice, float
+        What was chosen where parameters are "auto": the kernels that were tried, with their errors.
     metric_, feature_importances_ : Metric, ndarray (d,)
         With ``metric``: the metric, and each feature's share in it.
     metric_rounds_ : tuple of Round
@@ -115,14 +118,15 @@ class KernelRidge(Regressor, KernelEstimator):
     (True, 'multiresolution')
     """
 
-    _learns: tuple[str, ...] = (*TRAINED, *INPUT, "stages_", "n_rows_seen_", "n_blocks_")
+    _learns: tuple[str, ...] = (*TRAINED, *INPUT, *CHOSEN, "stages_", "n_rows_seen_", "n_blocks_")
+    _left_out = ("_fit_data",)
 
     def __init__(
         self,
-        alpha: float = 1.0,
+        alpha: float | str = 1.0,
         *,
         kernel: Any = "rbf",
-        gamma: float | None = None,
+        gamma: float | str | None = None,
         degree: int = 3,
         coef0: float = 1.0,
         kernel_params: dict[str, Any] | None = None,
@@ -159,13 +163,14 @@ class KernelRidge(Regressor, KernelEstimator):
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit to rows X (n, d) and targets y (n,) or (n, outputs), by default those of a row source."""
         with all_or_nothing(self):
-            X, y, sample_weight = opened(X, own_target(X, y), sample_weight, engine=self.engine, labels=False)
+            y = own_target(X, y)
+            given = X, y, sample_weight
+            X, y, sample_weight = opened(X, y, sample_weight, engine=self.engine, labels=False)
             end(self)
             rows = labelled_numbers(fit_rows(self, X, y, engine=self.engine), y, sample_weight)
             self._flat = rows.targets.flat
-            found = ridge_input(self, rows)
-            found.keep_in(self)
-            train(self, found.prepared(rows)).keep_in(self)
+            fit_ridge(self, rows)
+            keep_fit_data(self, *given)
             return self
 
     @offered
@@ -181,10 +186,15 @@ class KernelRidge(Regressor, KernelEstimator):
         (``approximation=FrozenEstimator(a)``) no rows are kept.
 
         Later calls add the sums of their rows. For the same landmarks the model, intercept included, equals
-        one fit to all rows. A call that fails or is interrupted adds nothing. ``fit`` keeps no sums:
-        ``partial_fit`` after it starts a new stream, with a warning. alpha is that of the latest call. The
-        coefficients are computed when first needed. ``checkpoint`` works for ``fit`` only; for a stream,
-        pickle the model between two calls.
+        one fit to all rows. A call that fails or is interrupted adds nothing. alpha is that of the latest
+        call. The coefficients are computed when first needed. ``checkpoint`` works for ``fit`` only; for a
+        stream, pickle the model between two calls.
+
+        After ``fit`` the stream begins with the rows of that fit, as if they had been passed to
+        ``partial_fit``: landmarks are chosen anew, and one more pass is made over them. For this, ``fit``
+        keeps a reference to X, y and ``sample_weight`` (no copy; leave these arrays as they are). Pickles,
+        copies and model files leave the reference out: ``partial_fit`` of such a model starts anew, with a
+        warning.
 
         Parameters
         ----------
@@ -231,10 +241,10 @@ class KernelRidge(Regressor, KernelEstimator):
     def plan(self, X: Any, y: Any = None) -> Plan:
         """Predict sizes and bytes of a fit, without fitting (``y`` gives the outputs)."""
         X, y, _ = opened(X, y, None, engine=self.engine, labels=False)
-        return plan_fit(self, X, y, partial(plan_ridge, self))
+        return plan_fit(self, X, y, partial(plan_choosing, self))
 
     feature_importances_ = feature_importances_
-    _own_facts, _own_grids = metric_facts, metric_grids
+    _evidence = ridge_evidence
 
 
 @of_streams
@@ -256,13 +266,14 @@ class KernelRidgeClassifier(Classifier, KernelEstimator):
     """
 
     _learns: tuple[str, ...] = KernelRidge._learns
+    _left_out = KernelRidge._left_out
 
     def __init__(
         self,
-        alpha: float = 1.0,
+        alpha: float | str = 1.0,
         *,
         kernel: Any = "rbf",
-        gamma: float | None = None,
+        gamma: float | str | None = None,
         degree: int = 3,
         coef0: float = 1.0,
         kernel_params: dict[str, Any] | None = None,
@@ -301,14 +312,15 @@ class KernelRidgeClassifier(Classifier, KernelEstimator):
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit to rows X (n, d) and class labels y (n,), by default those of a row source."""
         with all_or_nothing(self):
-            X, y, sample_weight = opened(X, own_target(X, y), sample_weight, engine=self.engine, labels=True)
+            y = own_target(X, y)
+            given = X, y, sample_weight
+            X, y, sample_weight = opened(X, y, sample_weight, engine=self.engine, labels=True)
             end(self)
             source = fit_rows(self, X, y, engine=self.engine)
             rows = labelled_classes(source, y, sample_weight, self.class_weight)
             self.classes_ = rows.targets.classes
-            found = ridge_input(self, rows)
-            found.keep_in(self)
-            train(self, found.prepared(rows)).keep_in(self)
+            fit_ridge(self, rows)
+            keep_fit_data(self, *given)
             return self
 
     @offered
@@ -326,7 +338,7 @@ class KernelRidgeClassifier(Classifier, KernelEstimator):
         Parameters
         ----------
         classes : all labels that will come
-            Required in the first call, as in scikit-learn; later it may be left out.
+            Required in the first call, as in scikit-learn; later, and after ``fit``, it may be left out.
         sample_weight, grow_landmarks : as of :meth:`KernelRidge.partial_fit`
 
         Raises ``InputError`` also for a label that was not named. There is no ``partial_fit`` with
@@ -335,31 +347,9 @@ class KernelRidgeClassifier(Classifier, KernelEstimator):
         with all_or_nothing(self):
             X, y, sample_weight = opened(X, own_target(X, y), sample_weight, engine=self.engine, labels=True)
             source = next_rows(self, X, y)
-            self.classes_ = self._named(classes)
+            self.classes_ = named_classes(self, classes)
             rows = labelled_classes(source, y, sample_weight, self.class_weight, self.classes_)
             return take(self, rows, grow=grow_landmarks)
-
-    def _named(self, classes: Any) -> Array:
-        if classes is None:
-            if hasattr(self, "classes_"):
-                return self.classes_
-            raise InputError(
-                "classes must be passed on the first call to partial_fit: the labels of all rows to come, "
-                "such as classes=np.unique(y)."
-            )
-        given = np.asarray(classes)
-        if given.ndim != 1 or not given.size:
-            raise InputError(
-                f"classes has shape {given.shape}; expected one label a class, shape (classes,)."
-            )
-        check_classification_targets(np.repeat(given, 3))  # of each once it would warn
-        named = np.unique(given)
-        if begun(self) and not np.array_equal(named, self.classes_):
-            raise InputError(
-                f"classes={quoted(named.tolist())} are not those of the first call to partial_fit "
-                f"({quoted(self.classes_.tolist())}). Leave classes out, or start anew with a clone."
-            )
-        return named
 
     forget = forget
     merge = merge
@@ -386,7 +376,7 @@ class KernelRidgeClassifier(Classifier, KernelEstimator):
     def plan(self, X: Any, y: Any = None) -> Plan:
         """Predict sizes and bytes of a fit, without fitting (``y`` gives the classes)."""
         X, y, _ = opened(X, y, None, engine=self.engine, labels=True)
-        return plan_fit(self, X, y, partial(plan_ridge, self))
+        return plan_fit(self, X, y, partial(plan_choosing, self))
 
     feature_importances_ = feature_importances_
-    _own_facts, _own_grids = metric_facts, metric_grids
+    _evidence = ridge_evidence

@@ -13,6 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from gramian._budget import format_bytes
+from gramian._phases import Progress, uncounted
 from gramian._typing import Array
 from gramian.compression.costs import Workload
 from gramian.compression.features import FeatureMap
@@ -21,7 +22,6 @@ from gramian.compression.map_equality import difference
 from gramian.compression.plan import Plan
 from gramian.compression.predictor import fold
 from gramian.compression.ridge_sums import RidgeSums, Targets, sum_rows
-from gramian.compression.sums import Progress
 from gramian.compression.training import RidgeFit, solve_ridge
 from gramian.data.source import RowSource
 from gramian.engine import Engine
@@ -57,7 +57,7 @@ class Stream:
         targets: Targets,
         weights: Array | None,
         engine: Engine,
-        progress: Progress | None = None,
+        progress: Progress = uncounted,
     ) -> Stream:
         """Return the stream with these rows.
 

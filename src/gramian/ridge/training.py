@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from gramian._checkpoint import checkpoint_folder
-from gramian._checks import positive_number
 from gramian._random import as_generator
 from gramian._typing import Float64Array
 from gramian.compression.checkpoint import SumsCheckpoint
@@ -19,17 +18,23 @@ from gramian.compression.plan import Plan
 from gramian.compression.predictor import Predictor
 from gramian.compression.training import train_ridge
 from gramian.data.distributed import Partitioned
+from gramian.data.source import RowSource
+from gramian.engine import Engine
+from gramian.estimator.base import KernelEstimator
+from gramian.estimator.fitting import remove
 from gramian.estimator.labelled import LabelledRows
-from gramian.estimator.progress import rows_bar, shown_bar
+from gramian.estimator.summaries import Evidence
 from gramian.exact.exact import Exact
 from gramian.exact.predictor import ExactPredictor
 from gramian.exact.ridge import train_exact
 from gramian.exceptions import InputError
 from gramian.kernels import Kernel
-from gramian.metric.input import Input, compares_exactly, learned_input, plain_copy
-from gramian.metric.learner import RoundModel
-from gramian.ridge.decisions import values_of
-from gramian.ridge.planning import exact_of, plan_exact, plan_sums
+from gramian.metric.input import Input, learned_input
+from gramian.metric.rounds import FittedRound, RoundModel, RoundSetup, compares_exactly
+from gramian.metric.summary import with_metric
+from gramian.ridge.decisions import predicted_blocks
+from gramian.ridge.parameters import RidgeParameters
+from gramian.ridge.planning import plan_exact, plan_sums
 from gramian.solvers.krylov import Progress
 from gramian.solvers.solution import Solution
 
@@ -50,103 +55,125 @@ class Trained:
     rank: int
     stages: Any = None  #: of an exact solve
 
-    def keep_in(self, model: Any) -> None:
+    def values(self, source: RowSource, engine: Engine) -> Float64Array:
+        """Return f(x) + b of rows that are ready for the kernel, shape (n, outputs)."""
+        blocks = predicted_blocks(self.predictor, self.intercept, source, engine)
+        return np.concatenate([values for _, values in blocks])
+
+    def of_round(self, engine: Engine) -> FittedRound:
+        """Return this as the fit of a round of learning a metric."""
+        return FittedRound(self, partial(self.values, engine=engine), self.predictor, self.kernel)
+
+    def keep_in(self, model: KernelEstimator) -> None:
         """Make this the fit of an estimator, which keeps no precomputed matrix of it."""
         model.predictor_, model.kernel_ = model._released(self.predictor, self.kernel)
         model.intercept_, model.solution_ = self.intercept, self.solution
         model.plan_, model.rank_ = self.plan, self.rank
-        vars(model).pop("stages_", None)  # of an earlier fit
+        remove(model, "stages_")  # of an earlier fit
         if self.stages is not None:
             model.stages_ = self.stages
 
 
-def ridge_input(model: Any, rows: LabelledRows[Any]) -> Input:
-    """Return the scaler and the metric that a ridge estimator asks for, learned from the rows of a fit."""
-    trials = partial(_ridge_trial, model)
-    return learned_input(model, rows, trials, metric=model.metric, standardize=model.standardize)
-
-
-def train(model: Any, rows: LabelledRows[Any]) -> Trained:
-    """Fit a ridge model with the parameters of ``model``, which is not changed, to rows of its kernel."""
-    alpha = positive_number("alpha", model.alpha)
-    exact = exact_of(model.approximation)
-    if exact is not None:
-        return _train_exact(model, rows, alpha, exact)
-    generator = as_generator(model.random_state)
-    folder = model.checkpoint
-    checkpoint = None if folder is None else SumsCheckpoint(Path(folder), generator)
-    targets, weights = rows.targets, rows.weights
-    plan, kernel, engine, rng = plan_sums(
-        model, rows.source, rows.n_outputs, alpha, generator, weights=weights
+def trained_evidence(model: KernelEstimator, **penalty: Any) -> Evidence:
+    """Return what an estimator that holds a :class:`Trained` fit states; ``penalty`` as for Evidence."""
+    predictor: Predictor | ExactPredictor = model.predictor_
+    plan: Plan = model.plan_
+    solution: Solution = model.solution_
+    stated = Evidence(
+        n_rows=plan.n_rows,
+        kernel=model.kernel_,
+        penalty=penalty,
+        plan=plan,
+        blocks=predictor.block_sizes,
+        rank=model.rank_,
+        nbytes=predictor.model_bytes,
+        points=predictor.landmarks,
+        solver=(solution.told(),),
+        warnings=tuple(solution.warnings()),
     )
-    with rows_bar(rows.n, model.verbose) as done:
-        fit = train_ridge(
-            rows,
-            kernel,
-            alpha,
-            plan,
-            intercept=bool(model.fit_intercept),
-            shift=targets.centre(weights) if model.fit_intercept else np.zeros(rows.n_outputs),
-            rng=rng,
-            engine=engine,
-            progress=done,
-            checkpoint=checkpoint,
-        )
+    return with_metric(stated, model)
+
+
+def ridge_input(parameters: RidgeParameters, rows: LabelledRows[Any]) -> Input:
+    """Return the scaler and the metric that a ridge estimator asks for, learned from the rows of a fit."""
+    models = partial(_ridge_round, parameters)
+    return learned_input(parameters.input, parameters.setup, rows, models)
+
+
+def train(parameters: RidgeParameters, rows: LabelledRows[Any]) -> Trained:
+    """Fit a ridge model to rows that are ready for the kernel."""
+    exact, alpha = parameters.exact, parameters.alpha
+    if exact is not None:
+        return _train_exact(parameters, rows, exact)
+    generator = as_generator(parameters.setup.random_state)
+    folder = parameters.checkpoint
+    checkpoint = None if folder is None else SumsCheckpoint(folder, generator)
+    targets, weights = rows.targets, rows.weights
+    setup = replace(parameters.setup, random_state=generator)
+    plan, kernel, engine, rng = plan_sums(setup, rows.source, rows.n_outputs, alpha, weights=weights)
+    fit = train_ridge(
+        rows,
+        kernel,
+        alpha,
+        plan,
+        intercept=parameters.intercept,
+        shift=targets.centre(weights) if parameters.intercept else np.zeros(rows.n_outputs),
+        rng=rng,
+        engine=engine,
+        phases=setup.phases,
+        checkpoint=checkpoint,
+    )
     return Trained(fit.predictor, kernel, fit.intercept, fit.solution, fit.plan, fit.rank)
 
 
-def _ridge_trial(model: Any, before: Any, quick: bool) -> RoundModel:
-    """Return what a round fits: a copy of the model, which solves exactly where that is quickest."""
-    exact = {"approximation": "exact"} if quick and compares_exactly(model.memory_budget) else {}
-    return ridge_trial(plain_copy(model, **exact))
+def _ridge_round(parameters: RidgeParameters, asked: RoundSetup) -> RoundModel:
+    """Return what a round fits: this model, or the exact system where that is quickest."""
+    found = parameters.of_round(asked)
+    if asked.quick and compares_exactly(parameters.setup.resources.memory_bytes):
+        found = replace(found, setup=replace(found.setup, approximation="exact"))
+    return ridge_round(found)
 
 
-def ridge_trial(model: Any) -> RoundModel:
-    """Return an unfitted ridge estimator as what a round of a metric fits."""
+def ridge_round(parameters: RidgeParameters) -> RoundModel:
+    """Return the ridge model with these parameters as what a round of a metric fits."""
 
-    def fit(rows: LabelledRows[Any]) -> None:
-        train(model, rows).keep_in(model)
+    def fit(rows: LabelledRows[Any]) -> FittedRound:
+        return train(parameters, rows).of_round(parameters.setup.resources.engine)
 
-    return RoundModel(
-        model,
-        fit,
-        lambda source: values_of(model, source),
-        lambda: (model.predictor_, model.kernel_),
-    )
+    return RoundModel(fit)
 
 
-def _train_exact(model: Any, rows: LabelledRows[Any], alpha: float, exact: Exact) -> Trained:
+def _train_exact(parameters: RidgeParameters, rows: LabelledRows[Any], exact: Exact) -> Trained:
     if isinstance(rows.source, Partitioned):
         raise InputError(
             "approximation='exact' needs all rows in the memory of this machine. Choose another "
             "approximation, or pass arrays (X.compute()) and engine=None."
         )
     targets = rows.targets
-    plan, kernel = plan_exact(model, rows.source, rows.n_outputs, alpha, exact)
-    mean = targets.mean(rows.weights) if model.fit_intercept else np.zeros(rows.n_outputs)
+    plan, kernel = plan_exact(parameters, rows.source, rows.n_outputs, exact)
+    mean = targets.mean(rows.weights) if parameters.intercept else np.zeros(rows.n_outputs)
     targets.shift = mean
     settings = exact.settings()
-    folder = model.checkpoint if exact.checkpoint is None else exact.checkpoint
+    folder = parameters.checkpoint if exact.checkpoint is None else Path(exact.checkpoint)
     if folder is not None:
-        settings = replace(settings, checkpoint=checkpoint_folder(Path(folder)) / "solve.npz")
+        settings = replace(settings, checkpoint=checkpoint_folder(folder) / "solve.npz")
     began = time.perf_counter()
-    with shown_bar(model.verbose, unit="steps", desc="exact") as bar:
+    done = parameters.setup.phases("exact", unit="steps")
 
-        def progress(state: Progress) -> None:
-            bar.set_postfix(residual=f"{state.residual:.1e}", refresh=False)
-            bar.update(1)
+    def progress(state: Progress) -> None:
+        done(1, f"residual {state.residual:.1e}")
 
-        fit = train_exact(
-            rows,
-            kernel,
-            alpha,
-            settings,
-            plan,
-            intercept=bool(model.fit_intercept),
-            engine=model._engine(),
-            rng=as_generator(model.random_state),
-            progress=progress,
-        )
+    fit = train_exact(
+        rows,
+        kernel,
+        parameters.alpha,
+        settings,
+        plan,
+        intercept=parameters.intercept,
+        engine=parameters.setup.resources.engine,
+        rng=as_generator(parameters.setup.random_state),
+        progress=progress,
+    )
     plan = plan.used({"solve": fit.solution.bytes}, {"solve": time.perf_counter() - began})
     rank = fit.predictor.rows.shape[0]
     return Trained(fit.predictor, kernel, mean + fit.offset, fit.solution, plan, rank, fit.stages)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
 
+from gramian._numerics import ridge_tolerance
 from gramian._typing import Float64Array
 
 
@@ -47,6 +49,8 @@ GRAVEST_FIRST = (
     Status.STAGNATED,
     Status.CONVERGED,
 )
+#: Statuses of a solver that did what it should.
+GOOD = (Status.DIRECT, Status.CONVERGED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +65,28 @@ class Solution:
     jitter: float = 0.0  #: amount that a factorisation had to add to the diagonal
     evaluations: int = 0  #: kernel values computed
     bytes: int = 0  #: peak bytes of the largest arrays: a factor, or preconditioner and directions
+
+    def told(self, left: str = "relative residual") -> tuple[str, str]:
+        """Return the evidence as a fact of a summary; ``left`` says what ``residual`` is."""
+        steps = f", {self.iterations:,} iterations" if self.iterations else ""
+        return "solver", f"{self.status.value}{steps}, {left} {self.residual:.2g}"
+
+    def warnings(self) -> Iterator[str]:
+        """Yield what one should know before trusting the value."""
+        if self.status not in GOOD:
+            yield f"The solver ended with relative residual {self.residual:.2g}: {self.status.value}."
+        elif self.status is Status.DIRECT and self.residual > ridge_tolerance(np.float64):
+            yield (
+                f"The system was solved to a relative residual of {self.residual:.2g} only. Raise alpha, or "
+                "lower the rank."
+            )
+        if self.jitter:
+            yield (
+                f"{self.jitter:.3g} was added to the diagonal of a matrix that was not positive definite in "
+                "floating point. A larger alpha, or tile_dtype='float64', avoids this."
+            )
+        if self.clipped:
+            yield f"Negative eigenvalues with sum {-self.clipped:.3g} were clipped to zero."
 
 
 def relative_residual(residual: Float64Array, right: Float64Array) -> float:

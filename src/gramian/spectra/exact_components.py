@@ -9,8 +9,8 @@ import numpy as np
 
 from gramian._budget import format_bytes
 from gramian._numerics import descending_eigh
+from gramian._phases import Progress
 from gramian._typing import Float64Array, Rows
-from gramian.compression.sums import Progress
 from gramian.engine import Engine
 from gramian.exact.predictor import ExactPredictor
 from gramian.exact.solve import DIRECT_ROWS

@@ -19,9 +19,9 @@ import scipy.linalg as la
 from gramian._budget import format_bytes, parse_bytes
 from gramian._checks import positive_alpha, whole_number
 from gramian._numerics import entry_tolerance
+from gramian._phases import Progress
 from gramian._random import as_generator
 from gramian._typing import Array, Float64Array
-from gramian.compression.sums import Progress
 from gramian.exact.solve import DIRECT_ROWS
 from gramian.exact.system import ExactSystem
 from gramian.exceptions import BudgetError, InputError, did_you_mean

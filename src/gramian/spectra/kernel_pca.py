@@ -13,7 +13,9 @@ from sklearn.utils.validation import check_is_fitted
 from gramian._checks import positive_number, whole_number
 from gramian._random import as_generator
 from gramian._typing import Float64Array
+from gramian.approximations.approximation import Approximation
 from gramian.approximations.nystrom import Nystrom
+from gramian.approximations.setup import FitSetup
 from gramian.compression.costs import Workload
 from gramian.compression.plan import AS_ASKED, EXACT, Plan, make_plan
 from gramian.compression.predictor import Predictor
@@ -24,18 +26,20 @@ from gramian.engine import Engine
 from gramian.estimator.answers import in_blocks
 from gramian.estimator.base import KernelEstimator
 from gramian.estimator.fitting import all_or_nothing
-from gramian.estimator.progress import rows_bar, shown_bar
+from gramian.estimator.progress import shown_phases
+from gramian.estimator.summaries import Evidence
 from gramian.exact.exact import Exact
 from gramian.exact.plan import exact_plan
 from gramian.exact.predictor import ExactPredictor
 from gramian.exact.solve import DIRECT_ROWS
 from gramian.exceptions import InputError
 from gramian.kernels import Kernel
-from gramian.metric.input import Input, scaled_input
+from gramian.metric.input import Input, InputParameters, scaled_input
 from gramian.ridge.decisions import decision, decision_blocks
-from gramian.ridge.planning import is_auto, method_of
+from gramian.ridge.planning import method_of
 from gramian.ridge.ridge import KernelRidge
-from gramian.ridge.training import TRAINED
+from gramian.ridge.streaming import without_fit_data
+from gramian.ridge.training import TRAINED, trained_evidence
 from gramian.spectra.exact_components import exact_components
 from gramian.spectra.feature_components import feature_components
 
@@ -147,26 +151,35 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimat
         tags.transformer_tags.preserves_dtype = []  # scores are float64
         return tags
 
+    def _restore(self, state: dict[str, Any]) -> None:
+        """Set the learned attributes; raise if the inverse does not go from scores to rows."""
+        super()._restore(state)
+        if hasattr(self, "inverse_"):
+            found = self.inverse_.n_features_in_, self.inverse_.predictor_.n_outputs
+            if found != (self.predictor_.n_outputs, self.n_features_in_):
+                raise ValueError("the inverse does not go from scores to rows")
+
     def fit(self, X: Any, y: Any = None) -> Self:
         """Find the components of the rows of X. ``y`` is ignored."""
-        with all_or_nothing(self):
+        with all_or_nothing(self), shown_phases(self.verbose) as phases:
             source = self._rows(X, reset=True)
             count = self.n_components
             if count is not None:
                 count = at_most_rows("n_components", whole_number("n_components", count, 1), source.shape[0])
             tol = positive_number("tol", self.tol)
             self._check_inverse(source)
-            found = scaled_input(self, source, standardize=self.standardize)
+            setup = FitSetup.of(self, phases)
+            found = scaled_input(InputParameters.of(setup, standardize=self.standardize), source)
             found.keep_in(self)
             rows = found.over(source)
-            if self._wants_exact(source.shape[0]):
-                self._fit_exact(rows, count, tol)
+            if _wants_exact(setup, source.shape[0]):
+                self._fit_exact(setup, rows, count, tol)
             else:
-                self._fit_features(rows, count, tol)
+                self._fit_features(setup, rows, count, tol)
             self._flat = False
             self.__dict__.pop("inverse_", None)  # left by an earlier fit
             if self.fit_inverse_transform:
-                self.inverse_ = self._inverse(source, rows)
+                self.inverse_ = self._inverse(setup, source, rows)
         return self
 
     def transform(self, X: Any) -> Float64Array:
@@ -188,88 +201,57 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimat
     def _n_features_out(self) -> int:
         return int(self.predictor_.n_outputs)
 
-    @property
-    def _automatic(self) -> bool:
-        return is_auto(self.approximation)
-
-    def _wants_exact(self, n_rows: int) -> bool:
-        if isinstance(self.approximation, Exact):
-            raise InputError(
-                "approximation=Exact(...) solves ridge systems; KernelPCA has none. Use "
-                "approximation='exact'."
-            )
-        if self._automatic:
-            return n_rows <= DIRECT_ROWS
-        return isinstance(self.approximation, str) and self.approximation == "exact"
-
-    def _fit_exact(self, source: RowSource, count: int | None, tol: float) -> None:
+    def _fit_exact(self, setup: FitSetup, source: RowSource, count: int | None, tol: float) -> None:
         n = source.shape[0]
-        kernel = self._kernel_of(source)
-        resources = self._resources(source, kernel, None)
+        kernel = setup.kernel.of(source)
+        resources = setup.resources.settled(source, kernel, None)
         plan = exact_plan(
             Workload.of(source, count or 1),
             Exact(solver="cg").settings(),
             resources,
-            reason="few rows" if self._automatic else EXACT,
+            reason="few rows" if setup.automatic else EXACT,
         )
         began = time.perf_counter()
         rows = source.rows(slice(0, n))
-        with shown_bar(self.verbose, unit="products", desc="eigenpairs") as bar:
-            found = exact_components(
-                kernel,
-                rows.copy() if sp.issparse(rows) else np.array(rows),
-                count,
-                tol=tol,
-                dtype=resources.dtype,
-                memory_bytes=resources.memory_budget,
-                engine=self._engine(),
-                rng=as_generator(self.random_state),
-                progress=bar.update,
-            )
+        found = exact_components(
+            kernel,
+            rows.copy() if sp.issparse(rows) else np.array(rows),
+            count,
+            tol=tol,
+            dtype=resources.dtype,
+            memory_bytes=resources.memory_budget,
+            engine=setup.resources.engine,
+            rng=as_generator(setup.random_state),
+            progress=setup.phases("eigenpairs", unit="products"),
+        )
         self._keep(found, kernel, n)
         self.plan_ = plan.used({"solve": found.solution.bytes}, {"solve": time.perf_counter() - began})
 
-    def _fit_features(self, source: RowSource, count: int | None, tol: float) -> None:
+    def _fit_features(self, setup: FitSetup, source: RowSource, count: int | None, tol: float) -> None:
         n = source.shape[0]
-        kernel, rng = self._kernel_of(source), as_generator(self.random_state)
-        plan = self._features_plan(source, kernel, count, rng)
+        kernel, rng = setup.kernel.of(source), as_generator(setup.random_state)
+        plan = _features_plan(setup, source, kernel, count, rng)
         engine = Engine(plan.n_threads)
         began = time.perf_counter()
-        with rows_bar(n, self.verbose) as done:
-            features = plan.build(source, kernel, rng=rng, engine=engine)
-            built = time.perf_counter()
-            sums = accumulate(
-                features,
-                source,
-                np.zeros((n, 0)),
-                None,
-                chunk_rows=plan.chunk_rows,
-                engine=engine,
-                with_ones=True,
-                progress=done,
-            )
+        features = plan.build(source, kernel, rng=rng, engine=engine, phases=setup.phases)
+        built = time.perf_counter()
+        sums = accumulate(
+            features,
+            source,
+            np.zeros((n, 0)),
+            None,
+            chunk_rows=plan.chunk_rows,
+            engine=engine,
+            with_ones=True,
+            progress=setup.phases("sums", n),
+        )
         summed = time.perf_counter()
+        setup.phases("solve")
         found = feature_components(features, sums, n, count, tol=tol, rng=rng)
         self._keep(found, kernel, features.rank)
         held = features.nbytes + sum(s.nbytes for s in sums)
         seconds = {"bases": built - began, "sums": summed - built, "solve": time.perf_counter() - summed}
         self.plan_ = plan.used({"bases": features.nbytes, "sums": held, "solve": 2 * held}, seconds)
-
-    def _features_plan(
-        self, source: RowSource, kernel: Kernel, count: int | None, rng: np.random.Generator
-    ) -> Plan:
-        resources, method = self._resources(source, kernel, None), self._method_for(source.shape[0], count)
-        return make_plan(
-            method._builder().settle(source, kernel, dtype=resources.dtype, rng=rng, engine=self._engine()),
-            Workload.of(source, 1),
-            resources,
-            reason="many rows: landmarks for the components" if self._automatic else AS_ASKED,
-        )
-
-    def _method_for(self, n_rows: int, count: int | None) -> Any:
-        if self._automatic:
-            return Nystrom(rank=min(n_rows, max(AUTO_RANK, RANK_PER_COMPONENT * (count or 1))))
-        return method_of(self)
 
     def _keep(self, found: Any, kernel: Kernel, rank: int) -> None:
         self.eigenvalues_ = found.values
@@ -278,6 +260,9 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimat
         self.predictor_, self.kernel_ = self._released(predictor, kernel)
         self.solution_ = found.solution
         self.rank_ = rank
+
+    def _evidence(self) -> Evidence:
+        return trained_evidence(self, alpha=self.alpha)
 
     def _check_inverse(self, source: RowSource) -> None:
         if not self.fit_inverse_transform:
@@ -294,11 +279,11 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimat
                 "fit_inverse_transform=False."
             )
 
-    def _inverse(self, source: RowSource, prepared: RowSource) -> KernelRidge:
+    def _inverse(self, setup: FitSetup, source: RowSource, prepared: RowSource) -> KernelRidge:
         """Train kernel ridge regression from scores to prepared rows, with the fitted kernel."""
         n = source.shape[0]
         scores = in_blocks(decision_blocks(self, source), (n, self.predictor_.n_outputs))
-        exact = self._wants_exact(n)
+        exact = _wants_exact(setup, n)
         ridge = KernelRidge(
             alpha=self.alpha,
             kernel=self.kernel_,
@@ -309,4 +294,33 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEstimat
             n_jobs=self.n_jobs,
         )
         rows = np.asarray(prepared.rows(slice(0, n)), np.float64)
-        return ridge.fit(scores, rows)
+        return without_fit_data(ridge.fit(scores, rows))
+
+
+def _wants_exact(setup: FitSetup, n_rows: int) -> bool:
+    """Return whether the components of so many rows are those of the exact K."""
+    if isinstance(setup.approximation, Exact):
+        raise InputError(
+            "approximation=Exact(...) solves ridge systems; KernelPCA has none. Use approximation='exact'."
+        )
+    if setup.automatic:
+        return n_rows <= DIRECT_ROWS
+    return isinstance(setup.approximation, str) and setup.approximation == "exact"
+
+
+def _features_plan(
+    setup: FitSetup, source: RowSource, kernel: Kernel, count: int | None, rng: np.random.Generator
+) -> Plan:
+    """Return the plan of the features that ``count`` components are found from."""
+    engine, resources = setup.resources.engine, setup.resources.settled(source, kernel, None)
+    method: Approximation
+    if setup.automatic:
+        method = Nystrom(rank=min(source.shape[0], max(AUTO_RANK, RANK_PER_COMPONENT * (count or 1))))
+    else:
+        method = method_of(setup)
+    return make_plan(
+        method._builder().settle(source, kernel, dtype=resources.dtype, rng=rng, engine=engine),
+        Workload.of(source, 1),
+        resources,
+        reason="many rows: landmarks for the components" if setup.automatic else AS_ASKED,
+    )

@@ -25,7 +25,7 @@ from gramian.estimator.labelled import labelled_classes
 from gramian.estimator.opening import fit_rows
 from gramian.exceptions import InputError, quoted
 from gramian.kernels import Gaussian
-from gramian.metric.input import scaled_input
+from gramian.metric.input import InputParameters, scaled_input
 from gramian.summary import Grid, Shown, Summary
 from gramian.svm.classifier import KernelSVC
 
@@ -217,7 +217,8 @@ def bandwidth_report(
     targets = labelled_classes(source, y).targets
     codes = np.concatenate([targets.codes(where) for where in row_slices(source.shape[0], LABELS)])
     numbers, weights = _drawn(codes, targets.classes, folds, whole_number("n_rows", n_rows, 2), rng)
-    source = scaled_input(model, source, standardize=flag("standardize", standardize)).over(source)
+    asked = InputParameters(model._kernel_parameters, flag("standardize", standardize))
+    source = scaled_input(asked, source).over(source)
     rows = source.take(numbers)
     grid = np.asarray(_median_distance(source, rng) * MULTIPLES if given is None else given, np.float64)
     problem = _Problem(rows, codes[numbers], weights, folds, model, seed_for_sklearn(rng))

@@ -19,13 +19,14 @@ from gramian.estimator.fitting import all_or_nothing
 from gramian.estimator.kinds import Classifier
 from gramian.estimator.labelled import labelled_classes
 from gramian.estimator.opening import fit_rows, plan_fit
-from gramian.metric.input import INPUT, feature_importances_, learned_input
-from gramian.metric.summary import metric_facts, metric_grids
+from gramian.metric.input import INPUT, feature_importances_
 from gramian.ridge.decisions import decision, predicted_classes
 from gramian.ridge.training import TRAINED
+from gramian.selection.penalties import fold_numbers
 from gramian.solvers.losses import Hinge, Loss, SquaredHinge
 from gramian.solvers.platt import platt_sigmoid
-from gramian.svm.newton import NewtonFit, Problem, class_trial, minimise_classes, plan_newton
+from gramian.svm.choosing import CHOSEN, class_model, fit_newton, plan_choosing
+from gramian.svm.newton import NewtonFit, Problem, newton_evidence
 
 #: Losses by name.
 LOSSES: dict[str, Loss] = {"squared_hinge": SquaredHinge(), "hinge": Hinge()}
@@ -54,14 +55,15 @@ class KernelSVC(Classifier, KernelEstimator):
 
     Parameters
     ----------
-    C : float, default=1.0
+    C : float or "auto", default=1.0
         Weight of the loss, as in scikit-learn's ``SVC`` (hinge) and ``LinearSVC`` (squared hinge).
+        "auto" takes that of the least loss of held-out rows, on the features of all rows.
     loss : {"squared_hinge", "hinge"}, default="squared_hinge"
         The squared hinge is smoother, and five to ten times faster; the hinge is that of ``SVC``.
     kernel, gamma, degree, coef0, kernel_params, approximation, memory_budget, tile_dtype
     random_state, n_jobs
-        As for :class:`KernelRidge`. Memory that the budget leaves is used to keep the rows' features between
-        passes, and the Gram matrices of several classes at a time.
+        As for :class:`KernelRidge`, with "auto" for kernel and gamma. Memory that the budget leaves
+        is used to keep the rows' features between passes, and the Gram matrices of several classes at a time.
     standardize : bool, default=False
         Scale the columns to mean 0 and deviation 1, as for :class:`KernelRidge`.
     metric : None, "diagonal", "full", LearnedMetric or Metric, default=None
@@ -86,6 +88,8 @@ class KernelSVC(Classifier, KernelEstimator):
     ----------
     classes_, intercept_ (outputs,), kernel_, rank_, n_features_in_ : as named
     scaler_, metric_, metric_rounds_, feature_importances_ : as for :class:`KernelRidge`
+    choice_, C_ : KernelChoice, float
+        What was chosen where parameters are "auto"; with fewer than 40 rows C is 1.
     n_iter_ : passes over all rows
     solution_ : Solution
         Status, passes, and as ``residual`` the remaining relative gap, computed in float64.
@@ -114,15 +118,15 @@ class KernelSVC(Classifier, KernelEstimator):
     (True, (3, 10))
     """
 
-    _learns: tuple[str, ...] = (*TRAINED, *INPUT, "n_iter_", "calibration_")
+    _learns: tuple[str, ...] = (*TRAINED, *INPUT, *CHOSEN, "n_iter_", "calibration_")
 
     def __init__(
         self,
-        C: float = 1.0,
+        C: float | str = 1.0,
         *,
         loss: str = "squared_hinge",
         kernel: Any = "rbf",
-        gamma: float | None = None,
+        gamma: float | str | None = None,
         degree: int = 3,
         coef0: float = 1.0,
         kernel_params: dict[str, Any] | None = None,
@@ -171,16 +175,7 @@ class KernelSVC(Classifier, KernelEstimator):
             problem = self._problem()
             folds = whole_number("calibration_folds", self.calibration_folds, 2)
             rows = labelled_classes(source, y, sample_weight, self.class_weight)
-            found = learned_input(
-                self,
-                rows,
-                partial(class_trial, self, problem),
-                metric=self.metric,
-                standardize=self.standardize,
-            )
-            found.keep_in(self)
-            fit = minimise_classes(self, found.prepared(rows), problem)
-            fit.keep_in(self)
+            fit = fit_newton(self, rows, class_model(problem))
             self.classes_ = rows.targets.classes
             self.__dict__.pop("calibration_", None)  # of an earlier fit
             if self.probability:
@@ -209,10 +204,10 @@ class KernelSVC(Classifier, KernelEstimator):
 
     def plan(self, X: Any, y: Any = None) -> Plan:
         """Predict sizes and bytes of bases and a pass, without fitting (``y``: the classes)."""
-        return plan_fit(self, X, y, partial(plan_newton, self, self._problem().penalty(self.C)))
+        return plan_fit(self, X, y, partial(plan_choosing, self, self._problem().penalty))
 
     feature_importances_ = feature_importances_
-    _own_facts, _own_grids = metric_facts, metric_grids
+    _evidence = newton_evidence
 
     @available_if(_calibrated)
     def predict_proba(self, X: Any) -> Float64Array:
@@ -250,11 +245,7 @@ def _calibration(fit: NewtonFit, n_folds: int) -> Float64Array:
     signs, weights, n, rng = fit.rows.targets, fit.rows.weights, fit.rows.n, fit.rng
     training, found, settings = fit.training, fit.minimum, fit.settings
     whole = np.ones(n) if weights is None else weights
-    # Stratified: each fold gets its share of every class.
-    order = rng.permutation(n)
-    order = order[np.argsort(signs.codes[order], kind="stable")]
-    fold = np.empty(n, np.intp)
-    fold[order] = np.arange(n) % n_folds
+    fold = fold_numbers(np.arange(n), signs.codes, n_folds, rng, n)
     held_out = np.empty(signs.shape)
     for k in range(n_folds):
         out = fold == k

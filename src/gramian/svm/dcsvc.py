@@ -30,10 +30,12 @@ from gramian.estimator.finite import finite_values, quietly, rows_at
 from gramian.estimator.fitting import all_or_nothing
 from gramian.estimator.kinds import Classifier
 from gramian.estimator.progress import shown_bar
+from gramian.estimator.summaries import MOST_CLASSES, Evidence
 from gramian.estimator.targets import ClassTargets
 from gramian.exceptions import AccuracyWarning, BudgetError, InputError
 from gramian.kernels.precomputed import Precomputed
-from gramian.metric.input import Input, scaled_input
+from gramian.metric.input import Input, InputParameters, scaled_input
+from gramian.summary import short
 from gramian.svm.divide.levels import LeafSolver, cluster_rows
 from gramian.svm.divide.one_vs_one import PairSettings, solve_pairs
 
@@ -225,10 +227,10 @@ class DCSVC(Classifier, KernelEstimator):
         weights = targets.weights(self.class_weight, sample_weight)
         most = np.full(n, penalty) if weights is None else penalty * weights
         codes = np.asarray(targets.codes(slice(0, n)), np.intp)
-        scaled = scaled_input(self, source, weights, standardize=self.standardize)
+        scaled = scaled_input(InputParameters(self._kernel_parameters, self.standardize), source, weights)
         scaled.keep_in(self)
         given, source = source, scaled.over(source)
-        kernel, rng = self._kernel_of(source), as_generator(self.random_state)
+        kernel, rng = self._kernel_parameters.of(source), as_generator(self.random_state)
         engine, memory = self._shared_out(self._bytes())
         rows = source.rows(slice(0, n))
         branching = whole_number("branching", self.branching, 2)
@@ -338,11 +340,25 @@ class DCSVC(Classifier, KernelEstimator):
                 stacklevel=4,
             )
 
+    def _evidence(self) -> Evidence:
+        counts, violation = self.n_support_, float(self.violation_.max())
+        each = ", ".join(f"{count:,}" for count in counts[:MOST_CLASSES])
+        missed = f"The solver stopped at a violation of {violation:.3g}, above tol={self.tol:g}."
+        return Evidence(
+            kernel=self.kernel_,
+            penalty={"C": self.C},
+            sizes=(("support vectors", short(f"{counts.sum():,} (by class: {each})")),),
+            nbytes=self.predictor_.model_bytes,
+            points=(self.predictor_.support,),
+            solver=(("iterations", f"{self.n_iter_.max():,}"),),
+            warnings=(missed,) if violation > self.tol else (),
+        )
+
     def _pair_values(self, X: Any) -> Float64Array:
         """Return f of each pair of classes, positive for the first of the two, shape (n, pairs)."""
         check_is_fitted(self, "predictor_")
         source = self._rows(X, reset=False)
-        predictor = self.predictor_.on(self._kernel_of(source)) if self._precomputed else self.predictor_
+        predictor = self._on(self.predictor_, source)
         n, engine = source.shape[0], self._engine()
         rows = Input.of(self).over(source).rows
         blocks = ((where, predictor(rows(where), engine)) for where in row_slices(n, PREDICT_ROWS))

@@ -20,12 +20,12 @@ from gramian.estimator.fitting import all_or_nothing
 from gramian.estimator.kinds import Classifier
 from gramian.estimator.labelled import labelled_classes
 from gramian.estimator.opening import fit_rows, plan_fit
-from gramian.metric.input import INPUT, feature_importances_, learned_input
-from gramian.metric.summary import metric_facts, metric_grids
+from gramian.metric.input import INPUT, feature_importances_
 from gramian.ridge.decisions import decision, predicted_classes
 from gramian.ridge.training import TRAINED
 from gramian.solvers.losses import Logistic, Softmax
-from gramian.svm.newton import Problem, class_trial, minimise_classes, plan_newton
+from gramian.svm.choosing import CHOSEN, class_model, fit_newton, plan_choosing
+from gramian.svm.newton import Problem, newton_evidence
 
 #: Two classes have one output with the logistic loss, whose curvature is at most 1/4; more classes have one
 #: output each.
@@ -43,11 +43,13 @@ class KernelLogisticRegression(Classifier, KernelEstimator):
 
     Parameters
     ----------
-    C : float, default=1.0
-        Weight of the loss, as in scikit-learn's ``LogisticRegression``.
+    C : float or "auto", default=1.0
+        Weight of the loss, as in scikit-learn's ``LogisticRegression``. "auto" as for
+        :class:`KernelSVC`.
     kernel, gamma, degree, coef0, kernel_params, approximation, memory_budget, tile_dtype
     random_state, n_jobs
-        As for :class:`KernelRidge`. Memory that the budget leaves keeps the rows' features between passes.
+        As for :class:`KernelRidge`, with "auto" for kernel and gamma. Memory that the budget leaves
+        keeps the rows' features between passes.
     standardize : bool, default=False
         Scale the columns to mean 0 and deviation 1, as for :class:`KernelRidge`.
     metric : None, "diagonal", "full", LearnedMetric or Metric, default=None
@@ -66,6 +68,8 @@ class KernelLogisticRegression(Classifier, KernelEstimator):
     ----------
     classes_, intercept_ (outputs,), kernel_, rank_, n_features_in_ : as named
     scaler_, metric_, metric_rounds_, feature_importances_ : as for :class:`KernelRidge`
+    choice_, C_ : KernelChoice, float
+        What was chosen where parameters are "auto"; with fewer than 40 rows C is 1.
     n_iter_ : passes over the rows
     solution_ : Solution
         Status, passes, and as ``residual`` the remaining relative gap.
@@ -90,14 +94,14 @@ class KernelLogisticRegression(Classifier, KernelEstimator):
     (True, (3, 2))
     """
 
-    _learns: tuple[str, ...] = (*TRAINED, *INPUT, "n_iter_")
+    _learns: tuple[str, ...] = (*TRAINED, *INPUT, *CHOSEN, "n_iter_")
 
     def __init__(
         self,
-        C: float = 1.0,
+        C: float | str = 1.0,
         *,
         kernel: Any = "rbf",
-        gamma: float | None = None,
+        gamma: float | str | None = None,
         degree: int = 3,
         coef0: float = 1.0,
         kernel_params: dict[str, Any] | None = None,
@@ -138,15 +142,7 @@ class KernelLogisticRegression(Classifier, KernelEstimator):
         with all_or_nothing(self):
             y = own_target(X, y)
             rows = labelled_classes(fit_rows(self, X, y), y, sample_weight, self.class_weight)
-            found = learned_input(
-                self,
-                rows,
-                partial(class_trial, self, PROBLEM),
-                metric=self.metric,
-                standardize=self.standardize,
-            )
-            found.keep_in(self)
-            minimise_classes(self, found.prepared(rows), PROBLEM).keep_in(self)
+            fit_newton(self, rows, class_model(PROBLEM))
             self.classes_ = rows.targets.classes
             return self
 
@@ -166,10 +162,10 @@ class KernelLogisticRegression(Classifier, KernelEstimator):
 
     def plan(self, X: Any, y: Any = None) -> Plan:
         """Predict sizes and bytes of bases and a pass, without fitting (``y``: the classes)."""
-        return plan_fit(self, X, y, partial(plan_newton, self, PROBLEM.penalty(self.C)))
+        return plan_fit(self, X, y, partial(plan_choosing, self, PROBLEM.penalty))
 
     feature_importances_ = feature_importances_
-    _own_facts, _own_grids = metric_facts, metric_grids
+    _evidence = newton_evidence
 
     def predict_proba(self, X: Any) -> Float64Array:
         """Return the probability of each class, shape (n, classes)."""

@@ -1,35 +1,31 @@
-"""Fits by Newton's method: from rows, a loss and an estimator's parameters to what the estimator keeps.
-
-The estimators minimise C Σ w_i ℓ(y_i, f(x_i) + b) + ½ ‖f‖². Functions take the estimator as ``model`` for its
-parameters alone, and change nothing in it.
-"""
+"""Fits by Newton's method: from parameters, rows and a loss to what an estimator keeps."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from copy import deepcopy
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
-from sklearn.base import is_classifier
 
 from gramian._checks import positive_number, whole_number
+from gramian._phases import Phases, silent
 from gramian._typing import Array, Float64Array
+from gramian.approximations.setup import FitSetup
 from gramian.compression.plan import Plan
 from gramian.data.source import RowSource
+from gramian.estimator.base import KernelEstimator
 from gramian.estimator.labelled import LabelledRows
-from gramian.estimator.progress import shown_bar
+from gramian.estimator.parameters import KernelParameters
+from gramian.estimator.summaries import Evidence
 from gramian.estimator.targets import ClassTargets
 from gramian.exceptions import InputError
 from gramian.kernels import Kernel
-from gramian.metric.input import compares_exactly, plain_copy, planned_input
-from gramian.metric.learner import RoundModel
-from gramian.ridge.decisions import values_of
-from gramian.ridge.planning import is_auto, plan_sums
-from gramian.ridge.ridge import KernelRidge, KernelRidgeClassifier
-from gramian.ridge.training import Trained, ridge_trial
+from gramian.metric.input import InputParameters, planned_input
+from gramian.metric.rounds import FittedRound, RoundModel, RoundSetup, compares_exactly
+from gramian.ridge.parameters import RidgeParameters
+from gramian.ridge.planning import plan_sums
+from gramian.ridge.training import Trained, ridge_round, trained_evidence
 from gramian.solvers.losses import Loss, Proximal
 from gramian.solvers.newton import Minimum
 from gramian.solvers.newton_system import Point
@@ -42,18 +38,55 @@ FLOOR = 1e-4
 #: Largest outputs · rank³ that approximation="auto" may choose. Each unit takes 0.5 ns (squared hinge) to
 #: 3.5 ns (hinge) of a fit, so this limit is 7 minutes to an hour. A rank that the user gives has no limit.
 MOST_WORK = 9e11
-#: Parameters that the ridge model which compares metrics takes over from the estimator.
-RIDGE_PARAMETERS = (
-    "kernel",
-    "gamma",
-    "degree",
-    "coef0",
-    "kernel_params",
-    "fit_intercept",
-    "memory_budget",
-    "tile_dtype",
-    "n_jobs",
-)
+
+
+@dataclass(frozen=True, eq=False)
+class NewtonParameters:
+    """Minimise C Σ w_i ℓ(y_i, f(x_i) + b) + ½ ‖f‖², to a relative accuracy ``tol``.
+
+    Without ``intercept`` b is 0.
+    """
+
+    setup: FitSetup
+    input: InputParameters
+    C: float
+    intercept: bool
+    tol: float
+    max_iter: int
+
+    @classmethod
+    def of(cls, model: KernelEstimator, phases: Phases = silent) -> Self:
+        """Return the checked parameters of an estimator that minimises a loss.
+
+        ``phases`` is told of the phases of its fit.
+        """
+        setup = FitSetup.of(model, phases)
+        return cls(
+            setup,
+            InputParameters.of(setup, standardize=model.standardize, metric=model.metric),
+            positive_number("C", model.C),
+            bool(model.fit_intercept),
+            positive_number("tol", model.tol),
+            whole_number("max_iter", model.max_iter, 1),
+        )
+
+    def settings(self, loss: Loss, mass: float, scale: float = 1.0) -> NewtonSettings:
+        """Return a loss with this penalty and these tolerances.
+
+        ``mass`` is the objective's size at f = 0 without C, ``scale`` that of the decision values.
+        """
+        return NewtonSettings(
+            loss, 1.0 / self.C, self.intercept, self.tol, self.max_iter, scale, FLOOR * mass
+        )
+
+    def with_kernel(self, kernel: Kernel) -> Self:
+        """Return the parameters with another kernel."""
+        return replace(self, setup=replace(self.setup, kernel=KernelParameters(kernel)))
+
+    def of_round(self, asked: RoundSetup) -> Self:
+        """Return the parameters of a round of learning a metric, whose rows are ready for the kernel."""
+        plain = InputParameters(self.setup.kernel)
+        return replace(self, setup=asked.applied(self.setup), input=plain)
 
 
 class Signs:
@@ -91,15 +124,25 @@ class Problem:
     #: None: the loss that is minimised.
     judged: Callable[[Float64Array, Float64Array], Float64Array] | None = None
 
-    def penalty(self, C: Any) -> float:
+    def penalty(self, C: float) -> float:
         """Return the ridge penalty that sizes and precision are planned for."""
-        return 1.0 / (self.bend * positive_number("C", C))
+        return 1.0 / (self.bend * C)
 
     def losses(self, targets: Float64Array, values: Float64Array) -> Float64Array:
         """Return the loss of each row, (n,), by which rounds of a metric are compared."""
         if self.judged is not None:
             return self.judged(targets, values)
         return self.loss(targets.shape[1]).value(targets, values).sum(axis=1)
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is minimised for the rows of a fit."""
+
+    rows: LabelledRows[Any]  #: with targets as numbers
+    settings: NewtonSettings
+    penalty: float  #: the ridge penalty that sizes and precision are planned for
+    start: Float64Array | None = None  #: intercepts to begin with
 
 
 @dataclass(frozen=True)
@@ -113,125 +156,129 @@ class NewtonFit:
     settings: NewtonSettings
     rng: np.random.Generator
 
-    def keep_in(self, model: Any) -> None:
-        """Make this the fit of an estimator."""
+    def trained(self) -> Trained:
+        """Return the model of the minimum."""
         training, found = self.training, self.minimum
         gap = float(found.gap.max(initial=0.0))
         status = Status.CONVERGED if training.reached else Status.LIMIT
-        Trained(
+        return Trained(
             training.predictor(found.point),
             self.kernel,
             found.point.offset,
             Solution(found.point.beta, status, found.iterations, gap),
             training.used(),
             training.features.rank,
-        ).keep_in(model)
-        model.n_iter_ = found.iterations
+        )
+
+    def keep_in(self, model: KernelEstimator) -> None:
+        """Make this the fit of an estimator."""
+        self.trained().keep_in(model)
+        model.n_iter_ = self.minimum.iterations
 
 
-def minimise_classes(
-    model: Any, rows: LabelledRows[Any], problem: Problem, start: Float64Array | None = None
-) -> NewtonFit:
-    """Minimise the loss of rows with class labels; ``start`` are intercepts to begin with."""
+def newton_evidence(model: KernelEstimator) -> Evidence:
+    """Return what an estimator that holds a :class:`NewtonFit` states."""
+    solution: Solution = model.solution_
+    missed = (
+        f"The objective ended a predicted {solution.residual:.2g} of its value above its minimum. Raise "
+        "max_iter or tol, or lower C."
+    )
+    return replace(
+        trained_evidence(model, C=getattr(model, "C_", model.C)),
+        solver=(solution.told("relative gap"),),
+        warnings=(missed,) if solution.status is Status.LIMIT else (),
+    )
+
+
+def class_task(
+    parameters: NewtonParameters,
+    rows: LabelledRows[Any],
+    problem: Problem,
+    start: Float64Array | None = None,
+) -> Task:
+    """Return the task for rows with class labels; ``start`` are intercepts to begin with."""
     signs = Signs.of(rows.targets)
-    settings = settings_of(model, problem.loss(signs.shape[1]), rows.mass)
-    return minimise(model, replace(rows, targets=signs), settings, problem.penalty(model.C), start)
+    settings = parameters.settings(problem.loss(signs.shape[1]), rows.mass)
+    return Task(replace(rows, targets=signs), settings, problem.penalty(parameters.C), start)
 
 
 def minimise(
-    model: Any,
-    rows: LabelledRows[Any],
-    settings: NewtonSettings,
-    alpha: float,
-    start: Float64Array | None = None,
+    parameters: NewtonParameters,
+    task: Task,
+    choose: Callable[[NewtonTraining], tuple[NewtonSettings, Point]] | None = None,
 ) -> NewtonFit:
-    """Minimise the loss of rows; ``start`` are intercepts to begin with.
+    """Minimise the loss of a task's rows, which are ready for the kernel.
 
-    ``alpha`` is the ridge penalty that sizes and precision are planned for.
+    ``choose`` returns settings in place of the task's and a point to begin with, once there are bases.
     """
-    source, targets, weights, outputs = rows.source, rows.targets, rows.weights, rows.n_outputs
-    plan, kernel, engine, rng = plan_sums(model, source, outputs, alpha, model.random_state, weights=weights)
+    rows, settings, setup = task.rows, task.settings, parameters.setup
+    source, weights, outputs = rows.source, rows.weights, rows.n_outputs
+    plan, kernel, engine, rng = plan_sums(setup, source, outputs, task.penalty, weights=weights)
     rank = min(plan.root_rank, rows.n)
-    if is_auto(model.approximation) and settings.loss.separable and outputs * float(rank) ** 3 > MOST_WORK:
+    if setup.automatic and settings.loss.separable and outputs * float(rank) ** 3 > MOST_WORK:
         raise InputError(
             f"{outputs:,} outputs, each a problem of its own with a matrix of {rank:,} columns, would "
             "take many minutes. Give a rank, such as approximation=Nystrom(rank=200), or solve for all "
             "outputs together: KernelRidge, KernelRidgeClassifier or KernelLogisticRegression."
         )
-    with shown_bar(model.verbose, unit="rows", desc="passes") as bar:
-        training = NewtonTraining(
-            source,
-            kernel,
-            weights,
-            plan,
-            n_outputs=outputs,
-            anchored=isinstance(settings.loss, Proximal),
-            rng=rng,
-            engine=engine,
-            progress=bar.update,
-        )
-        at = None
-        if start is not None:
-            zero = Point.zeros(training.features.rank, outputs)
-            at = Point(zero.beta, zero.dual, start)
-        found = training.minimise(targets, weights, settings, at)
+    training = NewtonTraining(
+        source,
+        kernel,
+        weights,
+        plan,
+        n_outputs=outputs,
+        anchored=isinstance(settings.loss, Proximal),
+        rng=rng,
+        engine=engine,
+        phases=setup.phases,
+    )
+    at = None
+    if choose is not None:
+        settings, at = choose(training)
+    elif task.start is not None:
+        zero = Point.zeros(training.features.rank, outputs)
+        at = Point(zero.beta, zero.dual, task.start)
+    found = training.minimise(rows.targets, weights, settings, at)
     return NewtonFit(training, found, kernel, rows, settings, rng)
 
 
-def settings_of(model: Any, loss: Loss, mass: float, scale: float = 1.0) -> NewtonSettings:
-    """Return a loss with the penalty and tolerances of an estimator.
-
-    ``mass`` is the objective's size at f = 0 without C, ``scale`` that of the decision values.
-    """
-    return NewtonSettings(
-        loss,
-        1.0 / positive_number("C", model.C),
-        bool(model.fit_intercept),
-        positive_number("tol", model.tol),
-        whole_number("max_iter", model.max_iter, 1),
-        scale,
-        FLOOR * mass,
-    )
-
-
-def plan_newton(model: Any, penalty: float, source: RowSource, n_outputs: int) -> Plan:
+def plan_newton(parameters: NewtonParameters, penalty: float, source: RowSource, n_outputs: int) -> Plan:
     """Return the plan of bases and a pass for a fit to rows."""
-    source = planned_input(model, source, metric=model.metric, standardize=model.standardize).over(source)
-    return plan_sums(model, source, n_outputs, penalty, deepcopy(model.random_state))[0]
+    source = planned_input(parameters.input, parameters.setup, source).over(source)
+    return plan_sums(parameters.setup.planning(), source, n_outputs, penalty)[0]
 
 
 # ---- rounds of a metric --------------------------------------------------------------------------
 
 
-def newton_trial(model: Any, penalty: float, make: Callable[[Any], RoundModel], quick: bool) -> RoundModel:
-    """Return what a round of a metric fits: ``make`` of a copy of the model, or a ridge model.
+def newton_round(
+    parameters: NewtonParameters,
+    asked: RoundSetup,
+    penalty: float,
+    make: Callable[[NewtonParameters], RoundModel],
+) -> RoundModel:
+    """Return what a round of a metric fits: ``make`` of the round's parameters, or a ridge model.
 
     A ridge model ranks metrics as well as this one does, and takes one solve instead of several passes.
     """
-    if not quick or not compares_exactly(model.memory_budget):
-        return make(plain_copy(model))
-    kind = KernelRidgeClassifier if is_classifier(model) else KernelRidge
-    shared = {name: getattr(model, name) for name in RIDGE_PARAMETERS}
-    return ridge_trial(kind(penalty, approximation="exact", **shared))
+    if not asked.quick or not compares_exactly(parameters.setup.resources.memory_bytes):
+        return make(parameters.of_round(asked))
+    setup = replace(asked.applied(parameters.setup), approximation="exact")
+    plain = InputParameters(setup.kernel)
+    return ridge_round(RidgeParameters(setup, plain, penalty, parameters.intercept))
 
 
-def class_trial(model: Any, problem: Problem, before: Any, quick: bool) -> RoundModel:
-    """Return what a round of a metric fits for a classifier; ``before`` is the model of an earlier round."""
+def class_round(parameters: NewtonParameters, problem: Problem, asked: RoundSetup) -> RoundModel:
+    """Return what a round of a metric fits for a classifier."""
 
-    def make(copied: Any) -> RoundModel:
-        def fit(rows: LabelledRows[Any]) -> None:
+    def make(own: NewtonParameters) -> RoundModel:
+        def fit(rows: LabelledRows[Any]) -> FittedRound:
             # Losses that are minimised output by output have a better start: the minimum for half the rows.
             coupled = not problem.loss(rows.n_outputs).separable
-            start = before.intercept_ if coupled and before is not None else None
-            minimise_classes(copied, rows, problem, start).keep_in(copied)
+            start = asked.before.intercept if coupled and asked.before is not None else None
+            found = minimise(own, class_task(own, rows, problem, start)).trained()
+            return found.of_round(own.setup.resources.engine)
 
-        return RoundModel(
-            copied,
-            fit,
-            partial(values_of, copied),
-            lambda: (copied.predictor_, copied.kernel_),
-            problem.losses,
-            bounded=False,
-        )
+        return RoundModel(fit, problem.losses, bounded=False)
 
-    return newton_trial(model, problem.penalty(model.C), make, quick)
+    return newton_round(parameters, asked, problem.penalty(parameters.C), make)

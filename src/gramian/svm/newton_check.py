@@ -54,7 +54,9 @@ class PreciseCheck:
         # Half the rows and threads: as many bytes as in float32.
         engine = Engine(max(1, tiles.engine.n_threads // 2))
         wide = Tiles(features, tiles.source, max(1, tiles.chunk_rows // 2), engine)
-        rows = LossPasses(wide, passes.targets, passes.weights, anchors=passes.anchors)
+        rows = LossPasses(
+            wide, passes.targets, passes.weights, passes.phases, "check", anchors=passes.anchors
+        )
         factored = (
             nested_factor(features.forest, newton.alpha, engine)
             if self.core is None

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
-from itertools import chain
+from functools import partial
+from itertools import chain, count
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
+from gramian._phases import Phases, silent
 from gramian._typing import Array, Float64Array, FloatArray, IntArray, Rows
 from gramian.compression.features import FeatureMap
 from gramian.compression.grouping import Unit, units_by_leaf
 from gramian.compression.ridge_sums import Targets
-from gramian.compression.sums import Progress
 from gramian.data.source import RowSource, row_blocks
 from gramian.engine import Engine
 from gramian.solvers.active_rows import ActiveRows
@@ -184,11 +185,13 @@ class LossPasses:
     tiles: Tiles
     targets: Targets
     weights: Array | None
-    progress: Progress | None = None
+    phases: Phases = silent  #: told of each pass and its rows
+    name: str = "pass"  #: what the passes are called there
     #: Anchors of a proximal loss, one for each row and output; empty until first set.
     anchors: list[Float64Array] = field(default_factory=list)
     #: Number of rows with curvature at each output's last evaluation; if it was small, rows replace the sums.
     active: dict[int, int] = field(default_factory=dict)
+    numbers: Iterator[int] = field(default_factory=partial(count, 1))  #: of the passes that are to come
 
     def anchor(self, point: Point, outputs: Array, loss: Proximal) -> tuple[Float64Array, Float64Array]:
         """Set the anchors of these outputs to the duals at ``point``; return losses and gaps per output."""
@@ -228,6 +231,7 @@ class LossPasses:
         by_node = self._by_node(coefficients)
         shift = start.offset if step is None else np.concatenate([start.offset, step.offset])
         whole = len(outputs) == self.targets.shape[1]
+        progress = self.phases(f"{self.name} {next(self.numbers)}", self.tiles.source.shape[0])
         for where, over in self.tiles.chunks():
             y = self.targets[where] if whole else self.targets[where][:, outputs]
             w, first = self._weights(where), where.start
@@ -238,20 +242,19 @@ class LossPasses:
                 return self._terms(unit, F, f, y[unit.rows], w[unit.rows], loss, anchor, fews)
 
             with over(work) as units:
-                for _, part in units:
+                for unit, part in units:
                     losses += part.losses
                     slope_offset += part.slope_offset
-                    for total, mass, count in zip(sums, part.masses, part.counts, strict=True):
+                    for total, mass, curved in zip(sums, part.masses, part.counts, strict=True):
                         total.mass += float(mass)
-                        total.count += int(count)
+                        total.count += int(curved)
                     for node, own in part.slopes:
                         slope[offsets[node] : offsets[node] + len(own)] += own
                     for output, node, gram, cross, ones in part.grams:
                         sums[output].add(node, gram, cross, ones)
                     for output, active, nodes, root in part.rows:
                         sums[output].add_rows(active, nodes, root)
-            if self.progress is not None:
-                self.progress(len(y))
+                    progress(len(unit.rows))
         self.active.update({int(j): total.count for j, total in zip(outputs, sums)})
         found = self.tiles.engine.map(_OutputSums.curvature, sums)
         return Evaluation(losses, slope, slope_offset, found)

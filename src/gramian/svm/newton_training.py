@@ -10,6 +10,7 @@ import numpy as np
 
 from gramian._budget import UNSEEN_BYTES
 from gramian._numerics import gram_factor, least_smoothing, unit_roundoff
+from gramian._phases import Phases, named, silent
 from gramian._random import children
 from gramian._typing import Array, Float64Array
 from gramian.compression.features import FeatureMap
@@ -17,7 +18,7 @@ from gramian.compression.grouping import UNIT_ROWS
 from gramian.compression.plan import NOMINAL_THREADS, Plan
 from gramian.compression.predictor import Predictor, fold
 from gramian.compression.ridge_sums import Targets
-from gramian.compression.sums import Progress, accumulate
+from gramian.compression.sums import accumulate
 from gramian.data.source import RowSource
 from gramian.engine import Engine
 from gramian.exceptions import AccuracyWarning
@@ -77,11 +78,13 @@ class NewtonTraining:
         anchored: bool,
         rng: np.random.Generator,
         engine: Engine,
-        progress: Progress | None = None,
+        phases: Phases = silent,
     ) -> None:
         started = time.perf_counter()
-        self.plan, self._engine, self._progress = plan, engine, progress
-        self.features: FeatureMap = plan.build(source, kernel, rng=rng, engine=engine, weights=weights)
+        self.plan, self._engine, self._phases = plan, engine, phases
+        self.features: FeatureMap = plan.build(
+            source, kernel, rng=rng, engine=engine, weights=weights, phases=phases
+        )
         self._source = source
         (self._rng,) = children(rng, 1)
         # Features may take half of what is left; the other half is for Gram matrices.
@@ -122,13 +125,16 @@ class NewtonTraining:
         start: Point | None = None,
         *,
         checked: bool = True,
+        trial: str = "",
     ) -> Minimum:
         """Minimise; warn if the tolerance was missed, with what is left and the remedy.
 
-        With ``checked`` the returned gap is computed in float64, whatever the type of the tiles.
+        With ``checked`` the returned gap is computed in float64, whatever the type of the tiles. Phases are
+        named by the ``trial`` that they are part of.
         """
         started = time.perf_counter()
-        passes = LossPasses(self._tiles, targets, weights, self._progress)
+        phases = named(self._phases, trial) if trial else self._phases
+        passes = LossPasses(self._tiles, targets, weights, phases)
         newton = self._newton(settings)
         warm = False
         if start is None:
@@ -150,6 +156,12 @@ class NewtonTraining:
     def decisions(self, targets: Targets, point: Point) -> Float64Array:
         """Return f(x) + b of the training rows, shape (n, outputs)."""
         return LossPasses(self._tiles, targets, None).decisions(point)
+
+    def values(self, source: RowSource, point: Point) -> Float64Array:
+        """Return f(x) + b of any rows, shape (rows, outputs)."""
+        tiles = Tiles(self.features, source, self.plan.chunk_rows, self._engine)
+        nothing = np.broadcast_to(np.zeros(1), (source.shape[0], 1))
+        return LossPasses(tiles, nothing, None).decisions(point)
 
     def predictor(self, point: Point) -> Predictor:
         """Fold the coefficients into kernel weights."""
@@ -219,7 +231,9 @@ class NewtonTraining:
         samples = nested_samples(self._source, passes.targets, passes.weights, sizes, self._rng)
         for sample in samples:
             tiles = Tiles(self.features, sample.source, self.plan.chunk_rows, self._engine, self._spare // 4)
-            part = LossPasses(tiles, sample.targets, sample.weights, None, active=active)
+            part = LossPasses(
+                tiles, sample.targets, sample.weights, passes.phases, "pass over a sample", active=active
+            )
             if not warm:
                 point = self._first(part, settings.loss, newton, point)
                 part.active.update(dict.fromkeys(range(k), len(sample.targets)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import numbers
 from dataclasses import replace
 from functools import partial
@@ -10,7 +11,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from gramian._checks import one_of, positive_number
+from gramian._checks import one_of
 from gramian._tiles import row_slices
 from gramian._typing import Float64Array
 from gramian.compression.plan import Plan
@@ -22,13 +23,13 @@ from gramian.estimator.labelled import LabelledRows, labelled_numbers
 from gramian.estimator.opening import fit_rows, plan_fit
 from gramian.estimator.targets import NumberTargets
 from gramian.exceptions import InputError
-from gramian.metric.input import INPUT, feature_importances_, learned_input
-from gramian.metric.learner import RoundModel
-from gramian.metric.summary import metric_facts, metric_grids
-from gramian.ridge.decisions import decision, values_of
-from gramian.ridge.training import TRAINED
+from gramian.metric.input import INPUT, feature_importances_
+from gramian.metric.rounds import FittedRound, RoundModel, RoundSetup
+from gramian.ridge.decisions import decision
+from gramian.ridge.training import TRAINED, Trained
 from gramian.solvers.losses import EpsilonInsensitive, Loss, SquaredEpsilonInsensitive
-from gramian.svm.newton import minimise, newton_trial, plan_newton, settings_of
+from gramian.svm.choosing import CHOSEN, NewtonModel, fit_newton, plan_choosing
+from gramian.svm.newton import NewtonParameters, Task, minimise, newton_evidence, newton_round
 
 LOSSES = ("epsilon_insensitive", "squared_epsilon_insensitive")
 
@@ -42,15 +43,17 @@ class KernelSVR(Regressor, KernelEstimator):
 
     Parameters
     ----------
-    C : float, default=1.0
-        Weight of the loss, as in scikit-learn's ``SVR`` and ``LinearSVR``.
+    C : float or "auto", default=1.0
+        Weight of the loss, as in scikit-learn's ``SVR`` and ``LinearSVR``. "auto" takes that of the
+        least squared error of held-out rows, on the features of all rows.
     epsilon : float, default=0.1
         Residuals up to this size cost nothing; in the unit of y.
     loss : {"epsilon_insensitive", "squared_epsilon_insensitive"}, default="epsilon_insensitive"
         The square is five to ten times faster, and gives outliers more weight.
     kernel, gamma, degree, coef0, kernel_params, approximation, memory_budget, tile_dtype
     random_state, n_jobs
-        As for :class:`KernelRidge`. Memory that the budget leaves keeps the rows' features between passes.
+        As for :class:`KernelRidge`, with "auto" for kernel and gamma. Memory that the budget leaves
+        keeps the rows' features between passes.
     standardize : bool, default=False
         Scale the columns to mean 0 and deviation 1, as for :class:`KernelRidge`.
     metric : None, "diagonal", "full", LearnedMetric or Metric, default=None
@@ -65,6 +68,8 @@ class KernelSVR(Regressor, KernelEstimator):
     intercept_ (outputs,), kernel_, rank_, n_iter_, solution_, plan_, n_features_in_ : as for
         :class:`KernelSVC`.
     scaler_, metric_, metric_rounds_, feature_importances_ : as for :class:`KernelRidge`
+    choice_, C_ : KernelChoice, float
+        What was chosen where parameters are "auto"; with fewer than 40 rows C is 1.
 
     Time, errors and warnings as for :class:`KernelSVC`.
 
@@ -81,16 +86,16 @@ class KernelSVR(Regressor, KernelEstimator):
     True
     """
 
-    _learns: tuple[str, ...] = (*TRAINED, *INPUT, "n_iter_")
+    _learns: tuple[str, ...] = (*TRAINED, *INPUT, *CHOSEN, "n_iter_")
 
     def __init__(
         self,
-        C: float = 1.0,
+        C: float | str = 1.0,
         *,
         epsilon: float = 0.1,
         loss: str = "epsilon_insensitive",
         kernel: Any = "rbf",
-        gamma: float | None = None,
+        gamma: float | str | None = None,
         degree: int = 3,
         coef0: float = 1.0,
         kernel_params: dict[str, Any] | None = None,
@@ -140,31 +145,29 @@ class KernelSVR(Regressor, KernelEstimator):
                 rows = replace(rows, targets=NumberTargets(flat, rows.n))
             self._flat = rows.targets.flat
             self._loss(1.0)  # a bad parameter is reported before any work
-            found = learned_input(self, rows, self._trial, metric=self.metric, standardize=self.standardize)
-            found.keep_in(self)
-            self._minimise(found.prepared(rows), None)
+            fit_newton(self, rows, NewtonModel(self._round, self._task, _squares, _unit))
             return self
 
-    def _minimise(self, rows: LabelledRows[Any], before: KernelSVR | None) -> None:
+    def _task(
+        self, parameters: NewtonParameters, rows: LabelledRows[Any], before: Trained | None = None
+    ) -> Task:
         mean = rows.targets.mean(rows.weights)
         spread = _spread(rows, mean)
         loss = self._loss(spread)
         size = spread if isinstance(loss, EpsilonInsensitive) else spread**2
-        settings = settings_of(self, loss, rows.mass * size, spread)
-        start = mean if before is None else before.intercept_
-        penalty = 1.0 / positive_number("C", self.C)
-        minimise(self, rows, settings, penalty, start if self.fit_intercept else None).keep_in(self)
+        settings = parameters.settings(loss, rows.mass * size, spread)
+        start = mean if before is None else before.intercept
+        return Task(rows, settings, _penalty(parameters.C), start if parameters.intercept else None)
 
-    def _trial(self, before: KernelSVR | None, quick: bool) -> RoundModel:
-        def make(copied: KernelSVR) -> RoundModel:
-            return RoundModel(
-                copied,
-                lambda rows: copied._minimise(rows, before),
-                partial(values_of, copied),
-                lambda: (copied.predictor_, copied.kernel_),
-            )
+    def _round(self, parameters: NewtonParameters, asked: RoundSetup) -> RoundModel:
+        def make(own: NewtonParameters) -> RoundModel:
+            def fit(rows: LabelledRows[Any]) -> FittedRound:
+                found = minimise(own, self._task(own, rows, asked.before))
+                return found.trained().of_round(own.setup.resources.engine)
 
-        return newton_trial(self, 1.0 / positive_number("C", self.C), make, quick)
+            return RoundModel(fit)
+
+        return newton_round(parameters, asked, _penalty(parameters.C), make)
 
     def _loss(self, spread: float) -> Loss:
         epsilon = self.epsilon
@@ -183,10 +186,25 @@ class KernelSVR(Regressor, KernelEstimator):
 
     def plan(self, X: Any, y: Any = None) -> Plan:
         """Predict sizes and bytes of bases and a pass, without fitting (``y``: the outputs)."""
-        return plan_fit(self, X, y, partial(plan_newton, self, 1.0 / positive_number("C", self.C)))
+        return plan_fit(self, X, y, partial(plan_choosing, self, _penalty))
 
     feature_importances_ = feature_importances_
-    _own_facts, _own_grids = metric_facts, metric_grids
+    _evidence = newton_evidence
+
+
+def _penalty(C: float) -> float:
+    return 1.0 / C
+
+
+def _squares(targets: Float64Array, values: Float64Array) -> Float64Array:
+    """Return the squared error of each row, summed over outputs."""
+    return np.asarray(np.square(targets - values).sum(axis=1))
+
+
+def _unit(task: Task, error: float) -> float:
+    """Return the C that compares with a ridge penalty of 1: with residuals r, |r| bends like r²/(2|r|)."""
+    squared = isinstance(task.settings.loss, SquaredEpsilonInsensitive)
+    return 0.5 if squared else task.settings.scale * math.sqrt(error)
 
 
 def _spread(rows: LabelledRows[Any], mean: Float64Array) -> float:

@@ -26,19 +26,24 @@ from gramian.engine import Engine
 from gramian.estimator.base import KernelEstimator, checked_weights
 from gramian.estimator.labelled import LabelledRows
 from gramian.estimator.progress import shown_bar
+from gramian.estimator.summaries import Fact
 from gramian.exceptions import AccuracyWarning, InputError
+from gramian.metric.input import Input
 from gramian.metric.metric import Metric
 from gramian.metric.outer_product import FORMS
 from gramian.ridge.ridge import KernelRidge, KernelRidgeClassifier
+from gramian.summary import Grid
 from gramian.tables import EncodedRows, TableColumns
 from gramian.tables.effort import EFFORTS, Effort, with_boosting
 from gramian.tables.holdout import HoldOut, place_of
 from gramian.tables.input import checked_table, rows_in_time, weighted_rows
 from gramian.tables.mapped_target import MappedTarget
+from gramian.tables.ridge_mean import members_of
 from gramian.tables.scaling import AUTO, HOWS, QUANTILE, STANDARD
 from gramian.tables.search import SearchResult, Setting, n_held_out, round_sizes, search_settings
 from gramian.tables.serving import TableServer
-from gramian.tables.small_problem import POWERS, Point, SmallProblem
+from gramian.tables.small_problem import POWERS, SmallProblem, usual_point
+from gramian.tables.summary import choice_facts, trial_grids
 from gramian.tables.table_problem import TableProblem
 from gramian.tables.taken import TakenTable
 from gramian.tables.training.fit import LastFit, last_fit
@@ -165,6 +170,7 @@ class TabularModel(TableServer, KernelEstimator):
         scale_weights: Array | None,
         rng: np.random.Generator,
         until: float,
+        holdout: HoldOut,
     ) -> tuple[SearchResult, EncodedRows]:
         """Search on the sampled rows, whose targets are given; set columns, scales and the search's results.
 
@@ -175,7 +181,8 @@ class TabularModel(TableServer, KernelEstimator):
         sizes = round_sizes(len(sample), self._search_bytes, self._effort)
         sizes = tuple(sorted({min(size, len(sample) - n_held) for size in sizes}))
         both = weights, scale_weights
-        forms = SearchRows.of(rows, sampled, sizes, self._scalings(), respond, both, rng)
+        scalings = SCALINGS if self.scaling == AUTO else (self.scaling,)
+        forms = SearchRows.of(rows, sampled, sizes, scalings, respond, both, holdout, rng)
         whole = TableProblem(
             forms.scaled,
             targets,
@@ -184,13 +191,11 @@ class TabularModel(TableServer, KernelEstimator):
             n_held if len(sample) >= FEWEST else 0,
         )
         names, kernels = forms.scalings, self._kernels()
-        settings = [
-            Setting(name, how, k, levels) for how in targets for name, levels in names for k in kernels
-        ]
+        settings = [Setting(s, how, k, levels) for how in targets for s, levels in names for k in kernels]
         now = time.perf_counter()
         until = now + SEARCH_TIME * (until - now)
         if whole.n_held_out:
-            with self._shown_search(whole, len(settings)) as problem:
+            with self._shown_search(whole, len(settings)) as (problem, told):
                 found = search_settings(
                     problem,
                     settings,
@@ -199,6 +204,7 @@ class TabularModel(TableServer, KernelEstimator):
                     memory_bytes=self._search_bytes,
                     until=until,
                     forms=self._forms(),
+                    told=told,
                 )
         else:
             found = SearchResult(settings[0], None, (), 0, 0, 0.0, True)
@@ -216,8 +222,8 @@ class TabularModel(TableServer, KernelEstimator):
     @contextmanager
     def _shown_search(
         self, whole: TableProblem, n_settings: int
-    ) -> Iterator[Callable[[Setting, int], SmallProblem]]:
-        """Yield the function that makes the search's problems; with ``verbose`` a bar counts them."""
+    ) -> Iterator[tuple[Callable[[Setting, int], SmallProblem], Callable[[float], object]]]:
+        """Yield functions that make the search's problems and, with ``verbose``, show its best error."""
         with shown_bar(self.verbose, total=n_settings, unit="settings", desc="search") as bar:
 
             def problem(setting: Setting, n_fit: int) -> SmallProblem:
@@ -227,7 +233,7 @@ class TabularModel(TableServer, KernelEstimator):
                 bar.update(1)
                 return whole.at(setting, n_fit)
 
-            yield problem
+            yield problem, lambda error: bar.set_postfix_str(f"best error {error:.3g} of the variance")
 
     @property
     def _effort(self) -> Effort:
@@ -289,7 +295,7 @@ class TabularModel(TableServer, KernelEstimator):
         fit = last_fit(
             self._kind,
             LabelledRows(source, y, weights),
-            near or [self._usual_point(source)],
+            near or [usual_point(self._kernels()[0], source.shape[1])],
             loss,
             holdout=holdout,
             effort=replace(self._effort, boosting=with_boosting(self.include, self._effort)),
@@ -330,13 +336,6 @@ class TabularModel(TableServer, KernelEstimator):
             )
         return fit
 
-    def _usual_point(self, source: RowSource) -> Point:
-        """Return the point to fit if there was no time to compare: no metric, a usual bandwidth."""
-        d = source.shape[1]
-        kernel = self._kernels()[0]
-        unit = np.sqrt(2.0 * d) if POWERS[kernel][0] == 2.0 else float(d)
-        return Point(kernel, Metric(scales=np.ones(d)), unit, 0.1)
-
     def _scaled_rows(self, rows: EncodedRows) -> RowSource:
         """Return the scaled rows, in memory as float32 if they take a small part of the budget."""
         source = mapped(rows, self.scaling_)
@@ -353,6 +352,13 @@ class TabularModel(TableServer, KernelEstimator):
     def _groups(self) -> tuple[tuple[int, ...], ...]:
         """Encoded columns whose sensitivity is measured by switching values, as they have no derivative."""
         return (*self.columns_.groups, *((int(j),) for j in self.columns_.two_valued))
+
+    def _choices(self) -> Iterator[Fact]:
+        metric = Input.of(members_of(self.model_)[0][1]).metric if self._forms() else None
+        return choice_facts(self.search_, metric, self.metric_rounds_, getattr(self, "target_", None))
+
+    def _trials(self) -> Iterator[Grid]:
+        return trial_grids(self.search_)
 
     # ---- parameters -------------------------------------------------------------------------------------
 
@@ -373,11 +379,6 @@ class TabularModel(TableServer, KernelEstimator):
         one_of("metric", self.metric, (AUTO, *FORMS))
         return ("diagonal", "full") if self.metric == AUTO else (self.metric,)
 
-    def _scalings(self) -> tuple[str, ...]:
-        return SCALINGS if self.scaling == AUTO else (self.scaling,)
-
-    # ---- results of a fit ------------------------------------------------------------------------------
-
     @property
     def metric_(self) -> Metric:
         """The metric on the encoded, scaled columns (``columns_.feature_names``)."""
@@ -395,5 +396,5 @@ class TabularModel(TableServer, KernelEstimator):
         return replace(plan, reason=why)
 
     def _values(self, X: Any) -> Float64Array:
-        source = self._encoded(X)
+        source = self._encoded(X)  # first, as it raises before a fit
         return np.asarray(self.model_._decision(source))

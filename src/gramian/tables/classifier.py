@@ -13,6 +13,7 @@ from gramian._random import as_generator
 from gramian._typing import Array, Float64Array, IntArray
 from gramian.data.tables import as_table
 from gramian.estimator.base import all_or_nothing, own_target, required_target
+from gramian.estimator.conformal import held_out_rank, share
 from gramian.estimator.kinds import Classifier
 from gramian.estimator.targets import ClassTargets
 from gramian.ridge.ridge import KernelRidgeClassifier
@@ -22,9 +23,9 @@ from gramian.tables.compression import (
     compressed_classifier,
 )
 from gramian.tables.effort import DEFAULT
+from gramian.tables.encoded import warn_of_order
 from gramian.tables.holdout import HoldOut
 from gramian.tables.input import checked_table
-from gramian.tables.intervals import held_out_rank, share
 from gramian.tables.mapped_target import MappedTarget
 from gramian.tables.scoring import HeldOutScore
 from gramian.tables.serving import ClassAnswers
@@ -40,15 +41,16 @@ class TabularClassifier(Classifier, ClassAnswers, TabularModel):
     rows of five classes). Log odds are a·v + b·L(v) + c·g of the ridge models' values v, their log odds L(v)
     as means of ±1 and the logistic models' log odds g; a, b, c ≥ 0 have the least log-loss on rows that the
     models have not seen: the held-out rows, or up to 2,500 rows every row, by models without a fifth of the
-    table. The logistic models are left out if they lower that by less than 0.2 %.
+    table. Log odds of gradient boosting are a further term. The logistic models and boosting are each left
+    out if they lower that by less than 0.2 %.
 
     Parameters
     ----------
     kernel, metric, scaling, effort, categorical, time_limit, memory_budget, random_state, n_jobs, verbose
         As in the regressor.
     include : tuple of str or None, default=None
-        ("boosting",) lets scikit-learn's gradient boosting join, as a further term of the log
-        odds; () and None as in the regressor.
+        ("boosting",) lets scikit-learn's gradient boosting join, as a further term of the log odds; () and
+        None as in the regressor: by default it joins.
     scoring : str, callable or None, default=None
         What decides kernel, metric and ridge penalty, on held-out rows: "neg_log_loss", "roc_auc",
         "accuracy", "balanced_accuracy", any other scorer of scikit-learn, or scorer(estimator, X, y); None
@@ -155,6 +157,8 @@ class TabularClassifier(Classifier, ClassAnswers, TabularModel):
             self.classes_, n, holdout = targets.classes, targets.shape[0], holdout.taken(numbers)
             own_weights, weights = weights, targets.weights(self.class_weight, weights)
             rows = self._learn_columns(X, own_weights, rng, groups)
+            if holdout.random:
+                warn_of_order(rows)
             sample = self._sample(n, weights, rng, holdout)
 
             def signs_of(numbers: IntArray) -> Float64Array:
@@ -164,7 +168,7 @@ class TabularClassifier(Classifier, ClassAnswers, TabularModel):
             score = HeldOutScore.of(self.scoring, targets.classes)
             candidates = {"classes": MappedTarget(signs, signs, score=score)}
             found, rows = self._learn_model(
-                rows, candidates, signs_of, sample, weights, own_weights, rng, until
+                rows, candidates, signs_of, sample, weights, own_weights, rng, until, holdout
             )
             loss = partial(_class_loss, targets, weights, score)
             labels = np.asarray(targets.values)

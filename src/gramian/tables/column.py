@@ -116,6 +116,10 @@ class Column:
             start += width
         return found
 
+    def numbers(self, cells: Cells) -> Array:
+        """Return a number for each cell: days for a date, a code for a category, NaN or −1 if missing."""
+        return self._dated(cells).values if self.kind == DATE else cells.values
+
     def encode(self, cells: Cells, out: Array) -> None:
         """Write the encoded cells into ``out``, shape (n, width), which holds zeros."""
         if self.kind == DATE:
@@ -214,6 +218,36 @@ class LevelMeans:
     def write(self, encoded: Array, place: int) -> None:
         """Write the numbers of encoded rows (n, width), whose one-hot groups are there."""
         encoded[:, place] = encoded[:, self.places] @ np.asarray(self.values, encoded.dtype)
+
+
+@dataclass(frozen=True)
+class LevelLookup:
+    """An encoded column that has a number for each of many levels of a category, and 0 for other values.
+
+    ``column`` names the category; ``levels`` are its training values and ``values`` (levels,) their numbers.
+    """
+
+    column: str
+    levels: tuple[str, ...]
+    values: Float64Array
+
+    @property
+    def name(self) -> str:
+        """Name of the encoded column."""
+        return f"{self.column} (level means)"
+
+    def write(self, cells: Cells, out: Array) -> None:
+        """Write the numbers of cells into ``out``, shape (n,), which holds zeros."""
+        if cells.kind == EMPTY:
+            return
+        numbers = np.zeros(len(cells.levels) + 1)  # code −1 (missing) picks the last
+        for code in np.unique(cells.values[cells.values >= 0]).tolist():
+            numbers[code] = self._index.get(cells.levels[code], 0.0)
+        out[:] = numbers[cells.values]
+
+    @cached_property
+    def _index(self) -> dict[str, float]:
+        return dict(zip(self.levels, self.values.tolist(), strict=True))
 
 
 def date_cells(cells: Cells, days: Float64Array) -> Cells:

@@ -15,7 +15,15 @@ from gramian._typing import Array, Float64Array, FloatArray, IntArray
 from gramian.data.cells import BOOLEAN, CATEGORY, DATE, DURATION, EMPTY, NUMERIC
 from gramian.data.tables import Block, Table, as_table
 from gramian.exceptions import InputError, did_you_mean
-from gramian.tables.column import CYCLE, LEVELS, Column, Feature, LevelMeans, refuse_infinity
+from gramian.tables.column import (
+    CYCLE,
+    LEVELS,
+    Column,
+    Feature,
+    LevelLookup,
+    LevelMeans,
+    refuse_infinity,
+)
 from gramian.tables.dates import WEEKDAY
 from gramian.tables.taken import TakenTable
 from gramian.tables.tally import CONSTANT, GROUPS, NO_REPEATS, NO_VALUES, Tally
@@ -32,8 +40,8 @@ class TableColumns:
     Made by :meth:`learn`. Numbers stay as they are; a missing number becomes the median, and if training rows
     had missing values, an extra column of 0 and 1 marks them. Booleans become 0 and 1, categories one-hot
     groups. Dates, also those stored as text, become days since the median, season, weekday and time of day.
-    Columns that are constant, empty, or whose values do not repeat are not used. ``means`` add a number for
-    each level of a category (:class:`gramian.tables.column.LevelMeans`).
+    Columns that are constant, empty, or whose values do not repeat are not used. ``means`` and
+    ``lookups`` add a number for each level of a category (:class:`gramian.tables.column.LevelMeans`).
 
     >>> X = np.array([[1.0, "a"], [np.nan, "b"], [3.0, "a"], [5.0, "b"]], object)
     >>> columns = TableColumns.learn(X)
@@ -51,6 +59,7 @@ class TableColumns:
     n_rows: int
     dtype: np.dtype[Any]
     means: tuple[LevelMeans, ...] = ()  #: encoded columns behind all others
+    lookups: tuple[LevelLookup, ...] = ()  #: encoded columns behind these
 
     @classmethod
     def learn(
@@ -127,15 +136,20 @@ class TableColumns:
         found: list[Feature] = []
         for column, start in zip(self.columns, self._starts):
             found += column.features(start)
-        first = self.width - len(self.means)
-        for place, each in enumerate(self.means, first):
+        for place, each in self.levels:
             found.append(Feature(each.name, LEVELS, each.column, slice(place, place + 1)))
         return tuple(found)
 
     @property
     def width(self) -> int:
         """Number of encoded columns."""
-        return sum(column.width for column in self.columns) + len(self.means)
+        return sum(column.width for column in self.columns) + len(self.means) + len(self.lookups)
+
+    @property
+    def levels(self) -> list[tuple[int, LevelMeans | LevelLookup]]:
+        """Places of the encoded columns behind all others, and what is there."""
+        first = sum(column.width for column in self.columns)
+        return list(enumerate((*self.means, *self.lookups), first))
 
     @property
     def feature_names(self) -> tuple[str, ...]:
@@ -196,7 +210,7 @@ class TableColumns:
             if column.width and column.varies:
                 origin = column.centre if column.kind == DATE else 0.0
                 low[start], high[start] = column.low - origin, column.high - origin
-        for place, each in enumerate(self.means, self.width - len(self.means)):
+        for place, each in self.levels:
             low[place], high[place] = min(0.0, *each.values), max(0.0, *each.values)
         return low, high
 
@@ -243,8 +257,12 @@ class TableColumns:
             if cells.kind not in (CATEGORY, EMPTY):
                 refuse_infinity(cells.values, column.name, rows)
             column.encode(cells, out[:, start : start + column.width])
-        for place, each in enumerate(self.means, self.width - len(self.means)):
-            each.write(out, place)
+            for to, each in self.levels:
+                if isinstance(each, LevelLookup) and each.column == column.name:
+                    each.write(cells, out[:, to])
+        for to, each in self.levels:
+            if isinstance(each, LevelMeans):
+                each.write(out, to)
 
     def _encode_matrix(
         self, matrix: Array, order: Sequence[int], rows: slice | IntArray, out: Array

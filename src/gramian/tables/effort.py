@@ -30,7 +30,7 @@ class Effort:
 #: The numbers are chosen by hand.
 EFFORTS = {
     "fast": Effort((400,), 1, (3_000, 3_000), mean=False, exact=False),
-    "default": Effort((400, 1_000), 5, (10_000, 20_000), mean=True, exact=True),
+    "default": Effort((400, 1_000), 5, (10_000, 20_000), mean=True, exact=True, boosting=True),
     "best": Effort((400, 1_000), 10, (20_000, 20_000), mean=True, exact=True, boosting=True),
 }
 DEFAULT = "default"

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
 
-from gramian._typing import FloatArray, IntArray
+from gramian._typing import Array, Float64Array, FloatArray, IntArray
+from gramian.data.cells import CATEGORY, DATE
 from gramian.data.formats.frames import frame_kind
 from gramian.data.source import RowSource
 from gramian.data.tables import Table, as_table
+from gramian.exceptions import AccuracyWarning
 from gramian.tables.columns import TableColumns
+
+#: Rows at the start of the table that are looked at, and the fewest different values that tell an order.
+#: Chosen by hand.
+FIRST_ROWS, FEWEST_VALUES = 10_000, 20
 
 
 class EncodedRows:
@@ -25,7 +32,8 @@ class EncodedRows:
     ((4, 3), array([[0., 1., 4.]]))
     """
 
-    def __init__(self, columns: TableColumns, X: Any) -> None:
+    def __init__(self, columns: TableColumns, X: Any, own: Float64Array | None = None) -> None:
+        self._own = own
         self.columns, self._given, self._table = columns, X, as_table(X)
         self._order = columns.order(self._table)
         #: Bytes of an encoded row, and about as much for the cells that it is made from.
@@ -40,9 +48,19 @@ class EncodedRows:
         if identity is not None:  # a frame has none: the fingerprint hashes its rows
             self.identity = ("encoded", columns.feature_names, identity)
 
-    def under(self, columns: TableColumns) -> EncodedRows:
-        """Return the same rows encoded by other columns."""
-        return EncodedRows(columns, self._given)
+    def under(self, columns: TableColumns, own: Float64Array | None = None) -> EncodedRows:
+        """Return the same rows encoded by other columns, the last of which hold ``own`` (n, k)."""
+        return EncodedRows(columns, self._given, own)
+
+    @property
+    def table(self) -> Table:
+        """The table that is encoded."""
+        return self._table
+
+    @property
+    def order(self) -> tuple[int, ...]:
+        """Each column's place in the table."""
+        return self._order
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -87,4 +105,53 @@ class EncodedRows:
             else:
                 rows = where[start:stop]
             self.columns.encode_block(self._table.block(rows), self._order, rows, out[start:stop])
+        if self._own is not None and self._own.shape[1]:
+            out[:, -self._own.shape[1] :] = self._own[where]
         return out
+
+
+def warn_of_order(rows: EncodedRows) -> None:
+    """Warn if the table is sorted by a date, or lists the rows of one value of a category after another.
+
+    To be called where rows are held out at random. Such rows are often a series or repeated measurements.
+    Then a row that is drawn at random has close relatives among the training rows, which new rows lack. Time
+    one block of the table.
+    """
+    head = slice(0, min(FIRST_ROWS, rows.shape[0]))
+    block = rows.table.block(head)
+    for column, place in zip(rows.columns.columns, rows.order, strict=True):
+        if column.kind not in (DATE, CATEGORY):
+            continue
+        name = column.name if rows.columns.named else int(place)
+        values = column.numbers(block.cells(place, column.name, column.kind == CATEGORY))
+        if column.kind == DATE and _ascending(values):
+            _warn(f"Column {name!r} has dates, and the rows are sorted by it.", "come later", "time", name)
+            return
+        if column.kind == CATEGORY and _in_groups(values):
+            same = f"The rows of each value of column {name!r} follow each other."
+            _warn(same, "have other values of it", "groups", name)
+            return
+
+
+def _warn(what: str, new: str, parameter: str, name: str | int) -> None:
+    given = repr(name) if isinstance(name, str) else f"X[:, {name}]"
+    warnings.warn(
+        f"{what} Held-out rows are drawn at random, so scores and intervals hold for new rows like these. If "
+        f"new rows will {new}, pass {parameter}={given} to fit.",
+        AccuracyWarning,
+        stacklevel=4,
+    )
+
+
+def _ascending(values: Array) -> bool:
+    """Tell whether values never decrease, or never increase, and differ often."""
+    known = values[~np.isnan(values)]
+    steps = np.sign(np.diff(known))
+    return bool(np.count_nonzero(steps) >= FEWEST_VALUES and (steps.min() >= 0 or steps.max() <= 0))
+
+
+def _in_groups(codes: Array) -> bool:
+    """Tell whether the rows of each code follow each other, for many codes of two rows or more on average."""
+    n_runs = 1 + np.count_nonzero(np.diff(codes))
+    n_values = len(np.unique(codes))
+    return bool(n_runs == n_values >= FEWEST_VALUES and len(codes) >= 2 * n_values)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Self
@@ -20,7 +20,9 @@ from gramian.data.tables import as_table
 from gramian.engine import Engine
 from gramian.estimator.answers import PREDICT_ROWS
 from gramian.estimator.base import all_or_nothing, own_target, required_target
+from gramian.estimator.conformal import held_out_rank, rank_of, share
 from gramian.estimator.kinds import Regressor
+from gramian.estimator.summaries import Fact
 from gramian.estimator.targets import NumberTargets
 from gramian.exceptions import InputError
 from gramian.ridge.ridge import KernelRidge
@@ -30,12 +32,13 @@ from gramian.tables.compression import (
     compressed_regressor,
 )
 from gramian.tables.effort import DEFAULT
+from gramian.tables.encoded import warn_of_order
 from gramian.tables.holdout import HoldOut
 from gramian.tables.input import checked_table
-from gramian.tables.intervals import held_out_rank, rank_of, share
 from gramian.tables.mapped_target import MappedTarget
 from gramian.tables.scoring import HeldOutScore
 from gramian.tables.serving import NumberAnswers
+from gramian.tables.summary import interval_fact
 from gramian.tables.target import AUTO, HOWS, LOG, TargetTransform
 from gramian.tables.training.spread import learned_spread
 
@@ -51,7 +54,8 @@ class TabularRegressor(Regressor, NumberAnswers, TabularModel):
     20,000 rows then refine the metric. The last model is fitted to all rows, exactly if memory holds half of
     the Gram matrix K, else on multi-resolution operators. A fifth of the rows (4,000 at most) is held out to
     choose its penalty and added afterwards. If a Laplacian and a Euclidean kernel come near each other, the
-    model is their mean, with the weights that do best on the held-out rows.
+    model is their mean, with the weights that do best on the held-out rows. Gradient boosting joins the mean
+    where it makes these errors smaller: trees and kernels err on different rows.
 
     Parameters
     ----------
@@ -71,13 +75,13 @@ class TabularRegressor(Regressor, NumberAnswers, TabularModel):
         "neg_mean_absolute_error", or scorer(estimator, X, y); None means squared errors.
     effort : {"fast", "default", "best"}, default="default"
         How long to look for the best model. "fast" searches on fewer rows, refines the metric once, takes no
-        mean of two kernels and leaves models of more than 2,500 rows approximate; "best" refines the metric
-        longer and lets boosting join.
+        mean of two kernels and no boosting, and leaves models of more than 2,500 rows approximate; "best"
+        refines the metric longer.
     include : tuple of str or None, default=None
-        ("boosting",) lets scikit-learn's gradient boosting join: a mean with the kernel models, weighted by
-        values of rows that neither has seen (five folds), or left out if that lowers the loss by less than
-        0.2 %. It takes six fits of boosting on top. Model files can't hold it: pickle the model. () leaves
-        it out; None lets it join if ``effort="best"``.
+        ("boosting",) lets scikit-learn's gradient boosting join if there are 200 rows or more: a mean with
+        the kernel models, weighted by values of rows that neither has seen (five folds, or beyond 7,500 rows
+        the held-out ones), or left out if that lowers the loss by less than 0.2 %. () means kernel models
+        alone; None lets boosting join unless ``effort="fast"``.
     categorical : list of names or places, or mask, default=None
         Numeric columns to treat as categories. Text is categorical anyway.
     time_limit : float or None, default=None
@@ -214,6 +218,8 @@ class TabularRegressor(Regressor, NumberAnswers, TabularModel):
             own = own if numbers is None else own[numbers]
             holdout = holdout.taken(numbers)
             rows, n = self._learn_columns(X, weights, rng, groups), len(own)
+            if holdout.random:
+                warn_of_order(rows)
             maps, score = self._maps(own, weights), HeldOutScore.of(self.scoring)
             forward = {how: _forward(one, own) for how, one in maps.items()}
             sample = self._sample(n, weights, rng, holdout)
@@ -223,7 +229,7 @@ class TabularRegressor(Regressor, NumberAnswers, TabularModel):
             }
             usual = next(iter(forward.values()))
             found, rows = self._learn_model(
-                rows, candidates, usual.__getitem__, sample, weights, weights, rng, until
+                rows, candidates, usual.__getitem__, sample, weights, weights, rng, until, holdout
             )
             self.target_, z = maps[found.setting.target], forward[found.setting.target]
             last = z[:, 0] if z.shape[1] == 1 else z
@@ -315,6 +321,9 @@ class TabularRegressor(Regressor, NumberAnswers, TabularModel):
         for where in row_slices(len(z), PREDICT_ROWS):
             unit[where] = self.spread_.of(np.asarray(source.rows(where)), z[where], engine)
         return z, unit
+
+    def _intervals(self) -> Iterable[Fact]:
+        return (interval_fact(self.residuals_, self.target_, by_row=self.spread_ is not None),)
 
     def compress(self, X: Any, y: Any = None, *, cost: Any = "20x", **options: Any) -> FastTabularRegressor:
         """Return a fast model within a cost that takes the same tables and approximates this one.

@@ -3,99 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from gramian._tiles import row_slices
-from gramian._typing import Array, Float64Array, IntArray
+from gramian._typing import Array, Float64Array
 from gramian.compression.plan import Plan
 from gramian.estimator.answers import class_labels, decision_values, probabilities
+from gramian.estimator.base import KernelEstimator
 from gramian.fast.probabilities import Calibration
 from gramian.kernels import Kernel
 from gramian.metric.metric import Metric
-
-#: Settings of boosting, which ends by the errors of a tenth of the rows, and where classes are too rare for
-#: that. Chosen by hand.
-BOOSTING = {"learning_rate": 0.05, "max_iter": 300, "early_stopping": True, "n_iter_no_change": 20}
-FIXED = {"learning_rate": 0.05, "max_iter": 100, "early_stopping": False}
-#: Rows that boosting answers at a time, and the probability of a class that it has not seen.
-BLOCK_ROWS, UNSEEN = 10_000, 1e-4
-
-
-@dataclass(frozen=True)
-class Boosted:
-    """Gradient boosting of scikit-learn on encoded and scaled rows, whose one-hot groups are one column each.
-
-    models : one for classes, or one for each output; groups : places of the one-hot groups; n_classes : 0 for
-    numbers.
-    """
-
-    models: tuple[Any, ...]
-    groups: tuple[tuple[int, ...], ...]
-    n_classes: int
-
-    @classmethod
-    def fit(
-        cls,
-        X: Array,
-        y: Array,
-        weights: Array | None,
-        groups: tuple[tuple[int, ...], ...],
-        n_classes: int,
-        seed: int,
-    ) -> Self:
-        """Fit to rows (n, d) and targets (n,) or (n, outputs), of classes their numbers."""
-        kind = HistGradientBoostingClassifier if n_classes else HistGradientBoostingRegressor
-        rows = _joined(X, groups)
-        categories = np.arange(rows.shape[1]) >= rows.shape[1] - len(groups)
-        # A tenth of the rows has to hold all classes, and no class may have a single row.
-        rare = n_classes and (np.unique(y, return_counts=True)[1].min() < 2 or len(y) < 10 * n_classes)
-        settings = FIXED if rare else BOOSTING
-        models = [
-            kind(**settings, categorical_features=categories, random_state=seed).fit(rows, column, weights)
-            for column in y.reshape(len(y), -1).T
-        ]
-        return cls(tuple(models), groups, n_classes)
-
-    def of(self, X: Any, numbers: IntArray | None = None) -> Float64Array:
-        """Return the values of rows, (n, outputs), of classes log odds; ``numbers`` are rows of a source."""
-        n = X.shape[0] if numbers is None else len(numbers)
-        parts = [self._block(X, part, numbers) for part in row_slices(n, BLOCK_ROWS)]
-        return np.concatenate(parts) if parts else np.zeros((0, self._outputs))
-
-    @property
-    def _outputs(self) -> int:
-        return len(self.models) if self.n_classes == 0 else 1 if self.n_classes == 2 else self.n_classes
-
-    def _block(self, X: Any, part: slice, numbers: IntArray | None) -> Float64Array:
-        if numbers is not None:
-            rows = np.asarray(X.take(numbers[part]))
-        else:
-            rows = np.asarray(X.rows(part) if hasattr(X, "rows") else X[part])
-        rows = _joined(rows, self.groups)
-        if not self.n_classes:
-            return np.column_stack([model.predict(rows) for model in self.models])
-        model = self.models[0]
-        chances = np.full((len(rows), self.n_classes), UNSEEN)
-        chances[:, model.classes_] = model.predict_proba(rows) if len(model.classes_) > 1 else 1.0
-        logs = np.log(np.clip(chances, UNSEEN, 1.0 - UNSEEN))
-        return logs[:, 1:] - logs[:, :1] if self.n_classes == 2 else logs
-
-
-def _joined(rows: Array, groups: tuple[tuple[int, ...], ...]) -> Float64Array:
-    """Return rows whose one-hot groups are numbers of categories behind the other columns; NaN is none."""
-    grouped = np.array([place for group in groups for place in group], np.intp)
-    parts = [np.delete(rows, grouped, axis=1)]
-    for group in groups:
-        hot = rows[:, list(group)]
-        parts.append(np.where(hot.any(axis=1), hot.argmax(axis=1), np.nan)[:, None])
-    return np.hstack(parts).astype(np.float64)
+from gramian.tables.boosting.boosted import Boosted
 
 
 class RidgeMean(BaseEstimator):
@@ -202,3 +124,10 @@ class RidgeMean(BaseEstimator):
     def alpha(self) -> float:
         """The penalty of the first member."""
         return float(self.members_[0].alpha)
+
+
+def members_of(model: BaseEstimator) -> list[tuple[float, KernelEstimator]]:
+    """Return the numeric models of a mean, or the single one that a table model has, with their weights."""
+    if isinstance(model, RidgeMean):
+        return list(zip(model.weights_.tolist(), model.members_, strict=True))
+    return [(1.0, model)]

@@ -98,6 +98,7 @@ def search_settings(
     memory_bytes: int,
     until: float = math.inf,
     forms: Sequence[str] = ("diagonal", "full"),
+    told: Callable[[float], object] | None = None,
 ) -> SearchResult:
     """Search for the best of some settings.
 
@@ -111,6 +112,7 @@ def search_settings(
     until : when to end, on the clock of ``time.perf_counter``. It is checked before every factorisation, so
         that one may run over.
     forms : forms of metrics to try: "diagonal", "full" (only with Euclidean kernels), or none.
+    told : is called with the least held-out error after each group of settings, to show it.
 
     Returns
     -------
@@ -124,7 +126,10 @@ def search_settings(
 
     def descend(some: list[SettingProgress], size: int, fresh: bool) -> bool:
         problems = {each.setting: problem(each.setting, size) for each in some}
-        return Descent(some, problems, size, until, engine, memory_bytes, tuple(forms), fresh).run()
+        ended = Descent(some, problems, size, until, engine, memory_bytes, tuple(forms), fresh).run()
+        if told is not None:
+            told(min(map(_price, some)))
+        return ended
 
     first = settings[0]
     alive = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -19,11 +20,12 @@ from gramian.estimator.answers import (
     probabilities,
 )
 from gramian.estimator.shown import check_has_fit
+from gramian.estimator.summaries import Fact
 from gramian.fast.probabilities import Calibration
-from gramian.summary import Summary
+from gramian.summary import Grid, Summary
 from gramian.tables import EncodedRows, Scaling, TableColumns, TargetTransform
 from gramian.tables.input import checked_table
-from gramian.tables.summary import summary_of
+from gramian.tables.summary import column_facts, column_grid, importance_facts, summary_of
 
 
 class TableServer(ABC):
@@ -47,13 +49,48 @@ class TableServer(ABC):
         tags.input_tags.string = True
         return tags
 
+    def _restore(self, state: dict[str, Any]) -> None:
+        """Set the learned attributes; raise if encoding, scales, model and target have different widths."""
+        super()._restore(state)  # type: ignore[misc]
+        width = self.columns_.width
+        found = (len(self.columns_.columns), self.scaling_.n_columns, self.model_.n_features_in_)
+        if found != (self.n_features_in_, width, width):
+            raise ValueError(
+                f"table, scales and model have {found} columns; expected {self.n_features_in_}, {width} and "
+                f"{width}"
+            )
+        with np.errstate(all="ignore"):
+            outputs = self.model_.predict(np.ones((1, width))).size
+        if hasattr(self, "target_") and outputs != len(self.target_.outputs):
+            raise ValueError(f"the model has {outputs} outputs, but {len(self.target_.outputs)} targets")
+
     def summary(self) -> Summary:
         """Return the fit's columns, choices and trials, and the sizes and evidence of its models.
 
         No row is computed. Time O(columns + blocks). NotFittedError before a fit.
         """
         check_has_fit(self)
-        return summary_of(self)
+        columns, shares = self.columns_, getattr(self, "feature_importances_", None)
+        facts = [
+            *column_facts(columns),
+            *self._choices(),
+            *importance_facts(columns, shares),
+            *self._intervals(),
+            *self._class_facts(),  # type: ignore[attr-defined]
+        ]
+        return summary_of(self, facts, [column_grid(columns, shares), *self._trials()])
+
+    def _choices(self) -> Iterable[Fact]:
+        """Return facts about what the fit chose."""
+        return ()
+
+    def _intervals(self) -> Iterable[Fact]:
+        """Return facts about intervals."""
+        return ()
+
+    def _trials(self) -> Iterable[Grid]:
+        """Return the trials of the search as tables."""
+        return ()
 
     def transform_rows(self, X: Any) -> FloatArray:
         """Return rows in the form that ``model_`` takes: encoded and scaled, shape (n, encoded columns).

@@ -52,6 +52,12 @@ class Point:
         return PoweredExponential(self.bandwidth, p=p, q=q)
 
 
+def usual_point(kernel: str, n_columns: int) -> Point:
+    """Return the point to fit if there was no time to compare: no metric, a usual bandwidth."""
+    bandwidth = np.sqrt(2.0 * n_columns) if POWERS[kernel][0] == 2.0 else float(n_columns)
+    return Point(kernel, Metric(scales=np.ones(n_columns)), bandwidth, 0.1)
+
+
 @dataclass(frozen=True)
 class ExactFit:
     """An exact model at one point: its held-out error and its coefficients for the fitted rows."""

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 import numpy as np
+from sklearn.base import BaseEstimator
 
-from gramian.estimator.summaries import (
-    class_facts,
-    evidence_facts,
-    kernel_facts,
-    phase_grids,
-    state_grids,
-    warning_texts,
-)
+from gramian._typing import Array, Float64Array
+from gramian.estimator.summaries import Fact, state_grids
+from gramian.fast.probabilities import Calibration
+from gramian.metric.learning import Round
 from gramian.metric.metric import Metric
 from gramian.summary import Grid, Summary, short
-from gramian.tables import TableColumns
+from gramian.tables import TableColumns, TargetTransform
 from gramian.tables.column import Column
+from gramian.tables.ridge_mean import RidgeMean, members_of
 from gramian.tables.search import SearchResult
 from gramian.tables.target import NONE
 
@@ -29,74 +26,70 @@ MOST_LINES, MOST_NAMED = 30, 4
 COVERAGE = 0.9
 
 
-def members_of(model: Any) -> list[tuple[float, Any]]:
-    """Return the numeric models of a table model, each with its weight in their mean."""
-    inner = vars(model.model_)
-    if "members_" not in inner:
-        return [(1.0, model.model_)]
-    return list(zip(inner["weights_"].tolist(), inner["members_"], strict=True))
-
-
-def summary_of(model: Any) -> Summary:
-    """Return the columns and choices of a table model, and sizes and evidence of its numeric models."""
-    facts, grids, said = [*tabular_facts(model), *class_facts(model)], [*tabular_grids(model)], []
-    if "calibration_" in vars(model.model_):
-        found = model.model_.calibration_
-        weights = f"{found.slope:.2g} v + {found.bend:.2g} L(v) + {found.logistic:.2g} g"
-        weights += f" + {found.boosting:.2g} h" if found.boosting else ""
-        facts.append(("log odds", f"{weights} (ridge values v, logistic models g, boosting h)"))
-    elif hasattr(model.model_, "boosted_"):
-        facts.append(("boosting", f"{model.model_.share_:.2f} of the mean"))
-    members = members_of(model)
+def summary_of(model: BaseEstimator, facts: Sequence[Fact], grids: Sequence[Grid]) -> Summary:
+    """Return facts and tables of a table model, followed by the evidence of its numeric models."""
+    mean = model.model_
+    facts, grids, said = [*facts, *_combined(mean)], [*grids], list[str]()
+    members = members_of(mean)
     for weight, inner in members:
         if len(members) > 1:
             facts.append(("share in the mean", f"{weight:.2f} of"))
-        facts += [*kernel_facts(inner), *evidence_facts(inner)]
-        grids += [*phase_grids(inner)]
-        said += [*warning_texts(inner)]
-    grids += [*state_grids(model)]
+        stated = inner._evidence()
+        facts += [*stated.model_facts(), *stated.fit_facts()]
+        grids += [] if stated.plan is None else [stated.plan.phases()]
+        said += stated.warnings
+    grids += state_grids(model)
     return Summary(type(model).__name__, tuple(facts), tuple(grids), tuple(said))
 
 
-def tabular_facts(model: Any) -> Iterator[tuple[str, str]]:
-    """Yield rows and columns, choices, errors, the most important columns, and widths of intervals."""
-    held = vars(model)
-    columns: TableColumns = held["columns_"]
+def _combined(mean: BaseEstimator) -> Iterator[Fact]:
+    """Yield how log odds come from the models' values, or the share of boosting in a mean of numbers."""
+    calibration: Calibration | None = getattr(mean, "calibration_", None)
+    if calibration is not None:
+        weights = f"{calibration.slope:.2g} v + {calibration.bend:.2g} L(v) + {calibration.logistic:.2g} g"
+        weights += f" + {calibration.boosting:.2g} h" if calibration.boosting else ""
+        yield "log odds", f"{weights} (ridge values v, logistic models g, boosting h)"
+    elif isinstance(mean, RidgeMean) and hasattr(mean, "boosted_"):
+        yield "boosting", f"{mean.share_:.2f} of the mean"
+
+
+def column_facts(columns: TableColumns) -> Iterator[Fact]:
+    """Yield rows and columns, their kinds, and notes."""
     yield "trained on", f"{columns.n_rows:,} rows × {len(columns.columns):,} columns"
     counts = Counter(column.kind for column in columns.columns if not column.dropped)
     kinds = ", ".join(f"{count:,} {kind}" for kind, count in counts.most_common())
     yield "columns", f"{kinds}: {columns.width:,} numbers a row"
     if columns.notes:
         yield "notes", short(" ".join(columns.notes))
-    yield from _chosen(model)
-    shares = held.get("feature_importances_")
+
+
+def importance_facts(columns: TableColumns, shares: Array | None) -> Iterator[Fact]:
+    """Yield the most important columns, if their shares are known."""
     if shares is not None:
         order = np.argsort(-shares, kind="stable")[:MOST_NAMED]
         named = (f"{columns.column_names[j]} {shares[j]:.1%}" for j in order)
         yield "important columns", short(", ".join(named))
-    yield from _widths(model)
 
 
-def _chosen(model: Any) -> Iterator[tuple[str, str]]:
-    held = vars(model)
-    found: SearchResult | None = held.get("search_")
-    if found is None:
-        return
+def choice_facts(
+    found: SearchResult, metric: Metric | None, rounds: Sequence[Round], target: TargetTransform | None
+) -> Iterator[Fact]:
+    """Yield scaling, metric, transformation of the target, and what the search compared.
+
+    ``metric`` is None where none was learned, ``target`` for classes.
+    """
     setting = found.setting
     yield "scaling", setting.scaling + (", categories with level means" if setting.levels else "")
-    metric: Metric | None = vars(members_of(model)[0][1]).get("metric_")
-    learned = bool(model._forms()) and found.best is not None
-    form = "none" if metric is None or not learned else "diagonal" if metric.matrix is None else "full"
-    rounds = held.get("metric_rounds_") or ()
+    form = "none" if metric is None or found.best is None else "diagonal" if metric.matrix is None else "full"
     kept = next((i for i, each in enumerate(rounds) if each.kept), 0)
     further = f", with round {kept} of {len(rounds) - 1} on more rows" if kept else ""
     yield "metric", form + further
-    if "target_" in held:
-        yield "target", ", ".join(sorted({output.how for output in model.target_.outputs}))
+    if target is not None:
+        yield "target", ", ".join(sorted({output.how for output in target.outputs}))
     if found.best is None:
         yield "search", "nothing was compared: usual settings"
         return
-    of = "the target's variance" if "target_" in held else "the classes' variance"
+    of = "the classes' variance" if target is None else "the target's variance"
     over = "" if found.finished else ", ended by the time limit"
     yield (
         "search",
@@ -105,32 +98,27 @@ def _chosen(model: Any) -> Iterator[tuple[str, str]]:
     )
 
 
-def _widths(model: Any) -> Iterator[tuple[str, str]]:
-    """Yield half the width of an interval, in the target's units if the target is not transformed."""
-    held = vars(model)
-    residuals = held.get("residuals_")
-    if residuals is None:
-        return
+def interval_fact(residuals: Float64Array, target: TargetTransform, *, by_row: bool) -> Fact:
+    """Return half the width of an interval, in the target's units if the target is not transformed.
+
+    ``by_row`` says that the width differs from row to row.
+    """
     rank = int(np.ceil(round(COVERAGE * (len(residuals) + 1), 9)))
     if rank > len(residuals):
-        yield "intervals", f"{len(residuals)} held-out rows are too few for a coverage of {COVERAGE:.0%}"
-        return
+        return "intervals", f"{len(residuals)} held-out rows are too few for a coverage of {COVERAGE:.0%}"
+    if by_row:
+        return "intervals", f"their width follows the row, from {len(residuals):,} held-out rows"
     texts = []
-    if held.get("spread_") is not None:
-        yield "intervals", f"their width follows the row, from {len(residuals):,} held-out rows"
-        return
-    for half, output in zip(np.sort(np.abs(residuals), axis=0)[rank - 1], model.target_.outputs):
+    for half, output in zip(np.sort(np.abs(residuals), axis=0)[rank - 1], target.outputs):
         plain = output.how == NONE
         unit = output.scale * output.unit if plain else 1.0
         texts.append(f"± {half * unit:.4g}" + ("" if plain else f" deviations of the {output.how} target"))
-    yield "intervals", short(f"{COVERAGE:.0%}: {', '.join(texts)}, from {len(residuals):,} held-out rows")
+    return "intervals", short(f"{COVERAGE:.0%}: {', '.join(texts)}, from {len(residuals):,} held-out rows")
 
 
-def tabular_grids(model: Any) -> Iterator[Grid]:
-    """Yield the columns with their kinds and importances, and the trials of the search."""
-    held = vars(model)
-    columns: TableColumns = held["columns_"]
-    shares = held.get("feature_importances_", np.zeros(len(columns.columns)))
+def column_grid(columns: TableColumns, shares: Array | None) -> Grid:
+    """Return the columns with their kinds and importances."""
+    shares = np.zeros(len(columns.columns)) if shares is None else shares
     order = np.argsort(-shares, kind="stable")[:MOST_LINES]
     lines = tuple(
         (
@@ -143,9 +131,12 @@ def tabular_grids(model: Any) -> Iterator[Grid]:
         for j in order
     )
     note = f"The first {MOST_LINES} of {len(columns.columns):,}." if len(columns.columns) > MOST_LINES else ""
-    yield Grid("Columns", ("column", "kind", "numbers", "importance", ""), lines, note)
-    found: SearchResult | None = held.get("search_")
-    if found is None or not found.trials:
+    return Grid("Columns", ("column", "kind", "numbers", "importance", ""), lines, note)
+
+
+def trial_grids(found: SearchResult) -> Iterator[Grid]:
+    """Yield the trials of a search that compared any."""
+    if not found.trials:
         return
     rows = tuple(
         (

@@ -9,9 +9,10 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 from scipy.special import ndtri
 
+from gramian._checks import numbers_of
 from gramian._numerics import least_divisor
 from gramian._typing import Array, Float64Array
-from gramian.exceptions import InputError, did_you_mean, shortened
+from gramian.exceptions import InputError, did_you_mean
 from gramian.tables.empirical import distribution, mean, quantiles, variance
 
 NONE, LOG, YEO_JOHNSON, QUANTILE, AUTO = "none", "log", "yeo-johnson", "quantile", "auto"
@@ -169,12 +170,7 @@ class TargetTransform:
 
 def checked_target(y: Any) -> Float64Array:
     """Return a target as float64; raise for the first row that is not a finite number."""
-    try:
-        found = np.asarray(y, np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(
-            f"The target cannot be read as numbers ({shortened(str(error))}). Pass one number for a row."
-        ) from None
+    found = numbers_of("The target", y, "Pass one number for a row.")
     if found.ndim not in (1, 2) or found.shape[0] == 0:
         raise InputError(f"The target has shape {found.shape}; expected (n,) or (n, outputs), n at least 1.")
     good = np.isfinite(found.reshape(len(found), -1)).all(axis=1)

@@ -188,7 +188,9 @@ class ColumnarStorage(Storage):
         several = not isinstance(self.choice.target, str)
         text = [column for column, kind in zip(self.choice.targets, kinds) if str(kind) in TEXT]
         if several and text:
-            raise InputError(f"{name}: of several targets {text[0]!r} holds text. Several must be numbers.")
+            raise InputError(
+                f"{name}: the target {text[0]!r} holds text. Several targets must all be numeric."
+            )
         if text:
             return Target(text[0], np.dtype(object))
         types = pyarrow_package().types
@@ -259,8 +261,8 @@ def _one_hot(column: Any, name: str, values: tuple[str, ...]) -> FloatArray:
         row = int(unseen[0])
         raise UnreadableRow(
             row,
-            f"column {name!r} holds {quoted(column[row].as_py())}, which is none of its {len(values)} "
-            "categories. Open it together with the data that it was learned from, or drop the row.",
+            f"column {name!r} holds {quoted(column[row].as_py())}, which is not one of its {len(values)} "
+            "categories. Open these rows together with the training rows, or drop the row.",
         )
     found = codes.to_numpy(zero_copy_only=False)
     hot = (found[:, None] == np.arange(len(values))).astype(np.float64 if column.null_count else np.uint8)

@@ -161,7 +161,7 @@ def _parse(text: bytes, header: Sequence[str], names: Sequence[str], kinds: dict
         raise UnreadableRow(
             (row.number or 1) - 1,
             f"it has {row.actual_columns} columns, but the first line names {row.expected_columns}: "
-            f"{row.text[:60]!r}. Mend or remove the line.",
+            f"{row.text[:60]!r}. Correct or remove the line.",
         ) from None
 
 

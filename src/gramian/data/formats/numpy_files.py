@@ -31,8 +31,8 @@ class NpyStorage(ArrayStorage):
         self.targets = find_files(choice.target) if choice.target is not None else []
         if choice.target is not None and len(self.targets) != len(paths):
             raise InputError(
-                f"target= means {len(self.targets)} files and the rows lie in {len(paths)}. Pass a .npy file "
-                "of targets for each .npy file of rows, in the same order."
+                f"target= names {len(self.targets)} files, but there are {len(paths)} files of rows. Pass a "
+                ".npy file of targets for each .npy file of rows, in the same order."
             )
         self.files = [StoredFile.at(path) for path in [*paths, *self.targets]]
         self.plan(choice)

@@ -79,8 +79,8 @@ class ZarrStorage(ArrayStorage):
                         known[file].check()
                     elif file.exists():
                         raise InputError(
-                            f"{file} has been written since {self.names[piece.file]} was opened. Its rows "
-                            "would be mixed from before and after: open it again and fit anew."
+                            f"{file} has been written since {self.names[piece.file]} was opened. A fit "
+                            "would mix old and new rows: open it again and repeat the fit."
                         )
 
 

@@ -92,3 +92,15 @@ def _shares(sizes: IntArray, target: int) -> IntArray:
     if missing > 0:
         parts[np.argsort(parts - ideal, kind="stable")[:missing]] += 1
     return np.minimum(parts, np.maximum(sizes, 1))
+
+
+def router_bytes(partition: Partition) -> int:
+    """Return the bytes of the arrays of a partition and of those inside it."""
+    size = 0
+    for value in vars(partition).values():
+        for part in value if isinstance(value, tuple) else (value,):
+            if isinstance(part, Partition):
+                size += router_bytes(part)
+            elif isinstance(part, np.ndarray):
+                size += part.nbytes
+    return size

@@ -21,8 +21,9 @@ from gramian.estimator.base import KernelEstimator, own_target
 from gramian.estimator.fitting import all_or_nothing
 from gramian.estimator.kinds import Classifier, Regressor
 from gramian.estimator.labelled import labelled_classes, labelled_numbers
+from gramian.estimator.summaries import Evidence
 from gramian.exceptions import InputError
-from gramian.fast.dcpred.fitting import LEARNED, LOSSES, decision, leaf_rows, train
+from gramian.fast.dcpred.fitting import LEARNED, LOSSES, decision, leaf_rows, train, tree_evidence
 
 
 class DCPredClassifier(Classifier, KernelEstimator):
@@ -191,6 +192,9 @@ class DCPredClassifier(Classifier, KernelEstimator):
             train(self, rows, columns, cost)
             return self
 
+    def _evidence(self) -> Evidence:
+        return tree_evidence(self, C=self.C)
+
     def decision_function(self, X: Any) -> Float64Array:
         """Return the value per class, shape (n, classes), or (n,) for two classes.
 
@@ -293,6 +297,9 @@ class DCPredRegressor(Regressor, KernelEstimator):
             self._flat = rows.targets.flat
             train(self, rows, rows.numbers.__getitem__, 0.5 / alpha)
             return self
+
+    def _evidence(self) -> Evidence:
+        return tree_evidence(self, alpha=self.alpha)
 
     def predict(self, X: Any) -> Float64Array:
         """Return f(x) per row, shape (n,) or (n, outputs)."""

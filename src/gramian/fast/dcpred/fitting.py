@@ -18,12 +18,21 @@ from gramian.estimator.answers import PREDICT_ROWS, in_blocks
 from gramian.estimator.base import KernelEstimator, required_target
 from gramian.estimator.finite import finite_blocks, quietly
 from gramian.estimator.labelled import LabelledRows
+from gramian.estimator.progress import shown_phases
+from gramian.estimator.summaries import Evidence
 from gramian.exceptions import AccuracyWarning, InputError
 from gramian.fast.dcpred.center_tree import METHODS
 from gramian.fast.dcpred.pseudo_landmarks import check_pseudo
-from gramian.fast.dcpred.training import LANDMARKS, DCPredSettings, TargetsOf, train_dcpred
+from gramian.fast.dcpred.training import (
+    LANDMARKS,
+    DCPred,
+    DCPredSettings,
+    LeafReport,
+    TargetsOf,
+    train_dcpred,
+)
 from gramian.kernels import Kernel
-from gramian.metric.input import Input, scaled_input
+from gramian.metric.input import Input, InputParameters, scaled_input
 
 #: Attributes that :func:`train` sets.
 LEARNED = ("model_", "kernel_", "scaler_", "leaves_", "n_leaves_", "exact_from_sample_", "nbytes_")
@@ -63,28 +72,30 @@ def leaf_rows(model: KernelEstimator, X: Any, y: Any) -> RowSource:
     return found
 
 
-def train(model: Any, rows: LabelledRows[Any], targets: TargetsOf, cost: float) -> None:
+def train(model: KernelEstimator, rows: LabelledRows[Any], targets: TargetsOf, cost: float) -> None:
     """Train a tree of local models with the parameters of ``model`` and store it in its attributes.
 
     targets : function from row numbers to target values (rows, outputs); cost : C, the cost of a row's loss.
     """
     weights = rows.weights
-    scaled = scaled_input(model, rows.source, weights, standardize=model.standardize)
+    asked = InputParameters(model._kernel_parameters, model.standardize)
+    scaled = scaled_input(asked, rows.source, weights)
     scaled.keep_in(model)
     source = scaled.over(rows.source)
-    used, kernel = rows.counted, model._kernel_of(source)
-    found = train_dcpred(
-        source,
-        used,
-        targets,
-        weights,
-        kernel,
-        checked_settings(model, source, len(used), kernel, cost),
-        rng=as_generator(model.random_state),
-        engine=model._engine(),
-        hinge=exact_svm,
-        verbose=model.verbose,
-    )
+    used, kernel = rows.counted, asked.kernel.of(source)
+    with shown_phases(model.verbose) as phases:
+        found = train_dcpred(
+            source,
+            used,
+            targets,
+            weights,
+            kernel,
+            checked_settings(model, source, len(used), kernel, cost),
+            rng=as_generator(model.random_state),
+            engine=model._engine(),
+            hinge=exact_svm,
+            phases=phases,
+        )
     model.model_, model.kernel_ = found, kernel
     model.leaves_ = tuple(leaf.report for leaf in found.leaves)
     model.n_leaves_ = len(found.leaves)
@@ -101,8 +112,25 @@ def train(model: Any, rows: LabelledRows[Any], targets: TargetsOf, cost: float) 
         )
 
 
+def tree_evidence(model: KernelEstimator, **penalty: Any) -> Evidence:
+    """Return what an estimator that :func:`train` has trained states; ``penalty`` as for Evidence."""
+    found: DCPred = model.model_
+    leaves: tuple[LeafReport, ...] = model.leaves_
+    missed = sum(not leaf.converged for leaf in leaves)
+    text = f"{missed} of {len(leaves)} local models missed their tolerance. Lower C."
+    return Evidence(
+        n_rows=sum(leaf.n_rows for leaf in leaves),
+        kernel=model.kernel_,
+        penalty=penalty,
+        blocks=[("rows", [leaf.n_rows for leaf in leaves]), ("rank", [leaf.rank for leaf in leaves])],
+        nbytes=found.nbytes,
+        points=[leaf.landmarks for leaf in found.leaves if leaf.landmarks is not None],
+        warnings=(text,) if missed else (),
+    )
+
+
 def checked_settings(
-    model: Any, source: RowSource, n_used: int, kernel: Kernel, cost: float
+    model: KernelEstimator, source: RowSource, n_used: int, kernel: Kernel, cost: float
 ) -> DCPredSettings:
     """Check the parameters of ``model`` and return them as settings."""
     if isinstance(model.n_leaves, str) and model.n_leaves == "auto":
@@ -136,7 +164,11 @@ def checked_settings(
 
 
 def decision(
-    model: Any, X: Any, answer: Callable[[FloatArray], Array] | None = None, *, dtype: Any = np.float64
+    model: KernelEstimator,
+    X: Any,
+    answer: Callable[[FloatArray], Array] | None = None,
+    *,
+    dtype: Any = np.float64,
 ) -> Array:
     """Return the fitted model's values (n, outputs) for unchecked rows X from a user; raise if one overflows.
 

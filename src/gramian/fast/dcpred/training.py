@@ -15,15 +15,15 @@ import numpy as np
 import scipy.linalg as la
 import scipy.sparse as sp
 
+from gramian._phases import Phases, silent
 from gramian._random import children
 from gramian._tiles import row_slices
 from gramian._typing import Float64Array, FloatArray, IntArray, Rows
 from gramian.data.source import RowSource, row_blocks
 from gramian.engine import Engine
-from gramian.estimator.progress import shown_bar
 from gramian.exceptions import InputError
 from gramian.fast.dcpred.batched_leaves import BatchedLeaves, batch_leaves
-from gramian.fast.dcpred.center_tree import fit_tree
+from gramian.fast.dcpred.center_tree import fit_tree, router_bytes
 from gramian.fast.dcpred.local_models import (
     HingeSolver,
     LinearFit,
@@ -192,18 +192,6 @@ class DCPred:
         return router_bytes(self.partition) + sum(leaf.nbytes for leaf in self.leaves)
 
 
-def router_bytes(partition: Partition) -> int:
-    """Return the bytes of the arrays of a partition and of those inside it."""
-    size = 0
-    for value in vars(partition).values():
-        for part in value if isinstance(value, tuple) else (value,):
-            if isinstance(part, Partition):
-                size += router_bytes(part)
-            elif isinstance(part, np.ndarray):
-                size += part.nbytes
-    return size
-
-
 def train_dcpred(
     source: RowSource,
     rows: IntArray,
@@ -215,7 +203,7 @@ def train_dcpred(
     rng: np.random.Generator,
     engine: Engine,
     hinge: HingeSolver | None = None,
-    verbose: Any = 0,
+    phases: Phases = silent,
 ) -> DCPred:
     r"""Train DC-Pred++ on the rows of a source that ``rows`` numbers.
 
@@ -230,6 +218,7 @@ def train_dcpred(
     64 MB of features a thread.
     Source: DC-Pred++, Algorithm 2.
     """
+    phases("partition")
     given = _Rows(source, rows)
     sample = given.take(given.draw(SAMPLE_ROWS, rng))
     partition = fit_tree(
@@ -248,8 +237,12 @@ def train_dcpred(
         costs = np.full(len(own), settings.cost) if weights is None else settings.cost * weights[own]
         return fit_leaf(_Rows(source, own), targets(own), costs, kernel, settings, generator, hinge)
 
-    trained = engine.map(fit, zip(members, generators, strict=True))
-    leaves = shown_bar(verbose, iterable=trained, total=partition.n_blocks, unit="leaves", desc="train")
+    leaves = []
+    done = phases("leaves", partition.n_blocks, unit="leaves")
+    with engine.results(fit, list(zip(members, generators, strict=True))) as trained:
+        for leaf in trained:
+            leaves.append(leaf)
+            done(1)
     return DCPred(partition, tuple(leaves), kernel, source.shape[1])
 
 

@@ -33,10 +33,10 @@ class Shape:
     n_directions: int
 
     def operations(self, n_features: int, n_outputs: int) -> int:
-        """Return the multiplications and additions of predicting a row; an exponential counts as ten."""
+        """Return the multiplications and additions of predicting a row; a division counts as four."""
         r, K, u = self.n_directions, n_outputs, self.n_units
         route = sum(2 * (r + 1) * (2**levels - 1) for levels in stage_levels(self.n_levels))
-        return 2 * n_features * r + route + 2 * (2 * r + 1) * (u + K) + 10 * u + 2 * u * K
+        return 2 * n_features * r + route + 2 * (2 * r + 1) * (u + K) + 4 * u + 2 * u * K
 
     def leaf_numbers(self, n_outputs: int) -> int:
         """Return the number of parameters of a leaf."""
@@ -119,7 +119,7 @@ class Student:
         for s, leaf in enumerate(leaves):
             u = len(leaf.centers)
             if u:
-                forms[s, :u] = leaf.exponents
+                forms[s, :u] = leaf.denominators
                 weights[s, :, :u] = leaf.weights
             forms[s, n_units:, : r + 1] = leaf.linear
         return FastPredictor(P, offset, router, forms, weights)

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import scipy.linalg as la
 
-from gramian._numerics import exp_in_place
 from gramian._typing import Float64Array, FloatArray
+from gramian.fast.bumps import bumps_in_place, denominators
 
 #: Penalty on a unit's weight, relative to the total sample weight (a unit's values are at most 1). With a
 #: hundredth of it units nearly cancel each other, and single rows between them are predicted far off (on
@@ -103,13 +103,6 @@ class Leaf:
         return sum(squares) / sum(one.rows.shape[1] for one in self.tiles)
 
 
-def exponents(centers: Float64Array, log_scales: Float64Array) -> Float64Array:
-    """Return E with −Σ_k s_jk² (z_k − c_jk)² = E_j·[z, 1, z²], shape (u, 2r + 1)."""
-    squares = np.exp(2.0 * log_scales)
-    constant = -np.einsum("ij,ij,ij->i", squares, centers, centers)
-    return np.column_stack([2.0 * squares * centers, constant, -squares])
-
-
 @dataclass(frozen=True, eq=False)
 class State:
     """Units with their best weights, at one point of the iteration.
@@ -144,7 +137,7 @@ def settle(
     """
     u, r = centers.shape
     dtype = leaf.tiles[0].rows.dtype
-    forms = exponents(centers, log_scales).astype(dtype)
+    forms = denominators(centers, log_scales).astype(dtype)
     P = None if Q is None else np.ascontiguousarray(Q.T, dtype)
     even = leaf.mass / sum(one.rows.shape[1] for one in leaf.tiles) if leaf.even else 1.0
 
@@ -161,8 +154,7 @@ def settle(
         if u:
             units = design[:u]
             np.matmul(forms, design[u:], out=units)
-            np.minimum(units, 0.0, out=units)  # rounding: no distance is negative
-            exp_in_place(units)
+            bumps_in_place(units)
         part = design[: u + r + 1] if leaf.even else design[: u + r + 1] * np.sqrt(weights)
         return design, part @ part.T  # BLAS computes only half of it
 
@@ -217,7 +209,8 @@ def gradients(
     r"""Return the gradients of the objective by [c, log s], shape (u, 2r), and by Q, shape (d, r).
 
     The weights A, B are the optimal ones for the units (variable projection), so the gradient of the squares
-    may treat them as fixed. With φ_ij the unit values, r_i the residual and ρ_ij = w_i (A r_i)_j φ_ij,
+    may treat them as fixed. With φ = 1/(1 + q) the unit values, for which dφ/dq = −φ², r_i the residual and
+    ρ_ij = w_i (A r_i)_j φ_ij²,
 
         ∂/∂c_jk = −4 s_jk² Σ_i ρ_ij (z_ik − c_jk),    ∂/∂log s_jk = 4 s_jk² Σ_i ρ_ij (z_ik − c_jk)²,
         ∂/∂z_ik = 4 Σ_j s_jk² ρ_ij (z_ik − c_jk) − 2 w_i (B_zᵀ r_i)_k,    ∂/∂Q = Σ_i x_i (∂/∂z_i)ᵀ.
@@ -235,6 +228,7 @@ def gradients(
         tile, design = state.leaf.tiles[at], state.designs[at]
         left = (tile.targets.working(state.outputs[at]) - state.outputs[at]) * tile.targets.weights
         pull = _product(pulled, left)
+        pull *= design[:u]
         pull *= design[:u]
         sums = (pull @ design[u:].T).astype(np.float64)
         if not directions:

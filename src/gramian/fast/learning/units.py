@@ -8,22 +8,23 @@ import numpy as np
 
 from gramian._numerics import unit_roundoff
 from gramian._typing import Float64Array, FloatArray
-from gramian.fast.learning.loss import Leaf, State, Targets, exponents, settle
+from gramian.fast.bumps import bumps_in_place, denominators
+from gramian.fast.learning.loss import Leaf, State, Targets, settle
 from gramian.landmarks.rules import lloyd
 
 #: Sets the first scale of the units: s² = START_SPREAD / (2 · mean squared distance to the nearest centre).
 #: Chosen by hand, as are the next constants.
-START_SPREAD = 0.5
+START_SPREAD = 1.0
 #: Lloyd iterations for the first centres, the most rows for them, and updates of the first working targets.
 CENTRE_ROUNDS, CENTRE_ROWS, START_TARGET_ROUNDS = 8, 20_000, 20
-#: Largest s² in units of 1/mean ‖z‖². A prediction sums terms of this size in float32 for the exponent
-#: −s²‖z − c‖², so a unit's relative error stays near 2,000 · 2⁻²³ = 2e-4.
+#: Largest s² in units of 1/mean ‖z‖². A prediction sums terms of this size in float32 for q = s²‖z − c‖², so
+#: the error of a unit, 1/(1 + q), stays near 2,000 · 2⁻²³ = 2e-4.
 SHARPEST = 2_000.0
 
 
 @dataclass(frozen=True, eq=False)
 class Units:
-    """Model of a leaf: f(z) = A exp(−Σ_k s_jk² (z_k − c_jk)²) + B [z, 1].
+    """Model of a leaf: f(z) = A φ(z) + B [z, 1], φ_j(z) = 1/(1 + Σ_k s_jk² (z_k − c_jk)²).
 
     centers : (u, r), c; log_scales : (u, r), log s; weights : (outputs, u), A; linear : (outputs, r + 1), B.
     objective : weighted sum of squared residuals plus the penalty.
@@ -50,18 +51,19 @@ class Units:
         return out
 
     @property
-    def exponents(self) -> Float64Array:
-        """Return E with −Σ_k s_jk² (z_k − c_jk)² = E_j·[z, 1, z²], shape (u, 2r + 1)."""
-        return exponents(self.centers, self.log_scales)
+    def denominators(self) -> Float64Array:
+        """Return E with 1/φ_j(z) = E_j·[z, 1, z²], shape (u, 2r + 1)."""
+        return denominators(self.centers, self.log_scales)
 
 
 def units_at(points: Float64Array, centers: Float64Array, log_scales: Float64Array) -> Float64Array:
-    """Return exp(−Σ_k s_jk² (z_ik − c_jk)²), shape (n, u)."""
+    """Return 1/(1 + Σ_k s_jk² (z_ik − c_jk)²), shape (n, u)."""
     middle = centers.mean(axis=0)
     moved = points - middle
-    forms = exponents(centers - middle, log_scales)
+    forms = denominators(centers - middle, log_scales)
     found = np.column_stack([moved, np.ones(len(moved)), np.square(moved)]) @ forms.T
-    return np.exp(np.minimum(found, 0.0, out=found), out=found)
+    bumps_in_place(found)
+    return found
 
 
 def first_units(points: FloatArray, targets: Targets, n_units: int, rng: np.random.Generator) -> Units:

@@ -13,14 +13,16 @@ from gramian.fast.serving.router import TreeRouter
 
 @dataclass(frozen=True, eq=False)
 class FlatPredictor:
-    r"""Predictor f(x) = exp(p F_l[:, :u]) A_l + p F_l[:, u:] with p = [z, 1, z²], z = Pᵀx − o, leaf l of z.
+    r"""Predictor f(x) = A_lᵀ φ + p F_l[:, u:], φ = 1/max(1, p F_l[:, :u]), with
+
+    p = [z, 1, z²], z = Pᵀx − o, and l the leaf of z.
 
     projection : (d, r), P; the identity if the predictor has none.
     offset : (r,), o.
     planes : (2^levels − 1, r + 1), half-spaces in breadth-first order. From node i the path goes to node
         2i + 2 if planes[i]·[z, 1] > 0, else to 2i + 1; after ``levels`` steps it is at node
         2^levels − 1 + l.
-    forms : (leaves, 2r + 1, u + outputs), F: the units' exponents, then the linear parts.
+    forms : (leaves, 2r + 1, u + outputs), F: the units' denominators, then the linear parts.
     weights : (leaves, u, outputs), A.
 
     All arrays are float32, or float64 if the predictor is. The last axes run over units and outputs: loops
@@ -88,7 +90,7 @@ def flatten(
     spread = np.broadcast_to(np.asarray(spread, np.float64), (double.n_outputs,))
     linear = double.linear * spread[:, None]
     linear[..., r] += center
-    forms = np.concatenate([double.exponents, linear], axis=1).swapaxes(1, 2)
+    forms = np.concatenate([double.denominators, linear], axis=1).swapaxes(1, 2)
     kept = {
         "projection": np.eye(r) if double.projection is None else double.projection,
         "offset": double.offset,

@@ -58,9 +58,9 @@ class TreeRouter:
         """Return the leaf of one point (r + 1,), the last number 1."""
         found = 0
         for planes, levels in zip(self.stages, self.levels, strict=True):
-            right, node = (planes[found] @ point > 0).tolist(), 0
+            sides, node = planes[found].dot(point).tolist(), 0
             for _ in range(levels):
-                node = 2 * node + 1 + right[node]
+                node = 2 * node + 1 + (sides[node] > 0)
             found = found * 2**levels + node - (2**levels - 1)
         return found
 

@@ -14,16 +14,18 @@ from gramian._budget import parse_bytes
 from gramian._typing import Array, Float64Array, IntArray
 from gramian.engine import Engine
 from gramian.estimator.labelled import LabelledRows
+from gramian.estimator.progress import shown_phases
 from gramian.estimator.targets import ClassTargets
 from gramian.fast.probabilities import Calibration
 from gramian.metric.learning import PROGRESS, LearningSettings, Round, learn_metric
 from gramian.ridge.ridge import KernelRidge, KernelRidgeClassifier
 from gramian.search import Limits, Trial, search
+from gramian.tables.boosting.boosted import Boosted
 from gramian.tables.effort import Effort
 from gramian.tables.holdout import HoldOut
-from gramian.tables.ridge_mean import Boosted, RidgeMean
+from gramian.tables.ridge_mean import RidgeMean
 from gramian.tables.small_problem import Point
-from gramian.tables.training.boosting import with_boosting
+from gramian.tables.training.boosting import LEAST_ROWS, with_boosting
 from gramian.tables.training.member import (
     HeldLoss,
     Member,
@@ -185,11 +187,13 @@ def last_fit(
         held = held[np.isin(y[held], y[rest])]
         rest = _others(n, held)
     trees = None
-    boost = effort.boosting and len(held)
+    boost = effort.boosting and len(held) and len(counted) >= LEAST_ROWS
     if boost:
         groups = tuple(each for each in switched if len(each) > 1)
         classes = kind is KernelRidgeClassifier
-        trees = with_boosting(rows, groups, classes, held, holdout, options, until, rng)
+        with shown_phases(options["verbose"]) as phases:
+            phases("boosting")
+            trees = with_boosting(rows, groups, classes, held, holdout, options, until, rng)
     factories = [ModelFactory(kind, rows, point, options, holdout, effort) for point in points]
     rounds: list[tuple[Round, ...]] = [() for _ in factories]
     if pace.limited:
@@ -197,14 +201,16 @@ def last_fit(
     if learn and len(held) and not pace.over:
         # Models this small are learned faster side by side than on several threads each.
         seeds, share = rng.spawn(len(factories)), parse_bytes(options["memory_budget"]) // len(factories)
-        single = [factory.under(n_jobs=1, memory_budget=share) for factory in factories]
+        single = [factory.under(n_jobs=1, memory_budget=share, verbose=0) for factory in factories]
         short = pace.part(ROUNDS_TIME)
 
         def learned(j: int) -> tuple[ModelFactory, tuple[Round, ...]]:
             factory, rounds = _rounds(single[j], held, rest, loss, switched, seeds[j], short)
             return replace(factory, options=options), rounds
 
-        found = Engine(options["n_jobs"]).map(learned, range(len(factories)))
+        with shown_phases(options["verbose"]) as phases:
+            phases("metric and bandwidth")
+            found = Engine(options["n_jobs"]).map(learned, range(len(factories)))
         factories, rounds = [each[0] for each in found], [each[1] for each in found]
         errors = [min((r.error for r in each), default=math.inf) for each in rounds]
         order = np.argsort(errors, kind="stable").tolist()

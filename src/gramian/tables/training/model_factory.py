@@ -14,6 +14,7 @@ from gramian._random import as_generator
 from gramian._typing import Array, Float64Array, IntArray
 from gramian.approximations.choice import shrink
 from gramian.approximations.multiresolution import MultiResolution, MultiResolutionBuilder
+from gramian.approximations.setup import FitSetup
 from gramian.compression.plan import Plan
 from gramian.compression.training import float32_alpha
 from gramian.data.taken import TakenRows
@@ -29,6 +30,7 @@ from gramian.metric.metric import Metric
 from gramian.ridge.decisions import values_of
 from gramian.ridge.planning import plan_sums
 from gramian.ridge.ridge import KernelRidge, KernelRidgeClassifier
+from gramian.ridge.streaming import without_fit_data
 from gramian.tables.effort import DEFAULT, EFFORTS, Effort
 from gramian.tables.holdout import HoldOut
 from gramian.tables.small_problem import Point
@@ -104,8 +106,8 @@ class ModelFactory:
         model = self.model(approximation)
         try:
             if streamed:
-                rows, seed = TakenRows(self.rows.source, numbers), self.options["random_state"]
-                plan, *_ = plan_sums(model, rows, self._n_outputs, model.alpha, seed, stream=True)
+                rows = TakenRows(self.rows.source, numbers)
+                plan, *_ = plan_sums(FitSetup.of(model), rows, self._n_outputs, model.alpha, stream=True)
             else:
                 plan = model.plan(TakenRows(self.rows.source, numbers), self.rows.targets[numbers])
         except BudgetError:
@@ -139,15 +141,14 @@ class ModelFactory:
         """Return the bytes that the smallest model of all rows needs, in the larger precision."""
         model = self.under(memory_budget=1, tile_dtype="float64").model(self.approximations[-1])
         try:
-            seed = self.options["random_state"]
-            plan_sums(model, self.rows.source, self._n_outputs, model.alpha, seed, stream=True)
+            plan_sums(FitSetup.of(model), self.rows.source, self._n_outputs, model.alpha, stream=True)
         except BudgetError as error:
             return error.least_bytes
         raise AssertionError("no model fits into a byte")
 
     def fit(self, model: Any, numbers: IntArray) -> Any:
         rows = self.rows.taken(numbers)
-        return model.fit(rows.source, rows.targets, rows.weights)
+        return without_fit_data(model.fit(rows.source, rows.targets, rows.weights))
 
     def exact(self) -> ModelFactory | None:
         """Return the factory of exact models of all rows; None if memory or effort does not allow them.

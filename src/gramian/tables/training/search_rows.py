@@ -10,9 +10,14 @@ import numpy as np
 
 from gramian._typing import Array, Float64Array, IntArray
 from gramian.tables import EncodedRows, Scaling
-from gramian.tables.column import LevelMeans
+from gramian.tables.column import LevelLookup, LevelMeans
 from gramian.tables.descent import Setting
+from gramian.tables.holdout import HoldOut
 from gramian.tables.level_means import MOST_ROWS, level_groups, level_means, with_means
+from gramian.tables.training.level_lookups import level_lookups
+
+#: Parts of the rows, each of whose rows get the numbers of their levels from the other parts. Chosen by hand.
+FOLDS = 5
 
 
 @dataclass(frozen=True)
@@ -37,29 +42,34 @@ class SearchRows:
         names: Sequence[str],
         respond: Callable[[IntArray], Float64Array],
         weights: tuple[Array | None, Array | None],
+        holdout: HoldOut,
         rng: np.random.Generator,
     ) -> Self:
         """Learn level means and scalings with these names, and apply them to the sampled rows.
 
         ``sampled`` are the numbers of the rows, held-out rows first, and how many these are; ``sizes``
         how many of the others the rounds fit; ``respond`` gives the targets (m, outputs) of rows by
-        their numbers; ``weights`` are those of the rows, (n,) or None, for means and for scales.
+        their numbers; ``weights`` are those of the rows, (n,) or None, for means and for scales;
+        ``holdout`` parts the rows, so that no row's own target is in the number of its level.
         """
         (sample, n_held), (own, for_scales) = sampled, weights
         numbers = sample[n_held:]
         counts = None if for_scales is None else for_scales[numbers]
-        groups = level_groups(rows.columns.features, rows.take, numbers, counts)
+        lookups, known_own = _lookups(rows, respond, own, holdout, rng)
+        single = {each.column for each in lookups}
+        features = [each for each in rows.columns.features if each.column not in single]
+        groups = level_groups(features, rows.take, numbers, counts)
 
         def means_of(numbers: IntArray, like: Sequence[LevelMeans] = ()) -> tuple[LevelMeans, ...]:
             w = None if own is None else own[numbers]
             return level_means(groups, rows.take, numbers, respond(numbers), w, like)
 
         forms, known = {False: rows}, {0: tuple[LevelMeans, ...]()}
-        if groups:
+        if groups or lookups:
             counted = np.arange(rows.shape[0]) if own is None else np.flatnonzero(own > 0)
             few = len(counted) <= MOST_ROWS
             means = means_of(counted if few else rng.choice(counted, MOST_ROWS, replace=False))
-            forms[True] = rows.under(replace(rows.columns, means=means))
+            forms[True] = rows.under(replace(rows.columns, means=means, lookups=lookups), known_own)
             # The search's means know no more rows than the fits that they are compared with.
             known |= {size: means_of(sample[n_held : n_held + size], means) for size in sizes}
         encoded = np.asarray(rows.take(sample), np.float64)
@@ -76,9 +86,28 @@ class SearchRows:
             scalings |= {(name, levels): how[name] for name in kept}
             for size in sizes if levels else (0,):
                 wide = with_means(encoded, known[size])
+                if levels:
+                    wide = np.hstack([wide, known_own[sample]])
                 scaled |= {(name, size): np.asarray(how[name].apply(wide), np.float64) for name in kept}
         return cls(forms, scalings, scaled)
 
     def of_setting(self, setting: Setting) -> tuple[EncodedRows, Scaling]:
         """Return all rows and the scaling of a setting."""
         return self.forms[setting.levels], self.scalings[setting.scaling, setting.levels]
+
+
+def _lookups(
+    rows: EncodedRows,
+    respond: Callable[[IntArray], Float64Array],
+    weights: Array | None,
+    holdout: HoldOut,
+    rng: np.random.Generator,
+) -> tuple[tuple[LevelLookup, ...], Float64Array]:
+    """Return numbers for the levels of categories of many levels, and those of the rows; none for times."""
+    every = np.arange(rows.shape[0])
+    many = any(each.infrequent for each in rows.columns.columns)
+    folds = holdout.folds(every, FOLDS, rng) if many else None
+    if folds is None:
+        return (), np.zeros((len(every), 0))
+    columns = rows.columns.columns
+    return level_lookups(columns, rows.order, rows.table, respond(every), weights, folds)

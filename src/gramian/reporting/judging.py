@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -13,12 +15,14 @@ from sklearn.pipeline import Pipeline
 
 from gramian._typing import Array, Float64Array
 from gramian.approximations.approximation import Approximation
-from gramian.cli.answers import named_columns
-from gramian.cli.rows import all_rows, by_blocks
-from gramian.cli.task import CLASSIFICATION, REGRESSION, scores, trivial
 from gramian.compression.quality import ErrorEstimate
+from gramian.estimator.base import KernelEstimator
 from gramian.gp.regressor import GaussianProcessRegressor
+from gramian.reporting.rows import all_rows, by_blocks
+from gramian.reporting.scores import CLASSIFICATION, REGRESSION, scores, trivial
 from gramian.tables.regressor import TabularRegressor
+from gramian.tables.ridge_mean import members_of
+from gramian.tables.serving import TableServer
 
 #: Levels of the intervals whose coverage is reported.
 LEVELS = (0.5, 0.8, 0.9, 0.95)
@@ -140,3 +144,19 @@ def _like(y: Array, predicted: Array) -> Array:
         return y
     cast = y.astype(predicted.dtype)
     return cast if bool((cast == y).all()) else y
+
+
+@contextmanager
+def named_columns() -> Iterator[None]:
+    """Silence warnings about column names: the columns were picked by these names, or the file has none."""
+    with warnings.catch_warnings():
+        for text in ("X does not have valid feature names", "The columns of X have"):
+            warnings.filterwarnings("ignore", text, UserWarning)
+        yield
+
+
+def behind(model: Any) -> list[KernelEstimator]:
+    """Return the numeric models of a table model, the one of the largest weight first."""
+    if not isinstance(model, TableServer):
+        return []
+    return [inner for _, inner in members_of(model.model_)]

@@ -10,14 +10,16 @@ from scipy.special import ndtri
 
 from gramian._random import as_generator
 from gramian._typing import Array, Float64Array
-from gramian.cli.drawing import Picture, axes, cut, drawn
-from gramian.cli.judging import Judgement
 from gramian.plotting.canvas import COLOURS, INK, name_axes
+from gramian.reporting.drawing import Picture, axes, cut, drawn
+from gramian.reporting.judging import Judgement
 
 BLUE = COLOURS[0]
 #: Largest number of points in a scatter plot; bins of a histogram, and of probabilities; largest number of
 #: classes that a confusion matrix names. Chosen by hand.
 MOST_POINTS, BINS, PROBABILITY_BINS, NAMED_CLASSES = 4000, 40, 10, 20
+#: Most settings of a search that are drawn. Chosen by hand.
+MOST_TRIALS = 12
 #: Levels of the intervals whose coverage is drawn.
 LEVELS = np.linspace(0.05, 0.99, 20)
 
@@ -123,3 +125,37 @@ def _coverage(scores: Float64Array) -> Picture:
     name_axes(ax, "level of the interval", "share of true values in it")
     at = float(np.mean(abs(scores) <= ndtri(0.975)))
     return drawn(figure, "Coverage of the intervals", f"95 % intervals hold {at:.1%} of the true values.")
+
+
+def of_shares(judged: Judgement) -> Iterator[Picture]:
+    """Yield the coverage of the intervals of a model of tables."""
+    if len(judged.coverage) > 1:
+        levels, shares = zip(*judged.coverage.items(), strict=True)
+        figure, ax = axes()
+        ax.plot([0, 1], [0, 1], color=INK, linewidth=1.0, linestyle="--")
+        ax.plot(levels, shares, color=BLUE, linewidth=1.6, marker="o", markersize=4)
+        name_axes(ax, "level of the interval", "share of true values in it")
+        told = ", ".join(f"{level:.0%} hold {share:.1%}" for level, share in judged.coverage.items())
+        yield drawn(figure, "Coverage of the intervals", f"Intervals of {told}.")
+
+
+def of_trials(model: Any) -> Iterator[Picture]:
+    """Yield the validation errors of the settings that the search of a model of tables compared."""
+    trials = getattr(vars(model).get("search_"), "trials", ())
+    if len(trials) < 2:
+        return
+    ordered = sorted(trials, key=lambda each: each.error)[:MOST_TRIALS]
+    figure, ax = axes((6.4, 1.2 + 0.26 * len(ordered)))
+    places = np.arange(len(ordered))
+    colours = [BLUE if each.kept else "#9fb8cc" for each in ordered]
+    ax.barh(places, [each.error for each in ordered], 0.72, color=colours)
+    names = []
+    for each in ordered:
+        target = f", {each.setting.target}" if getattr(each.setting, "target", None) else ""
+        names.append(f"{each.setting.kernel}, {each.setting.scaling}{target} ({each.n_rows:,} rows)")
+    ax.set_yticks(places, names, fontsize=7)
+    ax.invert_yaxis()
+    ax.grid(False, axis="y")
+    name_axes(ax, "validation error, as a share of the variance", "")
+    caption = "The dark bar was chosen. Settings that did badly on few rows were not tried on more."
+    yield drawn(figure, "Settings compared on held-out rows", caption)

@@ -3,46 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from html import escape
 from pathlib import Path
 from typing import Any
 
 from sklearn.pipeline import Pipeline
 
 from gramian._budget import format_bytes
-from gramian.cli.judging import Judgement
-from gramian.cli.pictures import Picture
+from gramian.reporting.document import Section, code, document, paragraph, wrapped
+from gramian.reporting.drawing import Picture
+from gramian.reporting.judging import Judgement
 from gramian.summary import Grid, Summary
-from gramian.summary.html import STYLE, facts_table, folded, stated
+from gramian.summary.html import facts_table, folded, stated
 
 #: Largest number of features, or of arrays of the file, in a table. Chosen by hand.
 MOST_LISTED = 200
-PAGE_STYLE = """
-:root{color-scheme:light dark;--page:#fff;--ink:#1f2328;--card:#f6f8fa;--line:#d8dee4}
-@media (prefers-color-scheme:dark){:root{--page:#14171c;--ink:#e6e8eb;--card:#1d2127;--line:#343a43}}
-*{box-sizing:border-box}
-body{margin:0;background:var(--page);color:var(--ink);font:15px/1.5 system-ui,sans-serif}
-main{max-width:76rem;margin:0 auto;padding:1.5rem 1.25rem 3rem}
-header{border-bottom:1px solid var(--line);margin-bottom:1.25rem;padding-bottom:.75rem}
-h1{font-size:1.6rem;margin:0;overflow-wrap:anywhere}
-h2{font-size:1.15rem;margin:1.75rem 0 .6rem}
-header p{margin:.2rem 0 0;opacity:.75}
-.gramian-summary{font-size:14px;max-width:none}
-.tiles{display:flex;flex-wrap:wrap;gap:.75rem;margin:.5rem 0 1rem}
-.tile{background:var(--card);border:1px solid var(--line);border-radius:8px;padding:.6rem 1rem;min-width:9rem}
-.tile b{display:block;font-size:1.35rem;font-weight:600;font-variant-numeric:tabular-nums}
-.tile span{font-size:.85rem;opacity:.75}
-.sides{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(27rem,100%),1fr));gap:0 2rem}
-.pictures{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(25rem,100%),1fr));gap:1rem;\
-align-items:start}
-figure{margin:0;background:var(--card);border:1px solid var(--line);border-radius:8px;overflow:hidden}
-figure div{background:#fff;padding:.6rem;text-align:center}
-figure img{max-width:100%;height:auto;display:inline-block}
-figcaption{padding:.6rem .9rem;font-size:.9rem;border-top:1px solid var(--line)}
-figcaption b{display:block}
-pre{background:var(--card);border:1px solid var(--line);border-radius:8px;padding:.75rem 1rem;overflow-x:auto}
-footer{margin-top:2rem;font-size:.85rem;opacity:.7}
-"""
 
 
 def summary_of_file(model: Any, header: Mapping[str, Any]) -> Summary:
@@ -88,33 +62,32 @@ def page(
 ) -> str:
     """Return the page of a model file, scored on the rows of ``data`` if they are given."""
     summary = summary_of_file(model, header)
-    name = escape(path.name)
-    parts = [
-        "<!DOCTYPE html>",
-        f'<html lang="en"><head><meta charset="utf-8"><title>{name}</title>',
-        '<meta name="viewport" content="width=device-width, initial-scale=1">',
-        f"<style>{STYLE}{PAGE_STYLE}</style></head><body><main>",
-        f"<header><h1>{escape(summary.title)}</h1><p>{name}, {format_bytes(path.stat().st_size)}, written by "
-        f"gramian {escape(str(header.get('library', 'unknown')))}</p></header>",
-        _tiles(summary, judged),
-    ]
+    library = header.get("library", "unknown")
+    made = f"{path.name}, {format_bytes(path.stat().st_size)}, written by gramian {library}"
+    sections = []
     if judged is not None:
-        source = "" if data is None else f" on {escape(data.name)}"
-        parts.append(f"<h2>Scores{source}</h2>{_wrapped(facts_table(judged_facts(judged)))}")
+        source = "" if data is None else f" on {data.name}"
+        html = wrapped(facts_table(judged_facts(judged)))
         if judged.scores:
-            parts.append("<p>Scores count where the model was not fitted to these rows.</p>")
+            html += paragraph("Scores count where the model was not fitted to these rows.")
+        sections.append(Section(f"Scores{source}", html))
+    sections += [
+        Section("Model", both_sides(summary)),
+        Section("Pictures", pictures=pictures),
+        Section("In Python", code(f"import gramian as gm\n\nmodel = gm.load({str(path.name)!r})")),
+    ]
+    written = "Written by <code>gramian report</code>."
+    return document(path.name, summary.title, made, tiles_of(summary, judged), sections, written)
+
+
+def both_sides(summary: Summary) -> str:
+    """Return facts on the left and tables on the right."""
     both = f"<div>{stated(summary)}</div><div>{folded(summary.grids, opened=2)}</div>"
-    parts.append(f"<h2>Model</h2>{_wrapped(both, 'sides')}")
-    if pictures:
-        parts.append(f'<h2>Pictures</h2><div class="pictures">{"".join(map(_figure, pictures))}</div>')
-    code = f"import gramian as gm\n\nmodel = gm.load({str(path.name)!r})"
-    parts.append(f"<h2>In Python</h2><pre>{escape(code)}</pre>")
-    parts.append("<footer>Written by <code>gramian report</code>.</footer></main></body></html>")
-    return "\n".join(parts)
+    return wrapped(both, "sides")
 
 
-def _tiles(summary: Summary, judged: Judgement | None) -> str:
-    """Return the tiles with the most important numbers, at the top of the page."""
+def tiles_of(summary: Summary, judged: Judgement | None) -> list[tuple[str, str]]:
+    """Return the most important numbers, as label and text."""
     facts = dict(summary.facts)
     tiles = []
     if judged is not None:
@@ -125,22 +98,7 @@ def _tiles(summary: Summary, judged: Judgement | None) -> str:
     tiles += [(name, facts[name].split(",")[0]) for name in ("model", "memory") if name in facts]
     tiles += [(name, facts[name].split(" (")[0]) for name in ("method", "blocks", "rank") if name in facts]
     tiles += [(name, facts[name]) for name in ("fit took",) if name in facts]
-    each = (
-        f'<div class="tile"><b>{escape(text)}</b><span>{escape(name)}</span></div>' for name, text in tiles
-    )
-    return f'<div class="tiles">{"".join(each)}</div>'
-
-
-def _figure(picture: Picture) -> str:
-    alt = escape(f"{picture.title}. {picture.caption}", quote=True)
-    return (
-        f'<figure><div><img src="{picture.address}" alt="{alt}"></div>'
-        f"<figcaption><b>{escape(picture.title)}</b>{escape(picture.caption)}</figcaption></figure>"
-    )
-
-
-def _wrapped(html: str, *classes: str) -> str:
-    return f'<div class="{" ".join(("gramian-summary", *classes))}">{html}</div>'
+    return tiles
 
 
 def _scaler(model: Any) -> Iterator[Grid]:

@@ -11,19 +11,20 @@ from sklearn.pipeline import Pipeline
 from gramian._numerics import rank_cutoff
 from gramian._random import as_generator
 from gramian._typing import Array, Float64Array
-from gramian.cli.answers import behind
-from gramian.cli.drawing import Picture, axes, cut, drawn
-from gramian.cli.judging import Judgement
-from gramian.cli.prediction_pictures import of_predictions
+from gramian.compression.features import BlockSizes
 from gramian.compression.plan import Plan
-from gramian.estimator.summaries import block_sizes, feature_map
+from gramian.estimator.base import KernelEstimator
 from gramian.kernels.columns import dense
 from gramian.kernels.precomputed import Precomputed
 from gramian.plotting.alpha_path import AlphaPathDisplay
 from gramian.plotting.canvas import COLOURS, INK, NOTE_SIZE, name_axes, padded
 from gramian.plotting.importance import ImportanceDisplay
 from gramian.plotting.scales import scale_axis, text_of
+from gramian.reporting.drawing import Picture, axes, cut, drawn
+from gramian.reporting.judging import Judgement, behind
+from gramian.reporting.prediction_pictures import of_predictions
 from gramian.ridge.cross_validation import KernelRidgeCV
+from gramian.spectra.kernel_pca import KernelPCA
 
 BLUE, ORANGE = COLOURS[0], COLOURS[1]
 #: Largest number of features whose importance is drawn. Chosen by hand.
@@ -39,20 +40,26 @@ def pictures_of(model: Any, judged: Judgement | None, *, seed: int = 0) -> Itera
     last = model[-1] if isinstance(model, Pipeline) else model
     if judged is not None:
         yield from of_predictions(judged, last, seed)
-    yield from _of_importances(last)
+    yield from of_importances(last)
     last = next(iter(behind(last)), last)
-    yield from _of_blocks(last)
-    yield from _of_spectrum(last, seed)
-    if isinstance(last, KernelRidgeCV) and len(np.asarray(last.cv_results_["alphas"])) > 1:
+    stated = last._evidence()
+    yield from of_blocks(stated.blocks)
+    yield from of_spectrum(last, seed)
+    yield from of_path(last)
+    if stated.plan is not None:
+        yield from of_phases(stated.plan)
+
+
+def of_path(model: Any) -> Iterator[Picture]:
+    """Yield the errors of each alpha of a cross-validated ridge model."""
+    if isinstance(model, KernelRidgeCV) and len(np.asarray(model.cv_results_["alphas"])) > 1:
         figure, ax = axes((6.4, 3.8))
-        AlphaPathDisplay.from_estimator(last, ax=ax)
+        AlphaPathDisplay.from_estimator(model, ax=ax)
         yield drawn(figure, "The search for alpha", "What every alpha was worth on rows left out.")
-    plan = vars(last).get("plan_")
-    if isinstance(plan, Plan):
-        yield from _of_phases(plan)
 
 
-def _of_importances(model: Any) -> Iterator[Picture]:
+def of_importances(model: Any) -> Iterator[Picture]:
+    """Yield the importances of the features, if the model has any."""
     if getattr(model, "feature_importances_", None) is None:
         return
     figure, ax = axes((6.4, 1.5 + 0.27 * min(MOST_IMPORTANT, len(model.feature_importances_))))
@@ -64,8 +71,9 @@ def _of_importances(model: Any) -> Iterator[Picture]:
 # ---- the model ---------------------------------------------------------------------------------
 
 
-def _of_blocks(model: Any) -> Iterator[Picture]:
-    levels = [(name, np.sort(sizes)[::-1]) for name, sizes in block_sizes(model) if len(sizes) > 1]
+def of_blocks(blocks: BlockSizes) -> Iterator[Picture]:
+    """Yield the sizes of the blocks of each level."""
+    levels = [(name, np.sort(sizes)[::-1]) for name, sizes in blocks if len(sizes) > 1]
     for name, sizes in levels:
         figure, ax = axes()
         if len(sizes) <= MOST_BARS:
@@ -85,7 +93,8 @@ def _of_blocks(model: Any) -> Iterator[Picture]:
         )
 
 
-def _of_spectrum(model: Any, seed: int) -> Iterator[Picture]:
+def of_spectrum(model: KernelEstimator, seed: int) -> Iterator[Picture]:
+    """Yield the eigenvalues of :func:`spectrum`."""
     found = spectrum(model, seed)
     if found is None:
         return
@@ -103,24 +112,21 @@ def _of_spectrum(model: Any, seed: int) -> Iterator[Picture]:
     yield drawn(figure, f"Spectrum of {of}", caption + tail)
 
 
-def spectrum(model: Any, seed: int) -> tuple[Float64Array, str, str] | None:
+def spectrum(model: KernelEstimator, seed: int) -> tuple[Float64Array, str, str] | None:
     """Return eigenvalues, largest first, their source, and a caption; None if there are none.
 
     They belong to the core that couples the blocks, or to the principal components, or else to the kernel on
     the landmarks (support vectors, training rows) of the block with the most, at most 1,500. Time O(1500³).
     """
-    if "eigenvalues_" in vars(model):
+    if isinstance(model, KernelPCA):
         return np.asarray(model.eigenvalues_, np.float64), "the components", "Eigenvalues of the components."
-    features = feature_map(model)
-    if features is not None and features.core is not None and features.core.size <= MOST_EIGENVALUES:
-        return (
-            _descending(features.core.to_dense()),
-            "the core",
-            f"The core couples {len(features.core.ranks):,} blocks.",
-        )
-    kernel = vars(model).get("kernel_")
-    points = _points(model)
-    if points is None or kernel is None or isinstance(kernel, Precomputed):
+    stated = model._evidence()
+    core, kernel = stated.core, stated.kernel
+    if core is not None and core.size <= MOST_EIGENVALUES:
+        return _descending(core.to_dense()), "the core", f"The core couples {len(core.ranks):,} blocks."
+    # A transformer without landmarks has none.
+    points: Any = max(stated.points, key=lambda points: points.shape[0], default=None)
+    if points is None or points.shape[0] < 2 or kernel is None or isinstance(kernel, Precomputed):
         return None
     chosen = as_generator(seed).permutation(points.shape[0])[:MOST_EIGENVALUES]
     gram = np.asarray(kernel(dense(points[np.sort(chosen)], np.float64), dtype=np.float64))
@@ -134,23 +140,8 @@ def _descending(matrix: Array) -> Float64Array:
     return np.asarray(np.linalg.eigvalsh(matrix), np.float64)[::-1]
 
 
-def _points(model: Any) -> Any:
-    """Return the landmarks of the node with the most landmarks; None for a transformer without any."""
-    features, held = feature_map(model), vars(model)
-    if features is not None:
-        nodes = [basis.landmarks for basis in features.nodes]
-    else:
-        predictor = held.get("predictor_", held.get("model_"))
-        nodes = list(getattr(predictor, "landmarks", ()))
-        nodes += [
-            points for name in ("rows", "support") if (points := getattr(predictor, name, None)) is not None
-        ]
-        nodes += [leaf.landmarks for leaf in getattr(predictor, "leaves", ()) if leaf.landmarks is not None]
-    largest = max(nodes, key=lambda points: points.shape[0], default=None)
-    return largest if largest is not None and largest.shape[0] > 1 else None
-
-
-def _of_phases(plan: Plan) -> Iterator[Picture]:
+def of_phases(plan: Plan) -> Iterator[Picture]:
+    """Yield bytes and seconds of each phase of a fit."""
     budget = plan.memory_budget
     figure, ax = _bars(
         (("predicted peak", plan.bytes, BLUE), ("held at its end", plan.used_bytes, ORANGE)), "B"

@@ -1,0 +1,85 @@
+"""Setup of a fit: kernel, approximation, resources and random state, read from its estimator once."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+from sklearn.frozen import FrozenEstimator
+
+from gramian._phases import Phases, silent
+from gramian.approximations.approximation import Approximation
+from gramian.estimator.base import KernelEstimator
+from gramian.estimator.parameters import KernelParameters, ResourceParameters
+from gramian.exceptions import InputError
+
+#: Parameters of an approximation's instance that the estimator which it is given to decides.
+OUTER = ("kernel", "gamma", "degree", "coef0", "kernel_params", "memory_budget", "tile_dtype")
+
+
+@dataclass(frozen=True, eq=False)
+class FitSetup:
+    """What planning and training are told by an estimator, whatever it minimises.
+
+    ``approximation`` is what the user gave: a name, an unfitted instance, ``Exact(...)`` or a frozen one.
+    ``estimator`` is the name of the estimator's class, for errors. ``phases`` is told of the phases of the
+    fit.
+    """
+
+    kernel: KernelParameters
+    approximation: Any
+    resources: ResourceParameters
+    random_state: Any
+    estimator: str
+    phases: Phases = silent
+
+    @classmethod
+    def of(cls, model: KernelEstimator, phases: Phases = silent) -> Self:
+        """Return the setup of an estimator that has these parameters.
+
+        Raises ``InputError`` where an instance of an approximation sets what only the estimator decides.
+        """
+        if isinstance(model.approximation, Approximation):
+            _refuse_ignored(model, model.approximation)
+        return cls(
+            model._kernel_parameters,
+            model.approximation,
+            model._resource_parameters,
+            model.random_state,
+            type(model).__name__,
+            phases,
+        )
+
+    @property
+    def automatic(self) -> bool:
+        """Whether the approximation is left to the plan."""
+        return isinstance(self.approximation, str) and self.approximation == "auto"
+
+    @property
+    def frozen(self) -> bool:
+        """Whether the landmarks are those of a fitted approximation."""
+        return isinstance(self.approximation, FrozenEstimator)
+
+    def less(self, held: int) -> Self:
+        """Return the setup with a memory budget that is smaller by the bytes that the caller holds."""
+        left = replace(self.resources, memory_bytes=self.resources.memory_bytes - held)
+        return replace(self, resources=left)
+
+    def planning(self) -> Self:
+        """Return the setup for a plan alone: a generator that was passed stays as it is."""
+        return replace(self, random_state=deepcopy(self.random_state))
+
+
+def _refuse_ignored(model: KernelEstimator, chosen: Approximation) -> None:
+    """Raise where the instance sets what only the outer estimator decides."""
+    given, plain = chosen.get_params(deep=False), type(chosen)().get_params(deep=False)
+    for name in OUTER:
+        inner, outer = given[name], getattr(model, name)
+        if inner is not outer and inner != plain[name] and inner != outer:
+            kind = type(chosen).__name__
+            raise InputError(
+                f"approximation={kind}({name}={inner!r}) would have no effect: {name} is taken from "
+                f"{type(model).__name__}. Write {type(model).__name__}({name}={inner!r}, "
+                f"approximation={kind}(...))."
+            )

@@ -1,0 +1,79 @@
+"""Parameters of an estimator as values that a fit passes on: of its kernel, and of what it may use."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+from gramian.compression.costs import Resources
+from gramian.compression.training import choose_dtype
+from gramian.data.source import RowSource
+from gramian.data.taken import TakenRows
+from gramian.engine import Engine
+from gramian.kernels import Kernel
+from gramian.kernels.lookup import PRECOMPUTED, resolve_kernel
+from gramian.kernels.precomputed import Precomputed, StoredRows
+
+
+@dataclass(frozen=True, eq=False)
+class KernelParameters:
+    """Parameters that define a kernel, as the user gave them.
+
+    :func:`~gramian.kernels.lookup.resolve_kernel` says what they mean.
+    """
+
+    kernel: Any = "rbf"
+    gamma: Any = None
+    degree: Any = 3
+    coef0: Any = 1.0
+    kernel_params: Any = None
+
+    @property
+    def precomputed(self) -> bool:
+        """Whether X is a matrix of kernel values instead of rows."""
+        return isinstance(self.kernel, str) and self.kernel == PRECOMPUTED
+
+    @property
+    def untouched(self) -> bool:
+        """Whether all are as by default."""
+        for field in fields(self):
+            value = getattr(self, field.name)
+            plain = isinstance(value, str | int | float) and value == field.default
+            if value is not field.default and not plain:
+                return False
+        return True
+
+    def resolve(self, n_features: int) -> Kernel:
+        """Return the kernel for rows with this many features; raise for parameters that define none."""
+        return resolve_kernel(
+            self.kernel,
+            n_features=n_features,
+            gamma=self.gamma,
+            degree=self.degree,
+            coef0=self.coef0,
+            kernel_params=self.kernel_params,
+        )
+
+    def of(self, source: RowSource) -> Kernel:
+        """Return the kernel for the rows of a source; a precomputed one with the source's values."""
+        kernel = self.resolve(source.shape[1])
+        # Rows of a stored matrix are numbers, whichever of them are taken.
+        stored = source.source if isinstance(source, TakenRows) else source
+        return Precomputed(stored.matrix) if isinstance(stored, StoredRows) else kernel
+
+
+@dataclass(frozen=True)
+class ResourceParameters:
+    """What a fit may use: bytes of working memory, threads, and a precision of the kernel tiles.
+
+    With ``tile_dtype="auto"`` the rows decide on the precision.
+    """
+
+    memory_bytes: int
+    engine: Engine
+    tile_dtype: str = "auto"
+
+    def settled(self, source: RowSource, kernel: Kernel, alpha: float | None) -> Resources:
+        """Return the resources of a fit to these rows, with the precision that they call for."""
+        dtype = choose_dtype(self.tile_dtype, source, kernel, alpha)
+        return Resources(dtype, self.engine.n_threads, self.memory_bytes)

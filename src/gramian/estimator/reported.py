@@ -1,0 +1,42 @@
+"""The methods of every model that predicts, for people who want to know why: ``explain`` and ``report``.
+
+They are written above all kinds of models, and imported here when they are called.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from gramian.explanation.value import Explanation
+
+
+def explain(
+    self: Any,
+    X: Any,
+    *,
+    n_points: int = 5,
+    by: str = "share",
+    output: Any = None,
+    X_train: Any = None,
+    columns: bool = True,
+) -> Explanation:
+    """Return which training rows or landmarks, and which columns, the predictions for X come from.
+
+    See :func:`gramian.explanation.explain` for the formulas, the cost and what each parameter means.
+    """
+    from gramian.explanation.explaining import explain
+
+    return explain(self, X, n_points=n_points, by=by, output=output, X_train=X_train, columns=columns)
+
+
+def report(self: Any, path: Any, X: Any = None, y: Any = None, *, random_state: Any = 0) -> Path:
+    """Write a report of the fitted model as one HTML file without external resources; return its path.
+
+    See :func:`gramian.reporting.report` for what it shows and what rows X and targets y add.
+    """
+    from gramian.reporting.writing import report
+
+    return report(self, path, X, y, random_state=random_state)

@@ -1,0 +1,266 @@
+"""The kernel machines that a fitted model consists of, and the map from their values to its prediction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from gramian._typing import Array, Float64Array
+from gramian.approximations.explicit import ExplicitColumns
+from gramian.compression.predictor import Predictor
+from gramian.data.mapped import mapped
+from gramian.data.source import RowSource
+from gramian.estimator.answers import PREDICT_ROWS, class_labels
+from gramian.estimator.base import KernelEstimator
+from gramian.exact.predictor import ExactPredictor
+from gramian.exceptions import InputError, quoted
+from gramian.fast.probabilities import Calibration
+from gramian.gp.regressor import GaussianProcessRegressor
+from gramian.metric.input import Input
+from gramian.tables import EncodedRows
+from gramian.tables.input import checked_table
+from gramian.tables.regressor import TabularRegressor
+from gramian.tables.ridge_mean import Boosted, RidgeMean, members_of
+from gramian.tables.serving import TableServer
+
+#: A map of numbers, elementwise.
+Map = Callable[[Float64Array], Float64Array]
+#: Relative size of a difference below which a secant is taken as a slope, and the step of that slope.
+NEAR, STEP = 1e-9, 1e-6
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A part of a model with its weight in the mean: weight · (intercept + Σ_j k(x, z_j) c_j)."""
+
+    weight: float
+    predictor: Predictor | ExactPredictor
+    input: Input
+    intercept: Float64Array
+    model: KernelEstimator
+
+    def rows(self, source: RowSource) -> RowSource:
+        """Return rows as the kernel takes them."""
+        return self.input.over(source)
+
+    def on(self, source: RowSource) -> Predictor | ExactPredictor:
+        """Return the predictor for these rows: with their values, where they are precomputed."""
+        return self.model._on(self.predictor, source)
+
+    def values(self, source: RowSource) -> Float64Array:
+        """Return the weighted values of all rows, (n, outputs)."""
+        made = self.rows(source)
+        blocks = self.on(source).blocks(made, engine=self.model._engine(), chunk_rows=PREDICT_ROWS)
+        found = [values for _, values in blocks]
+        return self.weight * (np.concatenate(found) + self.intercept)
+
+
+@dataclass(frozen=True)
+class Machines:
+    """A fitted model as a sum of kernel machines and a map of its values.
+
+    Its prediction of output o is Σ_g maps(o)[g](v_{g, o}) + others_o: v has one or two groups of as many
+    columns as there are outputs (the second, of a classifier of tables, holds log odds of logistic models).
+    """
+
+    model: Any
+    machines: tuple[Machine, ...]
+    n_outputs: int
+    maps: Callable[[int], tuple[Map, ...]]
+    unit: str
+    boosted: Boosted | None = None
+    boosting: float = 0.0  #: weight of the boosted values in the number that the first map takes
+    beside: float = 0.0  #: weight of the boosted values as a term of the prediction
+
+    def read(self, X: Any) -> RowSource:
+        """Return a user's rows as the machines take them: of a table encoded and scaled."""
+        if isinstance(self.model, TableServer):
+            return mapped(self.encoded(X), self.model.scaling_)
+        found: RowSource = self.model._rows(X, reset=False)
+        return found
+
+    def encoded(self, X: Any) -> EncodedRows:
+        """Return the rows of a table as numbers, not scaled."""
+        return EncodedRows(self.model.columns_, checked_table(self.model, X, reset=False))
+
+    @property
+    def intercept(self) -> Float64Array:
+        """Sum of the weighted intercepts, (groups · outputs,)."""
+        return np.asarray(sum(each.weight * np.asarray(each.intercept) for each in self.machines))
+
+    def values(self, source: RowSource) -> tuple[Float64Array, Float64Array]:
+        """Return the sums of the machines' values (n, groups · outputs), and the boosted values."""
+        total = self.machines[0].values(source)
+        for each in self.machines[1:]:
+            total += each.values(source)
+        if self.boosted is None:
+            return total, np.zeros((len(total), self.n_outputs))
+        return total, self.boosted.of(source)
+
+    def predictions(self, values: Float64Array, boosted: Float64Array) -> Float64Array:
+        """Return the number that is explained of each output, (n, outputs)."""
+        found = np.empty((len(values), self.n_outputs))
+        for o in range(self.n_outputs):
+            maps = self.maps(o)
+            columns = [values[:, g * self.n_outputs + o] for g in range(len(maps))]
+            columns[0] = columns[0] + self.boosting * boosted[:, o]
+            found[:, o] = sum(one(column) for one, column in zip(maps, columns, strict=True))
+            found[:, o] += self.beside * boosted[:, o]
+        return found
+
+    def factors(
+        self, output: int, values: Float64Array, boosted: Float64Array
+    ) -> tuple[Float64Array, Float64Array, Float64Array]:
+        """Return base (n,), factors (n, groups) of the shares, and what boosting adds (n,), of one output.
+
+        A map h of a value v = b + Σ_j s_j counts by its secant: h(v) = h(b) + Σ_j s_j (h(v) − h(b))/(v − b).
+        """
+        n = len(values)
+        base, factors = np.zeros(n), np.empty((n, len(self.maps(output))))
+        added = self.beside * boosted[:, output]
+        for g, one in enumerate(self.maps(output)):
+            start = np.full(n, self.intercept[g * self.n_outputs + output])
+            more = self.boosting * boosted[:, output] if g == 0 else np.zeros(n)
+            end = values[:, g * self.n_outputs + output] + more
+            base += one(start)
+            factors[:, g] = secant(one, start, end)
+            added = added + factors[:, g] * more
+        return base, factors, added
+
+
+def secant(one: Map, start: Float64Array, end: Float64Array) -> Float64Array:
+    """Return (h(end) − h(start))/(end − start), and the slope of h where both are equal.
+
+    >>> secant(np.square, np.array([0.0, 2.0]), np.array([3.0, 2.0])).round(6)
+    array([3., 4.])
+    """
+    unit = np.maximum(np.maximum(np.abs(start), np.abs(end)), 1.0)
+    equal = np.abs(end - start) <= NEAR * unit
+    low = np.where(equal, start - STEP * unit, start)
+    high = np.where(equal, start + STEP * unit, end)
+    return np.asarray((one(high) - one(low)) / (high - low))
+
+
+def machines_of(model: Any) -> Machines:
+    """Return the kernel machines of a fitted model; raise for a model that is none."""
+    if isinstance(model, TableServer):
+        check_is_fitted(model, "model_")
+        return _of_table(model)
+    if isinstance(model, GaussianProcessRegressor):
+        check_is_fitted(model, "posterior_")
+        spread, mean = np.asarray(model._y_std), np.asarray(model._y_mean)
+        predictor = model.posterior_.predictor
+        one = Machine(1.0, predictor, Input.of(model), np.zeros(predictor.n_outputs), model)
+        _check(one.predictor, model)
+
+        def scaled(output: int) -> tuple[Map, ...]:
+            return (lambda z: z * spread[output] + mean[output],)
+
+        return Machines(model, (one,), predictor.n_outputs, scaled, "of the target")
+    if isinstance(model, KernelEstimator):
+        check_is_fitted(model)
+        one = _machine(1.0, model)
+        unit = "decision value" if hasattr(model, "classes_") else "of the target"
+        return Machines(model, (one,), one.predictor.n_outputs, lambda output: (_same,), unit)
+    raise InputError(
+        f"model has type {type(model).__name__}; expected a fitted kernel model of gramian, such as "
+        "gm.KernelRidge().fit(X, y)."
+    )
+
+
+def _machine(weight: float, model: Any) -> Machine:
+    predictor: Any = getattr(model, "predictor_", None)
+    _check(predictor, model)
+    return Machine(weight, predictor, Input.of(model), np.asarray(model.intercept_), model)
+
+
+def _check(predictor: Any, model: Any) -> None:
+    """Raise unless the predictor is a sum of kernel values with points."""
+    explicit = isinstance(predictor, Predictor) and any(
+        isinstance(columns, ExplicitColumns) for columns in predictor.columns
+    )
+    if isinstance(predictor, Predictor | ExactPredictor) and not explicit:
+        return
+    what = "predicts by random features, which belong to no row" if explicit else "is no sum over rows"
+    raise InputError(
+        f"this {type(model).__name__} {what}, so no row has a share in its predictions. Explain a "
+        "KernelRidge, KernelRidgeClassifier, KernelSVC, KernelSVR, KernelLogisticRegression, "
+        "GaussianProcessRegressor, TabularRegressor or TabularClassifier, with landmarks or exact."
+    )
+
+
+def _of_table(model: Any) -> Machines:
+    inner = model.model_
+    mean = isinstance(inner, RidgeMean)
+    machines = tuple(_machine(weight, each) for weight, each in members_of(inner))
+    width = machines[0].predictor.n_outputs
+    boosted = inner.boosted_ if mean and hasattr(inner, "boosted_") else None
+    if isinstance(model, TabularRegressor):
+        share = float(inner.share_) if boosted is not None else 0.0
+        if boosted is not None:
+            machines = tuple(replace(each, weight=(1.0 - share) * each.weight) for each in machines)
+        outputs = model.target_.outputs
+
+        def back(output: int) -> tuple[Map, ...]:
+            return (outputs[output].backward,)
+
+        return Machines(model, machines, width, back, "of the target", boosted, boosting=share)
+    n_classes = len(model.classes_)
+    n_outputs = 1 if n_classes == 2 else n_classes
+    calibration: Calibration = model.calibration_
+    plain = replace(calibration, logistic=0.0, boosting=0.0)
+
+    def log_odds(v: Float64Array) -> Float64Array:
+        return plain.log_odds(np.repeat(v[:, None], n_outputs, axis=1))[:, 0]
+
+    def times(g: Float64Array) -> Float64Array:
+        return calibration.logistic * g
+
+    maps = (log_odds, times)[: width // n_outputs]
+    return Machines(
+        model, machines, n_outputs, lambda output: maps, "log odds", boosted, beside=calibration.boosting
+    )
+
+
+def _same(v: Float64Array) -> Float64Array:
+    return v
+
+
+def explained_outputs(
+    model: Any, predictions: Float64Array, output: Any
+) -> tuple[Array, Float64Array, tuple[str, ...]]:
+    """Return the output to explain of each row, a sign for each row, and names of the classes.
+
+    For classes ``output`` is a label and by default that of the prediction; two classes share a column of
+    values, which counts with the sign −1 for the first.
+    """
+    n, width = predictions.shape
+    classes = getattr(model, "classes_", None)
+    if classes is None:
+        if output is None and width > 1:
+            raise InputError(
+                f"the model has {width} outputs: pass output=0 to output={width - 1} for the one to explain."
+            )
+        chosen = 0 if output is None else output
+        if isinstance(chosen, bool) or not isinstance(chosen, int | np.integer) or not 0 <= chosen < width:
+            raise InputError(f"output={quoted(output)} must be a whole number from 0 to {width - 1}.")
+        return np.full(n, int(chosen)), np.ones(n), ()
+    if output is None:
+        labels = class_labels(predictions, classes)
+        numbers = np.searchsorted(classes, labels)
+    else:
+        found = np.flatnonzero(classes == output)
+        if not len(found):
+            raise InputError(
+                f"output={quoted(output)} is none of the classes; choose one of "
+                f"{', '.join(quoted(label) for label in classes[:5].tolist())}."
+            )
+        numbers = np.full(n, found[0])
+    names = tuple(str(label) for label in classes[numbers])
+    if width > 1:
+        return numbers, np.ones(n), names
+    return np.zeros(n, np.intp), np.where(numbers == 1, 1.0, -1.0), names

@@ -1,0 +1,58 @@
+"""Log marginal likelihood of all rows on nested bases, as a function of the hyperparameters."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import scipy.linalg as la
+
+from gramian._typing import Array, Float64Array
+from gramian.compression.features import FeatureMap
+from gramian.gp.composite import FAILED
+from gramian.gp.dense import dense_likelihood
+from gramian.gp.gradient import gradient
+from gramian.gp.hyperparameters import Hyperparameters
+from gramian.gp.likelihood import Evidence, Observations, evidence
+from gramian.gp.prior import with_kernel
+
+
+@dataclass(frozen=True)
+class Objective:
+    """Log marginal likelihood as a function of θ, for fixed landmarks and blocks."""
+
+    features: FeatureMap
+    hyper: Hyperparameters
+    data: Observations
+    #: Whether every row is a landmark of the root. The model is then exact, and dense algebra is cheaper.
+    exact: bool = False
+
+    def moved(self, theta: Array) -> Objective:
+        """Return the objective whose own kernel and noise are those of θ."""
+        return replace(self, hyper=self.hyper.at(theta))
+
+    def found(self) -> Evidence:
+        """Return the evidence for the objective's own kernel and noise."""
+        features = with_kernel(self.features, self.hyper.kernel, self.data.engine)
+        return evidence(features, self.hyper.noise, self.data)
+
+    def value(self, theta: Array) -> tuple[float, Float64Array]:
+        """Return log p(y) for θ, and its gradient."""
+        by_kernel = bool(len(self.hyper.own))
+        if self.exact:
+            at = self.hyper.at(theta)
+            n = self.data.source.shape[0]
+            rows, targets = self.data.source.rows(slice(0, n)), self.data.targets[:n]
+            value, full = dense_likelihood(at.kernel, at.noise, rows, targets, by_kernel=by_kernel)
+        else:
+            found = self.moved(theta).found()
+            value, full = found.value, gradient(found, self.data, by_kernel=by_kernel)
+        return value, self.hyper.slope(full)
+
+    def loss(self, theta: Array) -> tuple[float, Float64Array]:
+        """Return −log p(y) and its gradient; a very large value if a factorisation fails."""
+        try:
+            value, slope = self.value(theta)
+        except la.LinAlgError:
+            return FAILED, np.zeros(len(theta))
+        return (-value, -slope) if np.isfinite(value) else (FAILED, np.zeros(len(theta)))

@@ -1,0 +1,222 @@
+"""Recipes that take fitted parts apart for a model file and make them again, by their class."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from gramian.approximations.fastfood import FastfoodColumns
+from gramian.approximations.random_fourier import FourierColumns
+from gramian.approximations.random_maclaurin import MaclaurinColumns
+from gramian.approximations.tensor_sketch import TensorSketchColumns
+from gramian.compression.expansion import PairwisePredictor
+from gramian.data.scaled import Scaler
+from gramian.exact.predictor import ExactPredictor
+from gramian.exact.solve import Stage
+from gramian.exceptions import ModelFileError
+from gramian.fast.dcpred.center_tree import CenterTree
+from gramian.fast.dcpred.pseudo_landmarks import MonomialColumns, TriangleColumns
+from gramian.fast.dcpred.training import DCPred, Leaf, LeafReport
+from gramian.fast.fidelity import Fidelity
+from gramian.fast.learning.distill import Shape
+from gramian.fast.probabilities import Calibration
+from gramian.fast.serving.predictor import FastPredictor
+from gramian.fast.serving.router import TreeRouter
+from gramian.gp.calibration import BandCheck
+from gramian.gp.learning import Learned, LearningStage
+from gramian.gp.posterior import Posterior
+from gramian.kernels import Kernel
+from gramian.kernels.columns import Columns
+from gramian.landmarks.partition import BisectionPartition, CenterPartition
+from gramian.metric.learning import Round
+from gramian.model_file.predictors import (
+    bisection,
+    check_shape,
+    feature_parts,
+    made_features,
+    made_map,
+    made_predictor,
+    predictor_parts,
+)
+from gramian.ridge.kernel_search import Refinement
+from gramian.selection.kernel_choice import KernelChoice
+from gramian.solvers.arrowhead import Forest
+from gramian.solvers.core import CoupledCore
+from gramian.solvers.path_factor import PathFactor
+from gramian.solvers.solution import Solution, Status
+from gramian.tables import Column, Scaling, TableColumns, TargetTransform
+from gramian.tables.boosting.boosted import Boosted
+from gramian.tables.boosting.trees import Trees
+from gramian.tables.column import LevelLookup, LevelMeans
+from gramian.tables.intervals import Spread
+from gramian.tables.ridge_mean import RidgeMean
+from gramian.tables.search import SearchResult, Setting, SettingResult
+from gramian.tables.small_problem import ExactFit, Point
+from gramian.tables.target import OutputMap
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A pair of functions that take a value apart into named parts and rebuild it from them."""
+
+    parts: Callable[[Any], dict[str, Any]]
+    make: Callable[..., Any]
+
+
+def _by_fields(kind: type[Any]) -> Recipe:
+    """Return the recipe of a dataclass, whose parts are its constructor's arguments."""
+    names = [field.name for field in fields(kind) if field.init]
+    return Recipe(lambda value: {name: getattr(value, name) for name in names}, kind)
+
+
+def _leaf_parts(leaf: Leaf) -> dict[str, Any]:
+    """Return the parts of a leaf without its columns, which follow from kernel and landmarks."""
+    columns = leaf.columns
+    expansion: dict[str, Any] | None = None if columns is None else {}
+    if isinstance(columns, MonomialColumns):
+        expansion = {"left": columns.left, "right": columns.right}
+    elif isinstance(columns, TriangleColumns):
+        expansion = {"points": columns.points, "upper": bool(columns.upper)}
+    return {
+        "landmarks": leaf.landmarks,
+        "expansion": expansion,
+        "beta": leaf.beta,
+        "bias": leaf.bias,
+        "report": leaf.report,
+    }
+
+
+def _leaf(kernel: Kernel, parts: Mapping[str, Any]) -> Leaf:
+    landmarks, expansion, bias = parts["landmarks"], parts["expansion"], parts["bias"]
+    columns: Columns | None = None
+    if expansion is not None and "left" in expansion:
+        left, right = (np.asarray(expansion[name], np.intp) for name in ("left", "right"))
+        columns = MonomialColumns(kernel, landmarks, left, right, bias.dtype)
+    elif expansion is not None and "points" in expansion:
+        columns = TriangleColumns(
+            kernel, landmarks, expansion["points"], bias.dtype, upper=expansion["upper"]
+        )
+    elif expansion is not None:
+        columns = kernel.against(landmarks, bias.dtype)
+    return Leaf(landmarks, columns, parts["beta"], bias, parts["report"])
+
+
+def _dcpred_parts(model: DCPred) -> dict[str, Any]:
+    return {
+        "partition": model.partition,
+        "leaves": [_leaf_parts(leaf) for leaf in model.leaves],
+        "kernel": model.kernel,
+        "n_features": model.n_features,
+    }
+
+
+def _dcpred(partition: Any, leaves: list[Any], kernel: Kernel, n_features: int) -> DCPred:
+    return DCPred(partition, tuple(_leaf(kernel, parts) for parts in leaves), kernel, n_features)
+
+
+def _core_parts(core: CoupledCore) -> dict[str, Any]:
+    blocks = range(len(core.ranks))
+    values: Any = (
+        core.to_dense()
+        if core.is_dense
+        else {(s, t): core.block(s, t) for s in blocks for t in blocks[s:] if not core.is_zero(s, t)}
+    )
+    return {"values": values, "ranks": list(core.ranks), "psd": core.psd}
+
+
+def _solution_parts(solution: Solution) -> dict[str, Any]:
+    """Return the evidence of a solution without its value, which is as long as the training rows."""
+    names = [field.name for field in fields(solution) if field.name not in ("value", "status")]
+    return {"status": solution.status.name, **{name: getattr(solution, name) for name in names}}
+
+
+def _solution(status: str, **evidence: Any) -> Solution:
+    return Solution(value=np.empty(0), status=Status[status], **evidence)
+
+
+def _mean_parts(mean: RidgeMean) -> dict[str, Any]:
+    names = ("members", "weights", "classes", "calibration", "boosted")
+    return {name: getattr(mean, f"{name}_", None) for name in names} | {"share": getattr(mean, "share_", 0.0)}
+
+
+def _mean(members: list[Any], weights: Any, **rest: Any) -> RidgeMean:
+    check_shape("weights", weights, (len(members),))
+    return RidgeMean.of(members, weights, **rest)
+
+
+#: The kernel of a fast model's units, which its file names.
+UNIT = "1/(1 + q)"
+
+
+def _fast_predictor(unit: str = "exp(-q)", **parts: Any) -> FastPredictor:
+    if unit != UNIT:
+        raise ModelFileError(
+            f"its fast model has units {unit}, and this gramian computes {UNIT}. Compress the model again "
+            "with gramian.compress and save the result, or load the file with the gramian that wrote it."
+        )
+    return FastPredictor(**parts)
+
+
+#: The parts that a model file may hold, by their class.
+RECIPES: dict[str, Recipe] = (
+    {
+        kind.__name__: _by_fields(kind)
+        for kind in (
+            BandCheck,
+            Boosted,
+            Calibration,
+            CenterPartition,
+            CenterTree,
+            Column,
+            ExactFit,
+            ExactPredictor,
+            Fidelity,
+            Forest,
+            KernelChoice,
+            LeafReport,
+            Learned,
+            LearningStage,
+            LevelLookup,
+            LevelMeans,
+            OutputMap,
+            PairwisePredictor,
+            PathFactor,
+            Point,
+            Posterior,
+            Refinement,
+            Round,
+            Scaler,
+            Scaling,
+            SearchResult,
+            Setting,
+            SettingResult,
+            Shape,
+            Spread,
+            Stage,
+            TableColumns,
+            TargetTransform,
+            TreeRouter,
+            Trees,
+        )
+    }
+    | {
+        kind.__name__: Recipe(_by_fields(kind).parts, partial(made_map, kind))
+        for kind in (FastfoodColumns, FourierColumns, MaclaurinColumns, TensorSketchColumns)
+    }
+    | {
+        "BisectionPartition": Recipe(_by_fields(BisectionPartition).parts, bisection),
+        "CoupledCore": Recipe(_core_parts, CoupledCore),
+        "DCPred": Recipe(_dcpred_parts, _dcpred),
+        "FastPredictor": Recipe(
+            lambda predictor: {"unit": UNIT} | _by_fields(FastPredictor).parts(predictor), _fast_predictor
+        ),
+        "FeatureMap": Recipe(feature_parts, made_features),
+        "Predictor": Recipe(predictor_parts, made_predictor),
+        "RidgeMean": Recipe(_mean_parts, _mean),
+        "Solution": Recipe(_solution_parts, _solution),
+    }
+)

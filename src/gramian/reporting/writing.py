@@ -1,0 +1,213 @@
+"""Report of a fitted model as one HTML file: choices, scores, effects, errors by segment, cost, versions."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy
+import sklearn
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from gramian._files import complete_file
+from gramian._random import as_generator
+from gramian._typing import Array
+from gramian.data.tables import as_table
+from gramian.estimator.base import KernelEstimator, own_target
+from gramian.exceptions import GramianError, InputError
+from gramian.explanation import explain
+from gramian.plotting.explanation import ExplanationDisplay
+from gramian.reporting.document import Section, code, document, paragraph, wrapped
+from gramian.reporting.drawing import Picture, axes, check_drawing, drawn
+from gramian.reporting.effects import of_effects, segments
+from gramian.reporting.inspected import inspected
+from gramian.reporting.judging import Judgement, behind, judge
+from gramian.reporting.model_page import both_sides, judged_facts, tiles_of
+from gramian.reporting.pictures import of_blocks, of_importances, of_path, of_phases, of_spectrum
+from gramian.reporting.prediction_pictures import of_predictions, of_shares, of_trials
+from gramian.summary.html import facts_table, grid_table
+from gramian.tables.serving import TableServer
+
+#: Rows from which effects of columns are computed, and rows with their errors by segment. Chosen by hand.
+EFFECT_ROWS, SEGMENT_ROWS = 200, 20_000
+
+
+def report(model: Any, path: Any, X: Any = None, y: Any = None, *, random_state: Any = 0) -> Path:
+    """Write a report of a fitted model as one HTML file without external resources; return its path.
+
+    It shows what was chosen and how sure that is, the validation errors of trials, importances, bytes and
+    seconds of the fit, versions and parameters. With rows X also the effects of the most important columns
+    (partial dependence), and why one prediction came out as it did; with their targets y also scores,
+    calibration, and errors by segment. Rows should be ones that the model has not seen.
+
+    Parameters
+    ----------
+    model : fitted classifier, regressor or transformer of this library
+    path : file to write, replaced if it exists; a failure leaves the old one
+    X : rows of the kind that the model takes; y : their targets, by default those of a row source
+    random_state : of the rows that are drawn for pictures
+
+    Time: predictions of X, and of some 10,000 rows for effects; memory as for these.
+
+    Raises
+    ------
+    InputError
+        For an object that is no model of this library, y without X, or rows that do not fit the model.
+        NotFittedError; MissingPackageError without matplotlib.
+
+    Examples
+    --------
+    >>> import tempfile, numpy as np, gramian as gm
+    >>> X = np.random.default_rng(0).random((200, 2))
+    >>> model = gm.KernelRidge(0.1, gamma=5.0).fit(X[:150], X[:150, 0])
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> made = model.report(folder / "report.html", X[150:], X[150:, 0])
+    >>> "Errors by segment" in made.read_text(encoding="utf-8")
+    True
+    """
+    check_drawing()
+    if not isinstance(model, KernelEstimator):
+        raise InputError(
+            f"model has type {type(model).__name__}; expected a fitted model of gramian, such as "
+            "gm.TabularRegressor().fit(X, y)."
+        )
+    check_is_fitted(model)
+    path = Path(path)
+    if not path.parent.is_dir():
+        raise InputError(f"path={str(path)!r}: there is no folder {str(path.parent)!r}. Make it first.")
+    y = own_target(X, y)
+    if X is None and y is not None:
+        raise InputError("y is given without X. Pass the rows too: model.report(path, X, y).")
+    rng = as_generator(random_state)
+    seed = int(rng.integers(2**31))
+    judged = None if X is None else _judged(model, X, y, seed)
+    summary = model.summary()
+    sections = [
+        Section("Scores on the given rows", *_scores(model, judged, seed)),
+        Section(
+            "What was chosen, and how sure that is", both_sides(summary), [*of_trials(model), *of_path(model)]
+        ),
+        Section("What the model looks at", "", list(of_importances(model))),
+        *_about_rows(model, X, y, judged, rng),
+        Section("Inside", "", [*_inside(model, seed)]),
+        Section("How to reproduce it", reproduced(model)),
+    ]
+    subtitle = f"report of a fitted model, gramian {_version()}"
+    text = document(
+        type(model).__name__,
+        summary.title,
+        subtitle,
+        tiles_of(summary, judged),
+        sections,
+        "Written by <code>model.report(path)</code>.",
+    )
+    with complete_file(path) as file:
+        file.write(text.encode("utf-8"))
+    return path
+
+
+def _judged(model: Any, X: Any, y: Any, seed: int) -> Judgement:
+    rows = as_table(X) if isinstance(model, TableServer) else model._rows(X, reset=False)
+    given = None if y is None else np.asarray(y)
+    if given is not None and len(given) != rows.shape[0]:
+        raise InputError(
+            f"y has {len(given)} targets, but X has {rows.shape[0]} rows. Pass one for each row."
+        )
+    source = rows if not getattr(model, "_precomputed", False) else X
+    return judge(model, source, given, seed=seed)
+
+
+def _scores(model: Any, judged: Judgement | None, seed: int) -> tuple[str, list[Picture]]:
+    if judged is None:
+        text = (
+            "Pass rows that the model has not seen, model.report(path, X, y), for scores, effects and errors."
+        )
+        return paragraph(text), []
+    html = wrapped(facts_table(judged_facts(judged)))
+    return html, [*of_predictions(judged, model, seed), *of_shares(judged)]
+
+
+def _about_rows(
+    model: Any, X: Any, y: Any, judged: Judgement | None, rng: np.random.Generator
+) -> Iterator[Section]:
+    """Yield effects of columns, errors by segment, and an explained prediction."""
+    if judged is None:
+        return
+    n = judged.n_rows
+    some = np.sort(rng.choice(n, min(n, EFFECT_ROWS), replace=False))
+    found = inspected(model, X, some)
+    if found is not None:
+        yield Section(
+            "Effects of the most important columns",
+            paragraph("Mean predictions if a column is set to a value in all rows, others as they are."),
+            list(of_effects(found)),
+        )
+    errors = _errors(judged)
+    if errors is not None:
+        many = np.sort(rng.choice(n, min(n, SEGMENT_ROWS), replace=False))
+        whole = inspected(model, X, many)
+        if whole is not None:
+            what = "RMSE" if judged.task == "regression" else "share of wrong classes"
+            grids = segments(whole, errors[many], what)
+            html = "".join(map(grid_table, grids))
+            yield Section("Errors by segment", wrapped(html) if grids else "")
+    number = int(rng.integers(n)) if errors is None else int(np.argmax(errors))
+    picture = _explained(model, X, number, worst=errors is not None)
+    yield Section("Why one prediction came out as it did", "", [] if picture is None else [picture])
+
+
+def _errors(judged: Judgement) -> Array | None:
+    """Return squared errors, or 1 for wrong classes; None without targets."""
+    if judged.y is None or judged.predicted is None or judged.task is None:
+        return None
+    if judged.task == "classification":
+        return (judged.y.astype(str) != judged.predicted.astype(str)).astype(np.float64)
+    return (judged.y.astype(np.float64) - judged.predicted.astype(np.float64)) ** 2
+
+
+def _explained(model: Any, X: Any, number: int, *, worst: bool) -> Picture | None:
+    """Return the picture of one explained prediction; None for a model that cannot be explained."""
+    row = X.iloc[number : number + 1] if hasattr(X, "iloc") else X[number : number + 1]
+    many = not hasattr(model, "classes_") and not getattr(model, "_flat", True)
+    try:
+        found = explain(model, row, by="similarity", output=0 if many else None)
+    except (GramianError, AttributeError):
+        return None
+    count = 2 if found.columns is not None else 1
+    figure, _ = axes((5.6 * count, 3.6))
+    figure.clear()
+    display = ExplanationDisplay(found).plot(figure.subplots(1, count))
+    which = "The row with the largest error" if worst else "A row drawn at random"
+    return drawn(display.figure_, f"Row {number:,}", f"{which}: the points most like it, and its columns.")
+
+
+def _inside(model: Any, seed: int) -> Iterator[Picture]:
+    last = next(iter(behind(model)), model)
+    stated = last._evidence()
+    yield from of_blocks(stated.blocks)
+    yield from of_spectrum(last, seed)
+    if stated.plan is not None:
+        yield from of_phases(stated.plan)
+
+
+def reproduced(model: BaseEstimator) -> str:
+    """Return versions and parameters as HTML, with the call that makes the unfitted model."""
+    facts = [
+        ("gramian", _version()),
+        ("Python", platform.python_version()),
+        ("NumPy", np.__version__),
+        ("SciPy", scipy.__version__),
+        ("scikit-learn", sklearn.__version__),
+        ("machine", f"{platform.system()} {platform.machine()}"),
+    ]
+    return code(f"import gramian as gm\n\nmodel = gm.{model!r}") + wrapped(facts_table(facts))
+
+
+def _version() -> str:
+    from gramian import __version__
+
+    return __version__

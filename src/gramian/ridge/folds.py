@@ -1,0 +1,44 @@
+"""Folds for a parameter ``cv``: leave-one-out, a number of folds, or those of a splitter."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from sklearn.model_selection import check_cv
+
+from gramian.exceptions import InputError, did_you_mean, quoted
+
+
+def folds_of(cv: Any, n: int, y: Any) -> Any:
+    """Return None, "gcv", a number of folds, or the folds of n rows that a splitter gives."""
+    if cv is None or isinstance(cv, str):
+        if cv is None or cv == "gcv":
+            return cv
+        raise InputError(
+            f"cv={cv!r} is unknown.{did_you_mean(cv, ('gcv',))} Give None for leave-one-out, "
+            "'gcv', a number of folds, or a splitter."
+        )
+    if isinstance(cv, bool | numbers.Number):
+        if isinstance(cv, bool) or not isinstance(cv, numbers.Integral) or int(cv) < 2:
+            raise InputError(
+                f"cv={cv!r} is no number of folds: at least 2 are needed. Give an int of 2 or more, "
+                "or None for leave-one-out."
+            )
+        return int(cv)
+    if not hasattr(cv, "split") and not isinstance(cv, Iterable):
+        raise InputError(
+            f"cv={cv!r} has type {type(cv).__name__}. Give None, 'gcv', an int of 2 or more, a "
+            "splitter with a method split, or an iterable of (training rows, held-out rows)."
+        )
+    given = cv if hasattr(cv, "split") else list(cv)
+    if isinstance(given, list) and not all(isinstance(pair, tuple | list) for pair in given):
+        raise InputError(
+            f"cv={quoted(given)} does not give pairs. Give an iterable of (training rows, held-out rows)."
+        )
+    splits = list(check_cv(given).split(np.empty((n, 1)), np.asarray(y)))
+    if not splits:
+        raise InputError(f"cv={cv!r} gives no folds. Give at least one pair of rows.")
+    return [(np.asarray(train, np.intp), np.asarray(test, np.intp)) for train, test in splits]

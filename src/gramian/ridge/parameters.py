@@ -1,0 +1,65 @@
+"""Parameters of a ridge fit, read from its estimator and checked once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Self
+
+from gramian._checks import positive_number
+from gramian._phases import Phases, silent
+from gramian.approximations.setup import FitSetup
+from gramian.estimator.base import KernelEstimator
+from gramian.estimator.parameters import KernelParameters
+from gramian.exact.exact import Exact
+from gramian.kernels import Kernel
+from gramian.metric.input import InputParameters
+from gramian.metric.rounds import RoundSetup
+
+
+@dataclass(frozen=True, eq=False)
+class RidgeParameters:
+    """Minimise Σ w_i (y_i − f(x_i) − b)² + alpha ‖f‖². Without ``intercept`` b is 0."""
+
+    setup: FitSetup
+    input: InputParameters
+    alpha: float
+    intercept: bool
+    checkpoint: Path | None = None  #: folder for unfinished work
+
+    @classmethod
+    def of(cls, model: KernelEstimator, phases: Phases = silent) -> Self:
+        """Return the parameters of a ridge estimator; ``phases`` is told of the phases of its fit."""
+        setup = FitSetup.of(model, phases)
+        return cls(
+            setup,
+            InputParameters.of(setup, standardize=model.standardize, metric=model.metric),
+            positive_number("alpha", model.alpha),
+            bool(model.fit_intercept),
+            None if model.checkpoint is None else Path(model.checkpoint),
+        )
+
+    @property
+    def exact(self) -> Exact | None:
+        """How the exact system is to be solved, where that was asked for."""
+        return exact_of(self.setup.approximation)
+
+    def planning(self) -> Self:
+        """Return the parameters for a plan or a trial: a generator that was passed stays as it is."""
+        return replace(self, setup=self.setup.planning())
+
+    def with_kernel(self, kernel: Kernel) -> Self:
+        """Return the parameters with another kernel."""
+        return replace(self, setup=replace(self.setup, kernel=KernelParameters(kernel)))
+
+    def of_round(self, asked: RoundSetup) -> Self:
+        """Return the parameters of a round of learning a metric, whose rows are ready for the kernel."""
+        plain = InputParameters(self.setup.kernel)
+        return replace(self, setup=asked.applied(self.setup), input=plain, checkpoint=None)
+
+
+def exact_of(approximation: Any) -> Exact | None:
+    """Return how the exact system is to be solved, where that was asked for."""
+    if isinstance(approximation, Exact):
+        return approximation
+    return Exact() if isinstance(approximation, str) and approximation == "exact" else None

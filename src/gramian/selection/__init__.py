@@ -1,0 +1,1 @@
+"""Kernel, lengthscales and penalty chosen from the rows, for parameters that say "auto"."""

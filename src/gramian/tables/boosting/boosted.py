@@ -1,0 +1,73 @@
+"""Gradient boosting beside the kernel models of a table: its values for encoded and scaled rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gramian._tiles import row_slices
+from gramian._typing import Array, Float64Array, IntArray
+from gramian.estimator import answers
+from gramian.tables.boosting.trees import Trees
+
+#: Rows that boosting answers at a time, and the probability of a class that it has not seen.
+BLOCK_ROWS, UNSEEN = 10_000, 1e-4
+
+
+@dataclass(frozen=True)
+class Boosted:
+    """Gradient boosting on encoded and scaled rows, whose one-hot groups are one number each.
+
+    trees : of the rows of :func:`joined`; groups : places of the one-hot groups; codes : a number for each
+    place of a group, one group after the other; n_classes : 0 for numbers; classes : those that the trees
+    have seen, of several classes one output each.
+    """
+
+    trees: Trees
+    groups: tuple[tuple[int, ...], ...]
+    codes: Float64Array
+    n_classes: int = 0
+    classes: tuple[int, ...] = ()
+
+    def of(self, X: Any, numbers: IntArray | None = None) -> Float64Array:
+        """Return the values of rows, (n, outputs), of classes log odds; ``numbers`` are rows of a source."""
+        n = X.shape[0] if numbers is None else len(numbers)
+        parts = [self._block(X, part, numbers) for part in row_slices(n, BLOCK_ROWS)]
+        return np.concatenate(parts) if parts else np.zeros((0, self._outputs))
+
+    @property
+    def _outputs(self) -> int:
+        return len(self.trees.starts) if self.n_classes == 0 else 1 if self.n_classes == 2 else self.n_classes
+
+    def _block(self, X: Any, part: slice, numbers: IntArray | None) -> Float64Array:
+        if numbers is not None:
+            rows = np.asarray(X.take(numbers[part]))
+        else:
+            rows = np.asarray(X.rows(part) if hasattr(X, "rows") else X[part])
+        values = self.trees.of(joined(rows, self.groups, self.codes))
+        return log_odds(values, self.classes, self.n_classes) if self.n_classes else values
+
+
+def log_odds(values: Float64Array, classes: tuple[int, ...], n_classes: int) -> Float64Array:
+    """Return the log odds of all classes, (n, 1) of two, from trees that have seen some of them."""
+    chances = np.full((len(values), n_classes), UNSEEN)
+    chances[:, classes] = answers.probabilities(values) if len(classes) > 1 else 1.0
+    logs = np.log(np.clip(chances, UNSEEN, 1.0 - UNSEEN))
+    return logs[:, 1:] - logs[:, :1] if n_classes == 2 else logs
+
+
+def joined(rows: Array, groups: tuple[tuple[int, ...], ...], codes: Float64Array) -> Float64Array:
+    """Return rows in which one column holds the code of a group's category; 0 is the code of none.
+
+    These columns are behind the others, which keep their order.
+    """
+    grouped = np.array([place for group in groups for place in group], np.intp)
+    parts, first = [np.delete(np.asarray(rows, np.float64), grouped, axis=1)], 0
+    for group in groups:
+        own = codes[first : first + len(group)]
+        # A scaled group is 0 but for the place of its category.
+        parts.append(((rows[:, list(group)] != 0.0) @ own)[:, None])
+        first += len(group)
+    return np.hstack(parts)
