@@ -28,7 +28,10 @@ from sklearn.datasets import load_digits
 import gramian as gm
 from gramian.comparison import PeakMemory
 from gramian.data import make_digits
-from gramian.demo.digits import ALPHA, GAMMA
+
+ALPHA = 0.1
+#: exp(-‖x − y‖²/(2ℓ²)) with ℓ = 300: digits with pixels 0..255 are about 600 apart.
+GAMMA = 1.0 / (2.0 * 300.0**2)
 
 
 def opened(folder: Path, rows: int, kind: str) -> tuple[object, object]:
