@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 GRAMIAN_DATA ?= $(wildcard $(abspath ../shared/data))
 export GRAMIAN_DATA
 
-.PHONY: test test-all test-rest memory adversary demo lint types layers pytest bench bench-quick tables papers papers-quick peers frontier figures regressions docs docs-check package test-minimum test-bare test-readme test-cores test-pythons clean format
+.PHONY: test test-all test-rest memory adversary demo lint types layers pytest bench bench-quick tables papers papers-quick peers frontier figures regressions docs docs-check package test-minimum test-bare test-readme test-cores test-pythons matrix clean format
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -30,10 +30,11 @@ types: $(STAMP)
 layers: $(STAMP)
 	$(BIN)/lint-imports
 
-# One process per core, each with one BLAS thread: several multithreaded products on busy cores are slow.
+# One process per core, each with one thread: several multithreaded products, or trees, on busy cores are slow.
 QUICK := -m 'not slow and not data'
 REST := -m 'slow or data'
-PYTEST := OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --maxprocesses 8 --dist worksteal
+ONE_THREAD := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
+PYTEST := $(ONE_THREAD) $(BIN)/python -m pytest -n auto --maxprocesses 8 --dist worksteal
 
 pytest: $(STAMP)
 	$(PYTEST) $(QUICK)
@@ -47,7 +48,7 @@ test-cores: $(STAMP)
 
 # Memory and time of fits in fresh processes, one after the other.
 memory: $(STAMP)
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -m promise tests/promises
+	$(ONE_THREAD) $(BIN)/python -m pytest -m promise tests/promises
 
 # Random configurations against dense references and laws, on every core: about an hour for 10,000 on two. A failure
 # is made small and written as a script into build/adversary; the table goes into the page from the stored result.
@@ -61,15 +62,21 @@ adversary: $(STAMP)
 package: $(STAMP)
 	$(BIN)/python tools/check_package.py build/package
 
-# The jobs below run the quick tests, each in an environment of its own.
+# The jobs below run tests in environments of their own: in CI a smoke suite of what an environment can break
+# (examples of the reference, scikit-learn's checks, every file format, exports, the command line), with `make matrix` the whole quick suite.
+SMOKE := tests/estimator/test_check_estimator.py tests/model_file/test_model_file.py tests/model_file/test_model_file_steps.py tests/export/test_export.py tests/data/test_files.py tests/data/test_open_data.py tests/cli/test_cli.py tests/project/test_missing_extras.py
 INSTALL := -m pip install --quiet --quiet --disable-pip-version-check
-PLAIN := OPENBLAS_NUM_THREADS=1 GRAMIAN_DATA=
+PLAIN := $(ONE_THREAD) GRAMIAN_DATA=
 SUITE := -m pytest -n auto --maxprocesses 8 --dist worksteal -p no:cacheprovider $(QUICK)
+
+# For a release, and for a change of dependencies.
+matrix:
+	$(MAKE) --no-print-directory test-bare test-minimum test-pythons SMOKE=tests
 
 # The wheel with the core dependencies only, in the unpacked sdist: what needs an extra skips, and says why.
 test-bare: package
 	build/package/venv/bin/python $(INSTALL) -c constraints.txt pytest pytest-xdist hypothesis PyYAML
-	cd build/package/sdist/* && $(PLAIN) $(CURDIR)/build/package/venv/bin/python $(SUITE) -o addopts=-q tests
+	cd build/package/sdist/* && $(PLAIN) $(CURDIR)/build/package/venv/bin/python $(SUITE) -o addopts=-q $(SMOKE)
 
 # The snippets of the pages, each in an environment made of the wheel by the command that its page names.
 test-readme: package
@@ -81,7 +88,7 @@ test-minimum: $(STAMP)
 	$(PYTHON311) -m venv --clear build/minimum
 	$(BIN)/python tools/least_versions.py cli files plot dask export jit test pandas polars onnxruntime > build/minimum/pins.txt
 	build/minimum/bin/python $(INSTALL) -r build/minimum/pins.txt -e .
-	$(PLAIN) build/minimum/bin/python $(SUITE) -W ignore::DeprecationWarning
+	$(PLAIN) build/minimum/bin/python $(SUITE) -W ignore::DeprecationWarning src $(SMOKE)
 
 # Newer Pythons, with everything; one that is not here is named and left out.
 PYTHONS := 3.12 3.13 3.14
@@ -91,7 +98,7 @@ test-python%: $(STAMP)
 	@python=$$(tools/find_python $*) || { echo "Python $* is not here: not tested"; exit 0; }; set -ex; \
 	$$python -m venv --clear build/python$*; \
 	build/python$*/bin/python $(INSTALL) -c constraints.txt -e '.[cli,files,plot,dask,export,jit,test]' pandas polars onnxruntime; \
-	$(PLAIN) build/python$*/bin/python $(SUITE)
+	$(PLAIN) build/python$*/bin/python $(SUITE) src $(SMOKE)
 
 demo: $(STAMP)
 	$(BIN)/python -m gramian.demo
