@@ -7,7 +7,6 @@ what they need by ``pytest.importorskip``.
 from __future__ import annotations
 
 import doctest
-import zlib
 from collections import Counter
 from collections.abc import Generator
 from importlib.util import find_spec
@@ -100,13 +99,14 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
-    """Draw what ``random_state=None`` takes as entropy from the test's name: what passes does so again."""
+    """Seed what ``random_state=None`` draws by the number in the mark ``entropy``, or by 0."""
     fresh = np.random.default_rng
-    entropy = np.random.SeedSequence(zlib.crc32(item.nodeid.encode()))
+    mark = item.get_closest_marker("entropy")
+    entropy = np.random.SeedSequence(mark.args[0] if mark else 0)
 
-    def of_name(seed: Any = None) -> np.random.Generator:
+    def repeatable(seed: Any = None) -> np.random.Generator:
         return fresh(entropy.spawn(1)[0] if seed is None else seed)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(np.random, "default_rng", of_name)
+        patch.setattr(np.random, "default_rng", repeatable)
         return (yield)

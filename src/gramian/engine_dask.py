@@ -288,7 +288,8 @@ class DaskEngine:
                 if future.done():
                     # Each call sends the result again; one that gives up early leaves its copy.
                     return future.result(timeout=self.timeout)
-                distributed.wait(future, timeout=POLL)
+                with client.as_current():  # without it, the wait asks the default client
+                    distributed.wait(future, timeout=POLL)
                 continue
             except FutureCancelledError as error:
                 if client.status != "running":

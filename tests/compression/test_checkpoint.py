@@ -3,8 +3,6 @@
 import multiprocessing
 import os
 import signal
-import threading
-import time
 from pathlib import Path
 
 import numpy as np
@@ -55,6 +53,19 @@ class Broken(ArraySource):
         return super().rows(where)
 
 
+class Counted(ArraySource):
+    """Rows that tell how many blocks of them have been asked for."""
+
+    def __init__(self, X, tell):
+        super().__init__(X)
+        self.tell, self.count = tell, 0
+
+    def rows(self, where):
+        self.count += 1
+        self.tell(self.count)
+        return super().rows(where)
+
+
 def bits(fitted):
     return [w.tobytes() for level in fitted.predictor_.weights for w in level], fitted.intercept_.tobytes()
 
@@ -84,7 +95,7 @@ def test_a_broken_fit_goes_on_to_the_same_bits(tmp_path, seed, weighted):
 
 
 def run(folder, file, die_at, die_after):
-    """Fit in a process of its own, killed in the middle of a write, or after some seconds."""
+    """Fit in a process of its own, killed in the middle of a write, or as it asks for a block of rows."""
     make_small(setattr)
     if die_at:
         count, fsync = [0], os.fsync
@@ -97,33 +108,36 @@ def run(folder, file, die_at, die_after):
 
         os.fsync = killed
     X, Y = table()
-    if die_after:
-        threading.Timer(die_after, os.kill, (os.getpid(), signal.SIGKILL)).start()
-    fitted = model(folder).fit(X, Y)
+
+    def stopped(number):
+        if number == die_after:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    fitted = model(folder).fit(Counted(X, stopped), Y)
     np.save(file, np.concatenate([w.ravel() for level in fitted.predictor_.weights for w in level]))
     os._exit(0)
 
 
 @pytest.mark.slow
 def test_a_killed_fit_goes_on_to_the_same_bits(tmp_path):
-    begin = time.perf_counter()
-    expected = model(None).fit(*table())
-    took = time.perf_counter() - begin
+    X, Y = table()
+    asked = []
+    expected = model(None).fit(Counted(X, asked.append), Y)
     weights = np.concatenate([w.ravel() for level in expected.predictor_.weights for w in level])
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["gramian"])
     folder, file = tmp_path / "sums", tmp_path / "weights.npy"
-    delays = np.random.default_rng(1).uniform(0.02 * took, 0.9 * took, 10)
-    plans = [(0, float(d)) for d in delays] + [(3, 0.0), (1, 0.0), (0, 0.0)]
+    # At the first block, then at each second one that is left; in the middle of writes; and to the end.
+    plans = [(0, 1), *[(0, asked[-1] - 6)] * 2, *[(0, 3)] * 3, (3, 0), (1, 0), (0, 0)]
     kills = 0
     for die_at, die_after in plans:
         file.unlink(missing_ok=True)
         child = context.Process(target=run, args=(folder, file, die_at, die_after))
         child.start()
-        child.join(60)
+        child.join(600)
         assert child.exitcode in (0, -signal.SIGKILL)
         kills += child.exitcode != 0
-    assert kills >= 2  # those at a named save; a quick machine may be done before the others
+    assert kills >= 4, (kills, asked)
     assert np.load(file).tobytes() == weights.tobytes()
     assert list(folder.iterdir()) == []
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -32,6 +34,8 @@ from distributed import Client, Future, LocalCluster
 from gramian.engine_dask import DaskEngine
 
 N = 4000
+#: Seconds after which a test that waits for another process says that it hangs.
+HANG = 600
 
 
 def model(**changes):
@@ -341,7 +345,7 @@ def test_a_worker_dies_in_mid_fit(client, rows, tmp_path):
     there = model().fit(da.from_array(X, chunks=250), y)
     assert os.path.exists(flag)
     close(there.predict(X), model().fit(X, Y[:, 0]).predict(X))
-    client.wait_for_workers(2, timeout=20)
+    client.wait_for_workers(2, timeout=HANG)
     assert set(client.nthreads()) != before
 
 
@@ -349,7 +353,7 @@ def test_progress_comes_with_each_part(client, rows, tmp_path):
     flag = tmp_path / "told"
 
     def count(total, part):
-        for _ in range(600):  # the last part waits for the news of another
+        for _ in range(10 * HANG):  # the last part waits for the news of another
             if part[0, 0] != rows[0][-500, 0] or flag.exists():
                 return (total or 0) + len(part)
             time.sleep(0.1)
@@ -396,6 +400,13 @@ def test_a_result_is_sent_once_however_long_that_takes(client, rows, monkeypatch
     assert asked == [45.0]
 
 
+def waits_no_longer(monkeypatch):
+    """Let each look at the engine's clock take longer than it waits for workers."""
+    looks = itertools.count()
+    clock = SimpleNamespace(monotonic=lambda: 2.0 * HANG * next(looks), sleep=time.sleep)
+    monkeypatch.setattr("gramian.engine_dask.time", clock)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("closes", ["cluster", "client", "workers"])
 def test_a_cluster_that_is_closed_during_a_fit(rows, closes, monkeypatch):
@@ -406,6 +417,8 @@ def test_a_cluster_that_is_closed_during_a_fit(rows, closes, monkeypatch):
     ):
         summed = training.sum_rows
 
+        engine = DaskEngine(own, timeout=HANG)
+
         def closing(*args, **given):
             if closes == "workers":
                 cluster.scale(0)
@@ -413,10 +426,11 @@ def test_a_cluster_that_is_closed_during_a_fit(rows, closes, monkeypatch):
                     time.sleep(0.05)
             else:
                 (cluster if closes == "cluster" else own).close()
+            waits_no_longer(monkeypatch)
             return summed(*args, **given)
 
         monkeypatch.setattr(training, "sum_rows", closing)
-        fitted = model(engine=None if closes == "client" else DaskEngine(own, timeout=1.0))
+        fitted = model(engine=None if closes == "client" else engine)
         with own.as_current(), pytest.raises(ClusterError, match=r"cluster has gone .*fit again"):
             fitted.fit(da.from_array(X, chunks=1000), Y)
         with pytest.raises(NotFittedError):
@@ -438,7 +452,7 @@ def processes(tmp_path_factory):
         return started[-1]
 
     scheduler = start("scheduler", "--host", "127.0.0.1", "--port", "0")
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + HANG
     while not found.exists():
         assert time.monotonic() < deadline, (folder / "scheduler.log").read_text()
         time.sleep(0.05)
@@ -450,13 +464,12 @@ def processes(tmp_path_factory):
 
 
 @pytest.mark.slow
-def test_fits_then_loses_its_worker_and_its_scheduler(processes, rows):
+def test_fits_then_loses_its_worker_and_its_scheduler(processes, rows, monkeypatch):
     X, Y, _ = rows
     scheduler, worker, found = processes
-    with Client(scheduler_file=str(found), set_as_default=False, timeout=5) as connected:
-        engine = DaskEngine(connected, timeout=2.0)
-        connected.wait_for_workers(1, timeout=30)
-        fitted = model(engine=engine).fit(da.from_array(X, chunks=500), Y)
+    with Client(scheduler_file=str(found), set_as_default=False, timeout=HANG) as connected:
+        connected.wait_for_workers(1, timeout=HANG)
+        fitted = model(engine=DaskEngine(connected, timeout=HANG)).fit(da.from_array(X, chunks=500), Y)
         expected = model().fit(X, Y).predict(X)
         close(fitted.predict(X), expected)
         before = dict(fitted.__dict__)
@@ -466,11 +479,12 @@ def test_fits_then_loses_its_worker_and_its_scheduler(processes, rows):
                 def rows(self, where):
                     process.kill()
                     process.wait()
+                    waits_no_longer(monkeypatch)
                     return super().rows(where)
 
             fitted.fit(Killing(X), Y)
 
-        with pytest.raises(ClusterError, match=r"no worker for 2 s|has gone"):
+        with pytest.raises(ClusterError, match=r"no worker for 600 s|has gone"):
             interrupted(worker)
         assert fitted.__dict__ == before
         with pytest.raises(ClusterError, match="has gone"):

@@ -412,8 +412,8 @@ def test_one_block_is_read_ahead_in_a_thread():
     blocks = row_blocks(source, 10)
     where, rows = next(blocks)
     assert (where.start, rows[0, 0]) == (0, 0)
-    assert source.taken.acquire(timeout=5)
-    assert source.taken.acquire(timeout=5)  # the second block comes without being asked for
+    assert source.taken.acquire(timeout=600)
+    assert source.taken.acquire(timeout=600)  # the second block comes without being asked for
     assert source.asked == [0, 10]
     assert [where.start for where, _ in blocks] == list(range(10, 100, 10))
     assert source.asked == list(range(0, 100, 10))

@@ -14,8 +14,10 @@ from sklearn.svm import SVC, SVR, NuSVC, NuSVR
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import gramian as gm
+import gramian.fast.base as fast_base
 from gramian.engine import Engine
 from gramian.exceptions import BudgetError, InputError
+from gramian.fast.base import FastKernelModel
 from gramian.fast.cost import dummy, parse_cost
 from gramian.fast.learning.copies import Pool
 from gramian.fast.learning.distill import Shape
@@ -150,7 +152,13 @@ def test_copies_are_labelled_by_the_teacher(rows):
 
 
 @pytest.mark.slow
-def test_many_classes_and_a_budget(rows):
+def test_many_classes_and_a_budget(rows, monkeypatch):
+    # Ten operations a nanosecond, whatever the machine and its load.
+    monkeypatch.setattr(
+        FastKernelModel, "_nanoseconds", lambda model, shape, d, K: 0.1 * shape.operations(d, K)
+    )
+    monkeypatch.setattr(fast_base, "linear_cost", lambda d, K, n: 0.2 * d * K)
+    monkeypatch.setattr(fast_base, "product_nanoseconds", lambda d, K, n: 0.2 * d * K)
     sums = rows[:, 0] + np.sin(2.0 * rows[:, 1])
     y = np.digitize(sums, [-1.0, 0.0, 1.0])
     svc = SVC(gamma=0.5, C=10).fit(rows[:500], y[:500])

@@ -279,7 +279,7 @@ def test_rounds_stay_within_the_budget(form):
     rows = np.random.default_rng(0).standard_normal((20_000, 50))
     y = np.sin(rows[:, 0])
     metric = gm.LearnedMetric(form, rounds=1, powers=(1.0,), bandwidth=False)
-    model = gm.KernelRidge(0.1, metric=metric, memory_budget="40MB", random_state=0)
+    model = gm.KernelRidge(0.1, metric=metric, memory_budget="40MB", random_state=0, n_jobs=1)
     tracemalloc.start()
     try:
         model.fit(rows, y)

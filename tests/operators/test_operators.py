@@ -289,8 +289,9 @@ def test_float32_blocks_are_summed_in_float64():
     g = np.full((200_001, 1), 1.0 + 2.0**-20, np.float32)
     op = BlockOperator.from_parts(len(g), G=g, n_jobs=1)
     exact = float(g[0, 0]) ** 2
-    np.testing.assert_allclose(op.trace(), exact * len(g), rtol=1e-14)
-    np.testing.assert_allclose((op @ np.ones(len(g)))[0], exact * len(g), rtol=1e-14)
+    # In float32 the sums of 200,001 rows are wrong by 1e-7 or more.
+    np.testing.assert_allclose(op.trace(), exact * len(g), rtol=1e-11)
+    np.testing.assert_allclose((op @ np.ones(len(g)))[0], exact * len(g), rtol=1e-11)
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 4), st.booleans())

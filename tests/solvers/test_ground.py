@@ -274,7 +274,7 @@ class TestEngine:
         def hold(number: int) -> None:
             with Engine(1).results(str, range(2)):
                 started[number].set()
-                assert ends[number].wait(30)
+                assert ends[number].wait(600)
 
         def set_threads(number: int) -> None:
             setter = threading.Thread(target=threadpool_limits, args=(number, "blas"))
@@ -287,7 +287,7 @@ class TestEngine:
             futures = []
             for number in (0, 1):
                 futures.append(pool.submit(hold, number))
-                assert started[number].wait(30)
+                assert started[number].wait(600)
             for number in (0, 1) if first_ends_first else (1, 0):
                 assert set(blas_threads()) == {1}
                 ends[number].set()

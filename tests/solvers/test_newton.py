@@ -82,6 +82,10 @@ def common(approximation):
     return {"gamma": GAMMA, "random_state": 0, "approximation": approximation}
 
 
+#: Three times what was taken where this was written; methods without curvature take hundreds.
+NEWTON_STEPS = 25
+
+
 @pytest.fixture(params=APPROXIMATIONS.values(), ids=APPROXIMATIONS.keys())
 def approximation(request):
     return request.param
@@ -93,7 +97,7 @@ def test_squared_hinge(data, approximation):
     model = KernelSVC(C, tol=1e-10, **common(approximation)).fit(X, y, w)
     expected = minimum(SquaredHinge(), y[:, None], w, dense(approximation, X)[1])
     np.testing.assert_allclose(model.decision_function(X), expected[:, 0], atol=1e-4)
-    assert model.n_iter_ < 20
+    assert model.n_iter_ < NEWTON_STEPS
 
 
 def test_hinge_as_libsvm_on_the_same_matrix(data, approximation):
@@ -138,7 +142,7 @@ def test_logistic(data, approximation):
     model = KernelLogisticRegression(C, **common(approximation)).fit(X, y, w)
     np.testing.assert_allclose(model.decision_function(X), peer.decision_function(F), atol=1e-4)
     np.testing.assert_allclose(model.predict_proba(X), peer.predict_proba(F), atol=1e-4)
-    assert model.n_iter_ < 12
+    assert model.n_iter_ < NEWTON_STEPS
 
 
 def test_softmax(data, approximation):

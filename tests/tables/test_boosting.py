@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from clock import Clock
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.metrics import log_loss
 from threadpoolctl import threadpool_limits
@@ -19,6 +20,7 @@ from gramian.fast.probabilities import Calibration
 from gramian.tables.boosting.boosted import UNSEEN, joined
 from gramian.tables.holdout import HoldOut
 from gramian.tables.ridge_mean import RidgeMean
+from gramian.tables.training import boosting
 from gramian.tables.training.boosting import SETTINGS, with_boosting
 from gramian.tables.training.fit import LastFit
 
@@ -281,8 +283,10 @@ def test_of_many_rows_only_the_held_out_ones_are_left_out(monkeypatch):
     np.testing.assert_array_equal(np.isnan(values[:, 0]), np.arange(300) >= 60)
 
 
-def test_left_out_where_the_time_is_short():
+def test_left_out_where_the_time_is_short(monkeypatch):
     X, y = steps(400)
+    clock = Clock(monkeypatch)
+    clock.moved_by(boosting._Learner, "grow", lambda *_: 0.1)
     with pytest.warns(AccuracyWarning, match="boosting was left out"):
         model = gm.TabularRegressor(include=("boosting",), time_limit=0.3, **QUICK).fit(X, y)
     assert not hasattr(model.model_, "boosted_")

@@ -250,7 +250,7 @@ def test_where_memory_keeps_the_matrix_the_last_model_is_exact(kind: Any) -> Non
     target = y if kind is gm.TabularRegressor else np.digitize(y, [-0.4, 0.4])
     tracemalloc.start()
     try:
-        model = kind(**QUICK, memory_budget="60MB").fit(X, target)
+        model = kind(**QUICK, memory_budget="60MB", n_jobs=1).fit(X, target)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -740,7 +740,7 @@ def test_a_small_budget_works_and_one_too_small_says_the_least() -> None:
     y = np.sin(5 * X[:, 0]) + X[:, 1]
     tracemalloc.start()
     try:
-        model = gm.TabularRegressor(**QUICK, memory_budget="20MB").fit(X, y)
+        model = gm.TabularRegressor(**QUICK, memory_budget="20MB", n_jobs=1).fit(X, y)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
