@@ -12,8 +12,10 @@ import gramian as gm
 import gramian.fast.base as fast_base
 from gramian.exceptions import AccuracyWarning, BudgetError, InputError
 from gramian.fast.base import parted
+from gramian.fast.cost import dummy
 from gramian.fast.learning.distill import Shape
 from gramian.fast.learning.metric import center_and_spread
+from gramian.fast.serving.predictor import WIDE_ROWS
 
 SIZES = {"n_levels": 1, "n_units": 4, "n_directions": 2, "random_state": 0}
 
@@ -186,3 +188,24 @@ def test_units_of_features_and_targets_are_weighted() -> None:
     found = center_and_spread(rows, weights)
     repeated = np.repeat(rows, weights.astype(int), axis=0)
     np.testing.assert_allclose(found, (repeated.mean(axis=0), repeated.std(axis=0)))
+
+
+@pytest.mark.parametrize("n_levels", [0, 3])
+@pytest.mark.parametrize("n_units", [0, 9])
+@pytest.mark.parametrize("outputs", [1, 3])
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_the_answer_for_a_row_does_not_depend_on_the_batch(
+    n_levels: int, n_units: int, outputs: int, dtype: str
+) -> None:
+    rng = np.random.default_rng(0)
+    predictor = dummy(Shape(n_levels, n_units, 10), 40, outputs, rng).astype(np.dtype(dtype))
+    X = rng.standard_normal((WIDE_ROWS, 40))
+    whole = predictor(X)
+    assert whole.dtype == np.float32
+    for size in (1, 3, 8, 65, 100):
+        parts = [predictor(X[at : at + size]) for at in range(0, len(X), size)]
+        # The float64 values differ by 1e-15, which rounds to the same float32 or its neighbour.
+        np.testing.assert_allclose(np.concatenate(parts), whole, rtol=1.2e-7, atol=1e-10)
+    many = np.concatenate([predictor(X[: WIDE_ROWS // 2])] * 4)
+    near = np.abs(predictor(np.concatenate([X[: WIDE_ROWS // 2]] * 4)) - many).max()
+    assert near <= 1e-4 * np.abs(many).max()
