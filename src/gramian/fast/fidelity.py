@@ -73,9 +73,9 @@ def warn_if_low(found: Fidelity, used: float, cost: str | float) -> None:
     if used >= LITTLE_USED or found.value + 2.0 * found.standard_error >= LOW_AGREEMENT:
         return
     warnings.warn(
-        f"{found.agreement}, and the model takes only {100.0 * used:.0f} % of cost={cost!r}: the search found "
-        "no better shape. Give more rows (unlabelled= needs no labels), a larger time_limit, or sizes "
-        "(n_levels, n_units, n_directions).",
+        f"{found.agreement}, and the model takes only {100.0 * used:.0f} % of cost={cost!r}: the search "
+        "found no better shape. Give more rows (unlabelled= needs no labels), a larger time_limit, or "
+        "sizes (n_levels, n_units, n_directions).",
         AccuracyWarning,
         stacklevel=4,
     )
