@@ -26,12 +26,12 @@ from gramian.estimator.labelled import LabelledRows
 from gramian.estimator.opening import plan_fit
 from gramian.estimator.parameters import KernelParameters
 from gramian.estimator.progress import shown_phases
+from gramian.estimator.sklearn_kernels import without_noise
 from gramian.estimator.summaries import Evidence
 from gramian.estimator.targets import NumberTargets
 from gramian.exceptions import InputError
 from gramian.gp.objective import Objective
 from gramian.gp.training import DEFAULT_NOISE, mean_of, plan_process, process_round, train
-from gramian.kernels.from_sklearn import without_noise
 from gramian.metric.input import INPUT, Input, InputParameters, feature_importances_, learned_input
 from gramian.metric.summary import with_metric
 

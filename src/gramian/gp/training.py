@@ -29,6 +29,7 @@ from gramian.estimator.answers import PREDICT_ROWS, in_blocks
 from gramian.estimator.base import KernelEstimator
 from gramian.estimator.finite import finite_values, quietly, rows_at
 from gramian.estimator.labelled import LabelledRows
+from gramian.estimator.sklearn_kernels import refuse_fixed, without_noise
 from gramian.estimator.targets import NumberTargets
 from gramian.exact.predictor import ExactPredictor
 from gramian.exceptions import AccuracyWarning, InputError
@@ -43,7 +44,6 @@ from gramian.gp.prior import scaled_back
 from gramian.gp.sizes import LEARNING_ROWS, sized, solves_for_mean
 from gramian.gp.start import checked_optimizer, log_bounds, start_kernel
 from gramian.kernels import Kernel
-from gramian.kernels.from_sklearn import refuse_fixed, without_noise
 from gramian.metric.input import InputParameters, planned_input
 from gramian.metric.metric import Metric
 from gramian.metric.rounds import FittedRound, RoundModel, RoundSetup, plain_copy

@@ -21,7 +21,6 @@ from gramian.kernels.families import (
     Polynomial,
     RationalQuadratic,
 )
-from gramian.kernels.from_sklearn import is_sklearn_kernel, translated
 from gramian.kernels.powered import PoweredExponential
 from gramian.kernels.precomputed import Precomputed
 
@@ -81,8 +80,7 @@ def resolve_kernel(
 
     Parameters
     ----------
-    kernel : a :class:`Kernel`, a name, a callable f(X, Z) that returns the (n, m) block, or a kernel of
-        ``sklearn.gaussian_process``, which is translated (:mod:`gramian.kernels.from_sklearn`)
+    kernel : a :class:`Kernel`, a name, or a callable f(X, Z) that returns the (n, m) block
     n_features : columns of the data; ``gamma=None`` means 1/n_features
     gamma : positive number; must be None for a :class:`Kernel` or a callable, which carry their own
     degree, coef0 : of "poly" only
@@ -103,20 +101,19 @@ def resolve_kernel(
     if gamma is not None:
         _check_gamma(gamma)
     powered = isinstance(kernel, str) and kernel == _POWERED
-    theirs = is_sklearn_kernel(kernel)
-    own = isinstance(kernel, Kernel | str) or theirs or not callable(kernel)
+    own = isinstance(kernel, Kernel | str) or not callable(kernel)
     if kernel_params is not None and own and not powered:
         raise InputError(
             f"kernel_params={kernel_params!r} was given with kernel={kernel!r}, but it holds arguments of a "
             "callable kernel. Pass kernel_params=None."
         )
-    if isinstance(kernel, Kernel) or theirs:
+    if isinstance(kernel, Kernel):
         if gamma is not None:
             raise InputError(
                 f"gamma={gamma!r} was given with {kernel!r}, but a Kernel instance carries its lengthscale. "
                 "Pass gamma=None, or a name such as kernel='rbf'."
             )
-        return kernel if isinstance(kernel, Kernel) else translated(kernel)
+        return kernel
     if isinstance(kernel, str) and kernel == PRECOMPUTED:
         if gamma is not None:
             raise InputError(

@@ -19,8 +19,8 @@ from sklearn.gaussian_process.kernels import (
 )
 
 import gramian as gm
+from gramian.estimator.sklearn_kernels import translated, without_noise
 from gramian.exceptions import AccuracyWarning, InputError
-from gramian.kernels.from_sklearn import translated, without_noise
 
 X = np.random.default_rng(0).uniform(0, 5, (60, 2))
 Y = np.sin(2.0 * X[:, 0]) + 0.1 * np.random.default_rng(1).standard_normal(60)
@@ -90,7 +90,7 @@ def test_white_noise_is_the_noise_of_a_process_and_refused_elsewhere():
         gm.GaussianProcessRegressor(WhiteKernel(0.2)).fit(X, Y)
     with pytest.raises(InputError, match="other estimators have alpha"):
         gm.KernelRidge(kernel=kernel).fit(X, Y)
-    with pytest.raises(InputError, match="length_scale of kernel=.* is 'fixed'.*optimizer=None"):
+    with pytest.raises(InputError, match=r"length_scale of kernel=.* is 'fixed'.*optimizer=None"):
         gm.GaussianProcessRegressor(RBF(1.0, "fixed")).fit(X, Y)
     gm.GaussianProcessRegressor(RBF(1.0, "fixed"), optimizer=None).fit(X, Y)
     with pytest.raises(InputError, match="a Kernel instance carries its lengthscale"):

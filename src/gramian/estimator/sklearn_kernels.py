@@ -86,8 +86,8 @@ def refuse_fixed(kernel: Any) -> None:
     fixed = [one.name for one in kernel.hyperparameters if one.fixed]
     if fixed:
         raise InputError(
-            f"{', '.join(fixed)} of kernel={kernel!r} is 'fixed', but all lengthscales and factors are learned "
-            "together. Leave the bounds out; keep all of them with optimizer=None, or the noise with "
+            f"{', '.join(fixed)} of kernel={kernel!r} is 'fixed', but all lengthscales and factors are "
+            "learned together. Leave the bounds out; keep all of them with optimizer=None, or the noise with "
             "learn_noise=False."
         )
 
