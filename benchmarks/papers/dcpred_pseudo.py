@@ -48,7 +48,7 @@ class Timed:
     def __init__(self, X: np.ndarray) -> None:
         rng = np.random.default_rng(0)
         self.batch = np.asarray(X[rng.integers(len(X), size=BATCH_ROWS)], np.float32)
-        self.linear = linear_nanoseconds(self.batch, 1, least=True)
+        self.linear = linear_nanoseconds(self.batch, 1)
 
     def __call__(
         self, kernel: Kernel, partition: Partition, leaves: Sequence[tuple[np.ndarray, Any]]
@@ -58,8 +58,8 @@ class Timed:
             return Leaf(landmarks, columns, beta, np.zeros(1, np.float32), LeafReport(0))
 
         fitted = DCPred(partition, tuple(leaf(*one) for one in leaves), kernel, self.batch.shape[1])
-        own = 1e9 * seconds_per_row(fitted, self.batch, least=True)
-        self.linear = min(self.linear, linear_nanoseconds(self.batch, 1, least=True))
+        own = 1e9 * seconds_per_row(fitted, self.batch)
+        self.linear = min(self.linear, linear_nanoseconds(self.batch, 1))
         return own / self.linear
 
 

@@ -180,7 +180,7 @@ def measured(
     took = time.perf_counter() - start
     call: Callable[[np.ndarray], object] = fast_call(model)
     timed = batch[:SLOW_ROWS] if call == model.predict else batch
-    cost = 1e9 * seconds_per_row(call, timed, least=True)
+    cost = 1e9 * seconds_per_row(call, timed)
     value = score(setting, test[1], model.predict(test[0]))
     return Measured(candidate.method, {**candidate.sizes, **parameters}, held_out, value, cost, took)
 
@@ -194,10 +194,10 @@ def sweep(name: str, run: Run) -> Iterator[Value]:
     batch = np.ascontiguousarray(X[test], np.float32)
     todo = list(candidates(setting, len(train), 0))
     todo = todo[::5] if run.quick else [*todo, _ours(setting, len(train), 0)]
-    found, linear = [], linear_nanoseconds(batch, 1, least=True)
+    found, linear = [], linear_nanoseconds(batch, 1)
     for candidate in todo:
         found.append(measured(candidate, setting, (X[train], y[train]), (X[test], y[test]), batch))
-        linear = min(linear, linear_nanoseconds(batch, 1, least=True))
+        linear = min(linear, linear_nanoseconds(batch, 1))
     sign = -1.0 if setting.regression else 1.0
     for method in dict.fromkeys(one.method for one in found):
         own = [one for one in found if one.method == method]

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import gramian as gm
 import gramian.fast.base as fast_base
+import gramian.fast.cost as fast_cost
 from gramian.exceptions import AccuracyWarning, BudgetError, InputError
 from gramian.fast.base import parted
+from gramian.fast.cost import dummy
+from gramian.fast.fidelity import Fidelity, warn_if_low
 from gramian.fast.learning.distill import Shape
 from gramian.fast.learning.metric import center_and_spread
+from gramian.fast.serving.predictor import WIDE_ROWS
 
 SIZES = {"n_levels": 1, "n_units": 4, "n_directions": 2, "random_state": 0}
 
@@ -52,17 +57,59 @@ def test_a_cost_that_the_error_names_is_enough(monkeypatch: pytest.MonkeyPatch) 
         model.set_params(cost="0.5x").fit(X, X.sum(axis=1))
 
 
-def test_timings_that_disagree_are_told_and_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_timings_that_disagree_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     X = np.random.default_rng(0).random((60, 2))
     timings(monkeypatch, 0.25, 7.45)
     monkeypatch.setattr(fast_base, "product_nanoseconds", lambda d, K, n: 0.51)
-    monkeypatch.setattr(fast_base, "linear_cost", lru_cache(lambda d, K, n: 0.25))
     monkeypatch.setattr(fast_base, "_TIMED", {("a key",): 1.0})
     model = gm.FastKernelRegressor(cost="8ns", random_state=0)
     with pytest.warns(AccuracyWarning, match=r"took 0\.25 ns a row before the search and 0\.51 ns after"):
         model.fit(X, X.sum(axis=1))
-    assert not fast_base._TIMED
-    assert fast_base.linear_cost.cache_info().currsize == 0
+    assert fast_base._TIMED  # a second fit chooses the same shape
+
+
+def test_equal_fits_give_equal_models_however_busy_the_machine_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    X = np.random.default_rng(0).random((400, 2))
+    y = np.sin(9.0 * X[:, 0])
+    runs, late = [0], [1.0]
+
+    def seconds(predict: object, rows: np.ndarray) -> list[float]:
+        runs[0] += 1
+        return [late[0] * 1e-3, 40.0 * late[0] * 1e-3, 3.0 * late[0] * 1e-3]
+
+    monkeypatch.setattr(fast_cost, "run_seconds", seconds)
+    monkeypatch.setattr(fast_base, "_TIMED", {})
+    monkeypatch.setattr(fast_base, "linear_cost", lambda d, K, n: 1.0)
+    monkeypatch.setattr(fast_base, "product_nanoseconds", lambda d, K, n: 1.0)
+    first = gm.FastKernelRegressor(cost="2us", learn="labels", random_state=0).fit(X, y)
+    timed, late[0] = runs[0], 1e6
+    second = gm.FastKernelRegressor(cost="2us", learn="labels", random_state=0).fit(X, y)
+    assert runs[0] == timed
+    assert first.shape_ == second.shape_
+    np.testing.assert_array_equal(first.predict(X), second.predict(X))
+    assert set(fast_base._TIMED.values()) == {1e9 * 1e-3 / fast_cost.batch_rows(2)}  # the fastest run
+
+
+def test_the_time_of_a_shape_grows_with_its_units() -> None:
+    seen = []
+
+    def timed(shape: Shape) -> float:
+        seen.append(shape.n_units)
+        return {0: 1.0, 2: 4.0, 16: 3.0, 64: 12.0}[shape.n_units]  # 16 units were disturbed less than 2
+
+    times = [fast_cost.interpolated(Shape(2, u, 3), timed) for u in (0, 2, 8, 16, 40, 64)]
+    assert times == [1.0, 4.0, 4.0, 4.0, 8.0, 12.0]
+    assert 256 not in seen
+
+
+def test_low_agreement_beside_an_unused_budget_is_told() -> None:
+    low = Fidelity("same class", 0.7, 0.01, 900, teacher_saw=True)
+    with pytest.warns(AccuracyWarning, match=r"70\.0 % .* takes only 3 % of cost='2us'.*Give more rows"):
+        warn_if_low(low, 0.03, "2us")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warn_if_low(low, 0.8, "2us")
+        warn_if_low(replace(low, value=0.95), 0.03, "2us")
 
 
 @pytest.mark.slow
@@ -186,3 +233,24 @@ def test_units_of_features_and_targets_are_weighted() -> None:
     found = center_and_spread(rows, weights)
     repeated = np.repeat(rows, weights.astype(int), axis=0)
     np.testing.assert_allclose(found, (repeated.mean(axis=0), repeated.std(axis=0)))
+
+
+@pytest.mark.parametrize("n_levels", [0, 3])
+@pytest.mark.parametrize("n_units", [0, 9])
+@pytest.mark.parametrize("outputs", [1, 3])
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_the_answer_for_a_row_does_not_depend_on_the_batch(
+    n_levels: int, n_units: int, outputs: int, dtype: str
+) -> None:
+    rng = np.random.default_rng(0)
+    predictor = dummy(Shape(n_levels, n_units, 10), 40, outputs, rng).astype(np.dtype(dtype))
+    X = rng.standard_normal((WIDE_ROWS, 40))
+    whole = predictor(X)
+    assert whole.dtype == np.float32
+    for size in (1, 3, 8, 65, 100):
+        parts = [predictor(X[at : at + size]) for at in range(0, len(X), size)]
+        # The float64 values differ by 1e-15, which rounds to the same float32 or its neighbour.
+        np.testing.assert_allclose(np.concatenate(parts), whole, rtol=1.2e-7, atol=1e-10)
+    many = np.concatenate([predictor(X[: WIDE_ROWS // 2])] * 4)
+    near = np.abs(predictor(np.concatenate([X[: WIDE_ROWS // 2]] * 4)) - many).max()
+    assert near <= 1e-4 * np.abs(many).max()

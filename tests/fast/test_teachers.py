@@ -234,6 +234,9 @@ def test_fidelity_and_calibration_of_new_rows():
     svc = SVC(gamma=0.5).fit(X, THREE)
     fast = gm.FastKernelClassifier(svc, **SMALL).fit(X, THREE)
     assert fast.fidelity_.n_rows == 135
+    assert fast.fidelity_.teacher_saw
+    assert "on new rows may be lower" in str(fast.fidelity_)
+    assert not gm.FastKernelClassifier(SVC(gamma=0.5), **SMALL).fit(X, THREE).fidelity_.teacher_saw
     new = RNG.normal(size=(2000, 3))
     agreement = (fast.predict(new) == svc.predict(new)).mean()
     assert abs(agreement - fast.fidelity_.value) < 5 * fast.fidelity_.standard_error

@@ -10,6 +10,7 @@ from gramian.compression.training import choose_dtype
 from gramian.data.source import RowSource
 from gramian.data.taken import TakenRows
 from gramian.engine import Engine
+from gramian.estimator.sklearn_kernels import is_sklearn_kernel, translated
 from gramian.kernels import Kernel
 from gramian.kernels.lookup import PRECOMPUTED, resolve_kernel
 from gramian.kernels.precomputed import Precomputed, StoredRows
@@ -19,7 +20,8 @@ from gramian.kernels.precomputed import Precomputed, StoredRows
 class KernelParameters:
     """Parameters that define a kernel, as the user gave them.
 
-    :func:`~gramian.kernels.lookup.resolve_kernel` says what they mean.
+    :func:`~gramian.kernels.lookup.resolve_kernel` says what they mean; kernels of scikit-learn's Gaussian
+    processes are translated (:mod:`gramian.estimator.sklearn_kernels`).
     """
 
     kernel: Any = "rbf"
@@ -46,7 +48,7 @@ class KernelParameters:
     def resolve(self, n_features: int) -> Kernel:
         """Return the kernel for rows with this many features; raise for parameters that define none."""
         return resolve_kernel(
-            self.kernel,
+            translated(self.kernel) if is_sklearn_kernel(self.kernel) else self.kernel,
             n_features=n_features,
             gamma=self.gamma,
             degree=self.degree,

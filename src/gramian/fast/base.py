@@ -7,6 +7,7 @@ import time
 import warnings
 from collections.abc import Callable
 from copy import copy
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Self
 
@@ -28,12 +29,14 @@ from gramian.fast.cost import (
     Cost,
     batch_rows,
     dummy,
+    interpolated,
     measure,
     parse_cost,
     product_nanoseconds,
     seconds_per_row,
     timed_batch,
 )
+from gramian.fast.fidelity import Fidelity, warn_if_low
 from gramian.fast.frames import frame_form
 from gramian.fast.learning.copies import Pool
 from gramian.fast.learning.distill import Shape
@@ -67,7 +70,8 @@ TEACHER_PART = 0.25
 #: Factor between two timings of the same product above which a fit warns.
 DISTURBED = 2.0
 
-#: Nanoseconds by what was timed in this process, so that equal fits choose the same shape.
+#: Nanoseconds by what was timed in this process. They are kept, so that equal fits choose the same shape
+#: however busy the machine is.
 _TIMED: dict[tuple[Any, ...], float] = {}
 
 linear_cost = lru_cache(maxsize=256)(product_nanoseconds)
@@ -96,6 +100,7 @@ class FastKernelModel(KernelEstimator):
     time_limit: float | None
     batch_rows: int | None
     verbose: int
+    fidelity_: Fidelity
 
     _learns: tuple[str, ...] = (
         "predictor_",
@@ -236,11 +241,16 @@ class FastKernelModel(KernelEstimator):
                 limit = max(limit, self._nanoseconds(linear_shape(d, K), d, K))
             best = search_shapes(limit, lambda shape: self._nanoseconds(shape, d, K), trainer)
             self._check_timings(product, d, K)
+            used = self._nanoseconds(linear_shape(d, K) if best.linear else best.shape, d, K) / limit
         else:
             best = trainer.fitted(shape)
+            used = 1.0
         student = best.student
         found = np.asarray(student.predictor()(rows[held]), np.float64)
         compare(found, taught(rows[held]), Lesson(rows[held], values[held], weights[held]))
+        if self.teacher is not None and not unfitted(self.teacher):
+            self.fidelity_ = replace(self.fidelity_, teacher_saw=True)
+            warn_if_low(self.fidelity_, used, self.cost)
         if 2 <= count < MOST_HELD_OUT:  # beyond, the held-out rows are too few to be worth learning from
             left = time.perf_counter() < trainer.until(1.0)
             if best.lesson == "teacher" and unfitted(self.teacher) and left:
@@ -298,7 +308,11 @@ class FastKernelModel(KernelEstimator):
         return model.predict
 
     def _nanoseconds(self, shape: Shape, n_features: int, n_outputs: int) -> float:
-        """Return the measured nanoseconds a row of ``predict`` with a shape."""
+        """Return the nanoseconds a row of ``predict`` with a shape."""
+        return interpolated(shape, lambda one: self._timed(one, n_features, n_outputs))
+
+    def _timed(self, shape: Shape, n_features: int, n_outputs: int) -> float:
+        """Return the nanoseconds a row of ``predict`` with a shape, measured once in this process."""
         n, labels = self._rows_at_a_time(n_features), getattr(self, "classes_", np.zeros(0)).dtype
         key = (type(self), labels, shape, n_features, n_outputs, n)
         if key not in _TIMED:
@@ -317,14 +331,13 @@ class FastKernelModel(KernelEstimator):
         )
 
     def _check_timings(self, before: float, n_features: int, n_outputs: int) -> None:
-        """Warn if X @ w takes another time now than ``before`` the search; forget all timings then."""
+        """Warn if X @ w takes another time now than ``before`` the search."""
         now = product_nanoseconds(n_features, n_outputs, self._rows_at_a_time(n_features))
         if max(now, before) >= DISTURBED * min(now, before):
-            _TIMED.clear()
-            linear_cost.cache_clear()
             warnings.warn(
                 f"X @ w took {before:.3g} ns a row before the search and {now:.3g} ns after it: other work "
-                f"slows the machine, so cost={self.cost!r} may not be met. See cost_ when it is quiet.",
+                f"slows the machine, so cost={self.cost!r} may not be met. See cost_ when it is quiet; a new "
+                "process measures again.",
                 AccuracyWarning,
                 stacklevel=2,
             )

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import time
+from bisect import bisect_left
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -18,10 +19,13 @@ from gramian.fast.serving.router import TreeRouter, stage_levels, stage_width
 
 #: Most runs of a timed batch unless they are over in LEAST_SECONDS, so that a short disturbance cannot slow
 #: down every run, and most seconds for them. Chosen by hand.
-RUNS, SECONDS, LEAST_SECONDS = 15, 0.5, 0.02
+RUNS, SECONDS, LEAST_SECONDS, LEAST_RUNS = 15, 0.5, 0.02, 5
 #: Size of a timed batch in bytes, small enough to stay in the cache as a server's batch does, and the limits
 #: of its number of rows. Chosen by hand.
 BATCH_BYTES, LEAST_BATCH_ROWS, MOST_BATCH_ROWS = 1 << 21, 2_048, 8_192
+
+#: Numbers of units whose predictions are timed, for each number of levels and directions. Chosen by hand.
+TIMED_UNITS = (2, 16, 64, 256)
 
 
 @dataclass(frozen=True)
@@ -31,7 +35,7 @@ class Cost:
     operations : multiplications and additions (a division counts as four).
     bytes : size of the model.
     nanoseconds : measured, median of several runs.
-    linear_nanoseconds : the same measurement for X @ w with as many outputs.
+    linear_nanoseconds : the fastest of several runs of X @ w with as many outputs.
     spread : nanoseconds of the fastest run, and those that nine in ten runs stay below.
     batch_rows : rows of the batch.
     """
@@ -79,8 +83,11 @@ def parse_cost(cost: str | float) -> tuple[float, str]:
 
 
 def seconds_per_row(predict: Callable[[Array], object], rows: Array) -> float:
-    """Return the median seconds a row of predict(rows) on one thread."""
-    return float(np.median(run_seconds(predict, rows))) / len(rows)
+    """Return the seconds a row of the fastest run of predict(rows) on one thread.
+
+    Other work on the machine makes runs slower, never faster, so the fastest run depends on it least.
+    """
+    return min(run_seconds(predict, rows)) / len(rows)
 
 
 def run_seconds(predict: Callable[[Array], object], rows: Array) -> list[float]:
@@ -88,7 +95,9 @@ def run_seconds(predict: Callable[[Array], object], rows: Array) -> list[float]:
     with one_blas_thread():
         predict(rows)
         took: list[float] = []
-        while len(took) < 3 or (sum(took) < SECONDS and (len(took) < RUNS or sum(took) < LEAST_SECONDS)):
+        while len(took) < LEAST_RUNS or (
+            sum(took) < SECONDS and (len(took) < RUNS or sum(took) < LEAST_SECONDS)
+        ):
             start = time.perf_counter()
             predict(rows)
             took.append(time.perf_counter() - start)
@@ -131,6 +140,20 @@ def measure(
         spread=(float(least), float(most)),
         batch_rows=len(batch),
     )
+
+
+def interpolated(shape: Shape, timed: Callable[[Shape], float]) -> float:
+    """Return the time of a shape from those of the same levels and directions with ``TIMED_UNITS``.
+
+    The operations grow linearly with the units, and so does the time in between; it never falls with more
+    units. A shape without units is timed itself.
+    """
+    if not shape.n_units:
+        return timed(shape)
+    at = min(bisect_left(TIMED_UNITS, shape.n_units), len(TIMED_UNITS) - 1)
+    units = TIMED_UNITS[: at + 1]  # larger ones need no timing
+    found = np.maximum.accumulate([timed(replace(shape, n_units=u)) for u in units])
+    return float(np.interp(shape.n_units, units, found))
 
 
 def dummy(shape: Shape, n_features: int, n_outputs: int, rng: np.random.Generator) -> FastPredictor:

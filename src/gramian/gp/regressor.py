@@ -24,12 +24,14 @@ from gramian.estimator.fitting import all_or_nothing
 from gramian.estimator.kinds import Regressor
 from gramian.estimator.labelled import LabelledRows
 from gramian.estimator.opening import plan_fit
+from gramian.estimator.parameters import KernelParameters
 from gramian.estimator.progress import shown_phases
+from gramian.estimator.sklearn_kernels import without_noise
 from gramian.estimator.summaries import Evidence
 from gramian.estimator.targets import NumberTargets
 from gramian.exceptions import InputError
 from gramian.gp.objective import Objective
-from gramian.gp.training import mean_of, plan_process, process_round, train
+from gramian.gp.training import DEFAULT_NOISE, mean_of, plan_process, process_round, train
 from gramian.metric.input import INPUT, Input, InputParameters, feature_importances_, learned_input
 from gramian.metric.summary import with_metric
 
@@ -57,7 +59,9 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
         written: ``1.0 * gm.Matern(2.0, nu=2.5) + gm.Linear(5.0)`` has one factor and two lengthscales.
         Hyperparameters are learned of Gaussian, Exponential, Matern, RationalQuadratic, Cauchy, Laplacian,
         Linear and Polynomial kernels and of their sums, products and multiples. For other kernels only the
-        noise is learned.
+        noise is learned. Kernels of ``sklearn.gaussian_process`` are translated: RBF, Matern,
+        RationalQuadratic, DotProduct, ConstantKernel as a factor, their sums and products. The level of a
+        WhiteKernel term replaces ``noise``; their bounds are not used. Others are refused.
     gamma, degree, coef0, kernel_params
         Of a named kernel. With ``gamma=None`` learning starts at the lengthscale √(Σ variances of the
         features); if nothing is learned, gamma is 1/n_features.
@@ -174,7 +178,7 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
         standardize: bool = False,
         metric: Any = None,
         ard: bool | str = "auto",
-        noise: float = 0.1,
+        noise: float = DEFAULT_NOISE,
         learn_noise: bool = True,
         optimizer: Any = "lbfgs",
         n_restarts_optimizer: int = 2,
@@ -228,6 +232,10 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
             found.keep_in(self)
             train(self, found.prepared(rows), phases).keep_in(self)
             return self
+
+    @property
+    def _kernel_parameters(self) -> KernelParameters:
+        return replace(super()._kernel_parameters, kernel=without_noise(self.kernel)[0])
 
     def plan(self, X: Any, y: Any = None) -> Plan:
         """Return the planned sizes and bytes of one pass, without fitting (``y`` gives the outputs)."""

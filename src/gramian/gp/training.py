@@ -29,9 +29,10 @@ from gramian.estimator.answers import PREDICT_ROWS, in_blocks
 from gramian.estimator.base import KernelEstimator
 from gramian.estimator.finite import finite_values, quietly, rows_at
 from gramian.estimator.labelled import LabelledRows
+from gramian.estimator.sklearn_kernels import refuse_fixed, without_noise
 from gramian.estimator.targets import NumberTargets
 from gramian.exact.predictor import ExactPredictor
-from gramian.exceptions import AccuracyWarning
+from gramian.exceptions import AccuracyWarning, InputError
 from gramian.gp.calibration import BandCheck, leave_one_out
 from gramian.gp.exact_mean import exact_mean
 from gramian.gp.hyperparameters import Hyperparameters, in_units, lengthscales
@@ -51,6 +52,11 @@ from gramian.metric.rounds import FittedRound, RoundModel, RoundSetup, plain_cop
 ROUND_ROWS = 1_000
 #: Rows that the deviations are checked on, and the share of all rows that may be held out for it. By hand.
 CHECKED_ROWS, HELD_OUT_SHARE = 2_000, 0.1
+#: Default of the parameter ``noise``.
+DEFAULT_NOISE = 0.1
+#: Share of the targets' variance from which the errors on left-out rows mean that nothing was explained, and
+#: the fewest rows that can tell. Chosen by hand.
+UNEXPLAINED, LEAST_TOLD = 0.95, 10
 
 
 @dataclass(frozen=True)
@@ -95,7 +101,7 @@ def train(
     ``phases`` is told of each step, and of each evaluation of the likelihood. Without ``check`` the
     deviations are checked on training rows by the nested bases alone, which takes no second fit.
     """
-    rng, noise = as_generator(model.random_state), positive_number("noise", model.noise)
+    rng, noise = as_generator(model.random_state), start_noise(model)
     optimizer, factors = checked_optimizer(model.optimizer), log_bounds(model.bounds)
     restarts = whole_number("n_restarts_optimizer", model.n_restarts_optimizer, 0)
     max_iter = whole_number("max_iter", model.max_iter, 1)
@@ -145,6 +151,8 @@ def train(
     if calibration is None:
         some, numbers = sample_rows(source, CHECKED_ROWS, rng)
         calibration = leave_one_out(found, some, targets[numbers], Engine(plan.n_threads))
+    if learning is not None and check:
+        _warn_if_unexplained(calibration, targets, hyper, restarts)
     return TrainedProcess(objective, found, mean, learning, calibration, plan)
 
 
@@ -246,6 +254,8 @@ def _held_out(
 
 
 def _start(model: KernelEstimator, source: RowSource, rng: np.random.Generator) -> Kernel:
+    if model.optimizer is not None:
+        refuse_fixed(model.kernel)
     return start_kernel(
         model._kernel_parameters.resolve(source.shape[1]),
         source,
@@ -271,6 +281,39 @@ def _sized(
         engine=model._engine(),
         rng=rng,
     )
+
+
+def _warn_if_unexplained(
+    seen: BandCheck, targets: Float64Array, hyper: Hyperparameters, restarts: int
+) -> None:
+    """Warn if rows that the mean had not seen are predicted no better than by the mean of the targets."""
+    variance = float(targets.var(axis=0).sum())
+    left = float(np.square(seen.errors).mean(axis=0).sum())
+    if len(seen.errors) < LEAST_TOLD or not variance > 0 or left < UNEXPLAINED * variance:
+        return
+    warnings.warn(
+        f"the learned kernel explains nothing of the targets: on rows left out, the squared error is "
+        f"{left / variance:.2f} of their variance, and the noise is {hyper.noise:.2g}. Either the targets do "
+        "not depend on the features, or learning ended in a poor optimum (all noise, or lengthscales shorter "
+        f"than the distance of neighbours): raise n_restarts_optimizer={restarts}, start from other "
+        "lengthscales (gamma, or a kernel instance), or set standardize=True.",
+        AccuracyWarning,
+        stacklevel=4,
+    )
+
+
+def start_noise(model: KernelEstimator) -> float:
+    """Return the noise that learning starts from: that of the kernel's WhiteKernel, if it has one."""
+    noise = positive_number("noise", model.noise)
+    level = without_noise(model.kernel)[1]
+    if level is None:
+        return noise
+    if noise not in (DEFAULT_NOISE, level):
+        raise InputError(
+            f"noise={model.noise!r} was given beside a WhiteKernel of {level:.6g}, which is the noise too. "
+            "Leave one of them out."
+        )
+    return positive_number("the level of WhiteKernel", level)
 
 
 def _count(learning_rows: Any, n_rows: int) -> int:

@@ -1,0 +1,110 @@
+"""Translation of the kernels of scikit-learn's Gaussian processes to the kernels here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.gaussian_process import kernels as sk
+
+from gramian.exceptions import InputError
+from gramian.kernels.base import Kernel
+from gramian.kernels.families import Gaussian, Matern, Polynomial, RationalQuadratic
+
+#: Advice for a kernel that has no counterpart.
+_CURE = (
+    "Use gm.Gaussian, gm.Matern, gm.RationalQuadratic, gm.Linear, gm.Polynomial, their sums, products and "
+    "multiples; or pass lambda X, Z: kernel(X, Z), of which no parameter is learned."
+)
+
+
+def is_sklearn_kernel(kernel: object) -> bool:
+    """Return whether a kernel is an instance of ``sklearn.gaussian_process.kernels``."""
+    return isinstance(kernel, sk.Kernel)
+
+
+def translated(kernel: Any) -> Kernel:
+    """Return the kernel with the same values as one of scikit-learn's.
+
+    RBF, Matern (ν of 1/2, 3/2, 5/2 or ∞), RationalQuadratic, DotProduct and its powers, ConstantKernel as a
+    factor, sums and products. Raises ``InputError`` for others, among them WhiteKernel, which is no function
+    of the rows: see :func:`without_noise`.
+
+    >>> translated(sk.ConstantKernel(2.0) * sk.RBF(3.0))
+    Scaled(factor=2.0, kernel=Gaussian(lengthscale=3.0))
+    """
+    kind = type(kernel)
+    if kind is sk.Sum:
+        return translated(kernel.k1) + translated(kernel.k2)
+    if kind is sk.Product:
+        for factor, other in ((kernel.k1, kernel.k2), (kernel.k2, kernel.k1)):
+            if type(factor) is sk.ConstantKernel:
+                return float(factor.constant_value) * translated(other)
+        return translated(kernel.k1) * translated(kernel.k2)
+    if kind is sk.RBF or (kind is sk.Matern and np.isinf(kernel.nu)):
+        return Gaussian(kernel.length_scale)
+    if kind is sk.Matern:
+        return Matern(kernel.length_scale, nu=kernel.nu)
+    if kind is sk.RationalQuadratic:
+        return RationalQuadratic(kernel.length_scale, shape=kernel.alpha)
+    if kind is sk.DotProduct:
+        return Polynomial(1.0, degree=1, offset=kernel.sigma_0**2)
+    if kind is sk.Exponentiation and type(kernel.kernel) is sk.DotProduct:
+        return Polynomial(1.0, degree=kernel.exponent, offset=kernel.kernel.sigma_0**2)
+    if kind is sk.WhiteKernel:
+        raise InputError(
+            f"kernel has the term {kernel!r}, which is noise and no function of the rows. In a "
+            f"GaussianProcessRegressor add it to a kernel, as in RBF() + {kernel!r}; other estimators have "
+            "alpha for it: leave the term out."
+        )
+    if kind is sk.ConstantKernel:
+        raise InputError(
+            f"kernel={kernel!r} as a term of a sum is an intercept, which is no kernel here. Leave it out: "
+            "targets are centred by normalize_y=True or fit_intercept=True. As a factor it is translated."
+        )
+    raise InputError(f"kernel={kernel!r} of scikit-learn has no counterpart here. {_CURE}")
+
+
+def without_noise(kernel: Any) -> tuple[Any, float | None]:
+    """Split a kernel of scikit-learn into its part without WhiteKernel terms, and the sum of their levels.
+
+    The level is None without such a term.
+
+    >>> without_noise(sk.RBF() + sk.WhiteKernel(0.25))
+    (RBF(length_scale=1), 0.25)
+    """
+    rest, level = _split(kernel)
+    if level is not None and rest is None:
+        raise InputError(f"kernel={kernel!r} is noise alone. Add a kernel of the rows: RBF() + {kernel!r}.")
+    return rest, level
+
+
+def refuse_fixed(kernel: Any) -> None:
+    """Raise if some parameters of a kernel are fixed, since all would be learned."""
+    if not is_sklearn_kernel(kernel):
+        return
+    fixed = [one.name for one in kernel.hyperparameters if one.fixed]
+    if fixed:
+        raise InputError(
+            f"{', '.join(fixed)} of kernel={kernel!r} is 'fixed', but all lengthscales and factors are "
+            "learned together. Leave the bounds out; keep all of them with optimizer=None, or the noise with "
+            "learn_noise=False."
+        )
+
+
+def _split(kernel: Any) -> tuple[Any, float | None]:
+    if type(kernel) is sk.Sum:
+        parts, levels = zip(*(_split(part) for part in (kernel.k1, kernel.k2)), strict=True)
+        rest = [part for part in parts if part is not None]
+        known = [level for level in levels if level is not None]
+        if not known:
+            return kernel, None
+        return (sk.Sum(*rest) if len(rest) == 2 else rest[0] if rest else None), float(sum(known))
+    if type(kernel) is sk.WhiteKernel:
+        return None, float(kernel.noise_level)
+    if type(kernel) is sk.Product:
+        for factor, other in ((kernel.k1, kernel.k2), (kernel.k2, kernel.k1)):
+            rest, level = _split(other)
+            if type(factor) is sk.ConstantKernel and level is not None:
+                return None if rest is None else sk.Product(factor, rest), factor.constant_value * level
+    return kernel, None
