@@ -152,7 +152,12 @@ def test_labels_that_cannot_be_classes(name):
 
 
 def test_labels_of_objects_that_can_be_classes():
-    for labels in ([True, 2] * 30, ["a", np.str_("b")] * 30, np.array(["a", "b"] * 30, object)):
+    for labels in (
+        [3, np.int8(2)] * 30,
+        [True, np.False_] * 30,
+        ["a", np.str_("b")] * 30,
+        np.array(["a", "b"] * 30, object),
+    ):
         assert len(gm.KernelRidgeClassifier().fit(X, labels).classes_) == 2
 
 

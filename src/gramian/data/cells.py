@@ -123,6 +123,8 @@ def is_missing(value: Any) -> bool:
         return False
     if value is None or type(value).__name__ in _MISSING_TYPES:
         return True
+    if isinstance(value, decimal.Decimal):
+        return value.is_nan()  # a signalling NaN cannot be compared
     return bool(value != value) if isinstance(value, numbers.Number | np.generic) else False
 
 
