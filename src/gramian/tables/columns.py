@@ -32,9 +32,6 @@ from gramian.tables.tally import CONSTANT, GROUPS, NO_REPEATS, NO_VALUES, Tally
 #: columns together. All chosen by hand.
 SAMPLE_ROWS, LEAST_SAMPLE, SAMPLE_NUMBERS = 20_000, 1_000, 1 << 22
 
-#: Share of a category's rows, and number of rows, that count as infrequent without a warning. Chosen by hand.
-MOST_LOST, FEW_LOST = 0.05, 20
-
 
 @dataclass(frozen=True)
 class TableColumns:
@@ -363,19 +360,8 @@ def _warn(columns: Sequence[Column], tallies: Sequence[Tally]) -> None:
     empty = [column.name for column in columns if column.dropped == NO_VALUES]
     single = [f"{c.name!r}{t.hint(c)}" for c, t in zip(columns, tallies) if c.dropped == NO_REPEATS]
     for column, tally in zip(columns, tallies):
-        if (
-            column.categories
-            and not column.dropped
-            and tally.lost_share > max(MOST_LOST, FEW_LOST / max(tally.n_rows, 1))
-        ):
-            warnings.warn(
-                f"Column {column.name!r} has {tally.levels:,} values, of which {len(column.categories)} are "
-                f"frequent enough to be told apart: the others, {tally.lost_share:.0%} of the rows, count as "
-                f"(infrequent){tally.hint(column)}. Join rare values, or replace the column by numbers that "
-                "describe them.",
-                UserWarning,
-                stacklevel=3,
-            )
+        if loss := tally.loss(column):
+            warnings.warn(loss, UserWarning, stacklevel=3)
     if empty:
         warnings.warn(
             f"These columns are not used, because they have no values: {', '.join(map(repr, empty[:10]))}"

@@ -26,6 +26,8 @@ SMALL_PART, LEAST_ROWS, MOST_LEAST_ROWS, LARGE_PART = 20, 2, 5, 10_000
 COUNTED = 1 << 16
 #: Number of most frequent values that are examined for dates among text. Chosen by hand.
 LOOKED_AT = 100
+#: Share of a category's rows, and number of rows, that count as infrequent without a warning. Chosen by hand.
+MOST_LOST, FEW_LOST = 0.05, 20
 #: Reasons why a column is not used.
 CONSTANT, NO_VALUES, NO_REPEATS, GROUPS = "constant", "no values", "no repeats", "groups"
 
@@ -113,6 +115,17 @@ class Tally:
         if self.holds == "text" and is_number(first):
             return " (it holds numbers as text: store them as numbers)"
         return f" ({column.undated}: store dates as dates)" if column.undated else ""
+
+    def loss(self, column: Column) -> str:
+        """Return the warning that many rows of a category count as infrequent; "" if they are few."""
+        many = max(MOST_LOST, FEW_LOST / max(self.n_rows, 1))
+        if not column.categories or column.dropped or self.lost_share <= many:
+            return ""
+        return (
+            f"Column {self.name!r} has {self.levels:,} values, of which {len(column.categories)} are frequent "
+            f"enough to be told apart: the others, {self.lost_share:.0%} of the rows, count as (infrequent)"
+            f"{self.hint(column)}. Join rare values, or replace the column by numbers that describe them."
+        )
 
     def _settle_kind(self, cells: Cells) -> None:
         kinds = {self.kind, cells.kind}
