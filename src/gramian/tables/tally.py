@@ -122,9 +122,9 @@ class Tally:
         if not column.categories or column.dropped or self.lost_share <= many:
             return ""
         return (
-            f"Column {self.name!r} has {self.levels:,} values, of which {len(column.categories)} are frequent "
-            f"enough to be told apart: the others, {self.lost_share:.0%} of the rows, count as (infrequent)"
-            f"{self.hint(column)}. Join rare values, or replace the column by numbers that describe them."
+            f"Column {self.name!r} has {self.levels:,} values, of which {len(column.categories)} are "
+            f"frequent enough to be told apart: the others, {self.lost_share:.0%} of the rows, count as "
+            f"(infrequent){self.hint(column)}. Join rare values, or replace the column by numbers that describe them."
         )
 
     def _settle_kind(self, cells: Cells) -> None:
