@@ -124,7 +124,8 @@ class Tally:
         return (
             f"Column {self.name!r} has {self.levels:,} values, of which {len(column.categories)} are "
             f"frequent enough to be told apart: the others, {self.lost_share:.0%} of the rows, count as "
-            f"(infrequent){self.hint(column)}. Join rare values, or replace the column by numbers that describe them."
+            f"(infrequent){self.hint(column)}. Join rare values, or replace the column by numbers "
+            "that describe them."
         )
 
     def _settle_kind(self, cells: Cells) -> None:
