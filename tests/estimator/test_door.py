@@ -76,6 +76,14 @@ def test_a_column_of_a_frame_that_is_no_number_is_named(name, column, text):
 
 
 @pytest.mark.parametrize("model", SOME, ids=lambda model: type(model).__name__)
+def test_a_missing_value_of_an_array_is_named(model):
+    wrong = X.copy()
+    wrong[7, 1] = np.nan
+    for rows in (wrong, wrong.astype(np.float32), wrong.tolist(), sp.csr_array(wrong)):
+        refused(model, rows, match=r"Column '1' of X has 1 missing value in 60 rows\..*gramian\.Tabular")
+
+
+@pytest.mark.parametrize("model", SOME, ids=lambda model: type(model).__name__)
 def test_a_frame_is_refused_in_predictions_too(model):
     pd = pytest.importorskip("pandas")
     frame = pd.DataFrame(X, columns=list("abc"))
@@ -152,7 +160,12 @@ def test_labels_that_cannot_be_classes(name):
 
 
 def test_labels_of_objects_that_can_be_classes():
-    for labels in ([True, 2] * 30, ["a", np.str_("b")] * 30, np.array(["a", "b"] * 30, object)):
+    for labels in (
+        [3, np.int8(2)] * 30,
+        [True, np.False_] * 30,
+        ["a", np.str_("b")] * 30,
+        np.array(["a", "b"] * 30, object),
+    ):
         assert len(gm.KernelRidgeClassifier().fit(X, labels).classes_) == 2
 
 

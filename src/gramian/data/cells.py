@@ -32,6 +32,8 @@ NOUNS = {
     DURATION: "durations",
     EMPTY: "missing values",
 }
+#: What dates hold that name their time zone.
+AWARE = "times with a zone"
 #: Types of pandas' missing values, known by name so that pandas need not be installed.
 _MISSING_TYPES = {"NAType", "NaTType"}
 #: Microseconds in a day.
@@ -43,7 +45,8 @@ class Cells:
     """Some cells of a column, converted to numbers or codes.
 
     ``values`` are numbers, 0 and 1, or days (since 1970 for a date), NaN if missing; for a category, codes
-    into ``levels``, −1 if missing. ``holds`` is the type of a category's values before they became text;
+    into ``levels``, −1 if missing. ``holds`` is the type of a category's values before they became text,
+    and of dates with a time zone :data:`AWARE`;
     ``narrow`` says whether float32 holds the numbers exactly; ``example`` is one value for error messages;
     ``undeclared`` says whether a category is text that the user did not declare, which may hold dates.
     """
@@ -123,6 +126,8 @@ def is_missing(value: Any) -> bool:
         return False
     if value is None or type(value).__name__ in _MISSING_TYPES:
         return True
+    if isinstance(value, decimal.Decimal):
+        return value.is_nan()  # a signalling NaN cannot be compared
     return bool(value != value) if isinstance(value, numbers.Number | np.generic) else False
 
 
@@ -165,7 +170,16 @@ def _objects(values: list[Any], column: str, as_category: bool) -> Cells:
         return replace(categories(codes, levels, column), undeclared=not as_category)
     numbers_of = _NUMBERS[kind]
     known = np.array([np.nan if is_missing(v) else numbers_of(v) for v in levels], np.float64)
-    return Cells(kind, known[codes], narrow=kind == BOOLEAN, example=kinds[kind])
+    aware = {
+        v.tzinfo is not None: v for v in levels if isinstance(v, datetime.datetime) and not is_missing(v)
+    }
+    if len(aware) > 1:
+        raise InputError(
+            f"Column {column!r} mixes times with a time zone (such as {quoted(aware[True])}) and without one "
+            f"(such as {quoted(aware[False])}). Convert all of them to one time zone."
+        )
+    holds = AWARE if True in aware else ""
+    return Cells(kind, known[codes], holds=holds, narrow=kind == BOOLEAN, example=kinds[kind])
 
 
 def _kinds(levels: Sequence[Any], column: str) -> dict[str, Any]:
@@ -223,7 +237,11 @@ def _text(value: Any) -> str:
         return str(value)
     if isinstance(value, bool | np.bool_):
         return str(bool(value))
+    if isinstance(value, numbers.Integral | np.integer):
+        return str(int(value))  # exact, where float64 rounds beyond 2⁵³
     number = _number(value)
+    if isinstance(value, decimal.Decimal) and value != decimal.Decimal(str(number)):
+        return str(int(value)) if value == value.to_integral_value() else str(value.normalize())
     return str(int(number)) if number.is_integer() else str(number)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import scipy.sparse as sp
 
 from gramian._typing import Array, IntArray
 from gramian.data.arrow import TEXT, numbers, plain, value_type
-from gramian.data.cells import BOOLEAN, EMPTY, NUMERIC, Cells, categories, cells_of, without_kind
+from gramian.data.cells import AWARE, BOOLEAN, DATE, EMPTY, NUMERIC, Cells, categories, cells_of, without_kind
 from gramian.data.distributed import is_elsewhere
 from gramian.data.formats.frames import frame_kind
 from gramian.data.source import ArraySource, RowSource
@@ -187,6 +188,8 @@ class PandasBlock(Block):
             )
         elif kind.kind in "mM" and not str(kind).startswith(("date32", "date64")):
             raw = series.to_numpy("datetime64[us]" if kind.kind == "M" else "timedelta64[us]")
+            zoned = getattr(kind, "tz", None) is not None or "tz=" in str(kind)
+            return _zoned(cells_of(raw, column, as_category=as_category), zoned)
         else:
             raw = series.to_numpy(object, na_value=None)
         return cells_of(raw, column, as_category=as_category)
@@ -205,9 +208,13 @@ class PolarsBlock(Block):
         if name.startswith(("String", "Categorical", "Enum")):
             declared = as_category or not name.startswith("String")
             return cells_of(_listed(series.to_list()), column, as_category=declared)
-        if series.dtype.is_temporal() or (series.dtype.is_numeric() and not series.dtype.is_decimal()):
+        exact = as_category and series.dtype.is_integer()  # nulls would make floats of them
+        if series.dtype.is_temporal() or (
+            not exact and series.dtype.is_numeric() and not series.dtype.is_decimal()
+        ):
             # Nulls become NaN and NaT.
-            return cells_of(series.to_numpy(), column, as_category=as_category)
+            cells = cells_of(series.to_numpy(), column, as_category=as_category)
+            return _zoned(cells, getattr(series.dtype, "time_zone", None) is not None)
         return cells_of(_listed(series.to_list()), column, as_category=as_category)
 
 
@@ -227,12 +234,19 @@ class ArrowBlock(Block):
         if kind == "null":
             return Cells(EMPTY, np.full(len(found), np.nan))
         if kind in TEXT or coded or as_category or kind == "bool":
-            return cells_of(_listed(plain(found).to_pylist()), column, as_category=coded or as_category)
+            values = found if kind.startswith("decimal") else plain(found)
+            return cells_of(_listed(values.to_pylist()), column, as_category=coded or as_category)
         if kind.startswith(("timestamp", "date", "duration")):
-            return cells_of(found.to_numpy(zero_copy_only=False), column)
+            cells = cells_of(found.to_numpy(zero_copy_only=False), column)
+            return _zoned(cells, getattr(found.type, "tz", None) is not None)
         if kind.startswith(("int", "uint", "half", "float", "double", "decimal")):
             return cells_of(numbers(found), column)
         return cells_of(_listed(found.to_pylist()), column)
+
+
+def _zoned(cells: Cells, zoned: bool) -> Cells:
+    """Return the cells of a column whose type may name a time zone."""
+    return replace(cells, holds=AWARE) if zoned and cells.kind == DATE else cells
 
 
 def _listed(values: list[Any]) -> Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from typing import Any
 
 import numpy as np
@@ -35,11 +36,37 @@ def as_array(name: str, values: Any, dtype: Any = None) -> Array:
 every row the same number of values.
     """
     try:
-        return np.asarray(values, dtype)
+        found = np.asarray(values)
     except ValueError as error:
         if not of_lists(error):
             raise
         raise ragged(name, values) from None
+    if dtype is None:
+        return found
+    refuse_times(name, found)
+    return found.astype(dtype, copy=False)
+
+
+def refuse_times(name: str, values: Any) -> None:
+    """Raise for dates and durations in place of numbers: NumPy would count them in their stored unit.
+
+    ``values`` is an array, or anything with a ``dtype``; objects are looked at one by one.
+    """
+    kind = values.dtype.kind
+    if kind == "O":
+        types = set(map(type, np.asarray(values).ravel().tolist()))
+        dates, durations = (np.datetime64, datetime.date), (np.timedelta64, datetime.timedelta)
+        if any(issubclass(each, dates) or each.__name__ == "NaTType" for each in types):
+            kind = "M"
+        elif any(issubclass(each, durations) for each in types):
+            kind = "m"
+    if kind in "mM":
+        what = "dates" if kind == "M" else "durations"
+        cure = f"({name} - {name}.min())" if kind == "M" else name
+        raise InputError(
+            f"{name} holds {what} or missing ones (NaT), but numbers are expected. Drop rows without a "
+            f"value, and choose a unit: {cure} / np.timedelta64(1, 'h') counts hours."
+        )
 
 
 def of_lists(error: ValueError) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.base import BaseEstimator, is_classifier, is_regressor
 from sklearn.utils.validation import validate_data
 
@@ -36,11 +37,15 @@ def checked_rows(
         if frame_kind(X) is not None:
             _refuse_column(estimator, as_table(X))
         elif isinstance(error, ValueError) and "could not convert" in str(error):
-            array = np.asarray(X, object)
-            if array.ndim == 2:
-                _refuse_column(estimator, as_table(array))
+            objects = np.asarray(X, object)
+            if objects.ndim == 2:
+                _refuse_column(estimator, as_table(objects))
         elif isinstance(error, ValueError) and of_lists(error):
             raise ragged("X", X) from None
+        elif lengths and isinstance(error, ValueError) and "contains" in str(error):  # NaN, or infinity
+            array: Any = X if sp.issparse(X) else np.asarray(X)
+            if array.ndim == 2:
+                _refuse_column(estimator, as_table(array))
         raise
     if lengths and reset:
         refuse_overflow(checked, getattr(X, "columns", None))
@@ -69,7 +74,11 @@ def _refuse_column(estimator: BaseEstimator, table: Table) -> None:
         if counts.any():
             j = int(np.flatnonzero(counts)[0])
             values = f"{what} value{'s' if counts[j] > 1 else ''}"
-            raise InputError(f"Column {names[j]!r} of X has {counts[j]} {values} in {n} rows. {cure}")
+            known = "NaN" if what == "missing" else "infinity"  # scikit-learn's words
+            raise InputError(
+                f"Input X contains {known}. Column {names[j]!r} of X has {counts[j]} {values} in {n} rows. "
+                f"{cure}"
+            )
 
 
 def _cure(estimator: BaseEstimator) -> str:

@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import numbers
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from copy import copy
 from functools import partial
 from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import column_or_1d
 
 from gramian._tiles import row_slices
 from gramian._typing import Array, Float64Array, IntArray
 from gramian.data.cells import is_missing
 from gramian.data.column import StoredColumn, as_column
 from gramian.data.distributed import Partitioned
-from gramian.data.values import LARGEST
+from gramian.data.values import LARGEST, refuse_times
 from gramian.estimator.base import checked_weights, refuse_heavy
+from gramian.estimator.labels import check_finite, check_labels, comparable, found_classes, label_array
 from gramian.exceptions import InputError, did_you_mean, quoted, shortened
 
 _BLOCK = 65_536
@@ -88,10 +87,13 @@ class Targets(ABC):
 class NumberTargets(Targets):
     """Real targets y of shape (n,) or (n, outputs); ``flat`` says which.
 
-    One column of shape (n, 1) is an output like others: predictions of it have shape (n, 1).
+    One column of shape (n, 1) is an output like others: predictions of it have shape (n, 1). An error
+    about labels recommends ``classifier``.
     """
 
-    def __init__(self, y: Any, n_rows: int, *, squared: bool = True) -> None:
+    def __init__(
+        self, y: Any, n_rows: int, *, squared: bool = True, classifier: str = "KernelRidgeClassifier"
+    ) -> None:
         if sp.issparse(y):
             raise InputError("y is a sparse matrix; pass a dense array of shape (n,) or (n, outputs).")
         array = as_column(y)
@@ -101,15 +103,9 @@ class NumberTargets(Targets):
         if array.dtype.kind == "c":
             raise InputError("Complex data not supported: y must hold real numbers.")
         if array.dtype.kind not in "fiub":
-            try:
-                array = np.asarray(array).astype(np.float64)
-            except (TypeError, ValueError) as error:
-                raise InputError(
-                    f"y has dtype {array.dtype} and cannot be read as numbers ({shortened(str(error))}). "
-                    "For class labels use KernelRidgeClassifier."
-                ) from None
+            array = _read_as_numbers(array, classifier)
         self._y = array
-        self._check = _check_squares if squared else _check_finite
+        self._check = _check_squares if squared else check_finite
         self._unchecked = isinstance(array, StoredColumn)  # stored values are checked as they are read
         self.flat = array.ndim == 1
         self.shape = (n_rows, 1 if self.flat else array.shape[1])
@@ -148,20 +144,19 @@ class TakenTargets(NumberTargets):
 class ClassTargets(Targets):
     """Labels as columns of ±1: one column for two classes, else one for each.
 
-    ``classes`` names them all where the rows at hand may lack some.
+    ``classes`` names them all where the rows at hand may lack some; ``regressor`` is what an error recommends
+    for numbers.
     """
 
-    def __init__(self, y: Any, n_rows: int, classes: Array | None = None) -> None:
-        array = as_column(y)
-        if isinstance(y, list | tuple) and array.ndim == 1 and array.dtype.kind in "US":
-            check_labels(np.fromiter(y, object, len(y)))  # NumPy has made text of numbers among them
-        if isinstance(array, np.ndarray):
-            array = column_or_1d(array, warn=True)
+    def __init__(
+        self, y: Any, n_rows: int, classes: Array | None = None, *, regressor: str = "KernelRidge"
+    ) -> None:
+        array = label_array(y)
         _check_length(array, n_rows)
         #: Whether the classes are given, so that these rows may lack some.
         self._named = classes is not None
         if classes is None:
-            classes = _found_classes(array)
+            classes = found_classes(array, regressor)
         if len(classes) < 2:
             raise InputError(
                 f"y has one class ({quoted(classes.tolist()[0])}); a classifier needs at least 2 classes. "
@@ -182,12 +177,13 @@ class ClassTargets(Targets):
 
     def encoded(self, values: Array) -> Array:
         """Return the class number of each value; raise for one that is no class."""
+        classes, values = comparable(self.classes, values)
         try:
-            codes = np.minimum(np.searchsorted(self.classes, values), len(self.classes) - 1)
+            codes = np.minimum(np.searchsorted(classes, values), len(classes) - 1)
         except TypeError:  # labels that cannot be compared with the classes
             check_labels(np.concatenate([self.classes.astype(object), values]))
             raise
-        wrong = self.classes[codes] != values
+        wrong = classes[codes] != values
         if wrong.any():
             raise InputError(
                 f"y holds {quoted(values[wrong].tolist()[0])}, which is not one of the classes "
@@ -285,75 +281,28 @@ def _row_weights(per_class: Array, codes: Array, weights: Array | None) -> Array
     return per_class[codes] if weights is None else weights * per_class[codes]
 
 
-def _found_classes(array: Array | StoredColumn) -> Array:
-    """Return the different labels, ascending, by blocks of rows, where the values lie."""
-    head = array[slice(0, min(_BLOCK, len(array)))]
-    check_labels(head)
-    check_classification_targets(head)
-    if isinstance(array, Partitioned):
-        found = array.reduce(_labels, _all_labels)
-    else:
-        found = _all_labels([_labels(array[where]) for where in row_slices(len(array), _BLOCK)])
-    if found.dtype.kind == "f" and not (found == np.floor(found)).all():
-        # A block may hold whole numbers by chance.
+def _read_as_numbers(array: Array | StoredColumn, classifier: str) -> Array:
+    """Return a target of objects or text as float64; raise with what it is where that is no number."""
+    refuse_times("y", array)
+    values = np.asarray(array)
+    if values.dtype.kind == "O" and any(map(is_missing, values.ravel().tolist())):
+        raise InputError("Input y contains NaN or another missing value. Drop such rows first.")
+    try:
+        return values.astype(np.float64)
+    except (TypeError, ValueError) as error:
         raise InputError(
-            "Unknown label type: continuous. y holds fractions; for such targets use KernelRidge."
-        )
-    return found
-
-
-def _labels(values: Array) -> Array:
-    """Return the different labels of some rows, ascending."""
-    check_labels(values)
-    return np.unique(values)
-
-
-def _all_labels(parts: Sequence[Array]) -> Array:
-    """Return the labels of all parts, ascending."""
-    return np.unique(np.concatenate(parts))
-
-
-def check_labels(values: Array) -> None:
-    """Raise for labels that are missing, or of types that cannot be compared."""
-    _check_finite(values)
-    if values.dtype.kind != "O":
-        return
-    labels, examples = values.tolist(), dict[str, Any]()
-    hashable = all(type(label).__hash__ is not None for label in labels)
-    for label in dict.fromkeys(labels) if hashable else labels:
-        if is_missing(label):
-            raise InputError(
-                f"Input y contains NaN or another missing label ({label!r}). Drop such rows, or give them a "
-                "label of their own."
-            )
-        examples.setdefault(_type_of(label), label)
-    if len(examples) > 1:
-        (first, one), (second, other), *_ = examples.items()
-        raise InputError(
-            f"y mixes labels of different types: {first} (such as {quoted(one)}) and {second} (such as "
-            f"{quoted(other)}). Give all labels one type, for example np.asarray(y, object).astype(str)."
-        )
-
-
-def _type_of(label: Any) -> str:
-    """Return what a label is called in an error: labels of one name can be sorted."""
-    if isinstance(label, numbers.Number | np.bool_):
-        return "numbers"
-    return "text" if isinstance(label, str) else f"values of type {type(label).__name__}"
+            f"y has dtype {array.dtype} and cannot be read as numbers ({shortened(str(error))}). "
+            f"For class labels use {classifier}."
+        ) from None
 
 
 def _listed(labels: Array) -> str:
     return ", ".join(shortened(str(label)) for label in labels)
 
 
-def _check_finite(values: Array) -> None:
-    if values.dtype.kind == "f" and not np.isfinite(values).all():
-        raise InputError("Input y contains NaN or infinity. Drop such rows first.")
-
-
 def _check_squares(values: Array) -> None:
     """Raise for targets that are not finite, or whose squared errors would overflow."""
-    _check_finite(values)
+    check_finite(values)
     largest = float(max(values.max(initial=0), -values.min(initial=0))) if values.dtype == np.float64 else 0.0
     if largest > LARGEST:
         raise InputError(

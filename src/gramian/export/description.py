@@ -108,6 +108,11 @@ def _plain_labels(classes: Array) -> Array:
     if classes.dtype.kind == "O" and all(isinstance(label, str) for label in classes):
         classes = classes.astype(str)
     if classes.dtype.kind in "iub":
+        if classes.dtype.kind == "u" and int(classes.max()) > np.iinfo(np.int64).max:
+            raise InputError(
+                f"The class {int(classes.max())} is beyond the signed 64-bit integers that exports hold. "
+                "Fit the model on text: y.astype(str)."
+            )
         return classes.astype(np.int64)
     if classes.dtype.kind == "f":
         return classes.astype(np.float64)

@@ -22,6 +22,8 @@ from gramian.tables.target import MARGIN, NONE, OutputMap
 #: category named by a number or a boolean, TEXT one named by text.
 UNUSED, NUMBER, TRUTH, DAY, TIME = "unused", "number", "boolean", "date", "duration"
 CODE, TEXT = "code", "text"
+#: Largest whole number up to which float64 holds all.
+EXACT = 2.0**53
 #: Columns of ``back``.
 BACK = ("spread", "centre", "low", "high", "scale", "mean", "power", "unit")
 #: Constants of the formulas, by name.
@@ -162,6 +164,12 @@ def _levels(column: Column, kind: str) -> Array:
     if kind != CODE:
         return np.zeros(0)
     levels = np.array([_TRUTHS[name] if name in _TRUTHS else float(name) for name in column.categories])
+    if (np.abs(levels) > EXACT).any():
+        raise InputError(
+            f"Column {column.name!r} has the category {column.categories[int(np.abs(levels).argmax())]}: "
+            "exports compare numbers as float64, which rounds beyond 2**53. Make text of the column, "
+            "and train again."
+        )
     if len(np.unique(levels)) < len(levels):
         raise InputError(
             f"Column {column.name!r} has booleans and the numbers 0 or 1 as different categories, which "

@@ -22,6 +22,7 @@ from gramian._typing import Array
 from gramian.data.source import as_source
 from gramian.estimator.base import KernelEstimator
 from gramian.estimator.fitting import all_or_nothing, remove
+from gramian.estimator.labels import label_array
 from gramian.exceptions import InputError, quoted
 from gramian.metric.input import Input
 from gramian.ridge.choosing import CHOOSABLE
@@ -134,6 +135,7 @@ def named_classes(model: KernelEstimator, classes: Any) -> Array:
     given = np.asarray(classes)
     if given.ndim != 1 or not given.size:
         raise InputError(f"classes has shape {given.shape}; expected one label a class, shape (classes,).")
+    given = np.asarray(label_array(classes))
     check_classification_targets(np.repeat(given, 3))  # of each once it would warn
     named = np.unique(given)
     if begun(model) and not np.array_equal(named, model.classes_):

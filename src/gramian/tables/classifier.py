@@ -142,7 +142,7 @@ class TabularClassifier(Classifier, ClassAnswers, TabularModel):
             until, rng = self._clock(), as_generator(self.random_state)
             holdout = HoldOut.of(as_table(checked_table(self, X, reset=True)), groups, time)
             X, n_given, weights, numbers = self._counted(X, sample_weight)
-            targets = ClassTargets(y, n_given)
+            targets = ClassTargets(y, n_given, regressor="TabularRegressor")
             n_counted = n_given if numbers is None else len(numbers)
 
             def classes(numbers: IntArray | None = numbers) -> IntArray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from dataclasses import dataclass
 from functools import cached_property
@@ -9,14 +10,23 @@ from functools import cached_property
 import numpy as np
 
 from gramian._typing import Array, Float64Array, IntArray
-from gramian.data.cells import BOOLEAN, CATEGORY, DATE, EMPTY, NOUNS, NUMERIC, Cells
+from gramian.data.arrow import is_number
+from gramian.data.cells import AWARE, BOOLEAN, CATEGORY, DATE, EMPTY, NOUNS, NUMERIC, Cells
 from gramian.exceptions import InputError, quoted
-from gramian.tables.date_text import YEAR_FIRST, days_of_text, is_blank
+from gramian.tables.date_text import DAY_FIRST, MONTH_FIRST, YEAR_FIRST, days_of_text, is_blank
 from gramian.tables.dates import WEEKDAY, WEEKDAYS, WIDTHS, part_values
 
 #: Kinds of features that are not kinds of columns: a missing-value indicator; sine and cosine of a cycle; a
 #: number for each level of a category.
 MISSING, CYCLE, LEVELS = "missing", "cycle", "levels"
+#: Booleans that are categories, and the orders of day and month that are taken for each other.
+_TRUTHS = {"True": 1.0, "False": 0.0}
+_OTHER = {DAY_FIRST: MONTH_FIRST, MONTH_FIRST: DAY_FIRST}
+#: Ends of text with an offset from UTC, and starts of codes with leading zeros.
+_ZONE = re.compile(r"\d\s?[+-]\d\d:?\d\d$")
+_CODE = re.compile(r"[+-]?0\d")
+#: Text among numbers that stands for a missing value, in lower case.
+MARKERS = ("", "?", "-", "--", "na", "n/a", "nan", "none", "null", "unknown", "missing", ".")
 #: Names of the one-hot places that several values share.
 INFREQUENT_VALUES, MISSING_VALUE = "(infrequent)", "(missing)"
 
@@ -118,12 +128,11 @@ class Column:
 
     def numbers(self, cells: Cells) -> Array:
         """Return a number for each cell: days for a date, a code for a category, NaN or −1 if missing."""
-        return self._dated(cells).values if self.kind == DATE else cells.values
+        return self._read(cells).values
 
     def encode(self, cells: Cells, out: Array) -> None:
         """Write the encoded cells into ``out``, shape (n, width), which holds zeros."""
-        if self.kind == DATE:
-            cells = self._dated(cells)
+        cells = self._read(cells)
         self._check(cells)
         if self.kind == CATEGORY:
             places = self._places(cells)
@@ -144,6 +153,33 @@ class Column:
             out[:, j : j + WIDTHS[part]] = part_values(part, when)
             j += WIDTHS[part]
 
+    def _read(self, cells: Cells) -> Cells:
+        """Return cells in the kind of the column, where they hold the same values in another type."""
+        if self.kind == DATE:
+            cells = self._dated(cells)
+            if (
+                cells.kind == DATE
+                and not np.isnan(cells.values).all()
+                and (cells.holds == AWARE) != (self.holds == AWARE)
+            ):
+                had, has = ("with", "without") if self.holds == AWARE else ("without", "with")
+                warnings.warn(
+                    f"Column {self.name!r} held times {had} a time zone during fit and now holds times {has} "
+                    f"one (such as {quoted(cells.example)}): those with one are converted to UTC, the others "
+                    "are taken as UTC. Give the column the same time zone as in training.",
+                    UserWarning,
+                    stacklevel=2,
+                )
+            return cells
+        if cells.kind != CATEGORY or self.kind not in (NUMERIC, BOOLEAN):
+            return cells
+        if cells.holds == NOUNS[CATEGORY]:  # text that was numbers in training, too
+            found = number_cells(cells) if self.holds == NOUNS[CATEGORY] else None
+            return cells if found is None else found
+        numbers = np.array([_TRUTHS[v] if v in _TRUTHS else float(v) for v in cells.levels] + [np.nan])
+        kind = BOOLEAN if cells.holds == NOUNS[BOOLEAN] else NUMERIC
+        return Cells(kind, numbers[cells.values], example=cells.example)
+
     def _dated(self, cells: Cells) -> Cells:
         """Return text cells as dates; text that is not a date becomes missing, with a warning."""
         if cells.kind != CATEGORY or cells.holds != NOUNS[CATEGORY]:
@@ -152,6 +188,15 @@ class Column:
         if self.order not in ("", YEAR_FIRST):
             days = np.where(np.isnan(days), days_of_text(cells.levels, self.order), days)
         lost = [text for text, day in zip(cells.levels, days) if np.isnan(day) and not is_blank(text)]
+        if lost and self.order in _OTHER:
+            other = _OTHER[self.order]
+            misread = [text for text in lost if not np.isnan(days_of_text([text], other)[0])]
+            if misread:
+                raise InputError(
+                    f"Column {self.name!r} held dates with the {self.order} during fit and now holds "
+                    f"{quoted(misread[0])}, which only has the {other}, so that the order of all its dates "
+                    "is in doubt. Store dates as dates, or write the year first."
+                )
         if lost:
             order = " or ".join(dict.fromkeys([self.order or YEAR_FIRST, YEAR_FIRST]))
             warnings.warn(
@@ -166,7 +211,8 @@ class Column:
         """Return the one-hot place of each cell, −1 if it has none."""
         other = len(self.categories) if self.infrequent else -1
         gone = len(self.categories) + self.infrequent if self.missing else other
-        table = np.array([self._index.get(level, other) for level in cells.levels] + [gone], np.intp)
+        places = [self._index.get(level, self._similar(level, other)) for level in cells.levels]
+        table = np.array([*places, gone], np.intp)
         if cells.kind == EMPTY:
             return np.full(len(cells.values), gone, np.intp)
         return table[cells.values]
@@ -174,6 +220,36 @@ class Column:
     @cached_property
     def _index(self) -> dict[str, int]:
         return {category: j for j, category in enumerate(self.categories)}
+
+    def _similar(self, level: str, other: int) -> int:
+        """Return the place of the category that is the same value written otherwise, else ``other``.
+
+        The same number in float32 and float64, or the same date with and without a time of midnight.
+        """
+        if self.holds == NOUNS[CATEGORY]:
+            return self._dates_index.get(_day_of(level), other) if self._dates_index else other
+        if level in _TRUTHS:
+            return other
+        number = float(level)
+        return next(
+            (j for j, known in self._rounded.get(_single(number), ()) if _narrow(number) or _narrow(known)),
+            other,
+        )
+
+    @cached_property
+    def _rounded(self) -> dict[float, list[tuple[int, float]]]:
+        """The places of numbers that are categories, by their values in float32."""
+        found: dict[float, list[tuple[int, float]]] = {}
+        for j, category in enumerate(self.categories):
+            if category not in _TRUTHS and not float(category).is_integer():
+                found.setdefault(_single(float(category)), []).append((j, float(category)))
+        return found
+
+    @cached_property
+    def _dates_index(self) -> dict[float, int]:
+        """The places of categories that are dates as text, by days since 1970."""
+        days = days_of_text(self.categories, YEAR_FIRST).tolist()
+        return {day: j for j, day in enumerate(days) if day == day}
 
     def _check(self, cells: Cells) -> None:
         """Raise if the cells are of another kind than in the training rows."""
@@ -250,10 +326,42 @@ class LevelLookup:
         return dict(zip(self.levels, self.values.tolist(), strict=True))
 
 
+def _single(number: float) -> float:
+    with np.errstate(over="ignore"):
+        return float(np.float32(number))
+
+
+def _narrow(number: float) -> bool:
+    return _single(number) == number
+
+
+def _day_of(text: str) -> float:
+    return float(days_of_text([text], YEAR_FIRST)[0])
+
+
 def date_cells(cells: Cells, days: Float64Array) -> Cells:
     """Return text cells as dates, given the days for each level."""
     # Code −1 (missing) picks the last entry, the appended NaN.
-    return Cells(DATE, np.append(days, np.nan)[cells.values], narrow=False, example=cells.example)
+    aware = any(_ZONE.search(level.rstrip()) for level in cells.levels)
+    values = np.append(days, np.nan)[cells.values]
+    return Cells(DATE, values, holds=AWARE if aware else "", narrow=False, example=cells.example)
+
+
+def number_cells(cells: Cells) -> Cells | None:
+    """Return text cells as numbers, markers such as "?" as missing; None if other text is among them.
+
+    A code with a leading zero, such as "007", is text.
+    """
+    found = []
+    for level in cells.levels:
+        text = level.strip()
+        if text.lower() in MARKERS:
+            found.append(np.nan)
+        elif is_number(text) and not _CODE.match(text):
+            found.append(float(text))
+        else:
+            return None
+    return Cells(NUMERIC, np.array([*found, np.nan])[cells.values], narrow=False, example=cells.example)
 
 
 def refuse_infinity(values: Float64Array, column: str, rows: slice | IntArray) -> None:

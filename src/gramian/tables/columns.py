@@ -359,6 +359,9 @@ def _forced(categorical: Any, names: Sequence[str], named: bool) -> frozenset[in
 def _warn(columns: Sequence[Column], tallies: Sequence[Tally]) -> None:
     empty = [column.name for column in columns if column.dropped == NO_VALUES]
     single = [f"{c.name!r}{t.hint(c)}" for c, t in zip(columns, tallies) if c.dropped == NO_REPEATS]
+    for column, tally in zip(columns, tallies):
+        if loss := tally.loss(column):
+            warnings.warn(loss, UserWarning, stacklevel=3)
     if empty:
         warnings.warn(
             f"These columns are not used, because they have no values: {', '.join(map(repr, empty[:10]))}"

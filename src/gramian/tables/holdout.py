@@ -133,6 +133,8 @@ def _values(table: Table, name: str, which: Any, *, as_category: bool) -> Float6
     n, place = table.shape[0], place_of(table, name, which)
     if place is None:
         given: Array = np.asarray(which)
+        if isinstance(which, list | tuple) and given.ndim == 1:
+            given = np.fromiter(which, object, len(which))  # NumPy rounds integers beside larger ones
         if given.shape != (n,):
             raise InputError(
                 f"{name} has shape {given.shape}; expected ({n},), a value for each row, or the name of a "

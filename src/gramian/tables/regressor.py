@@ -210,7 +210,7 @@ class TabularRegressor(Regressor, NumberAnswers, TabularModel):
             until, rng = self._clock(), as_generator(self.random_state)
             holdout = HoldOut.of(as_table(checked_table(self, X, reset=True)), groups, time)
             X, n_given, weights, numbers = self._counted(X, sample_weight)
-            targets = NumberTargets(y, n_given, squared=False)  # scaled before it is squared
+            targets = NumberTargets(y, n_given, squared=False, classifier="TabularClassifier")
             self._flat = targets.flat
             own = np.asarray(targets[slice(0, n_given)])
             n_counted = n_given if numbers is None else len(numbers)

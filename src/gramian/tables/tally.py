@@ -12,7 +12,7 @@ from gramian._typing import Float64Array, IntArray
 from gramian.data.arrow import is_number
 from gramian.data.cells import BOOLEAN, CATEGORY, DATE, EMPTY, NUMERIC, Cells, mixed
 from gramian.data.values import LARGEST, overflow
-from gramian.tables.column import Column, date_cells, refuse_infinity
+from gramian.tables.column import Column, date_cells, number_cells, refuse_infinity
 from gramian.tables.date_text import FORMATS, days_of_all, is_blank, why_no_dates
 from gramian.tables.dates import parts_of
 from gramian.tables.empirical import quantiles
@@ -26,6 +26,8 @@ SMALL_PART, LEAST_ROWS, MOST_LEAST_ROWS, LARGE_PART = 20, 2, 5, 10_000
 COUNTED = 1 << 16
 #: Number of most frequent values that are examined for dates among text. Chosen by hand.
 LOOKED_AT = 100
+#: Share of a category's rows, and number of rows, that count as infrequent without a warning. Chosen by hand.
+MOST_LOST, FEW_LOST = 0.05, 20
 #: Reasons why a column is not used.
 CONSTANT, NO_VALUES, NO_REPEATS, GROUPS = "constant", "no values", "no repeats", "groups"
 
@@ -51,7 +53,13 @@ class Tally:
         self.sampled: list[Float64Array] = []
         self.sampled_weights: list[Float64Array] | None = None
         self.dated = {order: Tally(name, place, ()) for order in orders}
+        self.read = Tally(name, place, ()) if self.dated else None  # text as numbers
+        self.marked = False
         self.undeclared = True
+        self.levels, self.lost_share = (
+            0,
+            0.0,
+        )  # of a category: values, share of the rows without their own place
 
     def add(self, cells: Cells, rows: slice, sample: IntArray, weights: Float64Array | None = None) -> None:
         """Add the cells of some rows; ``sample`` are the rows among them (from 0) whose values are kept.
@@ -65,6 +73,7 @@ class Tally:
         self.n_rows += len(cells.values)
         self.narrow = self.narrow and cells.narrow
         self._add_dates(cells, rows, sample, weights)
+        self._add_text_numbers(cells, rows, sample, weights)
         if cells.kind == EMPTY:
             self.n_missing += len(cells.values)
         elif cells.kind == CATEGORY:
@@ -78,7 +87,7 @@ class Tally:
     def column(self) -> Column:
         """Return the column that the rows describe."""
         if self.kind == CATEGORY:
-            return self._dates() or self._category()
+            return self._dates() or self._numbers() or self._category()
         missing = self.n_missing > 0
         common = {"name": self.name, "place": self.place, "kind": self.kind, "missing": missing}
         if self.kind == EMPTY or self.n_missing == self.n_rows:
@@ -96,6 +105,7 @@ class Tally:
             high=float(self.high),
             two_valued=self.few is not None and len(self.few) == 2,
             narrow=self.narrow,
+            holds=self.holds if self.kind == DATE else "",
             parts=parts,
         )
 
@@ -105,6 +115,18 @@ class Tally:
         if self.holds == "text" and is_number(first):
             return " (it holds numbers as text: store them as numbers)"
         return f" ({column.undated}: store dates as dates)" if column.undated else ""
+
+    def loss(self, column: Column) -> str:
+        """Return the warning that many rows of a category count as infrequent; "" if they are few."""
+        many = max(MOST_LOST, FEW_LOST / max(self.n_rows, 1))
+        if not column.categories or column.dropped or self.lost_share <= many:
+            return ""
+        return (
+            f"Column {self.name!r} has {self.levels:,} values, of which {len(column.categories)} are "
+            f"frequent enough to be told apart: the others, {self.lost_share:.0%} of the rows, count as "
+            f"(infrequent){self.hint(column)}. Join rare values, or replace the column by numbers "
+            "that describe them."
+        )
 
     def _settle_kind(self, cells: Cells) -> None:
         kinds = {self.kind, cells.kind}
@@ -129,6 +151,30 @@ class Tally:
                 del self.dated[order]
             else:
                 tally.add(date_cells(cells, days), rows, sample, weights)
+
+    def _numbers(self) -> Column | None:
+        """Return text as numbers if some of it stands for missing values and all else is numbers."""
+        if (
+            self.read is None
+            or not self.marked
+            or self.read.kind != NUMERIC
+            or not self.read.low < self.read.high
+        ):
+            return None
+        return replace(self.read.column(), holds=self.holds)
+
+    def _add_text_numbers(
+        self, cells: Cells, rows: slice, sample: IntArray, weights: Float64Array | None
+    ) -> None:
+        """Add text as numbers, as long as all of it is numbers or stands for missing values."""
+        if self.read is None or cells.kind not in (CATEGORY, EMPTY):
+            return
+        found = cells if cells.kind == EMPTY else number_cells(cells) if cells.undeclared else None
+        if found is None:
+            self.read = None
+            return
+        self.marked = self.marked or any(not is_blank(t) and not is_number(t) for t in cells.levels)
+        self.read.add(found, rows, sample, weights)
 
     def _dates(self) -> Column | None:
         """Return the column as dates; None if no order, or more than one, can read all of it."""
@@ -178,6 +224,9 @@ class Tally:
         # Most frequent first; equal counts by name, so that the order of the rows does not matter.
         ranked = sorted(self.counts.items(), key=lambda item: (-item[1], item[0]))
         kept = [value for value, count in ranked if count >= least][:MOST_CATEGORIES]
+        total = sum(self.counts.values()) + self.lost
+        self.levels = len(ranked)
+        self.lost_share = 1.0 - sum(self.counts[value] for value in kept) / max(total, 1.0)
         missing = self.n_missing > 0
         infrequent = len(kept) < len(ranked) or self.lost > 0
         constant = len(kept) + infrequent + missing < 2

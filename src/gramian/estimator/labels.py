@@ -1,0 +1,164 @@
+"""Class labels: conversion to an array, checks, and the different labels of rows in memory or elsewhere."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import column_or_1d
+
+from gramian._tiles import row_slices
+from gramian._typing import Array
+from gramian.data.cells import is_missing
+from gramian.data.column import StoredColumn, as_column
+from gramian.data.distributed import Partitioned
+from gramian.exceptions import InputError, quoted
+
+_BLOCK = 65_536
+#: Names of the types that labels may have.
+_NUMBERS, _BOOLEANS, _TEXT = "numbers", "booleans", "text"
+
+
+def label_array(y: Any) -> Array | StoredColumn:
+    """Return labels as an array (n,) of text, booleans or numbers that are equal to the given ones.
+
+    Stored labels are returned unchanged. Raises ``InputError`` for labels that are missing, of several types,
+    of a type that labels cannot have, or numbers that 64 bits cannot hold exactly.
+    """
+    array = as_column(y)
+    if isinstance(array, StoredColumn):
+        return array
+    if isinstance(y, list | tuple) and array.ndim == 1:  # NumPy has converted values of several types to one
+        labels = _settled(np.fromiter(y, object, len(y)))
+        return array if labels.dtype == object else labels
+    array = column_or_1d(array, warn=True)
+    return _settled(array)
+
+
+def found_classes(array: Array | StoredColumn, regressor: str) -> Array:
+    """Return the different labels, ascending, by blocks of rows, where the values lie.
+
+    ``regressor`` is recommended for numbers that are no labels.
+    """
+    head = _settled(array[slice(0, min(_BLOCK, len(array)))])
+    check_classification_targets(head)
+    if isinstance(array, Partitioned):
+        found = array.reduce(_labels, _all_labels)
+    else:
+        found = _all_labels([_labels(array[where]) for where in row_slices(len(array), _BLOCK)])
+    if found.dtype.kind == "f" and not (found == np.floor(found)).all():
+        # A block may hold whole numbers by chance.
+        raise InputError(
+            f"Unknown label type: continuous. y holds fractions; for such targets use {regressor}."
+        )
+    return found
+
+
+def comparable(classes: Array, values: Array) -> tuple[Array, Array]:
+    """Return classes and labels in types that NumPy compares without rounding."""
+    if classes.dtype == values.dtype or not _wide([classes, values]):
+        return classes, values
+    return classes.astype(object), values.astype(object)
+
+
+def check_labels(values: Array) -> str:
+    """Return the type of labels; raise for labels that are missing or that cannot be compared or stored."""
+    kind = values.dtype.kind
+    if kind == "O":
+        return _type_of_objects(values.tolist())
+    check_finite(values)
+    if kind not in "biufcUT":
+        return _type_of_objects(list(values))  # the elements keep the type that they are refused for
+    return _BOOLEANS if kind == "b" else _TEXT if kind in "UT" else _NUMBERS
+
+
+def check_finite(values: Array) -> None:
+    """Raise for targets or labels that are NaN or infinite."""
+    if values.dtype.kind == "f" and not np.isfinite(values).all():
+        raise InputError("Input y contains NaN or infinity. Drop such rows first.")
+
+
+def _labels(values: Array) -> Array:
+    """Return the different labels of some rows, ascending."""
+    return np.unique(_settled(values))
+
+
+def _all_labels(parts: Sequence[Array]) -> Array:
+    """Return the labels of all parts, ascending."""
+    if len({part.dtype for part in parts}) > 1 and _wide(parts):
+        return np.unique(_settled(np.concatenate([part.astype(object) for part in parts])))
+    return np.unique(np.concatenate(parts))
+
+
+def _wide(arrays: Sequence[Array]) -> bool:
+    """Return whether all arrays are numbers, and some are integers that float64 may round."""
+    if any(array.dtype.kind not in "iuf" for array in arrays):
+        return False
+    return any(array.dtype.kind in "iu" and array.dtype.itemsize == 8 for array in arrays)
+
+
+def _settled(values: Array) -> Array:
+    """Return checked labels: objects that are numbers or booleans as an array of their own type."""
+    if check_labels(values) == _TEXT or values.dtype != object or not len(values):
+        return values
+    given = values.tolist()
+    unsigned = (
+        isinstance(given[0], numbers.Integral) and min(given) >= 0 and (1 << 63) <= max(given) < (1 << 64)
+    )
+    found = np.asarray(given, np.uint64 if unsigned else None)
+    if found.dtype == object or set(found.tolist()) != set(given):
+        raise InputError(
+            f"y holds labels that are numbers beyond 64 bits (such as {quoted(max(given, key=abs))}) or too "
+            "large to stand beside the others. Make text of them: np.asarray(y, object).astype(str)."
+        )
+    return found
+
+
+def _type_of_objects(labels: list[Any]) -> str:
+    """Return the type of labels that are Python objects."""
+    try:
+        distinct = list(dict.fromkeys(labels))
+    except TypeError:  # without a hash, such as a list
+        distinct = labels
+    for label in distinct:
+        if is_missing(label):
+            raise InputError(
+                f"Input y contains NaN or another missing label ({label!r}). Drop such rows, or give them a "
+                "label of their own."
+            )
+    examples = dict[str, Any]()
+    for label in dict(zip(map(type, labels), labels)).values():  # one of each type: 0 equals False
+        examples.setdefault(_type_of(label), label)
+    if len(examples) > 1:
+        (first, one), (second, other), *_ = examples.items()
+        raise InputError(
+            f"y mixes labels of different types: {first} (such as {quoted(one)}) and {second} (such as "
+            f"{quoted(other)}). Give all labels one type, for example np.asarray(y, object).astype(str)."
+        )
+    found = next(iter(examples), _TEXT)
+    if found not in (_TEXT, _NUMBERS, _BOOLEANS):
+        raise _refused(examples[found])
+    return found
+
+
+def _type_of(label: Any) -> str:
+    """Return what a label is called in an error: labels of one name can be sorted."""
+    if isinstance(label, str):
+        return _TEXT
+    if isinstance(label, bool | np.bool_):
+        return _BOOLEANS
+    if isinstance(label, numbers.Real | np.integer) and not isinstance(label, np.timedelta64 | Fraction):
+        return _NUMBERS
+    return f"values of type {type(label).__name__}"
+
+
+def _refused(label: Any) -> InputError:
+    cure = "[label.decode() for label in y]" if isinstance(label, bytes) else "[str(label) for label in y]"
+    return InputError(
+        f"y holds values of type {type(label).__name__} (such as {quoted(label)}). Labels are text, whole "
+        f"numbers or booleans. Make text of them: {cure}."
+    )
