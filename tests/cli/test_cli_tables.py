@@ -86,7 +86,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 # ---- fit, predict, report ------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+@pytest.mark.parametrize("suffix", [".csv", pytest.param(".parquet", marks=pytest.mark.slow)])
 def test_regression_of_a_table_as_it_is(suffix: str, tmp_path: Path) -> None:
     table = write(REGRESSION, tmp_path / f"t{suffix}")
     said = good("fit", table, "--target", "price", *QUICK, "--out", tmp_path / "m.gramian")
@@ -229,6 +229,7 @@ def test_plan_says_what_columns_become(tmp_path: Path) -> None:
 # ---- time -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_time_limit_is_shared_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     limits: list[float] = []
     real = gm.TabularRegressor.fit

@@ -104,6 +104,7 @@ def test_no_original_on_both_sides(tmp_path, monkeypatch):
     assert train | held == set(range(1797))
 
 
+@pytest.mark.slow
 def test_the_island_is_learned_from_noisy_measurements(tmp_path):
     island.make(tmp_path, 20_000)
     found = island.learn(tmp_path, "2GB")

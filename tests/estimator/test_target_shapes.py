@@ -26,7 +26,7 @@ def data():
     return X, np.sin(4 * X[:, :1]) + X[:, 1:2]
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", [*list(MODELS)[:-1], pytest.param("tabular", marks=pytest.mark.slow)])
 def test_one_column_is_answered_by_one_column(data, name, tmp_path):
     X, y = data
     model = MODELS[name].fit(X, y)

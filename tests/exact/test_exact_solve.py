@@ -40,7 +40,7 @@ class TestAnswers:
         "options",
         [
             {"solver": "cholesky"},
-            {"solver": "minres", "tol": 1e-9, "max_iter": 3000},
+            pytest.param({"solver": "minres", "tol": 1e-9, "max_iter": 3000}, marks=pytest.mark.slow),
             {"solver": "cg", "sizes": Sizes(0, 0), "tol": 1e-9, "max_iter": 3000},
             {"solver": "cg", "sizes": Sizes(100, 0), "tol": 1e-9},
             {"solver": "cg", "sizes": Sizes(0, 200), "tol": 1e-9},

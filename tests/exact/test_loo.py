@@ -28,7 +28,7 @@ def table(n=40, seed=0):
 
 
 @pytest.mark.parametrize("intercept", [False, True])
-@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("weighted", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_residuals_equal_n_refits(weighted, intercept):
     X, Y, w = table()
     kernel, alpha = gm.Gaussian(0.6), 0.05

@@ -33,7 +33,7 @@ def regressor() -> Any:
     return gm.TabularRegressor(random_state=0).fit(FRAME[:200], PRICE[:200])
 
 
-@pytest.fixture(scope="module", params=["three", "two"])
+@pytest.fixture(scope="module", params=[pytest.param("three", marks=pytest.mark.slow), "two"])
 def classifier(request: Any) -> Any:
     y = LABELS if request.param == "three" else LABELS == "fair"
     return gm.TabularClassifier(random_state=0).fit(FRAME[:200], y[:200])

@@ -301,7 +301,9 @@ def test_a_loaded_model_is_the_same_file(name, suffix, tmp_path):
     assert first == second
 
 
-@pytest.mark.parametrize("kind", [gm.TabularRegressor, gm.TabularClassifier])
+@pytest.mark.parametrize(
+    "kind", [gm.TabularRegressor, pytest.param(gm.TabularClassifier, marks=pytest.mark.slow)]
+)
 def test_compressed_estimators_of_tables(kind, tmp_path):
     classes = kind is gm.TabularClassifier
     size = np.array(TRAIN[:200, 0], float)

@@ -123,6 +123,7 @@ def test_regressors_functions_and_lists_give_numbers(name):
         assert (np.diff(fast.predict(X), axis=1) > 0).mean() > 0.95
 
 
+@pytest.mark.slow
 def test_answers_of_functions_say_their_kind():
     forest = CLASSIFIERS["probabilities"]
     by_chance = gm.compress(forest.predict_proba, X, **SMALL)

@@ -48,6 +48,7 @@ def test_the_mean_is_the_exact_one_and_deviations_are_a_little_larger(solved):
     assert np.median(ratio) < 1.3
 
 
+@pytest.mark.slow
 def test_samples_scatter_about_the_exact_mean(solved):
     mean = solved.predict(NEW[:5])
     for draws in (solved.sample_y(NEW[:5], 4_000, random_state=1), solved.sample_paths(4_000, 1)(NEW[:5])):
@@ -64,6 +65,7 @@ def test_without_memory_for_the_tiles_the_blocks_give_the_mean():
     assert model.score(rows, target) > 0.9
 
 
+@pytest.mark.slow
 def test_blocks_are_formed_in_units_of_the_lengthscales(solved):
     scale = np.array(KERNEL.kernel.lengthscale)
     one = gm.GaussianProcessRegressor(1.5 * gm.Matern(1.0, nu=1.5), **FIXED).fit(X / scale, Y)

@@ -82,6 +82,7 @@ def test_every_kind_of_model_has_a_report(name: str, tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["page.html"]
 
 
+@pytest.mark.slow
 def test_scores_are_those_of_the_model(tmp_path: Path) -> None:
     model, page = written("table", tmp_path)
     rmse = float(np.sqrt(np.mean((model.predict(FRAME[160:]) - Y[160:]) ** 2)))

@@ -38,7 +38,7 @@ def refits(X, Y, weights, **parameters):
 
 
 @pytest.mark.parametrize("intercept", [False, True])
-@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("weighted", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_scores_and_residuals_are_those_of_n_refits(weighted, intercept):
     X, Y, w = table(25)
     weights = w if weighted else None

@@ -119,6 +119,7 @@ def test_small_classes_of_a_sample_are_topped_up_and_weighted():
     assert len(set(numbers)) == len(numbers)
 
 
+@pytest.mark.slow
 def test_a_million_rows_are_sampled_within_bounded_memory():
     n = 1_000_000
     rng = np.random.default_rng(0)

@@ -73,6 +73,7 @@ def test_C_has_the_least_held_out_loss_of_fits_without_the_fold():
     assert np.argmin([error(C) for C in grid]) == 1
 
 
+@pytest.mark.slow
 def test_targets_in_another_unit_have_the_same_kernel_and_a_C_in_that_unit():
     X, y = waves(120)
     one, other = (
@@ -94,7 +95,9 @@ def test_gamma_alone_keeps_the_family_and_C(kind):
     assert not hasattr(m, "choice_")
 
 
-@pytest.mark.parametrize("kind", CLASSIFIERS)
+@pytest.mark.parametrize(
+    "kind", [pytest.param(gm.KernelSVC, marks=pytest.mark.slow), gm.KernelLogisticRegression]
+)
 def test_classes_and_weights(kind):
     X, y = waves(240)
     labels = np.digitize(y, [-0.5, 0.5])

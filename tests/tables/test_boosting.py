@@ -57,7 +57,8 @@ def as_trees_see(X, codes, numbers):
     return np.column_stack([X[:, [0, 4]], np.append(numbers, 0.0)[codes]])
 
 
-@pytest.mark.parametrize("weighted", [pytest.param(False, marks=pytest.mark.slow), True])
+@pytest.mark.slow
+@pytest.mark.parametrize("weighted", [False, True])
 def test_numbers_are_those_of_boosting_on_joined_groups(weighted):
     X, codes = hot()
     y = X[:, [0]] * (codes == 1)[:, None] + X[:, [4, 0]]
@@ -77,6 +78,7 @@ def test_numbers_are_those_of_boosting_on_joined_groups(weighted):
     np.testing.assert_array_equal(found.of(ArraySource(X)), found.of(X))
 
 
+@pytest.mark.slow
 def test_the_code_of_a_category_is_its_mean():
     X, codes = hot(600)
     y = np.array([3.0, -1.0, 1.0, 0.0])[codes]
@@ -102,7 +104,14 @@ def test_classes_have_log_odds_and_unseen_ones_little(n_classes):
         np.testing.assert_allclose(found.of(X), np.log(np.column_stack([p, np.full(300, UNSEEN)])), atol=1e-9)
 
 
-@pytest.mark.parametrize("labels", ["one row each", "two rows each", "one class"])
+@pytest.mark.parametrize(
+    "labels",
+    [
+        pytest.param("one row each", marks=pytest.mark.slow),
+        pytest.param("two rows each", marks=pytest.mark.slow),
+        "one class",
+    ],
+)
 def test_rare_classes(labels):
     X, _ = hot(60)
     y = (X[:, 0] > 0).astype(int)
@@ -119,6 +128,7 @@ def test_rare_classes(labels):
     assert np.isfinite(values).all()
 
 
+@pytest.mark.slow
 def test_rounds_are_as_many_as_held_out_rows_like():
     X, _ = hot()
     rng = np.random.default_rng(3)
@@ -213,6 +223,7 @@ def steps(n=600, seed=0):
     return table, y + 0.1 * rng.standard_normal(n)
 
 
+@pytest.mark.slow
 def test_it_helps_where_a_target_has_steps(tmp_path):
     X, y = steps()
     alone = gm.TabularRegressor(include=(), **QUICK).fit(X[:400], y[:400])
@@ -247,6 +258,7 @@ def test_probabilities_with_boosting(n_classes, tmp_path):
     np.testing.assert_array_equal(loaded.predict_proba(X), both.predict_proba(X))
 
 
+@pytest.mark.slow
 def test_logistic_models_may_have_no_weight_beside_boosting():
     X, y = steps(300)
     model = gm.TabularClassifier(include=("boosting",), **QUICK).fit(X, y > 0.5).model_

@@ -154,6 +154,7 @@ def test_the_search_is_deterministic() -> None:
     assert one.search_.trials == two.search_.trials
 
 
+@pytest.mark.slow
 def test_a_setting_without_a_learned_metric_says_so() -> None:
     table, y = mixed_table(300)
     model = gm.TabularRegressor(metric=None, random_state=0).fit(table, y)
@@ -338,6 +339,7 @@ def test_beside_one_exact_model_the_second_is_of_blocks(monkeypatch: Any) -> Non
         assert all(each.model.memory_budget == memory for each in kept[0])
 
 
+@pytest.mark.slow
 def test_a_mean_of_two_kernels_is_served_kept_and_compressed(tmp_path: Any) -> None:
     rng = np.random.default_rng(0)
     X = rng.random((400, 2))
@@ -785,6 +787,7 @@ def uneven(n: int, seed: int) -> tuple[Any, Any]:
     return X, np.sin(5 * X[:, 0]) + (0.05 + 0.6 * X[:, 1]) * rng.standard_normal(n)
 
 
+@pytest.mark.slow
 def test_intervals_follow_the_errors_of_each_row(tmp_path: Any) -> None:
     X, y = uneven(600, 0)
     new, wanted = uneven(3_000, 1)
