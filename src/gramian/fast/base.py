@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import time
-import warnings
 from collections.abc import Callable
 from copy import copy
 from dataclasses import replace
@@ -24,7 +23,7 @@ from gramian.estimator.base import KernelEstimator, is_source
 from gramian.estimator.finite import finite_values
 from gramian.estimator.rows import checked_rows
 from gramian.estimator.summaries import Evidence
-from gramian.exceptions import AccuracyWarning, InputError
+from gramian.exceptions import InputError
 from gramian.fast.cost import (
     Cost,
     batch_rows,
@@ -35,6 +34,7 @@ from gramian.fast.cost import (
     product_nanoseconds,
     seconds_per_row,
     timed_batch,
+    warn_if_disturbed,
 )
 from gramian.fast.fidelity import Fidelity, warn_if_low
 from gramian.fast.frames import frame_form
@@ -67,9 +67,6 @@ LEARN = ("auto", "teacher", "labels")
 DTYPES = ("float32", "float16", "float64")
 #: Part of the time limit that the default teacher's fit may take. Chosen by hand.
 TEACHER_PART = 0.25
-#: Factor between two timings of the same product above which a fit warns.
-DISTURBED = 2.0
-
 #: Nanoseconds by what was timed in this process. They are kept, so that equal fits choose the same shape
 #: however busy the machine is.
 _TIMED: dict[tuple[Any, ...], float] = {}
@@ -240,7 +237,7 @@ class FastKernelModel(KernelEstimator):
                 # The unit "x" is the time of a linear model: noise in a timing must never forbid that model.
                 limit = max(limit, self._nanoseconds(linear_shape(d, K), d, K))
             best = search_shapes(limit, lambda shape: self._nanoseconds(shape, d, K), trainer)
-            self._check_timings(product, d, K)
+            warn_if_disturbed(product, product_nanoseconds(d, K, self._rows_at_a_time(d)), self.cost)
             used = self._nanoseconds(linear_shape(d, K) if best.linear else best.shape, d, K) / limit
         else:
             best = trainer.fitted(shape)
@@ -329,18 +326,6 @@ class FastKernelModel(KernelEstimator):
             if self.batch_rows is None
             else whole_number("batch_rows", self.batch_rows, 1)
         )
-
-    def _check_timings(self, before: float, n_features: int, n_outputs: int) -> None:
-        """Warn if X @ w takes another time now than ``before`` the search."""
-        now = product_nanoseconds(n_features, n_outputs, self._rows_at_a_time(n_features))
-        if max(now, before) >= DISTURBED * min(now, before):
-            warnings.warn(
-                f"X @ w took {before:.3g} ns a row before the search and {now:.3g} ns after it: other work "
-                f"slows the machine, so cost={self.cost!r} may not be met. See cost_ when it is quiet; a new "
-                "process measures again.",
-                AccuracyWarning,
-                stacklevel=2,
-            )
 
     def _values(self, X: Any) -> Float64Array:
         return np.asarray(self._answers(X), np.float64)

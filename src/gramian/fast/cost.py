@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+import warnings
 from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -12,7 +13,7 @@ import numpy as np
 
 from gramian._typing import Array, FloatArray
 from gramian.engine import one_blas_thread
-from gramian.exceptions import InputError
+from gramian.exceptions import AccuracyWarning, InputError
 from gramian.fast.learning.distill import Shape
 from gramian.fast.serving.predictor import FastPredictor
 from gramian.fast.serving.router import TreeRouter, stage_levels, stage_width
@@ -26,6 +27,9 @@ BATCH_BYTES, LEAST_BATCH_ROWS, MOST_BATCH_ROWS = 1 << 21, 2_048, 8_192
 
 #: Numbers of units whose predictions are timed, for each number of levels and directions. Chosen by hand.
 TIMED_UNITS = (2, 16, 64, 256)
+
+#: Factor between two timings of the same product above which a fit warns.
+DISTURBED = 2.0
 
 
 @dataclass(frozen=True)
@@ -124,6 +128,18 @@ def product_nanoseconds(n_features: int, n_outputs: int, n_rows: int) -> float:
     """Return the nanoseconds a row of X @ w in a batch of random rows."""
     batch = np.random.default_rng(0).standard_normal((n_rows, n_features)).astype(np.float32)
     return linear_nanoseconds(batch, n_outputs)
+
+
+def warn_if_disturbed(before: float, now: float, cost: str | float) -> None:
+    """Warn if X @ w takes another time after a search than before it, in nanoseconds a row."""
+    if max(now, before) >= DISTURBED * min(now, before):
+        warnings.warn(
+            f"X @ w took {before:.3g} ns a row before the search and {now:.3g} ns after it: other work "
+            f"slows the machine, so cost={cost!r} may not be met. See cost_ when it is quiet; a new "
+            "process measures again.",
+            AccuracyWarning,
+            stacklevel=3,
+        )
 
 
 def measure(

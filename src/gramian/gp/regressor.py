@@ -59,9 +59,8 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
         written: ``1.0 * gm.Matern(2.0, nu=2.5) + gm.Linear(5.0)`` has one factor and two lengthscales.
         Hyperparameters are learned of Gaussian, Exponential, Matern, RationalQuadratic, Cauchy, Laplacian,
         Linear and Polynomial kernels and of their sums, products and multiples. For other kernels only the
-        noise is learned. Kernels of ``sklearn.gaussian_process`` are translated: RBF, Matern,
-        RationalQuadratic, DotProduct, ConstantKernel as a factor, their sums and products. The level of a
-        WhiteKernel term replaces ``noise``; their bounds are not used. Others are refused.
+        noise is learned. scikit-learn's kernels are translated, but for their bounds, or refused; a
+        WhiteKernel term replaces ``noise``.
     gamma, degree, coef0, kernel_params
         Of a named kernel. With ``gamma=None`` learning starts at the lengthscale √(Σ variances of the
         features); if nothing is learned, gamma is 1/n_features.
@@ -93,7 +92,7 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
         most), the rest blocks of 250 neighbours. None adds a last stage on all rows, by the multi-resolution
         likelihood, where each step takes two passes.
     max_iter : int, default=100
-        Most iterations of L-BFGS in a stage; if the last stage needs more, it warns ``AccuracyWarning``.
+        Most iterations of L-BFGS in a stage; a last stage that needs more warns ``AccuracyWarning``.
     normalize_y : bool, default=True
         Model (y − mean)/deviation, for each output.
     approximation : str or unfitted approximation, default="auto"
@@ -124,8 +123,7 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
         ``nlpd``, ``rmse`` and ``pit``. If the mean is solved from all rows, a tenth of them (2,000 at most)
         was held out of learning and of a first fit; otherwise each of up to 2,000 rows was left out of all
         the others, by hyperparameters that had seen it.
-    posterior_, plan_, rank_ : as named
-    scaler_, metric_, metric_rounds_, feature_importances_ : as for :class:`KernelRidge`
+    posterior_, plan_, rank_, scaler_, metric_, metric_rounds_, feature_importances_ : of :class:`KernelRidge`
 
     Time: about 100 evaluations of O(Σ b³) for blocks of b learning rows; n² for each iteration of the exact
     mean, which is solved twice; O(n (m d + m r + path²)) for the deviations. Memory as ``plan_`` says. The
