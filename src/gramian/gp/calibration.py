@@ -10,6 +10,7 @@ from scipy.special import ndtr, ndtri
 from gramian._typing import Float64Array, Rows
 from gramian.compression.grouping import units_by_leaf
 from gramian.engine import Engine
+from gramian.estimator.conformal import held_out_rank
 from gramian.gp.likelihood import Evidence
 from gramian.gp.prior import residual_diagonal
 
@@ -58,8 +59,9 @@ class BandCheck:
         """
         return float(np.mean(np.abs(self.scores) <= ndtri(0.5 + 0.5 * wanted)))
 
-    def half_width(self, rank: int) -> Float64Array:
-        """Return the absolute score of this rank (from 1), for each output: deviations times it cover."""
+    def half_width(self, coverage: float, n_hyperparameters: int) -> Float64Array:
+        """Return the factor, for each output, by which deviations become half widths that cover."""
+        rank = held_out_rank(coverage, len(self.errors), 0 if self.held_out else n_hyperparameters)
         return np.asarray(np.sort(np.abs(self.scores), axis=0)[rank - 1])
 
 

@@ -18,7 +18,7 @@ from gramian.compression.plan import Plan
 from gramian.data.source import RowSource
 from gramian.estimator.answers import PREDICT_ROWS, in_blocks, predicted_numbers
 from gramian.estimator.base import KernelEstimator, own_target, required_target
-from gramian.estimator.conformal import held_out_rank, share
+from gramian.estimator.conformal import share
 from gramian.estimator.finite import finite_values, quietly, rows_at
 from gramian.estimator.fitting import all_or_nothing
 from gramian.estimator.kinds import Regressor
@@ -289,19 +289,18 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
         """Return the ends of an interval for a new observation at each row, (n, 2) or (n, outputs, 2).
 
         mean ± q·deviation, with noise, where q is the ⌈coverage·(m + 1)⌉-th smallest of the m absolute scores
-        in ``calibration_``. On average over new rows like the training rows it covers as often as you asked,
-        also where the errors are not normal or the kernel is wrong; ``predict(return_std=True)`` promises
-        that only of a model that is right.
+        in ``calibration_``; one rank higher for each three hyperparameters that these rows chose. On average
+        over new rows it covers as often as you asked, also where the errors are not normal or the kernel is
+        wrong; ``predict(return_std=True)`` promises that only of a model that is right.
 
         Raises ``InputError`` if coverage is not between 0 and 1, or m rows are too few for it: 9 suffice for
         0.9. Source: Papadopoulos et al. 2002; Lei et al. 2018.
         """
         check_is_fitted(self, "posterior_")
-        seen = self.calibration_
-        rank = held_out_rank(share("coverage", coverage), len(seen.errors))
+        factor = self.calibration_.half_width(share("coverage", coverage), len(self.theta_))
         source = self._prepared(X)
         mean = mean_of(self.posterior_, source, self._engine())
-        half = seen.half_width(rank) * np.sqrt(self._variance(source) + self.noise_)[:, None]
+        half = factor * np.sqrt(self._variance(source) + self.noise_)[:, None]
         ends = np.stack([mean - half, mean + half], axis=-1)
         ends = ends * self._y_std[:, None] + self._y_mean[:, None]
         return ends[:, 0] if self._flat else ends

@@ -26,6 +26,7 @@ from gramian.tables.effort import DEFAULT
 from gramian.tables.encoded import warn_of_order
 from gramian.tables.holdout import HoldOut
 from gramian.tables.input import checked_table
+from gramian.tables.intervals import CHOSEN
 from gramian.tables.mapped_target import MappedTarget
 from gramian.tables.scoring import HeldOutScore
 from gramian.tables.serving import ClassAnswers
@@ -182,8 +183,9 @@ class TabularClassifier(Classifier, ClassAnswers, TabularModel):
     def predict_set(self, X: Any, coverage: float = 0.9) -> Array:
         """Return which classes each row may have, (n, classes) of booleans in the order of ``classes_``.
 
-        Split conformal: all classes of probability at least p, where 1 − p is the ⌈coverage·(m + 1)⌉-th
-        smallest of the m held-out ``scores_``, and always the likeliest. On average over new rows like the
+        Split conformal: all classes of probability at least p, where 1 − p is the (⌈coverage·(m + 1)⌉ + 1)-th
+        smallest of the m held-out ``scores_``, and always the likeliest: one rank above split conformal's,
+        since these rows chose hyperparameters too. On average over new rows like the
         training rows, the true class is in the set at least as often as you asked; not for each class: rare
         ones may be in it less often. A row with several classes is one that the model can't tell.
 
@@ -191,7 +193,7 @@ class TabularClassifier(Classifier, ClassAnswers, TabularModel):
         0.9. Source: Sadinle, Lei and Wasserman 2019.
         """
         check_is_fitted(self, "model_")
-        rank = held_out_rank(share("coverage", coverage), len(self.scores_))
+        rank = held_out_rank(share("coverage", coverage), len(self.scores_), CHOSEN)
         chances = self.predict_proba(X)
         inside = 1.0 - chances <= self.scores_[rank - 1]
         inside[np.arange(len(inside)), chances.argmax(axis=1)] = True

@@ -11,6 +11,9 @@ from gramian.engine import Engine
 from gramian.exact.predictor import ExactPredictor
 from gramian.metric.metric import Metric
 
+#: Hyperparameters that the held-out rows choose: metric, bandwidth, penalty.
+CHOSEN = 3
+
 
 @dataclass(frozen=True)
 class Spread:

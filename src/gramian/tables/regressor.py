@@ -35,6 +35,7 @@ from gramian.tables.effort import DEFAULT
 from gramian.tables.encoded import warn_of_order
 from gramian.tables.holdout import HoldOut
 from gramian.tables.input import checked_table
+from gramian.tables.intervals import CHOSEN
 from gramian.tables.mapped_target import MappedTarget
 from gramian.tables.scoring import HeldOutScore
 from gramian.tables.serving import NumberAnswers
@@ -268,18 +269,18 @@ class TabularRegressor(Regressor, NumberAnswers, TabularModel):
     def predict_interval(self, X: Any, coverage: float = 0.9) -> Float64Array:
         """Return the ends of an interval for the target of each row, (n, 2) or (n, outputs, 2).
 
-        Split conformal: g⁻¹(g(f(x)) ± q s(x)), where q is the ⌈coverage·(m + 1)⌉-th smallest of the m
-        absolute ``residuals_`` on held-out rows, of the model of the other rows, in units of the spread s (1
-        if ``spread_`` is None). On average over new rows like the training rows, an interval covers at least
-        as often as you asked; where s follows the errors, also for parts of the rows. Two caveats: the
-        held-out rows also choose the metric, the penalty and the weights of a mean, and the final model has
-        been fitted to them; neither changes coverage much. Each output has its own q.
+        Split conformal: g⁻¹(g(f(x)) ± q s(x)), where q is the (⌈coverage·(m + 1)⌉ + 1)-th smallest of the
+        m absolute ``residuals_`` on held-out rows, of the model of the other rows, in units of the spread s
+        (1 if ``spread_`` is None). On average over new rows like the training rows, an interval covers at
+        least as often as you asked; where s follows the errors, also for parts of the rows. One caveat: the
+        held-out rows also choose the metric, the bandwidth and the penalty, which makes their errors a little
+        small; the rank above split conformal's makes up for it. Each output has its own q.
 
         Raises ``InputError`` if coverage is not between 0 and 1, or m rows are too few for it: 9 suffice
         for 0.9. Source: Papadopoulos et al. 2002; Lei et al. 2018.
         """
         check_is_fitted(self, "model_")
-        rank = held_out_rank(share("coverage", coverage), len(self.residuals_))
+        rank = held_out_rank(share("coverage", coverage), len(self.residuals_), CHOSEN)
         z, unit = self._values_and_spread(X)
         half = unit * np.sort(np.abs(self.residuals_), axis=0)[rank - 1]
         return np.stack([self._back(z - half), self._back(z + half)], axis=-1)
