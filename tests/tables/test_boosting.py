@@ -304,6 +304,23 @@ def test_left_out_where_the_time_is_short(monkeypatch):
     assert not hasattr(model.model_, "boosted_")
 
 
+def test_many_columns_are_timed_on_a_part_of_them(monkeypatch):
+    rng, grown = np.random.default_rng(0), []
+    X = rng.standard_normal((250, 400))
+    clock = Clock(monkeypatch)
+
+    def seconds(learner, rounds):
+        grown.append((learner.X.shape[1], rounds))
+        return 1e-4 * learner.X.shape[1] * rounds
+
+    clock.moved_by(boosting._Learner, "grow", seconds)
+    rows, fold = given(X, X[:, 0]), np.arange(50)
+    options = {"n_jobs": 1, "memory_budget": "1GB"}
+    # 100 rounds of all columns take 4 s in each of five folds and of all rows; a fifth of 20 s is less.
+    assert with_boosting(rows, (), False, fold, HoldOut(), options, 20.0 + clock.now, rng) is None
+    assert grown == [(100, 1), (100, 4)]
+
+
 @pytest.mark.parametrize("include", ["boosting", ("forest",), 3, ("boosting", "trees")])
 def test_what_else_is_refused(include):
     X, y = steps(50)

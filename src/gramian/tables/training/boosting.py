@@ -44,8 +44,9 @@ LEAST_ROWS, MOST_FOLDED = 200, 7_500
 #: Bytes of memory for each number of the rows that boosting learns from, for the models of all folds. By
 #: hand.
 NUMBER_BYTES = 64
-#: Share of the remaining time that boosting may take. Chosen by hand.
-TIME_SHARE = 0.2
+#: Share of the remaining time that boosting may take; rounds and columns that are timed under a limit. Chosen
+#: by hand.
+TIME_SHARE, TIMED_ROUNDS, TIMED_COLUMNS = 0.2, 3, 100
 
 
 def with_boosting(
@@ -81,6 +82,9 @@ def with_boosting(
         return (time.perf_counter() - began) / done * of_all > TIME_SHARE * (until - began)
 
     with threadpool_limits(Engine(options["n_jobs"]).n_threads, user_api="openmp"):
+        least = (len(folds) + 1) * learner(counted).step_seconds() if until < np.inf else 0.0
+        if least > TIME_SHARE * (until - began):
+            return None
         learners, rounds = [learner(np.setdiff1d(counted, fold)) for fold in folds], 0
         limit = min(MOST, max(STEP, MOST_TREES // max(1, task.n_classes)))
         best = rounds
@@ -162,6 +166,16 @@ class _Learner:
             warnings.filterwarnings("ignore", "The number of unique classes")
             for model, y in zip(self.models, self.outputs, strict=bool(self.models)):
                 model.set_params(max_iter=rounds).fit(self.X, y, self.weights)
+
+    def step_seconds(self) -> float:
+        """Return the seconds that STEP rounds will take, from a few rounds on part of the columns."""
+        some = replace(self, X=self.X[:, :TIMED_COLUMNS])
+        began = time.perf_counter()
+        some.grow(1)
+        first = time.perf_counter() - began  # the columns are binned in it
+        some.grow(1 + TIMED_ROUNDS)
+        each = (time.perf_counter() - began - first) / TIMED_ROUNDS
+        return (first + STEP * each) * self.X.shape[1] / some.X.shape[1]
 
     def losses(self, numbers: IntArray) -> Float64Array:
         """Return the sum of the rows' losses after each round: of squares, or of -ln P."""
