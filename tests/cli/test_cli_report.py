@@ -130,6 +130,7 @@ def test_every_kind_of_model_has_a_page(name: str, tmp_path: Path) -> None:
     assert not list(tmp_path.glob(".*"))  # nothing unfinished is left
 
 
+@pytest.mark.slow
 def test_names_from_the_data_are_text(tmp_path: Path) -> None:
     path = saved(make_pipeline(StandardScaler(), gm.KernelRidgeClassifier()), tmp_path, CLASSES, "label")
     CLASSES.to_csv(tmp_path / "<u>rows.csv", index=False)
@@ -178,6 +179,7 @@ def test_the_spectrum_is_that_of_the_matrix() -> None:
     np.testing.assert_allclose(found.sum(), np.trace(core.features_.core.to_dense()), rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_the_same_model_makes_the_same_page(tmp_path: Path) -> None:
     path = saved(gm.KernelRidge(0.1, gamma=0.3), tmp_path, REGRESSION, "price")
     for name in ("a.html", "b.html"):

@@ -116,9 +116,8 @@ class ArraySource:
                 )
             found = too_large(rows)
             if found is not None:
-                raise overflow(
-                    float(rows[found]), f"row {int(numbers[found[0]])}, column {found[1]} (from 0)"
-                )
+                place = f"row {int(numbers[found[0]])}, column {found[1]} (from 0)"
+                raise overflow(float(rows[found]), place, rows.dtype)
         return rows
 
 

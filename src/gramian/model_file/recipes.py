@@ -19,8 +19,9 @@ from gramian.exact.predictor import ExactPredictor
 from gramian.exact.solve import Stage
 from gramian.exceptions import ModelFileError
 from gramian.fast.dcpred.center_tree import CenterTree
+from gramian.fast.dcpred.leaf import Leaf, LeafReport
 from gramian.fast.dcpred.pseudo_landmarks import MonomialColumns, TriangleColumns
-from gramian.fast.dcpred.training import DCPred, Leaf, LeafReport
+from gramian.fast.dcpred.training import DCPred
 from gramian.fast.fidelity import Fidelity
 from gramian.fast.learning.distill import Shape
 from gramian.fast.probabilities import Calibration
@@ -86,6 +87,7 @@ def _leaf_parts(leaf: Leaf) -> dict[str, Any]:
         "expansion": expansion,
         "beta": leaf.beta,
         "bias": leaf.bias,
+        "limits": leaf.limits,
         "report": leaf.report,
     }
 
@@ -102,7 +104,7 @@ def _leaf(kernel: Kernel, parts: Mapping[str, Any]) -> Leaf:
         )
     elif expansion is not None:
         columns = kernel.against(landmarks, bias.dtype)
-    return Leaf(landmarks, columns, parts["beta"], bias, parts["report"])
+    return Leaf(landmarks, columns, parts["beta"], bias, parts["limits"], parts["report"])
 
 
 def _dcpred_parts(model: DCPred) -> dict[str, Any]:
