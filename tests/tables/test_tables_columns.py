@@ -607,7 +607,7 @@ def test_columns_by_name():
         columns.encode(X.rename(columns={"town": "towns"}))
     with pytest.raises(InputError, match="X has a column 'price', which the training rows did not have"):
         columns.encode(X.assign(price=1.0))
-    with pytest.warns(UserWarning, match="X does not have valid feature names, but the model was fitted with"):
+    with pytest.warns(UserWarning, match="X does not have valid feature names, but the model"):
         np.testing.assert_array_equal(columns.encode(X.astype(object).to_numpy()), columns.encode(X))
     with (
         pytest.warns(UserWarning, match="X does not have valid feature names"),
