@@ -57,6 +57,9 @@ class ArraySource:
            [0., 1.]])
     """
 
+    #: Names of the columns, if they are known.
+    feature_names: tuple[str, ...] | None = None
+
     def __init__(self, X: Rows) -> None:
         if X.ndim != 2:
             raise InputError(
