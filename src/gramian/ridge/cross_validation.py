@@ -72,7 +72,8 @@ class KernelRidgeCV(Regressor, KernelEstimator):
     ----------
     alphas : "auto" or sequence of float, default="auto"
         Ridge penalties to choose from. "auto": 0.1 to 1,000 times the penalty of the kernel's choice, a
-        decade apart; for a kernel that was given 0.001 to 10 times the mean of k(x, x).
+        decade apart; for a kernel that was given 0.001 to 10 times the mean of k(x, x). "auto" divides sample
+        weights by their mean, so that only their ratios matter; a list is for the weights as they are.
     kernel : str, Kernel or callable, default="auto"
         As for :class:`gramian.KernelRidge`. "auto" with ``gamma`` or ``gammas`` is "rbf".
     gamma : float, "auto" or None, default=None
@@ -211,6 +212,7 @@ class KernelRidgeCV(Regressor, KernelEstimator):
             y = own_target(X, y)
             source = fit_rows(self, X, y)
             sample = labelled_numbers(source, y, sample_weight)
+            sample = sample.relative() if alphas is None else sample
             self._flat = sample.targets.flat
             objective = replace(self._objective(sample, y), phases=phases)
             asked = automatic(plain, "kernel", "gamma")
