@@ -18,8 +18,8 @@ from gramian.data.cells import is_missing
 from gramian.data.column import StoredColumn, as_column
 from gramian.data.distributed import Partitioned
 from gramian.data.values import LARGEST, refuse_times
-from gramian.estimator.base import checked_weights, refuse_heavy
 from gramian.estimator.labels import check_finite, check_labels, comparable, found_classes, label_array
+from gramian.estimator.sample_weights import checked_weights, refuse_heavy
 from gramian.exceptions import InputError, did_you_mean, quoted, shortened
 
 _BLOCK = 65_536

@@ -198,7 +198,7 @@ class TabularRegressor(Regressor, NumberAnswers, TabularModel):
 
         X : a pandas or polars frame, an Arrow table, an array of numbers or objects, CSR, a row source or
         a list of rows; shape (n, columns).
-        sample_weight : (n,), at least 0.
+        sample_weight : (n,), at least 0; only their ratios matter.
         groups : what rows have in common that new rows do not share with them, such as the patient: an array
         (n,) or the name of a column, which is then not used to predict. Whole groups are held out.
         time : when the rows were taken, if new rows come later: numbers or dates (n,), or the name of a
