@@ -215,3 +215,13 @@ def test_without_matplotlib_the_command_to_get_it(tmp_path: Path, monkeypatch: p
     told = bad("report", path, "--html", tmp_path / "out.html")
     assert "matplotlib, which is not installed. Run: pip install 'gramian[plot]'" in told
     assert "KernelRidge" in good("report", path)
+
+
+def test_notes_are_shown_without_their_escape_sequences(tmp_path):
+    path = tmp_path / "m.gramian"
+    notes = {"from": "\x1b[31mred\x1b[0m", "\x1b]0;title\x07": "x"}
+    gm.save(gm.KernelRidge().fit(X, PRICE), path, notes=notes)
+    text = good("report", path)
+    assert "\x1b" not in text
+    assert "\\x1b[31mred" in text
+    assert "\\x1b]0;title\\x07" in text

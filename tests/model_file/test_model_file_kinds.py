@@ -351,7 +351,7 @@ EDITS: dict[str, tuple[str, Any, str]] = {
     "coefficients": (
         "dcsvc",
         lambda h, m: resized(h, m, learned(h)["predictor_"]["parts"]["coefficients"], np.zeros((2, 3))),
-        "do not make a model",
+        "'coefficients' has shape",
     ),
     "endless tree": (
         "dcpred, tree",
