@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator
 
 from gramian._budget import parse_bytes
 from gramian.data.formats.frames import frame_kind
-from gramian.data.source import KEPT, RowSource, as_source
+from gramian.data.source import KEPT, ArraySource, RowSource
 from gramian.engine import Engine
 from gramian.estimator import shown
 from gramian.estimator.fitting import all_or_nothing as all_or_nothing
@@ -171,7 +171,7 @@ class KernelEstimator(BaseEstimator):
             )
         values = X if memmap else checked
         if not self._precomputed:
-            found = as_source(values)
+            found = ArraySource(values)
             # Matched already, where the model asks itself about them.
             found.feature_names = None if reset else names_known(self)
             return found

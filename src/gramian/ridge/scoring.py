@@ -28,8 +28,8 @@ def warn_at_edge(alphas: Float64Array, best: Float64Array) -> None:
             whose = f", of {np.sum(best == edge)} of {best.size} outputs" if best.size > 1 else ""
             warnings.warn(
                 f"the best alpha, {edge:.3g}{whose}, is the {word} of alphas ({least:.3g} to {most:.3g}): a "
-                f"{'smaller' if edge == least else 'larger'} one may do better. Add values beyond it, such as "
-                f"{beyond:.3g}, or choose alphas='auto'.",
+                f"{'smaller' if edge == least else 'larger'} one may do better. Add values beyond it, such "
+                f"as {beyond:.3g}, or choose alphas='auto'.",
                 UserWarning,
                 stacklevel=3,
             )
