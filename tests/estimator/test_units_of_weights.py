@@ -1,4 +1,4 @@
-"""Where a model searches for its penalty, the unit of the sample weights does not matter."""
+"""Unit of the sample weights: it does not matter where a model searches for its penalty."""
 
 import numpy as np
 import pytest

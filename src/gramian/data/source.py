@@ -118,8 +118,9 @@ class ArraySource:
                 )
             found = too_large(rows)
             if found is not None:
-                place = f"row {int(numbers[found[0]])}, column {found[1]} (from 0)"
-                raise overflow(float(rows[found]), place, rows.dtype)
+                raise overflow(
+                    float(rows[found]), f"row {int(numbers[found[0]])}, column {found[1]} (from 0)"
+                )
         return rows
 
 
