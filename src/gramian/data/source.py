@@ -74,6 +74,11 @@ class ArraySource:
         return isinstance(self._X, np.memmap)
 
     @property
+    def array(self) -> Rows:
+        """The rows themselves, in memory or mapped from a file."""
+        return self._X
+
+    @property
     def row_bytes(self) -> int:
         """Bytes to read a row: the mask that finds NaN in a memmap of floats takes a byte for each number."""
         return self.shape[1] if self._check else 0
