@@ -122,7 +122,9 @@ class ArraySource:
             found = too_large(rows)
             if found is not None:
                 raise overflow(
-                    float(rows[found]), f"row {int(numbers[found[0]])}, column {found[1]} (from 0)"
+                    float(rows[found]),
+                    f"row {int(numbers[found[0]])}, column {found[1]} (from 0)",
+                    rows.dtype,
                 )
         return rows
 

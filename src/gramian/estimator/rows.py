@@ -12,7 +12,7 @@ from sklearn.utils.validation import validate_data
 from gramian.data.cells import BOOLEAN, CATEGORY, EMPTY, NOUNS, NUMERIC
 from gramian.data.formats.frames import frame_kind
 from gramian.data.tables import Table, as_table
-from gramian.data.values import of_lists, ragged, refuse_masked, refuse_overflow
+from gramian.data.values import of_lists, ragged, refuse_masked, refuse_overflow, widened
 from gramian.exceptions import InputError, quoted
 
 #: How names of Arrow's types of dates and durations begin.
@@ -25,7 +25,8 @@ def checked_rows(
     """Return X as scikit-learn's ``validate_data`` does with these options: an array, or CSR.
 
     Masked values, dates, and in a table what is no number are refused by name. ``lengths``: whether squares
-    will be taken of the numbers: training rows (``reset``) whose squares overflow are refused too.
+    will be taken of the numbers: float32 rows whose squares float32 cannot hold become float64, and training
+    rows (``reset``) whose squares overflow in float64 are refused.
     """
     refuse_masked("X", X)
     holds_dates = _dates_in(X)
@@ -47,6 +48,8 @@ def checked_rows(
             if array.ndim == 2:
                 _refuse_column(estimator, as_table(array))
         raise
+    if lengths:
+        checked = widened(checked)
     if lengths and reset:
         refuse_overflow(checked, getattr(X, "columns", None))
     return checked
