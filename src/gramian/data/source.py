@@ -76,6 +76,11 @@ class ArraySource:
         return isinstance(self._X, np.memmap)
 
     @property
+    def array(self) -> Rows:
+        """The rows themselves, in memory or mapped from a file."""
+        return self._X
+
+    @property
     def row_bytes(self) -> int:
         """Bytes to read a row: the mask that finds NaN in a memmap of floats takes a byte for each number."""
         return self.shape[1] if self._check else 0
@@ -119,7 +124,9 @@ class ArraySource:
             found = too_large(rows)
             if found is not None:
                 raise overflow(
-                    float(rows[found]), f"row {int(numbers[found[0]])}, column {found[1]} (from 0)"
+                    float(rows[found]),
+                    f"row {int(numbers[found[0]])}, column {found[1]} (from 0)",
+                    rows.dtype,
                 )
         return rows
 
