@@ -79,7 +79,7 @@ def _within_64_bits(frame: Any) -> Any:
                     f"Column {name!r} of X holds integers beyond 64 bits ({kind}). Cast it to Float64, which "
                     "rounds them, or to text if they are codes."
                 )
-            frame = frame.with_columns(column.cast(type(kind).__name__ and _int64(kind)))
+            frame = frame.with_columns(column.cast(int))
     return frame
 
 
