@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,6 +16,7 @@ from gramian.data.arrow import (
     is_number,
     labels,
     numbers,
+    pandas_index,
     pyarrow_package,
     select,
     value_type,
@@ -55,6 +56,7 @@ class ColumnarStorage(Storage):
         self.columns = select(name, schema, choice.target, choice.columns)
         if not self.columns:
             raise InputError(f"{name} has no feature columns besides the target. Pass at least one feature.")
+        self.find_left_out(schema.names, pandas_index(schema))
         self.target = self._target(schema, name)
         self.categories: dict[str, tuple[str, ...]] = {}
         if choice.categorical == AS_STORED:
@@ -62,6 +64,12 @@ class ColumnarStorage(Storage):
             self.feature_names = tuple(self.columns)
             return
         self._plan_numbers(schema, name)
+
+    def find_left_out(self, stored: Sequence[str], index: Collection[str] = ()) -> None:
+        """Keep the names of the stored columns that are neither features nor targets."""
+        like = self.choice.target_like or ()
+        kept = {*self.columns, *self.choice.targets, *((like,) if isinstance(like, str) else like), *index}
+        self.left_out = tuple(name for name in stored if name not in kept)
 
     def _plan_numbers(self, schema: Any, name: str) -> None:
         kinds = {column: value_type(schema.field(column).type) for column in self.columns}
