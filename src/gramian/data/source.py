@@ -26,7 +26,7 @@ class RowSource(Protocol):
 
     A source may also have ``reads_ahead`` (if True, ``row_blocks`` reads a block ahead in a thread, so
     ``rows`` must allow calls from another thread), ``row_bytes`` (bytes to read one row besides the caller's
-    array, for plans), ``read_bytes`` (bytes needed for any read), ``feature_names`` (texts, checked like a
+    array, for plans), ``read_bytes`` (bytes needed for any read), ``feature_names`` (texts, matched like a
     DataFrame's) and ``target`` (the default y of a fit).
     """
 
