@@ -1,4 +1,4 @@
-"""Where a model searches for its penalty, the unit of the sample weights does not matter."""
+"""The unit of sample weights does not matter to a model that searches for its penalty."""
 
 import numpy as np
 import pytest

@@ -18,6 +18,7 @@ from gramian.estimator import shown
 from gramian.estimator.fitting import all_or_nothing as all_or_nothing
 from gramian.estimator.parameters import KernelParameters, ResourceParameters
 from gramian.estimator.rows import checked_rows
+from gramian.estimator.spelling import SpelledParameters
 from gramian.estimator.summaries import Evidence, Fact, summary_of
 from gramian.exceptions import InputError
 from gramian.kernels import Kernel
@@ -37,7 +38,7 @@ class Bindable(Protocol):
 Bound = TypeVar("Bound", bound=Bindable)
 
 
-class KernelEstimator(BaseEstimator):
+class KernelEstimator(SpelledParameters):
     """The base of every estimator: checked fits, rows and kernel from the parameters, display.
 
     A fitted one is shown with its :class:`~gramian.summary.Summary`; ``print`` and ``repr`` are

@@ -293,7 +293,7 @@ class DCPredRegressor(Regressor, KernelEstimator):
             alpha = positive_number("alpha", self.alpha)
             one_of("loss", self.loss, ("ridge",))
             y = own_target(X, y)
-            rows = labelled_numbers(leaf_rows(self, X, y), y, sample_weight)
+            rows = labelled_numbers(leaf_rows(self, X, y), y, sample_weight, "DCPredClassifier")
             self._flat = rows.targets.flat
             train(self, rows, rows.numbers.__getitem__, 0.5 / alpha)
             return self
