@@ -165,7 +165,7 @@ class DCSVC(Classifier, KernelEstimator):
         C: float = 1.0,
         *,
         kernel: Any = "rbf",
-        gamma: float | None = None,
+        gamma: float | str | None = None,
         degree: int = 3,
         coef0: float = 1.0,
         kernel_params: dict[str, Any] | None = None,
