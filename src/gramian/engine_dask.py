@@ -23,6 +23,7 @@ from gramian._tiles import row_slices
 from gramian._typing import Array
 from gramian.data import part_work
 from gramian.data.distributed import LostDataError, Partitioned, Progress
+from gramian.data.formats.frames import text_names
 from gramian.data.sent import LEAST_ROWS, SentRows
 from gramian.data.source import ArraySource, RowSource
 from gramian.data.tasks import TaskColumn, TaskRows
@@ -390,5 +391,4 @@ class _Header(ArraySource):
 
     def __init__(self, frame: Any) -> None:
         super().__init__(part_work.as_rows(frame, 0))
-        names = list(frame.columns)
-        self.feature_names = names if all(isinstance(name, str) for name in names) else None
+        self.feature_names = text_names(frame.columns)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import unicodedata
 from collections.abc import Callable, Iterable
 
 import numpy as np
@@ -70,6 +71,18 @@ def quoted(value: object) -> str:
     ("'Rome'", 80)
     """
     return shortened(repr(value))
+
+
+def printable(text: str) -> str:
+    r"""Return text with control characters but line breaks escaped, so that it cannot steer a terminal.
+
+    >>> print(printable("\x1b[31mred"))
+    \x1b[31mred
+    """
+    if text.isprintable():
+        return text
+    steering = {c for c in set(text) - {"\n"} if unicodedata.category(c) in ("Cc", "Cf", "Cs")}
+    return "".join(c.encode("unicode_escape").decode() if c in steering else c for c in text)
 
 
 def shortened(text: str, most: int = QUOTED) -> str:

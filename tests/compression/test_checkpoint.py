@@ -172,6 +172,7 @@ def test_another_fit_is_refused_and_the_folder_kept(tmp_path, change):
     assert path.read_bytes() == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", ["cut", "changed", "foreign", "empty"])
 def test_a_damaged_file_is_refused(tmp_path, damage):
     X, Y, path = unfinished(tmp_path / "sums")

@@ -328,7 +328,7 @@ def test_rows_to_predict_have_the_features_of_the_training_rows(tmp_path):
     new = gm.open_data(csv(tmp_path, "colour,a\nred,1\nred,3\n", "new.csv"), like=train)
     np.testing.assert_allclose(model.predict(new), model.predict(train)[[1, 3]])
     other = gm.open_data(csv(tmp_path, "a,b,c\n1,2,3\n", "other.csv"))
-    with fails("Feature 1 of X is 'b', but it was 'colour=blue' during fit", "like="):
+    with fails("X has no columns 'colour=blue', 'colour=red', which", "It has columns 'b', 'c'", "like="):
         model.predict(other)
     with fails("has no feature column 'colour'"):
         gm.open_data(tmp_path / "other.csv", like=train)

@@ -62,6 +62,7 @@ def test_the_latest_rows_are_held_out_and_equal_times_stay_together() -> None:
     assert holdout.folds(np.arange(8), 2, np.random.default_rng(0)) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("estimator", [gm.TabularRegressor, gm.TabularClassifier])
 @pytest.mark.parametrize("by", ["name", "array"])
 def test_a_fit_respects_groups(estimator: Any, by: str, monkeypatch: Any) -> None:

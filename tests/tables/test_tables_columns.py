@@ -607,15 +607,15 @@ def test_columns_by_name():
         columns.encode(X.rename(columns={"town": "towns"}))
     with pytest.raises(InputError, match="X has a column 'price', which the training rows did not have"):
         columns.encode(X.assign(price=1.0))
-    with pytest.warns(UserWarning, match="columns of X have no names, but had names during fit"):
+    with pytest.warns(UserWarning, match="X does not have valid feature names, but the model"):
         np.testing.assert_array_equal(columns.encode(X.astype(object).to_numpy()), columns.encode(X))
     with (
-        pytest.warns(UserWarning, match="have no names"),
+        pytest.warns(UserWarning, match="X does not have valid feature names"),
         pytest.raises(InputError, match="X has 2 columns, but the training rows had 9"),
     ):
         columns.encode(np.zeros((3, 2)))
     places = TableColumns.learn(X.astype(object).to_numpy())
-    with pytest.warns(UserWarning, match="columns of X have names, but had no names during fit"):
+    with pytest.warns(UserWarning, match="X has feature names, but the model was fitted without"):
         np.testing.assert_array_equal(places.encode(X), columns.encode(X))
 
 

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from importlib import import_module
-from typing import Any, Protocol, TypeVar
+from typing import Any, NoReturn, Protocol, TypeVar
 
 from gramian._phases import Progress
 from gramian._typing import Array
@@ -103,6 +103,14 @@ class Cluster(Protocol):
 def is_elsewhere(X: Any) -> bool:
     """Return whether X is a collection of a package in ``READERS``."""
     return type(X).__module__.partition(".")[0] in READERS
+
+
+def refuse_elsewhere(X: Any, model: str) -> NoReturn:
+    """Raise for a collection given to a model that works on this machine."""
+    raise InputError(
+        f"X is a {type(X).__name__} of Dask, which {model} would have to read as a whole. Pass X.compute(), "
+        "or use a model that works on the cluster: gramian.KernelRidge or gramian.KernelRidgeClassifier."
+    )
 
 
 def cluster_of(X: Any, engine: Cluster | None) -> Cluster | None:

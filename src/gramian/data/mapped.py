@@ -39,7 +39,7 @@ class MappedRows:
 
     def __init__(self, source: RowSource, row_map: RowMap) -> None:
         self.source, self.row_map = source, row_map
-        for name in ("reads_ahead", "read_bytes", "feature_names", "target"):
+        for name in ("reads_ahead", "read_bytes", "target"):
             if hasattr(source, name):
                 setattr(self, name, getattr(source, name))
         identity = getattr(source, "identity", None)

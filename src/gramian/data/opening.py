@@ -11,7 +11,8 @@ from gramian._checks import one_of
 from gramian.data.choice import AS_STORED, DROP, ONEHOT, REFUSE, Choice
 from gramian.data.file_formats import file_format
 from gramian.data.formats.columnar import ColumnarStorage
-from gramian.data.formats.frames import FrameStorage, frame_kind
+from gramian.data.formats.frames import FrameStorage, frame_kind, opened_frame
+from gramian.data.formats.records import Records
 from gramian.data.pieces import Storage, explained
 from gramian.data.stored_file import find_files, is_path
 from gramian.data.stored_source import StoredSource
@@ -40,7 +41,8 @@ def open_data(
     data : a path, a list of paths (read in the list's order), a folder or a glob (read in the order of the
         names). All files have one format, given by the suffix: ``.csv``, ``.csv.gz`` and ``.parquet``
         (pyarrow), ``.npy`` (mapped), ``.npz``, ``.h5`` and ``.hdf5`` (h5py), ``.zarr`` (zarr), ``.svm``,
-        ``.svmlight`` and ``.libsvm`` (sparse). Or an Arrow table, a pandas or a polars frame (pyarrow).
+        ``.svmlight`` and ``.libsvm`` (sparse). Or an Arrow table, a frame of pandas or polars, or a
+        list of dicts (pyarrow).
     target : column, or columns for several outputs; for ``.npz``, HDF5 and Zarr the name of an array; for
         ``.npy`` the path of a ``.npy`` file with the targets of the rows. A classifier's target may hold text
         or booleans. By default ``.npz`` gives its y, svmlight the first number of each line.
@@ -157,12 +159,16 @@ def _choice(
 
 def opened(data: Any, choice: Choice) -> Storage:
     """Return the storage of files or of a frame, opened by the reader of their format."""
+    data = opened_frame(data)
+    if isinstance(data, Records):
+        data = data.as_arrow()
     if frame_kind(data) is not None:
         return FrameStorage(data, choice)
     if not is_path(data):
         raise InputError(
             f"Data of type {type(data).__name__} cannot be opened. Pass a path, a list of paths, a folder, a "
-            "glob, an Arrow table or a pandas or polars frame; arrays and CSR matrices go to fit as they are."
+            "glob, an Arrow table, a pandas or polars frame or a list of dicts; arrays and CSR matrices go "
+            "to fit as they are."
         )
     paths = find_files(data)
     kinds = {path: file_format(path) for path in paths}

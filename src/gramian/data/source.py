@@ -57,6 +57,9 @@ class ArraySource:
            [0., 1.]])
     """
 
+    #: Names of the columns, if they are known.
+    feature_names: tuple[str, ...] | None = None
+
     def __init__(self, X: Rows) -> None:
         if X.ndim != 2:
             raise InputError(
@@ -115,9 +118,8 @@ class ArraySource:
                 )
             found = too_large(rows)
             if found is not None:
-                raise overflow(
-                    float(rows[found]), f"row {int(numbers[found[0]])}, column {found[1]} (from 0)"
-                )
+                place = f"row {int(numbers[found[0]])}, column {found[1]} (from 0)"
+                raise overflow(float(rows[found]), place, rows.dtype)
         return rows
 
 

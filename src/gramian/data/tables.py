@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections import Counter
 from dataclasses import replace
 from typing import Any
 
@@ -13,8 +12,9 @@ import scipy.sparse as sp
 from gramian._typing import Array, IntArray
 from gramian.data.arrow import TEXT, numbers, plain, value_type
 from gramian.data.cells import AWARE, BOOLEAN, DATE, EMPTY, NUMERIC, Cells, categories, cells_of, without_kind
-from gramian.data.distributed import is_elsewhere
-from gramian.data.formats.frames import frame_kind
+from gramian.data.distributed import is_elsewhere, refuse_elsewhere
+from gramian.data.formats.frames import column_labels, frame_kind, opened_frame, refuse_twice, text_names
+from gramian.data.formats.records import Records
 from gramian.data.source import ArraySource, RowSource
 from gramian.exceptions import InputError
 
@@ -51,6 +51,11 @@ class Table(ABC):
     #: Names of the columns; None if columns have only places.
     names: tuple[str, ...] | None = None
 
+    @property
+    def named(self) -> bool:
+        """Whether columns are matched by their names: not if these are numbers in a pandas frame."""
+        return self.names is not None
+
     @abstractmethod
     def block(self, where: slice | IntArray) -> Block:
         """Return consecutive rows, or the rows with these numbers."""
@@ -69,8 +74,11 @@ def as_table(X: Any) -> Table:
     """
     if isinstance(X, Table):
         return X
+    X = opened_frame(X)
     if frame_kind(X) is not None:
         return FrameTable(X)
+    if isinstance(X, Records):
+        return ArrayTable(X.cells, X.names)
     if isinstance(X, list | tuple):
         rows = np.empty((len(X), len(X[0]) if X and isinstance(X[0], list | tuple) else 0), object)
         if any(not isinstance(row, list | tuple) or len(row) != rows.shape[1] for row in X):
@@ -86,9 +94,7 @@ def as_table(X: Any) -> Table:
     if sp.issparse(X):
         return SourceTable(ArraySource(X))  # type: ignore[arg-type]
     if is_elsewhere(X):
-        raise InputError(
-            f"X is a {type(X).__name__} of Dask, which is read as a whole here. Pass X.compute()."
-        )
+        refuse_elsewhere(X, "a model of tables")
     if isinstance(X, RowSource):
         return SourceTable(X)
     raise InputError(
@@ -112,9 +118,9 @@ class ArrayBlock(Block):
 class ArrayTable(Table):
     """Rows of an array of numbers, booleans, text, dates or objects; a memmap is read on demand."""
 
-    def __init__(self, X: Array) -> None:
+    def __init__(self, X: Array, names: tuple[str, ...] | None = None) -> None:
         # ArraySource raises if the shape is wrong.
-        self.shape = ArraySource(X).shape
+        self.shape, self.names = ArraySource(X).shape, names
         self._X = X
 
     def block(self, where: slice | IntArray) -> Block:
@@ -126,7 +132,8 @@ class SourceTable(Table):
     """Rows of a row source or of a sparse matrix: all numbers, made dense block by block."""
 
     def __init__(self, source: RowSource) -> None:
-        self.shape, self.names, self._source = source.shape, getattr(source, "feature_names", None), source
+        self.shape, self.names = source.shape, text_names(getattr(source, "feature_names", None) or ())
+        self._source = source
 
     def block(self, where: slice | IntArray) -> Block:
         """Return some rows."""
@@ -139,15 +146,18 @@ class FrameTable(Table):
 
     def __init__(self, frame: Any) -> None:
         self._kind, self._frame = frame_kind(frame), frame
-        found = frame.schema.names if self._kind == "Arrow" else frame.columns
-        #: Column names of a pandas frame may be numbers.
-        self.names = tuple(map(str, found))
-        twice = next((name for name, times in Counter(self.names).items() if times > 1), None)
-        if twice is not None:
-            raise InputError(f"X names the column {twice!r} more than once. Give each column its own name.")
+        labels = column_labels(frame)
+        self._named = text_names(labels) is not None
+        self.names = tuple(map(str, labels))
+        refuse_twice("X", self.names)
         # An old Arrow batch has no shape.
         n_rows = frame.num_rows if self._kind == "Arrow" else frame.shape[0]
-        self.shape = int(n_rows), len(self.names)
+        self.shape = int(n_rows), len(labels)
+
+    @property
+    def named(self) -> bool:
+        """Whether the labels of the columns are text."""
+        return self._named
 
     def block(self, where: slice | IntArray) -> Block:
         """Return some rows."""

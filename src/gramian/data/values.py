@@ -14,6 +14,8 @@ from gramian.exceptions import InputError
 
 #: Largest accepted size of a feature: squared distances of ten million such features are still finite.
 LARGEST = 1e150
+#: The same for float32: squared distances of eight thousand such features are still finite.
+LARGEST_FLOAT32 = 1e17
 
 
 def refuse_masked(name: str, values: Any) -> None:
@@ -100,33 +102,44 @@ def row_bytes(rows: Any) -> int:
 def too_large(rows: Rows) -> tuple[int, int] | None:
     """Return row and column of the first number whose square would overflow in a distance, or None.
 
-    Time O(n d) for float64, none for other types, which cannot hold such numbers. Memory: one tile.
+    Time O(n d) for floats, none for other types, which cannot hold such numbers. Memory: one tile.
     """
-    if rows.dtype != np.float64:
+    if rows.dtype.kind != "f":
         return None
+    limit = largest(rows.dtype)
     if sp.issparse(rows):
-        if not _beyond(rows.data):
+        if not _beyond(rows.data, limit):
             return None
-        k = int(np.argmax(np.abs(rows.data) > LARGEST))
+        k = int(np.argmax(np.abs(rows.data) > limit))
         return int(np.searchsorted(rows.indptr, k, "right") - 1), int(rows.indices[k])
     array: Any = rows
-    for where in row_slices(len(array), tile_rows(array.shape[1], 8)):
+    for where in row_slices(len(array), tile_rows(array.shape[1], array.dtype.itemsize)):
         tile = array[where]
-        if _beyond(tile):
-            row, column = np.argwhere(np.abs(tile) > LARGEST)[0].tolist()
+        if _beyond(tile, limit):
+            row, column = np.argwhere(np.abs(tile) > limit)[0].tolist()
             return where.start + row, column
     return None
 
 
-def _beyond(values: Any) -> bool:
-    return bool(max(values.max(initial=0.0), -values.min(initial=0.0)) > LARGEST)
+def largest(dtype: Any) -> float:
+    """Return the largest size of a feature whose squared distances are finite in ``dtype``."""
+    return LARGEST if np.dtype(dtype).itemsize > 4 else LARGEST_FLOAT32
 
 
-def overflow(value: float, where: str) -> InputError:
-    """Return the error about a number whose square would overflow."""
+def _beyond(values: Any, limit: float) -> bool:
+    return bool(max(values.max(initial=0.0), -values.min(initial=0.0)) > limit)
+
+
+def overflow(value: float, where: str, dtype: Any = np.float64) -> InputError:
+    """Return the error about a number whose square would overflow in the type of its rows."""
+    limit = largest(dtype)
+    narrow, cure = "", "Divide the column by its size"
+    if limit < LARGEST:
+        narrow = f" in {np.dtype(dtype).name}"
+        cure = "Drop the row if it is a missing value; else pass X as float64, divide the column by its size"
     return InputError(
-        f"X holds {value:.3g} in {where}. Numbers beyond {LARGEST:g} are refused: squares of distances "
-        "would overflow. Divide the column by its size, or take its logarithm."
+        f"X holds {value:.3g} in {where}. Numbers beyond {limit:g} are refused{narrow}: squares of distances "
+        f"would overflow. {cure}, or take its logarithm."
     )
 
 
@@ -136,4 +149,4 @@ def refuse_overflow(rows: Rows, names: Any = None, first: int = 0) -> None:
     if found is not None:
         row, column = found
         place = f"column {str(names[column])!r}" if names is not None else f"column {column}"
-        raise overflow(float(rows[row, column]), f"row {first + row}, {place} (from 0)")
+        raise overflow(float(rows[row, column]), f"row {first + row}, {place} (from 0)", rows.dtype)

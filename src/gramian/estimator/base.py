@@ -12,10 +12,11 @@ from sklearn.base import BaseEstimator
 
 from gramian._budget import parse_bytes
 from gramian.data.formats.frames import frame_kind
-from gramian.data.source import KEPT, RowSource, as_source
+from gramian.data.source import KEPT, ArraySource, RowSource
 from gramian.engine import Engine
 from gramian.estimator import shown
 from gramian.estimator.fitting import all_or_nothing as all_or_nothing
+from gramian.estimator.matching import check_width, matched, names_known
 from gramian.estimator.parameters import KernelParameters, ResourceParameters
 from gramian.estimator.rows import checked_rows
 from gramian.estimator.spelling import SpelledParameters
@@ -155,9 +156,7 @@ class KernelEstimator(SpelledParameters):
                     f"X is a {type(X).__name__}; with kernel='precomputed' it is a matrix of kernel values. "
                     "Pass an array, a memmap or a CSR matrix, or the source with a kernel's name."
                 )
-            source: RowSource = X
-            self._check_width(source, reset)
-            return source
+            return self._matched_source(X, reset=reset)
         memmap = isinstance(X, np.memmap) and X.ndim == 2 and X.dtype.kind in "fiu"
         with self._explained():
             checked = checked_rows(
@@ -173,7 +172,10 @@ class KernelEstimator(SpelledParameters):
             )
         values = X if memmap else checked
         if not self._precomputed:
-            return as_source(values)
+            found = ArraySource(values)
+            # Matched already, where the model asks itself about them.
+            found.feature_names = None if reset else names_known(self)
+            return found
         if reset:
             check_kernel_matrix(values)
         return StoredRows(StoredMatrix(values, symmetric=reset))
@@ -216,33 +218,11 @@ class KernelEstimator(SpelledParameters):
         """Return a fitted map or predictor for these rows: with their values, where they are precomputed."""
         return model.on(Precomputed(source.matrix)) if isinstance(source, StoredRows) else model
 
-    def _check_width(self, source: RowSource, reset: bool) -> None:
-        width = source.shape[1]
-        if reset:
-            self.n_features_in_ = width
-            self.__dict__.pop("feature_names_in_", None)  # of an earlier table
-            names = getattr(source, "feature_names", None)
-            if names is not None:
-                self.feature_names_in_ = np.asarray(names, object)
-        elif width != self.n_features_in_:
-            raise InputError(
-                f"X has {width} features, but {type(self).__name__} is expecting "
-                f"{self.n_features_in_} features as input."
-            )
-        else:
-            self._check_names(source)
-
-    def _check_names(self, source: RowSource) -> None:
-        """Raise where a source names its features otherwise than the training rows' ones were named."""
-        names, known = getattr(source, "feature_names", None), getattr(self, "feature_names_in_", None)
-        if names is None or known is None:
-            return
-        wrong = next((j for j, (name, trained) in enumerate(zip(names, known)) if name != trained), None)
-        if wrong is not None:
-            raise InputError(
-                f"Feature {wrong} of X is {names[wrong]!r}, but it was {known[wrong]!r} during fit. Pass the "
-                "same features in the same order: gramian.open_data(..., like=the training rows' source)."
-            )
+    def _matched_source(self, source: RowSource, *, reset: bool) -> RowSource:
+        """Return a row source with its columns in the order of the fit; a fit (``reset``) learns it."""
+        found: RowSource = matched(self, source, reset=reset)
+        check_width(self, found.shape[1], reset=reset)
+        return found
 
 
 def is_source(X: Any) -> bool:

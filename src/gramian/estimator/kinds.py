@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, MultiOutputMixin, RegressorMixin
+from sklearn.metrics import accuracy_score, r2_score
 
 from gramian.data.column import StoredColumn
+from gramian.data.distributed import is_elsewhere
 from gramian.estimator.base import own_target, required_target
 from gramian.estimator.reported import explain, report
 from gramian.estimator.summaries import Fact, class_facts
@@ -26,7 +28,8 @@ class Classifier(ClassifierMixin):
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Return the accuracy on rows X with labels y (n,), by default those of a row source."""
-        return float(super().score(X, _given_target(self, X, y), sample_weight))
+        y, weights = _given_target(self, X, y), in_memory(sample_weight)
+        return float(accuracy_score(y, in_memory(self.predict(X)), sample_weight=weights))
 
 
 class Regressor(MultiOutputMixin, RegressorMixin):
@@ -38,11 +41,17 @@ class Regressor(MultiOutputMixin, RegressorMixin):
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Return R² on rows X with targets y (n,) or (n, outputs), by default those of a row source."""
-        return float(super().score(X, _given_target(self, X, y), sample_weight))
+        y, weights = _given_target(self, X, y), in_memory(sample_weight)
+        return float(r2_score(y, in_memory(self.predict(X)), sample_weight=weights))
 
 
 def _given_target(estimator: BaseEstimator, X: Any, y: Any) -> Any:
     """Return the targets to score by, in memory; raise where there are none."""
     y = own_target(X, y)
     required_target(estimator, y)
-    return np.asarray(y) if isinstance(y, StoredColumn) else y
+    return in_memory(y)
+
+
+def in_memory(values: Any) -> Any:
+    """Return a stored column or a Dask collection as an array; anything else unchanged."""
+    return np.asarray(values) if isinstance(values, StoredColumn) or is_elsewhere(values) else values

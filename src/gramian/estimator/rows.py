@@ -7,12 +7,15 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, is_classifier, is_regressor
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import check_array
 
 from gramian.data.cells import BOOLEAN, CATEGORY, EMPTY, NOUNS, NUMERIC
-from gramian.data.formats.frames import frame_kind
+from gramian.data.formats.frames import frame_kind, opened_frame
+from gramian.data.formats.records import Records
+from gramian.data.names import names_of
 from gramian.data.tables import Table, as_table
 from gramian.data.values import of_lists, ragged, refuse_masked, refuse_overflow
+from gramian.estimator.matching import check_width, matched, refuse_cluster
 from gramian.exceptions import InputError, quoted
 
 #: How names of Arrow's types of dates and durations begin.
@@ -24,17 +27,30 @@ def checked_rows(
 ) -> Any:
     """Return X as scikit-learn's ``validate_data`` does with these options: an array, or CSR.
 
-    Masked values, dates, and in a table what is no number are refused by name. ``lengths``: whether squares
-    will be taken of the numbers: training rows (``reset``) whose squares overflow are refused too.
+    Columns are matched by name (:mod:`gramian.data.names`). Masked values, dates, and in a table what is no
+    number are refused by name. ``lengths``: whether squares will be taken of the numbers: training rows
+    (``reset``) whose squares overflow are refused too.
     """
+    refuse_cluster(estimator, X)
+    X = matched(estimator, opened_frame(X), reset=reset)
+    checked = checked_values(estimator, X, reset=reset, lengths=lengths, **options)
+    check_width(estimator, checked.shape[1], reset=reset)
+    return checked
+
+
+def checked_values(
+    estimator: BaseEstimator, X: Any, *, reset: bool, lengths: bool = True, **options: Any
+) -> Any:
+    """Return the numbers of X as an array, or CSR; names and width are not looked at."""
     refuse_masked("X", X)
     holds_dates = _dates_in(X)
     if holds_dates is not None:
         raise InputError(f"{holds_dates} holds dates or durations. {_cure(estimator)}")
+    values = X.cells if isinstance(X, Records) else X
     try:
-        checked = validate_data(estimator, X, reset=reset, accept_sparse="csr", **options)
+        checked = check_array(values, accept_sparse="csr", estimator=estimator, input_name="X", **options)
     except (TypeError, ValueError) as error:
-        if frame_kind(X) is not None:
+        if frame_kind(X) is not None or isinstance(X, Records):
             _refuse_column(estimator, as_table(X))
         elif isinstance(error, ValueError) and "convert" in str(error):
             objects = np.asarray(X, object)
@@ -48,7 +64,7 @@ def checked_rows(
                 _refuse_column(estimator, as_table(array))
         raise
     if lengths and reset:
-        refuse_overflow(checked, getattr(X, "columns", None))
+        refuse_overflow(checked, names_of(X))
     return checked
 
 

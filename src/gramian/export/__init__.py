@@ -38,7 +38,8 @@ def export(model: Any, path: str | os.PathLike[str]) -> None:
                    table it has one input for each column, with the column's name; NaN and empty text are
                    missing values. Text is compared by ``Equal`` of opset 19.
         ``.py``    a module that needs NumPy only, with ``predict(X)`` and ``decision(X)``, for tables also
-                   ``predict_proba(X)``. Rows of tables are lists, an array of objects, or a frame.
+                   ``predict_proba(X)``. Columns of frames, Arrow tables and lists of dicts are found by name,
+                   those of arrays and lists by place.
         ``.c``     C99 that needs libm only, with ``NAME_decision`` and ``NAME_predict``, NAME from the path,
                    for tables also ``NAME_probabilities``. Rows of tables are arrays of ``NAME_cell``.
 

@@ -11,6 +11,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
 from gramian._typing import Array
+from gramian.estimator.matching import names_known
 from gramian.exceptions import InputError, quoted
 from gramian.export.table import TableForm, table_form
 from gramian.fast.estimators import FastKernelClassifier, FastKernelModel
@@ -35,6 +36,7 @@ class Description:
     one_value : whether the outputs of n rows have shape (n,), not (n, outputs).
     table : what stands before and behind ``flat`` if the model takes tables, else None. ``flat`` then gives
         the values of the fast model of encoded and scaled rows.
+    names : names of the columns of the training rows, by which tables are matched; None if they had none.
     """
 
     name: str
@@ -42,6 +44,7 @@ class Description:
     labels: Array | None
     one_value: bool
     table: TableForm | None = None
+    names: tuple[str, ...] | None = None
 
     @property
     def title(self) -> str:
@@ -78,10 +81,11 @@ def describe(model: Any, name: str) -> Description:
             "range (a StandardScaler before it), or with dtype='float64'."
         )
     table = table_form(estimator) if of_table else None
+    names = names_known(estimator if scaler is None else scaler)
     if isinstance(estimator, FastKernelClassifier | FastTabularClassifier):
         labels = _plain_labels(estimator.classes_)
-        return Description(name, flat, labels, len(labels) == 2, table)
-    return Description(name, flat, None, estimator._flat, table)
+        return Description(name, flat, labels, len(labels) == 2, table, names)
+    return Description(name, flat, None, estimator._flat, table, names)
 
 
 def _parts(model: Any) -> tuple[StandardScaler | None, Any]:

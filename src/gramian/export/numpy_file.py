@@ -17,7 +17,7 @@ HEAD, NUMBERS = '"""A model that gramian exported. ', 'NUMBERS = ""\n'
 #: Lines of standalone_table.py: the first one, the import from standalone.py (of what follows its line CORE),
 #: and the line before the imports.
 TABLE_HEAD = '"""A model of a table that gramian exported. '
-BORROWED = "from gramian.export.standalone import _labelled, _model, _values\n"
+BORROWED = "from gramian.export.standalone import _labelled, _matched, _model, _values\n"
 CORE, FUTURE = "# ---- the fast model of rows of numbers ----\n", "from __future__ import annotations\n"
 
 
@@ -70,7 +70,10 @@ def _npz(model: Description) -> bytes:
         "forms": flat.forms,
         "weights": flat.weights,
         "one_value": np.array(model.one_value),
+        "by_name": np.array(model.names is not None),
     }
+    if model.names is not None:
+        arrays["names"] = np.array(model.names, str)
     if model.labels is not None:
         arrays["labels"] = model.labels
     if model.table is not None:

@@ -15,7 +15,11 @@ import numpy as np
 
 
 def predict(X: Any) -> np.ndarray:
-    """Return the class of each row of X (n, features), or its prediction."""
+    """Return the class of each row of X (n, features), or its prediction.
+
+    Columns of a frame, an Arrow table or a list of dicts are found by the names of the training, if it had
+    any; those of an array go by place.
+    """
     return _labelled(decision(X))
 
 
@@ -48,11 +52,41 @@ def _labelled(values: np.ndarray) -> np.ndarray:
     return labels[(values > 0).astype(np.intp) if len(labels) == 2 else values.argmax(axis=1)]
 
 
+def _matched(rows: Any) -> Any:
+    """Return a table with its columns in the order of the training, found by name.
+
+    Rows without names stay as they are, and so do all columns if the training rows had no names.
+    """
+    if hasattr(rows, "collect_schema") and not hasattr(rows, "__array__"):  # a LazyFrame of polars
+        rows = rows.collect()
+    dicts = isinstance(rows, (list, tuple)) and len(rows) > 0 and isinstance(rows[0], dict)
+    if dicts:
+        labels = list(dict.fromkeys(name for row in rows for name in row))
+    else:
+        labels = list(getattr(rows, "column_names", getattr(rows, "columns", ())))
+    if not labels or not all(isinstance(label, str) for label in labels):
+        return rows
+    model = _model()
+    names = model["names"].tolist() if model["by_name"] else labels
+    kinds = model["kinds"].tolist() if "kinds" in model else []
+    unused = [name for name, kind in zip(names, kinds) if kind == "unused"]
+    missing = [name for name in names if name not in labels and name not in unused]
+    wrong = missing or [label for label in labels if label not in names or labels.count(label) > 1]
+    if wrong:
+        what = "are missing" if missing else "are not those of the training, or there twice"
+        more = f" and {len(wrong) - 5} more" if len(wrong) > 5 else ""
+        raise ValueError(f"Columns of the rows {what}: {', '.join(map(repr, wrong[:5]))}{more}.")
+    if dicts:
+        return [[row.get(name) for name in names] for row in rows]
+    table = np.asarray(rows)
+    return table[:, [labels.index(name) if name in labels else 0 for name in names]]
+
+
 def _values(X: Any) -> np.ndarray:
     """Return the values (n, outputs) of rows X (n, features)."""
     model = _model()
     projection, forms, weights = model["projection"], model["forms"], model["weights"]
-    X = np.asarray(X, weights.dtype)
+    X = np.asarray(_matched(X), weights.dtype)
     if X.ndim != 2 or X.shape[1] != len(projection):
         raise ValueError(f"X has shape {X.shape}; expected (n, {len(projection)}).")
     z = X @ projection - model["offset"]

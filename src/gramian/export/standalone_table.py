@@ -13,15 +13,16 @@ from typing import Any
 
 import numpy as np
 
-from gramian.export.standalone import _labelled, _model, _values
+from gramian.export.standalone import _labelled, _matched, _model, _values
 
 
 def predict(rows: Any) -> np.ndarray:
     """Return the class of each row, or its prediction.
 
-    rows : a list of rows, an array (n, columns) of any type, or a frame, with the columns of the training in
-        the same order. Cells are numbers, booleans, text, dates (datetime, numpy.datetime64, text such as
-        2024-05-31, or days since 1970) or durations (timedelta, or days). None and NaN are missing.
+    rows : a list of rows or an array (n, columns) of any type, with the columns of the training in the same
+        order; or a frame, an Arrow table or a list of dicts, whose columns are found by name. Cells are
+        numbers, booleans, text, dates (datetime, numpy.datetime64, text such as 2024-05-31, or days since
+        1970) or durations (timedelta, or days). None and NaN are missing.
     """
     return _labelled(decision(rows))
 
@@ -89,6 +90,7 @@ def _encoded(rows: Any) -> np.ndarray:
     """Return the numbers that stand for rows of a table."""
     model = _model()
     names, kinds = model["names"].tolist(), model["kinds"].tolist()
+    rows = _matched(rows)
     table = np.asarray(rows) if hasattr(rows, "__array__") else _cells(rows, len(names))
     if table.ndim != 2 or table.shape[1] != len(names):
         raise ValueError(f"rows have shape {table.shape}; expected (n, {len(names)}).")

@@ -21,7 +21,7 @@ from gramian._typing import Array, Float64Array, FloatArray, IntArray
 from gramian.engine import Engine
 from gramian.estimator.base import KernelEstimator, is_source
 from gramian.estimator.finite import finite_values
-from gramian.estimator.rows import checked_rows
+from gramian.estimator.rows import checked_rows, checked_values
 from gramian.estimator.summaries import Evidence
 from gramian.exceptions import InputError
 from gramian.fast.cost import (
@@ -144,10 +144,11 @@ class FastKernelModel(KernelEstimator):
 
     def _dense(self, X: Any, *, reset: bool) -> Float64Array:
         """Return checked rows as a dense array in memory; read them first if X is a row source."""
-        if is_source(X):
-            X = X.rows(slice(0, X.shape[0]))
-        checked = checked_rows(self, X, reset=reset, dtype=[np.float64, np.float32])
-        return np.asarray(dense(checked))
+        dtype = [np.float64, np.float32]
+        if not is_source(X):
+            return np.asarray(dense(checked_rows(self, X, reset=reset, dtype=dtype)))
+        rows = self._matched_source(X, reset=reset).rows(slice(0, X.shape[0]))
+        return np.asarray(dense(checked_values(self, rows, reset=reset, dtype=dtype)))
 
     def _given_teacher(self, X: Any) -> Any:
         """Return the teacher, asked by frames if X is one; None if there is none that is fitted."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -14,7 +16,8 @@ from gramian.fast.dcpred.estimators import DCPredClassifier, DCPredRegressor
 from gramian.fast.estimators import FastKernelClassifier, FastKernelRegressor
 from gramian.gp.regressor import GaussianProcessRegressor
 from gramian.model_file.container import CURE
-from gramian.model_file.predictors import check_shape
+from gramian.model_file.structure import check_shape
+from gramian.model_file.typed import check_parts, is_finite
 from gramian.ridge.cross_validation import KernelRidgeCV
 from gramian.ridge.ridge import KernelRidge, KernelRidgeClassifier
 from gramian.spectra.kernel_pca import KernelPCA
@@ -51,6 +54,10 @@ KNOWN: dict[str, type[Any]] = {
         FastTabularClassifier,
     )
 }
+#: Learned numbers that predictions use as they are.
+FINITE = ("intercept_", "_spread", "_center", "_y_std", "_y_mean", "eigenvalues_", "calibration_", "noise_")
+#: What a model is asked when it was read.
+ASKED = ("decision_function", "predict", "predict_proba", "transform")
 #: Learned attributes with a number for each output, or for KernelPCA each component.
 OF_OUTPUTS = ("eigenvalues_", "_spread", "_center", "_y_std", "_y_mean")
 
@@ -60,18 +67,35 @@ def is_known(model: Any) -> bool:
     return KNOWN.get(type(model).__name__) is type(model)
 
 
+def check_learned(model: Any, learned: Mapping[str, Any]) -> None:
+    """Raise if learned attributes are not of their annotated types, or what predictions use is not finite."""
+    kind = type(model).__name__
+    check_parts(kind, type(model), learned, finite=False)
+    for name in FINITE:
+        if name in learned and not is_finite(learned[name]):
+            raise ModelFileError(f"{name!r} of a {kind} holds NaN or infinity. {CURE}")
+
+
 def check_answer(model: Any) -> None:
     """Raise if a model that was read does not answer a row of ones, or not by its learned attributes.
 
     The answer needs scaler, metric, centres and landmarks of the same width, coefficients for each of them.
-    Models of tables check themselves (:meth:`.TableServer._restore`).
+    Models of tables are asked about a row of missing values.
     """
+    d = model.n_features_in_
+    if isinstance(model, TableServer):
+        row: Any = np.full((1, d), np.nan)
+    else:
+        row = as_source(np.ones((1, d)))
+    found = {}
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for name in ASKED:
+            if hasattr(model, name):
+                found[name] = getattr(model, name)(row)
     if isinstance(model, TableServer):
         return
-    row: Any = as_source(np.ones((1, model.n_features_in_)))
-    ask = next(name for name in ("decision_function", "predict", "transform") if hasattr(model, name))
-    with np.errstate(all="ignore"):
-        answer = getattr(model, ask)(row)
+    ask, answer = next(iter(found.items()))
     outputs = answer.size if ask != "transform" else answer.shape[1]
     for name in OF_OUTPUTS:
         if name in vars(model):

@@ -150,7 +150,7 @@ def _like(y: Array, predicted: Array) -> Array:
 def named_columns() -> Iterator[None]:
     """Silence warnings about column names: the columns were picked by these names, or the file has none."""
     with warnings.catch_warnings():
-        for text in ("X does not have valid feature names", "The columns of X have"):
+        for text in ("X does not have valid feature names", "X has feature names"):
             warnings.filterwarnings("ignore", text, UserWarning)
         yield
 

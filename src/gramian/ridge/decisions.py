@@ -16,6 +16,7 @@ from gramian.engine import Engine
 from gramian.estimator.answers import PREDICT_ROWS, in_blocks
 from gramian.estimator.base import KernelEstimator
 from gramian.estimator.finite import finite_blocks, finite_values, quietly, rows_at
+from gramian.estimator.matching import check_width, matched
 from gramian.exact.predictor import ExactPredictor
 from gramian.metric.input import Input
 
@@ -89,7 +90,9 @@ def lazily(model: KernelEstimator, X: Any, method: str, shape: tuple[int, ...], 
     """Return a method's values for a collection as one of the same package, nothing computed."""
     cluster = cluster_of(X, model.engine)
     assert cluster is not None
-    model._check_width(cluster.header(X), reset=False)
+    cluster.header(X)  # raises for columns that are no numbers
+    X = matched(model, X, reset=False)
+    check_width(model, X.shape[1], reset=False)
     # One that runs where the rows lie: without what only a fit needs, and on one thread.
     plain = {"approximation": "auto", "random_state": None, "engine": None, "n_jobs": 1}
     plain |= {"checkpoint": None, "verbose": 0}

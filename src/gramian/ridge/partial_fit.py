@@ -23,6 +23,7 @@ from gramian.data.source import as_source
 from gramian.estimator.base import KernelEstimator
 from gramian.estimator.fitting import all_or_nothing, remove
 from gramian.estimator.labels import label_array
+from gramian.estimator.matching import check_width
 from gramian.exceptions import InputError, quoted
 from gramian.metric.input import Input
 from gramian.ridge.choosing import CHOOSABLE
@@ -203,7 +204,8 @@ def merge(self: Any, other: Any) -> Any:
         rows = other._waiting if waits(other) else self._waiting
         if not waits(other):
             _adopt(self, other)
-        source = self._rows(as_source(rows.rows), reset=False)
+        source = as_source(rows.rows)
+        check_width(self, source.shape[1], reset=False)
         return take(self, labelled(self, rows, source), grow=False)
 
 

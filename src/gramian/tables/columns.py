@@ -13,6 +13,7 @@ import numpy as np
 from gramian._tiles import row_slices
 from gramian._typing import Array, Float64Array, FloatArray, IntArray
 from gramian.data.cells import BOOLEAN, CATEGORY, DATE, DURATION, EMPTY, NUMERIC
+from gramian.data.names import names_of, places_of
 from gramian.data.tables import Block, Table, as_table
 from gramian.exceptions import InputError, did_you_mean, listed
 from gramian.tables.column import (
@@ -126,7 +127,7 @@ class TableColumns:
                 "whose values repeat or are numbers."
             )
         narrow = all(column.narrow and column.kind != DATE for column in columns if column.width)
-        return cls(columns, table.names is not None, n, np.dtype(np.float32 if narrow else np.float64))
+        return cls(columns, table.named, n, np.dtype(np.float32 if narrow else np.float64))
 
     # ---- the encoded columns -------------------------------------------------------------------
 
@@ -272,7 +273,7 @@ class TableColumns:
         if not plain or len(matrix) == 0:
             return set()
         if matrix.shape[1] == len(plain) == out.shape[1] and matrix.dtype.kind != "f":
-            out[:] = matrix
+            out[:] = matrix[:, list(order)]
             return set(plain)
         values = matrix[:, [order[j] for j in plain]]
         if values.dtype.kind == "f":
@@ -290,41 +291,19 @@ class TableColumns:
         return tuple(c.place for c in self.columns if c.kind == NUMERIC and c.width == 1 and c.varies)
 
     def order(self, table: Table) -> tuple[int, ...]:
-        """Return each column's place in a table: by name if both have names, else by position.
+        """Return each column's place in a table, by the rule of :mod:`gramian.data.names`.
 
-        An unused column may be absent: −1. Raises ``InputError`` if another column is absent or a column is
-        new; warns if only one of the two tables has names.
+        An unused column may be absent: −1.
         """
-        names, d = table.names, len(self.columns)
-        if (names is None) == self.named:
-            have, had = ("no names", "names") if self.named else ("names", "no names")
-            warnings.warn(
-                f"The columns of X have {have}, but had {had} during fit. They are matched by position.",
-                UserWarning,
-                stacklevel=4,
-            )
-        if names is None or not self.named:
-            if table.shape[1] != d:
-                raise InputError(
-                    f"X has {table.shape[1]} columns, but the training rows had {d}. Pass the same columns "
-                    "in the same order."
-                )
-            return tuple(range(d))
-        found = {name: j for j, name in enumerate(names)}
-        known = {column.name for column in self.columns}
-        lacking = [c.name for c in self.columns if c.width and c.name not in found]
-        if lacking:
-            hint = did_you_mean(lacking[0], names)
+        known = self.column_names if self.named else None
+        unused = {column.name for column in self.columns if not column.width}
+        places = places_of(names_of(table), known, "the model", unused=unused)
+        if places is None and table.shape[1] != len(self.columns):
             raise InputError(
-                f"X has no column {lacking[0]!r}{_others(lacking)}, which the training rows had.{hint} "
-                "Pass all of their columns; values may be missing."
+                f"X has {table.shape[1]} columns, but the training rows had {len(self.columns)}. Pass the "
+                "same columns in the same order."
             )
-        extra = [name for name in names if name not in known]
-        if extra:
-            raise InputError(
-                f"X has a column {extra[0]!r}{_others(extra)}, which the training rows did not have. Drop it."
-            )
-        return tuple(found.get(column.name, -1) for column in self.columns)
+        return tuple(range(len(self.columns))) if places is None else places
 
 
 def _forced(categorical: Any, names: Sequence[str], named: bool) -> frozenset[int]:

@@ -13,7 +13,8 @@ from sklearn.base import BaseEstimator
 
 from gramian._typing import Array, IntArray
 from gramian.data.distributed import is_elsewhere
-from gramian.data.formats.frames import frame_kind
+from gramian.data.formats.frames import frame_kind, opened_frame
+from gramian.data.formats.records import Records
 from gramian.data.source import RowSource
 from gramian.data.tables import Table, as_table
 from gramian.estimator.sample_weights import checked_weights, relative_weights
@@ -57,7 +58,7 @@ def checked_table(estimator: BaseEstimator, X: Any, *, reset: bool) -> Any:
             f"{type(estimator).__name__}. Pass more rows" + (f": n_samples={n} is too few." if n else ".")
         )
     known = getattr(estimator, "n_features_in_", None)
-    by_place = table.names is None or not hasattr(estimator, "feature_names_in_")
+    by_place = not table.named or not hasattr(estimator, "feature_names_in_")
     if not reset and by_place and d != known:
         raise InputError(
             f"X has {d} features, but {type(estimator).__name__} is expecting {known} features as input: the "
@@ -68,7 +69,8 @@ def checked_table(estimator: BaseEstimator, X: Any, *, reset: bool) -> Any:
 
 def _readable(X: Any) -> Any:
     """Return X, or the array or table behind it."""
-    if isinstance(X, list | tuple):
+    X = opened_frame(X)
+    if isinstance(X, list | tuple | Records):
         return as_table(X)
     known = isinstance(X, np.ndarray | Table | RowSource) or sp.issparse(X) or frame_kind(X) is not None
     if known or is_elsewhere(X) or not hasattr(X, "__array__"):

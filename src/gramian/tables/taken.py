@@ -23,6 +23,11 @@ class TakenTable(Table):
             if hasattr(table, name):
                 setattr(self, name, getattr(table, name))
 
+    @property
+    def named(self) -> bool:
+        """Whether columns are matched by their names."""
+        return self._table.named
+
     def block(self, where: slice | IntArray) -> Block:
         """Return some rows."""
         return self._table.block(self._numbers[where])

@@ -1,14 +1,15 @@
-"""Arrow tables and pandas and polars frames as rows: slices converted on demand."""
+"""Arrow tables, pandas and polars frames: their kinds and labels, and slices as rows on demand."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from gramian.data.arrow import pyarrow_package
 from gramian.data.choice import Choice
 from gramian.data.formats.columnar import ColumnarStorage, width
+from gramian.data.formats.records import Records, are_records
 from gramian.data.pieces import Piece, cut, piece_rows
 from gramian.exceptions import InputError, shortened
 
@@ -19,18 +20,15 @@ class FrameStorage(ColumnarStorage):
     def __init__(self, frame: Any, choice: Choice) -> None:
         self._kind, self._frame = frame_kind(frame), frame
         self.names = [f"the {self._kind} {'table' if self._kind == 'Arrow' else 'frame'}"]
+        labels = column_labels(frame)
         #: Column names of a pandas frame may be numbers.
-        self._columns = [
-            str(name) for name in (frame.columns if self._kind != "Arrow" else frame.schema.names)
-        ]
-        twice = [name for name, times in Counter(self._columns).items() if times > 1]
-        if twice:
-            raise InputError(
-                f"{self.names[0]} names the column {twice[0]!r} more than once. Give each its own name."
-            )
+        self._columns = list(map(str, labels))
+        refuse_twice(self.names[0], self._columns)
         self._schema = schema = _schema(frame, self._kind)
         self.pieces = cut(0, int(frame.shape[0]), piece_rows(width(schema, schema.names)))
         self.plan(schema.remove_metadata(), choice.for_columns(schema.names))
+        if not any(isinstance(labels[self._columns.index(name)], str) for name in self.columns):
+            self.feature_names = None  # numbers count as no names, as in scikit-learn
 
     def table(self, piece: Piece, names: Sequence[str], lane: str) -> Any:
         """Return columns of a slice."""
@@ -57,6 +55,45 @@ def frame_kind(data: Any) -> str | None:
         if package == "pyarrow" and base.__name__ in ("Table", "RecordBatch"):
             return "Arrow"
     return None
+
+
+def opened_frame(X: Any) -> Any:
+    """Return a polars LazyFrame as a frame and a list of dicts as records; anything else unchanged."""
+    if are_records(X):
+        return Records(X)
+    lazy = any(b.__name__ == "LazyFrame" and b.__module__.startswith("polars") for b in type(X).__mro__)
+    return X.collect() if lazy else X
+
+
+def column_labels(frame: Any) -> Sequence[Any]:
+    """Return the labels of a frame's columns; those of pandas may be anything."""
+    return list(frame.schema.names if frame_kind(frame) == "Arrow" else frame.columns)
+
+
+def refuse_twice(table: str, labels: Iterable[Any]) -> None:
+    """Raise if two columns of a table have the same label."""
+    twice = next((label for label, times in Counter(labels).items() if times > 1), None)
+    if twice is not None:
+        raise InputError(f"{table} names the column {twice!r} more than once. Give each column its own name.")
+
+
+def text_names(labels: Iterable[Any]) -> tuple[str, ...] | None:
+    """Return labels as names; None if no label is text, as scikit-learn has it.
+
+    Raises ``InputError`` if only some of the labels are text, or a name occurs twice.
+    """
+    names = tuple(labels)
+    texts = [isinstance(name, str) for name in names]
+    if not any(texts):
+        return None
+    if not all(texts):
+        other = names[texts.index(False)]
+        raise InputError(
+            f"X names some columns by text, and one by {other!r} of type {type(other).__name__}. Make all "
+            "names text, such as X.columns.astype(str), or none."
+        )
+    refuse_twice("X", names)
+    return tuple(map(str, names))
 
 
 def _schema(frame: Any, kind: str | None) -> Any:

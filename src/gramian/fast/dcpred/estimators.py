@@ -102,6 +102,8 @@ class DCPredClassifier(Classifier, KernelEstimator):
     route is the number of centres compared. Raises ``InputError`` for unusable input; warns
     ``AccuracyWarning`` if a local model missed its tolerance. Values jump at the borders of leaves. With
     thousands of features the landmarks cost as much as an exact SVM with as many support vectors.
+    Monomials can grow without bound between and beyond the training rows; an answer that leaves the range of
+    the leaf's targets and fitted values is moved back to the limit, and further out to the bias b.
 
     Source: Hsieh, Si and Dhillon 2014, "Fast prediction for large-scale kernel machines", Algorithms 1 and 2.
 

@@ -1,0 +1,71 @@
+"""Records, a list with a dict for each row, as a table with named columns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from gramian._typing import Array
+from gramian.data.arrow import pyarrow_package
+from gramian.exceptions import InputError, shortened
+
+
+class Records:
+    """The cells of records: names of the columns, and an array of objects (n, columns).
+
+    The columns are all keys, in the order in which they first occur. A row that lacks a key has None there.
+
+    >>> found = Records([{"a": 1, "b": "x"}, {"b": "y"}])
+    >>> found.names, found.cells.tolist()
+    (('a', 'b'), [[1, 'x'], [None, 'y']])
+    """
+
+    def __init__(self, rows: Sequence[Mapping[Any, Any]]) -> None:
+        other = next((i for i, row in enumerate(rows) if not isinstance(row, Mapping)), None)
+        if other is not None:
+            raise InputError(
+                f"X is a list of dicts, but row {other} is a {type(rows[other]).__name__}. Pass a dict for "
+                "each row."
+            )
+        places = {name: j for j, name in enumerate(dict.fromkeys(name for row in rows for name in row))}
+        wrong = next((name for name in places if not isinstance(name, str)), None)
+        if wrong is not None:
+            raise InputError(f"X is a list of dicts with the key {wrong!r}. Name the columns by text.")
+        self.names: tuple[str, ...] = tuple(places)
+        self.cells: Array = np.full((len(rows), len(places)), None, object)
+        for i, row in enumerate(rows):
+            for name, cell in row.items():
+                self.cells[i, places[name]] = cell
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of rows and columns."""
+        return len(self.cells), len(self.names)
+
+    def as_arrow(self) -> Any:
+        """Return the cells as an Arrow table; raise for a column of mixed values."""
+        pa = pyarrow_package()
+        columns = {}
+        for j, name in enumerate(self.names):
+            try:
+                columns[name] = pa.array(self.cells[:, j].tolist())
+            except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+                raise InputError(
+                    f"Column {name!r} of the dicts mixes values: {shortened(str(error).splitlines()[0])}. "
+                    "Give each column one type."
+                ) from None
+        return pa.table(columns)
+
+    def chosen(self, places: Sequence[int]) -> Records:
+        """Return the same rows with the columns at these places."""
+        found = object.__new__(Records)
+        found.names = tuple(self.names[j] for j in places)
+        found.cells = self.cells[:, list(places)]
+        return found
+
+
+def are_records(X: Any) -> bool:
+    """Return whether X is a list or tuple of dicts, by its first row."""
+    return isinstance(X, list | tuple) and len(X) > 0 and isinstance(X[0], Mapping)
