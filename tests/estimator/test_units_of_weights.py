@@ -1,4 +1,4 @@
-"""Unit of the sample weights: it does not matter where a model searches for its penalty."""
+"""The unit of sample weights does not matter to a model that searches for its penalty."""
 
 import numpy as np
 import pytest

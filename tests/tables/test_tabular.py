@@ -827,7 +827,11 @@ def test_quantiles_of_several_targets_and_wrong_ones() -> None:
     X, y = uneven(200, 0)
     model = gm.TabularRegressor(**QUICK).fit(X, np.stack([y, -y], axis=1))
     assert model.predict_quantiles(X[:4], [0.25, 0.75]).shape == (4, 2, 2)
+    single = model.predict_quantiles(X[:4], 0.25)
+    np.testing.assert_array_equal(single, model.predict_quantiles(X[:4], [0.25])[..., 0])
     for wrong, message in (
+        ("0.5", r"quantiles='0\.5' is a string; give a list"),
+        (None, "quantiles=None must be a list, tuple or array"),
         ([0.5, 1.0], r"quantiles=1\.0 must be a number between 0 and 1"),
         ([float("nan")], "must be a number between 0 and 1"),
         ([0.9999], r"quantiles: 0\.9999 needs 9999 held-out rows"),

@@ -84,9 +84,14 @@ class LabelledRows(Generic[Labels]):
         return float(self.n if self.weights is None else self.weights.sum())
 
 
-def labelled_numbers(source: RowSource, y: Any, sample_weight: Any = None) -> LabelledRows[NumberTargets]:
-    """Return rows with real targets y (n,) or (n, outputs); raise for unusable targets or weights."""
-    targets = NumberTargets(y, source.shape[0])
+def labelled_numbers(
+    source: RowSource, y: Any, sample_weight: Any = None, classifier: str = "KernelRidgeClassifier"
+) -> LabelledRows[NumberTargets]:
+    """Return rows with real targets y (n,) or (n, outputs); raise for unusable targets or weights.
+
+    An error about labels recommends ``classifier``.
+    """
+    targets = NumberTargets(y, source.shape[0], classifier=classifier)
     return LabelledRows(source, targets, checked_weights(sample_weight, source.shape[0]))
 
 

@@ -53,7 +53,7 @@ def checked_values(
     except (TypeError, ValueError) as error:
         if frame_kind(X) is not None or isinstance(X, Records):
             _refuse_column(estimator, as_table(X))
-        elif isinstance(error, ValueError) and "could not convert" in str(error):
+        elif isinstance(error, ValueError) and "convert" in str(error):
             objects = np.asarray(X, object)
             if objects.ndim == 2:
                 _refuse_column(estimator, as_table(objects))

@@ -76,7 +76,7 @@ class KernelRidgeCV(Regressor, KernelEstimator):
         weights by their mean, so that only their ratios matter; a list is for the weights as they are.
     kernel : str, Kernel or callable, default="auto"
         As for :class:`gramian.KernelRidge`. "auto" with ``gamma`` or ``gammas`` is "rbf".
-    gamma : float, "auto" or None, default=None
+    gamma : float, "auto", "scale" or None, default=None
     degree, coef0, kernel_params
         As for :class:`gramian.KernelRidge`.
     gammas : sequence of float, optional
@@ -224,6 +224,7 @@ class KernelRidgeCV(Regressor, KernelEstimator):
             found = scaled_input(scaling, source, sample.weights)
             found.keep_in(self)
             sample = found.prepared(sample)
+            setup = replace(setup, kernel=setup.kernel.settled(sample.source))
             remove(self, "choice_")
             rng = as_generator(self.random_state)
             # One seed for all kernels, so that they are compared on the same landmarks.
@@ -290,7 +291,7 @@ class KernelRidgeCV(Regressor, KernelEstimator):
 
     def _named(self) -> KernelRidgeCV:
         """Return an unfitted copy whose kernel is "rbf" where only its gamma was given."""
-        given = self.gammas is not None or not (self.gamma is None or isinstance(self.gamma, str))
+        given = self.gammas is not None or self.gamma not in (None, AUTO)
         return with_values(self, kernel="rbf") if given and automatic(self, "kernel") else with_values(self)
 
     def _given_alphas(self) -> Float64Array | None:

@@ -23,13 +23,14 @@ def warn_at_edge(alphas: Float64Array, best: Float64Array) -> None:
     least, most = float(alphas.min()), float(alphas.max())
     if least == most:
         return
-    for edge, word, beyond in ((least, "smallest", least / 10.0), (most, "largest", most * 10.0)):
+    edges = ((least, "smallest", "smaller", least / 10.0), (most, "largest", "larger", most * 10.0))
+    for edge, word, further, beyond in edges:
         if (best == edge).any():
             whose = f", of {np.sum(best == edge)} of {best.size} outputs" if best.size > 1 else ""
             warnings.warn(
                 f"the best alpha, {edge:.3g}{whose}, is the {word} of alphas ({least:.3g} to {most:.3g}): a "
-                f"{'smaller' if edge == least else 'larger'} one may do better. Add values beyond it, such "
-                f"as {beyond:.3g}, or choose alphas='auto'.",
+                f"{further} one may do better. Add values beyond it, such as {beyond:.3g}, or choose "
+                "alphas='auto'.",
                 UserWarning,
                 stacklevel=3,
             )

@@ -126,7 +126,7 @@ class DCPredClassifier(Classifier, KernelEstimator):
         *,
         loss: str = "squared_hinge",
         kernel: Any = "rbf",
-        gamma: float | None = None,
+        gamma: float | str | None = None,
         degree: int = 3,
         coef0: float = 1.0,
         kernel_params: dict[str, Any] | None = None,
@@ -243,7 +243,7 @@ class DCPredRegressor(Regressor, KernelEstimator):
         *,
         loss: str = "ridge",
         kernel: Any = "rbf",
-        gamma: float | None = None,
+        gamma: float | str | None = None,
         degree: int = 3,
         coef0: float = 1.0,
         kernel_params: dict[str, Any] | None = None,
@@ -295,7 +295,7 @@ class DCPredRegressor(Regressor, KernelEstimator):
             alpha = positive_number("alpha", self.alpha)
             one_of("loss", self.loss, ("ridge",))
             y = own_target(X, y)
-            rows = labelled_numbers(leaf_rows(self, X, y), y, sample_weight)
+            rows = labelled_numbers(leaf_rows(self, X, y), y, sample_weight, "DCPredClassifier")
             self._flat = rows.targets.flat
             train(self, rows, rows.numbers.__getitem__, 0.5 / alpha)
             return self
