@@ -246,7 +246,7 @@ def test_a_frame_stays_as_it_is():
     pd.testing.assert_frame_equal(table, framed(ROWS, ORDER))
 
 
-@pytest.mark.parametrize("name", ["KernelRidge", "TabularRegressor", "FastKernelRegressor"])
+@pytest.mark.parametrize("name", ["KernelRidge", "TabularRegressor"])
 def test_integers_of_128_bits_are_read_if_they_fit_in_64(name):
     wide = pl.from_pandas(framed(ROWS, NAMES)).with_columns(pl.col("a").cast(pl.Int128))
     close(
