@@ -37,6 +37,9 @@ EXTRAS = (
 ABSENT = {name for name in EXTRAS if find_spec(name) is None}
 
 
+#: Configurations that the quick suite runs of a test that has more.
+QUICK_CASES = 8
+
 #: Its doctests are collected only where the library is.
 collect_ignore = [] if find_spec("autogluon") else ["src/gramian/integrations/autogluon.py"]
 
@@ -52,8 +55,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Mark repeated configurations as slow, and leave out ``promise`` unless ``-m`` names it.
 
     Of several configurations of an estimator under scikit-learn's checks, the quick suite takes the first; a
-    precomputed kernel counts as another estimator. A test marked ``promise`` starts fresh processes and
-    measures them.
+    precomputed kernel counts as another estimator. Of more than ``QUICK_CASES`` configurations of a test it
+    takes that many, spread evenly, unless the test is marked ``whole``. A test marked ``promise`` starts
+    fresh processes and measures them.
     """
     first: dict[tuple[type, bool], Any] = {}
     for item in items:
@@ -62,6 +66,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             estimator = given.params["estimator"]
             kind = (type(estimator), getattr(estimator, "kernel", None) == "precomputed")
             if not item.get_closest_marker("slow") and first.setdefault(kind, estimator) is not estimator:
+                item.add_marker("slow")
+    cases: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if not (item.get_closest_marker("slow") or item.get_closest_marker("whole")):
+            cases.setdefault(item.nodeid.split("[")[0], []).append(item)
+    for group in cases.values():
+        kept = {k * (len(group) - 1) // (QUICK_CASES - 1) for k in range(QUICK_CASES)}
+        if len(group) > QUICK_CASES:
+            for item in (item for k, item in enumerate(group) if k not in kept):
                 item.add_marker("slow")
     if "promise" not in config.option.markexpr:
         left_out = [item for item in items if item.get_closest_marker("promise")]

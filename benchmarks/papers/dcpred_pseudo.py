@@ -15,8 +15,9 @@ from gramian.compression.sampled_core import ridge_inverse
 from gramian.data import load_dataset
 from gramian.engine import Engine
 from gramian.fast.cost import linear_nanoseconds, seconds_per_row
+from gramian.fast.dcpred.leaf import Leaf, LeafReport
 from gramian.fast.dcpred.pseudo_landmarks import expand, fit_core
-from gramian.fast.dcpred.training import CORE_ROWS, ROUNDS, DCPred, Leaf, LeafReport
+from gramian.fast.dcpred.training import CORE_ROWS, ROUNDS, DCPred
 from gramian.kernels import Kernel
 from gramian.landmarks.partition import fit_partition
 from gramian.landmarks.routing import Partition
@@ -55,7 +56,8 @@ class Timed:
     ) -> float:
         def leaf(landmarks: np.ndarray, columns: Any) -> Leaf:
             beta = np.ones((columns.n_columns, 1), np.float32)
-            return Leaf(landmarks, columns, beta, np.zeros(1, np.float32), LeafReport(0))
+            limits = np.array([[-np.inf], [np.inf]], np.float32)
+            return Leaf(landmarks, columns, beta, np.zeros(1, np.float32), limits, LeafReport(0))
 
         fitted = DCPred(partition, tuple(leaf(*one) for one in leaves), kernel, self.batch.shape[1])
         own = 1e9 * seconds_per_row(fitted, self.batch)

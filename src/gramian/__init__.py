@@ -23,6 +23,7 @@ from gramian.exceptions import (
     InputError,
     NumericalError,
     NumericalWarning,
+    did_you_mean,
 )
 from gramian.export import export
 from gramian.fast.dcpred.estimators import DCPredClassifier, DCPredRegressor
@@ -132,7 +133,12 @@ _ELSEWHERE = {
 
 
 def __getattr__(name: str) -> object:
-    """Raise for a name that is not here, and say where it is if a subpackage has it."""
+    """Raise for a name that is not here; say where it is if a subpackage has it, or which name is near."""
     where = _ELSEWHERE.get(name)
-    hint = f" It is in a subpackage: from gramian.{where} import {name}" if where else ""
+    if where:
+        hint = f" It is in a subpackage: from gramian.{where} import {name}"
+    elif name.startswith("_"):
+        hint = ""
+    else:
+        hint = did_you_mean(name, (*__all__, *_ELSEWHERE), cutoff=0.7)
     raise AttributeError(f"module 'gramian' has no attribute {name!r}.{hint}", name=name)

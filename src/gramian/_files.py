@@ -58,10 +58,7 @@ def complete_file(path: Path) -> Iterator[BinaryIO]:
     >>> path.read_bytes()
     b'123'
     """
-    target = Path(os.path.realpath(path)) if path.is_symlink() else path
-    if not target.parent.is_dir():
-        raise InputError(f"Cannot write {path}: the folder {target.parent} does not exist. Create it first.")
-    old = _existing(path, target)
+    target, old = check_replaceable(path)
     unfinished = target.with_name(f".{target.name[:50]}.{uuid.uuid4().hex}.tmp")
     # Readable by no more users than the file that it replaces.
     mode = 0o666 if old is None else stat.S_IMODE(old.st_mode) & 0o777
@@ -77,6 +74,14 @@ def complete_file(path: Path) -> Iterator[BinaryIO]:
         unfinished.replace(target)
     finally:
         unfinished.unlink(missing_ok=True)
+
+
+def check_replaceable(path: Path) -> tuple[Path, os.stat_result | None]:
+    """Return the file behind a path, and the ``stat`` of what it replaces; raise if it cannot be written."""
+    target = Path(os.path.realpath(path)) if path.is_symlink() else path
+    if not target.parent.is_dir():
+        raise InputError(f"Cannot write {path}: the folder {target.parent} does not exist. Create it first.")
+    return target, _existing(path, target)
 
 
 def _existing(path: Path, target: Path) -> os.stat_result | None:

@@ -13,4 +13,4 @@ FloatArray: TypeAlias = npt.NDArray[np.floating[Any]]
 Float64Array: TypeAlias = npt.NDArray[np.float64]
 IntArray: TypeAlias = npt.NDArray[np.intp]
 #: Rows of a dataset: a dense array (or a memmap), or a CSR matrix.
-Rows: TypeAlias = "npt.NDArray[Any] | sp.csr_matrix | sp.csr_array"
+Rows: TypeAlias = npt.NDArray[Any] | sp.csr_matrix | sp.csr_array

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+import unicodedata
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
@@ -72,12 +73,41 @@ def quoted(value: object) -> str:
     return shortened(repr(value))
 
 
+def printable(text: str) -> str:
+    r"""Return text with control characters but line breaks escaped, so that it cannot steer a terminal.
+
+    >>> print(printable("\x1b[31mred"))
+    \x1b[31mred
+    """
+    if text.isprintable():
+        return text
+    steering = {c for c in set(text) - {"\n"} if unicodedata.category(c) in ("Cc", "Cf", "Cs")}
+    return "".join(c.encode("unicode_escape").decode() if c in steering else c for c in text)
+
+
 def shortened(text: str, most: int = QUOTED) -> str:
     """Return the text, cut to ``most`` characters."""
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
-def did_you_mean(word: object, choices: Iterable[str]) -> str:
-    """Return ``" Did you mean 'x'?"`` for the nearest choice, or an empty string."""
-    near = difflib.get_close_matches(str(word).lower(), list(choices), n=1, cutoff=0.5)
-    return f" Did you mean {near[0]!r}?" if near else ""
+def listed(items: Iterable[object], most: int = 10, *, show: Callable[[object], str] = quoted) -> str:
+    """Return at most ``most`` items, and the number of the others; ``show`` writes one of them.
+
+    >>> listed(["a", "b", "c"], 2), listed("ab")
+    ("'a', 'b', and 1 more", "'a', 'b'")
+    """
+    texts = [show(item) for item in items]
+    return ", ".join(texts[:most]) + (f", and {len(texts) - most:,} more" if len(texts) > most else "")
+
+
+def did_you_mean(word: object, choices: Iterable[str], *, cutoff: float = 0.5) -> str:
+    """Return ``" Did you mean 'x'?"`` for the nearest choice, or an empty string.
+
+    ``cutoff`` is the least likeness, from 0 to 1. Capitals do not count.
+
+    >>> did_you_mean("tabularregresor", ["TabularRegressor", "TabularClassifier"])
+    " Did you mean 'TabularRegressor'?"
+    """
+    known = {choice.lower(): choice for choice in choices}
+    near = difflib.get_close_matches(str(word).lower(), known, n=1, cutoff=cutoff)
+    return f" Did you mean {known[near[0]]!r}?" if near else ""

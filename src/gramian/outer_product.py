@@ -17,7 +17,8 @@ from gramian.compression.predictor import Predictor
 from gramian.data.source import RowSource, as_source
 from gramian.data.values import refuse_masked
 from gramian.engine import Engine
-from gramian.estimator.base import KernelEstimator, checked_weights
+from gramian.estimator.base import KernelEstimator
+from gramian.estimator.sample_weights import checked_weights
 from gramian.exact.predictor import ExactPredictor
 from gramian.exceptions import InputError
 from gramian.fast.base import FastKernelModel

@@ -10,7 +10,7 @@ import pytest
 from sklearn.base import clone
 
 import gramian as gm
-from adversary import damage
+from adversary import damage, mutated
 from adversary.hostile import (
     INPUTS,
     MODELS,
@@ -114,6 +114,40 @@ def test_many_damaged_files(name, tmp_path):
 
 def test_swapped_members_are_refused(tmp_path):
     assert [failures_of(name, tmp_path, 20, (damage.swapped,)) for name in damage.MODELS] == [[]] * 8
+
+
+def broken_mutations(name: str, folder: Path, seed: int, count: int) -> list[str]:
+    """Return what was wrong with the answers to mutated files of a model."""
+    stored, broken = mutated.saved(name, folder), []
+    for text, data in mutated.mutated(stored, seed, count):
+        try:
+            mutated.check(name, text, data, folder)
+        except Broken as error:
+            broken.append(str(error))
+    return broken
+
+
+@pytest.mark.parametrize("name", mutated.KINDS)
+def test_mutated_files_are_refused_or_their_models_answer(name, tmp_path):
+    assert broken_mutations(name, tmp_path, list(mutated.KINDS).index(name), 6) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", mutated.KINDS)
+def test_many_mutated_files(name, tmp_path):
+    assert broken_mutations(name, tmp_path, 1_000, 200) == []
+
+
+def test_every_class_that_files_hold_is_mutated():
+    fast = {"FastTabularRegressor", "FastTabularClassifier"}  # the kind "fast table"
+    assert set(mutated.KNOWN) - fast <= set(mutated.KINDS)
+
+
+def test_memory_beyond_the_file_is_noticed(monkeypatch, tmp_path):
+    stored = mutated.saved("KernelRidge", tmp_path)
+    monkeypatch.setattr(gm, "load", lambda path: [None for _ in (np.zeros(1 << 24),)])
+    with pytest.raises(Broken, match=r"134,\d+,\d+ bytes for a file of \d,\d+; answers"):
+        mutated.check("KernelRidge", "nothing changed", stored.packed(), tmp_path)
 
 
 def test_errors_of_other_libraries_are_noticed(monkeypatch):

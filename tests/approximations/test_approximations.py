@@ -187,6 +187,7 @@ def test_hard_tables_have_an_answer(case, X, gamma):
         np.testing.assert_allclose(found, gram(X, X, gamma), atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:n_blocks=100 is more than the")
 @pytest.mark.filterwarnings("ignore:(root_)?rank=.* is larger than n_samples")
 @pytest.mark.filterwarnings("ignore::gramian.NumericalWarning")

@@ -111,6 +111,7 @@ def exact_levels(kernel, X):
     return np.sqrt(np.append(np.cumsum(squares[::-1])[::-1], 0.0) / squares.sum())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lengthscale", [0.02, 0.1, 0.5])
 def test_spectra_of_large_blocks_are_near_the_exact_ones(lengthscale):
     kernel = gm.Gaussian(lengthscale)

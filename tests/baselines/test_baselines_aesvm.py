@@ -146,6 +146,7 @@ def test_epsilon_zero_is_the_exact_svm(n_classes):
     np.testing.assert_allclose(model.decision_function(X), expected, atol=2e-4)
 
 
+@pytest.mark.slow
 def test_the_smaller_epsilon_the_nearer_the_exact_svm():
     X, y = circles(300)
     exact = SVC(C=5.0, gamma=GAMMA).fit(X, y).decision_function(X)

@@ -116,6 +116,7 @@ def test_one_candidate_is_tried_however_short_the_time():
     assert found.settings == CONTENDERS["nystroem"].start(Shape.of(REGRESSION, X))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", [REGRESSION, CLASSIFICATION])
 def test_the_librarys_own_search_chooses_kernel_and_alpha(task):
     found = search(CONTENDERS["gramian"], X, Y[task], task, seconds=1e-9)

@@ -92,6 +92,7 @@ def test_tables_have_the_papers_numbers_beside_ours(stored):
     assert '`python benchmarks/reproduce.py --only kals --items "table 9"`' in text
 
 
+@pytest.mark.slow
 def test_figures_have_a_column_for_each_point_and_a_picture(stored, tmp_path):
     pytest.importorskip("matplotlib")
     lines = read(stored)
@@ -103,6 +104,7 @@ def test_figures_have_a_column_for_each_point_and_a_picture(stored, tmp_path):
     assert draw(PAPER, TABLE, lines, tmp_path) is None
 
 
+@pytest.mark.slow
 def test_trade_offs_have_a_row_for_each_point_and_a_measure_on_the_horizontal_axis(tmp_path):
     pytest.importorskip("matplotlib")
     path = tmp_path / "lines.jsonl"

@@ -393,6 +393,7 @@ def test_the_installed_command_runs(model: Path, tmp_path: Path) -> None:
 # ---- files that do not fit into memory ---------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kernel", ["rbf", "laplacian"])
 def test_rows_that_do_not_stay_in_memory_give_the_same_model(
     kernel: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -130,6 +130,7 @@ def test_every_kind_of_model_has_a_page(name: str, tmp_path: Path) -> None:
     assert not list(tmp_path.glob(".*"))  # nothing unfinished is left
 
 
+@pytest.mark.slow
 def test_names_from_the_data_are_text(tmp_path: Path) -> None:
     path = saved(make_pipeline(StandardScaler(), gm.KernelRidgeClassifier()), tmp_path, CLASSES, "label")
     CLASSES.to_csv(tmp_path / "<u>rows.csv", index=False)
@@ -178,6 +179,7 @@ def test_the_spectrum_is_that_of_the_matrix() -> None:
     np.testing.assert_allclose(found.sum(), np.trace(core.features_.core.to_dense()), rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_the_same_model_makes_the_same_page(tmp_path: Path) -> None:
     path = saved(gm.KernelRidge(0.1, gamma=0.3), tmp_path, REGRESSION, "price")
     for name in ("a.html", "b.html"):
@@ -213,3 +215,13 @@ def test_without_matplotlib_the_command_to_get_it(tmp_path: Path, monkeypatch: p
     told = bad("report", path, "--html", tmp_path / "out.html")
     assert "matplotlib, which is not installed. Run: pip install 'gramian[plot]'" in told
     assert "KernelRidge" in good("report", path)
+
+
+def test_notes_are_shown_without_their_escape_sequences(tmp_path):
+    path = tmp_path / "m.gramian"
+    notes = {"from": "\x1b[31mred\x1b[0m", "\x1b]0;title\x07": "x"}
+    gm.save(gm.KernelRidge().fit(X, PRICE), path, notes=notes)
+    text = good("report", path)
+    assert "\x1b" not in text
+    assert "\\x1b[31mred" in text
+    assert "\\x1b]0;title\\x07" in text

@@ -142,6 +142,7 @@ def test_without_held_out_rows_it_is_the_library_s_own_fit(tmp_path: Path) -> No
     np.testing.assert_allclose(gm.load(tmp_path / "m.gramian").predict(FRAME), own.predict(FRAME), rtol=1e-8)
 
 
+@pytest.mark.slow
 def test_rows_to_predict_may_be_otherwise(model: Path, tmp_path: Path) -> None:
     loaded = gm.load(model)
     rows = FRAME[:40].assign(town=FRAME.town[:40].replace("York", "Leeds"))
@@ -153,6 +154,7 @@ def test_rows_to_predict_may_be_otherwise(model: Path, tmp_path: Path) -> None:
     np.testing.assert_allclose(found, loaded.predict(rows), rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_a_category_that_looks_like_a_number_is_text(tmp_path: Path) -> None:
     codes = np.where(FRAME.code == 11, "A1", FRAME.code.astype(str))
     table = write(FRAME.assign(code=codes, price=PRICE), tmp_path / "t.csv")
@@ -196,6 +198,7 @@ def test_intervals_are_columns(model: Path, tmp_path: Path) -> None:
     assert inside.mean() > 0.7
 
 
+@pytest.mark.slow
 def test_the_report_judges_and_draws(model: Path, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     table = write(REGRESSION, tmp_path / "t.csv")
@@ -249,6 +252,7 @@ def test_a_time_limit_is_shared_out(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert 90 < limits[2] < 100
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("seconds", "n_fits"), [((40.0, 20.0), 2), ((10.0, 80.0), 1)])
 def test_a_time_limit_holds_for_reading_judging_and_both_fits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: tuple[float, float], n_fits: int
@@ -343,6 +347,7 @@ def test_options_say_which_model_is_meant() -> None:
 # ---- errors ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_errors_of_fit_name_the_column(tmp_path: Path) -> None:
     out = ("--target", "price", *QUICK, "--out", tmp_path / "m.gramian")
     infinite = REGRESSION.assign(size=REGRESSION["size"].where(REGRESSION.index != 5, np.inf))

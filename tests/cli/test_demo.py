@@ -118,6 +118,7 @@ def test_the_island_is_learned_from_noisy_measurements(tmp_path):
     assert 0.9 * island.NOISE < errors.std() < 1.1 * island.NOISE
 
 
+@pytest.mark.slow
 def test_a_limit_that_python_alone_exceeds_is_told(tmp_path, capfd):
     island.make(tmp_path, 1000)
     with pytest.raises(GramianError, match=r"two_million.py ended with exit status 1.*raise --memory"):

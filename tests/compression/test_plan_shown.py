@@ -27,6 +27,7 @@ def test_seconds_are_shown_where_they_were_measured_only(data, approximation):
     assert len(re.findall(r" s\b", shown)) == len(re.findall("took", shown)) > 0
 
 
+@pytest.mark.slow
 def test_the_reason_is_the_users_where_the_user_asked(data):
     X, y = data
     assert gm.KernelRidge(approximation="exact").fit(X, y).plan_.reason == "approximation='exact'"

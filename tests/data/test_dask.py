@@ -114,11 +114,13 @@ class TestOnCollections:
         assert lazy.chunks == ((0, 700, 0, 1300, 2000), (2,))
         close(lazy.compute(), alone.predict(X))
 
+    @pytest.mark.slow
     def test_targets_and_weights_of_this_machine(self, client, rows):
         X, Y, w = rows
         there = model().fit(da.from_array(X, chunks=1000), Y[:, 0], w)
         close(there.predict(X), model().fit(X, Y[:, 0], w).predict(X))
 
+    @pytest.mark.slow
     def test_frame_with_labels(self, client, rows, frame):
         X = frame[["a", "b", "c"]]
         alone = classifier(class_weight="balanced").fit(X, frame["label"], rows[2])
@@ -386,6 +388,7 @@ def test_a_round_holds_one_total_for_each_thread(client, rows):
     assert sum(begun for begun, _ in found) == 2
 
 
+@pytest.mark.slow
 def test_a_result_is_sent_once_however_long_that_takes(client, rows, monkeypatch):
     """Asked for again every second, a large result never came, and its copies filled the worker's memory."""
     asked = []

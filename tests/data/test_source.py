@@ -124,10 +124,24 @@ def test_any_object_with_the_protocol_is_a_source():
     assert as_source(source) is source
 
 
+@pytest.mark.parametrize("form", ["bsr", "coo", "csc", "csr", "dia", "dok", "lil"])
+@pytest.mark.parametrize("kind", [sp.csr_array, sp.csr_matrix])
+def test_sparse_rows_of_every_format_are_read(kind, form):
+    rows = np.where(X % 4 > 1, X, 0.0)
+    given = kind(rows).asformat(form)
+    source = as_source(given)
+    np.testing.assert_array_equal(source.rows(slice(1, 3)).toarray(), rows[1:3])
+    np.testing.assert_array_equal(source.take(np.array([2, 0])).toarray(), rows[[2, 0]])
+    assert given.format == form
+
+
+def test_entries_of_coo_at_one_place_are_summed():
+    given = sp.coo_array((np.ones(3), ([0, 0, 1], [1, 1, 0])), shape=(2, 2))
+    np.testing.assert_array_equal(as_source(given).rows(slice(0, 2)).toarray(), [[0, 2], [1, 0]])
+
+
 def test_errors():
     with pytest.raises(InputError, match=r"X has type list; expected an array, .* Pass np.asarray\(X\)"):
         as_source([[1.0, 2.0]])
     with pytest.raises(InputError, match=r"X has shape \(3,\); expected one row a sample.*reshape\(-1, 1\)"):
         as_source(np.zeros(3))
-    with pytest.raises(InputError, match=r"sparse in CSC format; expected CSR\. Pass X.tocsr\(\)"):
-        as_source(sp.csc_matrix(X))

@@ -51,6 +51,7 @@ def run(estimator, check):
         run_check(estimator, check, tolerance)
 
 
+@pytest.mark.whole
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 @pytest.mark.filterwarnings("ignore:the learned kernel explains nothing")  # the checks' targets are random
 @with_checks(ESTIMATORS[name] for name in QUICK)

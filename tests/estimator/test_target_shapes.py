@@ -40,6 +40,7 @@ def test_one_column_is_answered_by_one_column(data, name, tmp_path):
         np.testing.assert_allclose(found[:, 0], flat, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_models_made_from_others_answer_alike(data):
     X, y = data
     teacher = gm.KernelRidge(gamma=3.0).fit(X, y)

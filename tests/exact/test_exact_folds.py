@@ -41,6 +41,7 @@ def dense(K, chances, weights, penalty, start):
     return K @ c + start
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_models_without_folds_are_those_of_newtons_method(n_classes, monkeypatch):
     monkeypatch.setattr(folds_module, "TOL", 1e-13)

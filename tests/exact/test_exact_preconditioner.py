@@ -26,6 +26,7 @@ def blocks_of(X, size, kernel=None):
 
 
 class TestBlocks:
+    @pytest.mark.slow
     @settings(max_examples=25, deadline=None)
     @given(st.integers(1, 700), st.integers(1, 300), st.integers(0, 3))
     def test_a_permutation_in_parts_that_are_small_enough(self, n, size, repeats):

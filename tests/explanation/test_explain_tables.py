@@ -43,6 +43,7 @@ def total(found: Any) -> np.ndarray:
     return found.base + found.shares.sum(axis=1) + found.rest + found.other
 
 
+@pytest.mark.slow
 def test_shares_add_up_in_the_units_of_the_target(regressor: Any) -> None:
     found = regressor.explain(FRAME[200:])
     np.testing.assert_allclose(found.prediction, regressor.predict(FRAME[200:]), rtol=1e-9)
@@ -78,6 +79,7 @@ def test_without_training_rows_a_category_is_unknown_and_a_number_the_median(reg
     assert np.abs(found.columns[:, :2]).mean() > 5 * np.abs(found.columns[:, 3]).mean()
 
 
+@pytest.mark.slow
 def test_log_odds_of_classes_are_explained(classifier: Any) -> None:
     found, values = classifier.explain(FRAME[200:]), classifier.decision_function(FRAME[200:])
     two = values.ndim == 1

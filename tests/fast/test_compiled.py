@@ -92,6 +92,7 @@ def test_predict_one_is_predict(name):
         assert_agree(np.array(found), expected, rounding(name))
 
 
+@pytest.mark.slow
 @needs_numba
 def test_compiled_values_are_those_of_the_batch():
     for outputs in (1, 3):

@@ -9,8 +9,23 @@ from sklearn.svm import SVC
 
 import gramian as gm
 from gramian._numerics import design_cutoff
+from gramian.fast.dcpred.leaf import returned
 from gramian.fast.dcpred.local_models import Loss
 from gramian.kernels import Cauchy
+
+
+def test_answers_far_from_the_rows_stay_within_what_their_leaf_has_seen():
+    rows = np.random.default_rng(0).normal(size=(80, 2))
+    target = np.sin(rows[:, 0]) + rows[:, 1]
+    far = np.random.default_rng(1).normal(size=(4000, 2)) * np.logspace(0, 3, 4000)[:, None]
+    for pseudo in KINDS:
+        model = gm.DCPredRegressor(pseudo=pseudo, random_state=0).fit(rows, target)
+        for leaf, members_ in zip(model.model_.leaves, members(model, far), strict=True):
+            low, high = leaf.limits[:, 0]
+            answers = model.predict(far[members_])
+            assert low <= answers.min()
+            assert answers.max() <= high
+            np.testing.assert_array_equal(answers[-1], leaf(far[members_][-1:])[0, 0])
 
 
 class TestAlgorithm1:
@@ -30,7 +45,15 @@ class TestAlgorithm1:
             )
             *alpha, bias = np.linalg.solve(system, np.append(TARGET[rows], 0.0))
             beta = W @ C.T @ np.array(alpha)
-            expected[new] = leaf.columns(NEW[new]) @ beta + bias
+            f = leaf.columns(NEW[new]) @ beta + bias
+            seen = np.concatenate([TARGET[rows], C @ beta + bias])
+            low, high = (seen.min(), seen.max()) if pseudo else (-np.inf, np.inf)
+            # Beyond what the leaf has seen: from the limit towards the bias, which is reached a range away.
+            for k in np.flatnonzero((f < low) | (f > high)):
+                limit = low if f[k] < low else high
+                share = min(abs(f[k] - limit) / (high - low), 1.0)
+                f[k] = limit + share * (np.clip(bias, low, high) - limit)
+            expected[new] = f
             np.testing.assert_allclose(C @ leaf.beta[:, 0], C @ beta, atol=1e-6)
         np.testing.assert_allclose(model.predict(NEW), expected, atol=1e-5)
 
@@ -82,6 +105,7 @@ def test_a_prediction_is_its_leaf_s_formula(labels):
             c = gm.Gaussian(6.0**-0.5)(NEW[rows], leaf.columns.landmarks)
             products = c[:, leaf.columns.left] * c[:, leaf.columns.right]
             expected[rows] += np.hstack([c, products]) @ leaf.beta
+            expected[rows] = returned(expected[rows], leaf.bias, *leaf.limits)
     found = model.decision_function(NEW)
     np.testing.assert_allclose(found.reshape(len(NEW), q), expected, atol=1e-10)
     chosen = (expected[:, 0] > 0).astype(int) if q == 1 else expected.argmax(axis=1)

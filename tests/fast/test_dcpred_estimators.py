@@ -56,6 +56,7 @@ class TestInterface:
         again = classifier(pseudo=pseudo, gamma=0.01).fit(frozen, LABELS)
         np.testing.assert_allclose(again.decision_function(frozen), values, atol=1e-6)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("pseudo", KINDS)
     def test_float32(self, pseudo):
         wide = classifier(pseudo=pseudo).fit(X, LABELS)

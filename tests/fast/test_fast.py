@@ -136,6 +136,7 @@ def trainer_of(lesson, held, M, score=lambda found: 0.0):
     return ShapeTrainer(M, {"teacher": pool}, {"teacher": held}, score, 0, Engine(1))
 
 
+@pytest.mark.slow
 def test_copies_are_labelled_by_the_teacher(rows):
     def teacher(X):
         return np.sin(2 * X[:, :1]) * X[:, 1:2]
@@ -181,6 +182,7 @@ def test_compress_without_rows_takes_those_of_the_model(rows):
         gm.compress(lambda X: X[:, 0])
 
 
+@pytest.mark.slow
 def test_labels_teachers_and_bounds(rows):
     names = np.where(rows[:, 0] > 0.3 * rows[:, 1] ** 2, "yes", "no")
     m = gm.FastKernelClassifier(SVC(gamma=0.5), **SMALL).fit(rows, names)
@@ -251,6 +253,7 @@ def test_scikit_learn_conventions(estimator, check):
     check(estimator)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("outputs", [1, 3])
 @pytest.mark.parametrize("bounded", [True, False])
 def test_gradients_of_directions_and_units_are_those_of_finite_differences(rows, outputs, bounded):

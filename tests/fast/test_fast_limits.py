@@ -130,6 +130,7 @@ def test_a_budget_holds_for_batches_of_any_size(monkeypatch: pytest.MonkeyPatch)
         model.set_params(batch_rows=0).fit(X, X.sum(axis=1))
 
 
+@pytest.mark.slow
 def test_a_fit_ends_in_time() -> None:
     X = np.random.default_rng(0).random((3_000, 4))
     y = np.sin(9.0 * X).sum(axis=1)

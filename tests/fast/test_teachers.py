@@ -139,6 +139,7 @@ def test_answers_of_functions_say_their_kind():
     assert decisions.score(X, TWO) > 0.95
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["labels", "probabilities", "numbers", "many numbers"])
 def test_stored_answers_stand_for_a_model(kind):
     rows, new = X[:600], X[600:]
@@ -194,6 +195,7 @@ def test_unlabelled_rows_are_learned_from():
         gm.compress(smooth, few, SUMS[:60], unlabelled=shifted[:, :2], **sizes)
 
 
+@pytest.mark.slow
 def test_frames_of_numbers_reach_the_teacher_as_frames():
     pd = pytest.importorskip("pandas")
     frame = pd.DataFrame(X, columns=["a", "b", "c"])
@@ -231,6 +233,7 @@ def test_fidelity_is_the_agreement_on_held_out_rows():
     assert same_class(told, told, np.ones(400)).standard_error > 0
 
 
+@pytest.mark.slow
 def test_fidelity_and_calibration_of_new_rows():
     svc = SVC(gamma=0.5).fit(X, THREE)
     fast = gm.FastKernelClassifier(svc, **SMALL).fit(X, THREE)
@@ -281,6 +284,7 @@ def test_a_teacher_that_fails_is_named_with_its_error():
         gm.compress(narrow, X, SUMS, unlabelled=far, **SMALL)
 
 
+@pytest.mark.slow
 def test_rows_without_a_class_of_the_teacher():
     some = THREE != 12
     teacher = SVC(gamma=0.5).fit(X, THREE)

@@ -130,6 +130,7 @@ def test_no_progress_is_told(monkeypatch):
         gm.GaussianProcessRegressor(random_state=0).fit(X, Y[:, 0])
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:the learned kernel explains nothing")  # some targets are random
 @pytest.mark.parametrize(
     ("rows", "target"),

@@ -155,7 +155,7 @@ ERRORS: list[tuple[dict[str, Any], str]] = [
         {"kernel": "rbf", "gamma": True},
         "gamma=True must be a positive, finite number. gamma=None",
     ),
-    ({"kernel": "rbf", "gamma": "scale"}, "gamma='scale' must be a positive"),
+    ({"kernel": "rbf", "gamma": "median"}, "gamma='median' is unknown here. Give a positive number, 'scale'"),
     ({"kernel": "poly", "degree": 1.5}, "degree=1.5 is not whole; give an integer"),
     ({"kernel": "poly", "coef0": -1}, "coef0=-1 is not a number of at least 0. Give coef0 >= 0, else"),
     ({"kernel": "poly", "coef0": None}, "coef0=None is not a number"),

@@ -162,6 +162,27 @@ def test_integers_beyond_float32_are_moved_before_they_are_rounded():
     ).tolist() == [0, 1]
 
 
+@pytest.mark.parametrize("method", METHODS)
+def test_rows_whose_products_overflow_go_where_exact_scores_send_them(method):
+    part = fit(make_rows("float32"), method=method)
+    rng = np.random.default_rng(1)
+    for size in (1e30, 3e38):
+        far = (rng.normal(size=(50, 5)).clip(-1, 1) * size).astype(np.float32)
+        exact = replaced_by_float64(part).route(far.astype(np.float64))
+        np.testing.assert_array_equal(part.route(far), exact)
+        np.testing.assert_array_equal(part.route(sp.csr_array(far)), exact)
+        np.testing.assert_array_equal(part.route(far.astype(np.float64) * 1e100), exact)
+
+
+def replaced_by_float64(part):
+    """Return the partition whose scores are computed in float64."""
+    if isinstance(part, CenterPartition):
+        return CenterPartition(part.centers.astype(np.float64))
+    return BisectionPartition(
+        part.directions.astype(np.float64), part.thresholds, part.children, offset=part.offset
+    )
+
+
 def test_first_of_equal_centres():
     partition = CenterPartition(np.array([[-1.0, 0.0], [1.0, 0.0]]))
     assert partition.route(np.array([[0.0, 5.0]])).tolist() == [0]

@@ -300,6 +300,7 @@ def test_every_model_by_the_features_as_they_came(name: str) -> None:
     np.testing.assert_allclose(factor @ factor.T, M, atol=1e-8 * np.abs(M).max())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "fit",
     [

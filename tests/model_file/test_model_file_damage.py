@@ -168,7 +168,7 @@ EDITS: dict[str, tuple[Any, str]] = {
             learned(h)["predictor_"]["parts"]["partition"]["parts"]["centers"]["array"],
             np.zeros((3, 2)),
         ),
-        "do not make a model",
+        "the partition takes rows of 2 features; expected 4",
     ),
     "landmarks": (
         lambda m, h: put(
@@ -177,7 +177,7 @@ EDITS: dict[str, tuple[Any, str]] = {
             learned(h)["predictor_"]["parts"]["landmarks"]["list"][0]["tuple"][1]["array"],
             np.zeros((30, 7)),
         ),
-        "'landmarks' has shape|do not make a model",
+        "the partition takes rows of 4 features; expected 7",
     ),
     "nothing learned": (
         lambda m, h: h["estimator"].pop("learned"),

@@ -258,6 +258,7 @@ def test_a_fast_model_lacks_its_teacher_and_tells_its_cost(tmp_path: Path) -> No
     np.testing.assert_allclose(loaded._batch.mean(axis=0), model._batch.mean(axis=0), atol=0.1)
 
 
+@pytest.mark.slow
 def test_names_and_pipelines(tmp_path: Path) -> None:
     pd = pytest.importorskip("pandas")
     frame = pd.DataFrame(X, columns=list("abcd"))
@@ -350,7 +351,7 @@ EDITS: dict[str, tuple[str, Any, str]] = {
     "coefficients": (
         "dcsvc",
         lambda h, m: resized(h, m, learned(h)["predictor_"]["parts"]["coefficients"], np.zeros((2, 3))),
-        "do not make a model",
+        "'coefficients' has shape",
     ),
     "endless tree": (
         "dcpred, tree",

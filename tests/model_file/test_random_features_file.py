@@ -99,30 +99,42 @@ def edit_map(**edits):
 
 
 DAMAGE = {
-    "amplitudes": (RandomFourier(), {"amplitudes": np.ones(3)}, "FourierColumns do not fit together"),
+    "amplitudes": (
+        RandomFourier(),
+        {"amplitudes": np.ones(3)},
+        r"'amplitudes' has shape \(3,\); expected \(500,\)",
+    ),
     "wide": (
         RandomFourier(),
         {"frequencies": np.ones((5, 500))},
-        "do not make a model",
+        "a map takes 5 features|the partition takes rows of",
     ),
     "dtype": (
         RandomFourier(),
         {"tile_dtype": "float32"},
         "an explicit map gives float64; expected float32",
     ),
-    "infinite": (RandomFourier(), {"amplitudes": np.array([np.inf])}, "gives numbers that are not finite"),
+    "infinite": (
+        RandomFourier(),
+        {"amplitudes": np.array([np.inf])},
+        "'amplitudes' of a FourierColumns holds NaN or infinity",
+    ),
     "unknown": (
         RandomFourier(),
         {"kind": "Sines"},
         "the part 'Sines' is not one of",
     ),
     "field": (RandomFourier(), {"fields": {"size": 3}}, "FourierColumns do not fit together"),
-    "order": (Fastfood(), {"order": np.full(512, 99_999)}, "FastfoodColumns do not fit together"),
-    "counts": (RandomMaclaurin(), {"counts": np.array([2000])}, "MaclaurinColumns do not fit together"),
+    "order": (
+        Fastfood(),
+        {"order": np.full(512, 99_999)},
+        r"'order' has shape \(512,\)|'order' holds numbers outside",
+    ),
+    "counts": (RandomMaclaurin(), {"counts": np.array([2000])}, "'counts' holds numbers outside 0 … 1000"),
     "buckets": (
         TensorSketch(),
         {"buckets": np.full((3, 4), 1000)},
-        "TensorSketchColumns do not fit together",
+        "'buckets' holds numbers outside 0 … 999",
     ),
 }
 

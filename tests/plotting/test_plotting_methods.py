@@ -114,6 +114,7 @@ def test_frontier_of_predictions():
         FrontierDisplay.from_predictions(numbers, numbers, {})
 
 
+@pytest.mark.slow
 def test_frontier_of_estimators(X):
     y = X[:, 0] > 0.5
     model = gm.KernelRidgeClassifier(0.1, gamma=1.0, random_state=0).fit(X, y)

@@ -72,6 +72,7 @@ def said():
     return json.loads(done.stdout)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("need", NEEDED)
 def test_the_error_names_the_pip_command(need, said):
     extra = need.split(":")[0]

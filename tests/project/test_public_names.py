@@ -28,6 +28,12 @@ def test_any_other_name_has_pythons_own_error():
         gm.Nothing  # noqa: B018
 
 
+@pytest.mark.parametrize("name", ["TabularRegresor", "tabularregressor", "KernelRidgeClasifier", "opendata"])
+def test_a_misspelt_name_is_answered_by_the_one_that_is_near(name):
+    with pytest.raises(AttributeError, match=r"\. Did you mean '(TabularR|KernelRidgeCl|open_)"):
+        getattr(gm, name)
+
+
 @pytest.mark.parametrize(
     "compress", [gm.compress, gm.TabularRegressor.compress, gm.TabularClassifier.compress]
 )

@@ -36,6 +36,7 @@ def test_alpha_has_the_least_dense_leave_one_out_error(intercept):
     assert m.alpha_ == pytest.approx(grid[np.argmin(losses)])
 
 
+@pytest.mark.slow
 def test_the_model_is_that_of_a_fit_with_what_was_chosen():
     X, y = waves()
     m = gm.KernelRidge("auto", kernel="auto", random_state=0).fit(X, y)
@@ -61,6 +62,7 @@ def test_finalists_are_judged_on_all_rows(monkeypatch):
     assert m.kernel_ == m.choice_.kernel == tried[1]
 
 
+@pytest.mark.slow
 def test_the_choice_is_much_better_than_the_defaults():
     X, y = waves()
     new, truth = waves(seed=1)
@@ -87,6 +89,7 @@ def test_a_later_fit_without_auto_forgets_the_choice():
     assert not hasattr(m, "alpha_")
 
 
+@pytest.mark.slow
 def test_classes_weights_and_outputs():
     X, y = waves(240)
     labels = np.digitize(y, [-0.5, 0.5])
@@ -129,6 +132,7 @@ def test_few_rows_get_the_usual_values():
     assert not hasattr(m, "choice_")
 
 
+@pytest.mark.slow
 def test_clone_pickle_file_and_plan(tmp_path):
     X, y = waves(120)
     m = gm.KernelRidge("auto", kernel="auto", random_state=0)
@@ -165,6 +169,7 @@ def test_what_does_not_go_together_is_refused(params, message):
     assert not hasattr(m, "predictor_")
 
 
+@pytest.mark.slow
 def test_cross_validation_without_arguments_chooses_kernel_and_alpha():
     X, y = waves()
     new, truth = waves(seed=1)

@@ -211,6 +211,7 @@ def test_nodes_that_no_row_meets_are_shared(rows, fitted):
     assert before.sums.n_rows == 600
 
 
+@pytest.mark.slow
 def test_memory_is_the_plan_s_whatever_the_number_of_rows():
     rng = np.random.default_rng(2)
     sizes = gm.MultiResolution(root_rank=150, rank=60, n_blocks=12)

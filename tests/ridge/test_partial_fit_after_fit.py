@@ -38,6 +38,7 @@ def ridge(**parameters):
     return gm.KernelRidge(0.05, approximation=SIZES, random_state=0, **{**options, **parameters})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cut", [40, 2100])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_the_model_is_that_of_one_stream_over_both(rows, cut, weighted):
@@ -55,6 +56,7 @@ def frame_of(X):
     return pytest.importorskip("pandas").DataFrame(X)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "form", [sp.csr_array, ArraySource, frame_of, np.ndarray.tolist], ids=lambda form: form.__name__
 )

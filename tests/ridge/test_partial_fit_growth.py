@@ -50,6 +50,7 @@ def error(estimator, X):
     return float(np.sqrt(np.mean((estimator.predict(X) - truth(X)) ** 2)))
 
 
+@pytest.mark.slow
 def test_the_error_in_new_territory_is_near_that_of_a_fit_to_all_rows():
     rng = np.random.default_rng(0)
     chunks = drifting(rng)

@@ -38,6 +38,7 @@ def in_chunks(model, X, y, cuts, weights=None, **more):
     return model
 
 
+@pytest.mark.slow
 def test_one_row_does_not_decide_for_all():
     X, y = rows(5000)
     model = in_chunks(gm.KernelRidge(0.01, gamma=5.0, standardize=True, random_state=0), X, y, [1])
@@ -130,6 +131,7 @@ def test_merging_adds_waiting_rows():
         assert vars(left) == before
 
 
+@pytest.mark.slow
 def test_classes_wait_too():
     X, y = rows(2400)
     labels = np.where(y > 0.3, "high", np.where(y < -0.3, "low", "middle"))

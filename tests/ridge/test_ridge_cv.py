@@ -227,6 +227,7 @@ def test_refinement_that_does_not_help_is_not_kept(monkeypatch):
     assert model.gamma_ == 2.0
 
 
+@pytest.mark.slow
 def test_a_small_budget_takes_the_alphas_in_groups_and_gives_the_same(monkeypatch):
     X, Y, _ = table(4000, 4)
     Y = Y[:, 0]

@@ -47,12 +47,14 @@ def test_one_family_with_one_lengthscale_beats_its_start():
     assert len(found.errors) == len(found.tried) == 2  # on few rows, then on more
 
 
+@pytest.mark.slow
 def test_the_choice_is_the_same_for_the_same_seed():
     rows = smooth_rows(300)
     first, again = chosen(rows), chosen(rows)
     assert (first.kernel, first.alpha) == (again.kernel, again.alpha)
 
 
+@pytest.mark.slow
 def test_rows_of_weight_0_are_not_looked_at():
     weights = np.ones(400)
     weights[200:] = 0.0
@@ -63,6 +65,7 @@ def test_rows_of_weight_0_are_not_looked_at():
     assert chosen(rows).kernel == chosen(other).kernel
 
 
+@pytest.mark.slow
 def test_separable_classes_end_without_an_error():
     X = np.random.default_rng(0).standard_normal((400, 3))
     found = chosen(labelled_classes(as_source(X), X[:, 0] > 0))

@@ -236,6 +236,7 @@ class TestEngine:
                 assert set(inside) == set(blas_threads()) == {1}
         assert blas_threads() == before
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("n_jobs", [1, 2])
     def test_a_loop_that_ends_with_an_error_gives_blas_back_at_once(self, n_jobs: int) -> None:
         def failing() -> None:

@@ -144,6 +144,7 @@ def test_relative_residual_of_a_zero_column_is_what_is_left():
 
 
 class TestBlock:
+    @pytest.mark.slow
     def test_columns_help_each_other(self):
         rng = np.random.default_rng(5)
         a = spectrum(rng, np.geomspace(1e-4, 1.0, 300))

@@ -89,6 +89,7 @@ def test_a_grid_of_one_value_and_default_bandwidths():
     np.testing.assert_allclose(default.bandwidths[1:] / default.bandwidths[:-1], 2.0)
 
 
+@pytest.mark.slow
 def test_sparse_rows_frames_and_sources_give_the_same():
     pd = pytest.importorskip("pandas")
     X, y = clusters(150)

@@ -198,6 +198,7 @@ class TestEarly:
         assert (model.predict(X[30:]) == y[30:]).all()
         assert (model.n_support_ > 0).tolist() == [True, True, False]
 
+    @pytest.mark.slow
     def test_merged_levels(self, table):
         X, y = table
         first = DCSVC(**SETTINGS, leaf_size=60, branching=3, early=0, random_state=0).fit(X, y)

@@ -33,6 +33,7 @@ def made(kind: type, **params: object):
     return kind(**{"random_state": 0, **quick, **params})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_choice_is_much_better_than_the_defaults(kind):
     X, y = waves()
@@ -44,6 +45,7 @@ def test_the_choice_is_much_better_than_the_defaults(kind):
     assert auto > usual + 0.05
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_model_is_that_of_a_fit_with_what_was_chosen(kind):
     X, y = waves()
@@ -110,6 +112,7 @@ def test_classes_and_weights(kind):
     assert pytest.approx(kept[1].C_) == kept[0].C_
 
 
+@pytest.mark.slow
 def test_probabilities_are_calibrated_at_the_C_that_was_chosen():
     X, y = waves()
     m = gm.KernelSVC("auto", kernel="auto", probability=True, random_state=0).fit(X, target(gm.KernelSVC, y))
@@ -117,6 +120,7 @@ def test_probabilities_are_calibrated_at_the_C_that_was_chosen():
     assert m.C_ > 0
 
 
+@pytest.mark.slow
 def test_a_learned_metric_goes_with_C_alone():
     X, y = waves(120)
     for kind in KINDS:
@@ -136,6 +140,7 @@ def test_few_rows_get_the_usual_values(kind):
     np.testing.assert_array_equal(m.predict(X), made(kind).fit(X, target(kind, y)).predict(X))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_clone_pickle_file_and_plan(kind, tmp_path):
     X, y = waves(120)

@@ -88,6 +88,7 @@ def test_the_code_of_a_category_is_its_mean():
     assert joined(np.zeros((1, 5)), GROUPS, found.codes)[0, 2] == 0.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_classes_have_log_odds_and_unseen_ones_little(n_classes):
     X, codes = hot()
@@ -165,6 +166,7 @@ def test_values_are_of_models_without_the_row():
     assert np.mean((values[:, 0] - y) ** 2) > 0.9 * y.var()
 
 
+@pytest.mark.slow
 def test_times_and_weights_and_too_little_time_or_memory():
     X, _ = hot()
     y = np.where(X[:, 0] > 0, "b", "a")
@@ -274,6 +276,7 @@ def test_logistic_models_may_have_no_weight_beside_boosting():
     assert other._decision(rows)[0, 0] == pytest.approx(expected, rel=1e-5)
 
 
+@pytest.mark.slow
 def test_it_joins_unless_the_effort_or_the_user_says_otherwise():
     X, y = steps(250)
     joins = {"default": True, "best": True, "fast": False}

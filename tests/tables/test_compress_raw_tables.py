@@ -74,6 +74,7 @@ def test_rows_go_there_and_back() -> None:
     pd.testing.assert_series_equal(back(moved)["size"], X["size"])
 
 
+@pytest.mark.slow
 def test_a_function_of_frames_is_compressed_with_the_same_frame(tmp_path: Path) -> None:
     fast = gm.compress(worth, X, **SMALL)
     assert fast.score(X, TARGET) > 0.9
@@ -144,6 +145,7 @@ def test_arrays_with_missing_values_and_other_frames() -> None:
     assert gm.compress(lambda one: np.asarray(one["rooms"], float), arrow, **SMALL).fidelity_.value > 0.95
 
 
+@pytest.mark.slow
 def test_stored_answers_for_a_table() -> None:
     fast = gm.compress(TARGET, X, **SMALL)
     assert fast.score(X, TARGET) > 0.85

@@ -62,6 +62,7 @@ def test_the_latest_rows_are_held_out_and_equal_times_stay_together() -> None:
     assert holdout.folds(np.arange(8), 2, np.random.default_rng(0)) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("estimator", [gm.TabularRegressor, gm.TabularClassifier])
 @pytest.mark.parametrize("by", ["name", "array"])
 def test_a_fit_respects_groups(estimator: Any, by: str, monkeypatch: Any) -> None:
@@ -127,6 +128,45 @@ def test_rows_of_weight_0_and_groups_go_together() -> None:
     np.testing.assert_allclose(one.predict(X), two.predict(X))
 
 
+DAYS = np.arange("2020-01-01", "2021-02-04", dtype="datetime64[D]")
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        [f"{day}T00:00Z" for day in DAYS],
+        [f"{day}T02:00+02:00" for day in DAYS],
+        [day.strftime("%d/%m/%Y") for day in DAYS.tolist()],
+        [day.strftime("%B %d, %Y") for day in DAYS.tolist()],
+    ],
+)
+def test_times_may_be_dates_as_text(texts: list[str]) -> None:
+    X, _ = grouped()
+    order = np.random.default_rng(0).permutation(400)
+    texts = [texts[i] for i in order]
+    want = HoldOut.of(as_table(X), None, DAYS[order]).times
+    np.testing.assert_array_equal(HoldOut.of(as_table(X), None, texts).times, want)
+    np.testing.assert_array_equal(HoldOut.of(as_table(X.assign(day=texts)), None, "day").times, want)
+
+
+@pytest.mark.parametrize(
+    ("texts", "match"),
+    [
+        (["01/02/2020", "03/02/2020"] * 200, "'01/02/2020', may have the day or the month first"),
+        (
+            [*map(str, DAYS[:399]), "soon"],
+            r"'2020-01-01' is a date with the year first, 'soon' is none\. Pass",
+        ),
+        (["2020-01-31"] * 399 + [" "], r"time has no value in row 399"),
+        (["5"] * 400, r"time holds text \('5'\), which cannot be read as dates\. Pass numbers or dates"),
+    ],
+)
+def test_text_that_is_no_time_is_explained(texts: list[str], match: str) -> None:
+    X, _ = grouped()
+    with pytest.raises(InputError, match=match):
+        HoldOut.of(as_table(X), None, texts)
+
+
 @pytest.mark.parametrize(
     ("options", "match"),
     [
@@ -136,7 +176,10 @@ def test_rows_of_weight_0_and_groups_go_together() -> None:
         ({"groups": np.r_[np.nan, np.arange(399.0)]}, r"groups has no value in row 0"),
         ({"time": np.r_[np.arange(399.0), np.nan]}, r"time has no value in row 399"),
         ({"time": np.ones(400)}, "time is the same in all rows"),
-        ({"time": "group"}, r"time holds text \('g\d\d'\); pass numbers or dates"),
+        (
+            {"time": "group"},
+            r"time holds text \('g\d\d'\), which cannot be read as dates\. Pass",
+        ),
         ({"time": np.arange(400), "groups": "group"}, "groups and time are both given"),
     ],
 )

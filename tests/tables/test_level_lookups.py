@@ -107,6 +107,7 @@ def test_half_of_the_variance_in_rare_levels():
     assert model.score(X[2000:], y[2000:]) > 0.3
 
 
+@pytest.mark.slow
 def test_files_keep_them_and_exports_say_that_they_cannot(tmp_path):
     X, y, _ = table(n_levels=150, n=1200, between=2.0)
     labels = np.where(y > 0, "up", "down")
@@ -119,6 +120,7 @@ def test_files_keep_them_and_exports_say_that_they_cannot(tmp_path):
         table_form(model)
 
 
+@pytest.mark.slow
 def test_a_category_of_100000_levels_is_quick_and_harmless():
     n = 3000
     rng = np.random.default_rng(0)
@@ -130,6 +132,7 @@ def test_a_category_of_100000_levels_is_quick_and_harmless():
     assert model.score(X[2500:], y[2500:]) > 0.9
 
 
+@pytest.mark.slow
 def test_times_have_none():
     X, y, _ = table(n_levels=150, n=900)
     model = gm.TabularRegressor(include=(), metric=None, **QUICK).fit(X, y, time=np.arange(900.0))

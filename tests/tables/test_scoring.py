@@ -74,6 +74,7 @@ def test_a_users_function_that_is_larger_for_better_values_decides() -> None:
     assert model.score(X, y) > 0.9
 
 
+@pytest.mark.slow
 def test_scorers_decide_fits() -> None:
     X, y = numbers()
     squared = gm.TabularRegressor(**QUICK).fit(X, y)

@@ -626,7 +626,6 @@ def test_columns_by_name():
         (np.zeros((3, 0)), r"shape \(3, 0\), so no columns"),
         (np.zeros(3), r"shape \(3,\); expected one row a sample"),
         (np.ma.masked_array(np.zeros((2, 2)), True), r"masked array.*X\.filled"),
-        (sp.csc_array(np.eye(3)), "CSC format; expected CSR"),
         (np.zeros((2, 2), complex), "Column '0' holds values of type complex128"),
         ([[1, 2], [3]], "rows are not lists of one length"),
         ([1, 2], "rows are not lists of one length"),

@@ -162,6 +162,7 @@ def test_a_setting_without_a_learned_metric_says_so() -> None:
     assert {trial.metric for trial in model.search_.trials} == {None}
 
 
+@pytest.mark.slow
 def test_a_round_that_the_time_cuts_short_keeps_what_the_rounds_before_found(monkeypatch: Any) -> None:
     """The second round ends at once: the best of the first is still the best."""
     table, y = mixed_table(900)
@@ -575,6 +576,7 @@ def test_logistic_models_are_used_where_they_help_and_served_kept_and_compressed
     assert np.abs(fast.predict_proba(new) - p).mean() < 0.1
 
 
+@pytest.mark.slow
 def test_logistic_models_that_take_too_long_are_left_out(monkeypatch: Any) -> None:
     X, y = noisy_classes(300)
     monkeypatch.setattr(tabular_logistic, "MOST_WORK", 0.0)
@@ -609,6 +611,7 @@ def test_compressed_regressor_stands_for_its_model(fitted: Any, tmp_path: Any) -
         fast.predict(np.ones((3, 2)))
 
 
+@pytest.mark.slow
 def test_compressed_classifier_stands_for_its_model(fitted_classes: Any, tmp_path: Any) -> None:
     model, table, labels = fitted_classes
     fast = model.compress(table, **SMALL)
@@ -810,6 +813,7 @@ def test_intervals_follow_the_errors_of_each_row(tmp_path: Any) -> None:
     assert "width follows the row" in str(shown_summary(loaded))
 
 
+@pytest.mark.slow
 def test_errors_of_one_size_have_one_spread() -> None:
     rng = np.random.default_rng(0)
     X = rng.random((500, 2))
@@ -823,7 +827,11 @@ def test_quantiles_of_several_targets_and_wrong_ones() -> None:
     X, y = uneven(200, 0)
     model = gm.TabularRegressor(**QUICK).fit(X, np.stack([y, -y], axis=1))
     assert model.predict_quantiles(X[:4], [0.25, 0.75]).shape == (4, 2, 2)
+    single = model.predict_quantiles(X[:4], 0.25)
+    np.testing.assert_array_equal(single, model.predict_quantiles(X[:4], [0.25])[..., 0])
     for wrong, message in (
+        ("0.5", r"quantiles='0\.5' is a string; give a list"),
+        (None, "quantiles=None must be a list, tuple or array"),
         ([0.5, 1.0], r"quantiles=1\.0 must be a number between 0 and 1"),
         ([float("nan")], "must be a number between 0 and 1"),
         ([0.9999], r"quantiles: 0\.9999 needs 9999 held-out rows"),
@@ -833,6 +841,7 @@ def test_quantiles_of_several_targets_and_wrong_ones() -> None:
             model.predict_quantiles(X, wrong)
 
 
+@pytest.mark.slow
 def test_sets_of_classes_cover_as_often_as_asked(tmp_path: Any) -> None:
     X, y = noisy_classes(600)
     new, wanted = noisy_classes(3_000, 1)

@@ -146,6 +146,7 @@ def test_a_row_source_brings_its_target(tmp_path: Any) -> None:
     assert model.score(source, X[:, 0]) > 0.99
 
 
+@pytest.mark.slow
 def test_labels_of_text_and_targets_of_many_outputs(table: Any) -> None:
     X, y = table
     labels = np.where(y, "yes", "no").astype(object)

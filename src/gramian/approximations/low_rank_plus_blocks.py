@@ -68,7 +68,7 @@ class LowRankPlusBlocks(Approximation):
         self,
         kernel: Any = "rbf",
         *,
-        gamma: float | None = None,
+        gamma: float | str | None = None,
         degree: int = 3,
         coef0: float = 1.0,
         kernel_params: dict[str, Any] | None = None,

@@ -50,8 +50,9 @@ class MEKA(Approximation):
         read, and for new rows K(X_new, X). A precomputed kernel has no points: landmarks are picked rows
         ("rpcholesky", "uniform", or given row numbers of shape (m, 1)), and blocks need
         ``partition="kernel"``.
-    gamma : float, optional
-        For a kernel given by its name, as in scikit-learn; None is 1/n_features.
+    gamma : float, "scale" or None
+        For a kernel given by its name, as in scikit-learn; None is 1/n_features, "scale"
+        1/(n_features · X.var()).
     degree : int
         For "poly".
     coef0 : float
@@ -118,7 +119,7 @@ class MEKA(Approximation):
         self,
         kernel: Any = "rbf",
         *,
-        gamma: float | None = None,
+        gamma: float | str | None = None,
         degree: int = 3,
         coef0: float = 1.0,
         kernel_params: dict[str, Any] | None = None,

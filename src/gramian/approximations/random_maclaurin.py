@@ -57,7 +57,7 @@ class RandomMaclaurin(Approximation):
         self,
         kernel: Any = "polynomial",
         *,
-        gamma: float | None = None,
+        gamma: float | str | None = None,
         degree: int = 3,
         coef0: float = 1.0,
         kernel_params: dict[str, Any] | None = None,

@@ -53,7 +53,7 @@ class TensorSketch(Approximation):
         self,
         kernel: Any = "polynomial",
         *,
-        gamma: float | None = None,
+        gamma: float | str | None = None,
         degree: int = 3,
         coef0: float = 1.0,
         kernel_params: dict[str, Any] | None = None,

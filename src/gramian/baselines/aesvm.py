@@ -78,7 +78,7 @@ class AESVMClassifier(BaselineClassifier):
         *,
         P: int = 100_000,
         V: int = 1000,
-        gamma: float | None = None,
+        gamma: float | str | None = None,
         C: float = 1.0,
         tol: float = 1e-3,
         random_state: Any = None,
@@ -94,7 +94,7 @@ class AESVMClassifier(BaselineClassifier):
         self.n_jobs = n_jobs
 
     def _train(self, rows: WeightedRows) -> Expansion:
-        gamma = self._checked_gamma(rows.rows.shape[1])
+        gamma = self._checked_gamma(rows.rows)
         epsilon = not_negative("epsilon", self.epsilon)
         P, V = whole_number("P", self.P, 1), whole_number("V", self.V, 1)
         engine = self._engine()

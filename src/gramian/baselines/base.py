@@ -13,11 +13,12 @@ from sklearn.utils.validation import check_is_fitted
 from gramian._tiles import row_slices
 from gramian._typing import Array, Float64Array, FloatArray, Rows
 from gramian.data.scaled import Moments, Scaler
-from gramian.data.source import RowSource
+from gramian.data.source import RowSource, as_source
 from gramian.estimator.answers import class_labels, decision_values, predicted_numbers
-from gramian.estimator.base import KernelEstimator, checked_weights, own_target, required_target
+from gramian.estimator.base import KernelEstimator, own_target, required_target
 from gramian.estimator.fitting import all_or_nothing
 from gramian.estimator.kinds import Classifier, Regressor
+from gramian.estimator.sample_weights import checked_weights
 from gramian.estimator.summaries import Evidence
 from gramian.estimator.targets import ClassTargets, NumberTargets, Targets
 
@@ -67,7 +68,7 @@ class Baseline(KernelEstimator):
     """Base of the baselines; the only kernel is exp(−gamma ‖x − z‖²)."""
 
     kernel: Any = "rbf"
-    gamma: float | None = None
+    gamma: float | str | None = None
     degree: Any = 3
     coef0: Any = 1.0
     kernel_params: Any = None
@@ -83,10 +84,12 @@ class Baseline(KernelEstimator):
     def _evidence(self) -> Evidence:
         return Evidence(nbytes=self.nbytes_)
 
-    def _checked_gamma(self, n_features: int) -> float:
-        """Return gamma, or 1/n_features if it is None; raise if it is not a positive number."""
-        self._kernel_parameters.resolve(n_features)
-        return 1.0 / n_features if self.gamma is None else float(self.gamma)
+    def _checked_gamma(self, rows: Rows) -> float:
+        """Return gamma as a number for these training rows; raise if it is not a positive number."""
+        source = as_source(rows)
+        settled = self._kernel_parameters.settled(source)
+        settled.resolve(source.shape[1])
+        return 1.0 / source.shape[1] if settled.gamma is None else float(settled.gamma)
 
     def _training_rows(self, X: Any, y: Any) -> RowSource:
         required_target(self, y)

@@ -75,7 +75,7 @@ class _FastfoodLinear(Baseline):
         one_of("form", self.form, FORMS)
         rank, d = whole_number("rank", self.rank, 1), rows.rows.shape[1]
         draws_of(rank, self.form)
-        kernel = gaussian(self._checked_gamma(d))
+        kernel = gaussian(self._checked_gamma(rows.rows))
         columns = FastfoodBuilder(rank=rank, form=self.form).columns(kernel, d, dtype=np.float32, rng=rng)
         centre, _ = moments(rows.rows, rows.weights)
         return FeatureWeights(columns, np.zeros((rank, 0), np.float32), np.zeros(0, np.float32), centre)
@@ -125,7 +125,7 @@ class FastfoodLinearClassifier(_FastfoodLinear, BaselineClassifier):
         rank: int = 1000,
         *,
         form: str = "pairs",
-        gamma: float | None = None,
+        gamma: float | str | None = None,
         C: float = 1.0,
         loss: str = "squared_hinge",
         tol: float = 1e-4,
@@ -197,7 +197,7 @@ class FastfoodLinearRegressor(_FastfoodLinear, BaselineRegressor):
         rank: int = 1000,
         *,
         form: str = "pairs",
-        gamma: float | None = None,
+        gamma: float | str | None = None,
         alpha: float = 1.0,
         random_state: Any = None,
         n_jobs: int | None = None,

@@ -59,7 +59,7 @@ class _NystromLinear(Baseline):
 
     def _features(self, rows: WeightedRows, rng: np.random.Generator) -> _Features:
         count = whole_number("n_landmarks", self.n_landmarks, 1)
-        gamma = self._checked_gamma(rows.rows.shape[1])
+        gamma = self._checked_gamma(rows.rows)
         return _Features(rows.rows, count, gamma, rng, self._engine())
 
 
@@ -110,7 +110,7 @@ class NystromLinearClassifier(_NystromLinear, BaselineClassifier):
         self,
         n_landmarks: int = 100,
         *,
-        gamma: float | None = None,
+        gamma: float | str | None = None,
         C: float = 1.0,
         loss: str = "squared_hinge",
         tol: float = 1e-4,
@@ -180,7 +180,7 @@ class NystromLinearRegressor(_NystromLinear, BaselineRegressor):
         self,
         n_landmarks: int = 100,
         *,
-        gamma: float | None = None,
+        gamma: float | str | None = None,
         alpha: float = 1.0,
         random_state: Any = None,
         n_jobs: int | None = None,

@@ -271,7 +271,7 @@ class ReducedSetClassifier(BaselineClassifier):
         self,
         n_units: int = 100,
         *,
-        gamma: float | None = None,
+        gamma: float | str | None = None,
         C: float = 1.0,
         tol: float = 1e-3,
         n_starts: int = 4,
@@ -287,7 +287,7 @@ class ReducedSetClassifier(BaselineClassifier):
         self.n_jobs = n_jobs
 
     def _train(self, rows: WeightedRows) -> Expansion:
-        gamma = self._checked_gamma(rows.rows.shape[1])
+        gamma = self._checked_gamma(rows.rows)
         n_units = whole_number("n_units", self.n_units, 1)
         n_starts, n_steps = (
             whole_number("n_starts", self.n_starts, 1),

@@ -20,6 +20,7 @@ from gramian.cli.answers import check_answers, set_threads
 from gramian.cli.opening import all_targets, rows_for, training_rows
 from gramian.cli.options import Memory, ModelFile, Seed, Target, Threads, Traceback, TrainFile, taking
 from gramian.cli.outcome import Clock, number
+from gramian.cli.outputs import files_of, refuse_output_over_input
 from gramian.cli.prediction import predict_file
 from gramian.cli.report import (
     on_terminal,
@@ -87,7 +88,7 @@ def fit(
     """
     with reported(traceback):
         settings, tables = checked(replace(settings, verbose=on_terminal()), train_file)
-        check_folder(out)
+        refuse_output_over_input("--out", out, *files_of(train_file, target))
         clock = Clock()
         until = time.perf_counter() + (math.inf if settings.time_limit is None else settings.time_limit)
         rows = training_rows(train_file, target, as_table=tables, memory=settings.memory)
@@ -131,6 +132,7 @@ def predict(
     """Predict every row of a file; if the file has the target, print the score."""
     with reported(traceback):
         check_writable(out)
+        refuse_output_over_input("--out", out, model_file, rows_file)
         model, notes = load(model_file), describe(model_file)["notes"]
         first, last = (model[0], model[-1]) if isinstance(model, Pipeline) else (model, model)
         check_answers(model, coverage, probabilities)
@@ -188,7 +190,7 @@ def report(
     with reported(traceback):
         if html is not None:
             check_drawing()
-            check_folder(html)
+        refuse_output_over_input("--html", html, model_file, *files_of(data, target))
         if target is not None and data is None:
             raise InputError("--target names a column of --data. Pass --data FILE too.")
         model, header = load(model_file), describe(model_file)
@@ -228,8 +230,7 @@ def compare(
     """Fit gramian, Nystroem and gradient boosting in the same time, and compare their errors."""
     with reported(traceback):
         parse_bytes(memory)
-        if json is not None:
-            check_folder(json)
+        refuse_output_over_input("--json", json, *files_of(train_file, target))
         as_table = file_format(train_file).columns
         rows = training_rows(train_file, target, as_table=as_table, memory=memory)
         y = all_targets(rows)
@@ -265,9 +266,3 @@ def demo(
         from gramian.demo import main
 
         main(rows, memory, out)
-
-
-def check_folder(path: Path) -> None:
-    """Raise if a file cannot be written; called before the long work."""
-    if not path.parent.is_dir():
-        raise InputError(f"Cannot write {path}: the folder {path.parent} does not exist. Create it first.")

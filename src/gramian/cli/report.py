@@ -15,7 +15,7 @@ from rich.table import Table as Grid
 
 from gramian._budget import format_bytes
 from gramian.cli.outcome import Outcome, number
-from gramian.exceptions import GramianError
+from gramian.exceptions import GramianError, printable
 from gramian.summary import Summary
 from gramian.summary.terminal import renderable
 
@@ -33,7 +33,7 @@ def reported(traceback: bool) -> Iterator[None]:
         except (GramianError, ValueError, OSError) as error:
             if traceback:
                 raise
-            typer.echo(f"Error: {error}", err=True)
+            typer.echo(printable(f"Error: {error}"), err=True)
             raise typer.Exit(1) from None
 
 
@@ -54,12 +54,12 @@ class _Once:
     ) -> None:
         if str(message) not in self._said:
             self._said.add(str(message))
-            typer.echo(f"Warning: {message}", err=True)
+            typer.echo(printable(f"Warning: {message}"), err=True)
 
 
 def say(text: str) -> None:
     """Print a line literally, so that file and column names are not read as markup."""
-    Console().print(text, markup=False, highlight=False, soft_wrap=True)
+    Console().print(printable(text), markup=False, highlight=False, soft_wrap=True)
 
 
 def on_terminal() -> bool:
@@ -73,7 +73,7 @@ def print_facts(facts: Iterable[tuple[str, str]]) -> None:
     grid.add_column(no_wrap=True)
     grid.add_column(overflow="fold")
     for label, text in facts:
-        grid.add_row(label, text)
+        grid.add_row(printable(label), printable(text))
     Console().print(grid, markup=False, highlight=False)
 
 

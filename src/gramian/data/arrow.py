@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from gramian._typing import Array
-from gramian.exceptions import InputError, MissingPackageError, did_you_mean
+from gramian.exceptions import InputError, MissingPackageError, did_you_mean, listed
 
 TEXT = {"string", "large_string", "string_view"}
 
@@ -172,9 +172,3 @@ def numbers(column: Any) -> Array:
 def labels(column: Any) -> Array:
     """Convert an Arrow column to target values: strings and booleans stay, a null becomes NaN or None."""
     return plain(column).to_numpy(zero_copy_only=False)
-
-
-def listed(names: Iterable[str]) -> str:
-    """Return a list of at most ten names for an error message."""
-    quoted = [repr(str(name)) for name in names]
-    return ", ".join(quoted[:10]) + (f", and {len(quoted) - 10} more" if len(quoted) > 10 else "")

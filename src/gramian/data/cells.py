@@ -156,9 +156,12 @@ def _objects(values: list[Any], column: str, as_category: bool) -> Cells:
     """Return the cells of Python objects: each distinct value is converted once, rows look it up."""
     try:
         place = dict.fromkeys(values)
-    except TypeError:
-        wrong = next(v for v in values if type(v).__hash__ is None)
-        raise _refused(column, f"values of type {type(wrong).__name__}", wrong) from None
+    except TypeError:  # a signalling NaN, which is a missing value here, or what has no hash
+        values = [None if isinstance(v, decimal.Decimal) and v.is_snan() else v for v in values]
+        wrong = next((v for v in values if not _has_hash(v)), None)
+        if wrong is not None:
+            raise _refused(column, f"values of type {type(wrong).__name__}", wrong) from None
+        place = dict.fromkeys(values)
     levels = list(place)
     index = dict(zip(levels, range(len(levels))))
     codes = np.fromiter(map(index.__getitem__, values), np.intp, len(values))
@@ -180,6 +183,14 @@ def _objects(values: list[Any], column: str, as_category: bool) -> Cells:
         )
     holds = AWARE if True in aware else ""
     return Cells(kind, known[codes], holds=holds, narrow=kind == BOOLEAN, example=kinds[kind])
+
+
+def _has_hash(value: Any) -> bool:
+    try:
+        hash(value)
+    except TypeError:
+        return False
+    return True
 
 
 def _kinds(levels: Sequence[Any], column: str) -> dict[str, Any]:

@@ -144,7 +144,7 @@ class PieceReader:
         found = too_large(values) if what == "rows" else None
         if found is not None:
             place = f"row {piece.first + int(rows[found[0]])} of {self.storage.names[piece.file]} (from 0)"
-            raise overflow(float(values[found]), f"{place}, {self._column(found[1])}")
+            raise overflow(float(values[found]), f"{place}, {self._column(found[1])}", values.dtype)
         wanted = self.storage.dtype if what == "rows" else self.storage.target and self.storage.target.dtype
         return values if values.dtype == wanted else values.astype(wanted)
 

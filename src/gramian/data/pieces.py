@@ -14,7 +14,7 @@ import numpy as np
 
 from gramian._typing import Array, Rows
 from gramian.data.stored_file import StoredFile
-from gramian.exceptions import MESSAGE, GramianError, InputError, shortened
+from gramian.exceptions import MESSAGE, GramianError, InputError, listed, shortened
 
 #: Errors that pyarrow, NumPy, zipfile, h5py and zarr raise for files that they cannot read.
 READ_ERRORS: tuple[type[Exception], ...] = (ValueError, OSError, EOFError, NotImplementedError, RuntimeError)
@@ -147,7 +147,7 @@ def no_rows(names: Sequence[str], n_dropped: int = 0) -> InputError:
     left = (
         f"no rows without missing values, NaN or infinity ({n_dropped} dropped)" if n_dropped else "no rows"
     )
-    return InputError(f"{', '.join(names[:5])}: {left}. Pass at least one row of data.")
+    return InputError(f"{listed(names, 5, show=str)}: {left}. Pass at least one row of data.")
 
 
 def refuse_columns(name: str, columns: Sequence[str] | None, categorical: str) -> None:

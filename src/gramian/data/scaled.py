@@ -29,6 +29,13 @@ class Moments:
     squares: Float64Array
     sparse: bool = False  #: whether the rows are stored sparse
 
+    @property
+    def variance(self) -> float:
+        """Variance of all numbers of the rows, as ``X.var()`` gives it; 0 without rows."""
+        d = max(1, len(self.mean))
+        within = float(self.squares.sum()) / (self.mass or 1.0)
+        return (within + float(np.square(self.mean - self.mean.mean()).sum())) / d if self.mass else 0.0
+
     @classmethod
     def of(cls, rows: Rows, weights: Array | None = None) -> Moments:
         """Return the moments of rows in memory, in float64; rows of weight 0 do not count."""

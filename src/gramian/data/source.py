@@ -1,4 +1,4 @@
-"""Row sources: one small protocol for arrays, memmaps and CSR matrices."""
+"""Row sources: one small protocol for arrays, memmaps and sparse matrices."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class RowSource(Protocol):
 
 
 class ArraySource:
-    """Rows of an ndarray, a ``np.memmap`` or a CSR matrix, never copied whole.
+    """Rows of an ndarray, a ``np.memmap`` or a sparse matrix; only sparse formats other than CSR are copied.
 
     A memmap of floats is checked for NaN and infinities as its rows are read; other arrays have already
     been checked by the estimator.
@@ -66,15 +66,19 @@ class ArraySource:
                 f"X has shape {X.shape}; expected one row a sample, (n, d). "
                 "Pass X.reshape(-1, 1) for a single feature, X.reshape(1, -1) for a single sample."
             )
-        if sp.issparse(X) and X.format != "csr":
-            raise InputError(f"X is sparse in {X.format.upper()} format; expected CSR. Pass X.tocsr().")
-        self._X = X
+        # Of the sparse formats only CSR reads rows fast. A CSR matrix is not copied.
+        self._X = X.tocsr() if sp.issparse(X) else X
         self._check = isinstance(X, np.memmap) and X.dtype.kind == "f"
 
     @property
     def reads_ahead(self) -> bool:
         """Whether ``row_blocks`` reads the next block in a thread; True for data on disk."""
         return isinstance(self._X, np.memmap)
+
+    @property
+    def array(self) -> Rows:
+        """The rows themselves, in memory or mapped from a file."""
+        return self._X
 
     @property
     def row_bytes(self) -> int:
@@ -120,7 +124,9 @@ class ArraySource:
             found = too_large(rows)
             if found is not None:
                 raise overflow(
-                    float(rows[found]), f"row {int(numbers[found[0]])}, column {found[1]} (from 0)"
+                    float(rows[found]),
+                    f"row {int(numbers[found[0]])}, column {found[1]} (from 0)",
+                    rows.dtype,
                 )
         return rows
 
@@ -132,7 +138,7 @@ def as_source(X: Rows | RowSource) -> RowSource:
     if isinstance(X, RowSource):
         return X
     raise InputError(
-        f"X has type {type(X).__name__}; expected an array, a CSR matrix or a row source. "
+        f"X has type {type(X).__name__}; expected an array, a sparse matrix or a row source. "
         "Pass np.asarray(X), or an object with shape, dtype, rows and take."
     )
 

@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from gramian._typing import IntArray, Rows
 from gramian.data.piece_reader import KEPT_PIECES, PieceReader, StoredTarget
 from gramian.data.pieces import Storage
+from gramian.exceptions import listed
 
 
 class StoredSource:
@@ -39,7 +40,7 @@ class StoredSource:
 
     def __repr__(self) -> str:
         names = list(self.storage.names)
-        shown = ", ".join(map(str, names[:3])) + (f", … ({len(names)} files)" if len(names) > 3 else "")
+        shown = listed(names, 3, show=str)
         return f"<rows of {shown}: shape {self.shape}, {self.dtype}>"
 
     @property

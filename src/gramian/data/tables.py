@@ -67,7 +67,7 @@ class Table(ABC):
 
 
 def as_table(X: Any) -> Table:
-    """Return X as a table: a pandas or polars frame, an Arrow table, an array, CSR, a source or a list.
+    """Return as a table a pandas or polars frame, an Arrow table, an array, sparse rows, a source or a list.
 
     >>> as_table([[1, "a"], [2, "b"]]).block(slice(0, 2)).cells(1, "1", False).levels
     ('a', 'b')
@@ -99,7 +99,7 @@ def as_table(X: Any) -> Table:
         return SourceTable(X)
     raise InputError(
         f"X has type {type(X).__name__}; expected a table. Pass a frame of pandas or polars, an Arrow table, "
-        "an array, a CSR matrix or a row source."
+        "an array, a sparse matrix or a row source."
     )
 
 
@@ -129,7 +129,7 @@ class ArrayTable(Table):
 
 
 class SourceTable(Table):
-    """Rows of a row source or of CSR: all numbers, made dense block by block."""
+    """Rows of a row source or of a sparse matrix: all numbers, made dense block by block."""
 
     def __init__(self, source: RowSource) -> None:
         names = getattr(source, "feature_names", None)

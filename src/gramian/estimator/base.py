@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numbers
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol, Self, TypeVar
@@ -12,10 +11,8 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 
 from gramian._budget import parse_bytes
-from gramian._typing import Array
 from gramian.data.formats.frames import frame_kind
 from gramian.data.source import KEPT, ArraySource, RowSource
-from gramian.data.values import LARGEST, as_array, refuse_masked
 from gramian.engine import Engine
 from gramian.estimator import shown
 from gramian.estimator.fitting import all_or_nothing as all_or_nothing
@@ -23,7 +20,7 @@ from gramian.estimator.matching import check_width, matched, names_known
 from gramian.estimator.parameters import KernelParameters, ResourceParameters
 from gramian.estimator.rows import checked_rows
 from gramian.estimator.summaries import Evidence, Fact, summary_of
-from gramian.exceptions import InputError, shortened
+from gramian.exceptions import InputError
 from gramian.kernels import Kernel
 from gramian.kernels.lookup import PRECOMPUTED
 from gramian.kernels.precomputed import Precomputed, StoredMatrix, StoredRows, check_kernel_matrix
@@ -242,41 +239,3 @@ def required_target(estimator: BaseEstimator, y: Any) -> None:
     """Raise, in scikit-learn's words, where there is no y."""
     if y is None:
         raise InputError(f"{type(estimator).__name__} requires y to be passed, but the target y is None.")
-
-
-def checked_weights(sample_weight: Any, n_rows: int) -> Array | None:
-    """Return sample weights as float64 of shape (n,), or None; all must be finite, none negative."""
-    if sample_weight is None:
-        return None
-    refuse_masked("sample_weight", sample_weight)
-    if isinstance(sample_weight, numbers.Real):
-        weights = np.full(n_rows, float(sample_weight))
-    else:
-        try:
-            weights = as_array("sample_weight", sample_weight, np.float64)
-        except InputError:
-            raise
-        except (TypeError, ValueError) as error:
-            raise InputError(
-                f"sample_weight has type {type(sample_weight).__name__} and cannot be read as numbers "
-                f"({shortened(str(error))}). Give one weight for each row."
-            ) from None
-    if weights.shape != (n_rows,):
-        raise InputError(
-            f"sample_weight has shape {weights.shape}; expected ({n_rows},), one weight for each row."
-        )
-    if not np.isfinite(weights).all() or (weights < 0).any():
-        raise InputError("sample_weight holds negative, infinite or NaN entries; give weights >= 0.")
-    if not (weights > 0).any():
-        raise InputError("sample_weight is zero everywhere; at least one row must count.")
-    refuse_heavy("sample_weight", weights)
-    return weights
-
-
-def refuse_heavy(name: str, weights: Array) -> None:
-    """Raise for weights that are so large that sums and products of them would overflow."""
-    if weights.max(initial=0.0) > LARGEST:
-        raise InputError(
-            f"{name} holds {weights.max():.3g}; numbers beyond {LARGEST:g} are refused: sums and products of "
-            "them would overflow. Divide all weights by the largest."
-        )

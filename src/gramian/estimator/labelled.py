@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from gramian._typing import Array, IntArray, Rows
 from gramian.data.source import RowSource, as_source
 from gramian.data.taken import TakenRows
-from gramian.estimator.base import checked_weights
+from gramian.estimator.sample_weights import checked_weights, relative_weights
 from gramian.estimator.targets import ClassTargets, NumberTargets, TakenTargets
 
 #: An array, a kind of :class:`~gramian.estimator.targets.Targets`, or what else gives numbers by slices.
@@ -43,6 +43,10 @@ class LabelledRows(Generic[Labels]):
         n = min(count, self.n)
         rows = as_source(self.source.rows(slice(0, n)))
         return LabelledRows(rows, targets.part(np.arange(n)), self._weights(slice(0, n)))
+
+    def relative(self) -> LabelledRows[Any]:
+        """Return the rows with weights of mean 1, for fits that search for their penalty."""
+        return replace(self, weights=relative_weights(self.weights))
 
     def _weights(self, which: Any) -> Array | None:
         return None if self.weights is None else self.weights[which]
@@ -80,9 +84,14 @@ class LabelledRows(Generic[Labels]):
         return float(self.n if self.weights is None else self.weights.sum())
 
 
-def labelled_numbers(source: RowSource, y: Any, sample_weight: Any = None) -> LabelledRows[NumberTargets]:
-    """Return rows with real targets y (n,) or (n, outputs); raise for unusable targets or weights."""
-    targets = NumberTargets(y, source.shape[0])
+def labelled_numbers(
+    source: RowSource, y: Any, sample_weight: Any = None, classifier: str = "KernelRidgeClassifier"
+) -> LabelledRows[NumberTargets]:
+    """Return rows with real targets y (n,) or (n, outputs); raise for unusable targets or weights.
+
+    An error about labels recommends ``classifier``.
+    """
+    targets = NumberTargets(y, source.shape[0], classifier=classifier)
     return LabelledRows(source, targets, checked_weights(sample_weight, source.shape[0]))
 
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from gramian.compression.costs import Resources
 from gramian.compression.training import choose_dtype
+from gramian.data.scaled import moments
 from gramian.data.source import RowSource
 from gramian.data.taken import TakenRows
 from gramian.engine import Engine
 from gramian.estimator.sklearn_kernels import is_sklearn_kernel, translated
 from gramian.kernels import Kernel
-from gramian.kernels.lookup import PRECOMPUTED, resolve_kernel
+from gramian.kernels.lookup import PRECOMPUTED, SCALE, resolve_kernel
 from gramian.kernels.precomputed import Precomputed, StoredRows
 
 
@@ -45,8 +46,25 @@ class KernelParameters:
                 return False
         return True
 
+    def settled(self, source: RowSource) -> KernelParameters:
+        """Return the parameters with a number in place of ``gamma="scale"``: 1/(n_features · X.var()).
+
+        As in scikit-learn, the variance is that of all numbers of the rows, and gamma is 1 where it is 0.
+        """
+        if not self._scaled or self.precomputed or not isinstance(self.kernel, str):
+            return self
+        total = source.shape[1] * moments(source).variance
+        return replace(self, gamma=1.0 / total if total > 0.0 else 1.0)
+
+    @property
+    def _scaled(self) -> bool:
+        return isinstance(self.gamma, str) and self.gamma == SCALE
+
     def resolve(self, n_features: int) -> Kernel:
-        """Return the kernel for rows with this many features; raise for parameters that define none."""
+        """Return the kernel for rows with this many features; raise for parameters that define none.
+
+        Without the rows, "scale" stands for 1/n_features.
+        """
         return resolve_kernel(
             translated(self.kernel) if is_sklearn_kernel(self.kernel) else self.kernel,
             n_features=n_features,
@@ -58,7 +76,7 @@ class KernelParameters:
 
     def of(self, source: RowSource) -> Kernel:
         """Return the kernel for the rows of a source; a precomputed one with the source's values."""
-        kernel = self.resolve(source.shape[1])
+        kernel = self.settled(source).resolve(source.shape[1])
         # Rows of a stored matrix are numbers, whichever of them are taken.
         stored = source.source if isinstance(source, TakenRows) else source
         return Precomputed(stored.matrix) if isinstance(stored, StoredRows) else kernel

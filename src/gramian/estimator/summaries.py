@@ -14,6 +14,7 @@ from gramian._typing import Array, Rows
 from gramian.compression.features import BlockSizes, FeatureMap
 from gramian.compression.plan import Plan
 from gramian.compression.report import Report
+from gramian.exceptions import listed
 from gramian.kernels.base import Kernel
 from gramian.solvers.core import CoupledCore
 from gramian.summary import Grid, Summary, short, spread_grid
@@ -124,8 +125,7 @@ def summary_of(model: BaseEstimator, found: Evidence, classes: Sequence[Fact] = 
 
 def class_facts(classes: Array) -> tuple[Fact, ...]:
     """Return the classes of a classifier as a fact."""
-    names = ", ".join(str(label) for label in classes[:MOST_CLASSES])
-    return (("classes", short(f"{len(classes)}: {names}" + ", …" * (len(classes) > MOST_CLASSES))),)
+    return (("classes", short(f"{len(classes)}: {listed(classes.tolist(), MOST_CLASSES, show=str)}")),)
 
 
 def state_grids(model: BaseEstimator) -> tuple[Grid, Grid]:

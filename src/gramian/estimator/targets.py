@@ -18,9 +18,9 @@ from gramian.data.cells import is_missing
 from gramian.data.column import StoredColumn, as_column
 from gramian.data.distributed import Partitioned
 from gramian.data.values import LARGEST, refuse_times
-from gramian.estimator.base import checked_weights, refuse_heavy
 from gramian.estimator.labels import check_finite, check_labels, comparable, found_classes, label_array
-from gramian.exceptions import InputError, did_you_mean, quoted, shortened
+from gramian.estimator.sample_weights import checked_weights, refuse_heavy
+from gramian.exceptions import InputError, did_you_mean, listed, quoted, shortened
 
 _BLOCK = 65_536
 
@@ -187,7 +187,7 @@ class ClassTargets(Targets):
         if wrong.any():
             raise InputError(
                 f"y holds {quoted(values[wrong].tolist()[0])}, which is not one of the classes "
-                f"({_listed(self.classes[:10])}). Name all classes at the first call."
+                f"({_listed(self.classes)}). Name all classes at the first call."
             )
         return codes
 
@@ -288,7 +288,7 @@ def _read_as_numbers(array: Array | StoredColumn, classifier: str) -> Array:
     if values.dtype.kind == "O" and any(map(is_missing, values.ravel().tolist())):
         raise InputError("Input y contains NaN or another missing value. Drop such rows first.")
     try:
-        return values.astype(np.float64)
+        return values.astype(object).astype(np.float64)  # errors then quote text as Python does
     except (TypeError, ValueError) as error:
         raise InputError(
             f"y has dtype {array.dtype} and cannot be read as numbers ({shortened(str(error))}). "
@@ -297,7 +297,7 @@ def _read_as_numbers(array: Array | StoredColumn, classifier: str) -> Array:
 
 
 def _listed(labels: Array) -> str:
-    return ", ".join(shortened(str(label)) for label in labels)
+    return listed(labels.tolist(), show=lambda label: shortened(str(label)))
 
 
 def _check_squares(values: Array) -> None:

@@ -17,7 +17,7 @@ from gramian.data.source import RowSource
 from gramian.estimator.answers import PREDICT_ROWS, class_labels
 from gramian.estimator.base import KernelEstimator
 from gramian.exact.predictor import ExactPredictor
-from gramian.exceptions import InputError, quoted
+from gramian.exceptions import InputError, listed, quoted
 from gramian.fast.probabilities import Calibration
 from gramian.gp.regressor import GaussianProcessRegressor
 from gramian.metric.input import Input
@@ -257,7 +257,7 @@ def explained_outputs(
         if not len(found):
             raise InputError(
                 f"output={quoted(output)} is none of the classes; choose one of "
-                f"{', '.join(quoted(label) for label in classes[:5].tolist())}."
+                f"{listed(classes.tolist(), 5)}."
             )
         numbers = np.full(n, found[0])
     names = tuple(str(label) for label in classes[numbers])

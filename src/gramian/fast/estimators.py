@@ -19,9 +19,10 @@ from gramian.estimator.answers import (
     log_probabilities,
     predicted_numbers,
 )
-from gramian.estimator.base import all_or_nothing, checked_weights, own_target, required_target
+from gramian.estimator.base import all_or_nothing, own_target, required_target
 from gramian.estimator.kinds import Classifier, Regressor
 from gramian.estimator.progress import shown_bar
+from gramian.estimator.sample_weights import checked_weights, relative_weights
 from gramian.estimator.targets import ClassTargets, NumberTargets
 from gramian.fast.base import FastKernelModel
 from gramian.fast.default_teacher import default_teacher
@@ -162,7 +163,7 @@ class FastKernelClassifier(Classifier, FastKernelModel):
             given = self._given_teacher(X)
             targets = ClassTargets(y, len(rows), known_classes(given, y))
             self.classes_ = targets.classes
-            weights = targets.weights(self.class_weight, sample_weight)
+            weights = relative_weights(targets.weights(self.class_weight, sample_weight))
             values = targets[slice(0, len(rows))]
             return self._learn(
                 rows,
@@ -294,11 +295,11 @@ class FastKernelRegressor(Regressor, FastKernelModel):
             y = own_target(X, y)
             required_target(self, y)
             rows = self._dense(X, reset=True)
-            targets = NumberTargets(y, len(rows))
+            targets = NumberTargets(y, len(rows), classifier="FastKernelClassifier")
             self._flat = targets.flat
             values = targets[slice(0, len(rows))]
             # Targets are scaled to unit spread, so that a unit's penalty means the same for every output.
-            weights = checked_weights(sample_weight, len(rows))
+            weights = relative_weights(checked_weights(sample_weight, len(rows)))
             self._center, spread = center_and_spread(values, weights)
             self._spread = np.where(spread > 0, spread, 1.0)
             scaled = (values - self._center) / self._spread

@@ -14,7 +14,7 @@ from gramian._phases import Progress
 from gramian._typing import Array, Float64Array
 from gramian.data.source import RowSource
 from gramian.engine import Engine
-from gramian.exceptions import AccuracyWarning
+from gramian.exceptions import AccuracyWarning, listed
 from gramian.gp.composite import (
     FAILED,
     NEIGHBOURS,
@@ -340,7 +340,7 @@ def _warn(learned: Learned, run: Run | None, hyper: Hyperparameters, settings: L
         )
         text = why if run.iterations >= settings.max_iterations else gave_up
     elif told:
-        names = ", ".join(hyper.names[i] for i in told[:5])
+        names = listed((hyper.names[i] for i in told), 5, show=str)
         text = (
             f"learning ended at the bounds of {names}. Widen bounds, leave out features that say nothing, or "
             "fix the noise with learn_noise=False."

@@ -169,7 +169,7 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
         self,
         kernel: Any = "matern32",
         *,
-        gamma: float | None = None,
+        gamma: float | str | None = None,
         degree: int = 3,
         coef0: float = 1.0,
         kernel_params: dict[str, Any] | None = None,

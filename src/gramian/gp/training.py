@@ -257,7 +257,7 @@ def _start(model: KernelEstimator, source: RowSource, rng: np.random.Generator) 
     if model.optimizer is not None:
         refuse_fixed(model.kernel)
     return start_kernel(
-        model._kernel_parameters.resolve(source.shape[1]),
+        model._kernel_parameters.of(source),
         source,
         rng,
         named=isinstance(model.kernel, str),

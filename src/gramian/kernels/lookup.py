@@ -45,6 +45,9 @@ _POWERED = "powered_exponential"
 #: The name for kernel values passed in place of rows.
 PRECOMPUTED = "precomputed"
 
+#: The gamma that is 1/(n_features · X.var()), which needs the rows.
+SCALE = "scale"
+
 #: Names of kernels without a gamma.
 WITHOUT_GAMMA = ("linear", "cosine")
 
@@ -64,7 +67,7 @@ def resolve_kernel(
     kernel: object,
     *,
     n_features: int,
-    gamma: float | None = None,
+    gamma: float | str | None = None,
     degree: int = 3,
     coef0: float = 1.0,
     kernel_params: Mapping[str, Any] | None = None,
@@ -82,7 +85,8 @@ def resolve_kernel(
     ----------
     kernel : a :class:`Kernel`, a name, or a callable f(X, Z) that returns the (n, m) block
     n_features : columns of the data; ``gamma=None`` means 1/n_features
-    gamma : positive number; must be None for a :class:`Kernel` or a callable, which carry their own
+    gamma : positive number; must be None for a :class:`Kernel` or a callable, which carry their own. "scale"
+        is checked, but stands for None here: a caller that has the rows passes the number
     degree, coef0 : of "poly" only
     kernel_params : keyword arguments of a callable, bound in a copy; p and q of "powered_exponential"
 
@@ -123,8 +127,8 @@ def resolve_kernel(
         return Precomputed()
     if isinstance(kernel, str):
         if powered:
-            return _powered(1.0 / n_features if gamma is None else float(gamma), kernel_params)
-        return _by_name(kernel, n_features, gamma, degree, coef0)
+            return _powered(_value(gamma, n_features), kernel_params)
+        return _by_name(kernel, _value(gamma, n_features), degree, coef0)
     if isinstance(kernel, type) and issubclass(kernel, Kernel):
         raise InputError(
             f"kernel={kernel.__name__} is a class; expected an instance. Pass kernel={kernel.__name__}()."
@@ -142,7 +146,11 @@ def resolve_kernel(
     return FunctionKernel(_bound(kernel, kernel_params))
 
 
-def _by_name(name: str, n_features: int, gamma: float | None, degree: int, coef0: float) -> Kernel:
+def _value(gamma: float | str | None, n_features: int) -> float:
+    return 1.0 / n_features if gamma is None or isinstance(gamma, str) else float(gamma)
+
+
+def _by_name(name: str, gamma: float, degree: int, coef0: float) -> Kernel:
     if name in _REFUSED:
         raise InputError(f"kernel={name!r} is not available: {_REFUSED[name]}.")
     if name not in KERNEL_NAMES:
@@ -152,15 +160,14 @@ def _by_name(name: str, n_features: int, gamma: float | None, degree: int, coef0
             f"kernel={name!r} is not a known name.{did_you_mean(name, known)} Give one of {names}, a "
             "gramian Kernel, or a callable f(X, Z)."
         )
-    value = 1.0 / n_features if gamma is None else float(gamma)
     if name not in _POLYNOMIAL:
-        return _BY_GAMMA[name](value)
+        return _BY_GAMMA[name](gamma)
     if isinstance(coef0, bool) or not isinstance(coef0, numbers.Real) or not 0 <= coef0 < float("inf"):
         raise InputError(
             f"coef0={coef0!r} is not a number of at least 0. Give coef0 >= 0, else the polynomial kernel is "
             "not positive semi-definite."
         )
-    return Polynomial(value**-0.5, degree=degree, offset=float(coef0))
+    return Polynomial(gamma**-0.5, degree=degree, offset=float(coef0))
 
 
 def _powered(gamma: float, params: Mapping[str, Any] | None) -> Kernel:
@@ -175,6 +182,13 @@ def _powered(gamma: float, params: Mapping[str, Any] | None) -> Kernel:
 
 
 def _check_gamma(gamma: object) -> None:
+    if isinstance(gamma, str):
+        if gamma != SCALE:
+            raise InputError(
+                f"gamma={gamma!r} is unknown here. Give a positive number, 'scale' for 1/(n_features · "
+                f"X.var()), or None for 1/n_features.{did_you_mean(gamma, [SCALE])}"
+            )
+        return
     try:
         positive_number("gamma", gamma)
     except InputError as error:

@@ -14,7 +14,7 @@ from gramian._tiles import row_slices, tile_rows
 from gramian._typing import Float64Array, FloatArray, IntArray, Rows
 from gramian.engine import Engine
 from gramian.kernels.base import Kernel
-from gramian.kernels.columns import Columns, squared_norms
+from gramian.kernels.columns import Columns, dense, squared_norms
 
 
 class Partition(ABC):
@@ -127,6 +127,14 @@ class CenterPartition(Partition):
     def _route_tile(self, X: Rows) -> IntArray:
         if sp.issparse(X) and not self._by_zero:
             X = X.toarray()  # the tile has room for it
+        with np.errstate(over="ignore", invalid="ignore"):
+            labels, best = self._route_near(X)
+        # To so far a row all centres are equally near within rounding, so that the first one counts.
+        labels[~np.isfinite(best)] = 0
+        return labels
+
+    def _route_near(self, X: Rows) -> tuple[IntArray, FloatArray]:
+        """Return the block of each row and its score, which is not finite where the row is too large."""
         if sp.issparse(X):
             directions, minus_half_norms = self._factor[:-1], self._factor[-1]
             scores = np.asarray(X @ directions)
@@ -140,12 +148,12 @@ class CenterPartition(Partition):
         rows, labels = np.arange(len(scores)), scores.argmax(axis=1)
         best = scores[rows, labels]
         margin = self._rounding(squares, far, best)
-        least = np.where(np.isfinite(margin), best - margin, best)
+        least = np.where(np.isfinite(margin), best - margin, -np.inf)
         near = scores >= least[:, None]
         near[rows, labels] = True
         if np.count_nonzero(near) > len(near):  # a row has several
             labels = near.argmax(axis=1)
-        return labels
+        return labels, best
 
     def _rounding(self, squares: Float64Array, far: Float64Array, best: FloatArray) -> FloatArray:
         """Bound, for each row, the difference of two scores that rounding alone can cause.
@@ -156,9 +164,9 @@ class CenterPartition(Partition):
         ‖c_s − o‖ ≤ ‖x − o‖ + ‖x − c_s‖, and ‖x − c_s‖² = ‖x − o‖² − 2 best.
         """
         error = distance_error(np.zeros(1), len(self._factor) - 1, self._factor.dtype)
-        with np.errstate(over="ignore", invalid="ignore"):  # rows whose squares overflow have no margin
-            reach = np.sqrt(squares) + np.sqrt(np.maximum(squares - 2.0 * best.astype(np.float64), 0.0))
-            margin: FloatArray = (2.0 * error * reach * (reach + far)).astype(best.dtype)
+        # Where squares overflow the margin is infinite or NaN.
+        reach = np.sqrt(squares) + np.sqrt(np.maximum(squares - 2.0 * best.astype(np.float64), 0.0))
+        margin: FloatArray = (2.0 * error * reach * (reach + far)).astype(best.dtype)
         return margin
 
 
@@ -231,10 +239,17 @@ class BisectionPartition(Partition):
         active = np.arange(X.shape[0])
         while active.size:
             at = node[active]
-            value = dots(points if active.size == len(node) else points[active], self.directions, at)
-            if sp.issparse(X):
-                value = value - self._shifts[at]
+            with np.errstate(over="ignore", invalid="ignore"):
+                value = dots(points if active.size == len(node) else points[active], self.directions, at)
+                if sp.issparse(X):
+                    value = value - self._shifts[at]
             right = (value >= self.thresholds[at]).astype(np.intp)
+            far = np.flatnonzero(~np.isfinite(value))  # products that overflow: the row in units of its size
+            if far.size:
+                rows = dense(X[active[far]], np.float64)
+                size = np.abs(rows).max(axis=1)
+                value = dots(rows / size[:, None], self.directions.astype(np.float64), at[far])
+                right[far] = value >= (self.thresholds[at[far]] + self._shifts[at[far]]) / size
             node[active] = self.children[at, right]
             active = active[node[active] >= 0]
         return -1 - node
@@ -291,7 +306,8 @@ def moved(X: Rows, offset: FloatArray, *, ones: bool = False) -> FloatArray:
     out = np.empty((n, d + ones), offset.dtype)
     # The difference is computed in the wider type and rounded afterwards. The other way round, float64 rows
     # far from the origin would lose their digits.
-    np.subtract(np.asarray(X), offset, out=out[:, :d], casting="unsafe")
+    with np.errstate(over="ignore"):
+        np.subtract(np.asarray(X), offset, out=out[:, :d], casting="unsafe")
     out[:, d:] = 1.0
     return out
 

@@ -13,11 +13,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from gramian._files import as_path
 from gramian._typing import Array
-from gramian.exceptions import InputError, ModelFileError
+from gramian.exceptions import MESSAGE, InputError, ModelFileError, printable, shortened
 from gramian.model_file.container import CURE, read_container, read_header, write_container
 from gramian.model_file.estimators import is_known
 from gramian.model_file.records import Records
-from gramian.model_file.steps import read_step, width_of, write_step
+from gramian.model_file.steps import check_chain, read_step, write_step
+from gramian.model_file.values import Room
 
 FORMAT, VERSION = "gramian-model", 2
 
@@ -89,7 +90,8 @@ def save(model: Any, path: str | os.PathLike[str], *, notes: Mapping[str, str] |
 def load(path: str | os.PathLike[str]) -> Any:
     """Read the model of a file that :func:`save` wrote; it is fitted and holds exactly the same numbers.
 
-    Nothing in the file is executed. Every array is checked against its checksum, shape and dtype.
+    Nothing in the file is executed. Every array is checked against its checksum, shape and dtype, and all
+    parts against each other before anything is computed from them; the model answers two rows at the end.
 
     Time and memory O(bytes of the file).
 
@@ -104,14 +106,16 @@ def load(path: str | os.PathLike[str]) -> Any:
     path = as_path(path)
     try:
         header, arrays = read_container(path, FORMAT, VERSION)
-        return _model(header, Records(arrays))
+        return _model(header, Records(arrays, Room(path.stat().st_size)))
     except ModelFileError as error:
-        raise ModelFileError(f"{path} cannot be loaded: {error}") from None
-    # Errors caused by a description with a wrong key, type or length.
-    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError) as error:
+        raise ModelFileError(f"{path} cannot be loaded: {printable(str(error))}") from None
+    except OSError:
+        raise
+    # Any other error is of parts that do not fit together in a way that no check names.
+    except Exception as error:
+        said = printable(shortened(str(error), MESSAGE))
         raise ModelFileError(
-            f"{path} cannot be loaded: its parts do not make a model ({type(error).__name__}: {error}). "
-            f"{CURE}"
+            f"{path} cannot be loaded: its parts do not make a model ({type(error).__name__}: {said}). {CURE}"
         ) from error
 
 
@@ -124,7 +128,7 @@ def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
     try:
         return read_header(path, FORMAT, VERSION)
     except ModelFileError as error:
-        raise ModelFileError(f"{path} cannot be loaded: {error}") from None
+        raise ModelFileError(f"{path} cannot be loaded: {printable(str(error))}") from None
 
 
 def _library_version() -> str:
@@ -157,7 +161,5 @@ def _model(header: Mapping[str, Any], values: Records) -> Any:
     if stored is None:
         return estimator
     before = [read_step(one, values) for one in stored["before"]]
-    d = estimator.n_features_in_
-    if before and width_of(before[-1]) != d:
-        raise ModelFileError(f"the steps give {width_of(before[-1])} columns; the model takes {d}. {CURE}")
+    check_chain(before, estimator.n_features_in_)
     return Pipeline([*zip(stored["steps"], [*before, estimator], strict=True)])

@@ -1,7 +1,8 @@
 """Container of a model file: a zip of plain arrays and a JSON description, checked before use.
 
 Members are ``.npy`` files stored without compression and without pickles, so that reading one can neither
-run code nor take more memory than the file has bytes.
+run code nor take more memory than the file has bytes. :mod:`gramian.model_file.structure` and
+:mod:`gramian.model_file.typed` check what is made from them.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from gramian._typing import Array
 from gramian.exceptions import ModelFileError, did_you_mean
 
 HEADER = "model.json"
+#: Bytes that an array without numbers may stand for, and a count may have, in a smaller file. Chosen by hand.
+LEAST_ROOM = 1 << 20
 #: Array kinds (numbers and text) that need no pickle.
 PLAIN_KINDS = "biufUS"
 #: A fixed date, so that equal models give equal files; it is the earliest that zip can store.
@@ -64,12 +67,18 @@ def read_container(path: Path, name: str, version: int) -> tuple[dict[str, Any],
         listed = header.get("arrays")
         if not isinstance(listed, dict):
             raise ModelFileError(f"{HEADER} lists no arrays. {CURE}")
-        _check_members(archive, set(map(_member, listed)) | {HEADER}, path.stat().st_size)
-        return header, {key: _array(archive, key, expected) for key, expected in listed.items()}
+        _check_members(archive, set(map(_member, listed)) | {HEADER})
+        size = max(path.stat().st_size, LEAST_ROOM)
+        return header, {key: _array(archive, key, expected, size) for key, expected in listed.items()}
 
 
 #: Advice for a damaged file, as part of error messages.
 CURE = "The file is damaged: copy it again, or save the model again."
+
+
+def extent(shape: tuple[int, ...], dtype: np.dtype[Any]) -> int:
+    """Return the bytes of an array, an empty axis counted as if it had one number."""
+    return math.prod(max(1, size) for size in shape) * max(1, dtype.itemsize)
 
 
 def _member(name: str) -> str:
@@ -95,6 +104,10 @@ def _opened(path: Path) -> Iterator[zipfile.ZipFile]:
                 "model, or it is damaged: pass a file that gramian.save wrote."
             ) from None
         with archive:
+            # Overlapping members, or a size that is not true, would need more memory than the file has bytes.
+            total, size = sum(member.file_size for member in archive.infolist()), path.stat().st_size
+            if total > size:
+                raise ModelFileError(f"its members have {total} bytes, but the file has {size}. {CURE}")
             yield archive
 
 
@@ -113,6 +126,11 @@ def _read(archive: zipfile.ZipFile, member: str) -> bytes:
         raise ModelFileError(f"the member {member} cannot be read ({_said(error)}). {CURE}") from None
 
 
+def _refused(constant: str) -> None:
+    """Raise for NaN and Infinity, which are not JSON although Python reads them."""
+    raise ValueError(f"it holds {constant}")
+
+
 def _header(archive: zipfile.ZipFile, name: str, version: int) -> dict[str, Any]:
     if HEADER not in archive.namelist():
         raise ModelFileError(
@@ -120,8 +138,10 @@ def _header(archive: zipfile.ZipFile, name: str, version: int) -> dict[str, Any]
             "gramian.save wrote."
         )
     try:
-        header = json.loads(_read(archive, HEADER).decode())
-    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+        header = json.loads(_read(archive, HEADER).decode(), parse_constant=_refused)
+    except ModelFileError:
+        raise
+    except (ValueError, RecursionError) as error:  # a number of thousands of digits is a ValueError
         raise ModelFileError(f"{HEADER} is not JSON ({_said(error)}). {CURE}") from None
     found = header.get("format") if isinstance(header, dict) else None
     if found != name:
@@ -141,10 +161,13 @@ def _header(archive: zipfile.ZipFile, name: str, version: int) -> dict[str, Any]
             f"the file has version {number}, written by gramian {header.get('library')}; this gramian reads "
             f"version {version}. Train the model again and save it, or load it with the old gramian."
         )
+    notes = header.setdefault("notes", {})
+    if not isinstance(notes, dict) or not all(isinstance(text, str) for text in notes.values()):
+        raise ModelFileError(f"its notes are not texts by name. {CURE}")
     return header
 
 
-def _check_members(archive: zipfile.ZipFile, expected: set[str], file_bytes: int) -> None:
+def _check_members(archive: zipfile.ZipFile, expected: set[str]) -> None:
     stored = archive.namelist()
     lacking, extra = sorted(expected - set(stored)), sorted(set(stored) - expected)
     if lacking:
@@ -152,14 +175,13 @@ def _check_members(archive: zipfile.ZipFile, expected: set[str], file_bytes: int
     if extra or len(stored) > len(expected):
         found = extra or sorted(name for name in expected if stored.count(name) > 1)
         raise ModelFileError(f"the archive has a member {found[0]} that {HEADER} does not list once. {CURE}")
-    # Overlapping members would need more memory than the file has bytes.
-    total = sum(member.file_size for member in archive.infolist())
-    if total > file_bytes:
-        raise ModelFileError(f"its members have {total} bytes, but the file has {file_bytes}. {CURE}")
 
 
-def _array(archive: zipfile.ZipFile, name: str, expected: Any) -> Array:
-    """Return one array as a view of the member's bytes, without a copy."""
+def _array(archive: zipfile.ZipFile, name: str, expected: Any, most: int) -> Array:
+    """Return one array as a view of the member's bytes, without a copy.
+
+    most : bytes that it may take; of an empty array those of its other axes.
+    """
     data = _read(archive, _member(name))
     stream = io.BytesIO(data)
     try:
@@ -167,7 +189,8 @@ def _array(archive: zipfile.ZipFile, name: str, expected: Any) -> Array:
         major = np.lib.format.read_magic(stream)[0]
         readers = {1: np.lib.format.read_array_header_1_0, 2: np.lib.format.read_array_header_2_0}
         found, transposed, kind = readers[major](stream)
-    except (KeyError, TypeError, ValueError) as error:
+    # NumPy reads the header as a Python literal, which can be nested too deeply.
+    except (LookupError, TypeError, ValueError, ArithmeticError, RecursionError, MemoryError) as error:
         raise ModelFileError(f"the array {name!r} has no readable header ({_said(error)}). {CURE}") from None
     if kind.kind not in PLAIN_KINDS:
         raise ModelFileError(
@@ -177,6 +200,11 @@ def _array(archive: zipfile.ZipFile, name: str, expected: Any) -> Array:
     if found != shape or kind.str != dtype or transposed:
         raise ModelFileError(
             f"the array {name!r} has shape {found} and dtype {kind.str}; expected {shape} and {dtype}. {CURE}"
+        )
+    if min(shape, default=0) < 0 or extent(shape, kind) > most:
+        raise ModelFileError(
+            f"the array {name!r} has shape {shape} and dtype {kind.str}, which is more than the file can "
+            f"hold. {CURE}"
         )
     count = math.prod(shape)
     if count * kind.itemsize != len(data) - stream.tell():
@@ -191,4 +219,7 @@ def _array(archive: zipfile.ZipFile, name: str, expected: Any) -> Array:
             f"the array {name!r} has the checksum {checksum}; {HEADER} lists {expected.get('crc32')}: its "
             f"member was replaced, or swapped with another one. {CURE}"
         )
-    return np.frombuffer(data, kind, count, stream.tell()).reshape(shape) if count else np.empty(shape, kind)
+    if not count:
+        return np.empty(shape, kind.newbyteorder("="))
+    array = np.frombuffer(data, kind, count, stream.tell()).reshape(shape)
+    return array.astype(kind.newbyteorder("="), copy=False)

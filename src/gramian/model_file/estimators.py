@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -14,7 +16,8 @@ from gramian.fast.dcpred.estimators import DCPredClassifier, DCPredRegressor
 from gramian.fast.estimators import FastKernelClassifier, FastKernelRegressor
 from gramian.gp.regressor import GaussianProcessRegressor
 from gramian.model_file.container import CURE
-from gramian.model_file.predictors import check_shape
+from gramian.model_file.structure import check_shape
+from gramian.model_file.typed import check_parts, is_finite
 from gramian.ridge.cross_validation import KernelRidgeCV
 from gramian.ridge.ridge import KernelRidge, KernelRidgeClassifier
 from gramian.spectra.kernel_pca import KernelPCA
@@ -51,6 +54,11 @@ KNOWN: dict[str, type[Any]] = {
         FastTabularClassifier,
     )
 }
+#: Learned numbers that predictions use as they are.
+FINITE = ("intercept_", "_spread", "_center", "_y_std", "_y_mean", "eigenvalues_", "calibration_", "noise_")
+#: What a model is asked when it was read, and about how many rows: an array of one number fits any one row.
+ASKED = ("decision_function", "predict", "predict_proba", "transform")
+ROWS = 2
 #: Learned attributes with a number for each output, or for KernelPCA each component.
 OF_OUTPUTS = ("eigenvalues_", "_spread", "_center", "_y_std", "_y_mean")
 
@@ -60,19 +68,36 @@ def is_known(model: Any) -> bool:
     return KNOWN.get(type(model).__name__) is type(model)
 
 
+def check_learned(model: Any, learned: Mapping[str, Any]) -> None:
+    """Raise if learned attributes are not of their annotated types, or what predictions use is not finite."""
+    kind = type(model).__name__
+    check_parts(kind, type(model), learned, finite=False)
+    for name in FINITE:
+        if name in learned and not is_finite(learned[name]):
+            raise ModelFileError(f"{name!r} of a {kind} holds NaN or infinity. {CURE}")
+
+
 def check_answer(model: Any) -> None:
-    """Raise if a model that was read does not answer a row of ones, or not by its learned attributes.
+    """Raise if a model that was read does not answer rows of ones, or not by its learned attributes.
 
     The answer needs scaler, metric, centres and landmarks of the same width, coefficients for each of them.
-    Models of tables check themselves (:meth:`.TableServer._restore`).
+    Models of tables are asked about rows of missing values.
     """
+    d = model.n_features_in_
+    if isinstance(model, TableServer):
+        rows: Any = np.full((ROWS, d), np.nan)
+    else:
+        rows = as_source(np.ones((ROWS, d)))
+    found = {}
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for name in ASKED:
+            if hasattr(model, name):
+                found[name] = getattr(model, name)(rows)
     if isinstance(model, TableServer):
         return
-    row: Any = as_source(np.ones((1, model.n_features_in_)))
-    ask = next(name for name in ("decision_function", "predict", "transform") if hasattr(model, name))
-    with np.errstate(all="ignore"):
-        answer = getattr(model, ask)(row)
-    outputs = answer.size if ask != "transform" else answer.shape[1]
+    ask, answer = next(iter(found.items()))
+    outputs = answer.size // ROWS if ask != "transform" else answer.shape[1]
     for name in OF_OUTPUTS:
         if name in vars(model):
             check_shape(name, getattr(model, name), (outputs,))
@@ -80,9 +105,10 @@ def check_answer(model: Any) -> None:
     if isinstance(calibration, np.ndarray):
         check_shape("calibration_", calibration, (outputs, 2))
     if hasattr(model, "rank_") and ask == "transform" and not hasattr(model, "eigenvalues_"):
-        check_shape("features of a row", answer, (1, model.rank_))
+        check_shape("features of a row", answer, (ROWS, model.rank_))
     if is_classifier(model):
         k = len(model.classes_)
+        check_shape("classes_", model.classes_, (k,))
         if outputs not in ({1} if k == 2 else {k, k * (k - 1) // 2}):
             raise ModelFileError(f"a row has {outputs} decision values for {k} classes. {CURE}")
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 import scipy.sparse as sp
 
-from gramian._typing import Array, IntArray, Rows
+from gramian._typing import FloatArray, IntArray, Rows
 from gramian.approximations.explicit import ExplicitColumns
 from gramian.compression.basis import Basis
 from gramian.compression.features import FeatureMap
@@ -16,8 +16,11 @@ from gramian.compression.predictor import Predictor
 from gramian.exceptions import ModelFileError
 from gramian.kernels import Kernel
 from gramian.kernels.columns import Columns
-from gramian.landmarks.partition import BisectionPartition, Partition
+from gramian.landmarks.partition import Partition
 from gramian.model_file.container import CURE
+from gramian.model_file.structure import check_shape
+from gramian.solvers.arrowhead import Forest
+from gramian.solvers.core import CoupledCore
 
 
 def predictor_parts(predictor: Predictor) -> dict[str, Any]:
@@ -49,27 +52,21 @@ def predictor_parts(predictor: Predictor) -> dict[str, Any]:
 def made_predictor(
     kernel: Kernel,
     partition: Partition,
-    leaf_levels: Array,
+    leaf_levels: IntArray,
     landmarks: Sequence[tuple[str, Rows]],
-    node_kind: Array,
-    node_size: Array,
+    node_kind: IntArray,
+    node_size: IntArray,
     maps: dict[int, Columns],
-    weights: Sequence[Array],
+    weights: Sequence[FloatArray],
     n_outputs: int,
     dtype: np.dtype[Any],
 ) -> Predictor:
     """Return the predictor of :func:`predictor_parts`; raise if the parts do not fit together."""
-    if dtype not in (np.float32, np.float64):
-        raise ModelFileError(f"tiles are stored as {dtype}; expected float32 or float64. {CURE}")
-    levels = _whole("leaf_levels", leaf_levels, len(node_size))
-    check_shape("node_kind", node_kind, node_size.shape)
-    check_shape("leaf_levels", levels, (len(levels), partition.n_blocks))
-    kinds = _whole("node_kind", node_kind, len(landmarks))
+    levels, kinds = leaf_levels.astype(np.intp), node_kind
     points: list[Rows] = [np.empty((0, 0))] * len(node_size)
     for k, (layout, stored) in enumerate(landmarks):
         nodes = np.flatnonzero(kinds == k)
         ends = np.cumsum(node_size[nodes])
-        check_shape("landmarks", stored, (int(node_size[nodes].sum()), landmarks[0][1].shape[1]))
         for node, end in zip(nodes, ends):
             part = stored[end - node_size[node] : end]
             points[node] = np.asfortranarray(part) if layout == "F" else part
@@ -90,20 +87,19 @@ def _kind(points: Rows) -> tuple[str, str]:
     return ("F" if flags.f_contiguous and not flags.c_contiguous else "C"), points.dtype.str
 
 
-def bisection(children: Array, **parts: Any) -> BisectionPartition:
-    """Return a partition by half-spaces; raise if a row's descent in it could be endless.
-
-    It could be if the number of a child is not above that of its parent.
-    """
-    inner = len(parts["thresholds"])
-    check_shape("children", children, (inner, 2))
-    below = (children < 0) | (children > np.arange(inner)[:, None])
-    if not (below & (children < inner) & (children >= -1 - inner)).all():
-        raise ModelFileError(f"the array 'children' of a partition is not a tree. {CURE}")
-    return BisectionPartition(children=np.asarray(children, np.intp), **parts)
-
-
 # ---- feature maps --------------------------------------------------------------------------------
+
+
+class BasisParts(TypedDict):
+    """Parts of a node's basis; either vectors or an explicit map."""
+
+    landmarks: Rows
+    vectors: FloatArray | None
+    projection: FloatArray
+    values: FloatArray
+    dropped: float
+    negative: float
+    explicit: ExplicitColumns | None
 
 
 def _basis_parts(basis: Basis) -> dict[str, Any]:
@@ -119,17 +115,26 @@ def feature_parts(features: FeatureMap) -> dict[str, Any]:
     return {**{name: getattr(features, name) for name in names}, "nodes": nodes}
 
 
-def made_features(nodes: list[Any], kernel: Kernel, dtype: Any, **rest: Any) -> FeatureMap:
+def made_features(
+    kernel: Kernel,
+    partition: Partition,
+    forest: Forest,
+    core: CoupledCore | None,
+    dtype: np.dtype[Any],
+    notes: dict[str, float],
+    nodes: list[BasisParts],
+) -> FeatureMap:
     """Return the feature map of :func:`feature_parts`."""
 
-    def basis(parts: dict[str, Any]) -> Basis:
-        explicit = parts.pop("explicit")
+    def basis(parts: BasisParts) -> Basis:
+        explicit = parts["explicit"]
         columns = kernel.against(parts["landmarks"], dtype) if explicit is None else explicit
         if columns.dtype != dtype:
             raise ModelFileError(f"an explicit map gives {columns.dtype}; expected {dtype}. {CURE}")
-        return Basis(columns=columns, **parts)
+        own: dict[str, Any] = {name: value for name, value in parts.items() if name != "explicit"}
+        return Basis(columns=columns, **own)
 
-    return FeatureMap(kernel=kernel, dtype=dtype, nodes=tuple(basis(parts) for parts in nodes), **rest)
+    return FeatureMap(kernel, partition, forest, tuple(map(basis, nodes)), core, dtype, notes)
 
 
 def made_map(kind: type[ExplicitColumns], **parts: Any) -> ExplicitColumns:
@@ -145,20 +150,3 @@ def made_map(kind: type[ExplicitColumns], **parts: Any) -> ExplicitColumns:
     if not np.isfinite(tried).all():
         raise ModelFileError(f"the {kind.__name__} gives numbers that are not finite. {CURE}")
     return columns
-
-
-# ---- checks --------------------------------------------------------------------------------------
-
-
-def check_shape(name: str, array: Any, shape: tuple[int, ...]) -> None:
-    """Raise if an array has another shape."""
-    if array.shape != shape:
-        raise ModelFileError(f"the array {name!r} has shape {array.shape}; expected {shape}. {CURE}")
-
-
-def _whole(name: str, array: Array, below: int) -> IntArray:
-    """Return an array of whole numbers from 0 up to ``below``."""
-    numbers = np.asarray(array, np.intp)
-    if numbers.size and not 0 <= numbers.min() <= numbers.max() < below:
-        raise ModelFileError(f"the array {name!r} holds numbers outside 0 … {below - 1}. {CURE}")
-    return numbers

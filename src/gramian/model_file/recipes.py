@@ -5,22 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from functools import partial
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 
+from gramian._typing import Array, Float64Array, FloatArray, Rows
 from gramian.approximations.fastfood import FastfoodColumns
 from gramian.approximations.random_fourier import FourierColumns
 from gramian.approximations.random_maclaurin import MaclaurinColumns
 from gramian.approximations.tensor_sketch import TensorSketchColumns
 from gramian.compression.expansion import PairwisePredictor
 from gramian.data.scaled import Scaler
+from gramian.estimator.base import KernelEstimator
 from gramian.exact.predictor import ExactPredictor
 from gramian.exact.solve import Stage
 from gramian.exceptions import ModelFileError
 from gramian.fast.dcpred.center_tree import CenterTree
+from gramian.fast.dcpred.leaf import Leaf, LeafReport
 from gramian.fast.dcpred.pseudo_landmarks import MonomialColumns, TriangleColumns
-from gramian.fast.dcpred.training import DCPred, Leaf, LeafReport
+from gramian.fast.dcpred.training import DCPred
 from gramian.fast.fidelity import Fidelity
 from gramian.fast.learning.distill import Shape
 from gramian.fast.probabilities import Calibration
@@ -31,17 +34,17 @@ from gramian.gp.learning import Learned, LearningStage
 from gramian.gp.posterior import Posterior
 from gramian.kernels import Kernel
 from gramian.kernels.columns import Columns
-from gramian.landmarks.partition import BisectionPartition, CenterPartition
+from gramian.landmarks.partition import BisectionPartition, CenterPartition, Partition
 from gramian.metric.learning import Round
 from gramian.model_file.predictors import (
-    bisection,
-    check_shape,
     feature_parts,
     made_features,
     made_map,
     made_predictor,
     predictor_parts,
 )
+from gramian.model_file.structure import check_shape, check_structure
+from gramian.model_file.typed import check_parts
 from gramian.ridge.kernel_search import Refinement
 from gramian.selection.kernel_choice import KernelChoice
 from gramian.solvers.arrowhead import Forest
@@ -61,16 +64,39 @@ from gramian.tables.target import OutputMap
 
 @dataclass(frozen=True)
 class Recipe:
-    """A pair of functions that take a value apart into named parts and rebuild it from them."""
+    """A pair of functions that take a value apart into named parts and rebuild it from them.
+
+    typed : the class or function whose annotations the parts have to follow, by default ``make``.
+    """
 
     parts: Callable[[Any], dict[str, Any]]
     make: Callable[..., Any]
+    typed: Any = None
 
 
 def _by_fields(kind: type[Any]) -> Recipe:
     """Return the recipe of a dataclass, whose parts are its constructor's arguments."""
     names = [field.name for field in fields(kind) if field.init]
     return Recipe(lambda value: {name: getattr(value, name) for name in names}, kind)
+
+
+def made(name: str, parts: dict[str, Any], most: float) -> Any:
+    """Return a fitted part made from its own parts, by the name of its class.
+
+    Types, finite numbers, shapes and ranges are checked first, so that nothing is computed from parts that do
+    not fit together. most : as for :func:`.check_structure`.
+    """
+    recipe = RECIPES[name]
+    check_parts(name, recipe.typed or recipe.make, parts, finite=name not in EVIDENCE)
+    check_structure(name, parts, most)
+    return recipe.make(**parts)
+
+
+#: Parts that no prediction is computed from, whose numbers may be infinite or NaN: what a fit has tried.
+EVIDENCE = (
+    *("BandCheck", "ExactFit", "Fidelity", "KernelChoice", "LeafReport", "Learned", "LearningStage"),
+    *("Point", "Refinement", "Round", "SearchResult", "SettingResult", "Solution", "Stage"),
+)
 
 
 def _leaf_parts(leaf: Leaf) -> dict[str, Any]:
@@ -86,6 +112,7 @@ def _leaf_parts(leaf: Leaf) -> dict[str, Any]:
         "expansion": expansion,
         "beta": leaf.beta,
         "bias": leaf.bias,
+        "limits": leaf.limits,
         "report": leaf.report,
     }
 
@@ -102,7 +129,18 @@ def _leaf(kernel: Kernel, parts: Mapping[str, Any]) -> Leaf:
         )
     elif expansion is not None:
         columns = kernel.against(landmarks, bias.dtype)
-    return Leaf(landmarks, columns, parts["beta"], bias, parts["report"])
+    return Leaf(landmarks, columns, parts["beta"], bias, parts["limits"], parts["report"])
+
+
+class _LeafParts(TypedDict):
+    """Parts of a leaf of a divided model."""
+
+    landmarks: Rows | None
+    expansion: dict[str, Rows | bool] | None
+    beta: FloatArray
+    bias: FloatArray
+    limits: FloatArray
+    report: LeafReport
 
 
 def _dcpred_parts(model: DCPred) -> dict[str, Any]:
@@ -114,7 +152,7 @@ def _dcpred_parts(model: DCPred) -> dict[str, Any]:
     }
 
 
-def _dcpred(partition: Any, leaves: list[Any], kernel: Kernel, n_features: int) -> DCPred:
+def _dcpred(partition: Partition, leaves: list[_LeafParts], kernel: Kernel, n_features: int) -> DCPred:
     return DCPred(partition, tuple(_leaf(kernel, parts) for parts in leaves), kernel, n_features)
 
 
@@ -143,9 +181,16 @@ def _mean_parts(mean: RidgeMean) -> dict[str, Any]:
     return {name: getattr(mean, f"{name}_", None) for name in names} | {"share": getattr(mean, "share_", 0.0)}
 
 
-def _mean(members: list[Any], weights: Any, **rest: Any) -> RidgeMean:
+def _mean(
+    members: list[KernelEstimator],
+    weights: Float64Array,
+    classes: Array | None,
+    calibration: Calibration | None,
+    boosted: Boosted | None,
+    share: float,
+) -> RidgeMean:
     check_shape("weights", weights, (len(members),))
-    return RidgeMean.of(members, weights, **rest)
+    return RidgeMean.of(members, weights.tolist(), classes, calibration, boosted, share)
 
 
 #: The kernel of a fast model's units, which its file names.
@@ -167,6 +212,7 @@ RECIPES: dict[str, Recipe] = (
         kind.__name__: _by_fields(kind)
         for kind in (
             BandCheck,
+            BisectionPartition,
             Boosted,
             Calibration,
             CenterPartition,
@@ -204,15 +250,16 @@ RECIPES: dict[str, Recipe] = (
         )
     }
     | {
-        kind.__name__: Recipe(_by_fields(kind).parts, partial(made_map, kind))
+        kind.__name__: Recipe(_by_fields(kind).parts, partial(made_map, kind), kind)
         for kind in (FastfoodColumns, FourierColumns, MaclaurinColumns, TensorSketchColumns)
     }
     | {
-        "BisectionPartition": Recipe(_by_fields(BisectionPartition).parts, bisection),
         "CoupledCore": Recipe(_core_parts, CoupledCore),
         "DCPred": Recipe(_dcpred_parts, _dcpred),
         "FastPredictor": Recipe(
-            lambda predictor: {"unit": UNIT} | _by_fields(FastPredictor).parts(predictor), _fast_predictor
+            lambda predictor: {"unit": UNIT} | _by_fields(FastPredictor).parts(predictor),
+            _fast_predictor,
+            FastPredictor,
         ),
         "FeatureMap": Recipe(feature_parts, made_features),
         "Predictor": Recipe(predictor_parts, made_predictor),

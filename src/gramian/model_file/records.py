@@ -12,8 +12,16 @@ import scipy.sparse as sp
 from gramian._typing import Array
 from gramian.exceptions import InputError, ModelFileError, quoted
 from gramian.model_file.container import CURE, PLAIN_KINDS
-from gramian.model_file.estimators import KNOWN, check_answer, feature_names, is_known, set_feature_names
-from gramian.model_file.recipes import RECIPES
+from gramian.model_file.estimators import (
+    KNOWN,
+    check_answer,
+    check_learned,
+    feature_names,
+    is_known,
+    set_feature_names,
+)
+from gramian.model_file.recipes import RECIPES, made
+from gramian.model_file.structure import check_shape, require
 from gramian.model_file.values import Values
 
 
@@ -23,7 +31,7 @@ class Records(Values):
     @property
     def plain(self) -> Values:
         """Converter with the same arrays for parameters from users: finite numbers, no fitted parts."""
-        values = Values(self.arrays)
+        values = Values(self.arrays, self.room)
         values._names = self._names
         return values
 
@@ -40,7 +48,7 @@ class Records(Values):
         }
 
     def read_model(self, stored: Mapping[str, Any]) -> Any:
-        """Return the fitted estimator of :meth:`write_model`, checked by its answer to one row."""
+        """Return the fitted estimator of :meth:`write_model`, checked by its answers to two rows."""
         name = stored["class"]
         if name not in KNOWN:
             raise ModelFileError(
@@ -48,12 +56,18 @@ class Records(Values):
                 "newer version: upgrade gramian."
             )
         model = self.read_params(KNOWN[name], stored["params"])
-        model.n_features_in_ = int(stored["n_features"])
+        n_features = stored["n_features"]
+        # Every model has a number or more for each feature, and a row of them is asked below.
+        fits = type(n_features) is int and 0 < n_features <= self.room.most
+        require(fits, f"a model has {quoted(n_features)} features, which is no number that the file can hold")
+        model.n_features_in_ = n_features
         known = model._learned_names()
         for attribute in stored["learned"]:
             if attribute not in known:
                 raise ModelFileError(f"{attribute!r} is not something that a {name} learns. {CURE}")
-        model._restore({key: self.read(value) for key, value in stored["learned"].items()})
+        learned = {key: self.read(value) for key, value in stored["learned"].items()}
+        check_learned(model, learned)
+        model._restore(learned)
         check_answer(model)
         set_feature_names(model, stored["feature_names"])  # behind the check, whose row has no names
         return model
@@ -107,18 +121,15 @@ class Records(Values):
                 known = ", ".join(RECIPES)
                 raise ModelFileError(f"the part {name!r} is not one of {known}. {CURE}")
             parts = {part: self.read(value) for part, value in stored["parts"].items()}
-            return RECIPES[name].make(**parts)
+            return made(name, parts, self.room.most)
         if "model" in stored:
             return self.read_model(stored["model"])
         if "csr" in stored:
-            parts = {name: self.read(value) for name, value in stored["csr"].items()}
-            kind = sp.csr_matrix if stored["matrix"] else sp.csr_array
-            rows = kind((parts["data"], parts["indices"], parts["indptr"]), shape=tuple(stored["shape"]))
-            rows.check_format(full_check=True)
-            return rows
+            return self._sparse(stored)
         if "texts" in stored:
+            require(all(isinstance(text, str) for text in stored["texts"]), "a list of texts holds others")
             texts = np.empty(len(stored["texts"]), object)
-            texts[:] = [str(text) for text in stored["texts"]]
+            texts[:] = stored["texts"]
             return texts
         if "laid" in stored:
             return self.read(stored["laid"]).transpose(np.argsort(stored["axes"]))
@@ -129,3 +140,16 @@ class Records(Values):
         if "number" in stored:
             return float(stored["number"])
         return super().read(stored)
+
+    def _sparse(self, stored: Mapping[str, Any]) -> Any:
+        """Return CSR rows, of sizes and numbers of columns that were checked."""
+        data, indices, indptr = (self.read(stored["csr"][name]) for name in ("data", "indices", "indptr"))
+        n, d = stored["shape"]
+        whole = all(type(size) is int for size in (n, d))
+        require(whole and 0 < d <= self.room.most, f"sparse rows have the shape {quoted((n, d))}")
+        check_shape("indptr", indptr, (n + 1,))
+        check_shape("indices", indices, data.shape)
+        require(data.dtype.kind in "fiub" and np.isfinite(data).all(), "sparse rows hold NaN or infinity")
+        rows = (sp.csr_matrix if stored["matrix"] else sp.csr_array)((data, indices, indptr), shape=(n, d))
+        rows.check_format(full_check=True)  # bounds of every row and column
+        return rows

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,10 +13,11 @@ from sklearn.preprocessing import MinMaxScaler, OneHotEncoder, RobustScaler, Sta
 from sklearn.utils.validation import check_is_fitted
 
 from gramian._typing import Array
-from gramian.exceptions import InputError, ModelFileError
+from gramian.exceptions import InputError, ModelFileError, quoted
 from gramian.model_file.estimators import feature_names, set_feature_names
-from gramian.model_file.predictors import check_shape
 from gramian.model_file.records import Records
+from gramian.model_file.structure import check_shape, require
+from gramian.model_file.typed import described, is_finite
 
 #: Steps whose learned values are numbers or one array element per feature: class, learned attributes.
 SCALERS: dict[str, tuple[type[BaseEstimator], tuple[str, ...]]] = {
@@ -28,6 +29,8 @@ SCALERS: dict[str, tuple[type[BaseEstimator], tuple[str, ...]]] = {
     "RobustScaler": (RobustScaler, ("center_", "scale_")),
 }
 KNOWN = (*SCALERS, "OneHotEncoder", "ColumnTransformer", "Pipeline")
+#: Containers that scikit-learn's steps can give.
+OUTPUTS = ("default", "pandas", "polars")
 #: Parameters of an encoder, other than its categories, that a file stores.
 _ENCODER_PARAMS = ("drop", "sparse_output", "handle_unknown")
 
@@ -69,7 +72,9 @@ def read_step(stored: Mapping[str, Any], values: Records) -> Any:
     """Return the fitted step that :func:`write_step` described."""
     name = stored["class"]
     if name == "Pipeline":
-        return Pipeline([(step, read_step(one, values)) for step, one in stored["steps"]])
+        steps = [(step, read_step(one, values)) for step, one in stored["steps"]]
+        check_chain([step for _, step in steps])
+        return Pipeline(steps)
     if name == "ColumnTransformer":
         step = _columns(stored, values)
     elif name == "OneHotEncoder":
@@ -81,11 +86,34 @@ def read_step(stored: Mapping[str, Any], values: Records) -> Any:
             f"the step {name!r} is not one of {', '.join(KNOWN)}. The file may come from a newer version: "
             "upgrade gramian."
         )
-    step.n_features_in_ = int(stored["n_features"])
+    step.n_features_in_ = _count(stored, values)
     set_feature_names(step, stored["feature_names"])
     if stored["output"] is not None:
-        step.set_output(transform=str(stored["output"]))
+        require(
+            stored["output"] in OUTPUTS, f"a step gives {quoted(stored['output'])}; expected one of {OUTPUTS}"
+        )
+        step.set_output(transform=stored["output"])
     return step
+
+
+def _count(stored: Mapping[str, Any], values: Records) -> int:
+    """Return the number of features of a step; raise for one that the file cannot hold."""
+    found = stored["n_features"]
+    fits = type(found) is int and 0 < found <= values.room.most
+    require(fits, f"a step has {quoted(found)} features, which is no number that the file can hold")
+    return int(found)
+
+
+def _inputs(step: Any) -> int:
+    """Return the number of columns that a fitted step takes."""
+    return _inputs(step.steps[0][1]) if isinstance(step, Pipeline) else int(step.n_features_in_)
+
+
+def check_chain(steps: Sequence[Any], n_features: int | None = None) -> None:
+    """Raise if fitted steps do not take the columns that the one before gives; ``n_features`` follow."""
+    wanted = [*(_inputs(step) for step in steps[1:]), *([] if n_features is None else [n_features])]
+    for step, count in zip(steps, wanted):
+        require(width_of(step) == count, f"the steps give {width_of(step)} columns; expected {count}")
 
 
 def width_of(step: Any) -> int:
@@ -109,7 +137,14 @@ def _scaler(stored: Mapping[str, Any], values: Records) -> Any:
     for name in names:
         value = values.read(stored["learned"][name])
         if isinstance(value, np.ndarray):
-            check_shape(name, value, (int(stored["n_features"]),))
+            check_shape(name, value, (_count(stored, values),) if value.ndim else ())
+        numbers = isinstance(value, int | float) or (
+            isinstance(value, np.ndarray) and value.dtype.kind in "iuf"
+        )
+        require(
+            value is None or (numbers and is_finite(value)),
+            f"{name!r} of a step is {described(value)}; expected numbers",
+        )
         setattr(scaler, name, value)
     return scaler
 
@@ -132,6 +167,9 @@ def _encoder_parts(where: str, encoder: OneHotEncoder, values: Records) -> dict[
 
 def _encoder(stored: Mapping[str, Any], values: Records) -> OneHotEncoder:
     categories: list[Array] = [values.read(one) for one in stored["categories"]]
+    given = all(isinstance(one, np.ndarray) and one.ndim == 1 and len(one) for one in categories)
+    require(given and len(categories) == _count(stored, values), "an encoder lacks categories of a column")
+    require(np.dtype(str(stored["dtype"])).kind in "biuf", f"an encoder gives {quoted(stored['dtype'])}")
     params = {name: values.read(stored["params"][name]) for name in _ENCODER_PARAMS}
     numeric = all(one.dtype.kind in "biuf" for one in categories)
     first = np.empty((1, len(categories)), float if numeric else object)
@@ -200,8 +238,15 @@ def _indices(step: ColumnTransformer, columns: Any) -> list[int]:
 def _columns(stored: Mapping[str, Any], values: Records) -> ColumnTransformer:
     fitted: dict[str, Any] = {}
     given, remainder = [], "drop"
+    named = [int(index) for _, _, indices in stored["transformers"] for index in indices]
+    count = _count(stored, values)
+    require(set(named) == set(range(count)), f"the columns of {count} features are not all named")
     for name, one, indices in stored["transformers"]:
         fitted[name] = one if isinstance(one, str) else read_step(one, values)
+        require(
+            isinstance(one, str) or _inputs(fitted[name]) == len(indices),
+            f"the transformer {name!r} takes another number of columns than {len(indices)}",
+        )
         standing = one if isinstance(one, str) else _Zeros(width_of(fitted[name]))
         if name == "remainder":
             remainder = standing
@@ -215,7 +260,7 @@ def _columns(stored: Mapping[str, Any], values: Records) -> ColumnTransformer:
         verbose_feature_names_out=bool(stored["verbose_feature_names_out"]),
     )
     # Fit placeholders, so that scikit-learn sets up what transform needs, then replace them.
-    step.fit(np.zeros((2, int(stored["n_features"]))))
+    step.fit(np.zeros((2, count)))
     step.sparse_output_ = bool(stored["sparse_output"])
     step.transformers_ = [
         (name, one if isinstance(fitted[name], str) else fitted[name], columns)

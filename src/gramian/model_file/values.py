@@ -17,14 +17,19 @@ from gramian.approximations.methods import BUILDERS, METHODS
 from gramian.compression.builder import Builder
 from gramian.compression.given import sizes_of
 from gramian.compression.plan import Plan
+from gramian.estimator.constraints import check_parameters
 from gramian.exact.exact import Exact
 from gramian.exceptions import InputError, ModelFileError
 from gramian.kernels import Kernel
 from gramian.kernels.spec import kernel_from_spec, kernel_to_spec
 from gramian.metric.learned_metric import LearnedMetric
 from gramian.metric.metric import Metric
-from gramian.model_file.container import CURE, PLAIN_KINDS
+from gramian.model_file.container import CURE, LEAST_ROOM, PLAIN_KINDS, extent
+from gramian.model_file.typed import check_parts
 
+#: Uses of the bytes of a file by parts that share arrays: models of an ensemble share their training rows.
+#: Chosen by hand.
+SHARED = 32
 Made = TypeVar("Made")
 _APPROXIMATIONS: dict[str, type[BaseEstimator]] = {
     kind.__name__: kind for kind in (*METHODS.values(), Exact, LearnedMetric)
@@ -34,11 +39,32 @@ LEFT_OUT = ("teacher", "checkpoint", "engine")
 _BUILDERS: dict[str, type[Builder]] = {kind.__name__: kind for kind in BUILDERS}
 
 
+class Room:
+    """Bytes that the parts of a model may take, from the size of its file; no limit without a size.
+
+    Parts may share an array, and each of them may compute another array of that size from it. ``most`` bounds
+    a single count, such as the length of an empty array's other axis.
+    """
+
+    def __init__(self, file_bytes: float = math.inf) -> None:
+        self.most = max(file_bytes, LEAST_ROOM)
+        self._left = SHARED * self.most
+
+    def take(self, array: Array) -> None:
+        """Count another use of an array, its empty axes as if they held one number."""
+        self._left -= extent(array.shape, array.dtype)
+        if self._left < 0:
+            raise ModelFileError(
+                f"its parts use the same arrays over and over, in all more than {SHARED} times the bytes of "
+                f"the file. {CURE}"
+            )
+
+
 class Values:
     """Converter of values to JSON and back; arrays are kept in ``arrays`` under their own names."""
 
-    def __init__(self, arrays: dict[str, Array]) -> None:
-        self.arrays = arrays
+    def __init__(self, arrays: dict[str, Array], room: Room | None = None) -> None:
+        self.arrays, self.room = arrays, room or Room()
         self._names: dict[int, str] = {}
 
     def write(self, where: str, value: Any) -> Any:
@@ -84,18 +110,23 @@ class Values:
         if not isinstance(stored, dict):
             return stored
         if "array" in stored:
-            return self.arrays[stored["array"]]
+            array = self.arrays[stored["array"]]
+            self.room.take(array)
+            return array
         if "kernel" in stored:
             return kernel_from_spec(stored["kernel"])
         if "metric" in stored:
             return Metric(**self._read_fields(stored["metric"]))
         if "plan" in stored:
-            return Plan(builder=self._read_builder(stored["builder"]), **self._read_fields(stored["plan"]))
+            return self._plan(stored)
         if "approximation" in stored:
             kind = _known(stored["approximation"], _APPROXIMATIONS)
             return self.read_params(kind, stored["params"])
         if "dict" in stored:
-            return {self.read(key): self.read(value) for key, value in stored["dict"]}
+            keys = [self.read(key) for key, _ in stored["dict"]]
+            if len(set(keys)) < len(keys):
+                raise ModelFileError(f"a table of {len(keys)} values names one of them twice. {CURE}")
+            return dict(zip(keys, (self.read(value) for _, value in stored["dict"])))
         if "tuple" in stored:
             return tuple(self.read(value) for value in stored["tuple"])
         return [self.read(value) for value in stored["list"]]
@@ -122,7 +153,10 @@ class Values:
                 f"{kind.__name__} is stored with the parameter {unknown[0]!r}, which it does not have "
                 "here. The file comes from a newer version: upgrade gramian."
             )
-        return kind(**{name: self.read(value) for name, value in stored.items()})
+        found = kind(**{name: self.read(value) for name, value in stored.items()})
+        if isinstance(found, BaseEstimator):
+            check_parameters(found)
+        return found
 
     def _builder(self, builder: Builder) -> dict[str, Any]:
         builder = sizes_of(builder)
@@ -136,6 +170,17 @@ class Values:
         kind = _known(stored["class"], _BUILDERS)
         own = {field.name for field in fields(kind)}  # type: ignore[arg-type]
         return self._made(kind, own, stored["fields"])
+
+    def _plan(self, stored: Mapping[str, Any]) -> Plan:
+        parts = self._read_fields(stored["plan"])
+        check_parts("Plan", Plan, parts, finite=False)
+        plan = Plan(builder=self._read_builder(stored["builder"]), **parts)
+        if min(plan.chunk_rows, plan.n_threads) < 1:
+            raise ModelFileError(
+                f"a plan has {plan.chunk_rows} rows a chunk and {plan.n_threads} threads; expected at least "
+                f"1 of each. {CURE}"
+            )
+        return plan
 
     def _read_fields(self, stored: Mapping[str, Any]) -> dict[str, Any]:
         return {name: self.read(value) for name, value in stored.items()}

@@ -43,6 +43,7 @@ def _fit_ridge(model: Any, rows: LabelledRows[Any], phases: Phases) -> None:
     asked = automatic(model, *CHOOSABLE)
     check_automatic(model, rows, asked)
     parameters = RidgeParameters.of(with_usual(model, asked), phases)
+    rows = rows.relative() if "alpha" in asked else rows
     found = ridge_input(parameters, rows)
     found.keep_in(model)
     rows = found.prepared(rows)

@@ -44,7 +44,7 @@ from gramian.ridge.kernel_search import (
 )
 from gramian.ridge.kernel_sums import NumberRows
 from gramian.ridge.planning import Planned, plan_sums
-from gramian.ridge.scoring import Scorer
+from gramian.ridge.scoring import Scorer, warn_at_edge
 from gramian.ridge.training import TRAINED, trained_evidence
 from gramian.selection.automatic import (
     AUTO,
@@ -72,10 +72,11 @@ class KernelRidgeCV(Regressor, KernelEstimator):
     ----------
     alphas : "auto" or sequence of float, default="auto"
         Ridge penalties to choose from. "auto": 0.1 to 1,000 times the penalty of the kernel's choice, a
-        decade apart; for a kernel that was given 0.001 to 10 times the mean of k(x, x).
+        decade apart; for a kernel that was given 0.001 to 10 times the mean of k(x, x). "auto" divides sample
+        weights by their mean, so that only their ratios matter; a list is for the weights as they are.
     kernel : str, Kernel or callable, default="auto"
         As for :class:`gramian.KernelRidge`. "auto" with ``gamma`` or ``gammas`` is "rbf".
-    gamma : float, "auto" or None, default=None
+    gamma : float, "auto", "scale" or None, default=None
     degree, coef0, kernel_params
         As for :class:`gramian.KernelRidge`.
     gammas : sequence of float, optional
@@ -130,7 +131,7 @@ class KernelRidgeCV(Regressor, KernelEstimator):
     root alone and a coupled core once for all), and a solve for each alpha. Memory as ``plan_`` says, alphas
     in groups that fit the budget; independent of n but for what is kept. Raises ``InputError`` for unusable
     input, ``BudgetError`` for too small a budget; warns ``AccuracyWarning`` where a leverage is 1 up to
-    rounding.
+    rounding, and ``UserWarning`` where the best of a list of alphas is its smallest or largest.
 
     Source: Allen 1974 (leave-one-out); Golub, Heath and Wahba 1979; Jamieson and Talwalkar 2016 (halving).
 
@@ -211,6 +212,7 @@ class KernelRidgeCV(Regressor, KernelEstimator):
             y = own_target(X, y)
             source = fit_rows(self, X, y)
             sample = labelled_numbers(source, y, sample_weight)
+            sample = sample.relative() if alphas is None else sample
             self._flat = sample.targets.flat
             objective = replace(self._objective(sample, y), phases=phases)
             asked = automatic(plain, "kernel", "gamma")
@@ -222,10 +224,12 @@ class KernelRidgeCV(Regressor, KernelEstimator):
             found = scaled_input(scaling, source, sample.weights)
             found.keep_in(self)
             sample = found.prepared(sample)
+            setup = replace(setup, kernel=setup.kernel.settled(sample.source))
             remove(self, "choice_")
             rng = as_generator(self.random_state)
             # One seed for all kernels, so that they are compared on the same landmarks.
-            seed = int(rng.integers(2**63)) if not _plain_seed(self.random_state) else self.random_state
+            plain_seed = isinstance(self.random_state, numbers.Integral)
+            seed = self.random_state if plain_seed else int(rng.integers(2**63))
             choice = chosen_kernel(setup, sample, asked, intercept=objective.intercept, rng=rng)
             setup = replace(setup, random_state=seed)
             if choice is not None:
@@ -257,6 +261,8 @@ class KernelRidgeCV(Regressor, KernelEstimator):
                     each_feature=self.refine == "lengthscales",
                     memory_bytes=setup.resources.memory_bytes,
                 )
+            if not isinstance(self.alphas, str):
+                warn_at_edge(alphas, best.alphas[best.scores.best])
             self._learn(best, table, alphas, setup.kernel.kernel, kinds, refinement)
         return self
 
@@ -285,7 +291,7 @@ class KernelRidgeCV(Regressor, KernelEstimator):
 
     def _named(self) -> KernelRidgeCV:
         """Return an unfitted copy whose kernel is "rbf" where only its gamma was given."""
-        given = self.gammas is not None or not (self.gamma is None or isinstance(self.gamma, str))
+        given = self.gammas is not None or self.gamma not in (None, AUTO)
         return with_values(self, kernel="rbf") if given and automatic(self, "kernel") else with_values(self)
 
     def _given_alphas(self) -> Float64Array | None:
@@ -387,10 +393,6 @@ def _planner(setup: FitSetup, alphas: Float64Array, share: float) -> Planner:
         return scaled_plan(plan, share) if setup.automatic else plan, chosen, engine, rng
 
     return planned
-
-
-def _plain_seed(random_state: Any) -> bool:
-    return isinstance(random_state, numbers.Integral)
 
 
 def _plain(value: Any) -> Any:

@@ -35,10 +35,12 @@ class KernelRidge(Regressor, KernelEstimator):
     Parameters
     ----------
     alpha : float or "auto", default=1.0
-        Ridge penalty, as in scikit-learn's ``KernelRidge``. "auto" takes that of the least leave-one-out
-        error on the features of all rows.
+        Ridge penalty, as in scikit-learn's ``KernelRidge``, for the weights as they are: twice the weights
+        is half the penalty. "auto" takes that of the least leave-one-out error on the features of all rows,
+        with weights divided by their mean: there only their ratios matter.
     kernel, gamma, degree, coef0, kernel_params
-        The kernel, as for :class:`gramian.MEKA`; ``gamma=None`` is 1/n_features. ``gamma="auto"`` chooses the
+        The kernel, as for :class:`gramian.MEKA`; ``gamma=None`` is 1/n_features, "scale" is
+        1/(n_features · X.var()) of the rows as the kernel takes them. ``gamma="auto"`` chooses the
         lengthscale of the named kernel on a sample of the rows; ``kernel="auto"`` chooses between Gaussian,
         Matérn 3/2, exponential and Laplacian too, each also with a lengthscale for each feature. With fewer
         than 40 rows nothing is chosen ("rbf", 1/n_features, alpha 1). With "precomputed" ``fit``

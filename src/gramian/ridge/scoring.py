@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +16,24 @@ from gramian._typing import Array, Float64Array, IntArray
 from gramian.estimator.targets import NumberTargets
 from gramian.exceptions import InputError, did_you_mean
 from gramian.ridge.held_out import HeldOut
+
+
+def warn_at_edge(alphas: Float64Array, best: Float64Array) -> None:
+    """Warn if the best alpha, or that of an output, is the smallest or largest of several that were tried."""
+    least, most = float(alphas.min()), float(alphas.max())
+    if least == most:
+        return
+    edges = ((least, "smallest", "smaller", least / 10.0), (most, "largest", "larger", most * 10.0))
+    for edge, word, further, beyond in edges:
+        if (best == edge).any():
+            whose = f", of {np.sum(best == edge)} of {best.size} outputs" if best.size > 1 else ""
+            warnings.warn(
+                f"the best alpha, {edge:.3g}{whose}, is the {word} of alphas ({least:.3g} to {most:.3g}): a "
+                f"{further} one may do better. Add values beyond it, such as {beyond:.3g}, or choose "
+                "alphas='auto'.",
+                UserWarning,
+                stacklevel=3,
+            )
 
 
 @dataclass(frozen=True)

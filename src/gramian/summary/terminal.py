@@ -6,6 +6,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from gramian.exceptions import printable
 from gramian.summary.value import Grid, Summary
 
 #: Tables with at least this many columns have narrow cells. Chosen by hand.
@@ -14,18 +15,18 @@ WIDE = 7
 
 def renderable(summary: Summary) -> RenderableType:
     """Return facts, warnings, tables and note, stacked for rich. No text is interpreted as markup."""
-    parts: list[RenderableType] = [Text(summary.title, style="bold"), _facts(summary.facts)]
-    parts += [Text(f"Warning: {text}", style="yellow") for text in summary.warnings]
+    parts: list[RenderableType] = [plain(summary.title, style="bold"), _facts(summary.facts)]
+    parts += [plain(f"Warning: {text}", style="yellow") for text in summary.warnings]
     for grid in summary.grids:
-        parts += [Text(), Text(grid.title, style="bold"), table(grid)]
+        parts += [Text(), plain(grid.title, style="bold"), table(grid)]
     if summary.note:
-        parts += [Text(), Text(summary.note)]
+        parts += [Text(), plain(summary.note)]
     return Group(*parts)
 
 
-def plain(text: str) -> RenderableType:
-    """Return a text for rich in which nothing is interpreted as markup."""
-    return Text(text)
+def plain(text: str, style: str = "") -> Text:
+    """Return a text for rich in which nothing is interpreted as markup or steers the terminal."""
+    return Text(printable(text), style=style)
 
 
 def table(grid: Grid) -> RenderableType:
@@ -34,10 +35,10 @@ def table(grid: Grid) -> RenderableType:
     drawn = Table(box=None, padding=(0, between, 0, 0), header_style="dim")
     for k, name in enumerate(grid.columns):
         # The first column names the row and is cut if it does not fit; the others wrap.
-        drawn.add_column(Text(name), overflow="fold" if k else "ellipsis", no_wrap=not k)
+        drawn.add_column(plain(name), overflow="fold" if k else "ellipsis", no_wrap=not k)
     for row in grid.rows:
-        drawn.add_row(*map(Text, row))
-    return Group(drawn, Text(grid.note, style="dim")) if grid.note else drawn
+        drawn.add_row(*map(plain, row))
+    return Group(drawn, plain(grid.note, style="dim")) if grid.note else drawn
 
 
 def _facts(facts: tuple[tuple[str, str], ...]) -> RenderableType:
@@ -45,5 +46,5 @@ def _facts(facts: tuple[tuple[str, str], ...]) -> RenderableType:
     drawn.add_column(no_wrap=True, style="dim")
     drawn.add_column(overflow="fold")
     for name, text in facts:
-        drawn.add_row(Text(name), Text(text))
+        drawn.add_row(plain(name), plain(text))
     return drawn

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median
 
+from gramian.exceptions import printable
+
 #: Largest number of characters of a text in a table; longer ones are cut with an ellipsis. Chosen by hand.
 WIDTH = 160
 
@@ -61,7 +63,7 @@ class Summary:
         for grid in self.grids:
             tail = [grid.note] if grid.note else []
             parts.append("\n".join([grid.title, *_columns([grid.columns, *grid.rows]), *tail]))
-        return "\n\n".join([*parts, self.note] if self.note else parts)
+        return printable("\n\n".join([*parts, self.note] if self.note else parts))
 
 
 def spread_grid(title: str, first: str, sizes: Iterable[tuple[str, Sequence[int]]]) -> Grid:

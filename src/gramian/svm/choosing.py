@@ -97,6 +97,7 @@ def _fit_newton(model: Any, rows: LabelledRows[Any], kind: NewtonModel, phases: 
     asked = automatic(model, *CHOOSABLE)
     check_automatic(model, rows, asked)
     parameters = NewtonParameters.of(with_usual(model, asked), phases)
+    rows = rows.relative() if "C" in asked else rows
     found = learned_input(parameters.input, parameters.setup, rows, partial(kind.round, parameters))
     found.keep_in(model)
     rows = found.prepared(rows)

@@ -57,7 +57,8 @@ class KernelSVC(Classifier, KernelEstimator):
     ----------
     C : float or "auto", default=1.0
         Weight of the loss, as in scikit-learn's ``SVC`` (hinge) and ``LinearSVC`` (squared hinge).
-        "auto" takes that of the least loss of held-out rows, on the features of all rows.
+        It multiplies sample weights. "auto" takes that of the least loss of held-out rows, on the features
+        of all rows, with weights divided by their mean: there only their ratios matter.
     loss : {"squared_hinge", "hinge"}, default="squared_hinge"
         The squared hinge is smoother, and five to ten times faster; the hinge is that of ``SVC``.
     kernel, gamma, degree, coef0, kernel_params, approximation, memory_budget, tile_dtype

@@ -32,7 +32,7 @@ from gramian.estimator.kinds import Classifier
 from gramian.estimator.progress import shown_bar
 from gramian.estimator.summaries import MOST_CLASSES, Evidence
 from gramian.estimator.targets import ClassTargets
-from gramian.exceptions import AccuracyWarning, BudgetError, InputError
+from gramian.exceptions import AccuracyWarning, BudgetError, InputError, listed
 from gramian.kernels.precomputed import Precomputed
 from gramian.metric.input import Input, InputParameters, scaled_input
 from gramian.summary import short
@@ -165,7 +165,7 @@ class DCSVC(Classifier, KernelEstimator):
         C: float = 1.0,
         *,
         kernel: Any = "rbf",
-        gamma: float | None = None,
+        gamma: float | str | None = None,
         degree: int = 3,
         coef0: float = 1.0,
         kernel_params: dict[str, Any] | None = None,
@@ -342,7 +342,7 @@ class DCSVC(Classifier, KernelEstimator):
 
     def _evidence(self) -> Evidence:
         counts, violation = self.n_support_, float(self.violation_.max())
-        each = ", ".join(f"{count:,}" for count in counts[:MOST_CLASSES])
+        each = listed(counts.tolist(), MOST_CLASSES, show="{:,}".format)
         missed = f"The solver stopped at a violation of {violation:.3g}, above tol={self.tol:g}."
         return Evidence(
             kernel=self.kernel_,

@@ -44,7 +44,7 @@ class KernelLogisticRegression(Classifier, KernelEstimator):
     Parameters
     ----------
     C : float or "auto", default=1.0
-        Weight of the loss, as in scikit-learn's ``LogisticRegression``. "auto" as for
+        Weight of the loss, as in scikit-learn's ``LogisticRegression``. Sample weights and "auto" as for
         :class:`KernelSVC`.
     kernel, gamma, degree, coef0, kernel_params, approximation, memory_budget, tile_dtype
     random_state, n_jobs

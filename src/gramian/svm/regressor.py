@@ -139,7 +139,7 @@ class KernelSVR(Regressor, KernelEstimator):
         with all_or_nothing(self):
             y = own_target(X, y)
             source = fit_rows(self, X, y)
-            rows = labelled_numbers(source, y, sample_weight)
+            rows = labelled_numbers(source, y, sample_weight, "KernelSVC")
             if rows.n_outputs == 1 and not rows.targets.flat:
                 flat = column_or_1d(rows.targets.values, warn=True)
                 rows = replace(rows, targets=NumberTargets(flat, rows.n))

@@ -23,7 +23,7 @@ from gramian.data.mapped import mapped
 from gramian.data.source import ArraySource, RowSource
 from gramian.data.tables import as_table
 from gramian.engine import Engine
-from gramian.estimator.base import KernelEstimator, checked_weights
+from gramian.estimator.base import KernelEstimator
 from gramian.estimator.labelled import LabelledRows
 from gramian.estimator.progress import shown_bar
 from gramian.estimator.summaries import Fact
@@ -113,11 +113,8 @@ class TabularModel(TableServer, KernelEstimator):
         """Return the rows of weight above 0, the number of given rows, weights and row numbers."""
         X = checked_table(self, X, reset=True)
         n = as_table(X).shape[0]
-        weights = checked_weights(sample_weight, n)
-        X, numbers = weighted_rows(X, weights)
-        if numbers is None or weights is None:
-            return X, n, weights, None
-        return checked_table(self, X, reset=True), n, weights[numbers], numbers
+        X, weights, numbers = weighted_rows(X, sample_weight)
+        return X if numbers is None else checked_table(self, X, reset=True), n, weights, numbers
 
     def _in_time(
         self,

@@ -15,6 +15,7 @@ from gramian.data.tables import as_table
 from gramian.estimator.base import all_or_nothing, own_target, required_target
 from gramian.estimator.conformal import held_out_rank, share
 from gramian.estimator.kinds import Classifier
+from gramian.estimator.sample_weights import relative_weights
 from gramian.estimator.targets import ClassTargets
 from gramian.ridge.ridge import KernelRidgeClassifier
 from gramian.tables.base import TabularModel
@@ -156,7 +157,7 @@ class TabularClassifier(Classifier, ClassAnswers, TabularModel):
                 labels = targets.classes[targets.codes(slice(0, n_given))[numbers]]
                 targets = ClassTargets(labels, len(numbers))
             self.classes_, n, holdout = targets.classes, targets.shape[0], holdout.taken(numbers)
-            own_weights, weights = weights, targets.weights(self.class_weight, weights)
+            own_weights, weights = weights, relative_weights(targets.weights(self.class_weight, weights))
             rows = self._learn_columns(X, own_weights, rng, groups)
             if holdout.random:
                 warn_of_order(rows)

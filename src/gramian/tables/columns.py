@@ -15,7 +15,7 @@ from gramian._typing import Array, Float64Array, FloatArray, IntArray
 from gramian.data.cells import BOOLEAN, CATEGORY, DATE, DURATION, EMPTY, NUMERIC
 from gramian.data.names import names_of, places_of
 from gramian.data.tables import Block, Table, as_table
-from gramian.exceptions import InputError, did_you_mean
+from gramian.exceptions import InputError, did_you_mean, listed
 from gramian.tables.column import (
     CYCLE,
     LEVELS,
@@ -343,15 +343,14 @@ def _warn(columns: Sequence[Column], tallies: Sequence[Tally]) -> None:
             warnings.warn(loss, UserWarning, stacklevel=3)
     if empty:
         warnings.warn(
-            f"These columns are not used, because they have no values: {', '.join(map(repr, empty[:10]))}"
-            f"{_others(empty, 10)}.",
+            f"These columns are not used, because they have no values: {listed(empty)}.",
             UserWarning,
             stacklevel=3,
         )
     if single:
         warnings.warn(
             "These columns are not used, because their values hardly repeat, as in an identifier: "
-            f"{', '.join(single[:10])}{_others(single, 10)}.",
+            f"{listed(single, show=str)}.",
             UserWarning,
             stacklevel=3,
         )

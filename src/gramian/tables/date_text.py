@@ -11,7 +11,7 @@ import numpy as np
 
 from gramian._typing import Float64Array
 from gramian.data.cells import DAY
-from gramian.exceptions import quoted
+from gramian.exceptions import InputError, quoted
 
 YEAR_FIRST, DAY_FIRST, MONTH_FIRST = "year first", "day first", "month first"
 #: Formats of a date in each order; a year has four digits, so that it is never mistaken for a day.
@@ -45,6 +45,23 @@ def days_of_all(texts: Sequence[str], order: str) -> Float64Array | None:
             return None
         found.append(when)
     return _days(found)
+
+
+def days_in_one_order(name: str, texts: Sequence[str]) -> Float64Array:
+    """Return days since 1970 of texts that are all dates in exactly one order; raise if they are not.
+
+    >>> days_in_one_order("time", ["1970-01-02T12:00Z", "1970-01-03"])
+    array([1.5, 2. ])
+    """
+    found = [days for days in (days_of_all(texts, order) for order in FORMATS) if days is not None]
+    if len(found) != 1:
+        why = why_no_dates(texts, ambiguous=len(found) > 1)
+        raise InputError(
+            f"{name} holds text ({quoted(texts[0])}), which cannot be read as dates"
+            + (f": {why}. " if why else ". ")
+            + "Pass numbers or dates, or dates as text with the year first, such as 2020-01-31."
+        )
+    return found[0]
 
 
 def _days(found: Sequence[datetime | None]) -> Float64Array:

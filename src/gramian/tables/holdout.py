@@ -13,6 +13,7 @@ from gramian._typing import Array, Float64Array, IntArray
 from gramian.data.cells import CATEGORY, EMPTY, cells_of
 from gramian.data.tables import Table
 from gramian.exceptions import InputError, did_you_mean
+from gramian.tables.date_text import days_in_one_order
 
 
 @dataclass(frozen=True)
@@ -30,8 +31,8 @@ class HoldOut:
         """Return the hold-out for groups or times, each a column of the table or an array of n values.
 
         Raises ``InputError`` if both are given, for a column that the table lacks, an array of another
-        length, missing values, a single group, times that are neither numbers nor dates or all equal; warns
-        if each row is a group of its own.
+        length, missing values, a single group, times that are all equal, or neither numbers nor dates (also
+        as text); warns if each row is a group of its own.
         """
         if groups is not None and time is not None:
             raise InputError(
@@ -146,16 +147,17 @@ def _values(table: Table, name: str, which: Any, *, as_category: bool) -> Float6
         blocks = [(part, table.block(part).cells(place, which, as_category)) for part in parts]
     out, levels = np.empty(n), dict[str, int]()
     for where, cells in blocks:
-        if cells.kind == CATEGORY and as_category:
+        if cells.kind == CATEGORY:
             codes = np.array([levels.setdefault(level, len(levels)) for level in cells.levels] + [-1])
             out[where] = np.where(cells.values < 0, np.nan, codes[cells.values])
-        elif cells.kind == CATEGORY:
-            raise InputError(f"{name} holds text ({cells.example!r}); pass numbers or dates.")
         else:
             out[where] = np.nan if cells.kind == EMPTY else cells.values
-    if levels:  # in the order of their names, so that rows of weight 0 change no draw
-        ranks = np.empty(len(levels))
-        ranks[np.argsort(np.array(list(levels)))] = np.arange(len(levels))
+    if levels:
+        if as_category:  # in the order of their names, so that rows of weight 0 change no draw
+            ranks = np.empty(len(levels))
+            ranks[np.argsort(np.array(list(levels)))] = np.arange(len(levels))
+        else:
+            ranks = days_in_one_order(name, list(levels))
         out[~np.isnan(out)] = ranks[out[~np.isnan(out)].astype(np.intp)]
     if np.isnan(out).any():
         row = int(np.isnan(out).argmax())

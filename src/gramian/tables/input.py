@@ -17,6 +17,7 @@ from gramian.data.formats.frames import frame_kind, opened_frame
 from gramian.data.formats.records import Records
 from gramian.data.source import RowSource
 from gramian.data.tables import Table, as_table
+from gramian.estimator.sample_weights import checked_weights, relative_weights
 from gramian.exceptions import InputError
 from gramian.tables.taken import TakenTable
 
@@ -77,15 +78,17 @@ def _readable(X: Any) -> Any:
     return np.asarray(X)
 
 
-def weighted_rows(X: Any, weights: Array | None) -> tuple[Any, Array | None]:
-    """Return the rows of weight above 0 and their numbers; X and None if all weights are above 0.
+def weighted_rows(X: Any, sample_weight: Any) -> tuple[Any, Array | None, IntArray | None]:
+    """Return the rows of weight above 0, their weights, of mean 1, and their numbers; None if all rows count.
 
     Rows of weight 0 then count nowhere: not in medians, categories or scales.
     """
+    table = as_table(X)
+    weights = relative_weights(checked_weights(sample_weight, table.shape[0]))
     if weights is None or (weights > 0).all():
-        return X, None
+        return X, weights, None
     numbers = np.flatnonzero(weights > 0)
-    return TakenTable(as_table(X), numbers), numbers
+    return TakenTable(table, numbers), weights[numbers], numbers
 
 
 def rows_in_time(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers as number_types
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -11,7 +12,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from gramian._budget import parse_bytes
-from gramian._checks import one_of
+from gramian._checks import one_of, several
 from gramian._random import as_generator
 from gramian._tiles import row_slices
 from gramian._typing import Array, Float64Array, IntArray
@@ -198,11 +199,11 @@ class TabularRegressor(Regressor, NumberAnswers, TabularModel):
 
         X : a pandas or polars frame, an Arrow table, an array of numbers or objects, CSR, a row source or
         a list of rows; shape (n, columns).
-        sample_weight : (n,), at least 0.
+        sample_weight : (n,), at least 0; only their ratios matter.
         groups : what rows have in common that new rows do not share with them, such as the patient: an array
         (n,) or the name of a column, which is then not used to predict. Whole groups are held out.
-        time : when the rows were taken, if new rows come later: numbers or dates (n,), or the name of a
-        column. The latest rows are held out.
+        time : when the rows were taken, if new rows come later: numbers or dates (n,), also as text, or the
+        name of a column. The latest rows are held out.
         """
         with all_or_nothing(self), self._without_waits():
             y = own_target(X, y)
@@ -285,8 +286,10 @@ class TabularRegressor(Regressor, NumberAnswers, TabularModel):
         half = unit * np.sort(np.abs(self.residuals_), axis=0)[rank - 1]
         return np.stack([self._back(z - half), self._back(z + half)], axis=-1)
 
-    def predict_quantiles(self, X: Any, quantiles: Sequence[float] = (0.1, 0.5, 0.9)) -> Float64Array:
+    def predict_quantiles(self, X: Any, quantiles: float | Sequence[float] = (0.1, 0.5, 0.9)) -> Float64Array:
         """Return quantiles of the target of each row, (n, quantiles) or (n, outputs, quantiles).
+
+        A single number gives (n,) or (n, outputs).
 
         g⁻¹(g(f(x)) + e s(x)), where e is a quantile of the m ``residuals_``: of rank ⌈q·(m + 1)⌉ for q ≥ 0.5
         and ⌊q·(m + 1)⌋ below, so that at least a share q of new targets lies below an upper quantile, and at
@@ -298,7 +301,8 @@ class TabularRegressor(Regressor, NumberAnswers, TabularModel):
         check_is_fitted(self, "model_")
         count = len(self.residuals_)
         ranks = []
-        for q in quantiles:
+        single = isinstance(quantiles, number_types.Real)
+        for q in several("quantiles", [quantiles] if single else quantiles):
             wanted = share("quantiles", q)
             rank = rank_of(wanted, count) if wanted >= 0.5 else count + 1 - rank_of(1.0 - wanted, count)
             if not 1 <= rank <= count:
@@ -311,7 +315,8 @@ class TabularRegressor(Regressor, NumberAnswers, TabularModel):
         if not ranks:
             raise InputError("quantiles is empty: pass at least one number between 0 and 1, such as 0.5.")
         z, unit = self._values_and_spread(X)
-        return np.stack([self._back(z + unit * self.residuals_[rank]) for rank in ranks], axis=-1)
+        found = [self._back(z + unit * self.residuals_[rank]) for rank in ranks]
+        return found[0] if single else np.stack(found, axis=-1)
 
     def _values_and_spread(self, X: Any) -> tuple[Float64Array, Float64Array]:
         """Return predictions of the transformed target and the spread of their errors, (n, outputs) each."""

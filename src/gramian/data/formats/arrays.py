@@ -10,10 +10,9 @@ from typing import Any
 import numpy as np
 
 from gramian._typing import Array
-from gramian.data.arrow import listed
 from gramian.data.choice import Choice
 from gramian.data.pieces import Piece, Storage, Target, cut, explained, kept_dtype, piece_rows, refuse_columns
-from gramian.exceptions import InputError, did_you_mean
+from gramian.exceptions import InputError, did_you_mean, listed
 
 
 class ArrayStorage(Storage):

@@ -13,12 +13,11 @@ from typing import IO, Any
 import numpy as np
 
 from gramian._typing import Array
-from gramian.data.arrow import listed
 from gramian.data.choice import Choice
 from gramian.data.formats.arrays import ArrayStorage, lookup
 from gramian.data.pieces import Piece, explained
 from gramian.data.stored_file import StoredFile, find_files
-from gramian.exceptions import InputError
+from gramian.exceptions import InputError, listed
 
 
 class NpyStorage(ArrayStorage):

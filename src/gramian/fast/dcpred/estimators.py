@@ -102,6 +102,8 @@ class DCPredClassifier(Classifier, KernelEstimator):
     route is the number of centres compared. Raises ``InputError`` for unusable input; warns
     ``AccuracyWarning`` if a local model missed its tolerance. Values jump at the borders of leaves. With
     thousands of features the landmarks cost as much as an exact SVM with as many support vectors.
+    Monomials can grow without bound between and beyond the training rows; an answer that leaves the range of
+    the leaf's targets and fitted values is moved back to the limit, and further out to the bias b.
 
     Source: Hsieh, Si and Dhillon 2014, "Fast prediction for large-scale kernel machines", Algorithms 1 and 2.
 
@@ -124,7 +126,7 @@ class DCPredClassifier(Classifier, KernelEstimator):
         *,
         loss: str = "squared_hinge",
         kernel: Any = "rbf",
-        gamma: float | None = None,
+        gamma: float | str | None = None,
         degree: int = 3,
         coef0: float = 1.0,
         kernel_params: dict[str, Any] | None = None,
@@ -241,7 +243,7 @@ class DCPredRegressor(Regressor, KernelEstimator):
         *,
         loss: str = "ridge",
         kernel: Any = "rbf",
-        gamma: float | None = None,
+        gamma: float | str | None = None,
         degree: int = 3,
         coef0: float = 1.0,
         kernel_params: dict[str, Any] | None = None,
@@ -293,7 +295,7 @@ class DCPredRegressor(Regressor, KernelEstimator):
             alpha = positive_number("alpha", self.alpha)
             one_of("loss", self.loss, ("ridge",))
             y = own_target(X, y)
-            rows = labelled_numbers(leaf_rows(self, X, y), y, sample_weight)
+            rows = labelled_numbers(leaf_rows(self, X, y), y, sample_weight, "DCPredClassifier")
             self._flat = rows.targets.flat
             train(self, rows, rows.numbers.__getitem__, 0.5 / alpha)
             return self

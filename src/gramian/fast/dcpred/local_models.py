@@ -90,6 +90,7 @@ class LinearFit:
     bias: Float64Array  #: (outputs,)
     steps: int  #: Newton steps of all stages
     gradient: float  #: largest final norm of the gradient over the columns, relative to that at zero
+    limits: Float64Array  #: (2, outputs), the least and the largest value on the rows
 
     @property
     def converged(self) -> bool:
@@ -141,7 +142,8 @@ def fit_linear(
             active = active[lengths > 0]
             if not active.size:
                 break  # no step lowers the objective beyond rounding
-    return LinearFit(weights[:-1], weights[-1], steps, float(gradient.max(initial=0.0)))
+    limits = np.stack([scores.min(axis=0), scores.max(axis=0)])
+    return LinearFit(weights[:-1], weights[-1], steps, float(gradient.max(initial=0.0)), limits)
 
 
 def _sums(

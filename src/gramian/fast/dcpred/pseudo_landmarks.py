@@ -118,6 +118,9 @@ class MonomialColumns(Columns):
     """
 
     def __init__(self, kernel: Kernel, landmarks: Rows, left: IntArray, right: IntArray, dtype: Any) -> None:
+        factors, own = np.stack([left, right]), landmarks.shape[0] + np.arange(len(left))
+        if factors.size and (factors.min() < 0 or (factors >= own).any()):
+            raise InputError("a monomial has a factor that is no column before its own.")
         self.landmarks, self.left, self.right = landmarks, left, right
         self._base = kernel.against(landmarks, dtype)
         super().__init__(landmarks.shape[0] + len(left), dtype)

@@ -1,7 +1,7 @@
 r"""DC-Pred++ training: a k-means tree with a model on few landmarks and many pseudo-landmarks in each leaf.
 
 To predict a row x, find its leaf, compute c̄(x) from m kernel values and p cheap functions of them, and
-return c̄(x)ᵀβ + b.
+return c̄(x)ᵀβ + b, kept near the range that targets and fitted values of the leaf's training rows have.
 Source: Hsieh, Si and Dhillon 2014, "Fast prediction for large-scale kernel machines", Algorithms 1 and 2.
 """
 
@@ -24,6 +24,7 @@ from gramian.engine import Engine
 from gramian.exceptions import InputError
 from gramian.fast.dcpred.batched_leaves import BatchedLeaves, batch_leaves
 from gramian.fast.dcpred.center_tree import fit_tree, router_bytes
+from gramian.fast.dcpred.leaf import Leaf, LeafReport, returned
 from gramian.fast.dcpred.local_models import (
     HingeSolver,
     LinearFit,
@@ -32,7 +33,7 @@ from gramian.fast.dcpred.local_models import (
     exact_work,
     fit_linear,
 )
-from gramian.fast.dcpred.pseudo_landmarks import MonomialColumns, TriangleColumns, expand, fit_core
+from gramian.fast.dcpred.pseudo_landmarks import expand, fit_core
 from gramian.kernels import Kernel
 from gramian.kernels.columns import Columns
 from gramian.landmarks.partition import SAMPLE_ROWS
@@ -77,50 +78,6 @@ class DCPredSettings:
     dtype: np.dtype[Any]
 
 
-@dataclass(frozen=True, slots=True)
-class LeafReport:
-    """Sizes and convergence of one leaf's training."""
-
-    n_rows: int  #: training rows
-    n_landmarks: int = 0  #: 0 if the targets are constant
-    n_pseudo: int = 0
-    rank: int = 0  #: of Ḡ on the sampled rows
-    exact_rows: int = 0  #: rows of the exact model whose α weights rows for k-means; 0 without such a model
-    exact_sampled: bool = False  #: whether these are a sample of the leaf's rows
-    steps: int = 0  #: Newton steps
-    gradient: float = 0.0  #: final norm of the gradient, relative to its norm at zero
-    converged: bool = True
-
-
-@dataclass(frozen=True)
-class Leaf:
-    """Model of a leaf: f(x) = c̄(x)ᵀβ + b, or f(x) = b if its targets are constant (``columns`` is None)."""
-
-    landmarks: Rows | None  #: u_j, (m, d)
-    columns: Columns | None  #: c̄, m + p numbers
-    beta: FloatArray  #: β, (m + p, outputs)
-    bias: FloatArray  #: b, (outputs,)
-    report: LeafReport
-
-    def __call__(self, X: Rows) -> FloatArray:
-        """Return f of each row, shape (rows, outputs)."""
-        if self.columns is None:
-            return np.broadcast_to(self.bias, (X.shape[0], len(self.bias)))
-        return self.columns(X) @ self.beta + self.bias
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes that a prediction reads, in the leaf's type."""
-        size = self.beta.nbytes + self.bias.nbytes
-        if self.landmarks is not None:
-            size += int(np.prod(self.landmarks.shape)) * self.bias.itemsize
-        if isinstance(self.columns, MonomialColumns):
-            size += self.columns.left.nbytes + self.columns.right.nbytes
-        if isinstance(self.columns, TriangleColumns):
-            size += self.columns.between.nbytes
-        return size
-
-
 @dataclass(frozen=True)
 class DCPred:
     """A partition and a model of each of its leaves."""
@@ -130,8 +87,12 @@ class DCPred:
     kernel: Kernel
     n_features: int
     _batch: BatchedLeaves | None = field(init=False, repr=False)
+    _bias: FloatArray = field(init=False, repr=False)
+    _limits: FloatArray = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "_bias", np.stack([leaf.bias for leaf in self.leaves]))
+        object.__setattr__(self, "_limits", np.stack([leaf.limits for leaf in self.leaves], axis=1))
         batch = batch_leaves(self.kernel, self.leaves, self.n_features, self.dtype)
         object.__setattr__(self, "_batch", batch)
 
@@ -172,7 +133,7 @@ class DCPred:
         if self._batch is not None and not sp.issparse(X):
             values = self._batch(np.asarray(X), labels, bounds)
             if values is not None:
-                return values
+                return returned(values, self._bias[labels], *self._limits[:, labels])
         values = np.empty((len(labels), self.n_outputs), self.dtype)
         for leaf, first, last in zip(self.leaves, bounds[:-1], bounds[1:], strict=True):
             if last > first:
@@ -300,7 +261,9 @@ def fit_leaf(
     bias = y[0].copy() if n else np.zeros(q)
     varying = np.flatnonzero((y != y[:1]).any(axis=0))
     if not varying.size:
-        return Leaf(None, None, np.zeros((0, q), dtype), bias.astype(dtype), LeafReport(n))
+        only = bias.astype(dtype)
+        return Leaf(None, None, np.zeros((0, q), dtype), only, np.stack([only, only]), LeafReport(n))
+    limits = np.stack([y.min(axis=0), y.max(axis=0)])
     y = y[:, varying]
     landmarks, exact = choose_landmarks(rows, y, costs, kernel, settings, rng, hinge)
     pool = rows.take(rows.draw(SAMPLE_ROWS, rng))
@@ -313,6 +276,10 @@ def fit_leaf(
     beta[:, varying] = core.factor @ fit.weights
     bias[varying] = fit.bias
     m = landmarks.shape[0]
+    limits[0, varying] = np.minimum(limits[0, varying], fit.limits[0])
+    limits[1, varying] = np.maximum(limits[1, varying], fit.limits[1])
+    if columns.n_columns == m:  # kernel values alone are bounded
+        limits[:] = np.finfo(dtype).max * np.array([[-1.0], [1.0]])
     report = LeafReport(
         n_rows=n,
         n_landmarks=m,
@@ -324,7 +291,7 @@ def fit_leaf(
         gradient=fit.gradient,
         converged=fit.converged,
     )
-    return Leaf(landmarks, columns, beta, bias.astype(dtype), report)
+    return Leaf(landmarks, columns, beta, bias.astype(dtype), limits.astype(dtype), report)
 
 
 def _linear(
