@@ -44,6 +44,8 @@ def _fit_ridge(model: Any, rows: LabelledRows[Any], phases: Phases) -> None:
     check_automatic(model, rows, asked)
     parameters = RidgeParameters.of(with_usual(model, asked), phases)
     rows = rows.relative() if "alpha" in asked else rows
+    if "kernel" in asked:
+        parameters = replace(parameters, input=replace(parameters.input, each_feature=True))
     found = ridge_input(parameters, rows)
     found.keep_in(model)
     rows = found.prepared(rows)

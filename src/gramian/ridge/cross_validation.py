@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import numbers
 from dataclasses import replace
+from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
@@ -221,15 +221,15 @@ class KernelRidgeCV(Regressor, KernelEstimator):
             plain._check_refine(source)
             setup = FitSetup.of(plain, phases)
             scaling = InputParameters.of(setup, standardize=self.standardize)
-            found = scaled_input(scaling, source, sample.weights)
+            own = "kernel" in asked or self.refine == REFINE[1]
+            found = scaled_input(replace(scaling, each_feature=own), source, sample.weights)
             found.keep_in(self)
             sample = found.prepared(sample)
             setup = replace(setup, kernel=setup.kernel.settled(sample.source))
             remove(self, "choice_")
             rng = as_generator(self.random_state)
             # One seed for all kernels, so that they are compared on the same landmarks.
-            plain_seed = isinstance(self.random_state, numbers.Integral)
-            seed = self.random_state if plain_seed else int(rng.integers(2**63))
+            seed = self.random_state if isinstance(self.random_state, Integral) else int(rng.integers(2**63))
             choice = chosen_kernel(setup, sample, asked, intercept=objective.intercept, rng=rng)
             setup = replace(setup, random_state=seed)
             if choice is not None:

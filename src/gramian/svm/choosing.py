@@ -98,6 +98,8 @@ def _fit_newton(model: Any, rows: LabelledRows[Any], kind: NewtonModel, phases: 
     check_automatic(model, rows, asked)
     parameters = NewtonParameters.of(with_usual(model, asked), phases)
     rows = rows.relative() if "C" in asked else rows
+    if "kernel" in asked:
+        parameters = replace(parameters, input=replace(parameters.input, each_feature=True))
     found = learned_input(parameters.input, parameters.setup, rows, partial(kind.round, parameters))
     found.keep_in(model)
     rows = found.prepared(rows)
