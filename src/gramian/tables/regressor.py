@@ -205,7 +205,7 @@ class TabularRegressor(Regressor, NumberAnswers, TabularModel):
         time : when the rows were taken, if new rows come later: numbers or dates (n,), also as text, or the
         name of a column. The latest rows are held out.
         """
-        with all_or_nothing(self), self._without_waits():
+        with all_or_nothing(self), self._timed():
             y = own_target(X, y)
             required_target(self, y)
             one_of("target", self.target, HOWS)
