@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zipfile
 from collections.abc import Mapping
+from json import dumps, loads
 from pathlib import Path
 
 import numpy as np
@@ -16,22 +17,28 @@ from gramian.exceptions import InputError
 IDENTITY = "identity"
 
 
-def write_state(path: Path, identity: str, arrays: Mapping[str, Array]) -> None:
-    """Write arrays and the identity of the work; until all is written, the old file stays."""
+def write_state(path: Path, identity: Mapping[str, str], arrays: Mapping[str, Array]) -> None:
+    """Write arrays and the identity of the work: a text by name for each thing that the arrays depend on.
+
+    Until all is written, the old file stays.
+    """
     with complete_file(path) as file:
-        np.savez(file, allow_pickle=False, **{IDENTITY: np.asarray(identity)}, **arrays)
+        np.savez(file, allow_pickle=False, **{IDENTITY: np.asarray(dumps(identity))}, **arrays)
 
 
-def read_state(path: Path, identity: str | None = None) -> dict[str, Array] | None:
+def read_state(path: Path, identity: Mapping[str, str] | None = None) -> dict[str, Array] | None:
     """Read the arrays of a file and verify their checksums; return None if there is no file.
 
     Raises ``InputError`` for a damaged file, and for a file of another ``identity`` (None accepts any).
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "state.npz"
-    >>> write_state(path, "job 1", {"total": np.arange(3.0)})
-    >>> read_state(path, "job 1")["total"]
+    >>> write_state(path, {"rows": "a", "alpha": "1"}, {"total": np.arange(3.0)})
+    >>> read_state(path, {"rows": "a", "alpha": "1"})["total"]
     array([0., 1., 2.])
+    >>> read_state(path, {"rows": "a", "alpha": "2"})
+    Traceback (most recent call last):
+    gramian.exceptions.InputError: the checkpoint ... belongs to another fit, with other alpha. ...
     """
     if not path.exists():
         return None
@@ -45,12 +52,25 @@ def read_state(path: Path, identity: str | None = None) -> dict[str, Array] | No
             f"{path} is not a checkpoint of gramian, or is damaged ({error}). Delete it, or give another "
             "path."
         ) from None
-    if identity is not None and found != identity:
-        raise InputError(
-            f"the checkpoint {path} belongs to other work: rows, targets, weights or parameters differ. "
-            "Delete it, or give another path."
-        )
+    if identity is not None:
+        check_identity(path, found, identity)
     return arrays
+
+
+def check_identity(path: Path, found: str, identity: Mapping[str, str]) -> None:
+    """Raise ``InputError``, which names what differs, unless the stored text is that of this identity."""
+    try:
+        stored = loads(found)
+    except ValueError:
+        stored = None
+    known = stored if isinstance(stored, dict) else {}
+    other = [name for name, text in identity.items() if known.get(name) != text]
+    if other or len(known) != len(identity):
+        what = ", ".join(other) if known.keys() == identity.keys() else "contents, of another version"
+        raise InputError(
+            f"the checkpoint {path} belongs to another fit, with other {what}. To go on with it, pass the "
+            "data and parameters that it was made with. To begin anew, delete it, or give another path."
+        )
 
 
 def checkpoint_folder(folder: Path) -> Path:

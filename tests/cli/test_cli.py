@@ -199,9 +199,11 @@ def test_meka_within_a_budget(tmp_path: Path) -> None:
 # ---- rows to predict ---------------------------------------------------------------------------
 
 
-def test_columns_go_by_name_in_any_order(model: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_columns_go_by_name_in_any_order(suffix: str, model: Path, tmp_path: Path) -> None:
     mixed = FRAME[["c", "a", "b"]].assign(more="text")
-    said = good("predict", model, write(mixed, tmp_path / "r.csv"), "--out", tmp_path / "p.npz")
+    said = good("predict", model, write(mixed, tmp_path / f"r{suffix}"), "--out", tmp_path / "p.npz")
+    assert "Left out: the model was not trained on column 'more' of" in said
     assert "Score" not in said
     assert "Not scored" not in said
     predicted = np.load(tmp_path / "p.npz")["prediction"]

@@ -149,27 +149,122 @@ def unfinished(folder):
     return X, Y, folder / module.FILE
 
 
-@pytest.mark.parametrize("change", ["targets", "weights", "gamma", "size", "rows"])
-def test_another_fit_is_refused_and_the_folder_kept(tmp_path, change):
-    X, Y, path = unfinished(tmp_path / "sums")
-    before = path.read_bytes()
-    options, weights, rows = {}, None, Broken(X, N)
-    if change == "targets":
-        Y = Y[::-1].copy()
-    elif change == "weights":
-        weights = np.ones(N)
-    elif change == "gamma":
-        options = {"gamma": 4.0}
-    elif change == "size":
-        options = {"approximation": gm.MultiResolution(root_rank=41, rank=20, n_blocks=10)}
-    else:
-        X[0, 0] += 1.0
-        rows = ArraySource(X)
-    other = model(tmp_path / "sums", **options)
-    with pytest.raises(InputError, match=r"(another fit|belongs to bases).*(Delete|delete) it"):
-        other.fit(rows, Y, weights)
+def other_row(at):
+    def change(X, Y):
+        X[at, 0] += 1e-9
+        return X, Y, {}
+
+    return change
+
+
+def other_target(at):
+    def change(X, Y):
+        Y[at, 1] += 1e-9
+        return X, Y, {}
+
+    return change
+
+
+def swapped(X, Y):
+    order = np.arange(N)
+    order[[7, N - 9]] = N - 9, 7
+    return X[order], Y[order], {}
+
+
+#: What is changed of a fit, and what the error says is other.
+CHANGES = {
+    "first row": (other_row(0), "rows"),
+    "middle row": (other_row(N // 2 + 1), "rows"),
+    "last row": (other_row(N - 1), "rows"),
+    "first target": (other_target(0), "targets"),
+    "a target": (other_target(1_234), "targets"),
+    "last target": (other_target(N - 1), "targets"),
+    "order": (swapped, "rows, targets"),
+    "dtype": (lambda X, Y: (X.astype(np.float32), Y, {}), "rows"),
+    "weights": (lambda X, Y: (X, Y, {"sample_weight": np.ones(N)}), "weights"),
+    "gamma": (lambda X, Y: (X, Y, {"gamma": 4.0}), "kernel"),
+    "kernel": (lambda X, Y: (X, Y, {"kernel": "laplacian"}), "kernel"),
+    "alpha": (lambda X, Y: (X, Y, {"alpha": 0.2}), "alpha"),
+    "seed": (lambda X, Y: (X, Y, {"random_state": 6}), "random_state"),
+    "intercept": (lambda X, Y: (X, Y, {"fit_intercept": False}), "sizes"),
+    "size": (
+        lambda X, Y: (X, Y, {"approximation": gm.MultiResolution(root_rank=41, rank=20, n_blocks=10)}),
+        "sizes",
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def begun(tmp_path_factory):
+    """Return the file of an unfinished fit."""
+    with pytest.MonkeyPatch.context() as patch:
+        make_small(patch.setattr)
+        return unfinished(tmp_path_factory.mktemp("begun") / "sums")[2].read_bytes()
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_another_fit_is_refused_and_the_folder_kept(tmp_path, change, begun):
+    act, said = CHANGES[change]
+    X, Y, options = act(*table())
+    (tmp_path / module.FILE).write_bytes(begun)
+    weights = options.pop("sample_weight", None)
+    other = model(tmp_path).set_params(**options)
+    with pytest.raises(InputError, match=rf"another fit, with other {said}\b.* To go on .* delete it"):
+        other.fit(X, Y, weights)
     assert not hasattr(other, "predictor_")
-    assert path.read_bytes() == before
+    assert (tmp_path / module.FILE).read_bytes() == begun
+
+
+def test_other_weights_are_refused(tmp_path):
+    X, Y = table()
+    w = np.linspace(0.5, 2.0, N)
+    with pytest.raises(OSError, match="cannot be read"):
+        model(tmp_path).fit(Broken(X, 20_000), Y, w)
+    w[N - 1] += 1e-9
+    with pytest.raises(InputError, match=r"another fit, with other (targets, )?weights"):
+        model(tmp_path).fit(X, Y, w)
+
+
+@pytest.mark.parametrize("container", ["array", "list", "columnwise", "frame"])
+def test_the_same_rows_in_another_container_go_on(tmp_path, container, begun):
+    X, Y = table()
+    (tmp_path / module.FILE).write_bytes(begun)
+    if container == "list":
+        X, Y = X.tolist(), Y.tolist()
+    elif container == "columnwise":
+        X, Y = np.asfortranarray(X), np.asfortranarray(Y)
+    elif container == "frame":
+        X = pytest.importorskip("pandas").DataFrame(X, columns=list("abc"))
+    resumed = []
+    bind = module.SumsCheckpoint.bind
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            module.SumsCheckpoint, "bind", lambda *a, **k: resumed.append(bind(*a, **k)) or resumed[-1]
+        )
+        model(tmp_path).fit(X, Y)
+    assert resumed == [4 * CHUNK]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_standardised_rows_are_known_by_their_own(tmp_path):
+    X, Y = table()
+    with pytest.raises(OSError, match="cannot be read"):
+        model(tmp_path, standardize=True).fit(Late(X), Y)
+    X[N // 2 + 1, 0] += 1e-9
+    with pytest.raises(InputError, match="another fit, with other rows"):
+        model(tmp_path, standardize=True).fit(X, Y)
+
+
+class Late(ArraySource):
+    """Rows of which the second pass cannot read those behind the first 20,000."""
+
+    passes = 0
+
+    def rows(self, where):
+        self.passes += where.start == 0
+        if self.passes > 1 and where.stop > 20_000 and where.start > 1024:
+            raise OSError(f"row {where.start} cannot be read")
+        return super().rows(where)
 
 
 @pytest.mark.slow
@@ -185,8 +280,8 @@ def test_a_damaged_file_is_refused(tmp_path, damage):
         content = bytearray()
     path.write_bytes(bytes(content))
     if damage == "foreign":
-        write_state(path, "other", {"numbers": np.arange(3)})
-    with pytest.raises(InputError, match=r"sums\.npz.*(damaged|another fit).*Delete it"):
+        write_state(path, {"kind": "other"}, {"numbers": np.arange(3)})
+    with pytest.raises(InputError, match=r"sums\.npz.*(damaged|another fit).*[Dd]elete it"):
         model(tmp_path / "sums").fit(Broken(X, N), Y)
 
 

@@ -97,10 +97,10 @@ def test_options(tmp_path):
 
 
 def test_files_of_other_columns(tmp_path):
-    for k, columns in enumerate(({"a": [1], "y": [1.0]}, {"a": [1.5], "y": [1.0]}, {"b": [1], "y": [1.0]})):
+    for k, columns in enumerate(({"a": [1], "y": [1.0]}, {"a": ["1"], "y": [1.0]}, {"b": [1], "y": [1.0]})):
         parquet(tmp_path, columns, f"{k}.parquet")
     with fails(
-        "Column 'a' is int64 in", "0.parquet and double in", "1.parquet. Write all files with the same"
+        "Column 'a' is int64 in", "0.parquet and string in", "1.parquet. Write all files with the same"
     ):
         gm.open_data([tmp_path / "0.parquet", tmp_path / "1.parquet"])
     with fails("0.parquet has no column 'b', which", "2.parquet has"):
@@ -114,6 +114,27 @@ def test_files_of_other_columns(tmp_path):
         np.save(tmp_path / f"{name}.npy", array)
     with fails("has rows of 3 features, float64, no target, but", "of 3 features, float32"):
         gm.open_data(str(tmp_path / "*.npy"))
+
+
+def test_numbers_of_several_types_in_the_parts_of_a_data_set(tmp_path):
+    parts = ({"a": [1, 2], "b": [1, None]}, {"a": [1.5, 2.5], "b": [1, 2]}, {"a": [None], "b": [3]})
+    for k, columns in enumerate(parts):
+        parquet(tmp_path, columns, f"{k}.parquet")
+    source = gm.open_data(tmp_path)
+    assert source.dtype == np.float64
+    np.testing.assert_array_equal(source.rows(slice(1, 1)), np.empty((0, 2)))
+    np.testing.assert_array_equal(source.rows(slice(2, 4)), [[1.5, 1], [2.5, 2]])
+    assert gm.open_data(tmp_path, target="b", columns=["a"]).rows(slice(0, 4)).ravel().tolist() == [
+        1,
+        2,
+        1.5,
+        2.5,
+    ]
+    parquet(tmp_path, {"a": [2**53 + 1], "b": [1]}, "0.parquet")
+    with fails("Row 0 of", "0.parquet", "'a' holds the integer 9007199254740993", "Write all files with the"):
+        gm.open_data(tmp_path).rows(slice(0, 1))
+    parquet(tmp_path, {"a": [2**60], "b": [1]}, "0.parquet")
+    assert gm.open_data(tmp_path).rows(slice(0, 1))[0, 0] == 2.0**60
 
 
 # ---- rows that cannot be read -------------------------------------------------------------------

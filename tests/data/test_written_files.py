@@ -153,7 +153,7 @@ def test_models_exports_and_checkpoints_are_written_so(tmp_path):
     writers = {
         "m.gramian": lambda path: gm.save(model, path),
         "m.py": lambda path: gm.export(fast, path),
-        "m.npz": lambda path: write_state(path, "work", {"a": X}),
+        "m.npz": lambda path: write_state(path, {"work": "w"}, {"a": X}),
     }
     for name, act in writers.items():
         target, link = tmp_path / f"target {name}", tmp_path / name
@@ -166,6 +166,6 @@ def test_models_exports_and_checkpoints_are_written_so(tmp_path):
         with pytest.raises(InputError, match="it is a FIFO"):
             act(tmp_path / f"fifo-{name}")
     np.testing.assert_array_equal(gm.load(tmp_path / "m.gramian").predict(X), model.predict(X))
-    state = read_state(tmp_path / "m.npz", "work")
+    state = read_state(tmp_path / "m.npz", {"work": "w"})
     assert state is not None
     np.testing.assert_array_equal(state["a"], X)

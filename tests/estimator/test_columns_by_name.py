@@ -244,3 +244,14 @@ def test_a_frame_stays_as_it_is():
     table = framed(ROWS, ORDER)
     fitted("KernelRidge", framed(ROWS, NAMES)).predict(table)
     pd.testing.assert_frame_equal(table, framed(ROWS, ORDER))
+
+
+@pytest.mark.parametrize("name", ["KernelRidge", "TabularRegressor"])
+def test_integers_of_128_bits_are_read_if_they_fit_in_64(name):
+    wide = pl.from_pandas(framed(ROWS, NAMES)).with_columns(pl.col("a").cast(pl.Int128))
+    close(
+        asked(fitted(name, wide), wide), asked(fitted(name, framed(ROWS, NAMES)), framed(ROWS, NAMES)), name
+    )
+    assert gm.open_data(wide).dtype == np.int64
+    with pytest.raises(gm.InputError, match=r"Column 'a' of X holds integers beyond 64 bits \(Int128\)"):
+        fitted(name, wide.with_columns(a=pl.lit(2**70, dtype=pl.Int128)))

@@ -192,16 +192,6 @@ def test_features_whose_squares_overflow(name):
         refused(model, sp.csr_array(large), match=r"X holds -1e\+160 in row 7, column 1")
 
 
-def test_fill_values_of_float32_whose_squares_overflow():
-    large = X.astype(np.float32)
-    large[7, 1] = 9.96921e36
-    text = r"X holds 9.97e\+36 in row 7, column 1 .*1e\+17 are refused in float32.*missing value.*float64"
-    for name in ("KernelRidge", "KernelSVC", "DCPredRegressor", "GaussianProcessRegressor"):
-        refused(make(name), large, match=text)
-        refused(make(name), sp.csr_array(large), match=text)
-    refused(make("KernelRidge"), gm.ArraySource(large) if hasattr(gm, "ArraySource") else large, match=text)
-
-
 def test_targets_and_weights_whose_squares_overflow():
     large = np.where(np.arange(N) == 3, -1e300, Y)
     refused(gm.KernelRidge(), y=large, match=r"y holds a value of size 1e\+300.*Divide y by its size")

@@ -150,9 +150,9 @@ class TestEnds:
         with pytest.warns(AccuracyWarning):
             solve(system, y, checkpoint=path, max_iter=3)
         other = problem(memory="60", shift=2e-3)[0]
-        with pytest.raises(InputError, match="belongs to other work"):
+        with pytest.raises(InputError, match="another fit, with other alpha or weights"):
             solve(other, y, checkpoint=path)
-        with pytest.raises(InputError, match="belongs to other work"):
+        with pytest.raises(InputError, match="another fit, with other targets"):
             solve(system, y + 1e-9, checkpoint=path)
         path.write_bytes(path.read_bytes()[:1000])
         with pytest.raises(InputError, match="is not a checkpoint of gramian, or is damaged"):

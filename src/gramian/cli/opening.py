@@ -13,6 +13,7 @@ from gramian.cli.report import say
 from gramian.data.cells import CATEGORY
 from gramian.data.choice import Choice
 from gramian.data.file_formats import file_format
+from gramian.data.names import shown_names
 from gramian.data.opening import open_numbers, open_table, opened
 from gramian.data.stored_source import StoredSource
 from gramian.data.stored_table import StoredTable
@@ -59,7 +60,18 @@ def rows_for(path: Path, model: Any, target: str | None) -> Opened:
     """Open a model's columns by name, or by position if the model or the file has no names.
 
     ``model`` is the estimator, or the pipeline's first step. The target is opened too if the file has it.
+    Columns that the model was not trained on are left out, and the command says which.
     """
+    rows = _rows_for(path, model, target)
+    if hasattr(model, "feature_names_in_"):
+        known = set(model.feature_names_in_)
+        more = [name for name in rows.storage.left_out if name not in known]
+        if more:
+            say(f"Left out: the model was not trained on {shown_names(more)} of {path}.")
+    return rows
+
+
+def _rows_for(path: Path, model: Any, target: str | None) -> Opened:
     # The target is optional, because rows to predict need none.
     choice = Choice(target_like=target, floats=True, keep_bytes=PREDICTED_BYTES)
     has_columns = file_format(path).columns

@@ -5,46 +5,53 @@ from __future__ import annotations
 import hashlib
 import json
 import warnings
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from gramian._checkpoint import checkpoint_folder, read_state, write_state
+from gramian._checkpoint import check_identity, checkpoint_folder, read_state, write_state
+from gramian._tiles import row_slices
 from gramian._typing import Array, Float64Array
 from gramian.compression.features import FeatureMap
 from gramian.compression.plan import Plan
 from gramian.compression.ridge_sums import Labelled, RidgeSums
-from gramian.data.fingerprint import add_bytes, fingerprint
+from gramian.data.column import StoredColumn
+from gramian.data.fingerprint import add_bytes, content, spread_blocks
 from gramian.exceptions import CheckpointWarning, InputError
 
 #: Name of the checkpoint file inside its folder.
 FILE = "sums.npz"
 #: Assumed write speed of a disk in bytes per second, and largest part of a pass spent on writing. By hand.
 DISK_RATE, SHARE = 1e8, 0.05
-#: A fit is recognised by this many slices of its targets, with this many rows each. Chosen by hand.
-SLICES, SLICE_ROWS = 16, 256
+#: Rows of targets that are hashed at a time. Chosen by hand.
+HASHED_ROWS = 65_536
 
 
 class SumsCheckpoint:
     """Checkpoint folder of one fit: read at the start, updated during the pass, and emptied at the end.
 
     Its file holds the sums over the first rows, the state of the random generator before the fit, and the
-    identity of the fit: rows, targets, weights, plan. A resumed fit rebuilds the bases from that state and
-    checks that they equal the bases of the stored sums. The file is as large as the sums.
+    identity of the fit: rows, targets, weights, kernel, penalty, random state and plan. A resumed fit
+    rebuilds the bases from that state and checks that they equal the bases of the stored sums. The file is as
+    large as the sums.
     """
 
-    def __init__(self, folder: Path, rng: np.random.Generator) -> None:
+    def __init__(self, folder: Path, rng: np.random.Generator, *, seeded: bool = True) -> None:
+        """seeded : whether ``rng`` is that of a number, with which a fit makes the same bases each time."""
         checkpoint_folder(folder)
+        self._seed = _state(rng) if seeded else "none"
         for unfinished in folder.glob(f".{FILE}.*.tmp"):  # left by a process that died while writing
             unfinished.unlink()
         self.path = folder / FILE
         self._stored = read_state(self.path)
         if self._stored is not None and {"generator", "bases", "flat", "fit"} <= set(self._stored):
             rng.bit_generator.state = json.loads(str(self._stored["generator"]))
-        self._generator = json.dumps(rng.bit_generator.state, default=_plain)
-        self._identity = self._bases = ""
+        self._generator = _state(rng)
+        self._identity: dict[str, str] = {}
+        self._bases = ""
         self._every = self._since = 0
 
     def bind(
@@ -53,23 +60,23 @@ class SumsCheckpoint:
         plan: Plan,
         features: FeatureMap,
         sums: RidgeSums,
+        alpha: float,
     ) -> int:
         """Fill empty sums from the folder, if it holds any of this fit; return how many rows they cover.
 
         Raises ``InputError`` if the folder belongs to another fit, and leaves it unchanged.
         """
-        self._identity = _identity(rows, plan, sums)
+        self._identity = identity_of(rows, plan, features, sums) | {
+            "random_state": hashed(self._seed),
+            "alpha": repr(float(alpha)),
+        }
         self._bases = _digest(features)
         a_row = plan.seconds["sums"] / rows.source.shape[0]
         self._every = max(1, int(sums.nbytes / DISK_RATE / SHARE / a_row))
         stored, self._stored = self._stored, None
         if stored is None:
             return 0
-        if str(stored.get("fit", "")) != self._identity:
-            raise InputError(
-                f"the checkpoint {self.path} belongs to another fit, with other rows, targets, weights "
-                "or parameters. Delete it, or give another folder."
-            )
+        check_identity(self.path, str(stored.get("fit", "")), self._identity)
         if str(stored["bases"]) != self._bases:
             raise InputError(
                 f"the checkpoint {self.path} belongs to bases that this machine or version computes "
@@ -88,7 +95,7 @@ class SumsCheckpoint:
             return
         self._since = 0
         try:
-            write_state(self.path, "gramian sums", self._arrays(sums))
+            write_state(self.path, {"kind": "gramian sums"}, self._arrays(sums))
         except OSError as error:
             warnings.warn(
                 f"the checkpoint {self.path} could not be written after row {sums.n_rows} ({error}); the fit "
@@ -104,7 +111,7 @@ class SumsCheckpoint:
     def _arrays(self, sums: RidgeSums) -> dict[str, Array]:
         flat = [array.ravel() for node in sums.nodes for array in node.arrays]
         return {
-            "fit": np.asarray(self._identity),
+            "fit": np.asarray(json.dumps(self._identity)),
             "bases": np.asarray(self._bases),
             "generator": np.asarray(self._generator),
             "flat": np.concatenate(flat),
@@ -125,19 +132,43 @@ def _fill(sums: RidgeSums, stored: dict[str, Array]) -> None:
     sums.right[:] = stored["right"]
 
 
-def _identity(rows: Labelled, plan: Plan, sums: RidgeSums) -> str:
-    """Return a hash of everything except the bases that the sums depend on."""
-    targets = rows.targets
-    digest = hashlib.blake2b(digest_size=16)
+def identity_of(rows: Labelled, plan: Plan, features: FeatureMap, sums: RidgeSums) -> dict[str, str]:
+    """Return hashes of everything except the bases that the sums depend on, by name."""
     ranks = [len(node.gram) for node in sums.nodes]
-    sizes = (plan.method, ranks, plan.dtype, plan.sample_rows, plan.chunk_rows)
-    digest.update(repr((fingerprint(rows.source), sizes, targets.shape, sums.intercept)).encode())
-    digest.update(sums.shift.tobytes())
-    for start in np.linspace(0, targets.shape[0] - 1, SLICES).astype(int):
-        add_bytes(digest, targets[slice(start, start + SLICE_ROWS)])
-    if rows.weights is not None:
-        add_bytes(digest, rows.weights)
+    sizes = (plan.method, ranks, plan.dtype, plan.sample_rows, plan.chunk_rows, sums.intercept)
+    return {
+        "rows": content(rows.source),
+        "targets": _targets(rows, sums),
+        "weights": "none" if rows.weights is None else hashed(np.asarray(rows.weights)),
+        "kernel": hashed(repr(features.kernel)),
+        "sizes": hashed(repr(sizes)),
+    }
+
+
+def _targets(rows: Labelled, sums: RidgeSums) -> str:
+    """Return a hash of all targets; of those in files or elsewhere of some blocks, and of their centre."""
+    targets, n = rows.targets, rows.targets.shape[0]
+    digest = hashlib.sha256(repr(targets.shape).encode())
+    values = getattr(targets, "values", None)
+    if values is None or isinstance(values, np.ndarray):
+        blocks: Iterable[slice] = row_slices(n, HASHED_ROWS)
+    else:
+        blocks = spread_blocks(n)
+        digest.update(sums.shift.tobytes())
+        if isinstance(values, StoredColumn):
+            digest.update(repr(getattr(values, "identity", None)).encode())
+    for where in blocks:
+        add_bytes(digest, targets[where])
     return digest.hexdigest()
+
+
+def hashed(value: str | Array) -> str:
+    """Return a hash of a text or of the numbers of an array."""
+    return hashlib.sha256(value.encode() if isinstance(value, str) else value.tobytes()).hexdigest()
+
+
+def _state(rng: np.random.Generator) -> str:
+    return json.dumps(rng.bit_generator.state, default=_plain)
 
 
 def _digest(features: FeatureMap) -> str:

@@ -77,7 +77,7 @@ def train_ridge(
     sums = RidgeSums.zeros(features, shift, intercept=intercept)
     progress = phases("sums", source.shape[0])
     if checkpoint is not None:
-        progress(checkpoint.bind(rows, plan, features, sums))
+        progress(checkpoint.bind(rows, plan, features, sums, alpha))
 
     def done(count: int) -> None:
         if checkpoint is not None:

@@ -87,7 +87,7 @@ def select(
         )
     if columns is not None:
         return wanted
-    index = _pandas_index(schema)
+    index = pandas_index(schema)
     names = [name for name in stored if name not in targets and name not in index]
     if "" in names:
         raise InputError(
@@ -97,7 +97,7 @@ def select(
     return names
 
 
-def _pandas_index(schema: Any) -> set[str]:
+def pandas_index(schema: Any) -> set[str]:
     """Return the names of the columns that hold pandas row labels, which are not features."""
     metadata = schema.pandas_metadata or {}
     return {name for name in metadata.get("index_columns", []) if isinstance(name, str)}

@@ -83,6 +83,8 @@ class Storage(ABC):
     n_features: int
     dtype: np.dtype[Any]
     feature_names: tuple[str, ...] | None = None
+    #: Names of columns that are stored, but are neither features nor targets.
+    left_out: tuple[str, ...] = ()
     target: Target | None = None
     #: Column, columns or array of the target, for ``like``; None if it has no name.
     target_columns: str | tuple[str, ...] | None = None

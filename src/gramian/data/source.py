@@ -26,7 +26,7 @@ class RowSource(Protocol):
 
     A source may also have ``reads_ahead`` (if True, ``row_blocks`` reads a block ahead in a thread, so
     ``rows`` must allow calls from another thread), ``row_bytes`` (bytes to read one row besides the caller's
-    array, for plans), ``read_bytes`` (bytes needed for any read), ``feature_names`` (texts, checked like a
+    array, for plans), ``read_bytes`` (bytes needed for any read), ``feature_names`` (texts, matched like a
     DataFrame's) and ``target`` (the default y of a fit).
     """
 
@@ -76,6 +76,11 @@ class ArraySource:
         return isinstance(self._X, np.memmap)
 
     @property
+    def array(self) -> Rows:
+        """The rows themselves, in memory or mapped from a file."""
+        return self._X
+
+    @property
     def row_bytes(self) -> int:
         """Bytes to read a row: the mask that finds NaN in a memmap of floats takes a byte for each number."""
         return self.shape[1] if self._check else 0
@@ -118,8 +123,11 @@ class ArraySource:
                 )
             found = too_large(rows)
             if found is not None:
-                place = f"row {int(numbers[found[0]])}, column {found[1]} (from 0)"
-                raise overflow(float(rows[found]), place, rows.dtype)
+                raise overflow(
+                    float(rows[found]),
+                    f"row {int(numbers[found[0]])}, column {found[1]} (from 0)",
+                    rows.dtype,
+                )
         return rows
 
 

@@ -14,8 +14,10 @@ from gramian.exceptions import InputError
 
 #: Largest accepted size of a feature: squared distances of ten million such features are still finite.
 LARGEST = 1e150
-#: The same for float32: squared distances of eight thousand such features are still finite.
-LARGEST_FLOAT32 = 1e17
+#: The same of float32 rows, and the least size of the largest number of rows whose squares keep their digits
+#: in float32: sums of 10,000 squares stay within the type. Chosen by hand.
+LARGEST32, LEAST32 = 1e17, 1e-15
+FLOAT64 = np.dtype(np.float64)
 
 
 def refuse_masked(name: str, values: Any) -> None:
@@ -102,44 +104,56 @@ def row_bytes(rows: Any) -> int:
 def too_large(rows: Rows) -> tuple[int, int] | None:
     """Return row and column of the first number whose square would overflow in a distance, or None.
 
-    Time O(n d) for floats, none for other types, which cannot hold such numbers. Memory: one tile.
+    Of float32 rows distances are computed in float32, whose squares end at 3e38. Time O(n d) for floats, none
+    for other types, which cannot hold such numbers. Memory: one tile.
     """
-    if rows.dtype.kind != "f":
-        return None
-    limit = largest(rows.dtype)
+    limit = limit_of(rows.dtype)
     if sp.issparse(rows):
-        if not _beyond(rows.data, limit):
+        if _largest(rows.data) <= limit:
             return None
         k = int(np.argmax(np.abs(rows.data) > limit))
         return int(np.searchsorted(rows.indptr, k, "right") - 1), int(rows.indices[k])
-    array: Any = rows
-    for where in row_slices(len(array), tile_rows(array.shape[1], array.dtype.itemsize)):
+    array: Any = rows if limit < np.inf else rows[:0]
+    for where in row_slices(len(array), tile_rows(array.shape[1], 8)):
         tile = array[where]
-        if _beyond(tile, limit):
+        if _largest(tile) > limit:
             row, column = np.argwhere(np.abs(tile) > limit)[0].tolist()
             return where.start + row, column
     return None
 
 
-def largest(dtype: Any) -> float:
-    """Return the largest size of a feature whose squared distances are finite in ``dtype``."""
-    return LARGEST if np.dtype(dtype).itemsize > 4 else LARGEST_FLOAT32
+def limit_of(dtype: np.dtype[Any]) -> float:
+    """Return the largest number of rows of this type whose squares can be summed in it."""
+    return {"float64": LARGEST, "float32": LARGEST32}.get(dtype.name, np.inf)
 
 
-def _beyond(values: Any, limit: float) -> bool:
-    return bool(max(values.max(initial=0.0), -values.min(initial=0.0)) > limit)
+def _largest(values: Any) -> float:
+    return float(max(values.max(initial=0.0), -values.min(initial=0.0)))
 
 
-def overflow(value: float, where: str, dtype: Any = np.float64) -> InputError:
-    """Return the error about a number whose square would overflow in the type of its rows."""
-    limit = largest(dtype)
-    narrow, cure = "", "Divide the column by its size"
-    if limit < LARGEST:
-        narrow = f" in {np.dtype(dtype).name}"
-        cure = "Drop the row if it is a missing value; else pass X as float64, divide the column by its size"
+def widened(rows: Rows) -> Rows:
+    """Return float32 rows as float64 if squares of their numbers overflow or vanish in float32.
+
+    Other rows are returned as they are. Time O(n d) for float32.
+
+    >>> X = np.array([[1.0], [2.0]], np.float32)
+    >>> [widened(X * np.float32(factor)).dtype.name for factor in (1e-25, 1.0, 1e20)]
+    ['float64', 'float32', 'float64']
+    """
+    if rows.dtype != np.float32:
+        return rows
+    largest = _largest(rows.data if sp.issparse(rows) else rows)
+    return rows if LEAST32 <= largest <= LARGEST32 or largest == 0.0 else rows.astype(np.float64)
+
+
+def overflow(value: float, where: str, dtype: np.dtype[Any] = FLOAT64) -> InputError:
+    """Return the error about a number whose square would overflow in rows of this type."""
+    wide = "" if dtype == FLOAT64 else "Store the rows as float64, or "
+    cure = "divide the column by its size, or take its logarithm."
     return InputError(
-        f"X holds {value:.3g} in {where}. Numbers beyond {limit:g} are refused{narrow}: squares of distances "
-        f"would overflow. {cure}, or take its logarithm."
+        f"X holds {value:.3g} in {where}. Numbers beyond {limit_of(dtype):g} are refused"
+        f"{'' if dtype == FLOAT64 else f' in rows of {dtype}'}: squares of distances would overflow. "
+        f"{wide + cure if wide else cure[0].upper() + cure[1:]}"
     )
 
 

@@ -19,7 +19,6 @@ from gramian.estimator.fitting import all_or_nothing as all_or_nothing
 from gramian.estimator.matching import check_width, matched, names_known
 from gramian.estimator.parameters import KernelParameters, ResourceParameters
 from gramian.estimator.rows import checked_rows
-from gramian.estimator.spelling import spelled
 from gramian.estimator.summaries import Evidence, Fact, summary_of
 from gramian.exceptions import InputError
 from gramian.kernels import Kernel
@@ -61,10 +60,6 @@ class KernelEstimator(BaseEstimator):
     _learns: tuple[str, ...] = ()
     #: Attributes that pickles and copies leave out: references to training rows.
     _left_out: tuple[str, ...] = ()
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        spelled(cls)
 
     # ---- fitted state ---------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ from gramian.data.formats.frames import frame_kind, opened_frame
 from gramian.data.formats.records import Records
 from gramian.data.names import names_of
 from gramian.data.tables import Table, as_table
-from gramian.data.values import of_lists, ragged, refuse_masked, refuse_overflow
+from gramian.data.values import of_lists, ragged, refuse_masked, refuse_overflow, widened
 from gramian.estimator.matching import check_width, matched, refuse_cluster
 from gramian.exceptions import InputError, quoted
 
@@ -28,8 +28,9 @@ def checked_rows(
     """Return X as scikit-learn's ``validate_data`` does with these options: an array, or CSR.
 
     Columns are matched by name (:mod:`gramian.data.names`). Masked values, dates, and in a table what is no
-    number are refused by name. ``lengths``: whether squares will be taken of the numbers: training rows
-    (``reset``) whose squares overflow are refused too.
+    number are refused by name. ``lengths``: whether squares will be taken of the numbers: float32 rows whose
+    squares float32 cannot hold become float64, and training rows (``reset``) whose squares overflow in
+    float64 are refused.
     """
     refuse_cluster(estimator, X)
     X = matched(estimator, opened_frame(X), reset=reset)
@@ -63,6 +64,8 @@ def checked_values(
             if array.ndim == 2:
                 _refuse_column(estimator, as_table(array))
         raise
+    if lengths:
+        checked = widened(checked)
     if lengths and reset:
         refuse_overflow(checked, names_of(X))
     return checked

@@ -8,7 +8,6 @@ from sklearn.base import BaseEstimator
 
 from gramian._checks import one_of, positive_number, whole_number
 from gramian.approximations.approximation import Approximation
-from gramian.estimator.spelling import spelled
 from gramian.exact.policy import Sizes
 from gramian.exact.solve import CHOSEN, ITERATIVE, SolveSettings
 from gramian.exceptions import InputError
@@ -19,7 +18,6 @@ PRECONDITIONERS = ("auto", "none", "nystrom", "jacobi", "pitc")
 DEFAULT_RANK, DEFAULT_BLOCK = 500, 1000
 
 
-@spelled
 class Exact(BaseEstimator):
     r"""Solver settings for the exact kernel matrix, as in ``KernelRidge(approximation=gm.Exact(...))``.
 

@@ -37,7 +37,7 @@ from gramian.fast.cost import (
     warn_if_disturbed,
 )
 from gramian.fast.fidelity import Fidelity, warn_if_low
-from gramian.fast.frames import frame_form
+from gramian.fast.frames import by_name
 from gramian.fast.learning.copies import Pool
 from gramian.fast.learning.distill import Shape
 from gramian.fast.learning.lesson import Lesson, together
@@ -47,7 +47,6 @@ from gramian.fast.learning.metric import (
     gradient_outer_product,
     metric_directions,
 )
-from gramian.fast.libsvm_values import libsvm_values
 from gramian.fast.search import (
     ShapeTrainer,
     linear_shape,
@@ -56,7 +55,7 @@ from gramian.fast.search import (
 from gramian.fast.serving.compiled import single_row
 from gramian.fast.serving.flat import FlatPredictor, flatten
 from gramian.fast.serving.predictor import FastPredictor
-from gramian.fast.teachers import Translated, check_steady
+from gramian.fast.teachers import check_steady
 from gramian.kernels.columns import dense
 
 #: Fraction of the rows held out to choose the shape, and the largest number of them. Small held-out sets are
@@ -151,11 +150,10 @@ class FastKernelModel(KernelEstimator):
         return np.asarray(dense(checked_values(self, rows, reset=reset, dtype=dtype)))
 
     def _given_teacher(self, X: Any) -> Any:
-        """Return the teacher, asked by frames if X is one; None if there is none that is fitted."""
+        """Return the teacher, asked about the columns of X; None if there is none that is fitted."""
         if self.teacher is None or unfitted(self.teacher):
             return None
-        form = None if libsvm_values(self.teacher, Engine(self.n_jobs)) else frame_form(X, self.teacher)
-        return self.teacher if form is None else Translated(self.teacher, form)
+        return by_name(self.teacher, X, Engine(self.n_jobs))
 
     def _unlabelled(self, X: Any) -> Float64Array | None:
         """Return checked rows without labels, or None if none are given."""

@@ -1,16 +1,44 @@
-"""Rows of numbers as the frames that a teacher was trained on."""
+"""Rows of numbers in the form that a teacher was trained on: a frame, or columns in the teacher's order."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, cast
 
 from gramian._typing import Array
-from gramian.data.formats.frames import frame_kind
+from gramian.data.formats.frames import column_labels, frame_kind, opened_frame
+from gramian.data.names import names_of, places_of, with_columns
+from gramian.data.source import ArraySource
+from gramian.engine import Engine
+from gramian.estimator.base import KernelEstimator
+from gramian.estimator.matching import names_known
+from gramian.fast.libsvm_values import libsvm_values
+from gramian.fast.teachers import Translated
 
 
-def frame_form(X: Any, teacher: Any) -> Callable[[Array], Any] | None:
+def by_name(teacher: Any, X: Any, engine: Engine) -> Any:
+    """Return a fitted teacher of the rows X that is asked about arrays with the columns of X.
+
+    If X is a frame, the teacher gets frames. If both have names, it gets the columns in its own order.
+    """
+    X = opened_frame(X)
+    names, known = names_of(X), names_known(teacher)
+    places = None
+    if names is not None and known is not None:
+        places = places_of(names, known, type(teacher).__name__)
+    if places is None and libsvm_values(teacher, engine) is not None:
+        return teacher
+    form = _frame_form(X, teacher)
+    if form is not None:
+        made = form
+        form = made if places is None else lambda rows: with_columns(made(rows), places)
+    elif names is not None and known is not None:
+        form = partial(_ordered, places, known if isinstance(teacher, KernelEstimator) else None)
+    return teacher if form is None else Translated(teacher, form)
+
+
+def _frame_form(X: Any, teacher: Any) -> Callable[[Array], Any] | None:
     """Return a function from numbers (n, d) to a frame with the columns of X, if X is one.
 
     None if the teacher learned from rows without names, as scikit-learn's models say.
@@ -23,5 +51,15 @@ def frame_form(X: Any, teacher: Any) -> Callable[[Array], Any] | None:
         return partial(make, columns=X.columns)
     if kind == "polars":
         return partial(make, schema=X.columns, orient="row")
-    names = X.schema.names
-    return lambda rows: make.from_arrays(list(rows.T.copy()), names=names)
+    labels = column_labels(X)
+    return lambda rows: make.from_arrays(list(rows.T.copy()), names=labels)
+
+
+def _ordered(places: Sequence[int] | None, names: tuple[str, ...] | None, rows: Array) -> Any:
+    """Return rows with the columns at these places; with ``names``, as a row source that has them."""
+    found = rows if places is None else rows[:, list(places)]
+    if names is None:
+        return found
+    source = ArraySource(found)
+    source.feature_names = names
+    return source

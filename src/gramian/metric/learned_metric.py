@@ -9,13 +9,11 @@ from typing import Any
 from sklearn.base import BaseEstimator
 
 from gramian._checks import not_negative, one_of, positive_number, whole_number
-from gramian.estimator.spelling import spelled
 from gramian.exceptions import InputError
 from gramian.metric.learning import LearningSettings
 from gramian.metric.outer_product import FORMS
 
 
-@spelled
 class LearnedMetric(BaseEstimator):
     r"""A metric learned with the model, for ``metric=`` of the estimators: how it is learned.
 

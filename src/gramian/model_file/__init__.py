@@ -91,7 +91,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     """Read the model of a file that :func:`save` wrote; it is fitted and holds exactly the same numbers.
 
     Nothing in the file is executed. Every array is checked against its checksum, shape and dtype, and all
-    parts against each other before anything is computed from them; the model answers one row at the end.
+    parts against each other before anything is computed from them; the model answers two rows at the end.
 
     Time and memory O(bytes of the file).
 

@@ -56,8 +56,9 @@ KNOWN: dict[str, type[Any]] = {
 }
 #: Learned numbers that predictions use as they are.
 FINITE = ("intercept_", "_spread", "_center", "_y_std", "_y_mean", "eigenvalues_", "calibration_", "noise_")
-#: What a model is asked when it was read.
+#: What a model is asked when it was read, and about how many rows: an array of one number fits any one row.
 ASKED = ("decision_function", "predict", "predict_proba", "transform")
+ROWS = 2
 #: Learned attributes with a number for each output, or for KernelPCA each component.
 OF_OUTPUTS = ("eigenvalues_", "_spread", "_center", "_y_std", "_y_mean")
 
@@ -77,26 +78,26 @@ def check_learned(model: Any, learned: Mapping[str, Any]) -> None:
 
 
 def check_answer(model: Any) -> None:
-    """Raise if a model that was read does not answer a row of ones, or not by its learned attributes.
+    """Raise if a model that was read does not answer rows of ones, or not by its learned attributes.
 
     The answer needs scaler, metric, centres and landmarks of the same width, coefficients for each of them.
-    Models of tables are asked about a row of missing values.
+    Models of tables are asked about rows of missing values.
     """
     d = model.n_features_in_
     if isinstance(model, TableServer):
-        row: Any = np.full((1, d), np.nan)
+        rows: Any = np.full((ROWS, d), np.nan)
     else:
-        row = as_source(np.ones((1, d)))
+        rows = as_source(np.ones((ROWS, d)))
     found = {}
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for name in ASKED:
             if hasattr(model, name):
-                found[name] = getattr(model, name)(row)
+                found[name] = getattr(model, name)(rows)
     if isinstance(model, TableServer):
         return
     ask, answer = next(iter(found.items()))
-    outputs = answer.size if ask != "transform" else answer.shape[1]
+    outputs = answer.size // ROWS if ask != "transform" else answer.shape[1]
     for name in OF_OUTPUTS:
         if name in vars(model):
             check_shape(name, getattr(model, name), (outputs,))
@@ -104,9 +105,10 @@ def check_answer(model: Any) -> None:
     if isinstance(calibration, np.ndarray):
         check_shape("calibration_", calibration, (outputs, 2))
     if hasattr(model, "rank_") and ask == "transform" and not hasattr(model, "eigenvalues_"):
-        check_shape("features of a row", answer, (1, model.rank_))
+        check_shape("features of a row", answer, (ROWS, model.rank_))
     if is_classifier(model):
         k = len(model.classes_)
+        check_shape("classes_", model.classes_, (k,))
         if outputs not in ({1} if k == 2 else {k, k * (k - 1) // 2}):
             raise ModelFileError(f"a row has {outputs} decision values for {k} classes. {CURE}")
 

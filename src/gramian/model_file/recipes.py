@@ -139,6 +139,7 @@ class _LeafParts(TypedDict):
     expansion: dict[str, Rows | bool] | None
     beta: FloatArray
     bias: FloatArray
+    limits: FloatArray
     report: LeafReport
 
 

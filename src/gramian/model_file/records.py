@@ -48,7 +48,7 @@ class Records(Values):
         }
 
     def read_model(self, stored: Mapping[str, Any]) -> Any:
-        """Return the fitted estimator of :meth:`write_model`, checked by its answer to one row."""
+        """Return the fitted estimator of :meth:`write_model`, checked by its answers to two rows."""
         name = stored["class"]
         if name not in KNOWN:
             raise ModelFileError(

@@ -177,6 +177,7 @@ def _dcpred(parts: Parts) -> None:
     for leaf in leaves:
         bias, points, expansion = leaf["bias"], leaf["landmarks"], leaf["expansion"]
         check_shape("bias", bias, (outputs,))
+        check_shape("limits", leaf["limits"], (2, outputs))
         _tiles(bias.dtype)
         if expansion is None:
             continue

@@ -123,7 +123,10 @@ class Values:
             kind = _known(stored["approximation"], _APPROXIMATIONS)
             return self.read_params(kind, stored["params"])
         if "dict" in stored:
-            return {self.read(key): self.read(value) for key, value in stored["dict"]}
+            keys = [self.read(key) for key, _ in stored["dict"]]
+            if len(set(keys)) < len(keys):
+                raise ModelFileError(f"a table of {len(keys)} values names one of them twice. {CURE}")
+            return dict(zip(keys, (self.read(value) for _, value in stored["dict"])))
         if "tuple" in stored:
             return tuple(self.read(value) for value in stored["tuple"])
         return [self.read(value) for value in stored["list"]]

@@ -147,6 +147,8 @@ class KernelRidgeCV(Regressor, KernelEstimator):
     (5, 4)
     """
 
+    plan_: Plan
+
     _learns: tuple[str, ...] = (
         *TRAINED,
         "scaler_",
@@ -265,8 +267,7 @@ class KernelRidgeCV(Regressor, KernelEstimator):
             if not isinstance(self.alphas, str):
                 warn_at_edge(alphas, best.alphas[best.scores.best])
             self._learn(best, table, alphas, setup.kernel.kernel, kinds, refinement)
-            plan: Plan = self.plan_
-            self.plan_ = plan.within(time.perf_counter() - began)
+            self.plan_ = self.plan_.within(time.perf_counter() - began)
         return self
 
     def predict(self, X: Any) -> Float64Array:

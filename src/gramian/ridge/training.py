@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 import time
 from dataclasses import dataclass, replace
 from functools import partial
@@ -107,7 +108,8 @@ def train(parameters: RidgeParameters, rows: LabelledRows[Any]) -> Trained:
         return _train_exact(parameters, rows, exact)
     generator = as_generator(parameters.setup.random_state)
     folder = parameters.checkpoint
-    checkpoint = None if folder is None else SumsCheckpoint(folder, generator)
+    seeded = isinstance(parameters.setup.random_state, numbers.Integral)
+    checkpoint = None if folder is None else SumsCheckpoint(folder, generator, seeded=seeded)
     targets, weights = rows.targets, rows.weights
     setup = replace(parameters.setup, random_state=generator)
     plan, kernel, engine, rng = plan_sums(setup, rows.source, rows.n_outputs, alpha, weights=weights)

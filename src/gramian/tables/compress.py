@@ -10,7 +10,12 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import check_array
 
 from gramian._random import as_generator
+from gramian.data.distributed import is_elsewhere, refuse_elsewhere
+from gramian.data.formats.frames import opened_frame
+from gramian.data.formats.records import Records
+from gramian.data.names import names_of
 from gramian.estimator.base import is_source
+from gramian.estimator.matching import matched, names_known
 from gramian.exceptions import InputError
 from gramian.fast.compress import compressed, is_answers
 from gramian.fast.estimators import FastKernelClassifier
@@ -94,8 +99,7 @@ def compress(
         options["unlabelled"] = unlabelled
     if hasattr(model, "compress") and not is_answers(model):
         return model.compress(X, y, cost=cost, **options)
-    if is_source(X):  # other models and functions take rows in memory
-        X = X.rows(slice(0, X.shape[0]))
+    X = _as_asked(model, X)
     categorical = _categories_of(model) if categorical is None else categorical
     numeric = _are_numbers(X)
     if isinstance(X, list | tuple):
@@ -109,6 +113,21 @@ def compress(
         fast = compress(steps[-1], steps[:-1].transform(X), y, cost=cost, **options)
         return Pipeline([*steps.steps[:-1], (steps.steps[-1][0], fast)])
     return _of_table(model, X, y, cost, categorical, options)
+
+
+def _as_asked(model: Any, X: Any) -> Any:
+    """Return rows in memory, with their columns in the order of the teacher's if both have names."""
+    if is_elsewhere(X):
+        refuse_elsewhere(X, "compress")
+    X = opened_frame(X)
+    if is_source(X):  # other models and functions take rows in memory
+        names, X = names_of(X), X.rows(slice(0, X.shape[0]))
+        if names is not None and not sp.issparse(X):
+            X = Records.of(names, X)
+    if isinstance(X, Records):
+        X = X.as_arrow()
+    known = names_known(model)
+    return X if known is None or names_of(X) is None else matched(model, X, reset=False)
 
 
 def _of_table(model: Any, X: Any, y: Any, cost: Any, categorical: Any, options: dict[str, Any]) -> Any:

@@ -112,6 +112,8 @@ class TabularRegressor(Regressor, NumberAnswers, TabularModel):
         has ``members_`` and ``weights_``.
     search_ : SearchResult
         The best setting; ``trials`` holds the rows, error and hyperparameters that each setting reached.
+    fit_seconds_ : float
+        Seconds of the whole fit.
     feature_importances_ : ndarray (columns of the table,)
         Shares E(∂f/∂x_j)² var x_j of the search's best fit, summed over the encoded columns of each column;
         for categories, switching the value replaces the derivative. They sum to 1.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,6 +16,7 @@ from gramian.data.arrow import (
     is_number,
     labels,
     numbers,
+    pandas_index,
     pyarrow_package,
     select,
     value_type,
@@ -55,6 +56,7 @@ class ColumnarStorage(Storage):
         self.columns = select(name, schema, choice.target, choice.columns)
         if not self.columns:
             raise InputError(f"{name} has no feature columns besides the target. Pass at least one feature.")
+        self.find_left_out(schema.names, pandas_index(schema))
         self.target = self._target(schema, name)
         self.categories: dict[str, tuple[str, ...]] = {}
         if choice.categorical == AS_STORED:
@@ -62,6 +64,12 @@ class ColumnarStorage(Storage):
             self.feature_names = tuple(self.columns)
             return
         self._plan_numbers(schema, name)
+
+    def find_left_out(self, stored: Sequence[str], index: Collection[str] = ()) -> None:
+        """Keep the names of the stored columns that are neither features nor targets."""
+        like = self.choice.target_like or ()
+        kept = {*self.columns, *self.choice.targets, *((like,) if isinstance(like, str) else like), *index}
+        self.left_out = tuple(name for name in stored if name not in kept)
 
     def _plan_numbers(self, schema: Any, name: str) -> None:
         kinds = {column: value_type(schema.field(column).type) for column in self.columns}
@@ -216,7 +224,7 @@ def width(schema: Any, names: Sequence[str]) -> int:
 
 
 def same_columns(first: Any, other: Any, names: Sequence[str], first_name: str, other_name: str) -> None:
-    """Raise if two files' columns (restricted to ``names``) differ in name or type."""
+    """Raise if two files' columns (restricted to ``names``) differ in name, or have no type in common."""
     lacking = [name for name in names if name not in other.names]
     if lacking:
         raise InputError(
@@ -225,11 +233,45 @@ def same_columns(first: Any, other: Any, names: Sequence[str], first_name: str, 
         )
     for name in names:
         a, b = value_type(first.field(name).type), value_type(other.field(name).type)
-        if a != b:
+        if common_type(a, b) is None:
             raise InputError(
                 f"Column {name!r} is {a} in {first_name} and {b} in {other_name}. Write all files with the "
                 "same types."
             )
+
+
+def common_type(a: Any, b: Any) -> Any:
+    """Return the type in which a column is read that two files store as ``a`` and ``b``; None: refuse them.
+
+    Integers beside floats become double, as far as double holds them: :func:`exact_cast`.
+    """
+    types, pa = pyarrow_package().types, pyarrow_package()
+    if a == b or types.is_null(b):  # null: a file in which all values are missing
+        return a
+    if types.is_null(a):
+        return b
+    if not all(types.is_integer(kind) or types.is_floating(kind) for kind in (a, b)):
+        return None
+    if types.is_floating(a) or types.is_floating(b):
+        return pa.float64()
+    return None if pa.uint64() in (a, b) else pa.int64()
+
+
+def exact_cast(column: Any, name: str, kind: Any) -> Any:
+    """Return a column in a wider type; raise for the first integer that the type cannot hold exactly."""
+    pa = pyarrow_package()
+    try:
+        return column.cast(kind)
+    except pa.ArrowInvalid:  # beyond 2^53, where double holds some integers only
+        pass
+    for row, value in enumerate(column.to_pylist()):
+        if value is not None and int(float(value)) != value:
+            raise UnreadableRow(
+                row,
+                f"column {name!r} holds the integer {value} here and floats in another file, and {kind} "
+                "cannot hold it exactly. Write all files with the same types.",
+            )
+    return column.cast(kind, safe=False)
 
 
 def _dtype(kind: Any, name: str, column: str) -> np.dtype[Any]:

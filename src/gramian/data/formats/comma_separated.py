@@ -48,6 +48,7 @@ class CSVStorage(ColumnarStorage):
         assert used is not None, "there is at least one file"
         schema = pyarrow_package().schema([(name, self._types[name]) for name in used])
         self.plan(schema, self.choice)
+        self.find_left_out(self._headers[0])
 
     def _find_pieces(self, number: int, choice: Choice, used: list[str] | None) -> list[str]:
         """Parse a file block by block to find its pieces and the types of its columns so far."""

@@ -58,11 +58,29 @@ def frame_kind(data: Any) -> str | None:
 
 
 def opened_frame(X: Any) -> Any:
-    """Return a polars LazyFrame as a frame and a list of dicts as records; anything else unchanged."""
+    """Return a polars LazyFrame as a frame and a list of dicts as records; anything else unchanged.
+
+    Integers of 128 bits, which neither NumPy nor Arrow has, become those of 64, or are refused.
+    """
     if are_records(X):
         return Records(X)
     lazy = any(b.__name__ == "LazyFrame" and b.__module__.startswith("polars") for b in type(X).__mro__)
-    return X.collect() if lazy else X
+    frame = X.collect() if lazy else X
+    return _within_64_bits(frame) if frame_kind(frame) == "polars" else frame
+
+
+def _within_64_bits(frame: Any) -> Any:
+    """Return a polars frame whose 128-bit integers are cast; the frame itself if it has none."""
+    for name, kind in frame.schema.items():
+        if str(kind) in ("Int128", "UInt128"):
+            column = frame.get_column(name)
+            if column.len() > column.null_count() and not -(2**63) <= column.min() <= column.max() < 2**63:
+                raise InputError(
+                    f"Column {name!r} of X holds integers beyond 64 bits ({kind}). Cast it to Float64, which "
+                    "rounds them, or to text if they are codes."
+                )
+            frame = frame.with_columns(column.cast(int))
+    return frame
 
 
 def column_labels(frame: Any) -> Sequence[Any]:

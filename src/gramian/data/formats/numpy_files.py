@@ -80,7 +80,9 @@ class NpzStorage(ArrayStorage):
             with explained(name, 0):
                 _check_sums(name)
         if self._columns is not None and self.feature_names is not None:
-            self.feature_names = tuple(self.feature_names[j] for j in self._columns)
+            chosen = tuple(self.feature_names[j] for j in self._columns)
+            self.left_out = tuple(name for name in self.feature_names if name not in chosen)
+            self.feature_names = chosen
             self.n_features, self.views = len(self._columns), False
 
     def pick(self, choice: Choice) -> None:

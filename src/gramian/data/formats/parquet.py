@@ -8,7 +8,7 @@ from typing import Any
 
 from gramian.data.arrow import pyarrow_package, select
 from gramian.data.choice import Choice
-from gramian.data.formats.columnar import ColumnarStorage, same_columns, width
+from gramian.data.formats.columnar import ColumnarStorage, common_type, exact_cast, same_columns, width
 from gramian.data.pieces import Piece, piece_rows
 from gramian.data.stored_file import StoredFile
 
@@ -37,7 +37,9 @@ class ParquetStorage(ColumnarStorage):
                 elif choice.columns is None and set(file.schema_arrow.names) - set(schema.names):
                     same_columns(file.schema_arrow, schema, file.schema_arrow.names, str(path), self.names[0])
                 same_columns(schema, file.schema_arrow, used, self.names[0], str(path))
+                schema = _widened(schema, file.schema_arrow, used)
                 pieces += _pieces(number, file.metadata, piece_rows(width(schema, used)))
+        self._kinds = {name: schema.field(name).type for name in used}
         self.plan(schema, choice)
 
     def table(self, piece: Piece, names: Sequence[str], lane: str) -> Any:
@@ -50,6 +52,10 @@ class ParquetStorage(ColumnarStorage):
             place = _Place(wanted, open_file or _opened(self.names[piece.file]))
         found = place.forward(start, piece.n_rows)
         self._places[lane] = place
+        for j, name in enumerate(found.column_names):
+            stored, kind = found.schema.field(name).type, self._kinds[name]
+            if stored != kind and common_type(stored, kind) == kind:  # another file has the wider type
+                found = found.set_column(j, name, exact_cast(found.column(name), name, kind))
         return found
 
     def __getstate__(self) -> dict[str, Any]:
@@ -88,6 +94,16 @@ class _Place:
 def _opened(name: str) -> Any:
     # Verify the checksums of pages if the writer stored some.
     return pyarrow_package().parquet.ParquetFile(name, page_checksum_verification=True)
+
+
+def _widened(schema: Any, other: Any, names: Sequence[str]) -> Any:
+    """Return a schema whose columns also hold the numbers of another file's."""
+    for name in names:
+        field, kind = schema.field(name), other.field(name).type
+        wider = common_type(field.type, kind)
+        if wider is not None and wider != field.type:
+            schema = schema.set(schema.get_field_index(name), field.with_type(wider))
+    return schema
 
 
 def _pieces(number: int, metadata: Any, step: int) -> Iterator[Piece]:

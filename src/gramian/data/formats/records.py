@@ -50,7 +50,7 @@ class Records:
         columns = {}
         for j, name in enumerate(self.names):
             try:
-                columns[name] = pa.array(self.cells[:, j].tolist())
+                columns[name] = pa.array(np.ascontiguousarray(self.cells[:, j]), from_pandas=False)
             except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
                 raise InputError(
                     f"Column {name!r} of the dicts mixes values: {shortened(str(error).splitlines()[0])}. "
@@ -58,12 +58,16 @@ class Records:
                 ) from None
         return pa.table(columns)
 
+    @classmethod
+    def of(cls, names: Sequence[str], cells: Array) -> Records:
+        """Return named columns (n, columns) as records."""
+        found = cls(())
+        found.names, found.cells = tuple(names), cells
+        return found
+
     def chosen(self, places: Sequence[int]) -> Records:
         """Return the same rows with the columns at these places."""
-        found = object.__new__(Records)
-        found.names = tuple(self.names[j] for j in places)
-        found.cells = self.cells[:, list(places)]
-        return found
+        return Records.of([self.names[j] for j in places], self.cells[:, list(places)])
 
 
 def are_records(X: Any) -> bool:

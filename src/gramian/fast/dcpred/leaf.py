@@ -34,7 +34,7 @@ class Leaf:
     columns: Columns | None  #: c̄, m + p numbers; None if the targets are constant
     beta: FloatArray  #: β, (m + p, outputs)
     bias: FloatArray  #: b, (outputs,)
-    limits: FloatArray  #: (2, outputs): least and largest answer; infinite without pseudo-landmarks
+    limits: FloatArray  #: (2, outputs): least and largest answer, ±the largest float without pseudo-landmarks
     report: LeafReport
 
     def __call__(self, X: Rows) -> FloatArray:

@@ -279,7 +279,7 @@ def fit_leaf(
     limits[0, varying] = np.minimum(limits[0, varying], fit.limits[0])
     limits[1, varying] = np.maximum(limits[1, varying], fit.limits[1])
     if columns.n_columns == m:  # kernel values alone are bounded
-        limits[:] = [[-np.inf], [np.inf]]
+        limits[:] = np.finfo(dtype).max * np.array([[-1.0], [1.0]])
     report = LeafReport(
         n_rows=n,
         n_landmarks=m,
