@@ -172,8 +172,7 @@ class KernelEstimator(BaseEstimator):
         values = X if memmap else checked
         if not self._precomputed:
             found = ArraySource(values)
-            # Matched already, where the model asks itself about them.
-            found.feature_names = None if reset else names_known(self)
+            found.feature_names = names_known(self)  # those of X, or matched with them already
             return found
         if reset:
             check_kernel_matrix(values)
