@@ -150,9 +150,11 @@ def _scaler(stored: Mapping[str, Any], values: Records) -> Any:
         numbers = isinstance(value, int | float) or (
             isinstance(value, np.ndarray) and value.dtype.kind in "iuf"
         )
-        lacking = value is None and not any(getattr(scaler, flag, False) for flag in WITHOUT.get(name, ()))
+        lacking = value is None and any(
+            getattr(scaler, flag, None) is False for flag in WITHOUT.get(name, ())
+        )
         require(
-            (lacking and name in WITHOUT) or (numbers and is_finite(value)),
+            lacking or (numbers and is_finite(value)),
             f"{name!r} of a step is {described(value)}; expected numbers",
         )
         setattr(scaler, name, value)
