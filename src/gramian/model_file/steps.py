@@ -147,7 +147,7 @@ def _scaler(stored: Mapping[str, Any], values: Records) -> Any:
         value = values.read(stored["learned"][name])
         if isinstance(value, np.ndarray):
             check_shape(name, value, (_count(stored, values),) if value.ndim else ())
-        numbers = isinstance(value, int | float) or (
+        numbers = (name == "n_samples_seen_" and isinstance(value, int | float)) or (
             isinstance(value, np.ndarray) and value.dtype.kind in "iuf"
         )
         lacking = value is None and any(
