@@ -62,7 +62,7 @@ def column_scales(rows: Rows) -> Float64Array:
     A constant column has scale 0, and so has one that varies by its rounding only.
 
     >>> column_scales(np.array([[0.0, 1.0, 5.0], [0.0, 2.0, 5.0], [0.0, 3.0, 5.0], [9.0, 4.0, 5.0]]))
-    array([9. , 1.5, 0. ])
+    array([2.25, 1.5 , 0.  ])
     """
     rounding = 16.0 * unit_roundoff(float_type(rows))
     bottom, low, high, top = np.percentile(np.asarray(rows, np.float64), [0, 25, 75, 100], axis=0)
