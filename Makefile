@@ -71,16 +71,17 @@ SUITE := -m pytest -n auto --maxprocesses 8 --dist worksteal -p no:cacheprovider
 
 # For a release, and for a change of dependencies.
 matrix:
-	$(MAKE) --no-print-directory test-bare test-minimum test-pythons SMOKE=tests
+	$(MAKE) --no-print-directory test-bare test-readme test-minimum test-pythons SMOKE=tests PAGES=--all
 
 # The wheel with the core dependencies only, in the unpacked sdist: what needs an extra skips, and says why.
 test-bare: package
 	build/package/venv/bin/python $(INSTALL) -c constraints.txt pytest pytest-xdist hypothesis PyYAML
 	cd build/package/sdist/* && $(PLAIN) $(CURDIR)/build/package/venv/bin/python $(SUITE) -o addopts=-q $(SMOKE)
 
-# The snippets of the pages, each in an environment made of the wheel by the command that its page names.
+# The snippets of a page for each environment, made of the wheel by the command that the page names; with
+# PAGES=--all those of every page, which test-rest runs in the environment of the developers.
 test-readme: package
-	$(PLAIN) $(BIN)/python tools/check_pages.py build/package/dist/*.whl build/pages
+	$(PLAIN) $(BIN)/python tools/check_pages.py build/package/dist/*.whl build/pages $(PAGES)
 
 # The least version of every dependency, extras included, on the least Python. Old packages deprecate each other.
 PYTHON311 ?= python3.11

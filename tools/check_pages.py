@@ -1,8 +1,10 @@
 """Run the snippets of the pages in environments made by the command that each page tells the reader to run.
 
-python tools/check_pages.py WHEEL FOLDER [PAGE ...]. A page needs what its ``pip install '…'`` commands name
-together; a page without one needs what the README names. Pages with the same needs share an environment, made
-anew in FOLDER. The wheel stands for the clone or for the package's name; constraints.txt fixes the versions.
+python tools/check_pages.py WHEEL FOLDER [--all | PAGE ...]. A page needs what its ``pip install '…'``
+commands name together; a page without one needs what the README names. Pages with the same needs share an
+environment, made anew in FOLDER. The wheel stands for the clone or for the package's name; constraints.txt
+fixes the versions. Without further arguments the first page of each environment runs:
+tests/project/test_docs.py runs the snippets of all pages in the environment of the developers.
 """
 
 from __future__ import annotations
@@ -88,7 +90,8 @@ def main() -> None:
     if usual is None:
         raise SystemExit("pages: README.md names no pip install '.[extras]'")
     groups: dict[tuple[str, tuple[str, ...]], list[Path]] = defaultdict(list)
-    chosen = [Path(name).resolve() for name in sys.argv[3:]] or pages
+    named = sys.argv[3:]
+    chosen = pages if named in ([], ["--all"]) else [Path(name).resolve() for name in named]
     for page in chosen:
         if SNIPPET.search(page.read_text(encoding="utf-8")):
             groups[needs_of(page) or usual].append(page)
@@ -96,7 +99,7 @@ def main() -> None:
     for (extras, packages), members in groups.items():
         print(f"-- pip install 'gramian[{extras}]' {' '.join(packages)}", flush=True)
         python = environment(folder, wheel, extras, packages)
-        failed += [page.name for page in members if not run(python, page)]
+        failed += [page.name for page in (members if named else members[:1]) if not run(python, page)]
     if failed:
         raise SystemExit(f"pages: the snippets of {', '.join(failed)} failed")
 

@@ -85,7 +85,7 @@ class _RandomFeatures:
 
     def _map(self: Any, rows: Any, rng: np.random.Generator) -> FeatureWeights:
         d = rows.rows.shape[1]
-        kernel = gaussian(self._checked_gamma(d))
+        kernel = gaussian(self._checked_gamma(rows.rows))
         columns: Any = RandomFourierBuilder(rank=self.rank).columns(kernel, d, dtype=np.float32, rng=rng)
         centre = rows.rows.mean(axis=0).astype(np.float32)
         return FeatureWeights(columns, np.zeros((self.rank, 0), np.float32), np.zeros(0, np.float32), centre)

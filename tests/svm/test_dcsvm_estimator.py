@@ -236,7 +236,7 @@ def test_max_iter_warns_with_what_was_reached():
     assert model.score(X[600:], y[600:] < 5) > 0.9
 
 
-@pytest.mark.filterwarnings("ignore::gramian.AccuracyWarning")
+@pytest.mark.filterwarnings("ignore::gramian.AccuracyWarning", "ignore:Columns 4:UserWarning")
 @pytest.mark.parametrize(("kernel", "C"), [("linear", 0.1), (gm.Gaussian(2.0) + gm.Linear(), 10.0)])
 def test_a_leaf_that_libsvm_does_not_solve_is_solved(monkeypatch, kernel, C):
     """Features of scales from 1e-5 to 1e5, where libsvm's steps have no end in sight."""

@@ -90,7 +90,7 @@ def test_a_polars_column_of_nulls_of_any_type(kind: Any) -> None:
     np.testing.assert_array_equal(COLUMNS.encode(frame), NOTHING)
 
 
-@pytest.mark.filterwarnings("ignore:The columns of X have no names")
+@pytest.mark.filterwarnings("ignore:X does not have valid feature names")
 def test_arrays_and_lists_of_any_marker() -> None:
     markers = [None, float("nan"), np.float32("nan"), decimal.Decimal("nan"), pd.NA, pd.NaT]
     markers += [np.datetime64("NaT"), np.timedelta64("NaT")]

@@ -29,6 +29,7 @@ from gramian.compression.storage import dense_features, operator_of, stored_leve
 from gramian.data.source import RowSource
 from gramian.engine import Engine
 from gramian.estimator.base import KernelEstimator
+from gramian.estimator.column_scales import SCALE_FIRST, warn_of_scales
 from gramian.estimator.finite import finite_values, overflowing, rows_at
 from gramian.estimator.fitting import all_or_nothing
 from gramian.estimator.progress import shown_phases
@@ -77,6 +78,7 @@ class Approximation(ClassNamePrefixFeaturesOutMixin, TransformerMixin, KernelEst
             rng = as_generator(self.random_state)
             phases("sizes")
             plan, kernel, engine = self._planned(source, rng)
+            warn_of_scales(source, kernel, cure=SCALE_FIRST)
             began = time.perf_counter()
             features = plan.build(source, kernel, rng=rng, engine=engine, phases=phases)
             built = time.perf_counter()

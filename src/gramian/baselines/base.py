@@ -16,6 +16,7 @@ from gramian.data.scaled import Moments, Scaler
 from gramian.data.source import RowSource, as_source
 from gramian.estimator.answers import class_labels, decision_values, predicted_numbers
 from gramian.estimator.base import KernelEstimator, own_target, required_target
+from gramian.estimator.column_scales import SCALE_FIRST, warn_of_scales
 from gramian.estimator.fitting import all_or_nothing
 from gramian.estimator.kinds import Classifier, Regressor
 from gramian.estimator.sample_weights import checked_weights
@@ -88,7 +89,7 @@ class Baseline(KernelEstimator):
         """Return gamma as a number for these training rows; raise if it is not a positive number."""
         source = as_source(rows)
         settled = self._kernel_parameters.settled(source)
-        settled.resolve(source.shape[1])
+        warn_of_scales(source, settled.resolve(source.shape[1]), cure=SCALE_FIRST)
         return 1.0 / source.shape[1] if settled.gamma is None else float(settled.gamma)
 
     def _training_rows(self, X: Any, y: Any) -> RowSource:

@@ -231,7 +231,7 @@ def _facts(model: KernelRidge | KernelRidgeClassifier, choice: Choice) -> list[t
         facts.append(
             ("", f"the best of {choice.tried} pairs on {choice.rows:,} rows ({number(choice.score)})")
         )
-    facts.append(("method", f"{model.plan_.method} ({model.plan_.reason})"))
+    facts.append(("method", model.plan_.title))
     predictor = model.predictor_
     if isinstance(predictor, Predictor):
         facts.append(("blocks, rank", f"{len(predictor.weights[-1])}, {model.rank_:,}"))

@@ -62,6 +62,11 @@ class Plan(Shown):
     n_rows: int = 0  #: rows that the plan was made for; 0 if unknown
 
     @property
+    def title(self) -> str:
+        """The method, with the reason for its sizes where the user did not name them."""
+        return self.method if self.reason in (AS_ASKED, EXACT) else f"{self.method} ({self.reason})"
+
+    @property
     def peak_bytes(self) -> int:
         """Predicted peak of working memory."""
         return max(self.bytes.values())
@@ -99,10 +104,15 @@ class Plan(Shown):
         """Return the plan with the bytes and seconds that the fit used."""
         return replace(self, used_bytes=bytes_, used_seconds=seconds)
 
+    def within(self, seconds: float, phase: str = "choice") -> Plan:
+        """Return the plan of a fit that took this long; what its phases did not take belongs to ``phase``."""
+        rest = max(0.0, seconds - sum(self.used_seconds.values()))
+        return replace(self, used_seconds={phase: rest} | self.used_seconds)
+
     def __str__(self) -> str:
         lines = [
             f"{self.method}: root rank {self.root_rank}, {self.n_blocks} blocks of rank "
-            f"{self.rank}, {self.dtype} tiles ({self.reason})",
+            f"{self.rank}, {self.dtype} tiles{self.title.removeprefix(self.method)}",
             f"budget {format_bytes(self.memory_budget)}, predicted peak {format_bytes(self.peak_bytes)}",
         ]
         for phase, size in self.bytes.items():
@@ -117,7 +127,7 @@ class Plan(Shown):
         if self.rank:
             sizes.append(f"{self.n_blocks:,} blocks of rank {self.rank:,} on {self.landmarks:,} landmarks")
         facts = [
-            ("method", f"{self.method} ({self.reason})"),
+            ("method", self.title),
             ("sizes", ", ".join(sizes)),
             ("tiles", f"{self.dtype}, chunks of {self.chunk_rows:,} rows, {self.n_threads} threads"),
             ("sample", f"{self.sample_rows:,} rows"),

@@ -19,7 +19,6 @@ from gramian.estimator.fitting import all_or_nothing as all_or_nothing
 from gramian.estimator.matching import check_width, matched, names_known
 from gramian.estimator.parameters import KernelParameters, ResourceParameters
 from gramian.estimator.rows import checked_rows
-from gramian.estimator.spelling import SpelledParameters
 from gramian.estimator.summaries import Evidence, Fact, summary_of
 from gramian.exceptions import InputError
 from gramian.kernels import Kernel
@@ -39,7 +38,7 @@ class Bindable(Protocol):
 Bound = TypeVar("Bound", bound=Bindable)
 
 
-class KernelEstimator(SpelledParameters):
+class KernelEstimator(BaseEstimator):
     """The base of every estimator: checked fits, rows and kernel from the parameters, display.
 
     A fitted one is shown with its :class:`~gramian.summary.Summary`; ``print`` and ``repr`` are
@@ -173,8 +172,7 @@ class KernelEstimator(SpelledParameters):
         values = X if memmap else checked
         if not self._precomputed:
             found = ArraySource(values)
-            # Matched already, where the model asks itself about them.
-            found.feature_names = None if reset else names_known(self)
+            found.feature_names = names_known(self)  # those of X, or matched with them already
             return found
         if reset:
             check_kernel_matrix(values)

@@ -17,7 +17,7 @@ from gramian.compression.report import Report
 from gramian.exceptions import listed
 from gramian.kernels.base import Kernel
 from gramian.solvers.core import CoupledCore
-from gramian.summary import Grid, Summary, short, spread_grid
+from gramian.summary import Grid, Summary, rounded, short, spread_grid
 
 #: Classes that are named.
 MOST_CLASSES = 10
@@ -68,17 +68,17 @@ class Evidence:
     def model_facts(self) -> Iterator[Fact]:
         """Yield the kernel and what regularises the model."""
         if self.kernel is not None:
-            yield "kernel", short(repr(self.kernel))
+            yield "kernel", short(rounded(repr(self.kernel)))
         yield from ((name, number(value)) for name, value in self.penalty.items())
 
-    def fit_facts(self) -> Iterator[Fact]:
-        """Yield sizes, memory, scores, the solver's evidence and the time of a fit."""
+    def fit_facts(self, *, spent: bool = True) -> Iterator[Fact]:
+        """Yield sizes, memory, scores and the solver's evidence; with ``spent`` budget and seconds."""
         if self.plan is not None:
-            yield "method", f"{self.plan.method} ({self.plan.reason})"
+            yield "method", self.plan.title
         yield from self._sizes() if self.report is None else self._reported(self.report)
         yield from ((name, number(value, 5)) for name, value in self.scores.items())
         yield from self.solver
-        if self.plan is not None:
+        if self.plan is not None and spent:
             yield from self.plan.spent()
 
     def _reported(self, report: Report) -> Iterator[Fact]:
@@ -148,7 +148,7 @@ def _value(value: Any) -> str:
     if hasattr(value, "shape") and hasattr(value, "dtype") and not isinstance(value, np.generic):
         return f"{type(value).__name__} {value.dtype} {tuple(value.shape)}"
     if value is None or isinstance(value, bool | int | float | str | np.generic | BaseEstimator):
-        return short(repr(value) if not isinstance(value, np.generic) else repr(value.item()), 80)
+        return short(rounded(repr(value.item() if isinstance(value, np.generic) else value)), 80)
     if isinstance(value, tuple | list | dict):
         return f"{type(value).__name__} of {len(value)}"
     return type(value).__name__

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 
+from sklearn.base import BaseEstimator
+
 from gramian._checks import one_of, positive_number, whole_number
 from gramian.approximations.approximation import Approximation
-from gramian.estimator.spelling import SpelledParameters
 from gramian.exact.policy import Sizes
 from gramian.exact.solve import CHOSEN, ITERATIVE, SolveSettings
 from gramian.exceptions import InputError
@@ -17,7 +18,7 @@ PRECONDITIONERS = ("auto", "none", "nystrom", "jacobi", "pitc")
 DEFAULT_RANK, DEFAULT_BLOCK = 500, 1000
 
 
-class Exact(SpelledParameters):
+class Exact(BaseEstimator):
     r"""Solver settings for the exact kernel matrix, as in ``KernelRidge(approximation=gm.Exact(...))``.
 
     (K + alpha·I) a = y is solved until ‖y − (K + alpha·I) a‖ ≤ tol ‖y‖. K is computed by tiles; these are

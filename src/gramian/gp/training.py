@@ -27,6 +27,7 @@ from gramian.data.taken import TakenRows
 from gramian.engine import Engine
 from gramian.estimator.answers import PREDICT_ROWS, in_blocks
 from gramian.estimator.base import KernelEstimator
+from gramian.estimator.column_scales import warn_of_scales
 from gramian.estimator.finite import finite_values, quietly, rows_at
 from gramian.estimator.labelled import LabelledRows
 from gramian.estimator.sklearn_kernels import refuse_fixed, without_noise
@@ -108,6 +109,8 @@ def train(
     source, targets = rows.source, rows.numbers
     hyper = start = Hyperparameters(_start(model, source, rng), noise, bool(model.learn_noise))
     plan = _sized(model, source, targets.shape[1], hyper.kernel, rng)  # raises before any work
+    if check and not model.standardize and model.metric is None:
+        warn_of_scales(source, hyper.kernel)
     solves = solves_for_mean(model.approximation, rows.n, parse_bytes(model.memory_budget))
     known, known_targets, out = source, targets, None
     if solves and check:

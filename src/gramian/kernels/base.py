@@ -52,6 +52,11 @@ class Kernel(ABC):
     #: Makes NumPy call :meth:`__rmul__` for ``np.float64(2) * k``.
     __array_ufunc__ = None
 
+    @property
+    def one_bandwidth(self) -> bool:
+        """Whether distances have one lengthscale for all features; False without distances or lengthscale."""
+        return False
+
     @abstractmethod
     def against(self, Z: Rows, dtype: Any = None) -> Columns:
         """Prepare the evaluator of k(·, Z); ``dtype`` is the type of its tiles."""
@@ -142,6 +147,10 @@ class Sum(Kernel):
     def diagonal(self, X: Rows) -> Float64Array:
         return self.left.diagonal(X) + self.right.diagonal(X)
 
+    @property
+    def one_bandwidth(self) -> bool:
+        return self.left.one_bandwidth or self.right.one_bandwidth
+
 
 @dataclass(frozen=True)
 class Product(Kernel):
@@ -155,6 +164,10 @@ class Product(Kernel):
 
     def diagonal(self, X: Rows) -> Float64Array:
         return self.left.diagonal(X) * self.right.diagonal(X)
+
+    @property
+    def one_bandwidth(self) -> bool:
+        return self.left.one_bandwidth or self.right.one_bandwidth
 
 
 @dataclass(frozen=True)
@@ -172,6 +185,10 @@ class Scaled(Kernel):
 
     def diagonal(self, X: Rows) -> Float64Array:
         return self.factor * self.kernel.diagonal(X)
+
+    @property
+    def one_bandwidth(self) -> bool:
+        return self.kernel.one_bandwidth
 
 
 @dataclass(frozen=True)

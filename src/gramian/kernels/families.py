@@ -36,6 +36,10 @@ class _Lengthscale(Kernel):
 class _Stationary(_Lengthscale):
     """k(x, x) = 1."""
 
+    @property
+    def one_bandwidth(self) -> bool:
+        return not isinstance(self.lengthscale, tuple) or len(self.lengthscale) == 1
+
     def diagonal(self, X: Rows) -> Float64Array:
         return np.ones(as_rows(X, "X").shape[0])
 

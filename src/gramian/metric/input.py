@@ -17,6 +17,7 @@ from gramian.data.mapped import mapped
 from gramian.data.scaled import Scaler, moments
 from gramian.data.source import RowSource
 from gramian.data.taken import TakenRows
+from gramian.estimator.column_scales import warn_of_scales
 from gramian.estimator.labelled import LabelledRows
 from gramian.estimator.parameters import KernelParameters
 from gramian.exceptions import BudgetError, InputError, did_you_mean
@@ -82,13 +83,14 @@ class InputParameters:
     """What an estimator asks of its input, and what goes with it or does not.
 
     ``standardize`` and ``metric`` are the parameters of these names. ``frozen`` says that the landmarks are
-    those of a fitted approximation.
+    those of a fitted approximation, ``each_feature`` that the fit looks for a lengthscale for each feature.
     """
 
     kernel: KernelParameters
     standardize: bool = False
     metric: Any = None
     frozen: bool = False
+    each_feature: bool = False
 
     @classmethod
     def of(cls, setup: FitSetup, *, standardize: bool, metric: Any = None) -> Self:
@@ -109,9 +111,11 @@ def learned_input(
     ``models`` are what rounds of a metric fit. ``own_bandwidth`` says that the fit chooses the kernel's
     bandwidth, so that the metric leaves it alone.
     """
-    scaled = scaled_input(asked, rows.source, rows.weights)
+    scaled = _scaled(asked, rows.source, rows.weights)
     source = scaled.over(rows.source)
     chosen = _checked_metric(asked, source, setup.resources.memory_bytes)
+    if chosen is None and not own_bandwidth:
+        _warn_of_scales(asked, rows.source, rows.weights)
     if chosen is None or isinstance(chosen, Metric):
         return Input(scaled.scaler, chosen)
     free = not own_bandwidth and _bandwidth_left_out(asked.kernel, source)
@@ -120,7 +124,18 @@ def learned_input(
 
 def scaled_input(asked: InputParameters, source: RowSource, weights: Array | None = None) -> Input:
     """Return the input of a fit without a metric: the scaler of its rows, where one is asked for."""
+    _warn_of_scales(asked, source, weights)
+    return _scaled(asked, source, weights)
+
+
+def _scaled(asked: InputParameters, source: RowSource, weights: Array | None) -> Input:
     return Input(_scaler(asked, source, weights) if asked.standardize else None)
+
+
+def _warn_of_scales(asked: InputParameters, source: RowSource, weights: Array | None) -> None:
+    """Warn about columns of very different scales, unless the fit scales them or its landmarks are fixed."""
+    if not (asked.standardize or asked.frozen or asked.each_feature):
+        warn_of_scales(source, asked.kernel.resolve(source.shape[1]), weights)
 
 
 def planned_input(asked: InputParameters, setup: FitSetup, source: RowSource) -> Input:

@@ -6,14 +6,15 @@ import numbers
 from collections.abc import Iterable
 from typing import Any
 
+from sklearn.base import BaseEstimator
+
 from gramian._checks import not_negative, one_of, positive_number, whole_number
-from gramian.estimator.spelling import SpelledParameters
 from gramian.exceptions import InputError
 from gramian.metric.learning import LearningSettings
 from gramian.metric.outer_product import FORMS
 
 
-class LearnedMetric(SpelledParameters):
+class LearnedMetric(BaseEstimator):
     r"""A metric learned with the model, for ``metric=`` of the estimators: how it is learned.
 
     One bandwidth for all features throws accuracy away where few of them matter. Rounds of fit → average

@@ -131,6 +131,15 @@ def width_of(step: Any) -> int:
 # ---- scalers and encoders -----------------------------------------------------------------------
 
 
+#: Learned numbers that a scaler lacks where these parameters are off.
+WITHOUT = {
+    "mean_": ("with_mean",),
+    "center_": ("with_centering",),
+    "scale_": ("with_std", "with_scaling"),
+    "var_": ("with_std",),
+}
+
+
 def _scaler(stored: Mapping[str, Any], values: Records) -> Any:
     kind, names = SCALERS[stored["class"]]
     scaler = values.read_params(kind, stored["params"])
@@ -141,8 +150,9 @@ def _scaler(stored: Mapping[str, Any], values: Records) -> Any:
         numbers = isinstance(value, int | float) or (
             isinstance(value, np.ndarray) and value.dtype.kind in "iuf"
         )
+        lacking = value is None and not any(getattr(scaler, flag, False) for flag in WITHOUT.get(name, ()))
         require(
-            value is None or (numbers and is_finite(value)),
+            (lacking and name in WITHOUT) or (numbers and is_finite(value)),
             f"{name!r} of a step is {described(value)}; expected numbers",
         )
         setattr(scaler, name, value)

@@ -40,18 +40,22 @@ def fit_ridge(model: KernelEstimator, rows: LabelledRows[Any]) -> None:
 
 
 def _fit_ridge(model: Any, rows: LabelledRows[Any], phases: Phases) -> None:
+    began = time.perf_counter()
     asked = automatic(model, *CHOOSABLE)
     check_automatic(model, rows, asked)
     parameters = RidgeParameters.of(with_usual(model, asked), phases)
     rows = rows.relative() if "alpha" in asked else rows
+    if "kernel" in asked:
+        parameters = replace(parameters, input=replace(parameters.input, each_feature=True))
     found = ridge_input(parameters, rows)
     found.keep_in(model)
     rows = found.prepared(rows)
     remove(model, *CHOSEN)
     if not asked:
         train(parameters, rows).keep_in(model)
+        if found.rounds:
+            model.plan_ = model.plan_.within(time.perf_counter() - began, "metric")
         return
-    began = time.perf_counter()
     rng = as_generator(model.random_state)
     choice = chosen_kernel(parameters.setup, rows, asked, intercept=parameters.intercept, rng=rng)
     trained: Trained | None = None
@@ -68,9 +72,7 @@ def _fit_ridge(model: Any, rows: LabelledRows[Any], phases: Phases) -> None:
         model.choice_ = choice
     if trained is None:
         trained = train(parameters, rows)
-    spent = {"choice": time.perf_counter() - began - sum(trained.plan.used_seconds.values())}
-    plan = replace(trained.plan, used_seconds=spent | trained.plan.used_seconds)
-    replace(trained, plan=plan).keep_in(model)
+    replace(trained, plan=trained.plan.within(time.perf_counter() - began)).keep_in(model)
 
 
 def _best_fit(

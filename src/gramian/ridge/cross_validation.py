@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import numbers
+import time
 from dataclasses import replace
+from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
@@ -37,13 +38,12 @@ from gramian.ridge.kernel_search import (
     Planner,
     Refinement,
     ScoreTable,
+    planner,
     refine,
-    scaled,
-    scaled_plan,
     search_gammas,
 )
 from gramian.ridge.kernel_sums import NumberRows
-from gramian.ridge.planning import Planned, plan_sums
+from gramian.ridge.planning import plan_sums
 from gramian.ridge.scoring import Scorer, warn_at_edge
 from gramian.ridge.training import TRAINED, trained_evidence
 from gramian.selection.automatic import (
@@ -147,6 +147,8 @@ class KernelRidgeCV(Regressor, KernelEstimator):
     (5, 4)
     """
 
+    plan_: Plan
+
     _learns: tuple[str, ...] = (
         *TRAINED,
         "scaler_",
@@ -206,6 +208,7 @@ class KernelRidgeCV(Regressor, KernelEstimator):
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit to rows X (n, d) and targets y (n,) or (n, outputs), by default those of a row source."""
+        began = time.perf_counter()
         with all_or_nothing(self), shown_phases(self.verbose) as phases:
             plain, alphas = self._named(), self._given_alphas()
             gammas = plain._gammas()
@@ -221,15 +224,15 @@ class KernelRidgeCV(Regressor, KernelEstimator):
             plain._check_refine(source)
             setup = FitSetup.of(plain, phases)
             scaling = InputParameters.of(setup, standardize=self.standardize)
-            found = scaled_input(scaling, source, sample.weights)
+            own = "kernel" in asked or self.refine == REFINE[1]
+            found = scaled_input(replace(scaling, each_feature=own), source, sample.weights)
             found.keep_in(self)
             sample = found.prepared(sample)
             setup = replace(setup, kernel=setup.kernel.settled(sample.source))
             remove(self, "choice_")
             rng = as_generator(self.random_state)
             # One seed for all kernels, so that they are compared on the same landmarks.
-            plain_seed = isinstance(self.random_state, numbers.Integral)
-            seed = self.random_state if plain_seed else int(rng.integers(2**63))
+            seed = self.random_state if isinstance(self.random_state, Integral) else int(rng.integers(2**63))
             choice = chosen_kernel(setup, sample, asked, intercept=objective.intercept, rng=rng)
             setup = replace(setup, random_state=seed)
             if choice is not None:
@@ -242,19 +245,19 @@ class KernelRidgeCV(Regressor, KernelEstimator):
 
             def planners(k: int, share: float) -> Planner:
                 kernel = replace(setup.kernel, gamma=kinds[k])
-                return _planner(replace(setup, kernel=kernel), alphas, share)
+                return planner(replace(setup, kernel=kernel), alphas, share)
 
             tried = np.zeros(1) if gammas is None else gammas
             best, table = search_gammas(objective, planners, tried, sample, alphas, rng)
             refinement = None
             if self.refine:
 
-                def planner(kernel: Kernel, penalties: Float64Array) -> Planner:
-                    return _planner(replace(setup, kernel=KernelParameters(kernel)), penalties, 1.0)
+                def refined(kernel: Kernel, penalties: Float64Array) -> Planner:
+                    return planner(replace(setup, kernel=KernelParameters(kernel)), penalties, 1.0)
 
                 best, refinement = refine(
                     objective,
-                    planner,
+                    refined,
                     best,
                     sample,
                     rng,
@@ -264,6 +267,7 @@ class KernelRidgeCV(Regressor, KernelEstimator):
             if not isinstance(self.alphas, str):
                 warn_at_edge(alphas, best.alphas[best.scores.best])
             self._learn(best, table, alphas, setup.kernel.kernel, kinds, refinement)
+            self.plan_ = self.plan_.within(time.perf_counter() - began)
         return self
 
     def predict(self, X: Any) -> Float64Array:
@@ -381,18 +385,6 @@ class KernelRidgeCV(Regressor, KernelEstimator):
             )
         # Whatever its parameters, a kernel has a gradient by them or has none.
         log_parameters(self._kernel_parameters.resolve(source.shape[1]))
-
-
-def _planner(setup: FitSetup, alphas: Float64Array, share: float) -> Planner:
-    """Return what plans a fit to some rows, with sizes for this share of all rows."""
-    own = replace(setup, approximation=scaled(setup.approximation, share))
-
-    def planned(sample: NumberRows) -> Planned:
-        least = float(positive_numbers("alphas", alphas).min())
-        plan, chosen, engine, rng = plan_sums(own, sample.source, sample.n_outputs, least)
-        return scaled_plan(plan, share) if setup.automatic else plan, chosen, engine, rng
-
-    return planned
 
 
 def _plain(value: Any) -> Any:

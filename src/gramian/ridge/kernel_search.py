@@ -10,11 +10,13 @@ from typing import Any
 import numpy as np
 from sklearn.model_selection import KFold
 
+from gramian._checks import positive_numbers
 from gramian._phases import Phases, named, silent
 from gramian._typing import Float64Array, IntArray
 from gramian.approximations.approximation import Approximation
 from gramian.approximations.methods import METHODS
 from gramian.approximations.multiresolution import MultiResolutionBuilder
+from gramian.approximations.setup import FitSetup
 from gramian.compression.plan import Plan
 from gramian.exact.loo import SQUARES, per_feature, refine_kernel
 from gramian.exceptions import InputError
@@ -22,7 +24,7 @@ from gramian.kernels import Kernel
 from gramian.kernels.columns import dense
 from gramian.ridge.held_out import EXACT, MEAN
 from gramian.ridge.kernel_sums import ChosenModel, KernelSums, NumberRows
-from gramian.ridge.planning import Planned
+from gramian.ridge.planning import Planned, plan_sums
 from gramian.ridge.scoring import Scorer, Scores
 from gramian.search import Trials, search
 
@@ -114,6 +116,18 @@ class ScoreTable:
 
     scores: list[Scores | None]
     n_rows: IntArray
+
+
+def planner(setup: FitSetup, alphas: Float64Array, share: float) -> Planner:
+    """Return what plans a fit to some rows, with sizes for this share of all rows."""
+    own = replace(setup, approximation=scaled(setup.approximation, share))
+
+    def planned(sample: NumberRows) -> Planned:
+        least = float(positive_numbers("alphas", alphas).min())
+        plan, chosen, engine, rng = plan_sums(own, sample.source, sample.n_outputs, least)
+        return scaled_plan(plan, share) if setup.automatic else plan, chosen, engine, rng
+
+    return planned
 
 
 def search_gammas(

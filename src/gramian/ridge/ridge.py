@@ -57,7 +57,8 @@ class KernelRidge(Regressor, KernelEstimator):
         Whether to add an intercept that is not penalised, as in scikit-learn's ``Ridge``.
     standardize : bool, default=False
         Whether to scale columns to mean 0 and standard deviation 1 as they are read, also in predictions;
-        costs one pass over the rows. Mean and deviation are weighted by ``sample_weight`` (and
+        costs one pass over the rows. Without it, a warning names columns whose scales differ by 1,000 or
+        more under one bandwidth. Mean and deviation are weighted by ``sample_weight`` (and
         ``class_weight``). Sparse rows are scaled but not centred: for kernels of the difference x − z ("rbf",
         "laplacian" and most others) this gives the same model as dense rows, for "linear", "poly" and
         "cosine" it does not. ``partial_fit`` scales by its first rows.

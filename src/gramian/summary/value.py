@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median
@@ -10,6 +11,8 @@ from gramian.exceptions import printable
 
 #: Largest number of characters of a text in a table; longer ones are cut with an ellipsis. Chosen by hand.
 WIDTH = 160
+#: A number with more than five decimals.
+_LONG = re.compile(r"(?<![\w.])\d+\.\d{6,}(?:e[+-]?\d+)?")
 
 
 @dataclass(frozen=True)
@@ -91,6 +94,15 @@ def _spread(sizes: Sequence[int]) -> tuple[float, float, float]:
 def _columns(rows: tuple[tuple[str, ...], ...] | list[tuple[str, ...]]) -> list[str]:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return ["  ".join(f"{text:{width}}" for text, width in zip(row, widths)).rstrip() for row in rows]
+
+
+def rounded(text: str) -> str:
+    """Return a text with its long decimals rounded to five digits.
+
+    >>> rounded("Gaussian(lengthscale=1.2247448713915892, p=2.5)")
+    'Gaussian(lengthscale=1.2247, p=2.5)'
+    """
+    return _LONG.sub(lambda found: f"{float(found[0]):.5g}", text)
 
 
 def short(text: object, width: int = WIDTH) -> str:

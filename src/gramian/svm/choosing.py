@@ -94,10 +94,13 @@ def fit_newton(model: KernelEstimator, rows: LabelledRows[Any], kind: NewtonMode
 
 
 def _fit_newton(model: Any, rows: LabelledRows[Any], kind: NewtonModel, phases: Phases) -> NewtonFit:
+    began = time.perf_counter()
     asked = automatic(model, *CHOOSABLE)
     check_automatic(model, rows, asked)
     parameters = NewtonParameters.of(with_usual(model, asked), phases)
     rows = rows.relative() if "C" in asked else rows
+    if "kernel" in asked:
+        parameters = replace(parameters, input=replace(parameters.input, each_feature=True))
     found = learned_input(parameters.input, parameters.setup, rows, partial(kind.round, parameters))
     found.keep_in(model)
     rows = found.prepared(rows)
@@ -105,8 +108,9 @@ def _fit_newton(model: Any, rows: LabelledRows[Any], kind: NewtonModel, phases: 
     if not asked:
         fit = minimise(parameters, kind.task(parameters, rows))
         fit.keep_in(model)
+        if found.rounds:
+            model.plan_ = model.plan_.within(time.perf_counter() - began, "metric")
         return fit
-    began = time.perf_counter()
     rng = as_generator(model.random_state)
     choice = chosen_kernel(parameters.setup, rows, asked, intercept=parameters.intercept, rng=rng)
     if choice is not None:

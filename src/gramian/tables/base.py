@@ -6,7 +6,7 @@ import math
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from typing import Any
 
@@ -18,7 +18,7 @@ from gramian._checks import one_of, positive_number
 from gramian._random import as_generator, seed_for_sklearn
 from gramian._tiles import one_blas_thread
 from gramian._typing import Array, Float64Array, IntArray
-from gramian.compression.plan import EXACT, Plan
+from gramian.compression.plan import Plan
 from gramian.data.mapped import mapped
 from gramian.data.source import ArraySource, RowSource
 from gramian.data.tables import as_table
@@ -43,7 +43,7 @@ from gramian.tables.scaling import AUTO, HOWS, QUANTILE, STANDARD
 from gramian.tables.search import SearchResult, Setting, n_held_out, round_sizes, search_settings
 from gramian.tables.serving import TableServer
 from gramian.tables.small_problem import POWERS, SmallProblem, usual_point
-from gramian.tables.summary import choice_facts, trial_grids
+from gramian.tables.summary import choice_facts, last_plan, trial_grids
 from gramian.tables.table_problem import TableProblem
 from gramian.tables.taken import TakenTable
 from gramian.tables.training.fit import LastFit, last_fit
@@ -81,7 +81,7 @@ class TabularModel(TableServer, KernelEstimator):
 
     search_: SearchResult
 
-    _learns: tuple[str, ...] = ("search_", "metric_rounds_")
+    _learns: tuple[str, ...] = ("search_", "metric_rounds_", "fit_seconds_")
 
     _kind: type[KernelRidge] | type[KernelRidgeClassifier]
 
@@ -100,14 +100,18 @@ class TabularModel(TableServer, KernelEstimator):
             return math.inf
         return began + positive_number("time_limit", self.time_limit)
 
-    def _without_waits(self) -> AbstractContextManager[Any]:
-        """Return a context that holds BLAS to one thread if there is a time limit.
+    @contextmanager
+    def _timed(self) -> Iterator[None]:
+        """Keep the seconds of a fit; hold BLAS to one thread if there is a time limit.
 
         On a busy machine the threads of BLAS wait for each other at each of thousands of small matrices: a
         fit of 1.6 to 2.8 s on one thread then took 9 to 29 s on two. Large steps are shared out by the
         engine, whose threads do not wait.
         """
-        return nullcontext() if self.time_limit is None else one_blas_thread()
+        began = time.perf_counter()
+        with nullcontext() if self.time_limit is None else one_blas_thread():
+            yield
+        self.fit_seconds_ = time.perf_counter() - began
 
     def _counted(self, X: Any, sample_weight: Any) -> tuple[Any, int, Array | None, IntArray | None]:
         """Return the rows of weight above 0, the number of given rows, weights and row numbers."""
@@ -387,10 +391,7 @@ class TabularModel(TableServer, KernelEstimator):
     def plan_(self) -> Plan:
         """Sizes, bytes and seconds of the last fit, and the reason for the sizes."""
         check_is_fitted(self, "model_")
-        plan: Plan = self.model_.plan_
-        exact = plan.reason == EXACT
-        why = "memory and time allow the exact model" if exact else "as large as memory and time allow"
-        return replace(plan, reason=why)
+        return last_plan(self.model_.plan_)
 
     def _values(self, X: Any) -> Float64Array:
         source = self._encoded(X)  # first, as it raises before a fit

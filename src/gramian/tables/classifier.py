@@ -138,7 +138,7 @@ class TabularClassifier(Classifier, ClassAnswers, TabularModel):
         X, sample_weight, groups and time as in :meth:`gramian.TabularRegressor.fit`; each class needs a row
         of weight > 0.
         """
-        with all_or_nothing(self), self._without_waits():
+        with all_or_nothing(self), self._timed():
             y = own_target(X, y)
             required_target(self, y)
             until, rng = self._clock(), as_generator(self.random_state)

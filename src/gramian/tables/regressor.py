@@ -112,6 +112,8 @@ class TabularRegressor(Regressor, NumberAnswers, TabularModel):
         has ``members_`` and ``weights_``.
     search_ : SearchResult
         The best setting; ``trials`` holds the rows, error and hyperparameters that each setting reached.
+    fit_seconds_ : float
+        Seconds of the whole fit.
     feature_importances_ : ndarray (columns of the table,)
         Shares E(∂f/∂x_j)² var x_j of the search's best fit, summed over the encoded columns of each column;
         for categories, switching the value replaces the derivative. They sum to 1.
@@ -205,7 +207,7 @@ class TabularRegressor(Regressor, NumberAnswers, TabularModel):
         time : when the rows were taken, if new rows come later: numbers or dates (n,), also as text, or the
         name of a column. The latest rows are held out.
         """
-        with all_or_nothing(self), self._without_waits():
+        with all_or_nothing(self), self._timed():
             y = own_target(X, y)
             required_target(self, y)
             one_of("target", self.target, HOWS)

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
+from gramian._budget import format_bytes, parse_bytes
 from gramian._typing import Array, Float64Array
+from gramian.compression.plan import AS_ASKED, EXACT, Plan
 from gramian.estimator.summaries import Fact, state_grids
 from gramian.fast.probabilities import Calibration
 from gramian.metric.learning import Round
@@ -31,24 +35,49 @@ def summary_of(model: BaseEstimator, facts: Sequence[Fact], grids: Sequence[Grid
     mean = model.model_
     facts, grids, said = [*facts, *_combined(mean)], [*grids], list[str]()
     members = members_of(mean)
-    for weight, inner in members:
-        if len(members) > 1:
-            facts.append(("share in the mean", f"{weight:.2f} of"))
+    for number, (weight, inner) in enumerate(members, 1):
+        which = f" of model {number}" if len(members) > 1 else ""
+        if which:
+            facts.append((f"model {number} of {len(members)}", f"weight {weight:.2f} in their mean"))
         stated = inner._evidence()
-        facts += [*stated.model_facts(), *stated.fit_facts()]
-        grids += [] if stated.plan is None else [stated.plan.phases()]
+        if stated.plan is not None:
+            plan = last_plan(stated.plan)
+            stated = replace(stated, plan=plan)
+            grids.append(replace(plan.phases(), title=f"Phases of the last fit{which}"))
+        facts += [*stated.model_facts(), *stated.fit_facts(spent=False)]
         said += stated.warnings
+    facts += _spent(model)
     grids += state_grids(model)
     return Summary(type(model).__name__, tuple(facts), tuple(grids), tuple(said))
+
+
+def last_plan(plan: Plan) -> Plan:
+    """Return the plan of the last fit of a table model, with the reason why it was chosen."""
+    reasons = {EXACT: "memory and time allow the exact model", AS_ASKED: "as large as memory and time allow"}
+    return replace(plan, reason=reasons.get(plan.reason, plan.reason))
+
+
+def _spent(model: Any) -> Iterator[Fact]:
+    """Yield the memory budget and the seconds of the whole fit, search included, where they are known."""
+    if hasattr(model, "memory_budget"):
+        yield "budget", format_bytes(parse_bytes(model.memory_budget))
+    if hasattr(model, "fit_seconds_"):
+        yield "fit took", f"{model.fit_seconds_:.3g} s"
 
 
 def _combined(mean: BaseEstimator) -> Iterator[Fact]:
     """Yield how log odds come from the models' values, or the share of boosting in a mean of numbers."""
     calibration: Calibration | None = getattr(mean, "calibration_", None)
     if calibration is not None:
-        weights = f"{calibration.slope:.2g} v + {calibration.bend:.2g} L(v) + {calibration.logistic:.2g} g"
-        weights += f" + {calibration.boosting:.2g} h" if calibration.boosting else ""
-        yield "log odds", f"{weights} (ridge values v, logistic models g, boosting h)"
+        terms = (
+            (calibration.slope, "v", "values v of the ridge models"),
+            (calibration.bend, "L(v)", "their log odds L(v) as means of ±1"),
+            (calibration.logistic, "g", "log odds g of logistic models"),
+            (calibration.boosting, "h", "log odds h of boosting"),
+        )
+        there = [each for each in terms if each[0]]
+        weights = " + ".join(f"{weight:.2g} {letter}" for weight, letter, _ in there)
+        yield "log odds", f"{weights} ({', '.join(meaning for *_, meaning in there)})"
     elif isinstance(mean, RidgeMean) and hasattr(mean, "boosted_"):
         yield "boosting", f"{mean.share_:.2f} of the mean"
 

@@ -152,6 +152,8 @@ def streamed(factory: ModelFactory, held: IntArray, rest: IntArray, loss: HeldLo
         alpha, values = best_penalty(judge, held, alpha, enough(factory), more)
         factory.add(model.set_params(alpha=alpha), held)
     closed(model)
+    # The plan was made before the held-out rows were added.
+    model.plan_ = replace(model.plan_, n_rows=used + len(held))
     short = "the smallest model was fitted" if smallest else ""
     if used < len(rest):
         n = len(rest) + len(held)

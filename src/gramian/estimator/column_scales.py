@@ -1,0 +1,95 @@
+"""Warning about columns of very different scales under a kernel with one bandwidth for all columns."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from gramian._numerics import unit_roundoff
+from gramian._typing import Array, Float64Array, Rows
+from gramian.data.source import RowSource
+from gramian.kernels.base import Kernel
+from gramian.kernels.columns import float_type
+
+#: Factor between two columns' scales from which a warning is due: the smaller column then changes squared
+#: distances by a millionth. By hand.
+FACTOR = 1_000.0
+#: Rows that are looked at, in as many parts of the source, and numbers of them at most. By hand.
+ROWS, PARTS, NUMBERS = 1_024, 4, 1 << 18
+#: What to do where the estimator can scale its columns.
+STANDARDIZE = "Pass standardize=True, or scale the columns first, for example by a StandardScaler."
+SCALE_FIRST = "Scale the columns first, for example by a StandardScaler in a pipeline."
+
+
+def warn_of_scales(
+    source: RowSource, kernel: Kernel, weights: Array | None = None, cure: str = STANDARDIZE
+) -> None:
+    """Warn if columns differ in scale by :data:`FACTOR` or more, and the kernel has one bandwidth for them.
+
+    Looks at some rows of weight above 0 only. Time O(d), memory 2 MB.
+    """
+    n, d = source.shape
+    if not kernel.one_bandwidth or d < 2 or n < 2:
+        return
+    scales = column_scales(_some_rows(source, weights))
+    varying = np.flatnonzero(scales > 0.0)
+    if len(varying) < 2:
+        return
+    low, high = (int(varying[pick(scales[varying])]) for pick in (np.argmin, np.argmax))
+    # A ratio could overflow.
+    if scales[low] > scales[high] / FACTOR:
+        return
+    names = getattr(source, "feature_names", None)
+    small, large = (repr(names[j]) if names else f"{j} (from 0)" for j in (low, high))
+    warnings.warn(
+        f"Columns {large} and {small} of X differ in scale by a factor of {scales[high] / scales[low]:.2g} "
+        f"(they vary by {scales[high]:.2g} and {scales[low]:.2g}), but one bandwidth serves all columns: "
+        f"distances hardly depend on column {small}. {cure}",
+        UserWarning,
+        stacklevel=4,
+    )
+
+
+def column_scales(rows: Rows) -> Float64Array:
+    """Return how much each column varies: its interquartile range, or where that is 0 its range.
+
+    The range is also taken for sparse rows, most of whose numbers are 0. A constant column has scale 0, and
+    so has one that varies by its rounding only.
+
+    >>> column_scales(np.array([[0.0, 1.0, 5.0], [0.0, 2.0, 5.0], [0.0, 3.0, 5.0], [9.0, 4.0, 5.0]]))
+    array([9. , 1.5, 0. ])
+    """
+    rounding = 16.0 * unit_roundoff(float_type(rows))
+    if sp.issparse(rows):
+        sparse: Any = rows
+        top, bottom = (
+            each.toarray().ravel().astype(np.float64) for each in (sparse.max(axis=0), sparse.min(axis=0))
+        )
+        scales = np.asarray(top - bottom)
+    else:
+        dense = np.asarray(rows, np.float64)
+        bottom, low, high, top = np.percentile(dense, [0, 25, 75, 100], axis=0)
+        scales = np.where(high > low, high - low, top - bottom)
+    return np.where(scales > rounding * np.maximum(np.abs(top), np.abs(bottom)), scales, 0.0)
+
+
+def _some_rows(source: RowSource, weights: Array | None) -> Rows:
+    """Return rows of weight above 0 from evenly spaced parts of a source."""
+    n, d = source.shape
+    first = source.rows(slice(0, 1))
+    count = ROWS if sp.issparse(first) else int(np.clip(NUMBERS // d, 2, ROWS))
+    if n <= count:
+        parts = [slice(0, n)]
+    else:
+        size = max(1, count // PARTS)
+        starts = np.linspace(0, n - size, min(PARTS, count)).astype(np.intp)
+        parts = [slice(int(start), int(start) + size) for start in starts]
+    read: list[Any] = [source.rows(part) for part in parts]
+    if weights is not None:
+        read = [rows[np.flatnonzero(weights[part] > 0)] for rows, part in zip(read, parts)]
+    read = [rows for rows in read if rows.shape[0]] or [first]
+    stacked: Rows = sp.vstack(read, format="csr") if sp.issparse(first) else np.concatenate(read)
+    return stacked
