@@ -16,6 +16,8 @@ from gramian.exceptions import NumericalError, NumericalWarning
 #: Exponents under which an exponential is 0, by the bytes of a number: products of such a value with
 #: coefficients would soon be subnormal.
 _LEAST_EXPONENT = {4: -69.0, 8: -650.0}
+#: Largest size, and the inverse of the least, of numbers that are rounded to float32.
+_NARROW = 1e30
 #: What is added to features and subtracted again, by the bytes of a number.
 _GRAIN = {4: 2.0**-38, 8: 2.0**-457}
 
@@ -94,6 +96,32 @@ def exp_in_place(t: FloatArray) -> None:
     np.exp(t, out=t)
     # Subtracting the floor takes a third of the time of a product with a mask.
     t -= np.exp(np.full(1, least, t.dtype))
+
+
+def narrowed(values: FloatArray, dtype: Any) -> FloatArray:
+    """Return values (rows, outputs) in ``dtype``; in float64 where float32 would overflow or lose digits.
+
+    The largest size of a column must lie between 1e-30 and 1e30, so that smaller numbers beside it and sums
+    of products stay within float32.
+
+    >>> [narrowed(np.array([[size]]), np.float32).dtype.name for size in (1.0, 0.0, 1e-40, 1e40)]
+    ['float32', 'float32', 'float64', 'float64']
+    """
+    sizes = np.abs(values).max(axis=0, initial=0.0)
+    safe = ((sizes >= 1.0 / _NARROW) & (sizes <= _NARROW)) | (sizes == 0.0)
+    return np.asarray(values, dtype if safe.all() else np.float64)
+
+
+def size_of(values: Float64Array) -> float:
+    """Return the power of two at or below the largest size; 1 if that is 0 or infinite.
+
+    Powers of values that are divided by it neither overflow nor underflow, and the division does not round.
+
+    >>> size_of(np.array([3.0, -5.0])), size_of(np.zeros(2))
+    (4.0, 1.0)
+    """
+    largest = float(np.abs(values).max(initial=0.0))
+    return float(2.0 ** np.floor(np.log2(largest))) if 0.0 < largest < np.inf else 1.0
 
 
 def drop_tiny(values: FloatArray) -> None:

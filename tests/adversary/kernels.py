@@ -88,12 +88,12 @@ def _named(kernel: Any) -> tuple[str, float]:
 
 
 def gamma_of(kernel: Any) -> float:
-    """Return gamma of a kernel of one lengthscale, or of a multiple of one."""
+    """Return gamma of a kernel, or of a multiple of one; of several lengthscales, that of the shortest."""
     if hasattr(kernel, "factor"):
         return gamma_of(kernel.kernel)
     name, gamma = _named(kernel)
     squared = name in ("rbf", "cauchy", "rational_quadratic", "linear", "poly")
-    return float(gamma / np.float64(kernel.lengthscale) ** (2 if squared else 1))
+    return float(gamma / np.min(kernel.lengthscale) ** (2 if squared else 1))
 
 
 def matrix(case: Case, X: Any, Z: Any) -> np.ndarray:

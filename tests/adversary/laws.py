@@ -17,7 +17,7 @@ from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 
 import gramian as gm
-from adversary import dense, kernels
+from adversary import dense, kernels, units
 from adversary.cases import Case, class_of, put
 from adversary.trial import Broken, Refused, Trial, takes_weights
 from gramian.approximations.approximation import Approximation
@@ -315,6 +315,7 @@ LAWS: dict[str, tuple[Check, Condition]] = {
         lambda case: _ridge(case) and _frozen(case) and "class_weight" not in case.options,
     ),
     **dense.LAWS,
+    **units.LAWS,
 }
 
 

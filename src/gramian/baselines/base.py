@@ -165,6 +165,7 @@ class BaselineRegressor(Regressor, Baseline):
             y = own_target(X, y)
             source = self._training_rows(X, y)
             targets = NumberTargets(y, source.shape[0])
+            targets.refuse_tiny()
             self._flat = targets.flat
             self.model_ = self._train(self._counted(source, targets, sample_weight))
         return self

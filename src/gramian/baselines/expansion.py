@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from gramian._numerics import distance_error, entry_tolerance, exp_in_place
+from gramian._numerics import distance_error, entry_tolerance, exp_in_place, narrowed
 from gramian._tiles import row_slices, tile_rows
 from gramian._typing import Float64Array, FloatArray, Rows
 from gramian.kernels import Gaussian
@@ -63,8 +63,8 @@ class Expansion:
         centre = wide.mean(axis=0).astype(np.float32) if len(wide) else np.zeros(wide.shape[1], np.float32)
         return cls(
             (wide - centre).astype(np.float32),
-            np.ascontiguousarray(coefficients, np.float32),
-            np.asarray(intercept, np.float32),
+            np.ascontiguousarray(narrowed(coefficients, np.float32)),
+            narrowed(np.asarray(intercept)[None], np.float32)[0],
             gamma,
             centre,
         )
@@ -82,7 +82,8 @@ class Expansion:
     def decide(self, X: Rows) -> FloatArray:
         """Return f of each row, shape (n, outputs)."""
         m, d = self.units.shape
-        out = np.empty((X.shape[0], self.n_outputs), np.float32)
+        kind = np.result_type(self.coefficients, self.intercept)
+        out = np.empty((X.shape[0], self.n_outputs), kind)
         rows = min(len(out), tile_rows(max(m, d + 2), 4))
         augmented, tile = np.empty((rows, d + 2), np.float32), np.empty((rows, m), np.float32)
         augmented[:, -1] = 1.0

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from gramian._checks import one_of, whole_number
+from gramian._numerics import narrowed
 from gramian._random import as_generator, children
 from gramian._tiles import row_slices, tile_rows
 from gramian._typing import Float64Array, FloatArray, Rows
@@ -50,7 +51,8 @@ class FeatureWeights:
 
     def decide(self, X: Rows) -> FloatArray:
         """Return f of each row, shape (n, outputs). Time O(n (rank log d + rank outputs))."""
-        out = np.empty((X.shape[0], self.n_outputs), np.float32)
+        kind = np.result_type(self.weights, self.intercept)
+        out = np.empty((X.shape[0], self.n_outputs), kind)
         for where in row_slices(len(out), tile_rows(self.columns.n_columns, 4)):
             np.matmul(self.features(X[where]), self.weights, out=out[where])
         out += self.intercept
@@ -60,8 +62,8 @@ class FeatureWeights:
         """Return the same map with other weights."""
         return FeatureWeights(
             self.columns,
-            np.ascontiguousarray(weights, np.float32),
-            intercept.astype(np.float32),
+            np.ascontiguousarray(narrowed(weights, np.float32)),
+            narrowed(intercept[None], np.float32)[0],
             self.centre,
         )
 

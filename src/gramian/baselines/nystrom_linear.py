@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from gramian._checks import whole_number
-from gramian._numerics import rank_cutoff, whiten
+from gramian._numerics import narrowed, rank_cutoff, whiten
 from gramian._random import as_generator, children
 from gramian._typing import Array, Float64Array, Rows
 from gramian.baselines.base import Baseline, BaselineClassifier, BaselineRegressor, WeightedRows
@@ -48,8 +48,10 @@ class _Features:
     def folded(self, weights: Float64Array, intercept: Float64Array) -> Expansion:
         r"""Return k(x, Z) β + b with β = V w, the same function as φ(x)·w + b."""
         own = self.units
-        coefficients = (self.whitening @ weights).astype(np.float32)
-        return Expansion(own.units, coefficients, intercept.astype(np.float32), own.gamma, own.centre)
+        coefficients = narrowed(self.whitening @ weights, np.float32)
+        return Expansion(
+            own.units, coefficients, narrowed(intercept[None], np.float32)[0], own.gamma, own.centre
+        )
 
 
 class _NystromLinear(Baseline):

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from gramian._numerics import narrowed
 from gramian._typing import Array, Float64Array, FloatArray, IntArray, Rows
 from gramian.compression.features import BlockSizes, FeatureMap
 from gramian.compression.grouping import Unit, units_by_leaf
@@ -164,7 +165,7 @@ def fold(features: FeatureMap, beta: Sequence[Float64Array]) -> Predictor:
             own = coefficients[start : start + basis.rank]
             if basis.projection.shape[0]:
                 coefficients[:start] -= basis.projection @ own
-            weights[level].append(basis.folded(own).astype(features.dtype))
+            weights[level].append(narrowed(basis.folded(own), features.dtype))
     return Predictor(
         features.kernel,
         features.partition,

@@ -9,6 +9,7 @@ from itertools import chain
 
 import numpy as np
 
+from gramian._numerics import narrowed
 from gramian._phases import Progress, uncounted
 from gramian._typing import Array, FloatArray, Rows
 from gramian.compression.features import FeatureMap
@@ -94,7 +95,7 @@ def _unit_sums(
 ) -> list[UnitSums]:
     forest = features.forest
     F = features.unit_features(X, unit)
-    Y = np.asarray(targets[unit.rows], F.dtype)
+    Y = narrowed(targets[unit.rows], F.dtype)
     if weights is not None:
         root = np.sqrt(weights[unit.rows]).astype(F.dtype)[:, None]
         Y = Y * root

@@ -85,13 +85,21 @@ class LabelledRows(Generic[Labels]):
 
 
 def labelled_numbers(
-    source: RowSource, y: Any, sample_weight: Any = None, classifier: str = "KernelRidgeClassifier"
+    source: RowSource,
+    y: Any,
+    sample_weight: Any = None,
+    classifier: str = "KernelRidgeClassifier",
+    *,
+    whole: bool = True,
 ) -> LabelledRows[NumberTargets]:
     """Return rows with real targets y (n,) or (n, outputs); raise for unusable targets or weights.
 
-    An error about labels recommends ``classifier``.
+    An error about labels recommends ``classifier``. ``whole=False`` : the rows are a part of those of a fit,
+    so that their targets may all be tiny.
     """
     targets = NumberTargets(y, source.shape[0], classifier=classifier)
+    if whole:
+        targets.refuse_tiny()
     return LabelledRows(source, targets, checked_weights(sample_weight, source.shape[0]))
 
 

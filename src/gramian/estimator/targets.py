@@ -23,6 +23,8 @@ from gramian.estimator.sample_weights import checked_weights, refuse_heavy
 from gramian.exceptions import InputError, did_you_mean, listed, quoted, shortened
 
 _BLOCK = 65_536
+#: Least accepted size of an output's largest value: squares of errors a millionth of it keep their digits.
+LEAST = 1e-140
 
 
 class Targets(ABC):
@@ -112,6 +114,25 @@ class NumberTargets(Targets):
         if not self._unchecked:
             for where in row_slices(len(array), _BLOCK):
                 self._check(array[where])
+
+    def refuse_tiny(self) -> None:
+        """Raise if an output's values are so small that squared errors would underflow, but not all 0.
+
+        Reads the values up to the first block in which every output has a larger one: as a rule, one block.
+        """
+        if isinstance(self._y, Partitioned):
+            return
+        sizes = np.zeros(self.shape[1])
+        for where in row_slices(self.shape[0], _BLOCK):
+            sizes = np.maximum(sizes, np.abs(self._block(where)).max(axis=0))
+            if (sizes >= LEAST).all():
+                return
+        for j in np.flatnonzero((sizes < LEAST) & (sizes > 0.0)):
+            which = "y holds" if self.flat else f"column {j} of y holds"
+            raise InputError(
+                f"{which} values of size up to {sizes[j]:.3g}, other than 0; sizes under {LEAST:g} are "
+                "refused: squared errors would underflow to 0. Divide y by its size."
+            )
 
     def encode(self, values: Array) -> Float64Array:
         """Return the values as float64, shape (rows, outputs)."""

@@ -296,6 +296,7 @@ class FastKernelRegressor(Regressor, FastKernelModel):
             required_target(self, y)
             rows = self._dense(X, reset=True)
             targets = NumberTargets(y, len(rows), classifier="FastKernelClassifier")
+            targets.refuse_tiny()
             self._flat = targets.flat
             values = targets[slice(0, len(rows))]
             # Targets are scaled to unit spread, so that a unit's penalty means the same for every output.

@@ -219,6 +219,7 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
             required_target(self, y)
             source = self._rows(X, reset=True)
             targets = NumberTargets(y, source.shape[0])
+            targets.refuse_tiny()
             self._flat = targets.flat
             known = self._normalised(targets[slice(0, None)])
             normalised = NumberTargets(known.ravel() if self._flat else known, len(known))

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gramian._numerics import unit_roundoff
+from gramian._numerics import size_of, unit_roundoff
 from gramian._phases import Progress, uncounted
 from gramian._typing import Array, Float64Array, IntArray, Rows
 from gramian.compression.features import FeatureMap
@@ -106,13 +106,17 @@ def held_out(
 
 
 class _Totals:
-    """Running sums over rows: of w, w², w e², w² e², w² e⁴, and of leverages."""
+    """Running sums over rows: of w, w², w e², w² e², w² e⁴, and of leverages.
+
+    Errors are in units of the first ones that are not 0, because e⁴ would overflow or underflow early.
+    """
 
     def __init__(self, k: int, p: int) -> None:
         self._mass = self._mass2 = 0.0
         self._first, self._second, self._fourth = np.zeros((k, p)), np.zeros((k, p)), np.zeros((k, p))
         self.leverage, self.rows = np.zeros(k), 0
         self._full = np.zeros(k, np.intp)
+        self._unit: float | None = None
 
     def see(self, leverage: Float64Array, weights: Float64Array) -> None:
         self.leverage += leverage.sum(axis=0)
@@ -126,7 +130,9 @@ class _Totals:
         return np.maximum(out, least)
 
     def add(self, gap: Float64Array, weights: Float64Array) -> None:
-        square = gap * gap
+        if self._unit is None and gap.any():
+            self._unit = size_of(gap)
+        square = np.square(gap / (self._unit or 1.0))
         p = square.shape[2]
         flat = square.reshape(len(square), -1)
         self._mass += float(weights.sum())
@@ -138,7 +144,8 @@ class _Totals:
     def result(self) -> tuple[Float64Array, Float64Array]:
         mean = self._first / self._mass
         spread = self._fourth - 2.0 * mean * self._second + mean**2 * self._mass2
-        return mean, np.sqrt(np.maximum(spread, 0.0)) / self._mass
+        square = (self._unit or 1.0) ** 2
+        return mean * square, np.sqrt(np.maximum(spread, 0.0)) / self._mass * square
 
     def warn(self, alphas: Float64Array) -> None:
         for count, alpha in zip(self._full, alphas, strict=True):

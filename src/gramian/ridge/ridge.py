@@ -222,7 +222,7 @@ class KernelRidge(Regressor, KernelEstimator):
         """
         with all_or_nothing(self):
             X, y, sample_weight = opened(X, own_target(X, y), sample_weight, engine=self.engine, labels=False)
-            rows = labelled_numbers(next_rows(self, X, y), y, sample_weight)
+            rows = labelled_numbers(next_rows(self, X, y), y, sample_weight, whole=False)
             if not begun(self):
                 self._flat = rows.targets.flat
             return take(self, rows, grow=grow_landmarks)

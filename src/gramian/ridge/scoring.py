@@ -12,6 +12,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.metrics import get_scorer, get_scorer_names
 
+from gramian._numerics import size_of
 from gramian._typing import Array, Float64Array, IntArray
 from gramian.estimator.targets import NumberTargets
 from gramian.exceptions import InputError, did_you_mean
@@ -71,8 +72,9 @@ class Scores:
     def of_folds(parts: Sequence[Scores]) -> Scores:
         """Return the mean over folds, and its standard error from their spread."""
         values = np.stack([p.values for p in parts])
-        spread = values.std(axis=0, ddof=1) if len(parts) > 1 else np.full(values.shape[1:], np.nan)
-        return Scores(values.mean(axis=0), spread / np.sqrt(len(parts)))
+        unit = size_of(values)
+        spread = (values / unit).std(axis=0, ddof=1) if len(parts) > 1 else np.full(values.shape[1:], np.nan)
+        return Scores(values.mean(axis=0), spread * unit / np.sqrt(len(parts)))
 
 
 class Scorer:

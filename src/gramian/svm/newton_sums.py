@@ -11,6 +11,7 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
+from gramian._numerics import narrowed
 from gramian._phases import Phases, silent
 from gramian._typing import Array, Float64Array, FloatArray, IntArray, Rows
 from gramian.compression.features import FeatureMap
@@ -271,11 +272,11 @@ class LossPasses:
 
     def _by_node(self, coefficients: Float64Array) -> list[FloatArray]:
         features = self.tiles.features
-        return np.split(coefficients.astype(features.dtype), features.offsets[1:])
+        return np.split(narrowed(coefficients, features.dtype), features.offsets[1:])
 
     def _values(self, unit: Unit, F: FloatArray, by_node: list[FloatArray]) -> Float64Array:
         forest = self.tiles.features.forest
-        f = np.zeros((len(F), by_node[0].shape[1]), F.dtype)
+        f = np.zeros((len(F), by_node[0].shape[1]), by_node[0].dtype)
         for segment in chain.from_iterable(unit.levels):
             start = forest.path_rank(segment.node)
             own = F[segment.rows, start : start + forest.ranks[segment.node]]
@@ -301,7 +302,7 @@ class LossPasses:
         else:
             terms, shorter = loss.terms(y, f, anchor), []
         g = terms.slope * w[:, None]
-        narrow = g.astype(F.dtype)
+        narrow = narrowed(g, F.dtype)
         slopes: list[tuple[int, FloatArray]] = []
         for segment in chain.from_iterable(unit.levels):
             start = forest.path_rank(segment.node)

@@ -12,6 +12,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from gramian._checks import one_of
+from gramian._numerics import unit_roundoff
 from gramian._tiles import row_slices
 from gramian._typing import Float64Array
 from gramian.compression.plan import Plan
@@ -208,11 +209,13 @@ def _unit(task: Task, error: float) -> float:
 
 
 def _spread(rows: LabelledRows[Any], mean: Float64Array) -> float:
-    """Return the largest weighted standard deviation of a target; 1 where all are constant."""
+    """Return the largest weighted standard deviation of a target; if all are constant, their size."""
     total, mass = np.zeros(rows.n_outputs), 0.0
     for where in row_slices(rows.n, PREDICT_ROWS):
         block = rows.targets[where]
         w = np.ones(len(block)) if rows.weights is None else rows.weights[where]
         total += w @ (block - mean) ** 2
         mass += float(w.sum())
-    return float(np.sqrt(total.max() / mass)) or 1.0
+    spread, size = float(np.sqrt(total.max() / mass)), float(np.abs(mean).max())
+    # The deviation of a constant is only rounding.
+    return spread if spread > 16.0 * unit_roundoff(np.float64) * size else size or 1.0

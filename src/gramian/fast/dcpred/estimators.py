@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from gramian._checks import one_of, positive_number
+from gramian._numerics import narrowed
 from gramian._tiles import row_slices
 from gramian._typing import Array, Float64Array, IntArray
 from gramian.estimator.answers import (
@@ -297,7 +298,9 @@ class DCPredRegressor(Regressor, KernelEstimator):
             y = own_target(X, y)
             rows = labelled_numbers(leaf_rows(self, X, y), y, sample_weight, "DCPredClassifier")
             self._flat = rows.targets.flat
-            train(self, rows, rows.numbers.__getitem__, 0.5 / alpha)
+            numbers = rows.numbers
+            wide = narrowed(numbers, np.float32).dtype == np.float64
+            train(self, rows, numbers.__getitem__, 0.5 / alpha, wide=wide)
             return self
 
     def _evidence(self) -> Evidence:

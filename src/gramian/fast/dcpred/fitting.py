@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -72,10 +73,13 @@ def leaf_rows(model: KernelEstimator, X: Any, y: Any) -> RowSource:
     return found
 
 
-def train(model: KernelEstimator, rows: LabelledRows[Any], targets: TargetsOf, cost: float) -> None:
+def train(
+    model: KernelEstimator, rows: LabelledRows[Any], targets: TargetsOf, cost: float, *, wide: bool = False
+) -> None:
     """Train a tree of local models with the parameters of ``model`` and store it in its attributes.
 
-    targets : function from row numbers to target values (rows, outputs); cost : C, the cost of a row's loss.
+    targets : function from row numbers to target values (rows, outputs); cost : C, the cost of a row's loss;
+    wide : whether float32 does not hold the targets.
     """
     weights = rows.weights
     asked = InputParameters(model._kernel_parameters, model.standardize)
@@ -83,6 +87,7 @@ def train(model: KernelEstimator, rows: LabelledRows[Any], targets: TargetsOf, c
     scaled.keep_in(model)
     source = scaled.over(rows.source)
     used, kernel = rows.counted, asked.kernel.of(source)
+    settings = checked_settings(model, source, len(used), kernel, cost)
     with shown_phases(model.verbose) as phases:
         found = train_dcpred(
             source,
@@ -90,7 +95,7 @@ def train(model: KernelEstimator, rows: LabelledRows[Any], targets: TargetsOf, c
             targets,
             weights,
             kernel,
-            checked_settings(model, source, len(used), kernel, cost),
+            replace(settings, dtype=np.dtype(np.float64)) if wide else settings,
             rng=as_generator(model.random_state),
             engine=model._engine(),
             hinge=exact_svm,

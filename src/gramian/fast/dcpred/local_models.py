@@ -291,11 +291,12 @@ def _dual(
 ) -> Float64Array:
     n = len(y)
     alpha, f, bias = np.zeros(n), np.zeros(n), 0.0
+    accepted = ACCEPTED_GRADIENT * costs.max() * np.abs(y).max()  # labels are ±1, numbers of any size
     for step in range(MOST_STEPS):
         slope, curve = loss.slopes(y, f)
         d, g = costs * curve, costs * slope
         missed = np.abs(alpha + g).max() + abs(alpha.sum())
-        if missed <= ACCEPTED_GRADIENT * costs.max():
+        if missed <= accepted:
             break
         s = np.flatnonzero(d)
         if not s.size:
