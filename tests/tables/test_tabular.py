@@ -359,7 +359,7 @@ def test_a_mean_of_two_kernels_is_served_kept_and_compressed(tmp_path: Any) -> N
     loaded = gm.load(tmp_path / "mean.gramian")
     np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
     assert loaded.model_.weights_.tolist() == [0.75, 0.25]
-    assert "0.75 of" in str(shown_summary(loaded))
+    assert "weight 0.75 in" in str(shown_summary(loaded))
     assert loaded.compress(X, **SMALL).score(X, y) > 0.3
 
 
@@ -571,7 +571,7 @@ def test_logistic_models_are_used_where_they_help_and_served_kept_and_compressed
     gm.save(model, tmp_path / "classes.gramian")
     loaded = gm.load(tmp_path / "classes.gramian")
     np.testing.assert_array_equal(loaded.predict_proba(new), p)
-    assert "logistic models g" in str(shown_summary(loaded))
+    assert "log odds g of logistic models" in str(shown_summary(loaded))
     fast = loaded.compress(X, **SMALL)
     assert np.abs(fast.predict_proba(new) - p).mean() < 0.1
 
