@@ -1,10 +1,10 @@
 """Run the snippets of the pages in environments made by the command that each page tells the reader to run.
 
-python tools/check_pages.py WHEEL FOLDER [--all | PAGE ...]. A page needs what its ``pip install '…'`` commands name
-together; a page without one needs what the README names. Pages with the same needs share an environment, made
-anew in FOLDER. The wheel stands for the clone or for the package's name; constraints.txt fixes the versions.
-Without further arguments the first page of each environment runs: tests/project/test_docs.py runs the snippets
-of all pages in the environment of the developers.
+python tools/check_pages.py WHEEL FOLDER [--all | PAGE ...]. A page needs what its ``pip install '…'``
+commands name together; a page without one needs what the README names. Pages with the same needs share an
+environment, made anew in FOLDER. The wheel stands for the clone or for the package's name; constraints.txt
+fixes the versions. Without further arguments the first page of each environment runs:
+tests/project/test_docs.py runs the snippets of all pages in the environment of the developers.
 """
 
 from __future__ import annotations

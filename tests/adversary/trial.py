@@ -32,6 +32,8 @@ AMOUNTS = (
     (re.compile(r"gradient is down to ([\d.e+-]+)"), "gradient"),
     (re.compile(r"(?:rank|n_components)=(\d+).*(?:rows|cut)"), "told"),
     (re.compile(r"(\d+) rows are too few to compare"), "told"),
+    (re.compile(r"the best alpha, ([\d.e+-]+)"), "told"),
+    (re.compile(r"differ in scale by a factor of ([\d.e+-]+)"), "told"),
 )
 #: Refusals of configurations that the generator draws: each says why in words, and is promised in the docs.
 REFUSALS = (

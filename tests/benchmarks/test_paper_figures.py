@@ -57,6 +57,7 @@ def test_meka_on_ijcnn1():
         ("cpusmall", True, 4.0, 256, 5, 2.0**-4, 6.2),
     ],
 )
+@pytest.mark.filterwarnings("ignore:Columns .* differ in scale")  # as in the paper
 def test_kernel_ridge_with_meka(name, box, gamma, rank, n_blocks, alpha, bar):
     data = load_dataset(name)
     X, y = data.X.astype(np.float64), data.y.astype(np.float64)

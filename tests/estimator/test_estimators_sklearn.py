@@ -38,7 +38,8 @@ ESTIMATORS = [
     gm.KernelRidge(
         alpha=0.1, approximation=gm.MultiResolution(root_rank=60, rank=3, n_blocks=4), tile_dtype="float32"
     ),
-    gm.KernelRidgeCV(gammas=(0.1, 1.0), cv=3, fit_intercept=True),
+    # A list of alphas is for the weights as they are: a weight of 2 is two rows.
+    gm.KernelRidgeCV((0.001, 0.1, 10.0), gammas=(0.1, 1.0), cv=3, fit_intercept=True),
     gm.KernelRidgeCV(kernel="rbf", approximation="meka", cv="gcv", scoring="r2", refine="lengthscales"),
     gm.KernelPCA(2, approximation=gm.Nystrom(rank=8), fit_inverse_transform=True),
     gm.KernelRidgeClassifier(approximation="meka", tile_dtype="float32", class_weight="balanced"),

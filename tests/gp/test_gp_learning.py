@@ -95,7 +95,8 @@ def test_each_feature_gets_the_lengthscale_that_it_needs():
     lengths = np.array(model.kernel_.kernel.lengthscale) / rows.std(axis=0)
     assert lengths[1:].min() > 3.0 * lengths[0]
     assert model.noise_ * target.var() == pytest.approx(0.05**2, rel=0.7)
-    one = gm.GaussianProcessRegressor(random_state=0, ard=False).fit(rows, target)
+    with pytest.warns(UserWarning, match="differ in scale"):
+        one = gm.GaussianProcessRegressor(random_state=0, ard=False).fit(rows, target)
     assert isinstance(one.kernel_.kernel.lengthscale, float)
     many = gm.GaussianProcessRegressor(random_state=0).fit(RNG.random((60, 120)), np.arange(60.0))
     assert isinstance(many.kernel_.kernel.lengthscale, float)  # ard="auto" stops at 100 features

@@ -49,7 +49,7 @@ def names_of(X: Any) -> tuple[str, ...] | None:
         return X.names if X.named else None
     if isinstance(X, RowSource):
         found = getattr(X, "feature_names", None)
-        return text_names(() if found is None else found)
+        return None if found is None else text_names(found)
     labels = getattr(X, "columns", None)  # Dask, and other packages with frames
     return text_names(labels) if isinstance(labels, Iterable) else None
 

@@ -132,7 +132,8 @@ class SourceTable(Table):
     """Rows of a row source or of a sparse matrix: all numbers, made dense block by block."""
 
     def __init__(self, source: RowSource) -> None:
-        self.shape, self.names = source.shape, text_names(getattr(source, "feature_names", None) or ())
+        names = getattr(source, "feature_names", None)
+        self.shape, self.names = source.shape, None if names is None else text_names(names)
         self._source = source
 
     def block(self, where: slice | IntArray) -> Block:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -29,12 +28,16 @@ def warn_of_scales(
 ) -> None:
     """Warn if columns differ in scale by :data:`FACTOR` or more, and the kernel has one bandwidth for them.
 
-    Looks at some rows of weight above 0 only. Time O(d), memory 2 MB.
+    Looks at some rows of weight above 0, and not at sparse rows, whose columns differ by how rare they are.
+    Time O(d), memory 2 MB.
     """
     n, d = source.shape
     if not kernel.one_bandwidth or d < 2 or n < 2:
         return
-    scales = column_scales(_some_rows(source, weights))
+    first = source.rows(slice(0, 1))
+    if sp.issparse(first):
+        return
+    scales = column_scales(_some_rows(source, first, weights))
     varying = np.flatnonzero(scales > 0.0)
     if len(varying) < 2:
         return
@@ -56,40 +59,28 @@ def warn_of_scales(
 def column_scales(rows: Rows) -> Float64Array:
     """Return how much each column varies: its interquartile range, or where that is 0 its range.
 
-    The range is also taken for sparse rows, most of whose numbers are 0. A constant column has scale 0, and
-    so has one that varies by its rounding only.
+    A constant column has scale 0, and so has one that varies by its rounding only.
 
     >>> column_scales(np.array([[0.0, 1.0, 5.0], [0.0, 2.0, 5.0], [0.0, 3.0, 5.0], [9.0, 4.0, 5.0]]))
     array([9. , 1.5, 0. ])
     """
     rounding = 16.0 * unit_roundoff(float_type(rows))
-    if sp.issparse(rows):
-        sparse: Any = rows
-        top, bottom = (
-            each.toarray().ravel().astype(np.float64) for each in (sparse.max(axis=0), sparse.min(axis=0))
-        )
-        scales = np.asarray(top - bottom)
-    else:
-        dense = np.asarray(rows, np.float64)
-        bottom, low, high, top = np.percentile(dense, [0, 25, 75, 100], axis=0)
-        scales = np.where(high > low, high - low, top - bottom)
+    bottom, low, high, top = np.percentile(np.asarray(rows, np.float64), [0, 25, 75, 100], axis=0)
+    scales = np.where(high > low, high - low, top - bottom)
     return np.where(scales > rounding * np.maximum(np.abs(top), np.abs(bottom)), scales, 0.0)
 
 
-def _some_rows(source: RowSource, weights: Array | None) -> Rows:
-    """Return rows of weight above 0 from evenly spaced parts of a source."""
+def _some_rows(source: RowSource, first: Rows, weights: Array | None) -> Rows:
+    """Return dense rows of weight above 0 from evenly spaced parts of a source."""
     n, d = source.shape
-    first = source.rows(slice(0, 1))
-    count = ROWS if sp.issparse(first) else int(np.clip(NUMBERS // d, 2, ROWS))
+    count = int(np.clip(NUMBERS // d, 2, ROWS))
     if n <= count:
         parts = [slice(0, n)]
     else:
         size = max(1, count // PARTS)
         starts = np.linspace(0, n - size, min(PARTS, count)).astype(np.intp)
         parts = [slice(int(start), int(start) + size) for start in starts]
-    read: list[Any] = [source.rows(part) for part in parts]
+    read = [source.rows(part) for part in parts]
     if weights is not None:
         read = [rows[np.flatnonzero(weights[part] > 0)] for rows, part in zip(read, parts)]
-    read = [rows for rows in read if rows.shape[0]] or [first]
-    stacked: Rows = sp.vstack(read, format="csr") if sp.issparse(first) else np.concatenate(read)
-    return stacked
+    return np.concatenate([rows for rows in read if rows.shape[0]] or [first])

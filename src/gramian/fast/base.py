@@ -109,15 +109,18 @@ class FastKernelModel(KernelEstimator):
 
     def _state(self) -> dict[str, Any]:
         """Return the learned attributes; of the rows for timing only mean and spread, shape (2, d)."""
-        rows = np.asarray(self._batch, np.float64)
-        return super()._state() | {"_batch": np.stack([rows.mean(axis=0), rows.std(axis=0)])}
+        rows = self._batch
+        moments = (
+            rows
+            if rows.dtype == np.float64
+            else np.stack([rows.mean(axis=0, dtype=np.float64), rows.std(axis=0, dtype=np.float64)])
+        )
+        return super()._state() | {"_batch": moments}
 
     def _restore(self, state: dict[str, Any]) -> None:
-        mean, spread = state["_batch"]
-        d = self.n_features_in_
         super()._restore(state)
-        drawn = np.random.default_rng(0).standard_normal((self._rows_at_a_time(d), d))
-        self._batch = np.asarray(mean + spread * drawn, np.float32)
+        if np.shape(self._batch) != (2, self.n_features_in_):
+            raise ValueError(f"the rows for timing have shape {np.shape(self._batch)}")
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -294,7 +297,12 @@ class FastKernelModel(KernelEstimator):
     def cost_(self) -> Cost:
         """Operations, bytes and nanoseconds a row. Each access measures the time again, on one thread."""
         check_is_fitted(self, "predictor_")
-        return measure(self._predict_by(self.predictor_), self.predictor_, self.shape_, self._batch)
+        batch = self._batch
+        if batch.dtype == np.float64:  # of a model file: mean and spread of the rows
+            shape = (self._rows_at_a_time(batch.shape[1]), batch.shape[1])
+            drawn = np.random.default_rng(0).standard_normal(shape, np.float32)
+            batch = np.asarray(batch[0] + batch[1] * drawn, np.float32)
+        return measure(self._predict_by(self.predictor_), self.predictor_, self.shape_, batch)
 
     def _predict_by(self, predictor: FastPredictor) -> Callable[[Array], Any]:
         """Return ``predict`` of this model with another predictor, for arrays, on one thread."""

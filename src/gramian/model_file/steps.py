@@ -131,6 +131,15 @@ def width_of(step: Any) -> int:
 # ---- scalers and encoders -----------------------------------------------------------------------
 
 
+#: Learned numbers that a scaler lacks where these parameters are off.
+WITHOUT = {
+    "mean_": ("with_mean",),
+    "center_": ("with_centering",),
+    "scale_": ("with_std", "with_scaling"),
+    "var_": ("with_std",),
+}
+
+
 def _scaler(stored: Mapping[str, Any], values: Records) -> Any:
     kind, names = SCALERS[stored["class"]]
     scaler = values.read_params(kind, stored["params"])
@@ -138,11 +147,14 @@ def _scaler(stored: Mapping[str, Any], values: Records) -> Any:
         value = values.read(stored["learned"][name])
         if isinstance(value, np.ndarray):
             check_shape(name, value, (_count(stored, values),) if value.ndim else ())
-        numbers = isinstance(value, int | float) or (
+        numbers = (name == "n_samples_seen_" and isinstance(value, int | float)) or (
             isinstance(value, np.ndarray) and value.dtype.kind in "iuf"
         )
+        lacking = value is None and any(
+            getattr(scaler, flag, None) is False for flag in WITHOUT.get(name, ())
+        )
         require(
-            value is None or (numbers and is_finite(value)),
+            lacking or (numbers and is_finite(value)),
             f"{name!r} of a step is {described(value)}; expected numbers",
         )
         setattr(scaler, name, value)

@@ -110,8 +110,9 @@ def text_names(labels: Iterable[Any]) -> tuple[str, ...] | None:
             f"X names some columns by text, and one by {other!r} of type {type(other).__name__}. Make all "
             "names text, such as X.columns.astype(str), or none."
         )
-    refuse_twice("X", names)
-    return tuple(map(str, names))
+    found = tuple(map(str, names))
+    refuse_twice("X", found)
+    return found
 
 
 def _schema(frame: Any, kind: str | None) -> Any:

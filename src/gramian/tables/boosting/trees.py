@@ -16,6 +16,8 @@ from gramian.exceptions import InputError
 
 #: Most leaves of a tree: one bit each of a 32-bit number. LEAF in place of a column marks a leaf.
 MOST_LEAVES, LEAF = 32, -1
+#: Codes of categories that a node may compare: whole numbers from 0; NONE is that of no known category.
+CODES, NONE = 256, 255
 #: Trees that are evaluated at a time, and rows at a time, so that the tables stay in cache. Chosen by hand.
 TREES, ROWS = 64, 1_000
 
@@ -34,6 +36,8 @@ class Trees:
     columns : (nodes,), the column that a node looks at, −1 at a leaf. Nodes of a tree follow each other: a
     node, what lies to its left, what lies to its right.
     numbers : (nodes,), the threshold of a node, x to the left if x[column] ≤ threshold; the value of a leaf.
+    sets : (nodes,), of a node that compares categories the row of ``lefts``, −1 of the others.
+    lefts : (sets, 8) numbers of 32 bits: x goes to the left if bit number x[column] is 1.
     lengths, outputs : (trees,), the number of nodes of each tree, and the output that it adds to.
     starts : (outputs,).
 
@@ -47,6 +51,8 @@ class Trees:
 
     columns: IntArray
     numbers: Float64Array
+    sets: IntArray
+    lefts: Masks
     lengths: IntArray
     outputs: IntArray
     starts: Float64Array
@@ -54,6 +60,8 @@ class Trees:
     def __post_init__(self) -> None:
         nodes, trees = len(self.columns), len(self.lengths)
         fits = len(self.numbers) == nodes == int(np.sum(self.lengths)) and len(self.outputs) == trees
+        fits &= len(self.sets) == nodes and np.shape(self.lefts)[1:] == (CODES // 32,)
+        fits &= not nodes or bool(-1 <= np.min(self.sets) <= np.max(self.sets) < len(self.lefts))
         fits &= not trees or (int(np.min(self.columns, initial=0)) >= LEAF and int(np.min(self.lengths)) > 0)
         if not fits or (trees and not 0 <= np.min(self.outputs) <= np.max(self.outputs) < len(self.starts)):
             raise InputError(f"{nodes} nodes do not make {trees} trees of {len(self.starts)} outputs.")
@@ -69,23 +77,35 @@ class Trees:
     def of_boosting(cls, models: Sequence[Any], rounds: int | None = None) -> Self:
         """Return the trees of the first rounds of scikit-learn's boosting, the models' outputs side by side.
 
-        The models compare numbers only: no categories. Missing values are not known to the trees.
+        Its categories are whole numbers from 0 to 254. NONE stands for a missing or an unknown one; missing
+        numbers are not known to the trees.
         """
         columns, numbers, lengths, outputs, starts = [], [], list[int](), list[int](), list[Float64Array]()
+        sets, lefts = [], list[Masks]()
         for model in models:
             first = sum(map(len, starts))
             starts.append(np.asarray(model._baseline_prediction, np.float64).ravel())
+            order, categories = _columns_of(model)
             for trees in model._predictors[:rounds]:
                 for output, tree in enumerate(trees, first):
-                    nodes, order = tree.nodes, _preorder(tree.nodes)
+                    nodes = tree.nodes[_preorder(tree.nodes)]
                     leaf = nodes["is_leaf"].astype(bool)
-                    columns.append(np.where(leaf, LEAF, nodes["feature_idx"])[order])
-                    numbers.append(np.where(leaf, nodes["value"], nodes["num_threshold"])[order])
+                    columns.append(np.where(leaf, LEAF, order[nodes["feature_idx"]]))
+                    numbers.append(np.where(leaf, nodes["value"], nodes["num_threshold"]))
+                    own = np.full(len(nodes), -1)
+                    for place in np.flatnonzero(nodes["is_categorical"].astype(bool) & ~leaf):
+                        node = nodes[place]
+                        bits = tree.raw_left_cat_bitsets[node["bitset_idx"]]
+                        own[place] = len(lefts)
+                        lefts.append(_left_of(node, bits, categories[node["feature_idx"]]))
+                    sets.append(own)
                     lengths.append(len(nodes))
                     outputs.append(output)
         return cls(
             np.concatenate([np.zeros(0), *columns]).astype(np.intp),
             np.concatenate([np.zeros(0), *numbers]),
+            np.concatenate([np.zeros(0), *sets]).astype(np.intp),
+            np.array(lefts, np.uint32).reshape(-1, CODES // 32),
             np.array(lengths, np.intp),
             np.array(outputs, np.intp),
             np.concatenate(starts),
@@ -95,16 +115,16 @@ class Trees:
     def none(cls) -> Self:
         """Return no trees: one output that is 0."""
         no = np.zeros(0, np.intp)
-        return cls(no, np.zeros(0), no, no, np.zeros(1))
+        return cls(no, np.zeros(0), no, np.zeros((0, CODES // 32), np.uint32), no, no, np.zeros(1))
 
     def of(self, rows: Array) -> Float64Array:
-        """Return f of rows (n, columns), shape (n, outputs)."""
+        """Return f of rows (n, columns), shape (n, outputs). The trees' values are added in their order."""
         out = np.empty((len(rows), len(self.starts)))
         out[:] = self.starts
         for where in row_slices(len(rows), ROWS):
             part = np.asarray(rows[where], np.float64)
             for chunk in self._chunks:
-                out[where] += chunk.values_of(part)
+                chunk.add(part, out[where])
         return out
 
     @property
@@ -126,30 +146,35 @@ class Trees:
 
 @dataclass(frozen=True)
 class _Chunk:
-    """Some trees: for each column its thresholds, ascending, and what each number of them below x rules out.
+    """Some trees: for each column what each of its values rules out.
 
-    tables : column, thresholds (m,), and the leaves that are left, (m + 1, trees); values : (trees, 32) of
-    leaves; shares : (trees, outputs), 1 where a tree adds to an output.
+    tables : column, thresholds (m,) ascending, and the leaves that are left, (m + 1, trees), by the number of
+    thresholds below x; coded : column, and the leaves that are left, (CODES, trees), by the code of a
+    category; values : (trees, 32) of leaves; outputs : (trees,), what a tree adds to.
     """
 
     tables: tuple[tuple[int, Float64Array, Masks], ...]
+    coded: tuple[tuple[int, Masks], ...]
     values: Float64Array
-    shares: Float64Array
+    outputs: IntArray
 
     @classmethod
     def of(cls, trees: Trees, places: list[tuple[int, int]], outputs: IntArray) -> Self:
         values = np.zeros((len(places), MOST_LEAVES))
-        shares = np.zeros((len(places), len(trees.starts)))
-        shares[np.arange(len(places)), outputs] = 1.0
         found: dict[int, list[tuple[float, int, int]]] = {}
+        coded: dict[int, Masks] = {}
         for tree, (first, last) in enumerate(places):
-            nodes = _splits(trees.columns[first:last], trees.numbers[first:last])
-            for column, number, low, high in nodes:
+            for node, (column, low, high) in enumerate(_splits(trees.columns[first:last]), first):
+                number = float(trees.numbers[node])
                 if column == LEAF:
                     values[tree, low] = number
+                    continue
+                left = 0xFFFFFFFF ^ ((1 << high) - (1 << low))
+                if trees.sets[node] < 0:
+                    found.setdefault(column, []).append((number, tree, left))
                 else:
-                    ruled_out = (1 << high) - (1 << low)
-                    found.setdefault(column, []).append((number, tree, 0xFFFFFFFF ^ ruled_out))
+                    masks = coded.setdefault(column, np.full((CODES, len(places)), 0xFFFFFFFF, np.uint32))
+                    masks[~_bits(trees.lefts[trees.sets[node]]), tree] &= np.uint32(left)
         tables = []
         for column, compared in sorted(found.items()):
             compared.sort()
@@ -158,20 +183,24 @@ class _Chunk:
                 masks[row, tree] = mask
             thresholds = np.array([number for number, _, _ in compared])
             tables.append((column, thresholds, np.bitwise_and.accumulate(masks, axis=0)))
-        return cls(tuple(tables), values, shares)
+        return cls(tuple(tables), tuple(sorted(coded.items())), values, np.asarray(outputs))
 
-    def values_of(self, rows: Float64Array) -> Float64Array:
-        """Return the sums of rows (n, columns) over these trees, shape (n, outputs)."""
+    def add(self, rows: Float64Array, out: Float64Array) -> None:
+        """Add the values of these trees for rows (n, columns) to ``out`` (n, outputs)."""
         left = np.full((len(rows), len(self.values)), 0xFFFFFFFF, np.uint32)
         for column, thresholds, masks in self.tables:
             left &= masks[np.searchsorted(thresholds, rows[:, column])]
+        for column, masks in self.coded:
+            codes = rows[:, column]
+            left &= masks[np.where((codes >= 0) & (codes < NONE), codes, NONE).astype(np.intp)]
         lowest = left & (~left + np.uint32(1))
         leaves = PLACES[(lowest * MULTIPLIER) >> np.uint32(27)]
-        return self.values[np.arange(len(self.values)), leaves] @ self.shares
+        for tree, output in enumerate(self.outputs.tolist()):
+            out[:, output] += self.values[tree, leaves[:, tree]]
 
 
-def _splits(columns: IntArray, numbers: Float64Array) -> Iterator[tuple[int, float, int, int]]:
-    """Yield for each node of a tree its column, its number, and the leaves to its left, from and to.
+def _splits(columns: IntArray) -> Iterator[tuple[int, int, int]]:
+    """Yield for each node of a tree its column, and the leaves to its left, from and to.
 
     A leaf yields its own place twice.
     """
@@ -183,10 +212,10 @@ def _splits(columns: IntArray, numbers: Float64Array) -> Iterator[tuple[int, flo
     before = 0
     for node, column in enumerate(columns.tolist()):
         if column == LEAF:
-            yield LEAF, float(numbers[node]), before, before
+            yield LEAF, before, before
             before += 1
         else:
-            yield column, float(numbers[node]), before, before + (int(sizes[node + 1]) + 1) // 2
+            yield column, before, before + (int(sizes[node + 1]) + 1) // 2
 
 
 def _preorder(nodes: Array) -> IntArray:
@@ -198,3 +227,29 @@ def _preorder(nodes: Array) -> IntArray:
         if not nodes["is_leaf"][node]:
             waiting += [int(nodes["right"][node]), int(nodes["left"][node])]
     return np.array(found, np.intp)
+
+
+def _columns_of(model: Any) -> tuple[IntArray, list[IntArray]]:
+    """Return the column of each number that scikit-learn's trees compare, and the categories of the first.
+
+    It puts the columns of categories before the others, and numbers the categories that it has seen.
+    """
+    if model._preprocessor is None:
+        return np.arange(model.n_features_in_), []
+    coded = np.asarray(model.is_categorical_, bool)
+    encoder = model._preprocessor.named_transformers_["encoder"]
+    known = [np.asarray(each, np.float64) for each in encoder.categories_]
+    order = np.concatenate([np.flatnonzero(coded), np.flatnonzero(~coded)])
+    return order, [each[~np.isnan(each)].astype(np.intp) for each in known]
+
+
+def _left_of(node: Any, bits: Masks, categories: IntArray) -> Masks:
+    """Return the codes that go to the left of a node, as bits; unknown ones go where missing ones go."""
+    left = np.full(CODES, bool(node["missing_go_to_left"]))
+    left[categories] = _bits(bits)[: len(categories)]
+    return np.packbits(left, bitorder="little").view("<u4").astype(np.uint32)
+
+
+def _bits(numbers: Masks) -> NDArray[np.bool_]:
+    """Return the 256 bits of eight numbers, the lowest bit of the first one first."""
+    return np.unpackbits(np.asarray(numbers, "<u4").view(np.uint8), bitorder="little").astype(bool)
