@@ -115,6 +115,7 @@ def stored(model: Any) -> int:
 
 WIDE, MANY = Data(40_000, 100), Data(200_000, 8, "float32")
 TWO, TEN = Data(20_000, 8, classes=2), Data(40_000, 8, classes=10)
+FIVE = Data(20_000, 8, classes=5)
 FEW_TEN = Data(8_000, 8, classes=10)  #: for solvers whose time grows with rows · classes · iterations
 SMALL = Data(6_000, 8)
 SPARSE = Data(40_000, 1_000, "csr")
@@ -154,6 +155,8 @@ CASES: dict[str, Case] = {
     "svr": Case(of(gm.KernelSVR, gamma=2.0), "100MB", Data(10_000, 8)),
     "logistic": Case(of(gm.KernelLogisticRegression, gamma=2.0), "100MB", Data(50_000, 8, classes=2)),
     "logistic, ten classes": Case(of(gm.KernelLogisticRegression, gamma=2.0), "200MB", FEW_TEN),
+    "logistic, five classes": Case(of(gm.KernelLogisticRegression, gamma=2.0), "50MB", FIVE),
+    "svc, five classes": Case(of(gm.KernelSVC, gamma=2.0), "50MB", FIVE),
     "dcsvc": Case(of(gm.DCSVC, gamma=2.0), "100MB", TWO),
     "dcsvc, early": Case(of(gm.DCSVC, gamma=2.0, early=True), "100MB", Data(40_000, 8, classes=2)),
     "dcsvc, three classes": Case(of(gm.DCSVC, gamma=2.0), "150MB", Data(15_000, 8, classes=3)),

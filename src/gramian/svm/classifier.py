@@ -76,7 +76,9 @@ class KernelSVC(Classifier, KernelEstimator):
         Whether to calibrate probabilities with Platt's sigmoid for each class. It is fitted to decision
         values of held-out rows, from ``calibration_folds`` further minimisations on the same bases, each
         started at the first minimum. Probabilities are normalised over classes, and ``predict`` returns the
-        likeliest class.
+        likeliest class. scikit-learn deprecates this parameter of ``SVC`` for ``CalibratedClassifierCV``,
+        which works here too (see the examples), with sigmoid, isotonic or temperature scaling; it fits bases
+        anew in every fold.
     calibration_folds : int, default=5
     tol : float, default=1e-6
         Training stops at this relative accuracy of the objective, by Newton's decrement or the duality gap.
@@ -117,6 +119,14 @@ class KernelSVC(Classifier, KernelEstimator):
     >>> m = KernelSVC(C=10.0, gamma=0.001, approximation="nystrom", random_state=0).fit(X[:1000], y[:1000])
     >>> bool(m.score(X[1000:], y[1000:]) > 0.95), m.decision_function(X[:3]).shape
     (True, (3, 10))
+
+    Probabilities by scikit-learn's calibration:
+
+    >>> from sklearn.calibration import CalibratedClassifierCV
+    >>> machine = KernelSVC(C=10.0, gamma=0.001, approximation=gm.Nystrom(rank=50), random_state=0)
+    >>> calibrated = CalibratedClassifierCV(machine, cv=2, ensemble=False).fit(X[:300], y[:300])
+    >>> calibrated.predict_proba(X[1000:1003]).shape
+    (3, 10)
     """
 
     _learns: tuple[str, ...] = (*TRAINED, *INPUT, *CHOSEN, "n_iter_", "calibration_")

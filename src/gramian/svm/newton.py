@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -19,18 +20,18 @@ from gramian.estimator.labelled import LabelledRows
 from gramian.estimator.parameters import KernelParameters
 from gramian.estimator.summaries import Evidence
 from gramian.estimator.targets import ClassTargets
-from gramian.exceptions import InputError
+from gramian.exceptions import BudgetError, InputError
 from gramian.kernels import Kernel
 from gramian.metric.input import InputParameters, planned_input
 from gramian.metric.rounds import FittedRound, RoundModel, RoundSetup, compares_exactly
 from gramian.ridge.parameters import RidgeParameters
-from gramian.ridge.planning import plan_sums
+from gramian.ridge.planning import Planned, plan_sums
 from gramian.ridge.training import Trained, ridge_round, trained_evidence
 from gramian.solvers.losses import Loss, Proximal
 from gramian.solvers.newton import Minimum
 from gramian.solvers.newton_system import Point
 from gramian.solvers.solution import Solution, Status
-from gramian.svm.newton_training import NewtonSettings, NewtonTraining
+from gramian.svm.newton_training import NewtonSettings, NewtonTraining, bytes_beside
 
 #: Tolerances are relative to the objective, or to this fraction of its value at f = 0 if that is larger:
 #: with one class and an unpenalised intercept the loss has no minimum.
@@ -213,7 +214,8 @@ def minimise(
     """
     rows, settings, setup = task.rows, task.settings, parameters.setup
     source, weights, outputs = rows.source, rows.weights, rows.n_outputs
-    plan, kernel, engine, rng = plan_sums(setup, source, outputs, task.penalty, weights=weights)
+    anchored = isinstance(settings.loss, Proximal)
+    plan, kernel, engine, rng = _planned(setup, source, outputs, task.penalty, weights, anchored=anchored)
     rank = min(plan.root_rank, rows.n)
     if setup.automatic and settings.loss.separable and outputs * float(rank) ** 3 > MOST_WORK:
         raise InputError(
@@ -227,7 +229,7 @@ def minimise(
         weights,
         plan,
         n_outputs=outputs,
-        anchored=isinstance(settings.loss, Proximal),
+        anchored=anchored,
         rng=rng,
         engine=engine,
         phases=setup.phases,
@@ -242,10 +244,32 @@ def minimise(
     return NewtonFit(training, found, kernel, rows, settings, rng)
 
 
+def _planned(
+    setup: FitSetup,
+    source: RowSource,
+    n_outputs: int,
+    penalty: float,
+    weights: Array | None = None,
+    *,
+    anchored: bool = False,
+) -> Planned:
+    """Plan bases and a pass; sizes that are left to the plan leave room for what passes take beside them.
+
+    A budget that is too small for that room, but holds the plan, is used whole.
+    """
+    budget = setup.resources.memory_bytes
+    beside = bytes_beside(source.shape[0], n_outputs, anchored)
+    if setup.automatic and beside < budget:
+        with suppress(BudgetError):
+            plan, *rest = plan_sums(setup.less(beside), source, n_outputs, penalty, weights=weights)
+            return replace(plan, memory_budget=budget), *rest
+    return plan_sums(setup, source, n_outputs, penalty, weights=weights)
+
+
 def plan_newton(parameters: NewtonParameters, penalty: float, source: RowSource, n_outputs: int) -> Plan:
     """Return the plan of bases and a pass for a fit to rows."""
     source = planned_input(parameters.input, parameters.setup, source).over(source)
-    return plan_sums(parameters.setup.planning(), source, n_outputs, penalty)[0]
+    return _planned(parameters.setup.planning(), source, n_outputs, penalty)[0]
 
 
 # ---- rounds of a metric --------------------------------------------------------------------------

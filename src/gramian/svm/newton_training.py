@@ -88,8 +88,9 @@ class NewtonTraining:
         self._source = source
         (self._rng,) = children(rng, 1)
         # Features may take half of what is left; the other half is for Gram matrices.
-        taken = _beside(self.features, source.shape[0], n_outputs, anchored)
-        spare = max(0, plan.memory_budget - plan.peak_bytes - taken - (1 + NOMINAL_THREADS) * UNSEEN_BYTES)
+        taken = POINTS * 8 * self.features.rank * n_outputs
+        taken += bytes_beside(source.shape[0], n_outputs, anchored)
+        spare = max(0, plan.memory_budget - plan.peak_bytes - taken)
         self._tiles = Tiles(self.features, source, plan.chunk_rows, engine, spare // 2)
         self._spare = spare - self._tiles.kept_bytes
         self._group = min(n_outputs, self._group_size(NOMINAL_THREADS))
@@ -266,11 +267,14 @@ class NewtonTraining:
         return 1 + max(0, int(left // max(1, held + flight)))
 
 
-def _beside(features: FeatureMap, n_rows: int, k: int, anchored: bool) -> int:
-    """Return the bytes that a plan does not count: points, steps and slopes; terms of units; row numbers."""
-    points = POINTS * 8 * features.rank * k
-    units = NOMINAL_THREADS * UNIT_TERMS * 8 * UNIT_ROWS * k
-    return points + units + n_rows * (8 + 8 * k * anchored)
+def bytes_beside(n_rows: int, n_outputs: int, anchored: bool) -> int:
+    """Return the bytes that a plan does not count, whatever the sizes of the bases.
+
+    These are terms of units, row numbers, and what BLAS and malloc keep.
+    """
+    units = NOMINAL_THREADS * UNIT_TERMS * 8 * UNIT_ROWS * n_outputs
+    rows = n_rows * (8 + 8 * n_outputs * anchored)
+    return units + rows + (1 + NOMINAL_THREADS) * UNSEEN_BYTES
 
 
 def _warn(found: Minimum, allowed: float, target: float, limit: int) -> None:

@@ -1,0 +1,18 @@
+"""scikit-learn's CalibratedClassifierCV gives KernelSVC probabilities as good as its own."""
+
+import numpy as np
+import pytest
+from sklearn.calibration import CalibratedClassifierCV
+
+import gramian as gm
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_both_calibrations_agree(classes):
+    rng = np.random.default_rng(0)
+    X = rng.random((300, 2))
+    y = np.minimum((classes * X[:, 0] + 0.2 * rng.standard_normal(300)).astype(int).clip(0), classes - 1)
+    machine = gm.KernelSVC(C=1.0, gamma=2.0, random_state=0)
+    theirs = CalibratedClassifierCV(machine, cv=3, ensemble=False).fit(X, y).predict_proba(X)
+    own = gm.KernelSVC(C=1.0, gamma=2.0, probability=True, random_state=0).fit(X, y).predict_proba(X)
+    assert np.abs(theirs - own).mean() < 0.03
