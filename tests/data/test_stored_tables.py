@@ -59,7 +59,7 @@ def test_columns_stay_as_they_are(suffix: str, tmp_path: Path) -> None:
 
 def test_columns_are_picked_and_text_is_named(tmp_path: Path) -> None:
     path = write(pd.DataFrame({"zip": [101, 7], "n": [1, 2], "y": ["a", "b"]}), tmp_path / "t.csv")
-    table, X = read(path, target="y", columns=("n", "zip"), text=("zip", "not there"))
+    table, X = read(path, target="y", columns=("n", "zip"), text=("zip",))
     assert table.names == ("n", "zip")
     assert X["zip"].to_pylist() == ["101", "7"]
     assert table.target[:].tolist() == ["a", "b"]

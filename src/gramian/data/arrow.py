@@ -46,8 +46,13 @@ def column_writer(file: BinaryIO, path: Path) -> Iterator[Callable[[Mapping[str,
             table = pa.table({name: pa.array(values) for name, values in columns.items()})
             if writer is None:
                 parquet = path.name.lower().endswith(".parquet")
-                make = pa.parquet.ParquetWriter if parquet else pa.csv.CSVWriter
-                writer = make(stream, table.schema)
+                tabs = path.name.lower().removesuffix(".gz").endswith(".tsv")
+                options = pa.csv.WriteOptions(delimiter="\t" if tabs else ",")
+                writer = (
+                    pa.parquet.ParquetWriter(stream, table.schema)
+                    if parquet
+                    else pa.csv.CSVWriter(stream, table.schema, write_options=options)
+                )
             writer.write_table(table)
 
         try:

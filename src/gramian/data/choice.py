@@ -25,7 +25,22 @@ class Choice:
     zero_based: bool | None = None  #: whether svmlight counts features from 0; None: detect at opening
     floats: bool = False  #: whether integer columns are read as floats
     text: tuple[str, ...] = ()  #: columns of a CSV file that are text although their cells look like numbers
+    numeric: tuple[str, ...] = ()  #: columns of a CSV file that are numbers although some have leading zeros
+    missing: tuple[str, ...] = ()  #: cells of a CSV file that are missing values, besides empty cells, NA, …
+    sep: str | None = None  #: character between the columns of a CSV file; None: detect
+    encoding: str | None = None  #: of a CSV file; None: UTF-8
     keep_bytes: float = 0.0  #: bytes of parsed rows that may stay in memory
+
+    @property
+    def of_csv(self) -> str:
+        """What was given and only CSV files have; "" if there is nothing."""
+        given = {
+            "the separator of the columns": self.sep,
+            "the encoding": self.encoding,
+            "columns to read as text": self.text,
+            "cells that are missing values": self.missing,
+        }
+        return next((name for name, value in given.items() if value), "")
 
     @property
     def targets(self) -> tuple[str, ...]:

@@ -33,7 +33,7 @@ class Format:
     columns: bool = False
 
 
-CSV = Format("CSV", (".csv", ".csv.gz"), CSVStorage, columns=True)
+CSV = Format("CSV", (".csv", ".csv.gz", ".tsv", ".tsv.gz"), CSVStorage, columns=True)
 PARQUET = Format("Parquet", (".parquet",), ParquetStorage, columns=True)
 NPZ = Format("npz", (".npz",), NpzStorage)
 SVMLIGHT = Format("svmlight", (".svmlight", ".libsvm", ".svm"), SvmlightStorage)

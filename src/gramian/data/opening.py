@@ -9,7 +9,7 @@ from typing import Any
 
 from gramian._checks import one_of
 from gramian.data.choice import AS_STORED, DROP, ONEHOT, REFUSE, Choice
-from gramian.data.file_formats import file_format
+from gramian.data.file_formats import CSV, file_format
 from gramian.data.formats.columnar import ColumnarStorage
 from gramian.data.formats.frames import FrameStorage, frame_kind, opened_frame
 from gramian.data.formats.records import Records
@@ -17,7 +17,7 @@ from gramian.data.pieces import Storage, explained
 from gramian.data.stored_file import find_files, is_path
 from gramian.data.stored_source import StoredSource
 from gramian.data.stored_table import StoredTable
-from gramian.exceptions import InputError
+from gramian.exceptions import InputError, quoted
 
 
 def open_data(
@@ -25,10 +25,13 @@ def open_data(
     *,
     target: str | os.PathLike[str] | Sequence[str] | None = None,
     columns: Sequence[str] | None = None,
-    categorical: str = REFUSE,
+    categorical: str | Sequence[str] = REFUSE,
     nan: str = REFUSE,
     key: str | None = None,
     like: StoredSource | None = None,
+    missing: Sequence[str] = (),
+    sep: str | None = None,
+    encoding: str | None = None,
 ) -> StoredSource:
     """Open rows in files, or in a frame, without reading them all into memory.
 
@@ -48,7 +51,9 @@ def open_data(
         or booleans. By default ``.npz`` gives its y, svmlight the first number of each line.
     columns : names of a table's features in the wanted order; by default all but the target.
     categorical : ``"refuse"`` text columns with an error, or ``"onehot"``: a feature of 0 and 1 for each
-        value, named ``column=value``. The values are those of all files, in sorted order.
+        value, named ``column=value``. The values are those of all files, in sorted order. Or a list of
+        columns of CSV files: they are text although their cells look like numbers, and text is one-hot. A
+        column with codes such as 007 is text by itself.
     nan : ``"refuse"`` a row with a missing value, NaN or infinity with an error that names file and row, when
         it is read; or ``"drop"`` these rows. All rows are then read once at opening; ``n_dropped`` and a
         warning give the number of dropped rows.
@@ -57,6 +62,11 @@ def open_data(
         rows when opening rows to predict. A category that it lacks is refused when it is read. Its target
         applies too, if the new rows have that column (or array) with values; for ``.npy`` pass ``target=``
         again.
+    missing : cells of CSV files that are missing values, such as ``["?", "-999"]``, besides empty cells, NA,
+        N/A, NaN, null and the like.
+    sep : character between the columns of CSV files. By default a tab for ``.tsv``; for ``.csv`` the one of
+        comma, semicolon, tab and ``|`` that gives the first 20 lines the same number of columns.
+    encoding : of CSV files, such as ``"latin-1"``; by default UTF-8.
 
     Returns
     -------
@@ -82,9 +92,20 @@ def open_data(
     >>> source.rows(slice(1, 2)), source.target[:]
     (array([[5, 0, 1]]), array([1.5, 2.5]))
     """
+    text: tuple[str, ...] = ()
+    if not isinstance(categorical, str):
+        text, categorical = text_list("categorical", categorical), ONEHOT
     one_of("categorical", categorical, (REFUSE, ONEHOT))
     one_of("nan", nan, (REFUSE, DROP))
-    storage = opened(data, _choice(target, columns, categorical, key, like))
+    choice = _choice(target, columns, categorical, key, like)
+    given = replace(
+        choice,
+        text=text,
+        missing=text_list("missing", missing),
+        sep=sep,
+        encoding=encoding,
+    )
+    storage = opened(data, given, like)
     if like is not None and storage.n_features != like.shape[1]:
         raise InputError(
             f"{storage.names[0]} has {storage.n_features} features, but the data that like= names has "
@@ -123,6 +144,13 @@ def open_table(data: Any, choice: Choice) -> StoredTable:
     return StoredTable(storage, keep_bytes=choice.keep_bytes)
 
 
+def text_list(name: str, values: Sequence[str]) -> tuple[str, ...]:
+    """Return a list of texts that a user gave as a tuple."""
+    if isinstance(values, str) or not all(isinstance(value, str) for value in values):
+        raise InputError(f"{name}={quoted(values)} is no list of texts. Pass one, such as {name}=['a'].")
+    return tuple(values)
+
+
 def _choice(
     target: Any, columns: Sequence[str] | None, categorical: str, key: str | None, like: StoredSource | None
 ) -> Choice:
@@ -157,12 +185,22 @@ def _choice(
     )
 
 
-def opened(data: Any, choice: Choice) -> Storage:
-    """Return the storage of files or of a frame, opened by the reader of their format."""
+def refuse_csv_options(what: str, choice: Choice) -> None:
+    """Raise if an option was given that only CSV files have."""
+    if choice.of_csv:
+        raise InputError(f"{what}, but {choice.of_csv} can be given for CSV files only. Leave it out.")
+
+
+def opened(data: Any, choice: Choice, like: StoredSource | None = None) -> Storage:
+    """Return the storage of files or of a frame, opened by the reader of their format.
+
+    CSV files are read with the text columns and missing values of ``like`` unless the choice has its own.
+    """
     data = opened_frame(data)
     if isinstance(data, Records):
         data = data.as_arrow()
     if frame_kind(data) is not None:
+        refuse_csv_options("A frame has types of its own", choice)
         return FrameStorage(data, choice)
     if not is_path(data):
         raise InputError(
@@ -178,6 +216,15 @@ def opened(data: Any, choice: Choice) -> Storage:
         raise InputError(
             f"{paths[0]} is {first.name} and {other} is {kinds[other].name}. All files of a source have "
             "one format."
+        )
+    if first is not CSV:
+        refuse_csv_options(f"{paths[0]} is {first.name}", choice)
+    elif like is not None:
+        before = like.storage.settings()
+        choice = replace(
+            choice,
+            text=choice.text or before.get("text", ()),
+            missing=choice.missing or before.get("missing", ()),
         )
     with explained(str(paths[0]) if len(paths) == 1 else f"{paths[0]} and the other files", 0):
         return first.storage(paths, choice)

@@ -88,6 +88,8 @@ class Storage(ABC):
     target: Target | None = None
     #: Column, columns or array of the target, for ``like``; None if it has no name.
     target_columns: str | tuple[str, ...] | None = None
+    #: What was detected in the files and may surprise, for the user; "" if nothing.
+    read_as: str = ""
     #: Whether one parse gives both the rows of a piece and their targets.
     together = False
     #: Whether pieces are views of a mapped file, which take no memory and are read when they are accessed.

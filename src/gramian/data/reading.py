@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 from gramian._typing import Array, Rows
 from gramian.data.choice import Choice
-from gramian.data.opening import open_numbers
+from gramian.data.opening import open_numbers, text_list
 from gramian.exceptions import InputError
 
 
@@ -32,13 +32,16 @@ def read_table(
     target: str | None = None,
     columns: Sequence[str] | None = None,
     n_features: int | None = None,
+    missing: Sequence[str] = (),
+    sep: str | None = None,
+    encoding: str | None = None,
 ) -> Table:
     """Read all rows of a numeric table that :func:`gramian.open_data` can open.
 
     Parameters
     ----------
-    path : a file, a folder or a glob; the suffix gives the format: ``.csv`` and ``.csv.gz`` (comma-separated,
-        with column names in the first line) and ``.parquet`` need pyarrow; ``.npz`` holds an array X, and
+    path : a file, a folder or a glob; the suffix gives the format: ``.csv`` and ``.tsv`` (column names in
+        the first line), each also with ``.gz``, and ``.parquet`` need pyarrow; ``.npz`` holds an array X, and
         optionally y and feature_names; ``.svm``, ``.svmlight`` and ``.libsvm`` are sparse text with the
         target first in every line; ``.npy``, ``.h5``, ``.hdf5`` and ``.zarr`` hold arrays.
     target : column (in a ``.npz``: array) that becomes y; it may hold text or booleans, which stay as they
@@ -47,6 +50,7 @@ def read_table(
         but the target, in the file's order, without an index that pandas stored.
     n_features : width of a svmlight file, whose lines leave zeros out: pass the width of the training data
         when reading rows to predict. Other formats must match it if it is given.
+    missing, sep, encoding : of CSV files, as in :func:`gramian.open_data`.
 
     Returns
     -------
@@ -74,7 +78,16 @@ def read_table(
     if columns is not None and target in columns:
         raise InputError(f"The target {target!r} is also among columns. Take it out of the features.")
     names = None if columns is None else tuple(columns)
-    choice = Choice(target, columns=names, n_features=n_features, floats=True, keep_bytes=np.inf)
+    choice = Choice(
+        target,
+        columns=names,
+        n_features=n_features,
+        floats=True,
+        keep_bytes=np.inf,
+        missing=text_list("missing", missing),
+        sep=sep,
+        encoding=encoding,
+    )
     source = open_numbers(Path(path), choice)
     X = source.rows(slice(0, source.shape[0]))
     # Copy rows that are mapped, or that a cache keeps: the caller must own the array.

@@ -159,6 +159,10 @@ class ColumnarStorage(Storage):
         return {column: tuple(sorted(values)) for column, values in found.items()}
 
     def _refuse_text(self, column: str) -> None:
+        cure = (
+            "leave it out (columns=), or pass categorical='onehot' to gramian.open_data for a feature of 0 "
+            "and 1 for each of its values."
+        )
         for piece, table in self._scan([column]):
             cells = table.column(column).to_pylist()
             found = [
@@ -166,19 +170,13 @@ class ColumnarStorage(Storage):
             ]
             if found:
                 row, cell = found[0]
-                cure = (
-                    "Encode it as numbers, leave it out (columns=), or pass categorical='onehot' to "
-                    "gramian.open_data for a feature of 0 and 1 for each of its values."
-                )
-                if any(mark in column for mark in (";", "\t", "|")):
-                    cure = "Separate the columns by commas."
                 raise InputError(
                     f"{self.names[piece.file]}: column {column!r} holds text (such as {quoted(cell)}), first "
-                    f"in row {piece.first + row} (from 0). {cure}"
+                    f"in row {piece.first + row} (from 0). Encode it as numbers, {cure}"
                 )
         raise InputError(
-            f"{self.names[0]}: column {column!r} holds numbers stored as text. Store them as numbers, or "
-            "leave the column out (columns=)."
+            f"{self.names[0]}: column {column!r} holds numbers stored as text, or codes with leading "
+            f"zeros. Store numbers as numbers; of codes {cure}"
         )
 
     def _scan(self, columns: Sequence[str]) -> Iterator[tuple[Piece, Any]]:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from gramian.data.arrow import check_header, pyarrow_package, select
+from gramian.data.arrow import check_header, listed, pyarrow_package, select
 from gramian.data.choice import Choice
 from gramian.data.formats.columnar import ColumnarStorage, same_columns
-from gramian.data.formats.text import TextReader, first_line_end, text_blocks
-from gramian.data.pieces import Piece, UnreadableRow, explained
+from gramian.data.formats.csv_dialect import SEPARATORS, Dialect, detect
+from gramian.data.formats.csv_parser import CSVParser, decimal_comma
+from gramian.data.formats.text import TextReader, text_blocks
+from gramian.data.pieces import Piece, UnreadableRow, explained, no_rows
 from gramian.data.stored_file import StoredFile
 from gramian.engine import Engine
+from gramian.exceptions import InputError, did_you_mean
 
 #: Threads that parse a file at opening; each holds one or two blocks of lines and their numbers.
 #: Chosen by hand.
@@ -22,12 +26,12 @@ PARSERS = 4
 
 
 class CSVStorage(ColumnarStorage):
-    """Comma-separated files whose first line holds the column names, ``.gz`` or not.
+    """Files of separated columns whose first line holds the column names, ``.gz`` or not.
 
     Opening parses each file once, on a few threads, to find the number of rows, each column's type over all
     files, and the positions of the blocks of lines. Reading parses one block, rows and targets together. If
     the blocks parsed at opening take at most ``choice.keep_bytes``, they are kept and each is returned once
-    without parsing. Integers are int64, all other numbers float64.
+    without parsing. Integers are int64, all other numbers float64; codes with leading zeros are text.
     """
 
     together = True
@@ -37,15 +41,21 @@ class CSVStorage(ColumnarStorage):
         self.files = [StoredFile.at(path) for path in paths]
         self.pieces: list[Piece] = []
         self._reader = TextReader()
-        self._headers: list[list[str]] = []
+        self._parsers: list[CSVParser] = []
         self._types: dict[str, Any] = {}
         self._parsed: dict[Piece, Any] = {}
+        #: Of each column: a number with a decimal comma, "" if there is none, None if other cells are there.
+        self._commas: dict[str, str | None] = {}
         self._keep_bytes = choice.keep_bytes
         used: list[str] | None = None
         for number in range(len(paths)):
             with explained(self.names[number], 0):
                 used = self._find_pieces(number, choice, used)
         assert used is not None, "there is at least one file"
+        self._tell_decimal_commas(choice)
+        sep = self._parsers[0].dialect.sep
+        self.read_as = "" if sep == "," else f"columns separated by {SEPARATORS.get(sep, repr(sep))}"
+        self._tell_decimal_commas(choice)
         schema = pyarrow_package().schema([(name, self._types[name]) for name in used])
         self.plan(schema, self.choice)
         self.find_left_out(self._headers[0])
@@ -53,10 +63,12 @@ class CSVStorage(ColumnarStorage):
     def _find_pieces(self, number: int, choice: Choice, used: list[str] | None) -> list[str]:
         """Parse a file block by block to find its pieces and the types of its columns so far."""
         name, first = self.names[number], 0
-        blocks = text_blocks(name, quoted=True)
-        start, text = next(blocks)
-        skip = first_line_end(text)
-        self._headers.append(header := _header(name, text[:skip]))
+        dialect = detect(name, choice.sep, choice.encoding)
+        blocks = text_blocks(name, dialect.whole_rows, skip=dialect.skip)
+        start, text = next(blocks, (dialect.skip, b""))
+        skip = dialect.first_row(text)
+        header = _header(name, text[:skip], dialect)
+        self._parsers.append(parser := CSVParser(header, dialect, choice.missing))
         pa = pyarrow_package()
         if used is None:
             stored = pa.schema([(column, pa.null()) for column in header])
@@ -64,11 +76,17 @@ class CSVStorage(ColumnarStorage):
             used = [*select(name, stored, choice.target, choice.columns), *choice.targets]
         else:
             self._same_header(number, used, every=choice.columns is None)
+        absent = next((column for column in choice.text if column not in (*header, choice.target_like)), None)
+        if absent is not None:
+            raise InputError(
+                f"{name} has no column {absent!r} to read as text.{did_you_mean(absent, header)} Its columns"
+                f" are: {listed(header)}."
+            )
         # Columns with known categories are text, even if all values in a file look like numbers.
         known = dict.fromkeys((*(choice.categories or ()), *choice.text), pa.string())
-        parse = partial(_parsed, header=header, names=used, kinds=known)
+        infer = partial(parser.infer, names=used, kinds=known, numeric=choice.numeric)
         engine = Engine(min(PARSERS, Engine().n_threads))
-        with engine.results(parse, chain([(start + skip, text[skip:])], blocks)) as found:
+        with engine.results(infer, chain([(start + skip, text[skip:])], blocks)) as found:
             while True:
                 with explained(name, first):
                     block = next(found, None)
@@ -89,6 +107,9 @@ class CSVStorage(ColumnarStorage):
         for field in table.schema:
             known = self._types.get(field.name)
             self._types[field.name] = kind = _unified(known, field.type)
+            if (comma := self._commas.get(field.name, "")) is not None:
+                found = decimal_comma(table.column(field.name))
+                self._commas[field.name] = None if found is None else comma or found
             # A column that turns out to be text must be read again, since numbers lose their spelling.
             if pyarrow_package().types.is_string(kind) and not _is_text(known, field.type):
                 self._keep_bytes = 0.0
@@ -98,9 +119,30 @@ class CSVStorage(ColumnarStorage):
         else:
             self._parsed.clear()
 
+    def _tell_decimal_commas(self, choice: Choice) -> None:
+        """Warn about columns of numbers with a decimal comma, which are text; raise if one is the target."""
+        for column, example in self._commas.items():
+            if not example or column in choice.text:
+                continue
+            said = (
+                f"Column {column!r} of {self.names[0]} holds numbers with a comma, such as {example!r}, read "
+                "as text. Write them with a decimal point (in Python: pandas.read_csv(…, decimal=','))"
+            )
+            if column in self.choice.targets:
+                raise InputError(f"{said}.")
+            warnings.warn(
+                f"{said}, or name the column as text (on the command line --text).", UserWarning, stacklevel=2
+            )
+
+    def settings(self) -> dict[str, Any]:
+        """Return the columns, the categories, and what the cells stand for."""
+        return {**super().settings(), "text": self.choice.text, "missing": self.choice.missing}
+
     def _same_header(self, number: int, used: list[str], *, every: bool) -> None:
         pa = pyarrow_package()
-        first, other = (pa.schema([(column, pa.null()) for column in self._headers[k]]) for k in (0, number))
+        first, other = (
+            pa.schema([(column, pa.null()) for column in self._parsers[k].header]) for k in (0, number)
+        )
         select(self.names[number], other, None, None if every else used)
         same_columns(first, other, used, self.names[0], self.names[number])
         if every:
@@ -115,55 +157,29 @@ class CSVStorage(ColumnarStorage):
             return found if found.schema.equals(schema) else found.cast(schema, safe=False)
         text = self._reader.read(self.names[piece.file], *piece.where)
         kinds = {name: self._types[name] for name in names}
-        return _parse(text, self._headers[piece.file], names, kinds)
+        return self._parsers[piece.file].parse(text, piece.where[0], names, kinds)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_parsed": {}}
 
 
-def _parsed(
-    block: tuple[int, bytes], header: Sequence[str], names: Sequence[str], kinds: dict[str, Any]
-) -> tuple[tuple[int, int], Any]:
-    """Parse a block of lines; return its piece and its columns (None if it has no rows)."""
-    start, text = block
-    where = (start, start + len(text))
-    return where, _parse(text, header, names, kinds) if text.strip() else None
-
-
-def _header(name: str, line: bytes) -> list[str]:
+def _header(name: str, line: bytes, dialect: Dialect) -> tuple[str, ...]:
+    """Return the names in the first row of a file."""
     pa = pyarrow_package()
-    with explained(name, 0):
-        names = list(pa.csv.read_csv(pa.py_buffer(line)).schema.names)
-    check_header(name, names)
-    return names
-
-
-def _parse(text: bytes, header: Sequence[str], names: Sequence[str], kinds: dict[str, Any]) -> Any:
-    csv = pyarrow_package().csv
-    wrong: list[Any] = []
-
-    def note(row: Any) -> str:
-        wrong.append(row)
-        return "error"
-
     try:
-        return csv.read_csv(
-            pyarrow_package().py_buffer(text),
-            # One thread: reading ahead has a thread already, and Arrow numbers the rows only then.
-            csv.ReadOptions(use_threads=False, column_names=list(header), block_size=len(text) + 1),
-            csv.ParseOptions(newlines_in_values=b'"' in text, invalid_row_handler=note),
-            # An empty cell of a text column is a missing value, not a class named "".
-            csv.ConvertOptions(include_columns=list(names), column_types=kinds, strings_can_be_null=True),
-        )
-    except ValueError:
-        if not wrong:
-            raise
-        row = wrong[0]
-        raise UnreadableRow(
-            (row.number or 1) - 1,
-            f"it has {row.actual_columns} columns, but the first line names {row.expected_columns}: "
-            f"{row.text[:60]!r}. Correct or remove the line.",
-        ) from None
+        dialect.check_quotes(line)
+        dialect.check_encoding(line, dialect.skip)
+    except UnreadableRow as error:
+        raise InputError(f"The first line of {name}: {error.reason}") from None
+    if not line.strip(b"\r\n"):
+        raise no_rows([name])
+    read = pa.csv.ReadOptions(block_size=len(line) + 1)
+    parse = pa.csv.ParseOptions(delimiter=dialect.sep, newlines_in_values=True)
+    buffer = pa.py_buffer(dialect.utf8(line, dialect.skip))
+    with explained(name, 0):
+        names = list(pa.csv.read_csv(buffer, read, parse).schema.names)
+    check_header(name, names)
+    return tuple(names)
 
 
 def _unified(known: Any, found: Any) -> Any:

@@ -46,7 +46,7 @@ class SvmlightStorage(Storage):
         for number, name in enumerate(self.names):
             first = 0
             with explained(name, 0):
-                for start, text in text_blocks(name, quoted=False):
+                for start, text in text_blocks(name):
                     with explained(name, first):
                         X, y = _parse(text, None)
                     if len(y):

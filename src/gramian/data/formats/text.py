@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import gzip
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO, cast
-
-import numpy as np
 
 #: Bytes of text in a piece; the parsed numbers take a few times as much. Chosen by hand.
 TEXT_BYTES = 1 << 21
@@ -19,42 +17,30 @@ def open_text(path: Path | str) -> BinaryIO:
     return cast(BinaryIO, gzip.open(path, "rb") if packed else open(path, "rb"))
 
 
-def text_blocks(path: Path | str, *, quoted: bool) -> Iterator[tuple[int, bytes]]:
-    """Yield (offset, bytes) of consecutive blocks of whole lines.
+def last_line_end(text: bytes) -> int:
+    """Return the number of bytes that the whole lines at the start of ``text`` take."""
+    return text.rfind(b"\n") + 1
 
-    With ``quoted`` a line break between double quotes ends no line. Memory: one block, or the longest line.
+
+def text_blocks(
+    path: Path | str, whole: Callable[[bytes], int] = last_line_end, *, skip: int = 0
+) -> Iterator[tuple[int, bytes]]:
+    """Yield (offset, bytes) of consecutive blocks of whole lines, without the first ``skip`` bytes.
+
+    ``whole`` returns the number of bytes that the whole lines at the start of a text take. Memory: one block,
+    or the longest line.
     """
-    offset, rest = 0, b""
+    offset, rest = skip, b""
     with open_text(path) as file:
+        file.read(skip)
         while data := file.read(TEXT_BYTES):
             text = rest + data
-            end = last_line_end(text, quoted=quoted)
+            end = whole(text)
             if end:
                 yield offset, text[:end]
             offset, rest = offset + end, text[end:]
     if rest:
         yield offset, rest
-
-
-def last_line_end(text: bytes, *, quoted: bool) -> int:
-    """Return the number of bytes that the whole lines at the start of ``text`` take."""
-    if not quoted or b'"' not in text:
-        return text.rfind(b"\n") + 1
-    ends = _unquoted_ends(text)
-    return int(ends[-1]) + 1 if len(ends) else 0
-
-
-def first_line_end(text: bytes) -> int:
-    """Return the number of bytes of the first line with its end; quoted line breaks do not end it."""
-    ends = _unquoted_ends(text)
-    return int(ends[0]) + 1 if len(ends) else len(text)
-
-
-def _unquoted_ends(text: bytes) -> np.ndarray:
-    """Return the positions of line breaks after an even number of double quotes."""
-    codes = np.frombuffer(text, np.uint8)
-    ends, quotes = np.flatnonzero(codes == ord("\n")), np.flatnonzero(codes == ord('"'))
-    return ends[np.searchsorted(quotes, ends) % 2 == 0]
 
 
 class TextReader:

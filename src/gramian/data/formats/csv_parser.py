@@ -1,0 +1,128 @@
+"""Parser of whole CSV rows with Arrow: cells to columns, and the types that cells tell."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gramian.data.arrow import TEXT, pyarrow_package
+from gramian.data.formats.csv_dialect import Dialect, among
+from gramian.data.pieces import UnreadableRow
+
+#: Cells that hold codes: whole numbers with a leading zero, such as 007.
+_CODE = r"^\s*[+-]?0[0-9]+\s*$"
+#: Cells that hold numbers with a decimal comma, or whole numbers.
+_COMMA_NUMBER = r"^\s*[+-]?([0-9]+|[0-9]*,[0-9]+)([eE][+-]?[0-9]+)?\s*$"
+
+
+@dataclass(frozen=True, slots=True)
+class CSVParser:
+    """Parser of the rows of one file.
+
+    header : names of the file's columns.
+    missing : cells that are missing values besides those of Arrow (empty, NA, NaN, null and the like).
+    """
+
+    header: tuple[str, ...]
+    dialect: Dialect
+    missing: tuple[str, ...] = ()
+
+    def parse(self, text: bytes, offset: int, names: Sequence[str], kinds: dict[str, Any]) -> Any:
+        """Return columns of whole rows that begin at a byte of the file; ``kinds`` are the known types."""
+        csv = pyarrow_package().csv
+        wrong: list[Any] = []
+
+        def note(row: Any) -> str:
+            wrong.append(row)
+            return "error"
+
+        rows = self.dialect.utf8(text, offset)
+        # An empty cell of a text column is a missing value, not a class named "".
+        convert = csv.ConvertOptions(
+            include_columns=list(names), column_types=kinds, strings_can_be_null=True
+        )
+        convert.null_values = [*convert.null_values, *self.missing]
+        parse = csv.ParseOptions(
+            delimiter=self.dialect.sep, newlines_in_values=b'"' in rows, invalid_row_handler=note
+        )
+        # One thread: reading ahead has a thread already, and Arrow numbers the rows only then.
+        read = csv.ReadOptions(use_threads=False, column_names=list(self.header), block_size=len(rows) + 1)
+        try:
+            found = csv.read_csv(pyarrow_package().py_buffer(rows), read, parse, convert)
+        except ValueError:
+            if not wrong:
+                self.dialect.check_encoding(text, offset)
+                raise
+            raise self._ragged(wrong[0]) from None
+        if any(pyarrow_package().types.is_binary(kind) for kind in found.schema.types):
+            self.dialect.check_encoding(text, offset)
+        return found
+
+    def infer(
+        self, block: tuple[int, bytes], names: Sequence[str], kinds: dict[str, Any], numeric: Collection[str]
+    ) -> tuple[tuple[int, int], Any]:
+        """Return the place of a block of rows and its columns in the types that its cells tell.
+
+        A column with a code, such as 007, is text, unless it is one of ``numeric``. None instead of columns
+        if the block has no rows.
+        """
+        offset, text = block
+        where = (offset, offset + len(text))
+        if not text.strip(b"\r\n"):
+            return where, None
+        self.dialect.check_quotes(text)
+        found = self.parse(text, offset, names, kinds)
+        types = pyarrow_package().types
+        suspects = [
+            field.name
+            for field in found.schema
+            if field.name not in numeric and (types.is_integer(field.type) or types.is_floating(field.type))
+        ]
+        if not suspects or not self._may_hold_codes(text):
+            return where, found
+        as_text = self.parse(text, offset, suspects, dict.fromkeys(suspects, pyarrow_package().string()))
+        for name in suspects:
+            if _any_match(as_text.column(name), _CODE):
+                found = found.set_column(found.schema.get_field_index(name), name, as_text.column(name))
+        return where, found
+
+    def _may_hold_codes(self, text: bytes) -> bool:
+        """Return whether a 0 at the start of a cell, or after a sign or a space, is followed by a digit."""
+        codes = np.frombuffer(text, np.uint8)
+        zeros = np.flatnonzero(codes[:-1] == ord("0"))
+        zeros = zeros[among(f'{self.dialect.sep}\r\n"+- ')[codes[zeros - 1]] | (zeros == 0)]
+        return bool(among("0123456789")[codes[zeros + 1]].any())
+
+    def _ragged(self, row: Any) -> UnreadableRow:
+        sep = self.dialect.sep
+        told = "" if sep == "," else f" (separated by {sep!r}; if that is wrong, pass sep= or --sep)"
+        return UnreadableRow(
+            (row.number or 1) - 1,
+            f"it has {row.actual_columns} columns, but the first line names {row.expected_columns}: "
+            f"{row.text[:60]!r}{told}. Correct or remove the line.",
+        )
+
+
+def _any_match(column: Any, pattern: str) -> bool:
+    compute = pyarrow_package().compute
+    return bool(compute.any(compute.match_substring_regex(column, pattern)).as_py())
+
+
+def decimal_comma(column: Any) -> str | None:
+    """Return a number with a decimal comma if a text column holds such and whole numbers alone.
+
+    "" if it holds whole numbers alone, or nothing; None if it holds other cells.
+    """
+    types = pyarrow_package().types
+    if str(column.type) not in TEXT:
+        return "" if types.is_integer(column.type) or types.is_null(column.type) else None
+    compute = pyarrow_package().compute
+    present = column.drop_null()
+    for some in (present.slice(0, 100), present):  # most columns of text show it in their first cells
+        if compute.all(compute.match_substring_regex(some, _COMMA_NUMBER)).as_py() is False:
+            return None
+    found = compute.index(compute.match_substring(present, ","), True).as_py()
+    return "" if found < 0 else str(present[found].as_py())
