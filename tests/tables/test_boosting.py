@@ -21,17 +21,27 @@ from gramian.tables.boosting.boosted import UNSEEN, joined
 from gramian.tables.holdout import HoldOut
 from gramian.tables.ridge_mean import RidgeMean
 from gramian.tables.training import boosting
-from gramian.tables.training.boosting import SETTINGS, with_boosting
+from gramian.tables.training.boosting import COMMON, RATE, SETTINGS, Setting, with_boosting
 from gramian.tables.training.fit import LastFit
 
 QUICK = {"kernel": "laplacian", "metric": None, "scaling": "standard", "random_state": 0, "n_jobs": 1}
 
 
 @pytest.fixture(autouse=True)
-def one_thread():
-    """Threads of several tests that wait for each other are slow."""
+def quick(monkeypatch):
+    """Few rounds on one thread: threads of several tests that wait for each other are slow."""
+    monkeypatch.setattr(boosting, "MOST", 120)
     with threadpool_limits(1):
         yield
+
+
+@pytest.fixture
+def usual(monkeypatch):
+    """Only the usual setting in few rounds, and scikit-learn's parameters for it."""
+    monkeypatch.setattr(boosting, "SETTINGS", SETTINGS[:1])
+    monkeypatch.setattr(boosting, "FEW", 50)
+    own = {"max_leaf_nodes": SETTINGS[0].leaves, "min_samples_leaf": SETTINGS[0].leaf_rows}
+    return COMMON | own | {"learning_rate": RATE, "warm_start": False}
 
 
 def hot(n=300, seed=0):
@@ -59,14 +69,14 @@ def as_trees_see(X, codes, numbers):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("weighted", [False, True])
-def test_numbers_are_those_of_boosting_on_joined_groups(weighted):
+def test_numbers_are_those_of_boosting_on_joined_groups(weighted, usual):
     X, codes = hot()
     y = X[:, [0]] * (codes == 1)[:, None] + X[:, [4, 0]]
     weights = np.random.default_rng(2).uniform(0.5, 2.0, 300) if weighted else None
     found, _ = learned(given(X, y, weights), False, whole(300))
     rounds = len(found.trees.lengths) // 2
     for j in range(2):
-        options = SETTINGS | {"max_iter": rounds, "warm_start": False}
+        options = usual | {"max_iter": rounds}
         seed = int(np.random.default_rng(0).integers(2**31))
         alone = HistGradientBoostingRegressor(**options, random_state=seed)
         rows = as_trees_see(X, codes, found.codes)
@@ -78,8 +88,32 @@ def test_numbers_are_those_of_boosting_on_joined_groups(weighted):
     np.testing.assert_array_equal(found.of(ArraySource(X)), found.of(X))
 
 
+def test_categories_may_be_sets(monkeypatch, usual):
+    monkeypatch.setattr(boosting, "SETTINGS", (Setting(sets=True),))
+    X, codes = hot(600)
+    y = X[:, 0] * (codes == 1) + (codes == 2)
+    found, _ = learned(given(X, y), False, whole(600))
+    rows, rounds = as_trees_see(X, codes, [1.0, 2.0, 3.0]), len(found.trees.lengths)
+    seed = int(np.random.default_rng(0).integers(2**31))
+    alone = HistGradientBoostingRegressor(
+        **usual, max_iter=rounds, random_state=seed, categorical_features=[2]
+    )
+    np.testing.assert_array_equal(found.of(X)[:, 0], alone.fit(rows, y).predict(rows))
+    assert len(found.trees.lefts) > 0
+
+
+@pytest.mark.parametrize("better", [False, True])
+def test_another_setting_must_be_clearly_better(better):
+    X, _ = hot()
+    y = X[:, 0] * X[:, 4] if better else np.random.default_rng(1).standard_normal(300)
+    few, many = Setting(leaves=2), Setting(leaves=16)
+    task = boosting._Task.of(given(X, y), GROUPS, False, 0)
+    tried = [task.learner(np.arange(200), each, 0.1) for each in (few, many)]
+    assert boosting._chosen(tried, np.arange(200, 300), 100) == (many if better else few)
+
+
 @pytest.mark.slow
-def test_the_code_of_a_category_is_its_mean():
+def test_the_code_of_a_category_is_its_mean(usual):
     X, codes = hot(600)
     y = np.array([3.0, -1.0, 1.0, 0.0])[codes]
     found, _ = learned(given(X, y), False, whole(600))
@@ -90,11 +124,11 @@ def test_the_code_of_a_category_is_its_mean():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("n_classes", [2, 3])
-def test_classes_have_log_odds_and_unseen_ones_little(n_classes):
+def test_classes_have_log_odds_and_unseen_ones_little(n_classes, usual):
     X, codes = hot()
     y = (X[:, 0] + (codes == 1) > 0).astype(int)
     found = replace(learned(given(X, y), True, whole(300))[0], n_classes=n_classes)
-    options = SETTINGS | {"max_iter": len(found.trees.lengths), "warm_start": False}
+    options = usual | {"max_iter": len(found.trees.lengths)}
     seed = int(np.random.default_rng(0).integers(2**31))
     rows = as_trees_see(X, codes, found.codes)
     alone = HistGradientBoostingClassifier(**options, random_state=seed).fit(rows, y)
