@@ -233,7 +233,15 @@ def test_the_share_of_numbers_is_the_best_on_held_out_rows():
     a, b = ours[:, 0], 2.0 * trees[:, 0]
     assert found.share == pytest.approx(np.mean(a * (a - b)) / np.mean((a - b) ** 2), abs=1e-3)
     np.testing.assert_allclose(found.values, y + (1 - found.share) * ours + found.share * 2.0 * trees)
-    assert fit.beside("trees", 100.0 * trees).mixed(loss).boosted is None
+    parts = found.contributions
+    assert parts.kernel == pytest.approx(np.mean(a**2))
+    assert parts.boosting == pytest.approx(np.mean(b**2))
+    assert parts.both == pytest.approx(np.mean(((1 - found.share) * a + found.share * b) ** 2))
+    assert parts.kept
+    other = fit.beside("trees", 100.0 * trees).mixed(loss)
+    assert other.boosted is None
+    assert not other.contributions.kept
+    np.testing.assert_array_equal(other.values, fit.values)
 
 
 def test_a_term_of_boosting_in_the_log_odds():
@@ -270,7 +278,9 @@ def test_it_helps_where_a_target_has_steps(tmp_path):
     assert 0.7 < np.mean((inside[:, 0] <= y[400:]) & (y[400:] <= inside[:, 1])) < 0.9
     again = pickle.loads(pickle.dumps(both))
     np.testing.assert_array_equal(again.predict(X), both.predict(X))
-    assert "boosting" in str(both.summary())
+    assert "boosting kept" in str(both.summary())
+    assert both.contributions_.both < both.contributions_.kernel
+    assert alone.contributions_ is None
     gm.save(both, tmp_path / "model.gramian")
     loaded = gm.load(tmp_path / "model.gramian")
     np.testing.assert_array_equal(loaded.predict(X), both.predict(X))
@@ -288,10 +298,16 @@ def test_probabilities_with_boosting(n_classes, tmp_path):
     losses = [log_loss(labels[500:], model.predict_proba(X[500:])) for model in (alone, both)]
     assert losses[1] < 0.97 * losses[0]
     assert both.calibration_.boosting > 0.0
+    parts = both.contributions_
+    own = np.log(both.oof_predictions_[np.arange(500), labels[both.oof_rows_]])
+    assert parts.both == pytest.approx(-own.mean())
+    assert parts.kernel - parts.both > parts.error > 0.0
+    assert "held-out log-loss: kernel models" in " ".join(str(both.summary()).split())
     assert len(both.scores_) == 500
     gm.save(both, tmp_path / "model.gramian")
     loaded = gm.load(tmp_path / "model.gramian")
     np.testing.assert_array_equal(loaded.predict_proba(X), both.predict_proba(X))
+    assert loaded.contributions_ == parts
 
 
 @pytest.mark.slow
@@ -358,10 +374,10 @@ def test_many_columns_are_timed_on_a_part_of_them(monkeypatch):
     assert grown == [(100, 1), (100, 4)]
 
 
-@pytest.mark.parametrize("include", ["boosting", ("forest",), 3, ("boosting", "trees")])
+@pytest.mark.parametrize("include", ["boosting", ("forest",), 3, ("boosting", "trees"), None])
 def test_what_else_is_refused(include):
     X, y = steps(50)
-    with pytest.raises(InputError, match=r"must be \(\) for kernel models alone, \('boosting',\), or None"):
+    with pytest.raises(InputError, match=r"must be 'auto', \('boosting',\), or \(\) for kernel models alone"):
         gm.TabularRegressor(include=include).fit(X, y)
 
 

@@ -32,10 +32,10 @@ class Gain:
         rows that follow each other, as these may be alike. Source: Shao and Tu 1995, section 2.3.
         """
         every = np.arange(n)
-        parts = np.array_split(every, min(PARTS, n))
-        left = np.array([gain(np.delete(every, part)) for part in parts]) if n > 1 else np.zeros(1)
-        error = float(np.sqrt((len(left) - 1) * np.var(left))) if n > 1 else np.inf
-        return cls(gain(every), error)
+        if n < 2:
+            return cls(gain(every) if n else 0.0, np.inf)
+        left = [gain(np.delete(every, part)) for part in np.array_split(every, min(PARTS, n))]
+        return cls(gain(every), float(np.sqrt((len(left) - 1) * np.var(left))))
 
     @classmethod
     def of_rows(cls, before: Float64Array, after: Float64Array, weights: Float64Array | None) -> Gain:
