@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from contextlib import nullcontext
 from dataclasses import replace
 
 import numpy as np
@@ -346,6 +347,19 @@ def test_of_many_rows_only_the_held_out_ones_are_left_out(monkeypatch):
     X, _ = hot()
     _, values = learned(given(X, X[:, 0]), False, np.arange(60))
     np.testing.assert_array_equal(np.isnan(values[:, 0]), np.arange(300) >= 60)
+
+
+@pytest.mark.parametrize(("rows_a_thread", "threads"), [(1000, 1), (100, 3)])
+def test_threads_suit_the_rows(monkeypatch, rows_a_thread, threads):
+    asked = []
+    monkeypatch.setattr(boosting, "THREAD_ROWS", rows_a_thread)
+    monkeypatch.setattr(boosting, "threadpool_limits", lambda n, user_api: asked.append(n) or nullcontext())
+    monkeypatch.setattr(boosting, "MOST", 1)
+    X, _ = hot()
+    options = {"memory_budget": 10**9, "n_jobs": 4}
+    rng = np.random.default_rng(0)
+    with_boosting(given(X, X[:, 0]), (), False, whole(300), HoldOut(), options, np.inf, rng)
+    assert asked == [threads]
 
 
 def test_left_out_where_the_time_is_short(monkeypatch):

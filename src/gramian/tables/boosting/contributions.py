@@ -1,4 +1,4 @@
-"""What the kernel models and boosting contribute to a table model, by their losses on held-out rows."""
+"""Held-out losses of a table model's parts: of its kernel models, of boosting, and of both."""
 
 from __future__ import annotations
 

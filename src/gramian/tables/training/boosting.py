@@ -38,6 +38,9 @@ LEAST_ROWS, MOST_FOLDED = 200, 7_500
 #: Bytes of memory for each number of the rows that boosting learns from, for the models of all folds. By
 #: hand.
 NUMBER_BYTES = 64
+#: Boosting has at most one thread for this many rows: with fewer rows threads mostly wait for each other.
+#: Chosen by hand.
+THREAD_ROWS = 5_000
 #: Share of the remaining time that boosting may take; rounds and columns that are timed under a limit. Chosen
 #: by hand.
 TIME_SHARE, TIMED_ROUNDS, TIMED_COLUMNS = 0.2, 3, 100
@@ -90,7 +93,8 @@ def with_boosting(
     def late(done: float, of_all: float) -> bool:
         return (time.perf_counter() - began) / done * of_all > TIME_SHARE * (until - began)
 
-    with threadpool_limits(Engine(options["n_jobs"]).n_threads, user_api="openmp"):
+    threads = min(Engine(options["n_jobs"]).n_threads, max(1, len(counted) // THREAD_ROWS))
+    with threadpool_limits(threads, user_api="openmp"):
         rest = np.setdiff1d(counted, folds[0])
         setting, rounds = SETTINGS[0], max(STEP, MOST_TREES // max(1, task.n_classes))
         rounds = min(MOST if len(folds) == 1 else MOST // 2, rounds)
