@@ -354,7 +354,7 @@ def test_threads_suit_the_rows(monkeypatch, rows_a_thread, threads):
     asked = []
     monkeypatch.setattr(boosting, "THREAD_ROWS", rows_a_thread)
     monkeypatch.setattr(boosting, "threadpool_limits", lambda n, user_api: asked.append(n) or nullcontext())
-    monkeypatch.setattr(boosting, "MOST", 1)
+    monkeypatch.setattr(boosting, "MOST", 2)
     X, _ = hot()
     options = {"memory_budget": 10**9, "n_jobs": 4}
     rng = np.random.default_rng(0)
