@@ -27,6 +27,7 @@ from suite.table_networks import pytabkit, xrfm
 
 #: By these names a line says whose it is.
 OURS, FAST, BEST, REFERENCE = "gramian", "gramian_fast", "gramian_best", "catboost"
+KERNELS = "gramian_kernels"
 TREES, COMPONENTS = 300, 1000
 #: Penalties that RidgeCV compares, and inverse ones that LogisticRegressionCV does, by log-loss.
 ALPHAS, INVERSE = np.logspace(-4, 3, 8), np.logspace(-2, 2, 3)
@@ -61,11 +62,10 @@ class TableMethod:
     ranked: bool = True
 
 
-def _gramian(effort: str | None) -> Callable[[Terms], Any]:
+def _gramian(**options: Any) -> Callable[[Terms], Any]:
     def build(terms: Terms) -> Any:
         kind = gm.TabularRegressor if terms.regression else gm.TabularClassifier
-        more = {} if effort is None else {"effort": effort}
-        return kind(random_state=terms.seed, **more)  # takes its threads from OMP_NUM_THREADS
+        return kind(random_state=terms.seed, **options)  # takes its threads from OMP_NUM_THREADS
 
     return build
 
@@ -115,10 +115,17 @@ TABLE_METHODS: dict[str, TableMethod] = {
     OURS: TableMethod(
         "gramian",
         "`TabularRegressor()` or `TabularClassifier()`: every parameter at its default",
-        _gramian(None),
+        _gramian(),
     ),
-    FAST: TableMethod("gramian, fast", 'the same with `effort="fast"`', _gramian("fast"), ranked=False),
-    BEST: TableMethod("gramian, best", 'the same with `effort="best"`', _gramian("best"), ranked=False),
+    FAST: TableMethod(
+        "gramian, fast", 'the same with `effort="fast"`', _gramian(effort="fast"), ranked=False
+    ),
+    BEST: TableMethod(
+        "gramian, best", 'the same with `effort="best"`', _gramian(effort="best"), ranked=False
+    ),
+    KERNELS: TableMethod(
+        "gramian, kernels", "the same with `include=()`: without boosting", _gramian(include=()), ranked=False
+    ),
     REFERENCE: TableMethod(
         "CatBoost",
         "`CatBoost*()` with its defaults and the columns of categories named",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from contextlib import nullcontext
 from dataclasses import replace
 
 import numpy as np
@@ -21,17 +22,27 @@ from gramian.tables.boosting.boosted import UNSEEN, joined
 from gramian.tables.holdout import HoldOut
 from gramian.tables.ridge_mean import RidgeMean
 from gramian.tables.training import boosting
-from gramian.tables.training.boosting import SETTINGS, with_boosting
+from gramian.tables.training.boosting import COMMON, RATE, SETTINGS, Setting, with_boosting
 from gramian.tables.training.fit import LastFit
 
 QUICK = {"kernel": "laplacian", "metric": None, "scaling": "standard", "random_state": 0, "n_jobs": 1}
 
 
 @pytest.fixture(autouse=True)
-def one_thread():
-    """Threads of several tests that wait for each other are slow."""
+def quick(monkeypatch):
+    """Few rounds on one thread: threads of several tests that wait for each other are slow."""
+    monkeypatch.setattr(boosting, "MOST", 120)
     with threadpool_limits(1):
         yield
+
+
+@pytest.fixture
+def usual(monkeypatch):
+    """Only the usual setting in few rounds, and scikit-learn's parameters for it."""
+    monkeypatch.setattr(boosting, "SETTINGS", SETTINGS[:1])
+    monkeypatch.setattr(boosting, "FEW", 50)
+    own = {"max_leaf_nodes": SETTINGS[0].leaves, "min_samples_leaf": SETTINGS[0].leaf_rows}
+    return COMMON | own | {"learning_rate": RATE, "warm_start": False}
 
 
 def hot(n=300, seed=0):
@@ -59,14 +70,14 @@ def as_trees_see(X, codes, numbers):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("weighted", [False, True])
-def test_numbers_are_those_of_boosting_on_joined_groups(weighted):
+def test_numbers_are_those_of_boosting_on_joined_groups(weighted, usual):
     X, codes = hot()
     y = X[:, [0]] * (codes == 1)[:, None] + X[:, [4, 0]]
     weights = np.random.default_rng(2).uniform(0.5, 2.0, 300) if weighted else None
     found, _ = learned(given(X, y, weights), False, whole(300))
     rounds = len(found.trees.lengths) // 2
     for j in range(2):
-        options = SETTINGS | {"max_iter": rounds, "warm_start": False}
+        options = usual | {"max_iter": rounds}
         seed = int(np.random.default_rng(0).integers(2**31))
         alone = HistGradientBoostingRegressor(**options, random_state=seed)
         rows = as_trees_see(X, codes, found.codes)
@@ -78,8 +89,32 @@ def test_numbers_are_those_of_boosting_on_joined_groups(weighted):
     np.testing.assert_array_equal(found.of(ArraySource(X)), found.of(X))
 
 
+def test_categories_may_be_sets(monkeypatch, usual):
+    monkeypatch.setattr(boosting, "SETTINGS", (Setting(sets=True),))
+    X, codes = hot(600)
+    y = X[:, 0] * (codes == 1) + (codes == 2)
+    found, _ = learned(given(X, y), False, whole(600))
+    rows, rounds = as_trees_see(X, codes, [1.0, 2.0, 3.0]), len(found.trees.lengths)
+    seed = int(np.random.default_rng(0).integers(2**31))
+    alone = HistGradientBoostingRegressor(
+        **usual, max_iter=rounds, random_state=seed, categorical_features=[2]
+    )
+    np.testing.assert_array_equal(found.of(X)[:, 0], alone.fit(rows, y).predict(rows))
+    assert len(found.trees.lefts) > 0
+
+
+@pytest.mark.parametrize("better", [False, True])
+def test_another_setting_must_be_clearly_better(better):
+    X, _ = hot()
+    y = X[:, 0] * X[:, 4] if better else np.random.default_rng(1).standard_normal(300)
+    few, many = Setting(leaves=2), Setting(leaves=16)
+    task = boosting._Task.of(given(X, y), GROUPS, False, 0)
+    tried = [task.learner(np.arange(200), each, 0.1) for each in (few, many)]
+    assert boosting._chosen(tried, np.arange(200, 300), 100) == (many if better else few)
+
+
 @pytest.mark.slow
-def test_the_code_of_a_category_is_its_mean():
+def test_the_code_of_a_category_is_its_mean(usual):
     X, codes = hot(600)
     y = np.array([3.0, -1.0, 1.0, 0.0])[codes]
     found, _ = learned(given(X, y), False, whole(600))
@@ -90,11 +125,11 @@ def test_the_code_of_a_category_is_its_mean():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("n_classes", [2, 3])
-def test_classes_have_log_odds_and_unseen_ones_little(n_classes):
+def test_classes_have_log_odds_and_unseen_ones_little(n_classes, usual):
     X, codes = hot()
     y = (X[:, 0] + (codes == 1) > 0).astype(int)
     found = replace(learned(given(X, y), True, whole(300))[0], n_classes=n_classes)
-    options = SETTINGS | {"max_iter": len(found.trees.lengths), "warm_start": False}
+    options = usual | {"max_iter": len(found.trees.lengths)}
     seed = int(np.random.default_rng(0).integers(2**31))
     rows = as_trees_see(X, codes, found.codes)
     alone = HistGradientBoostingClassifier(**options, random_state=seed).fit(rows, y)
@@ -199,7 +234,15 @@ def test_the_share_of_numbers_is_the_best_on_held_out_rows():
     a, b = ours[:, 0], 2.0 * trees[:, 0]
     assert found.share == pytest.approx(np.mean(a * (a - b)) / np.mean((a - b) ** 2), abs=1e-3)
     np.testing.assert_allclose(found.values, y + (1 - found.share) * ours + found.share * 2.0 * trees)
-    assert fit.beside("trees", 100.0 * trees).mixed(loss).boosted is None
+    parts = found.contributions
+    assert parts.kernel == pytest.approx(np.mean(a**2))
+    assert parts.boosting == pytest.approx(np.mean(b**2))
+    assert parts.both == pytest.approx(np.mean(((1 - found.share) * a + found.share * b) ** 2))
+    assert parts.kept
+    other = fit.beside("trees", 100.0 * trees).mixed(loss)
+    assert other.boosted is None
+    assert not other.contributions.kept
+    np.testing.assert_array_equal(other.values, fit.values)
 
 
 def test_a_term_of_boosting_in_the_log_odds():
@@ -236,7 +279,9 @@ def test_it_helps_where_a_target_has_steps(tmp_path):
     assert 0.7 < np.mean((inside[:, 0] <= y[400:]) & (y[400:] <= inside[:, 1])) < 0.9
     again = pickle.loads(pickle.dumps(both))
     np.testing.assert_array_equal(again.predict(X), both.predict(X))
-    assert "boosting" in str(both.summary())
+    assert "boosting kept" in str(both.summary())
+    assert both.contributions_.both < both.contributions_.kernel
+    assert alone.contributions_ is None
     gm.save(both, tmp_path / "model.gramian")
     loaded = gm.load(tmp_path / "model.gramian")
     np.testing.assert_array_equal(loaded.predict(X), both.predict(X))
@@ -254,10 +299,16 @@ def test_probabilities_with_boosting(n_classes, tmp_path):
     losses = [log_loss(labels[500:], model.predict_proba(X[500:])) for model in (alone, both)]
     assert losses[1] < 0.97 * losses[0]
     assert both.calibration_.boosting > 0.0
+    parts = both.contributions_
+    own = np.log(both.oof_predictions_[np.arange(500), labels[both.oof_rows_]])
+    assert parts.both == pytest.approx(-own.mean())
+    assert parts.kernel - parts.both > parts.error > 0.0
+    assert "held-out log-loss: kernel models" in " ".join(str(both.summary()).split())
     assert len(both.scores_) == 500
     gm.save(both, tmp_path / "model.gramian")
     loaded = gm.load(tmp_path / "model.gramian")
     np.testing.assert_array_equal(loaded.predict_proba(X), both.predict_proba(X))
+    assert loaded.contributions_ == parts
 
 
 @pytest.mark.slow
@@ -298,6 +349,19 @@ def test_of_many_rows_only_the_held_out_ones_are_left_out(monkeypatch):
     np.testing.assert_array_equal(np.isnan(values[:, 0]), np.arange(300) >= 60)
 
 
+@pytest.mark.parametrize(("rows_a_thread", "threads"), [(1000, 1), (100, 3)])
+def test_threads_suit_the_rows(monkeypatch, rows_a_thread, threads):
+    asked = []
+    monkeypatch.setattr(boosting, "THREAD_ROWS", rows_a_thread)
+    monkeypatch.setattr(boosting, "threadpool_limits", lambda n, user_api: asked.append(n) or nullcontext())
+    monkeypatch.setattr(boosting, "MOST", 2)
+    X, _ = hot()
+    options = {"memory_budget": 10**9, "n_jobs": 4}
+    rng = np.random.default_rng(0)
+    with_boosting(given(X, X[:, 0]), (), False, whole(300), HoldOut(), options, np.inf, rng)
+    assert asked == [threads]
+
+
 def test_left_out_where_the_time_is_short(monkeypatch):
     X, y = steps(400)
     clock = Clock(monkeypatch)
@@ -324,10 +388,10 @@ def test_many_columns_are_timed_on_a_part_of_them(monkeypatch):
     assert grown == [(100, 1), (100, 4)]
 
 
-@pytest.mark.parametrize("include", ["boosting", ("forest",), 3, ("boosting", "trees")])
+@pytest.mark.parametrize("include", ["boosting", ("forest",), 3, ("boosting", "trees"), None])
 def test_what_else_is_refused(include):
     X, y = steps(50)
-    with pytest.raises(InputError, match=r"must be \(\) for kernel models alone, \('boosting',\), or None"):
+    with pytest.raises(InputError, match=r"must be 'auto', \('boosting',\), or \(\) for kernel models alone"):
         gm.TabularRegressor(include=include).fit(X, y)
 
 

@@ -53,6 +53,7 @@ from gramian.solvers.path_factor import PathFactor
 from gramian.solvers.solution import Solution, Status
 from gramian.tables import Column, Scaling, TableColumns, TargetTransform
 from gramian.tables.boosting.boosted import Boosted
+from gramian.tables.boosting.contributions import Contributions
 from gramian.tables.boosting.trees import Trees
 from gramian.tables.column import LevelLookup, LevelMeans
 from gramian.tables.intervals import Spread
@@ -94,8 +95,8 @@ def made(name: str, parts: dict[str, Any], most: float) -> Any:
 
 #: Parts that no prediction is computed from, whose numbers may be infinite or NaN: what a fit has tried.
 EVIDENCE = (
-    *("BandCheck", "ExactFit", "Fidelity", "KernelChoice", "LeafReport", "Learned", "LearningStage"),
-    *("Point", "Refinement", "Round", "SearchResult", "SettingResult", "Solution", "Stage"),
+    *("BandCheck", "Contributions", "ExactFit", "Fidelity", "KernelChoice", "LeafReport", "Learned"),
+    *("LearningStage", "Point", "Refinement", "Round", "SearchResult", "SettingResult", "Solution", "Stage"),
 )
 
 
@@ -218,6 +219,7 @@ RECIPES: dict[str, Recipe] = (
             CenterPartition,
             CenterTree,
             Column,
+            Contributions,
             ExactFit,
             ExactPredictor,
             Fidelity,

@@ -34,6 +34,7 @@ from gramian.metric.outer_product import FORMS
 from gramian.ridge.ridge import KernelRidge, KernelRidgeClassifier
 from gramian.summary import Grid
 from gramian.tables import EncodedRows, TableColumns
+from gramian.tables.boosting.contributions import Contributions
 from gramian.tables.effort import EFFORTS, Effort, with_boosting
 from gramian.tables.holdout import HoldOut, place_of
 from gramian.tables.input import checked_table, rows_in_time, weighted_rows
@@ -80,8 +81,9 @@ class TabularModel(TableServer, KernelEstimator):
     verbose: int
 
     search_: SearchResult
+    contributions_: Contributions | None
 
-    _learns: tuple[str, ...] = ("search_", "metric_rounds_", "fit_seconds_")
+    _learns: tuple[str, ...] = ("search_", "metric_rounds_", "fit_seconds_", "contributions_")
 
     _kind: type[KernelRidge] | type[KernelRidgeClassifier]
 

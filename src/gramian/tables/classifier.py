@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -43,16 +43,15 @@ class TabularClassifier(Classifier, ClassAnswers, TabularModel):
     rows of five classes). Log odds are a·v + b·L(v) + c·g of the ridge models' values v, their log odds L(v)
     as means of ±1 and the logistic models' log odds g; a, b, c ≥ 0 have the least log-loss on rows that the
     models have not seen: the held-out rows, or up to 2,500 rows every row, by models without a fifth of the
-    table. Log odds of gradient boosting are a further term. The logistic models and boosting are each left
-    out if they lower that by less than 0.2 %.
+    table. Log odds of gradient boosting are a further term. The logistic models are left out if they lower
+    that by less than 0.2 %, boosting if by less than the standard error of the difference.
 
     Parameters
     ----------
     kernel, metric, scaling, effort, categorical, time_limit, memory_budget, random_state, n_jobs, verbose
         As in the regressor.
-    include : tuple of str or None, default=None
-        ("boosting",) lets scikit-learn's gradient boosting join, as a further term of the log odds; () and
-        None as in the regressor: by default it joins.
+    include : "auto" or tuple of str, default="auto"
+        As in the regressor: whether gradient boosting joins, here as a further term of the log odds.
     scoring : str, callable or None, default=None
         What decides kernel, metric and ridge penalty, on held-out rows: "neg_log_loss", "roc_auc",
         "accuracy", "balanced_accuracy", any other scorer of scikit-learn, or scorer(estimator, X, y); None
@@ -67,6 +66,8 @@ class TabularClassifier(Classifier, ClassAnswers, TabularModel):
         ``members_`` are exact if memory holds half of the Gram matrix: 19,000 rows in 1 GB.
     classes_ : ndarray
         Labels in ascending order.
+    contributions_ : Contributions or None
+        As in the regressor, of log-losses.
     calibration_ : Calibration
         Map from the ridge models' values to log odds, ``slope`` times the value and ``bend`` times the log
         odds that it would have as a mean of ±1, plus ``logistic`` times the logistic models' log odds and
@@ -105,7 +106,7 @@ class TabularClassifier(Classifier, ClassAnswers, TabularModel):
         scaling: str = "auto",
         scoring: Any = None,
         effort: str = DEFAULT,
-        include: Sequence[str] | None = None,
+        include: Literal["auto"] | Sequence[str] = "auto",
         categorical: Any = None,
         class_weight: Any = None,
         time_limit: float | None = None,
@@ -175,7 +176,7 @@ class TabularClassifier(Classifier, ClassAnswers, TabularModel):
             loss = partial(_class_loss, targets, weights, score)
             labels = np.asarray(targets.values)
             fit = self._fit_last(rows, labels, weights, found, rng, until, n_counted, loss, holdout)
-            self.model_, self.oof_predictions_ = fit.calibrated(targets, weights)
+            self.model_, self.oof_predictions_, self.contributions_ = fit.calibrated(targets, weights)
             own = targets.codes(slice(0, n))[fit.held]
             self.scores_ = np.sort(1.0 - self.oof_predictions_[np.arange(len(own)), own])
             self.oof_rows_ = fit.held if numbers is None else numbers[fit.held]

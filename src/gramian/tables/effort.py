@@ -16,7 +16,7 @@ class Effort:
     search_rows : rows that each round of the search fits; rounds, round_rows : most rounds that refine the
     metric on more rows, and how many rows these fit in a regression and in a classification; mean : whether
     the mean with a kernel of the other norm is tried; exact : whether models of more rows than one
-    factorisation takes are exact; boosting : whether boosting joins if the user does not say.
+    factorisation takes are exact; boosting : whether boosting is tried if the user does not say.
     """
 
     search_rows: tuple[int, ...]
@@ -34,14 +34,16 @@ EFFORTS = {
     "best": Effort((400, 1_000), 10, (20_000, 20_000), mean=True, exact=True, boosting=True),
 }
 DEFAULT = "default"
-#: What may join the kernel models.
-BOOSTING = "boosting"
+#: What may join the kernel models, and the word for what the effort says of it.
+BOOSTING, AUTO = "boosting", "auto"
 
 
 def with_boosting(include: Any, effort: Effort) -> bool:
-    """Return whether boosting joins; raise unless ``include`` is None or names nothing but boosting."""
-    if include is None:
+    """Return whether boosting is tried; raise unless ``include`` is "auto" or names nothing but boosting."""
+    if isinstance(include, str) and include == AUTO:
         return effort.boosting
     if isinstance(include, str) or not isinstance(include, Sequence) or set(include) - {BOOSTING}:
-        raise InputError(f"include={include!r} must be () for kernel models alone, ('{BOOSTING}',), or None.")
+        raise InputError(
+            f"include={include!r} must be '{AUTO}', ('{BOOSTING}',), or () for kernel models alone."
+        )
     return bool(include)

@@ -6,7 +6,7 @@ import numbers as number_types
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -79,11 +79,12 @@ class TabularRegressor(Regressor, NumberAnswers, TabularModel):
         How long to look for the best model. "fast" searches on fewer rows, refines the metric once, takes no
         mean of two kernels and no boosting, and leaves models of more than 2,500 rows approximate; "best"
         refines the metric longer.
-    include : tuple of str or None, default=None
-        ("boosting",) lets scikit-learn's gradient boosting join if there are 200 rows or more: a mean with
-        the kernel models, weighted by values of rows that neither has seen (five folds, or beyond 7,500 rows
-        the held-out ones), or left out if that lowers the loss by less than 0.2 %. () means kernel models
-        alone; None lets boosting join unless ``effort="fast"``.
+    include : "auto" or tuple of str, default="auto"
+        What may join the kernel models. ("boosting",) is scikit-learn's gradient boosting, with 200 rows or
+        more: a mean with the kernel models, weighted by values of rows that neither has seen (five folds, or
+        beyond 7,500 rows the held-out ones). It is left out if it lowers their loss by less than the standard
+        error of the difference. "auto" is the same, but nothing with ``effort="fast"``; () means kernel
+        models alone.
     categorical : list of names or places, or mask, default=None
         Numeric columns to treat as categories. Text is categorical anyway.
     time_limit : float or None, default=None
@@ -117,6 +118,9 @@ class TabularRegressor(Regressor, NumberAnswers, TabularModel):
     feature_importances_ : ndarray (columns of the table,)
         Shares E(∂f/∂x_j)² var x_j of the search's best fit, summed over the encoded columns of each column;
         for categories, switching the value replaces the derivative. They sum to 1.
+    contributions_ : Contributions or None
+        Losses on held-out rows of the ``kernel`` models alone, of ``boosting`` alone and of ``both``, and
+        whether boosting was ``kept``; None if it was not tried.
     spread_ : Spread or None
         How far predictions are off, row by row, if held-out rows show that it differs: the mean size of an
         error of the transformed target, learned from held-out residuals.
@@ -170,7 +174,7 @@ class TabularRegressor(Regressor, NumberAnswers, TabularModel):
         target: str = "auto",
         scoring: Any = None,
         effort: str = DEFAULT,
-        include: Sequence[str] | None = None,
+        include: Literal["auto"] | Sequence[str] = "auto",
         categorical: Any = None,
         time_limit: float | None = None,
         memory_budget: int | str = "1GB",
@@ -239,7 +243,7 @@ class TabularRegressor(Regressor, NumberAnswers, TabularModel):
             last = z[:, 0] if z.shape[1] == 1 else z
             loss = partial(_mapped_loss, MappedTarget(z, own, self.target_, score), weights)
             fit = self._fit_last(rows, last, weights, found, rng, until, n_counted, loss, holdout)
-            values = fit.values.reshape(len(fit.held), z.shape[1])
+            values, self.contributions_ = fit.values.reshape(len(fit.held), z.shape[1]), fit.contributions
             self.spread_, residuals = learned_spread(
                 np.asarray(mapped(rows, self.scaling_).take(fit.held)),
                 values,

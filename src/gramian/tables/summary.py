@@ -19,6 +19,7 @@ from gramian.metric.learning import Round
 from gramian.metric.metric import Metric
 from gramian.summary import Grid, Summary, short
 from gramian.tables import TableColumns, TargetTransform
+from gramian.tables.boosting.contributions import Contributions
 from gramian.tables.column import Column
 from gramian.tables.ridge_mean import RidgeMean, members_of
 from gramian.tables.search import SearchResult
@@ -33,7 +34,7 @@ COVERAGE = 0.9
 def summary_of(model: BaseEstimator, facts: Sequence[Fact], grids: Sequence[Grid]) -> Summary:
     """Return facts and tables of a table model, followed by the evidence of its numeric models."""
     mean = model.model_
-    facts, grids, said = [*facts, *_combined(mean)], [*grids], list[str]()
+    facts, grids, said = [*facts, *_combined(mean), *_contributed(model)], [*grids], list[str]()
     members = members_of(mean)
     for number, (weight, inner) in enumerate(members, 1):
         which = f" of model {number}" if len(members) > 1 else ""
@@ -80,6 +81,19 @@ def _combined(mean: BaseEstimator) -> Iterator[Fact]:
         yield "log odds", f"{weights} ({', '.join(meaning for *_, meaning in there)})"
     elif isinstance(mean, RidgeMean) and hasattr(mean, "boosted_"):
         yield "boosting", f"{mean.share_:.2f} of the mean"
+
+
+def _contributed(model: Any) -> Iterator[Fact]:
+    """Yield the held-out losses of the kernel models, of boosting and of both, if boosting was tried."""
+    parts: Contributions | None = getattr(model, "contributions_", None)
+    if parts is None:
+        return
+    name = "squared error of the variance" if model.scoring is None else f"error by {model.scoring!r}"
+    name = "log-loss" if hasattr(model, "classes_") else name
+    losses = f"kernel models {parts.kernel:.4g}, boosting {parts.boosting:.4g}, both {parts.both:.4g}"
+    said = "kept" if parts.kept else "left out"
+    lowered = f"{parts.kernel - parts.both:.2g} ± {parts.error:.2g}"
+    yield "contributions", f"held-out {name}: {losses}; boosting {said}, it lowers it by {lowered}"
 
 
 def column_facts(columns: TableColumns) -> Iterator[Fact]:

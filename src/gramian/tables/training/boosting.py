@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,30 +23,41 @@ from gramian.tables.boosting.trees import Trees
 from gramian.tables.column import Feature
 from gramian.tables.holdout import HoldOut
 from gramian.tables.level_means import level_means
+from gramian.tables.training.gain import Gain
 from gramian.tables.training.logistic import FOLDS
 
-#: Settings of boosting, in which each split looks at half of the columns. Chosen by hand.
-SETTINGS = {
-    "learning_rate": 0.06,
-    "max_features": 0.5,
-    "max_leaf_nodes": 16,
-    "min_samples_leaf": 10,
-    "l2_regularization": 1.0,
-    "early_stopping": False,
-    "warm_start": True,
-}
+#: Settings of all boosting, in which each split looks at half of the columns. Chosen by hand.
+COMMON = {"max_features": 0.5, "l2_regularization": 1.0, "early_stopping": False, "warm_start": True}
 #: Rounds are added by STEP until the best number of them is PATIENCE or more below what was tried, to MOST of
-#: them, or MOST_TREES trees of several classes. Chosen by hand.
-STEP, PATIENCE, MOST, MOST_TREES = 100, 20, 400, 2_000
+#: them, half as many in folds, or MOST_TREES trees of several classes. The rate is RATE, higher where there
+#: are fewer rounds than FEW. Chosen by hand.
+RATE, STEP, PATIENCE, MOST, MOST_TREES, FEW = 0.05, 100, 40, 800, 2_000, 400
 #: With fewer rows there is no boosting; up to MOST_FOLDED every row is left out once, beyond that only the
 #: held-out rows are. All rows calibrate a kernel model up to 7,071 of them. Chosen by hand.
 LEAST_ROWS, MOST_FOLDED = 200, 7_500
 #: Bytes of memory for each number of the rows that boosting learns from, for the models of all folds. By
 #: hand.
 NUMBER_BYTES = 64
+#: Boosting has at most one thread for this many rows: with fewer rows threads mostly wait for each other.
+#: Chosen by hand.
+THREAD_ROWS = 5_000
 #: Share of the remaining time that boosting may take; rounds and columns that are timed under a limit. Chosen
 #: by hand.
 TIME_SHARE, TIMED_ROUNDS, TIMED_COLUMNS = 0.2, 3, 100
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Sizes of the trees, and whether categories are sets to them or ordered by the mean of their targets."""
+
+    leaves: int = 16
+    leaf_rows: int = 10
+    sets: bool = False
+
+
+#: Settings that are compared at TRIED_RATE, the usual one first. Chosen by hand.
+SETTINGS = (Setting(), Setting(leaves=8), Setting(leaves=31, leaf_rows=20), Setting(sets=True))
+TRIED_RATE = 0.1
 
 
 def with_boosting(
@@ -64,8 +75,9 @@ def with_boosting(
     rows : (n, d) encoded and scaled rows with targets (n,) or (n, outputs), or labels where ``classes``;
     groups : places of one-hot groups; held : rows that judge if the rows are many or can't be parted, as for
     times: the values of the others are NaN then; options : the estimator's threads ``n_jobs``, and its
-    ``memory_budget``: of more rows than that holds some are drawn. The number of rounds is the one of least
-    error on the rows that are left out. None if there is too little time until ``until``, on the clock of
+    ``memory_budget``: of more rows than that holds some are drawn. The setting is the usual one unless
+    another has a clearly lower loss on the first rows that are left out, the number of rounds the one of
+    least loss on all of them. None if there is too little time until ``until``, on the clock of
     ``time.perf_counter``.
     """
     began, counted = time.perf_counter(), rows.counted
@@ -74,37 +86,73 @@ def with_boosting(
     most = max(2, parse_bytes(options["memory_budget"]) // (NUMBER_BYTES * rows.source.shape[1]))
     task = _Task.of(rows, groups, classes, seed)
 
-    def learner(numbers: IntArray) -> _Learner:
+    def learner(numbers: IntArray, setting: Setting, rate: float) -> _Learner:
         drawn = numbers if len(numbers) <= most else np.sort(rng.choice(numbers, most, replace=False))
-        return task.learner(drawn)
+        return task.learner(drawn, setting, rate)
 
     def late(done: float, of_all: float) -> bool:
         return (time.perf_counter() - began) / done * of_all > TIME_SHARE * (until - began)
 
-    with threadpool_limits(Engine(options["n_jobs"]).n_threads, user_api="openmp"):
-        least = (len(folds) + 1) * learner(counted).step_seconds() if until < np.inf else 0.0
+    threads = min(Engine(options["n_jobs"]).n_threads, max(1, len(counted) // THREAD_ROWS))
+    with threadpool_limits(threads, user_api="openmp"):
+        rest = np.setdiff1d(counted, folds[0])
+        setting, rounds = SETTINGS[0], max(STEP, MOST_TREES // max(1, task.n_classes))
+        rounds = min(MOST if len(folds) == 1 else MOST // 2, rounds)
+        rate = min(TRIED_RATE, RATE * max(1.0, FEW / rounds))
+        least = (len(folds) + 1) * learner(counted, setting, rate).step_seconds() if until < np.inf else 0.0
         if least > TIME_SHARE * (until - began):
             return None
-        learners, rounds = [learner(np.setdiff1d(counted, fold)) for fold in folds], 0
-        limit = min(MOST, max(STEP, MOST_TREES // max(1, task.n_classes)))
-        best = rounds
-        while rounds < limit and best > rounds - PATIENCE:
-            losses, rounds = np.zeros(min(limit, rounds + STEP)), min(limit, rounds + STEP)
-            for done, (each, fold) in enumerate(zip(learners, folds, strict=True), 1):
-                each.grow(rounds)
-                losses += each.losses(fold)
-                if late(done, len(folds) + 1):
-                    return None
-            best = int(losses.argmin()) + 1
+        if (len(folds) + 1 + len(SETTINGS)) * least / (len(folds) + 1) <= TIME_SHARE * (until - began):
+            sets = any(len(group) > 2 for group in groups)  # of two levels one goes to either side anyway
+            tried = [learner(rest, each, TRIED_RATE) for each in SETTINGS if sets or not each.sets]
+            setting = _chosen(tried, folds[0], int(rounds * rate / TRIED_RATE))
+        learners = [learner(np.setdiff1d(counted, fold), setting, rate) for fold in folds]
+        best = _grown(learners, folds, rounds, lambda done: late(done, len(folds) + 1))
+        if best is None:
+            return None
         values: Float64Array | None = None
         for each, fold in zip(learners, folds, strict=True):
             some = each.boosted(best).of(rows.source, fold)
             values = np.full((rows.n, some.shape[1]), np.nan) if values is None else values
             values[fold] = some
         assert values is not None
-        whole = learner(counted)
+        whole = learner(counted, setting, rate)
         whole.grow(best)
     return whole.boosted(best), values
+
+
+def _grown(
+    learners: Sequence[_Learner], folds: Sequence[IntArray], most: int, late: Callable[[int], bool]
+) -> int | None:
+    """Add rounds until more of them do not help on the rows that are left out; return the best number.
+
+    None if it becomes late, which is asked after each of the learners.
+    """
+    best = rounds = 0
+    while rounds < most and best > rounds - PATIENCE:
+        rounds = min(most, rounds + STEP)
+        losses = np.zeros(rounds)
+        for done, (each, fold) in enumerate(zip(learners, folds, strict=True), 1):
+            each.grow(rounds)
+            losses += each.losses(fold)
+            if late(done):
+                return None
+        best = int(losses.argmin()) + 1
+    return best
+
+
+def _chosen(tried: Sequence[_Learner], fold: IntArray, most: int) -> Setting:
+    """Return the setting of least loss on a fold if it is clearly below that of the first, else the first."""
+    losses = []
+    for each in tried:
+        best = _grown([each], [fold], most, lambda _: False)
+        assert best is not None
+        losses.append(each.row_losses(each.boosted(best).of(each.task.rows.source, fold), fold))
+    weights = tried[0].task.rows.weights
+    weights = None if weights is None else np.asarray(weights[fold], np.float64)
+    means = [float(np.average(loss, weights=weights)) for loss in losses]
+    best = int(np.argmin(means))
+    return tried[best if Gain.of_rows(losses[0], losses[best], weights).clear else 0].setting
 
 
 @dataclass(frozen=True)
@@ -128,21 +176,31 @@ class _Task:
         """Return encoded and scaled rows by their numbers."""
         return np.asarray(self.rows.source.take(numbers))
 
-    def learner(self, numbers: IntArray) -> _Learner:
+    def learner(self, numbers: IntArray, setting: Setting, rate: float) -> _Learner:
         """Return boosting of the rows with these numbers, which has not begun."""
         targets = np.asarray(self.rows.targets)[numbers]
         weights = None if self.rows.weights is None else np.asarray(self.rows.weights[numbers], np.float64)
-        features = [Feature("", CATEGORY, "", slice(each[0], each[-1] + 1)) for each in self.groups]
-        wanted = np.eye(self.n_classes)[targets] if self.n_classes else targets
-        means = level_means(features, self.take, numbers, wanted, weights)
-        codes = np.array([value for each in means for value in each.values])
+        if setting.sets:
+            codes = np.concatenate([np.zeros(0), *(np.arange(1.0, len(each) + 1.0) for each in self.groups)])
+        else:
+            features = [Feature("", CATEGORY, "", slice(each[0], each[-1] + 1)) for each in self.groups]
+            wanted = np.eye(self.n_classes)[targets] if self.n_classes else targets
+            means = level_means(features, self.take, numbers, wanted, weights)
+            codes = np.array([value for each in means for value in each.values])
+        X = joined(self.take(numbers), self.groups, codes)
+        coded = np.arange(X.shape[1] - len(self.groups), X.shape[1])
+        own = {
+            "learning_rate": rate,
+            "max_leaf_nodes": setting.leaves,
+            "min_samples_leaf": setting.leaf_rows,
+            "categorical_features": coded if setting.sets else None,
+            "random_state": self.seed,
+        }
         kind = HistGradientBoostingClassifier if self.n_classes else HistGradientBoostingRegressor
         outputs = targets.reshape(len(numbers), -1).T
         seen = tuple(np.unique(targets).tolist()) if self.n_classes else ()
-        models = [kind(**SETTINGS, random_state=self.seed) for _ in outputs] if len(seen) != 1 else []
-        return _Learner(
-            self, joined(self.take(numbers), self.groups, codes), outputs, weights, codes, seen, models
-        )
+        models = [kind(**COMMON, **own) for _ in outputs] if len(seen) != 1 else []
+        return _Learner(self, setting, X, outputs, weights, codes, seen, models)
 
 
 @dataclass(frozen=True)
@@ -153,6 +211,7 @@ class _Learner:
     """
 
     task: _Task
+    setting: Setting
     X: Float64Array
     outputs: Array
     weights: Float64Array | None
@@ -178,20 +237,27 @@ class _Learner:
         return (first + STEP * each) * self.X.shape[1] / some.X.shape[1]
 
     def losses(self, numbers: IntArray) -> Float64Array:
-        """Return the sum of the rows' losses after each round: of squares, or of -ln P."""
+        """Return the sum of the rows' losses after each round."""
         if not self.models:
             return np.zeros(1)
-        rows, targets = self.task.rows, np.asarray(self.task.rows.targets)[numbers]
+        rows = self.task.rows
         weights = np.ones(len(numbers)) if rows.weights is None else rows.weights[numbers]
         X, n_classes = joined(self.task.take(numbers), self.task.groups, self.codes), self.task.n_classes
         if not n_classes:
             stages = zip(*(model.staged_predict(X) for model in self.models), strict=True)
-            return np.array([weights @ ((np.column_stack(z) - targets) ** 2).sum(axis=1) for z in stages])
+            return np.array([weights @ self.row_losses(np.column_stack(z), numbers) for z in stages])
         found = []
         for values in self.models[0].staged_decision_function(X):
             values = log_odds(np.reshape(values, (len(numbers), -1)), self.classes, n_classes)
-            found.append(-weights @ log_probabilities(values)[np.arange(len(numbers)), targets])
+            found.append(weights @ self.row_losses(values, numbers))
         return np.array(found)
+
+    def row_losses(self, values: Float64Array, numbers: IntArray) -> Float64Array:
+        """Return the losses of rows, (n,), by their values: squares, of classes -ln P."""
+        targets = np.asarray(self.task.rows.targets)[numbers]
+        if not self.task.n_classes:
+            return np.asarray(((values - targets) ** 2).sum(axis=1))
+        return np.asarray(-log_probabilities(values)[np.arange(len(numbers)), targets])
 
     def boosted(self, rounds: int) -> Boosted:
         """Return the trees of the first rounds."""

@@ -13,6 +13,7 @@ from scipy.optimize import minimize_scalar
 from gramian._budget import parse_bytes
 from gramian._typing import Array, Float64Array, IntArray
 from gramian.engine import Engine
+from gramian.estimator.answers import log_probabilities
 from gramian.estimator.labelled import LabelledRows
 from gramian.estimator.progress import shown_phases
 from gramian.estimator.targets import ClassTargets
@@ -21,11 +22,13 @@ from gramian.metric.learning import PROGRESS, LearningSettings, Round, learn_met
 from gramian.ridge.ridge import KernelRidge, KernelRidgeClassifier
 from gramian.search import Limits, Trial, search
 from gramian.tables.boosting.boosted import Boosted
+from gramian.tables.boosting.contributions import Contributions
 from gramian.tables.effort import Effort
 from gramian.tables.holdout import HoldOut
 from gramian.tables.ridge_mean import RidgeMean
 from gramian.tables.small_problem import Point
 from gramian.tables.training.boosting import LEAST_ROWS, with_boosting
+from gramian.tables.training.gain import Gain
 from gramian.tables.training.member import (
     HeldLoss,
     Member,
@@ -51,7 +54,7 @@ BANDWIDTH_FACTORS, BANDWIDTH_STEPS = (0.5, 2.0), 2
 #: A second model is fitted if its held-out error after the rounds is at most this multiple of the first
 #: one's. It is left out if its weight in the mean comes out below the second number. Chosen by hand.
 NEAR, LEAST_SHARE = 1.1, 0.1
-#: Least share by which logistic models or boosting must lower the held-out loss to be used. Chosen by hand.
+#: Least share by which logistic models must lower the held-out loss to be used. Chosen by hand.
 LEAST_GAIN = 0.002
 #: With less time than this many rows need, no rounds are run. Chosen by hand.
 LEAST_ROUND_ROWS = 500
@@ -79,6 +82,7 @@ class LastFit:
     boosted: Boosted | None = None
     boosted_values: Float64Array | None = None
     share: float = 0.0
+    contributions: Contributions | None = None
 
     @property
     def model(self) -> Any:
@@ -93,7 +97,7 @@ class LastFit:
         return replace(self, boosted=boosted, boosted_values=values[self.held])
 
     def mixed(self, loss: HeldLoss) -> LastFit:
-        """Return the mean of numbers with boosting, if that lowers the held-out loss by 0.2 %, else without.
+        """Return the mean of numbers with boosting, if that clearly lowers the held-out loss, else without.
 
         The values are those of the mean.
         """
@@ -108,15 +112,26 @@ class LastFit:
             lambda share: loss(mean(share), self.held), bounds=(0.0, 1.0), method="bounded"
         )
         share = float(found.x)
-        if found.fun >= (1.0 - LEAST_GAIN) * loss(self.values, self.held):
-            return replace(self, boosted=None)
-        return replace(self, values=mean(share), share=share)
+        both = mean(share)
 
-    def calibrated(self, targets: ClassTargets, weights: Array | None) -> tuple[RidgeMean, Float64Array]:
+        def lowered(some: IntArray) -> float:
+            return loss(self.values[some], self.held[some]) - loss(both[some], self.held[some])
+
+        gain = Gain.of(len(self.held), lowered)
+        kernel, boosting, mix = (loss(values, self.held) for values in (self.values, other, both))
+        parts = Contributions(kernel, boosting, mix, gain.error, gain.clear)
+        if not gain.clear:
+            return replace(self, boosted=None, contributions=parts)
+        return replace(self, values=both, share=share, contributions=parts)
+
+    def calibrated(
+        self, targets: ClassTargets, weights: Array | None
+    ) -> tuple[RidgeMean, Float64Array, Contributions | None]:
         """Return the mean of classifiers that gives calibrated log odds, with logistic models if they help.
 
-        They are left out if they lower the held-out log-loss by less than 0.2 %, and so is boosting. Also
-        return the probabilities (held, classes) of the held-out rows.
+        They are left out if they lower the held-out log-loss by less than 0.2 %, and boosting if it does not
+        clearly lower it. Also return the probabilities (held, classes) of the held-out rows, and what
+        boosting contributes if there is any.
         """
         codes = targets.codes(slice(0, targets.shape[0]))[self.held]
         weights = None if weights is None else weights[self.held]
@@ -131,15 +146,25 @@ class LastFit:
             if joint.log_loss(values, codes, weights, logs) < (1.0 - LEAST_GAIN) * alone:
                 found, others = joint, logs
                 models = [part.beside(model) for part, model in zip(parts, models, strict=True)]
-        boosted, trees = None, self.boosted_values
+        boosted, trees, contributions = None, self.boosted_values, None
         if trees is not None:
             joint = Calibration.of_labels(values, codes, weights, others, trees)
-            alone = found.log_loss(values, codes, weights, others)
-            if joint.log_loss(values, codes, weights, others, trees) < (1.0 - LEAST_GAIN) * alone:
+            each = [
+                -logs[np.arange(len(codes)), codes]
+                for logs in (
+                    found.log_probabilities(values, others),
+                    log_probabilities(trees),
+                    joint.log_probabilities(values, others, trees),
+                )
+            ]
+            gain = Gain.of_rows(each[0], each[2], weights)
+            kernel, boosting, both = (float(np.average(losses, weights=weights)) for losses in each)
+            contributions = Contributions(kernel, boosting, both, gain.error, gain.clear)
+            if gain.clear:
                 found, boosted = joint, self.boosted
         trees = None if boosted is None else trees
         chances = np.exp(found.log_probabilities(values, others, trees))
-        return RidgeMean.of(models, self.weights, targets.classes, found, boosted), chances
+        return RidgeMean.of(models, self.weights, targets.classes, found, boosted), chances, contributions
 
 
 def last_fit(
