@@ -18,7 +18,17 @@ from gramian._files import complete_file
 from gramian.cli import contest, table_plan, table_training, training
 from gramian.cli.answers import check_answers, set_threads
 from gramian.cli.opening import all_targets, rows_for, training_rows
-from gramian.cli.options import Memory, ModelFile, Seed, Target, Threads, Traceback, TrainFile, taking
+from gramian.cli.options import (
+    CellOptions,
+    Memory,
+    ModelFile,
+    Seed,
+    Target,
+    Threads,
+    Traceback,
+    TrainFile,
+    taking,
+)
 from gramian.cli.outcome import Clock, number
 from gramian.cli.outputs import files_of, refuse_output_over_input
 from gramian.cli.prediction import predict_file
@@ -91,7 +101,7 @@ def fit(
         refuse_output_over_input("--out", out, *files_of(train_file, target))
         clock = Clock()
         until = time.perf_counter() + (math.inf if settings.time_limit is None else settings.time_limit)
-        rows = training_rows(train_file, target, as_table=tables, memory=settings.memory)
+        rows = training_rows(train_file, target, as_table=tables, memory=settings.memory, cells=settings)
         clock.lap("read")
         if isinstance(rows, StoredTable):
             outcome = table_training.train(rows, settings, until)
@@ -99,6 +109,8 @@ def fit(
             outcome = training.train(rows, settings)
         name = rows.target.name if rows.target is not None else ""
         notes = {"task": outcome.task, "target": name, "held out": outcome.held_out_text}
+        if settings.missing:
+            notes["missing"] = "\n".join(settings.missing)
         clock.lap("train")
         save(outcome.model, out, notes=notes)
         clock.lap("save")
@@ -111,14 +123,17 @@ def fit(
 
 
 @app.command()
+@taking(CellOptions, "text")
 def predict(
     model_file: ModelFile,
     rows_file: Annotated[
         Path, typer.Argument(help="Rows with the model's columns, in any order.", show_default=False)
     ],
     out: Annotated[
-        Path, typer.Option(help="File to write: .csv, .csv.gz, .parquet or .npz; replaced if it exists.")
+        Path,
+        typer.Option(help="File to write: .csv, .tsv, .csv.gz, .parquet or .npz; replaced if it exists."),
     ],
+    *,
     coverage: Annotated[
         float | None,
         typer.Option(help="Add ends (low, high) of intervals that cover this share, such as 0.9."),
@@ -127,6 +142,7 @@ def predict(
         bool, typer.Option("--probabilities", help="Add the probability of each class.")
     ] = False,
     threads: Threads = None,
+    settings: CellOptions,
     traceback: Traceback = False,
 ) -> None:
     """Predict every row of a file; if the file has the target, print the score."""
@@ -134,10 +150,10 @@ def predict(
         check_writable(out)
         refuse_output_over_input("--out", out, model_file, rows_file)
         model, notes = load(model_file), describe(model_file)["notes"]
-        first, last = (model[0], model[-1]) if isinstance(model, Pipeline) else (model, model)
+        last = model[-1] if isinstance(model, Pipeline) else model
         check_answers(model, coverage, probabilities)
         set_threads(last, threads)
-        rows = rows_for(rows_file, first, notes.get("target") or None)
+        rows = rows_for(rows_file, model, notes, settings, None)
         scored = predict_file(model, rows, out, coverage=coverage, probabilities=probabilities)
         say(f"Wrote {rows.shape[0]:,} predictions to {out}")
         scored.print(classes=hasattr(last, "classes_"))
@@ -155,7 +171,7 @@ def plan(
     """Print the sizes and bytes that a fit would take, without fitting."""
     with reported(traceback):
         settings, tables = checked(settings, train_file)
-        rows = training_rows(train_file, target, as_table=tables, memory=settings.memory)
+        rows = training_rows(train_file, target, as_table=tables, memory=settings.memory, cells=settings)
         y = all_targets(rows)
         found, reason = find_task(y, settings.task)
         what = "columns" if tables else "features"
@@ -175,6 +191,7 @@ def plan(
 
 
 @app.command()
+@taking(CellOptions, "text")
 def report(
     model_file: Annotated[
         Path, typer.Argument(help="Model file written by fit or gramian.save.", show_default=False)
@@ -182,8 +199,10 @@ def report(
     html: Annotated[Path | None, typer.Option(help="HTML page to write; replaced if it exists.")] = None,
     data: Annotated[Path | None, typer.Option(help="File with rows to score the model on.")] = None,
     target: Annotated[str | None, typer.Option(help="Column of --data with the true values.")] = None,
+    *,
     seed: Seed = 0,
     threads: Threads = None,
+    settings: CellOptions,
     traceback: Traceback = False,
 ) -> None:
     """Print what a model file holds and how good the model is; --html writes it as a page with pictures."""
@@ -194,11 +213,11 @@ def report(
         if target is not None and data is None:
             raise InputError("--target names a column of --data. Pass --data FILE too.")
         model, header = load(model_file), describe(model_file)
-        first, last = (model[0], model[-1]) if isinstance(model, Pipeline) else (model, model)
+        last = model[-1] if isinstance(model, Pipeline) else model
         set_threads(last, threads)
         judged = None
         if data is not None:
-            rows = rows_for(data, first, target or header["notes"].get("target") or None)
+            rows = rows_for(data, model, header["notes"], settings, target)
             if target is not None and rows.target is None:
                 raise InputError(
                     f"{data} has no column {target!r}. Pass --target with the column of the true values."
@@ -214,6 +233,7 @@ def report(
 
 
 @app.command()
+@taking(CellOptions)
 def compare(
     train_file: TrainFile,
     target: Target = None,
@@ -223,8 +243,10 @@ def compare(
     memory: Memory = "1GB",
     task: Annotated[Task, typer.Option(help="Kind of target; auto decides from its values.")] = Task.AUTO,
     json: Annotated[Path | None, typer.Option(help="JSON file for the results.")] = None,
+    *,
     seed: Seed = 0,
     threads: Threads = None,
+    settings: CellOptions,
     traceback: Traceback = False,
 ) -> None:
     """Fit gramian, Nystroem and gradient boosting in the same time, and compare their errors."""
@@ -232,7 +254,7 @@ def compare(
         parse_bytes(memory)
         refuse_output_over_input("--json", json, *files_of(train_file, target))
         as_table = file_format(train_file).columns
-        rows = training_rows(train_file, target, as_table=as_table, memory=memory)
+        rows = training_rows(train_file, target, as_table=as_table, memory=memory, cells=settings)
         y = all_targets(rows)
         found, reason = find_task(y, task)
         rules = contest.Rules(found, seconds, memory, seed, threads)

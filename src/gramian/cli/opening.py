@@ -7,12 +7,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from sklearn.pipeline import Pipeline
+
 from gramian._budget import parse_bytes
 from gramian._typing import Array
+from gramian.cli.options import CellOptions
 from gramian.cli.report import say
-from gramian.data.cells import CATEGORY
+from gramian.data.arrow import listed
+from gramian.data.cells import CATEGORY, NUMERIC
 from gramian.data.choice import Choice
-from gramian.data.file_formats import file_format
+from gramian.data.file_formats import CSV, file_format
 from gramian.data.names import shown_names
 from gramian.data.opening import open_numbers, open_table, opened
 from gramian.data.stored_source import StoredSource
@@ -27,7 +32,9 @@ Opened = StoredSource | StoredTable
 PREDICTED_BYTES = 1 << 28
 
 
-def training_rows(path: Path, target: str | None, *, as_table: bool, memory: str) -> Opened:
+def training_rows(
+    path: Path, target: str | None, *, as_table: bool, memory: str, cells: CellOptions
+) -> Opened:
     """Open rows with a target: as numbers, or as a table with columns of any type.
 
     Rows that take at most ``memory`` stay in memory once they are read; of a larger file only the rows
@@ -37,15 +44,22 @@ def training_rows(path: Path, target: str | None, *, as_table: bool, memory: str
     ------
     InputError : if the file gives no target, or more than one.
     """
-    choice = Choice(target, floats=True, keep_bytes=parse_bytes(memory))
+    choice = cells.applied(Choice(target, floats=True, keep_bytes=parse_bytes(memory)))
     rows: Opened = open_table(path, choice) if as_table else open_numbers(path, choice)
     found = rows.target
     if found is None:
         columns = rows.storage.feature_names
-        names = f" (one of its columns: {', '.join(columns[:10])})" if columns else ""
+        names = f" (one of its columns: {listed(columns)})" if columns else ""
         raise InputError(f"{path} contains no target to learn. Pass --target NAME{names}.")
     if found.ndim != 1:
         raise InputError(f"{path}: the target has shape {found.shape}. Store one number a row, shape (n,).")
+    return _said(path, rows)
+
+
+def _said(path: Path, rows: Opened) -> Opened:
+    """Print what was detected in a file and may surprise; return its rows."""
+    if rows.storage.read_as:
+        say(f"Reading {path}: {rows.storage.read_as}")
     return rows
 
 
@@ -56,41 +70,65 @@ def all_targets(rows: Opened) -> Array:
     return found[slice(0, len(found))]
 
 
-def rows_for(path: Path, model: Any, target: str | None) -> Opened:
+def rows_for(path: Path, model: Any, notes: dict[str, str], cells: CellOptions, target: str | None) -> Opened:
     """Open a model's columns by name, or by position if the model or the file has no names.
 
-    ``model`` is the estimator, or the pipeline's first step. The target is opened too if the file has it.
+    ``model`` is an estimator or a pipeline, ``notes`` those of its file: the cells that were missing values
+    in training, and the name of the target. The target (``target``, if it is given) is opened too if the file
+    has it. A column of a CSV file is text or numbers as in training, whatever its cells look like.
     Columns that the model was not trained on are left out, and the command says which.
     """
-    rows = _rows_for(path, model, target)
-    if hasattr(model, "feature_names_in_"):
-        known = set(model.feature_names_in_)
+    rows = _rows_for(path, model, notes, cells, target)
+    first = model[0] if isinstance(model, Pipeline) else model
+    if hasattr(first, "feature_names_in_"):
+        known = set(first.feature_names_in_)
         more = [name for name in rows.storage.left_out if name not in known]
         if more:
             say(f"Left out: the model was not trained on {shown_names(more)} of {path}.")
     return rows
 
 
-def _rows_for(path: Path, model: Any, target: str | None) -> Opened:
+def _rows_for(path: Path, model: Any, notes: dict[str, str], cells: CellOptions, target: str | None) -> Opened:
+    first, last = (model[0], model[-1]) if isinstance(model, Pipeline) else (model, model)
+    target = target or notes.get("target") or None
     # The target is optional, because rows to predict need none.
     choice = Choice(target_like=target, floats=True, keep_bytes=PREDICTED_BYTES)
-    has_columns = file_format(path).columns
-    if isinstance(model, TableServer) and has_columns:
-        used = model.columns_
+    kind = file_format(path)
+    if kind is CSV:
+        text_labels = np.asarray(getattr(last, "classes_", ())).dtype.kind in "OUS"
+        targets = () if target is None else (target,)
+        choice = replace(
+            choice,
+            text=targets if text_labels else (),
+            numeric=() if text_labels else targets,
+            missing=tuple(notes.get("missing", "").splitlines()),
+        )
+    choice = cells.applied(choice)
+    if isinstance(first, TableServer) and kind.columns:
+        used = first.columns_
         # Columns that the model does not use may be missing.
-        names = tuple(column.name for column in used.columns if column.width) if used.named else None
-        text = tuple(c.name for c in used.columns if c.kind == CATEGORY and c.holds == "text")
-        return _opened(open_table, path, replace(choice, columns=names, text=text))
-    if hasattr(model, "feature_names_in_") and (has_columns or opened(path, Choice()).feature_names):
-        return _opened(open_numbers, path, replace(choice, columns=tuple(model.feature_names_in_)))
-    return _opened(open_numbers, path, replace(choice, n_features=int(model.n_features_in_)))
+        taken = [column for column in used.columns if column.width] if used.named else []
+        if kind is CSV:
+            text = [c.name for c in taken if c.kind == CATEGORY and c.holds == "text"]
+            numeric = [c.name for c in taken if c.kind == NUMERIC]
+            choice = replace(choice, text=(*choice.text, *text), numeric=(*choice.numeric, *numeric))
+        names = tuple(column.name for column in taken) if used.named else None
+        return _opened(open_table, path, replace(choice, columns=names))
+    if hasattr(first, "feature_names_in_") and (
+        kind.columns or opened(path, cells.applied(Choice())).feature_names
+    ):
+        names = tuple(first.feature_names_in_)
+        return _opened(open_numbers, path, replace(choice, columns=names, numeric=(*choice.numeric, *names)))
+    return _opened(open_numbers, path, replace(choice, n_features=int(first.n_features_in_)))
 
 
 def _opened(call: Callable[[Path, Choice], Opened], path: Path, choice: Choice) -> Opened:
     """Open rows with the target, or without it if the column cannot be one, such as a date."""
     try:
-        return call(path, choice)
+        return _said(path, call(path, choice))
     except InputError as error:
-        rows = call(path, replace(choice, target_like=None))  # raises again if the error has another cause
+        # Raises again if the error has another cause.
+        text = tuple(column for column in choice.text if column != choice.target_like)
+        rows = call(path, replace(choice, target_like=None, text=text))
         say(f"Not scored: {error}")
         return rows

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import dataclass, fields, replace
 from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any, get_origin, get_type_hints
 
 import typer
+
+from gramian.data.choice import Choice
 
 KEYWORD = inspect.Parameter.KEYWORD_ONLY
 
@@ -26,8 +28,38 @@ ModelFile = Annotated[
     Path, typer.Argument(help="Model file written by fit or gramian.save.", show_default=False)
 ]
 TrainFile = Annotated[
-    Path, typer.Argument(help=".csv, .csv.gz, .parquet, .npz, .svmlight, …", show_default=False)
+    Path, typer.Argument(help=".csv, .tsv, .csv.gz, .parquet, .npz, .svmlight, …", show_default=False)
 ]
+
+
+@dataclass(frozen=True)
+class CellOptions:
+    """How the cells of CSV files are read."""
+
+    text: Annotated[
+        list[str] | None,
+        typer.Option(help="For CSV: a column that is text although it looks like numbers; may be repeated."),
+    ] = None
+    missing: Annotated[
+        list[str] | None,
+        typer.Option(help="For CSV: a cell that is a missing value, such as '?'; may be repeated."),
+    ] = None
+    sep: Annotated[
+        str | None, typer.Option(help="For CSV: character between columns; detected by default.")
+    ] = None
+    encoding: Annotated[
+        str | None, typer.Option(help="For CSV: encoding, such as latin-1; UTF-8 by default.")
+    ] = None
+
+    def applied(self, choice: Choice) -> Choice:
+        """Return a choice with these options."""
+        return replace(
+            choice,
+            text=(*choice.text, *(self.text or ())),
+            missing=(*choice.missing, *(self.missing or ())),
+            sep=self.sep,
+            encoding=self.encoding,
+        )
 
 
 def taking(kind: type, *left_out: str) -> Callable[[Callable[..., None]], Callable[..., None]]:

@@ -13,7 +13,7 @@ import typer
 from gramian._budget import parse_bytes
 from gramian._checks import positive_number
 from gramian.approximations.setup import FitSetup
-from gramian.cli.options import Memory, Seed, Threads
+from gramian.cli.options import CellOptions, Memory, Seed, Threads
 from gramian.data.file_formats import file_format
 from gramian.exceptions import InputError
 from gramian.kernels.lookup import resolve_kernel
@@ -47,7 +47,7 @@ class Task(StrEnum):
 
 
 @dataclass(frozen=True)
-class TrainingOptions:
+class TrainingOptions(CellOptions):
     """Options of a training; ``verbose`` is not an option but tells whether to show progress bars."""
 
     task: Annotated[Task, typer.Option(help="Kind of target; auto decides from its values.")] = Task.AUTO

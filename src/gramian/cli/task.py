@@ -6,6 +6,8 @@ import numpy as np
 from sklearn.model_selection import train_test_split
 
 from gramian._typing import Array, IntArray
+from gramian.data.arrow import is_number
+from gramian.data.cells import CODE, MARKERS
 from gramian.exceptions import InputError
 from gramian.reporting.scores import CLASSIFICATION, REGRESSION
 
@@ -15,6 +17,8 @@ MOST_CLASSES = 20
 
 def find_task(y: Array, asked: str) -> tuple[str, str]:
     """Return the task and the reason for it."""
+    if asked != CLASSIFICATION:
+        _refuse_markers(y)
     if asked != "auto":
         if asked == REGRESSION and y.dtype.kind not in "biuf":
             raise InputError(
@@ -27,6 +31,23 @@ def find_task(y: Array, asked: str) -> tuple[str, str]:
     if distinct <= MOST_CLASSES and bool((y == np.rint(y)).all()):
         return CLASSIFICATION, f"the target holds {distinct} distinct whole numbers"
     return REGRESSION, f"the target holds numbers, {distinct:,} distinct ones"
+
+
+def _refuse_markers(y: Array) -> None:
+    """Raise for a target of numbers among which text such as "?" stands for missing values."""
+    if y.dtype.kind not in "OUS":
+        return
+    values, counts = np.unique(y.astype(str), return_counts=True)
+    marks = np.array([value.strip().lower() in MARKERS for value in values])
+    if marks.any() and not marks.all() and all(map(_is_plain_number, values[~marks])):
+        raise InputError(
+            f"the target holds numbers, and {str(values[marks][0])!r} in {int(counts[marks].sum()):,} rows. "
+            "Remove the rows without a value. If that is a class, pass --task classification."
+        )
+
+
+def _is_plain_number(text: str) -> bool:
+    return is_number(text) and not CODE.match(text.strip())
 
 
 def prepared_target(y: Array, task: str) -> Array:

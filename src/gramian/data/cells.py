@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import decimal
 import numbers
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -32,6 +33,10 @@ NOUNS = {
     DURATION: "durations",
     EMPTY: "missing values",
 }
+#: Text among numbers that stands for a missing value, in lower case.
+MARKERS = ("", "?", "-", "--", "na", "n/a", "nan", "none", "null", "unknown", "missing", ".")
+#: Starts of text that reads as a number but is a code, such as 007.
+CODE = re.compile(r"[+-]?0\d")
 #: What dates hold that name their time zone.
 AWARE = "times with a zone"
 #: Types of pandas' missing values, known by name so that pandas need not be installed.

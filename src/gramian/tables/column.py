@@ -11,7 +11,7 @@ import numpy as np
 
 from gramian._typing import Array, Float64Array, IntArray
 from gramian.data.arrow import is_number
-from gramian.data.cells import AWARE, BOOLEAN, CATEGORY, DATE, EMPTY, NOUNS, NUMERIC, Cells
+from gramian.data.cells import AWARE, BOOLEAN, CATEGORY, CODE, DATE, EMPTY, MARKERS, NOUNS, NUMERIC, Cells
 from gramian.exceptions import InputError, quoted
 from gramian.tables.date_text import DAY_FIRST, MONTH_FIRST, YEAR_FIRST, days_of_text, is_blank
 from gramian.tables.dates import WEEKDAY, WEEKDAYS, WIDTHS, part_values
@@ -22,11 +22,8 @@ MISSING, CYCLE, LEVELS = "missing", "cycle", "levels"
 #: Booleans that are categories, and the orders of day and month that are taken for each other.
 _TRUTHS = {"True": 1.0, "False": 0.0}
 _OTHER = {DAY_FIRST: MONTH_FIRST, MONTH_FIRST: DAY_FIRST}
-#: Ends of text with an offset from UTC, and starts of codes with leading zeros.
+#: Ends of text with an offset from UTC.
 _ZONE = re.compile(r"\d\s?[+-]\d\d:?\d\d$")
-_CODE = re.compile(r"[+-]?0\d")
-#: Text among numbers that stands for a missing value, in lower case.
-MARKERS = ("", "?", "-", "--", "na", "n/a", "nan", "none", "null", "unknown", "missing", ".")
 #: Names of the one-hot places that several values share.
 INFREQUENT_VALUES, MISSING_VALUE = "(infrequent)", "(missing)"
 
@@ -357,7 +354,7 @@ def number_cells(cells: Cells) -> Cells | None:
         text = level.strip()
         if text.lower() in MARKERS:
             found.append(np.nan)
-        elif is_number(text) and not _CODE.match(text):
+        elif is_number(text) and not CODE.match(text):
             found.append(float(text))
         else:
             return None

@@ -21,6 +21,7 @@ from gramian.data.arrow import (
     select,
     value_type,
 )
+from gramian.data.cells import MARKERS
 from gramian.data.choice import AS_STORED, ONEHOT, Choice
 from gramian.data.pieces import Piece, Storage, Target, UnreadableRow, kept_dtype, no_rows
 from gramian.exceptions import InputError, quoted
@@ -170,6 +171,8 @@ class ColumnarStorage(Storage):
             ]
             if found:
                 row, cell = found[0]
+                if cell.strip().lower() in MARKERS:
+                    cure = f"or, if it is a missing value of a CSV file, pass missing=[{quoted(cell)}]."
                 raise InputError(
                     f"{self.names[piece.file]}: column {column!r} holds text (such as {quoted(cell)}), first "
                     f"in row {piece.first + row} (from 0). Encode it as numbers, {cure}"

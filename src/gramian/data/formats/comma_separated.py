@@ -52,7 +52,6 @@ class CSVStorage(ColumnarStorage):
             with explained(self.names[number], 0):
                 used = self._find_pieces(number, choice, used)
         assert used is not None, "there is at least one file"
-        self._tell_decimal_commas(choice)
         sep = self._parsers[0].dialect.sep
         self.read_as = "" if sep == "," else f"columns separated by {SEPARATORS.get(sep, repr(sep))}"
         self._tell_decimal_commas(choice)
