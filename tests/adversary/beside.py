@@ -1,4 +1,4 @@
-"""Checks beside the cases: model files that were changed, CSV text, how often small samples' intervals cover."""
+"""Checks beside the cases: changed model files, CSV text, coverage of intervals from small samples."""
 
 from __future__ import annotations
 

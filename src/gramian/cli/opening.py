@@ -88,7 +88,9 @@ def rows_for(path: Path, model: Any, notes: dict[str, str], cells: CellOptions, 
     return rows
 
 
-def _rows_for(path: Path, model: Any, notes: dict[str, str], cells: CellOptions, target: str | None) -> Opened:
+def _rows_for(
+    path: Path, model: Any, notes: dict[str, str], cells: CellOptions, target: str | None
+) -> Opened:
     first, last = (model[0], model[-1]) if isinstance(model, Pipeline) else (model, model)
     target = target or notes.get("target") or None
     # The target is optional, because rows to predict need none.
