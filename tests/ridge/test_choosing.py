@@ -127,9 +127,17 @@ def test_alpha_of_a_precomputed_matrix():
 def test_few_rows_get_the_usual_values():
     X, y = waves(30)
     m = gm.KernelRidge("auto", kernel="auto", gamma="auto", random_state=0).fit(X, y)
-    usual = gm.KernelRidge(1.0, random_state=0).fit(X, y)
+    usual = gm.KernelRidge(30 / 40, random_state=0).fit(X, y)
     np.testing.assert_allclose(m.predict(X), usual.predict(X))
+    assert m.alpha_ == 30 / 40
     assert not hasattr(m, "choice_")
+    # Neither the unit of the weights nor writing rows twice matters.
+    m.fit(X, y, np.full(30, 1e-3))
+    np.testing.assert_allclose(m.predict(X), usual.predict(X))
+    twice = gm.KernelRidge("auto", kernel="auto", gamma="auto", random_state=0)
+    twice.fit(np.repeat(X[:19], 2, axis=0), np.repeat(y[:19], 2))
+    m.fit(X[:19], y[:19])
+    np.testing.assert_allclose(m.predict(X), twice.predict(X))
 
 
 @pytest.mark.slow

@@ -15,7 +15,7 @@ from gramian.exceptions import InputError
 from gramian.kernels import Exponential, Gaussian, Kernel, Laplacian, Matern
 from gramian.kernels.lookup import PRECOMPUTED, WITHOUT_GAMMA
 from gramian.metric.learned_metric import LearnedMetric
-from gramian.selection.kernel_choice import KernelChoice, choose_kernel
+from gramian.selection.kernel_choice import LEAST_ROWS, KernelChoice, choose_kernel
 
 AUTO = "auto"
 #: What parameters that are "auto" stand for where there are too few rows to choose by, and in plans.
@@ -79,6 +79,17 @@ def with_usual(model: KernelEstimator, asked: tuple[str, ...]) -> Any:
     if "kernel" in asked:
         asked = (*asked, "gamma")
     return with_values(model, **{name: USUAL[name] for name in asked})
+
+
+def weighted_for_search(rows: LabelledRows[Any]) -> tuple[LabelledRows[Any], float]:
+    """Return rows with weights as a search for their penalty wants them, and the ridge penalty before a search.
+
+    Both make neither the unit of the weights nor writing a row of weight 2 twice matter. Fewer than 40 rows
+    are not searched: their penalty is the sum of the weights over 40.
+    """
+    if len(rows.counted) < LEAST_ROWS:
+        return rows, rows.mass / LEAST_ROWS
+    return rows.relative(), 1.0
 
 
 def chosen_kernel(

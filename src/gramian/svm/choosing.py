@@ -28,7 +28,7 @@ from gramian.exceptions import AccuracyWarning
 from gramian.metric.input import learned_input
 from gramian.metric.rounds import RoundModel, RoundSetup
 from gramian.search import Limits, Trials, search
-from gramian.selection.automatic import automatic, check_automatic, chosen_kernel, with_usual
+from gramian.selection.automatic import automatic, check_automatic, chosen_kernel, weighted_for_search, with_usual
 from gramian.selection.kernel_choice import LEAST_ROWS
 from gramian.selection.penalties import CLOSE, fold_numbers, mean_diagonal, penalty_grid
 from gramian.solvers.newton_system import Point
@@ -98,7 +98,9 @@ def _fit_newton(model: Any, rows: LabelledRows[Any], kind: NewtonModel, phases: 
     asked = automatic(model, *CHOOSABLE)
     check_automatic(model, rows, asked)
     parameters = NewtonParameters.of(with_usual(model, asked), phases)
-    rows = rows.relative() if "C" in asked else rows
+    if "C" in asked:
+        rows, usual = weighted_for_search(rows)
+        parameters = replace(parameters, C=1.0 / usual)
     if "kernel" in asked:
         parameters = replace(parameters, input=replace(parameters.input, each_feature=True))
     found = learned_input(parameters.input, parameters.setup, rows, partial(kind.round, parameters))

@@ -69,7 +69,7 @@ class KernelLogisticRegression(Classifier, KernelEstimator):
     classes_, intercept_ (outputs,), kernel_, rank_, n_features_in_ : as named
     scaler_, metric_, metric_rounds_, feature_importances_ : as for :class:`KernelRidge`
     choice_, C_ : KernelChoice, float
-        What was chosen where parameters are "auto"; with fewer than 40 rows C is 1.
+        What was chosen where parameters are "auto"; with fewer than 40 rows C is 40/sum(weights).
     n_iter_ : passes over the rows
     solution_ : Solution
         Status, passes, and as ``residual`` the remaining relative gap.

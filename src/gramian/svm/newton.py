@@ -261,8 +261,9 @@ def _planned(
     beside = bytes_beside(source.shape[0], n_outputs, anchored)
     if setup.automatic and beside < budget:
         with suppress(BudgetError):
-            plan, *rest = plan_sums(setup.less(beside), source, n_outputs, penalty, weights=weights)
-            return replace(plan, memory_budget=budget), *rest
+            less = setup.less(beside)
+            plan, kernel, engine, rng = plan_sums(less, source, n_outputs, penalty, weights=weights)
+            return replace(plan, memory_budget=budget), kernel, engine, rng
     return plan_sums(setup, source, n_outputs, penalty, weights=weights)
 
 

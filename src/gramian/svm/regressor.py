@@ -70,7 +70,7 @@ class KernelSVR(Regressor, KernelEstimator):
         :class:`KernelSVC`.
     scaler_, metric_, metric_rounds_, feature_importances_ : as for :class:`KernelRidge`
     choice_, C_ : KernelChoice, float
-        What was chosen where parameters are "auto"; with fewer than 40 rows C is 1.
+        What was chosen where parameters are "auto"; with fewer than 40 rows C is 40/sum(weights).
 
     Time, errors and warnings as for :class:`KernelSVC`.
 

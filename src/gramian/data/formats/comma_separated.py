@@ -57,7 +57,7 @@ class CSVStorage(ColumnarStorage):
         self._tell_decimal_commas(choice)
         schema = pyarrow_package().schema([(name, self._types[name]) for name in used])
         self.plan(schema, self.choice)
-        self.find_left_out(self._headers[0])
+        self.find_left_out(self._parsers[0].header)
 
     def _find_pieces(self, number: int, choice: Choice, used: list[str] | None) -> list[str]:
         """Parse a file block by block to find its pieces and the types of its columns so far."""
