@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 GRAMIAN_DATA ?= $(wildcard $(abspath ../shared/data))
 export GRAMIAN_DATA
 
-.PHONY: test test-all test-rest memory adversary demo lint types layers pytest bench bench-quick tables papers papers-quick peers frontier figures regressions docs docs-check package test-minimum test-bare test-readme test-cores test-pythons matrix clean format
+.PHONY: test test-all test-rest test-repeat memory adversary demo lint types layers pytest bench bench-quick tables papers papers-quick peers frontier figures regressions docs docs-check package test-minimum test-bare test-readme test-cores test-pythons matrix clean format
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -32,7 +32,7 @@ layers: $(STAMP)
 
 # One process per core, each with one thread: several multithreaded products, or trees, on busy cores are slow.
 QUICK := -m 'not slow and not data'
-REST := -m 'slow or data'
+REST := -m '(slow or data) and not repeat'
 ONE_THREAD := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
 PYTEST := $(ONE_THREAD) $(BIN)/python -m pytest -n auto --maxprocesses 8 --dist worksteal
 
@@ -41,6 +41,10 @@ pytest: $(STAMP)
 
 test-rest: $(STAMP)
 	$(PYTEST) $(REST) --durations=10
+
+# Further configurations of the tests above, of which they run some: about an hour on two cores.
+test-repeat: $(STAMP)
+	$(PYTEST) -m repeat
 
 # The quick tests as on two other processors: a test that fails there lets rounding decide.
 test-cores: $(STAMP)
@@ -70,7 +74,7 @@ PLAIN := $(ONE_THREAD) GRAMIAN_DATA=
 SUITE := -m pytest -n auto --maxprocesses 8 --dist worksteal -p no:cacheprovider $(QUICK)
 
 # For a release, and for a change of dependencies.
-matrix:
+matrix: test-repeat
 	$(MAKE) --no-print-directory test-bare test-readme test-minimum test-pythons SMOKE=tests PAGES=--all
 
 # The wheel with the core dependencies only, in the unpacked sdist: what needs an extra skips, and says why.

@@ -37,8 +37,8 @@ EXTRAS = (
 ABSENT = {name for name in EXTRAS if find_spec(name) is None}
 
 
-#: Configurations that the quick suite runs of a test that has more.
-QUICK_CASES = 8
+#: Configurations that the quick suite runs of a quick test that has more, and CI of a slow one.
+CASES = {False: 8, True: 4}
 
 #: Its doctests are collected only where the library is.
 collect_ignore = [] if find_spec("autogluon") else ["src/gramian/integrations/autogluon.py"]
@@ -52,34 +52,41 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark repeated configurations as slow, and leave out ``promise`` unless ``-m`` names it.
+    """Mark repeated configurations, and leave out ``promise`` unless ``-m`` names it.
 
-    Of several configurations of an estimator under scikit-learn's checks, the quick suite takes the first; a
-    precomputed kernel counts as another estimator. Of more than ``QUICK_CASES`` configurations of a test it
-    takes that many, spread evenly, unless the test is marked ``whole``. A test marked ``promise`` starts
-    fresh processes and measures them.
+    Of several configurations of an estimator under scikit-learn's checks, the suites take the first; a
+    precomputed kernel counts as another estimator. Of more than ``CASES`` configurations of a test they take
+    that many, spread evenly. The others are marked as slow and ``repeat``, unless the test is marked
+    ``whole``. A test marked ``promise`` starts fresh processes and measures them.
     """
     first: dict[tuple[type, bool], Any] = {}
+    groups: dict[str, list[pytest.Item]] = {}
     for item in items:
         given = getattr(item, "callspec", None)
-        if given and {"estimator", "check"} <= given.params.keys():
+        if not given or item.get_closest_marker("whole"):
+            continue
+        if {"estimator", "check"} <= given.params.keys():
             estimator = given.params["estimator"]
             kind = (type(estimator), getattr(estimator, "kernel", None) == "precomputed")
-            if not item.get_closest_marker("slow") and first.setdefault(kind, estimator) is not estimator:
-                item.add_marker("slow")
-    cases: dict[str, list[pytest.Item]] = {}
-    for item in items:
-        if not (item.get_closest_marker("slow") or item.get_closest_marker("whole")):
-            cases.setdefault(item.nodeid.split("[")[0], []).append(item)
-    for group in cases.values():
-        kept = {k * (len(group) - 1) // (QUICK_CASES - 1) for k in range(QUICK_CASES)}
-        if len(group) > QUICK_CASES:
-            for item in (item for k, item in enumerate(group) if k not in kept):
-                item.add_marker("slow")
+            if item.get_closest_marker("slow") or first.setdefault(kind, estimator) is not estimator:
+                _repeats(item)
+        else:
+            groups.setdefault(item.nodeid.split("[")[0], []).append(item)
+    for group in groups.values():
+        most = CASES[bool(group[0].get_closest_marker("slow") or group[0].get_closest_marker("data"))]
+        kept = {k * (len(group) - 1) // (most - 1) for k in range(most)}
+        for number, item in enumerate(group):
+            if len(group) > most and number not in kept:
+                _repeats(item)
     if "promise" not in config.option.markexpr:
         left_out = [item for item in items if item.get_closest_marker("promise")]
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if not item.get_closest_marker("promise")]
+
+
+def _repeats(item: pytest.Item) -> None:
+    item.add_marker("slow")
+    item.add_marker("repeat")
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

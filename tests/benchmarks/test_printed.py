@@ -8,6 +8,8 @@ from pathlib import Path
 import printed
 import pytest
 
+pytestmark = pytest.mark.whole  # each configuration is about another page or file
+
 FIELDS = {"name", "command", "text", "seconds", "threads", "commit", "versions", "machine", "date"}
 
 

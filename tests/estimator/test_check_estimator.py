@@ -60,6 +60,7 @@ def test_sklearn_check_by_default(estimator, check):
 
 
 @pytest.mark.slow
+@pytest.mark.whole
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 @pytest.mark.filterwarnings("ignore:the learned kernel explains nothing")  # the checks' targets are random
 @with_checks(kind for name, kind in ESTIMATORS.items() if name not in QUICK)

@@ -19,6 +19,8 @@ from gramian.approximations import choice as auto
 from gramian.approximations.meka import MEKABuilder
 from gramian.kernels import KERNEL_NAMES
 
+pytestmark = pytest.mark.whole  # each configuration is about another page or file
+
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 #: What the site's build writes beside the pages.

@@ -39,6 +39,8 @@ sys.meta_path.insert(0, Absent())
 import numpy as np
 import gramian as gm
 
+pytestmark = pytest.mark.whole  # each configuration is about another page or file
+
 folder = Path(tempfile.mkdtemp())
 csv = folder / "t.csv"
 csv.write_text("a,b\\n1,2\\n")

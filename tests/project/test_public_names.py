@@ -9,6 +9,8 @@ import pytest
 
 import gramian as gm
 
+pytestmark = pytest.mark.whole  # each configuration is about another page or file
+
 
 def test_at_most_fifty_names():
     assert len(gm.__all__) <= 50

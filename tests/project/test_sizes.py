@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.whole  # each configuration is about another page or file
+
 SRC = Path(__file__).parents[2] / "src"
 LINES, FILES, FLOORS, PARAMETERS = 400, 30, 7, 10
 TREES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in sorted(SRC.rglob("*.py"))}

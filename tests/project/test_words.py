@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.whole  # each configuration is about another page or file
+
 ROOT = Path(__file__).parents[2]
 FOLDERS = ("src", "tests", "benchmarks", "tools", "docs/_ext")
 #: "What the estimators share" names no thing: a reader of file lists learns nothing from it.

@@ -135,7 +135,7 @@ def test_a_learned_metric_goes_with_C_alone():
 def test_few_rows_get_the_usual_values(kind):
     X, y = waves(30)
     m = made(kind, C="auto", kernel="auto", gamma="auto").fit(X, target(kind, y))
-    assert m.C_ == pytest.approx(40 / 30)
+    assert pytest.approx(40 / 30) == m.C_
     assert not hasattr(m, "choice_")
     np.testing.assert_array_equal(m.predict(X), made(kind, C=m.C_).fit(X, target(kind, y)).predict(X))
 

@@ -23,7 +23,13 @@ from gramian.ridge.parameters import RidgeParameters
 from gramian.ridge.planning import plan_ridge, plan_sums
 from gramian.ridge.scoring import Scorer
 from gramian.ridge.training import Trained, ridge_input, train
-from gramian.selection.automatic import automatic, check_automatic, chosen_kernel, weighted_for_search, with_usual
+from gramian.selection.automatic import (
+    automatic,
+    check_automatic,
+    chosen_kernel,
+    searchable,
+    with_usual,
+)
 from gramian.selection.kernel_choice import LEAST_ROWS, KernelChoice
 from gramian.selection.penalties import CLOSE, mean_diagonal, penalty_grid
 
@@ -45,7 +51,7 @@ def _fit_ridge(model: Any, rows: LabelledRows[Any], phases: Phases) -> None:
     check_automatic(model, rows, asked)
     parameters = RidgeParameters.of(with_usual(model, asked), phases)
     if "alpha" in asked:
-        rows, usual = weighted_for_search(rows)
+        rows, usual = searchable(rows)
         parameters = replace(parameters, alpha=usual)
     if "kernel" in asked:
         parameters = replace(parameters, input=replace(parameters.input, each_feature=True))

@@ -81,11 +81,11 @@ def with_usual(model: KernelEstimator, asked: tuple[str, ...]) -> Any:
     return with_values(model, **{name: USUAL[name] for name in asked})
 
 
-def weighted_for_search(rows: LabelledRows[Any]) -> tuple[LabelledRows[Any], float]:
-    """Return rows with weights as a search for their penalty wants them, and the ridge penalty before a search.
+def searchable(rows: LabelledRows[Any]) -> tuple[LabelledRows[Any], float]:
+    """Return rows with weights for a search of their penalty, and the ridge penalty before a search.
 
-    Both make neither the unit of the weights nor writing a row of weight 2 twice matter. Fewer than 40 rows
-    are not searched: their penalty is the sum of the weights over 40.
+    Fewer than 40 rows are not searched: their penalty is the sum of the weights over 40, so that it matters
+    neither in which unit the weights are, nor whether a row of weight 2 is written twice.
     """
     if len(rows.counted) < LEAST_ROWS:
         return rows, rows.mass / LEAST_ROWS

@@ -28,7 +28,13 @@ from gramian.exceptions import AccuracyWarning
 from gramian.metric.input import learned_input
 from gramian.metric.rounds import RoundModel, RoundSetup
 from gramian.search import Limits, Trials, search
-from gramian.selection.automatic import automatic, check_automatic, chosen_kernel, weighted_for_search, with_usual
+from gramian.selection.automatic import (
+    automatic,
+    check_automatic,
+    chosen_kernel,
+    searchable,
+    with_usual,
+)
 from gramian.selection.kernel_choice import LEAST_ROWS
 from gramian.selection.penalties import CLOSE, fold_numbers, mean_diagonal, penalty_grid
 from gramian.solvers.newton_system import Point
@@ -99,7 +105,7 @@ def _fit_newton(model: Any, rows: LabelledRows[Any], kind: NewtonModel, phases: 
     check_automatic(model, rows, asked)
     parameters = NewtonParameters.of(with_usual(model, asked), phases)
     if "C" in asked:
-        rows, usual = weighted_for_search(rows)
+        rows, usual = searchable(rows)
         parameters = replace(parameters, C=1.0 / usual)
     if "kernel" in asked:
         parameters = replace(parameters, input=replace(parameters.input, each_feature=True))
