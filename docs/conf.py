@@ -53,7 +53,6 @@ autosummary_generate = True
 autodoc_member_order = "bysource"
 # The signature says the types, as they are written; the text says what they mean.
 autodoc_typehints = "none"
-autodoc_preserve_defaults = True
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
 
