@@ -18,6 +18,7 @@ import time
 from pathlib import Path
 
 REPOSITORY = Path(__file__).parents[1]
+SETS = "docs/benchmarks.md says where each set comes from. What was measured is stored: a new run goes on from there."
 
 
 def arguments(given: list[str] | None) -> argparse.Namespace:
@@ -92,4 +93,9 @@ def way_to_pictures(page: Path, folder: Path) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    from gramian.exceptions import InputError
+
+    try:
+        sys.exit(main())
+    except InputError as error:  # a set that is neither in the folder of sets nor to be fetched
+        sys.exit(f"{error}\n{SETS}")
