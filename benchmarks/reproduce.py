@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 
 REPOSITORY = Path(__file__).parents[1]
-SETS = "docs/benchmarks.md says where each set comes from. What was measured is stored: a new run goes on from there."
+SETS = "docs/benchmarks.md says where each set comes from. A new run goes on from the lines that are stored."
 
 
 def arguments(given: list[str] | None) -> argparse.Namespace:

@@ -318,7 +318,7 @@ class LossPasses:
                 level[segment.rows] = segment.node
         for output, few in enumerate(fews):
             active = np.flatnonzero(h[:, output] > 0)
-            root = np.sqrt(h[active, output]).astype(F.dtype)
+            root = np.sqrt(narrowed(h[active, output], F.dtype))
             scaled = F[active] * root[:, None]
             if few:
                 rows.append((output, scaled, nodes[:, active], root))
