@@ -277,7 +277,10 @@ def test_errors_of_fit(tmp_path: Path) -> None:
     y, rbf = ("--target", "y"), ("--kernel", "rbf")
     cases: list[tuple[tuple[Any, ...], str]] = [
         ((tmp_path / "x.csv", *y, *out), "Error: There is no file"),
-        ((table, *out), "contains no target to learn. Pass --target NAME (one of its columns: a, b, c, y)"),
+        (
+            (table, *out),
+            "contains no target to learn. Pass --target NAME (one of its columns: 'a', 'b', 'c', 'y')",
+        ),
         ((table, "--target", "Y", *out), "has no target column 'Y'. Did you mean 'y'?"),
         ((odd, *y, *rbf, *out), "column 'c' holds text (such as 'red')"),
         ((holes, *y, *rbf, *out), "has a missing value or NaN in column 'b'"),

@@ -271,7 +271,7 @@ def test_missing_values_are_refused_by_row_or_dropped(tmp_path, write):
         source.take(np.array([5, 3]))
     with fails("Row 3 of", "has a missing value or NaN in the target 'y'"):
         source.target[:]
-    with pytest.raises(gm.InputError, match="has infinity in column 'b'"):
+    with pytest.raises(gm.InputError, match="missing value or NaN in the target 'y'"):
         gm.KernelRidge().fit(source)
     with pytest.warns(
         UserWarning, match=r"^3 of 6 rows have a missing value, NaN or infinity and are left out"

@@ -80,7 +80,7 @@ def _some_rows(source: RowSource, first: Rows, weights: Array | None) -> Rows:
         size = max(1, count // PARTS)
         starts = np.linspace(0, n - size, min(PARTS, count)).astype(np.intp)
         parts = [slice(int(start), int(start) + size) for start in starts]
-    read = [source.rows(part) for part in parts]
+    numbers = np.concatenate([np.arange(part.start, part.stop) for part in parts])
     if weights is not None:
-        read = [rows[np.flatnonzero(weights[part] > 0)] for rows, part in zip(read, parts)]
-    return np.concatenate([rows for rows in read if rows.shape[0]] or [first])
+        numbers = numbers[weights[numbers] > 0]
+    return source.take(numbers) if len(numbers) else first
