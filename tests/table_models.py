@@ -12,6 +12,7 @@ from fast_models import sizes
 
 import gramian as gm
 from gramian.tables import EncodedRows, Scaling, TableColumns, TargetTransform
+from gramian.tables.column import LevelLookup
 from gramian.tables.compression import FastTabularClassifier, FastTabularRegressor
 from gramian.tables.level_means import level_groups, level_means
 
@@ -73,7 +74,13 @@ def table(
         every = np.arange(len(rows))
         lengths = np.array([[len(str(row[2])), len(str(row[9]))] for row in rows], float)
         groups = level_groups(columns.features, source.take, every)
-        columns = replace(columns, means=level_means(groups, source.take, every, lengths, None))
+        made = level_means(groups, source.take, every, lengths, None)
+        many = [(*columns.columns[2].categories, "Rare", "Rarer"), (*columns.columns[5].categories, "3")]
+        lookups = [
+            LevelLookup(name, levels, np.linspace(-1.0, 2.0, len(levels)).astype(np.float32).astype(float))
+            for name, levels in zip((columns.columns[2].name, columns.columns[5].name), many, strict=True)
+        ]
+        columns = replace(columns, means=made, lookups=tuple(lookups))
         source = EncodedRows(columns, rows)
     scaling = Scaling.learn(source, columns, how)
     return columns, scaling, np.asarray(scaling.apply(columns.encode(rows)), np.float64)

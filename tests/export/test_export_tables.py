@@ -22,7 +22,6 @@ from table_models import MAKERS, NEW, PLAIN, TRAIN, classifier, model, rows_of
 import gramian as gm
 from gramian.exceptions import InputError
 from gramian.export.table import CODE, _levels
-from gramian.tables import Column
 from gramian.tables.compression import FastTabularClassifier
 
 pytestmark = pytest.mark.filterwarnings("ignore:These columns are not used")
@@ -229,7 +228,8 @@ def test_onnx(name, tmp_path):
     onnx = pytest.importorskip("onnx")
     gm.export(model(name), tmp_path / "model.onnx")
     made = onnx.load(tmp_path / "model.onnx")
-    assert [(opset.domain, opset.version) for opset in made.opset_import] == [("", 19)]
+    others = [("ai.onnx.ml", 2)] if name.startswith("level means") else []
+    assert [(opset.domain, opset.version) for opset in made.opset_import] == [("", 19), *others]
     session, rows, fitted = session_of(tmp_path / "model.onnx"), rows_of(name), model(name)
     used = [str(j) for j in range(rows.shape[1]) if fitted.columns_.columns[j].width]
     assert [one.name for one in session.get_inputs()] == used
@@ -283,9 +283,8 @@ def test_tables_that_cannot_be_exported(tmp_path):
     with pytest.raises(InputError, match=r"Column '2' has the category 'a\\x00b', which is no text"):
         gm.export(classifier("auto", ["no", "yes"], rows[:, [0, 1, 2, 3, 7, 9, 10]]), path)
     assert not os.listdir(tmp_path)
-    mixed = Column("7", 7, "category", categories=("1", "True"), holds="numbers")
     with pytest.raises(InputError, match="Column '7' has booleans and the numbers 0 or 1"):
-        _levels(mixed, CODE)
+        _levels("7", ("1", "True"), CODE)
 
 
 @pytest.mark.parametrize("suffix", [".onnx", ".py", ".c"])

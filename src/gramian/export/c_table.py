@@ -40,6 +40,13 @@ def table_slots(table: TableForm) -> dict[str, str]:
         numbers = [*table.places[j].tolist(), first, len(kept) - first]
         reals = [real(table.fill[j]), real(table.origin[j])]
         columns.append(_braced([_c_kind(kind), *map(str, numbers), *reals]) + f" /* {_remark(name)} */")
+    lookups, values = [], list[float]()
+    for each in table.lookups:
+        kept = texts if table.kinds[each.column] == TEXT else codes
+        numbers = [each.column, each.place, len(kept), len(each.levels), len(values)]
+        lookups.append(_braced(map(str, numbers)))
+        kept += each.levels.tolist()
+        values += each.values.tolist()
     scalings = [
         _braced([_HOWS[how], *curves.of(table.curves.get(j)), real(table.shift[j]), real(table.scale[j])])
         for j, how in enumerate(table.scalings)
@@ -59,6 +66,9 @@ def table_slots(table: TableForm) -> dict[str, str]:
         "CODES": ",\n".join(map(real, codes or [0.0])),
         "MEANS": str(len(table.means)),
         "MEAN": ",\n".join(means or ["{0, 0, 0.0}"]),
+        "LOOKUPS": str(len(lookups)),
+        "LOOKUP": ",\n".join(lookups or ["{0, 0, 0, 0, 0}"]),
+        "VALUES": ",\n".join(map(real, values or [0.0])),
         "SCALING": ",\n".join(scalings),
         "BACK": ",\n".join(back),
         "CURVES": ",\n".join(curves.points or ["{0.0, 0.0}"]),

@@ -10,7 +10,15 @@ from gramian._typing import Array
 from gramian.exceptions import MissingPackageError
 from gramian.export.description import Description
 from gramian.export.onnx_graph import Graph
-from gramian.export.onnx_table import encoded_rows, input_names, predictions, probabilities, table_inputs
+from gramian.export.onnx_table import (
+    ML,
+    encoded_rows,
+    input_names,
+    predictions,
+    probabilities,
+    table_inputs,
+)
+from gramian.export.table import TEXT
 from gramian.fast.serving.flat import FlatPredictor
 
 #: Versions of 2021 and 2022, which every later runtime reads.
@@ -31,7 +39,8 @@ def onnx_bytes(model: Description) -> bytes:
     A model of tables has an input (n,) for each column that it uses, with the column's name: a string for
     categories that are text, else double, or float32 if that holds all numbers of the training rows. Its
     outputs are double, and its classifiers have the output ``probabilities`` (n, classes) too. Text is
-    compared by Equal, which knows strings from opset 19 on: plain ``ai.onnx`` suffices.
+    compared by Equal, which knows strings from opset 19 on: plain ``ai.onnx`` suffices, unless a category of
+    text has a number for each of many levels, which ``LabelEncoder`` of ``ai.onnx.ml`` finds.
 
     Rows are computed in tiles of at most 512 by a ``Scan``. Each row gathers the numbers of its leaf,
     (2r + 1)(u + outputs) + u·outputs of them for r directions and u units, so the extra memory is 512 times
@@ -71,10 +80,11 @@ def onnx_bytes(model: Description) -> bytes:
         graph("Identity", probabilities(graph, values, table, len(labels)), output="probabilities")
         outputs.append(graph.info("probabilities", real, ["n", len(labels)]))
     body = onnx.helper.make_graph(graph.nodes, "fast_kernel", inputs, outputs, graph.initializers)
+    by_levels = table is not None and any(table.kinds[each.column] == TEXT for each in table.lookups)
     opset, ir_version = (OPSET, IR_VERSION) if table is None else (TABLE_OPSET, TABLE_IR_VERSION)
     made = onnx.helper.make_model(
         body,
-        opset_imports=[onnx.helper.make_opsetid("", opset)],
+        opset_imports=[onnx.helper.make_opsetid(*each) for each in [("", opset), *[ML] * by_levels]],
         ir_version=ir_version,
         producer_name="gramian",
         doc_string=model.title,

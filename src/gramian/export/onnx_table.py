@@ -10,7 +10,10 @@ import numpy as np
 from gramian._typing import Array, Float64Array
 from gramian.exceptions import InputError
 from gramian.export.onnx_graph import Graph
-from gramian.export.table import CODE, CONSTANTS, TEXT, UNUSED, TableForm
+from gramian.export.table import CODE, CONSTANTS, TEXT, UNUSED, Lookup, TableForm
+
+#: Domain of the operator that finds text among many levels, and its version.
+ML = "ai.onnx.ml", 2
 
 
 def input_names(table: TableForm, outputs: Sequence[str]) -> dict[int, str]:
@@ -51,7 +54,26 @@ def encoded_rows(graph: Graph, table: TableForm, names: dict[int, str]) -> str:
         mix = np.zeros((to.min(), len(np.unique(to))))
         mix[level, to - to.min()] = table.means[:, 2]
         rows = graph("Concat", rows, graph("MatMul", rows, graph.constant(mix)), axis=1)
+    for each in table.lookups:  # their places are behind those of means, in this order
+        rows = graph("Concat", rows, _looked_up(graph, table, each, names[each.column]), axis=1)
     return graph.cast(_scaled(graph, table, rows), table.dtype)
+
+
+def _looked_up(graph: Graph, table: TableForm, lookup: Lookup, name: str) -> str:
+    """Return the numbers of levels, (n, 1); 0 for a missing or unknown one."""
+    column = graph("Unsqueeze", name, graph.constant([1]))
+    if table.kinds[lookup.column] == TEXT:
+        _refuse_empty(table.names[lookup.column], lookup.levels)
+        levels, values = lookup.levels.tolist(), lookup.values.tolist()
+        known = {"keys_strings": levels, "values_floats": values, "default_float": 0.0}
+        return graph.cast(graph("LabelEncoder", column, domain=ML[0], **known), np.float64)
+    column = graph.cast(column, np.float64)
+    levels = np.full((2, 1 << len(lookup.levels).bit_length()), np.inf)
+    levels[0, : len(lookup.levels)], levels[1] = lookup.levels, 0.0
+    levels[1, : len(lookup.levels)] = lookup.values
+    at = _last_not_above(graph, column, levels[:1])
+    same = graph("Equal", column, graph("Gather", graph.constant(levels[0]), at))
+    return graph("Where", same, graph("Gather", graph.constant(levels[1]), at), graph.constant(0.0))
 
 
 def _category(graph: Graph, table: TableForm, j: int, name: str) -> list[str]:
@@ -60,12 +82,8 @@ def _category(graph: Graph, table: TableForm, j: int, name: str) -> list[str]:
     own = gone >= 0 and gone != other
     column = graph("Unsqueeze", name, graph.constant([1]))
     if table.kinds[j] == TEXT:
-        if own and "" in levels:
-            raise InputError(
-                f"Column {table.names[j]!r} has empty text as a category, and missing values as another one. "
-                "In ONNX, empty text is the missing value. Replace the one by the other and train again, or "
-                "export to C or NumPy."
-            )
+        if own:
+            _refuse_empty(table.names[j], levels)
         lost = graph("Equal", column, graph.constant(np.array([[""]], object)))
         levels = levels.astype(object)
     else:
@@ -79,6 +97,15 @@ def _category(graph: Graph, table: TableForm, j: int, name: str) -> list[str]:
             rest = graph("Sub", rest, one)
         found.append(rest)
     return found + missing
+
+
+def _refuse_empty(name: str, levels: Array) -> None:
+    if "" in levels:
+        raise InputError(
+            f"Column {name!r} has empty text as a category, and missing values as another one. "
+            "In ONNX, empty text is the missing value. Replace the one by the other and train again, or "
+            "export to C or NumPy."
+        )
 
 
 def _number(graph: Graph, table: TableForm, j: int, name: str) -> list[str]:
@@ -185,28 +212,34 @@ def _cut(graph: Graph, rows: str, bound: float) -> str:
 
 
 def curves(graph: Graph, x: str, lines: Sequence[Float64Array]) -> str:
-    """Return the line through points (2, knots) of each column of x (n, lines), constant beyond its ends.
-
-    The last knot that is not above x is found by bisection, for all columns together.
-    """
-    steps = max(line.shape[1] for line in lines).bit_length()
-    size = 1 << steps
+    """Return the line through points (2, knots) of each column of x (n, lines), constant beyond its ends."""
+    size = 1 << max(line.shape[1] for line in lines).bit_length()
     knots, values = np.full((len(lines), size), np.inf), np.zeros((len(lines), size))
     slopes: Array = np.zeros((len(lines), size))
     for k, line in enumerate(lines):
         count = line.shape[1]
         knots[k, :count], values[k, :count] = line
         slopes[k, : count - 1] = np.diff(line[1]) / np.diff(line[0])
-    every = graph.constant(knots.ravel())
     ends = [np.array([line[0, end] for line in lines]) for end in (0, -1)]
     x = graph("Min", graph("Max", x, graph.constant(ends[0])), graph.constant(ends[1]))
-    at = graph.constant(np.arange(len(lines))[None] * size)
-    for step in reversed(range(steps)):
-        further = graph("Add", at, graph.constant([[1 << step]]))
-        at = graph("Where", graph("GreaterOrEqual", x, graph("Gather", every, further)), further, at)
-    rise = graph("Sub", x, graph("Gather", every, at))
+    at = _last_not_above(graph, x, knots)
+    rise = graph("Sub", x, graph("Gather", graph.constant(knots.ravel()), at))
     rise = graph("Mul", rise, graph("Gather", graph.constant(slopes.ravel()), at))
     return graph("Add", graph("Gather", graph.constant(values.ravel()), at), rise)
+
+
+def _last_not_above(graph: Graph, x: str, knots: Float64Array) -> str:
+    """Return for each column of x (n, lines) the place of its last knot that is not above x, or of the first.
+
+    knots : (lines, a power of two), ascending, filled up with infinity; places are those in all of them.
+    They are found by bisection, for all columns together.
+    """
+    n_lines, size = knots.shape
+    every, at = graph.constant(knots.ravel()), graph.constant(np.arange(n_lines)[None] * size)
+    for step in reversed(range(size.bit_length() - 1)):
+        further = graph("Add", at, graph.constant([[1 << step]]))
+        at = graph("Where", graph("GreaterOrEqual", x, graph("Gather", every, further)), further, at)
+    return at
 
 
 def predictions(graph: Graph, table: TableForm, values: str) -> str:

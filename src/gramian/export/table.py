@@ -12,7 +12,7 @@ from gramian.data.cells import BOOLEAN, CATEGORY, DATE, DURATION, NOUNS
 from gramian.exceptions import InputError, quoted
 from gramian.fast.probabilities import LEAST
 from gramian.tables import Column, Scaling, TableColumns
-from gramian.tables.column import LevelMeans
+from gramian.tables.column import LevelLookup, LevelMeans
 from gramian.tables.dates import HOUR, SEASON, WEEKDAY, WIDTHS, YEAR
 from gramian.tables.empirical import TAIL
 from gramian.tables.scaling import HARD, LARGEST, QUANTILE, ROBUST, SOFT
@@ -31,6 +31,20 @@ CONSTANTS = {"largest": LARGEST, "hard": HARD, "soft": SOFT, "tail": TAIL, "leas
 
 
 @dataclass(frozen=True, eq=False)
+class Lookup:
+    """A number for each of many levels of a category.
+
+    column, place : numbers of the column, and of the encoded place that is 0 for other levels.
+    levels, values : text in the order of its code points, or ascending numbers, and the number of each.
+    """
+
+    column: int
+    place: int
+    levels: Array
+    values: Float64Array
+
+
+@dataclass(frozen=True, eq=False)
 class TableForm:
     """What stands before and behind the fast model of a table of d columns, with e encoded places.
 
@@ -44,6 +58,7 @@ class TableForm:
     levels : of each column, its categories: text in the order of its code points, or numbers (float64, in
         any order); empty for columns of numbers.
     means : (k, 3), a place, the place of a category's value, and what that adds to the first where it is 1.
+    lookups : numbers of the levels of categories of many levels.
     dtype : type to which numbers are rounded before they are scaled, the type of the encoded training rows.
     scalings : (e,), "linear": t = (x − shift)/scale; "robust": t/√(1 + (t/soft)²) of that; "quantile": the
         curve of the place, and beyond its ends a rise of at most ``tail``, in units of ``scale``.
@@ -62,6 +77,7 @@ class TableForm:
     origin: Float64Array
     levels: tuple[Array, ...]
     means: Float64Array
+    lookups: tuple[Lookup, ...]
     dtype: np.dtype[Any]
     scalings: tuple[str, ...]
     shift: Float64Array
@@ -76,12 +92,6 @@ class TableForm:
 def table_form(model: Any) -> TableForm:
     """Return the description of a fitted fast table model's encoding, scales and answers."""
     columns: TableColumns = model.columns_
-    if columns.lookups:
-        name = columns.lookups[0].column
-        raise InputError(
-            f"Column {name!r} has a number for each of its many levels, which exports "
-            "cannot hold. Use gramian.save, or merge its rare levels into one and train again."
-        )
     scaling: Scaling = model.scaling_
     used = [column for column in columns.columns if column.width]
     starts = dict(zip((c.place for c in used), np.cumsum([0, *(c.width for c in used)]).tolist()))
@@ -96,8 +106,9 @@ def table_form(model: Any) -> TableForm:
         places=np.array([_places(c, starts.get(c.place, 0)) for c in columns.columns], np.int64),
         fill=np.array([float(column.centre) for column in columns.columns]),
         origin=np.array([column.centre if column.kind == DATE else 0.0 for column in columns.columns]),
-        levels=tuple(map(_levels, columns.columns, kinds)),
+        levels=tuple(_levels(c.name, c.categories, kind) for c, kind in zip(columns.columns, kinds)),
         means=_means(columns),
+        lookups=_lookups(columns, kinds),
         dtype=columns.dtype,
         scalings=tuple(how if how in (ROBUST, QUANTILE) else "linear" for how in scaling.methods),
         shift=np.asarray(scaling.shift, np.float64),
@@ -148,31 +159,42 @@ def _means(columns: TableColumns) -> Float64Array:
     return np.array(found, np.float64).reshape(-1, 3)
 
 
+def _lookups(columns: TableColumns, kinds: tuple[str, ...]) -> tuple[Lookup, ...]:
+    found = []
+    for place, each in columns.levels:
+        if isinstance(each, LevelLookup):
+            j = columns.column_names.index(each.column)
+            levels = _levels(each.column, each.levels, kinds[j])
+            order = np.argsort(levels)
+            found.append(Lookup(j, place, levels[order], each.values[order]))
+    return tuple(found)
+
+
 _TRUTHS = {"True": 1.0, "False": 0.0}
 
 
-def _levels(column: Column, kind: str) -> Array:
-    """Return the categories of a column as text or numbers."""
+def _levels(column: str, categories: tuple[str, ...], kind: str) -> Array:
+    """Return categories of a column as text or numbers; nothing for other kinds of columns."""
     if kind == TEXT:
-        for level in column.categories:
+        for level in categories:
             if "\0" in level or not _encodes(level):
                 raise InputError(
-                    f"Column {column.name!r} has the category {quoted(level)}, which is no text in UTF-8 "
+                    f"Column {column!r} has the category {quoted(level)}, which is no text in UTF-8 "
                     "without NUL: exports cannot hold it. Rename it, and train again."
                 )
-        return np.array(column.categories, str)
+        return np.array(categories, str)
     if kind != CODE:
         return np.zeros(0)
-    levels = np.array([_TRUTHS[name] if name in _TRUTHS else float(name) for name in column.categories])
+    levels = np.array([_TRUTHS[name] if name in _TRUTHS else float(name) for name in categories])
     if (np.abs(levels) > EXACT).any():
         raise InputError(
-            f"Column {column.name!r} has the category {column.categories[int(np.abs(levels).argmax())]}: "
+            f"Column {column!r} has the category {categories[int(np.abs(levels).argmax())]}: "
             "exports compare numbers as float64, which rounds beyond 2**53. Make text of the column, "
             "and train again."
         )
     if len(np.unique(levels)) < len(levels):
         raise InputError(
-            f"Column {column.name!r} has booleans and the numbers 0 or 1 as different categories, which "
+            f"Column {column!r} has booleans and the numbers 0 or 1 as different categories, which "
             "exports cannot tell apart. Make all of them numbers or text, and train again."
         )
     return levels

@@ -22,6 +22,16 @@ static const struct {
 } MEAN[] = {
 @MEAN@
 };
+/* Numbers of the levels of categories of many levels: column, place, first level (a text or code, ascending) and
+ * their number, first value. */
+static const struct {
+    int column, to, first, count, value;
+} LOOKUP[] = {
+@LOOKUP@
+};
+static const double VALUES[] = {
+@VALUES@
+};
 /* Scaling of each place: how, first point of its curve and their number, shift, scale. */
 static const struct {
     int how, first, count;
@@ -62,6 +72,27 @@ static double curve(const double (*points)[2], int count, double x)
     }
     return points[low][1] + (x - points[low][0])
         * ((points[high][1] - points[low][1]) / (points[high][0] - points[low][0]));
+}
+
+/* The number of a level, 0 for one that is missing or unknown. */
+static double level(int k, const @NAME@_cell *cell)
+{
+    const int by_text = COLUMN[LOOKUP[k].column].kind == TEXT;
+    int low = LOOKUP[k].first, high = low + LOOKUP[k].count;
+    if (by_text ? cell->text == NULL : isnan(cell->number))
+        return 0;
+    while (low < high) {
+        const int middle = (low + high) / 2;
+        const int order = by_text ? strcmp(cell->text, TEXTS[middle])
+            : (cell->number > CODES[middle]) - (cell->number < CODES[middle]);
+        if (order == 0)
+            return VALUES[LOOKUP[k].value + middle - LOOKUP[k].first];
+        if (order > 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return 0;
 }
 
 /* The place of a category in column j. */
@@ -149,6 +180,8 @@ static void encode(const @NAME@_cell *row, real *out)
         if (COLUMN[j].hour >= 0)
             turn(number - whole, x + COLUMN[j].hour);
     }
+    for (int k = 0; k < @LOOKUPS@; k++)
+        x[LOOKUP[k].to] = level(k, row + LOOKUP[k].column);
     for (int k = 0; k < @MEANS@; k++)
         x[MEAN[k].to] += MEAN[k].mean * x[MEAN[k].level];
     for (int j = 0; j < FEATURES; j++)

@@ -25,8 +25,9 @@ class SearchRows:
     """Encoded rows of a table as the search compares them, and as its choice needs them.
 
     ``forms`` are all rows, without level means (False) and with them (True), if a category has enough rows
-    for them; ``scalings`` by name for each form; ``scaled`` the sampled rows (m, width) by name of the
-    scaling, under 0 without level means and under a number of fitted rows with the means of these.
+    for them; categories of many levels have a number for each level in both. ``scalings`` by name for each
+    form; ``scaled`` the sampled rows (m, width) by name of the scaling, under 0 without level means and under
+    a number of fitted rows with the means of these.
     """
 
     forms: dict[bool, EncodedRows]
@@ -64,12 +65,16 @@ class SearchRows:
             w = None if own is None else own[numbers]
             return level_means(groups, rows.take, numbers, respond(numbers), w, like)
 
-        forms, known = {False: rows}, {0: tuple[LevelMeans, ...]()}
-        if groups or lookups:
+        wide = replace(rows.columns, lookups=lookups)
+        forms, known = (
+            {False: rows.under(wide, known_own) if lookups else rows},
+            {0: tuple[LevelMeans, ...]()},
+        )
+        if groups:
             counted = np.arange(rows.shape[0]) if own is None else np.flatnonzero(own > 0)
             few = len(counted) <= MOST_ROWS
             means = means_of(counted if few else rng.choice(counted, MOST_ROWS, replace=False))
-            forms[True] = rows.under(replace(rows.columns, means=means, lookups=lookups), known_own)
+            forms[True] = rows.under(replace(wide, means=means), known_own)
             # The search's means know no more rows than the fits that they are compared with.
             known |= {size: means_of(sample[n_held : n_held + size], means) for size in sizes}
         encoded = np.asarray(rows.take(sample), np.float64)
@@ -85,10 +90,8 @@ class SearchRows:
             kept = [name for name in how if name in distinct.values()]
             scalings |= {(name, levels): how[name] for name in kept}
             for size in sizes if levels else (0,):
-                wide = with_means(encoded, known[size])
-                if levels:
-                    wide = np.hstack([wide, known_own[sample]])
-                scaled |= {(name, size): np.asarray(how[name].apply(wide), np.float64) for name in kept}
+                block = np.hstack([with_means(encoded, known[size]), known_own[sample]])
+                scaled |= {(name, size): np.asarray(how[name].apply(block), np.float64) for name in kept}
         return cls(forms, scalings, scaled)
 
     def of_setting(self, setting: Setting) -> tuple[EncodedRows, Scaling]:
