@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import runpy
 from dataclasses import replace
 
 import numpy as np
@@ -9,8 +10,6 @@ import pytest
 
 import gramian as gm
 from gramian.data.tables import as_table
-from gramian.exceptions import InputError
-from gramian.export.table import table_form
 from gramian.tables import EncodedRows, TableColumns
 from gramian.tables.empirical import distribution
 from gramian.tables.training.level_lookups import level_lookups
@@ -108,7 +107,7 @@ def test_half_of_the_variance_in_rare_levels():
 
 
 @pytest.mark.slow
-def test_files_keep_them_and_exports_say_that_they_cannot(tmp_path):
+def test_files_and_exports_keep_them(tmp_path):
     X, y, _ = table(n_levels=150, n=1200, between=2.0)
     labels = np.where(y > 0, "up", "down")
     model = gm.TabularClassifier(include=(), metric=None, **QUICK).fit(X, labels)
@@ -116,8 +115,10 @@ def test_files_keep_them_and_exports_say_that_they_cannot(tmp_path):
     gm.save(model, tmp_path / "model.gramian")
     loaded = gm.load(tmp_path / "model.gramian")
     np.testing.assert_array_equal(loaded.predict_proba(X), model.predict_proba(X))
-    with pytest.raises(InputError, match="exports cannot hold"):
-        table_form(model)
+    fast = gm.compress(model, X, cost="1us", random_state=0)
+    gm.export(fast, tmp_path / "fast.py")
+    exported = runpy.run_path(str(tmp_path / "fast.py"))
+    np.testing.assert_allclose(exported["predict_proba"](X[:50]), fast.predict_proba(X[:50]), atol=1e-5)
 
 
 @pytest.mark.slow

@@ -105,13 +105,10 @@ def _encoded(rows: Any) -> np.ndarray:
             cells = read(table[:, j], kind, name).tolist()
             at = np.array([gone if _missing(cell) else place.get(cell, other) for cell in cells], np.intp)
             out[at >= 0, at[at >= 0]] = 1.0
-            for k, (_, to) in enumerate(model["lookups"].tolist()):
-                if model["lookups"][k, 0] == j:
-                    levels, values = (
-                        model[f"lookup_levels_{k}"].tolist(),
-                        model[f"lookup_values_{k}"].tolist(),
-                    )
-                    known = dict(zip(levels, values))
+            for k, (column, to) in enumerate(model["lookups"].tolist()):
+                if column == j:
+                    levels, numbers = model[f"lookup_levels_{k}"], model[f"lookup_values_{k}"]
+                    known = dict(zip(levels.tolist(), numbers.tolist()))
                     out[:, to] = [0.0 if _missing(cell) else known.get(cell, 0.0) for cell in cells]
             continue
         numbers = _numbers(table[:, j], kind, name)

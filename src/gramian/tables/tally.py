@@ -124,8 +124,9 @@ class Tally:
         return (
             f"Column {self.name!r} has {self.levels:,} values, of which {len(column.categories)} are "
             f"frequent enough to be told apart: the others, {self.lost_share:.0%} of the rows, count as "
-            f"(infrequent){self.hint(column)}. Join rare values, or replace the column by numbers "
-            "that describe them."
+            f"(infrequent){self.hint(column)}. Beside that, values that repeat have a number "
+            "if a tenth of the rows or more are theirs (not with time=). If that says too little, replace "
+            "the column by numbers that describe its values."
         )
 
     def _settle_kind(self, cells: Cells) -> None:

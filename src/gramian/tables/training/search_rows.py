@@ -66,10 +66,8 @@ class SearchRows:
             return level_means(groups, rows.take, numbers, respond(numbers), w, like)
 
         wide = replace(rows.columns, lookups=lookups)
-        forms, known = (
-            {False: rows.under(wide, known_own) if lookups else rows},
-            {0: tuple[LevelMeans, ...]()},
-        )
+        forms = {False: rows.under(wide, known_own) if lookups else rows}
+        known = {0: tuple[LevelMeans, ...]()}
         if groups:
             counted = np.arange(rows.shape[0]) if own is None else np.flatnonzero(own > 0)
             few = len(counted) <= MOST_ROWS
