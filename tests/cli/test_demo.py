@@ -31,7 +31,9 @@ def printed(tmp_path_factory):
     command = [sys.executable, "-m", "gramian.demo", "--rows", "4000", "--out", str(out / "new" / "folder")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert done.stderr == ""
+    # The fast copy has 8 seconds: on a busy machine that is too little, and it says so.
+    told = [line for line in done.stderr.splitlines() if "Warning" in line]
+    assert all("the search found no better shape" in line for line in told), done.stderr
     return done.stdout, out / "new" / "folder"
 
 

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.whole  # each configuration is about another page or file
+
 #: Extra → code that needs it, after gramian is imported as gm.
 NEEDED = {
     "files: csv": "gm.open_data(csv)",
@@ -38,8 +40,6 @@ class Absent(importlib.abc.MetaPathFinder):
 sys.meta_path.insert(0, Absent())
 import numpy as np
 import gramian as gm
-
-pytestmark = pytest.mark.whole  # each configuration is about another page or file
 
 folder = Path(tempfile.mkdtemp())
 csv = folder / "t.csv"
