@@ -142,6 +142,7 @@ bench-quick: $(BENCH_STAMP)
 # the data folder and of the folder "tables" beside it: hours.
 tables: $(PEERS_STAMP)
 	build/peers/bin/python benchmarks/tables.py
+	build/peers/bin/python benchmarks/tables.py --full
 
 # Tables and figures of the five papers beside the papers' numbers, then the pages that show them: hours. A run
 # that was stopped goes on.

@@ -2,14 +2,15 @@
 
 GRAMIAN_DATA=folder python benchmarks/tables.py [--quick] [--sets a,b] [--methods gramian,catboost]
     [--splits 3] [--rows 10000] [--limit 300] [--memory 12GB] [--threads 2] [--again] [--out FILE]
-    [--report FOLDER]
+    [--report FOLDER] [--full]
 
 Sets are NAME.npz of the data folder and NAME.parquet of the folder "tables" beside it. Every set is split at
 random --splits times into rows to learn from and rows to be judged on; on each split every method is fitted
 in a process of its own, with its defaults unless its name says otherwise. A run goes on where it stopped, one
 split of all sets after the other; --again measures what was asked for anew; --report makes tables and
 figures from what is there without measuring. --quick: the sets that scikit-learn brings, one split, and what
-is installed. The peers are in the environment that ``make peers`` makes.
+is installed. --full: sets of 10,000 rows and more with all of them up to 50,000, one split, beside CatBoost
+and LightGBM, for docs/tables-full-size.md. The peers are in the environment that ``make peers`` makes.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "tables.jsonl"
+FULL_RESULTS = HERE / "results" / "tables_full.jsonl"
 QUICK_RESULTS = HERE.parent / "build" / "benchmarks" / "quick_tables.jsonl"
 DOCS = HERE.parent / "docs"
 
@@ -30,12 +32,13 @@ def arguments(given: list[str] | None) -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--quick", action="store_true", help="the sets that scikit-learn brings, one split")
+    parser.add_argument("--full", action="store_true", help="sets of 10,000 rows and more, one split")
     parser.add_argument("--sets", help="names, separated by commas (default: all)")
     parser.add_argument(
         "--methods", help="names, separated by commas (default: all installed that are ranked)"
     )
     parser.add_argument("--splits", type=int, help="random splits of each set (default 3; 1 with --quick)")
-    parser.add_argument("--rows", type=int, default=10_000, help="of a set at most (default 10,000)")
+    parser.add_argument("--rows", type=int, help="of a set at most (default 10,000; 50,000 with --full)")
     parser.add_argument("--limit", type=float, default=300.0, help="seconds of a process (default 300)")
     parser.add_argument("--memory", default="12GB", help="of a process, address space (default 12GB)")
     parser.add_argument("--threads", type=int, default=2, help="of every method (default 2)")
@@ -52,6 +55,7 @@ def main(given: list[str] | None = None) -> int:
     # Before NumPy is imported, which is when libraries read them.
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ[name] = str(options.threads)
+    from suite import table_full
     from suite.results import read
     from suite.sets import QUICK
     from suite.table_methods import TABLE_METHODS, absent, available, check
@@ -62,16 +66,23 @@ def main(given: list[str] | None = None) -> int:
     from gramian._budget import parse_bytes
     from gramian.exceptions import GramianError, InputError
 
-    out = options.out or (QUICK_RESULTS if options.quick else RESULTS)
+    usual = QUICK_RESULTS if options.quick else FULL_RESULTS if options.full else RESULTS
+    out, rows = options.out or usual, options.rows or (table_full.ROWS if options.full else 10_000)
     try:
         if options.report is None:
-            splits = options.splits if options.splits is not None else (1 if options.quick else 3)
+            splits = (
+                options.splits if options.splits is not None else (1 if options.quick or options.full else 3)
+            )
             if splits < 1:
                 raise InputError(f"--splits {splits} is too few. Give 1 or more.")
             sets = (
                 options.sets.split(",") if options.sets else list(QUICK) if options.quick else table_names()
             )
+            if options.full and not options.sets:
+                sets = list(table_full.SETS)
             ranked = [name for name in available() if TABLE_METHODS[name].ranked]
+            if options.full:
+                ranked = list(table_full.METHODS)
             methods = check(options.methods.split(",")) if options.methods else ranked
             if absent():
                 print(f"not installed and left out: {', '.join(absent())} (see make peers)")
@@ -79,7 +90,7 @@ def main(given: list[str] | None = None) -> int:
                 sets,
                 methods,
                 splits=splits,
-                most_rows=options.rows,
+                most_rows=rows,
                 limit=options.limit,
                 memory=parse_bytes(options.memory),
                 threads=options.threads,
@@ -88,6 +99,9 @@ def main(given: list[str] | None = None) -> int:
             )
             for line in lines:
                 print(line_text(line), flush=True)
+        if options.full:
+            write_full(read(out, TABLE_KEY))
+            return 0
         folder = options.report or (out.parent if options.quick or options.out else DOCS)
         lines_there = read(out, TABLE_KEY)
         for written in write_report(lines_there, folder):
@@ -99,6 +113,15 @@ def main(given: list[str] | None = None) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 2
     return 0
+
+
+def write_full(lines: list[dict[str, object]]) -> None:
+    """Write the page of large tables, and what README says of them."""
+    from suite import table_full
+
+    (DOCS / "tables-full-size.md").write_text(table_full.page_of(lines), encoding="utf-8")
+    readme = DOCS.parent / "README.md"
+    readme.write_text(table_full.filled(readme.read_text(encoding="utf-8"), lines), encoding="utf-8")
 
 
 if __name__ == "__main__":
