@@ -30,6 +30,7 @@ sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "benchmarks")]
 from suite.machine import describe
 from tqdm import tqdm
 
+from adversary import beside
 from adversary.cases import close_files, script
 from adversary.draw import draw
 from adversary.judge import LIMIT, Failure, Verdict, judged
@@ -105,6 +106,20 @@ def run(seed: int, cases: int, jobs: int) -> list[Verdict]:
     return sorted(verdicts, key=lambda verdict: verdict.number)
 
 
+def run_beside(seed: int, cases: int, jobs: int) -> dict[str, Any]:
+    """Make the checks that go with so many cases, over processes, and return their summary."""
+    outcomes: list[beside.Outcome] = []
+    tasks = beside.tasks(cases)
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+        waiting = {pool.submit(beside.judged, kind, seed, number): (kind, number) for kind, number in tasks}
+        for done in tqdm(as_completed(waiting), total=len(waiting), unit="check", smoothing=0.05):
+            try:
+                outcomes.append(done.result())
+            except BrokenProcessPool:
+                outcomes.append(beside.Outcome(*waiting[done], "a process died during this or another check"))
+    return beside.summary(outcomes)
+
+
 def write_scripts(verdicts: list[Verdict], folder: Path, most: int = SHRUNK) -> list[dict[str, Any]]:
     """Make failures smaller, a few of each law, and write each as a script; return them as records."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -167,7 +182,13 @@ def table(result: dict[str, Any]) -> str:
         "| estimator | cases | failed |",
         "|---|---|---|",
         *(f"| `{k}` | {n:,} | {bad} |" for k, (n, bad) in result["by estimator"].items()),
+        "",
+        "| beside them | checks | failed | covered, of 0.9 asked |",
+        "|---|---|---|---|",
     ]
+    for kind, own in result["beside"].items():
+        covered = f"{own['covered']:.3f} ± {own['standard error']:.3f}" if "covered" in own else ""
+        lines.append(f"| {kind} | {own['checks']:,} | {len(own['failures'])} | {covered} |")
     return "\n".join(lines)
 
 
@@ -194,12 +215,15 @@ def main() -> int:
         verdicts = run(chosen.seed, chosen.cases, chosen.jobs)
         found = summary(verdicts, chosen.seed, chosen.jobs, time.perf_counter() - began)
         found["failures"] = write_scripts(verdicts, SCRIPTS)
-        failed = found["failed"]
+        found["beside"] = run_beside(chosen.seed, chosen.cases, chosen.jobs)
+        failures = [text for own in found["beside"].values() for text in own["failures"]]
+        failed = found["failed"] + len(failures)
         chosen.result.parent.mkdir(parents=True, exist_ok=True)
         chosen.result.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
         print(table(found))
         for record in found["failures"]:
             print(f"case {record['number']}, {record['law']}: {record['text'][:200]}")
+        print(*failures, sep="\n")
     if chosen.report:
         report(chosen.report, json.loads(chosen.result.read_text(encoding="utf-8")))
     return 1 if failed else 0
