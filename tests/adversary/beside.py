@@ -125,14 +125,14 @@ def _interval(model: Any) -> Callable[[Any, np.ndarray, np.ndarray, np.ndarray, 
 
 def _set(n: int, X: np.ndarray, y: np.ndarray) -> np.ndarray:
     labels = np.digitize(y, np.quantile(y, [0.3, 0.7]))
-    model = gm.TabularClassifier(time_limit=0.01, random_state=0).fit(X[:n], labels[:n])
+    model = gm.TabularClassifier(effort="fast", random_state=0).fit(X[:n], labels[:n])
     return model.predict_set(X[n:], COVERAGE)[
         np.arange(len(X) - n), np.searchsorted(model.classes_, labels[n:])
     ]
 
 
 COVERED: dict[str, Callable[[int, np.ndarray, np.ndarray], np.ndarray]] = {
-    "intervals of tables": _interval(lambda: gm.TabularRegressor(time_limit=0.01, random_state=0)),
+    "intervals of tables": _interval(lambda: gm.TabularRegressor(effort="fast", random_state=0)),
     "intervals of Gaussian processes": _interval(lambda: gm.GaussianProcessRegressor(random_state=0)),
     "sets of tables": _set,
 }
