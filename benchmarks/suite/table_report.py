@@ -152,9 +152,11 @@ def _summary(tables: Tables) -> str:
     if not texts or OURS not in ranks:
         return "gramian or CatBoost was not run."
     first = min(ranks, key=lambda method: ranks[method])
+    drawn = _drawn(tables)
+    cap = f", and {drawn:,} rows drawn of each larger set" if drawn else ""
     text = (
-        f"With defaults on both sides, gramian has a lower error than CatBoost on {', '.join(texts)}. Its "
-        f"mean rank among {len(ranks)} methods is {ranks[OURS]:.2f}, CatBoost's {ranks[REFERENCE]:.2f}"
+        f"With defaults on both sides{cap}, gramian has a lower error than CatBoost on {', '.join(texts)}. "
+        f"Its mean rank among {len(ranks)} methods is {ranks[OURS]:.2f}, CatBoost's {ranks[REFERENCE]:.2f}"
     )
     text += "." if first == OURS else f"; the best is {TABLE_METHODS[first].name}'s, {ranks[first]:.2f}."
     best = _below(tables, BEST)
@@ -165,6 +167,13 @@ def _summary(tables: Tables) -> str:
         worst = ", ".join(f"{name} ({TABLE_METHODS[better[0][0]].name})" for name, _, better in ours)
         text += f" The default loses by most on {worst}: [where another is better](#where-another-is-better)."
     return text
+
+
+def _drawn(tables: Tables) -> int:
+    """Return how many rows were drawn of larger sets, 0 if there are none."""
+    sets = tables.facts.values()
+    larger = (each for each in sets if each["n_rows"] > rows_of(each) + each["rows_left_out"])
+    return max((each["most_rows"] or 0 for each in larger), default=0)
 
 
 def _below(tables: Tables, method: str) -> list[str]:
@@ -190,8 +199,6 @@ def _head(lines: list[Line], tables: Tables) -> str:
     counts = {name: max(len(tables.splits(name, each)) for each in tables.methods) for name in tables.facts}
     most = max(counts.values())
     fewer = [f"{name} {count}" for name, count in counts.items() if count < most]
-    rows = {line.get("most_rows") for line in lines}
-    larger = any(facts["n_rows"] > rows_of(facts) + facts["rows_left_out"] for facts in tables.facts.values())
     threads = machine["threads"]
     return HEAD.format(
         summary=_summary(tables),
@@ -199,7 +206,7 @@ def _head(lines: list[Line], tables: Tables) -> str:
         splits=most,
         s="" if most == 1 else "s",
         fewer=f" (of {', '.join(fewer)})" if fewer else "",
-        drawn=f" Of larger sets {max(filter(None, rows)):,} rows are drawn." if larger else "",
+        drawn=f" Of larger sets {drawn:,} rows are drawn." if (drawn := _drawn(tables)) else "",
         threads=threads,
         t="" if threads == 1 else "s",
         limit=machine["limit_seconds"],
