@@ -274,7 +274,7 @@ def bytes_beside(n_rows: int, n_outputs: int, anchored: bool) -> int:
     """
     units = NOMINAL_THREADS * UNIT_TERMS * 8 * UNIT_ROWS * n_outputs
     rows = n_rows * (8 + 8 * n_outputs * anchored)
-    return units + rows + (1 + NOMINAL_THREADS) * UNSEEN_BYTES
+    return units + rows + 2 * (1 + NOMINAL_THREADS) * UNSEEN_BYTES
 
 
 def _warn(found: Minimum, allowed: float, target: float, limit: int) -> None:
