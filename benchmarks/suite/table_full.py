@@ -96,8 +96,8 @@ def _summary(tables: Tables) -> str:
             parts.append(f"on the {len(own)} {kind} it is {mean}")
     times = [tables.times(name, OURS) for name in names]
     parts.append(f"the fit takes {np.median(times):.1f} times as long in the median")
-    text += "; ".join(parts)
-    return text[0].upper() + text[1:] + "."
+    rest = "; ".join(parts)
+    return f"{text}{rest[0].upper()}{rest[1:]}."
 
 
 def _table(tables: Tables) -> Iterator[str]:
