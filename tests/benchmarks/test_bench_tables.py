@@ -260,8 +260,8 @@ def test_the_page_of_full_size_says_first_where_another_is_better():
     assert page.startswith(
         "# Tables at full size\n\nOf 2 sets with all their rows (up to 50,000), both with defaults, "
         "gramian's error is more than 3% above CatBoost's on 1: adult (1.07). On the 1 with categories "
-        "it is 1.071 of it (geometric mean; below it on 0); on the 1 of numbers alone it is 0.500 of it (geometric mean; below "
-        "it on 1); the fit takes 0.8 times as long in the median.\n"
+        "it is 1.071 of it (geometric mean; below it on 0); on the 1 of numbers alone it is 0.500 of it "
+        "(geometric mean; below it on 1); the fit takes 0.8 times as long in the median.\n"
     )
     assert "| adult | 32,000 | 14 with categories | log-loss | 0.3000 | **0.2800** | 0.2900 | 0.9250," in page
     readme = "a <!-- measured: tables at full size -->old<!-- end --> b"
