@@ -17,7 +17,7 @@ from suite.table_summary import Tables, ok
 #: Sets of 10,000 rows and more, those with categories first; rows drawn of a larger one; the methods.
 SETS = (
     *("adult", "used_cars_us", "diamonds", "bank_marketing", "online_shoppers", "credit_default"),
-    *("bank_additional", "nyc_taxis", "weather_aus", "connect4"),
+    *("bank_additional", "weather_aus", "connect4"),
     *("covtype_100k", "cadata", "census_house16H", "ijcnn1", "a9a", "letter"),
 )
 ROWS, METHODS = 50_000, (OURS, REFERENCE, "lightgbm")
@@ -66,8 +66,12 @@ def filled(text: str, lines: list[Line]) -> str:
 
 
 def _measured(tables: Tables) -> list[str]:
-    """Name the sets that every method was run on."""
-    return [name for name in SETS if all(tables.splits(name, method) for method in METHODS)]
+    """Name the sets on which every method has a result."""
+    return [
+        name
+        for name in SETS
+        if all(tables.splits(name, each) and np.isfinite(tables.mean(name, each)[0]) for each in METHODS)
+    ]
 
 
 def _error(tables: Tables, name: str, method: str) -> float:
@@ -111,11 +115,21 @@ def _table(tables: Tables) -> Iterator[str]:
         cells = [f"**{each:.4f}**" if each == best else f"{each:.4f}" for each in errors]
         two = facts["task"] == "binary"
         areas = [f"{1.0 - tables.mean(name, method)[0]:.4f}" for method in METHODS] if two else []
-        seconds = [f"{tables.mean(name, method, 'fit_seconds')[0]:.0f}" for method in METHODS]
+        seconds = [f"{tables.mean(name, method, 'fit_seconds')[0]:.2g}" for method in METHODS]
         what = "RMSE" if facts["task"] == REGRESSION else "log-loss"
         kind = " with categories" if facts["kind"] == MIXED else ""
         row = [name, f"{facts['n_train']:,}", f"{facts['n_features']}{kind}", what, *cells]
         yield f"| {' | '.join([*row, ', '.join(areas), ', '.join(seconds)])} |"
+
+
+def _failed(lines: list[Line]) -> str:
+    """Return what failed, as a sentence for each."""
+    texts = [
+        f"{TABLE_METHODS[line['method']].name} failed on {line['set']}: {line['failure']}; it is left out. "
+        for line in lines
+        if not ok(line) and line["set"] in SETS
+    ]
+    return "".join(texts)
 
 
 def _origin(lines: list[Line]) -> str:
@@ -125,7 +139,7 @@ def _origin(lines: list[Line]) -> str:
     texts = [
         ", ".join(sorted({str(each[key]) for each in machines})) for key in ("processor", "day", "commit")
     ]
-    return (
+    return _failed(lines) + (
         f"Stored run: {texts[0]}, {texts[1]}, commit {texts[2]}; Python {machines[-1]['python']}, "
         f"{', '.join(f'{name} {number}' for name, number in sorted(versions.items()))}."
     )
