@@ -56,11 +56,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
     Of several configurations of an estimator under scikit-learn's checks, the suites take the first; a
     precomputed kernel counts as another estimator. Of more than ``CASES`` configurations of a test they take
-    that many, spread evenly. The others are marked as slow and ``repeat``, unless the test is marked
-    ``whole``. A test marked ``promise`` starts fresh processes and measures them.
+    that many, spread evenly; slow ones are counted by themselves. The others are marked as slow and
+    ``repeat``, unless the test, or the configuration, is marked ``whole``. A test marked ``promise`` starts
+    fresh processes and measures them.
     """
     first: dict[tuple[type, bool], Any] = {}
-    groups: dict[str, list[pytest.Item]] = {}
+    groups: dict[tuple[str, bool], list[pytest.Item]] = {}
     for item in items:
         given = getattr(item, "callspec", None)
         if not given or item.get_closest_marker("whole"):
@@ -71,9 +72,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             if item.get_closest_marker("slow") or first.setdefault(kind, estimator) is not estimator:
                 _repeats(item)
         else:
-            groups.setdefault(item.nodeid.split("[")[0], []).append(item)
-    for group in groups.values():
-        most = CASES[bool(group[0].get_closest_marker("slow") or group[0].get_closest_marker("data"))]
+            rest = bool(item.get_closest_marker("slow") or item.get_closest_marker("data"))
+            groups.setdefault((item.nodeid.split("[")[0], rest), []).append(item)
+    for (_, rest), group in groups.items():
+        most = CASES[rest]
         kept = {k * (len(group) - 1) // (most - 1) for k in range(most)}
         for number, item in enumerate(group):
             if len(group) > most and number not in kept:

@@ -40,13 +40,22 @@ def main(given: list[str] | None = None) -> int:
     # Before NumPy is imported, which is when libraries read them.
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ[name] = str(options.threads)
+    from gramian.exceptions import InputError
+
+    try:
+        return report() if options.report else reproduce(options)
+    except InputError as error:  # a set that is neither in the folder of sets nor to be fetched
+        print(f"{error}\n{SETS}", file=sys.stderr)
+        return 1
+
+
+def reproduce(options: argparse.Namespace) -> int:
+    """Measure what the options ask for, and print and store a line for each number."""
     from papers.catalogue import PAPERS, chosen
     from papers.items import Run
     from papers.lines import QUICK_RESULTS, RESULTS, measure, read
     from papers.page import number
 
-    if options.report:
-        return report()
     path = QUICK_RESULTS if options.quick else RESULTS
     run = Run(options.quick)
     there = {(line["paper"], line["item"], line["set"]) for line in read(path)}
@@ -93,9 +102,4 @@ def way_to_pictures(page: Path, folder: Path) -> str:
 
 
 if __name__ == "__main__":
-    from gramian.exceptions import InputError
-
-    try:
-        sys.exit(main())
-    except InputError as error:  # a set that is neither in the folder of sets nor to be fetched
-        sys.exit(f"{error}\n{SETS}")
+    sys.exit(main())

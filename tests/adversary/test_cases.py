@@ -34,7 +34,7 @@ def _files():
     ("seed", "number"),
     [
         *((SEED, number) for number in range(COUNT)),
-        *(pytest.param(*case, marks=pytest.mark.slow) for case in ONCE),
+        *(pytest.param(*case, marks=(pytest.mark.slow, pytest.mark.whole)) for case in ONCE),
     ],
     ids=lambda value: str(value),
 )
