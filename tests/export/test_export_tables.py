@@ -10,6 +10,7 @@ import runpy
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -21,7 +22,8 @@ from table_models import MAKERS, NEW, PLAIN, TRAIN, classifier, model, rows_of
 
 import gramian as gm
 from gramian.exceptions import InputError
-from gramian.export.table import CODE, _levels
+from gramian.export.onnx_table import number_type
+from gramian.export.table import CODE, _levels, table_form
 from gramian.tables.compression import FastTabularClassifier
 
 pytestmark = pytest.mark.filterwarnings("ignore:These columns are not used")
@@ -262,6 +264,14 @@ def test_onnx_inputs_have_the_names_of_columns_that_are_free(tmp_path):
     assert inputs == ["label_", "constant_3", "tile", "unsqueeze_0", "_", "decision_", "tile_values", "__"]
     values = session.run(["decision"], dict(zip(inputs, PLAIN.T)))[0]
     np.testing.assert_allclose(values, fitted.decision_function(frame), rtol=0, atol=1e-4)
+
+
+def test_onnx_numbers_hold_the_codes_of_many_levels():
+    found = table_form(model("level means"))
+    narrow = replace(found, dtype=np.dtype(np.float32))
+    assert number_type(narrow) is np.float32
+    wide = replace(narrow.lookups[-1], levels=narrow.lookups[-1].levels + 2.0**24)
+    assert number_type(replace(narrow, lookups=(wide,))) is np.float64
 
 
 def test_onnx_refuses_empty_text_beside_missing_text(tmp_path):

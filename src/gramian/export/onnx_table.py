@@ -36,6 +36,7 @@ def table_inputs(graph: Graph, table: TableForm, names: dict[int, str]) -> list[
 def number_type(table: TableForm) -> type:
     """Return float32 if it holds all numbers of the training rows, else float64."""
     codes = [levels for levels, kind in zip(table.levels, table.kinds) if kind == CODE]
+    codes += [each.levels for each in table.lookups if table.kinds[each.column] == CODE]
     narrow = table.dtype == np.float32 and all((codes == codes.astype(np.float32)).all() for codes in codes)
     return np.float32 if narrow else np.float64
 
@@ -68,12 +69,13 @@ def _looked_up(graph: Graph, table: TableForm, lookup: Lookup, name: str) -> str
         known = {"keys_strings": levels, "values_floats": values, "default_float": 0.0}
         return graph.cast(graph("LabelEncoder", column, domain=ML[0], **known), np.float64)
     column = graph.cast(column, np.float64)
-    levels = np.full((2, 1 << len(lookup.levels).bit_length()), np.inf)
-    levels[0, : len(lookup.levels)], levels[1] = lookup.levels, 0.0
-    levels[1, : len(lookup.levels)] = lookup.values
-    at = _last_not_above(graph, column, levels[:1])
-    same = graph("Equal", column, graph("Gather", graph.constant(levels[0]), at))
-    return graph("Where", same, graph("Gather", graph.constant(levels[1]), at), graph.constant(0.0))
+    count = len(lookup.levels)
+    size = 1 << count.bit_length()
+    levels, values = np.full(size, np.inf), np.zeros(size)
+    levels[:count], values[:count] = lookup.levels, lookup.values
+    at = _last_not_above(graph, column, levels[None])
+    same = graph("Equal", column, graph("Gather", graph.constant(levels), at))
+    return graph("Where", same, graph("Gather", graph.constant(values), at), graph.constant(0.0))
 
 
 def _category(graph: Graph, table: TableForm, j: int, name: str) -> list[str]:
@@ -231,8 +233,8 @@ def curves(graph: Graph, x: str, lines: Sequence[Float64Array]) -> str:
 def _last_not_above(graph: Graph, x: str, knots: Float64Array) -> str:
     """Return for each column of x (n, lines) the place of its last knot that is not above x, or of the first.
 
-    knots : (lines, a power of two), ascending, filled up with infinity; places are those in all of them.
-    They are found by bisection, for all columns together.
+    knots : (lines, size), ascending in each line and filled up with infinity; the size is a power of two. A
+    place counts through all lines, one after another. All columns are bisected together.
     """
     n_lines, size = knots.shape
     every, at = graph.constant(knots.ravel()), graph.constant(np.arange(n_lines)[None] * size)
