@@ -55,11 +55,10 @@ def main(given: list[str] | None = None) -> int:
     # Before NumPy is imported, which is when libraries read them.
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ[name] = str(options.threads)
-    from suite import table_full
+    from suite import table_full, table_report
     from suite.results import read
     from suite.sets import QUICK
     from suite.table_methods import TABLE_METHODS, absent, available, check
-    from suite.table_report import filled, line_text, write_report
     from suite.table_run import TABLE_KEY, run_tables
     from suite.table_sets import table_names
 
@@ -70,20 +69,17 @@ def main(given: list[str] | None = None) -> int:
     out, rows = options.out or usual, options.rows or (table_full.ROWS if options.full else 10_000)
     try:
         if options.report is None:
-            splits = (
-                options.splits if options.splits is not None else (1 if options.quick or options.full else 3)
-            )
+            one = options.quick or options.full
+            splits = options.splits if options.splits is not None else (1 if one else 3)
             if splits < 1:
                 raise InputError(f"--splits {splits} is too few. Give 1 or more.")
-            sets = (
-                options.sets.split(",") if options.sets else list(QUICK) if options.quick else table_names()
-            )
-            if options.full and not options.sets:
-                sets = list(table_full.SETS)
-            ranked = [name for name in available() if TABLE_METHODS[name].ranked]
             if options.full:
-                ranked = list(table_full.METHODS)
-            methods = check(options.methods.split(",")) if options.methods else ranked
+                sets, methods = list(table_full.SETS), list(table_full.METHODS)
+            else:
+                sets = list(QUICK) if options.quick else table_names()
+                methods = [name for name in available() if TABLE_METHODS[name].ranked]
+            sets = options.sets.split(",") if options.sets else sets
+            methods = check(options.methods.split(",")) if options.methods else methods
             if absent():
                 print(f"not installed and left out: {', '.join(absent())} (see make peers)")
             lines = run_tables(
@@ -98,30 +94,19 @@ def main(given: list[str] | None = None) -> int:
                 again=options.again,
             )
             for line in lines:
-                print(line_text(line), flush=True)
-        if options.full:
-            write_full(read(out, TABLE_KEY))
-            return 0
+                print(table_report.line_text(line), flush=True)
+        kind = table_full if options.full else table_report
         folder = options.report or (out.parent if options.quick or options.out else DOCS)
         lines_there = read(out, TABLE_KEY)
-        for written in write_report(lines_there, folder):
+        for written in kind.write_report(lines_there, folder):
             print(f"wrote {written}")
         if folder.resolve() == DOCS.resolve():
             readme = DOCS.parent / "README.md"
-            readme.write_text(filled(readme.read_text(encoding="utf-8"), lines_there), encoding="utf-8")
+            readme.write_text(kind.filled(readme.read_text(encoding="utf-8"), lines_there), encoding="utf-8")
     except GramianError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     return 0
-
-
-def write_full(lines: list[dict[str, object]]) -> None:
-    """Write the page of large tables, and what README says of them."""
-    from suite import table_full
-
-    (DOCS / "tables-full-size.md").write_text(table_full.page_of(lines), encoding="utf-8")
-    readme = DOCS.parent / "README.md"
-    readme.write_text(table_full.filled(readme.read_text(encoding="utf-8"), lines), encoding="utf-8")
 
 
 if __name__ == "__main__":

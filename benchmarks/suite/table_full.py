@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 
@@ -11,7 +12,8 @@ from gramian.comparison import REGRESSION
 from suite.results import Line
 from suite.summary import geometric
 from suite.table_methods import OURS, REFERENCE, TABLE_METHODS
-from suite.table_sets import MIXED
+from suite.table_report import failed, made_by
+from suite.table_sets import BINARY, MIXED
 from suite.table_summary import Tables, ok
 
 #: Sets of 10,000 rows and more, those with categories first; rows drawn of a larger one; the methods.
@@ -30,19 +32,32 @@ HEAD = """# Tables at full size
 
 {summary}
 
-Written by `benchmarks/tables.py --full` from `benchmarks/results/tables_full.jsonl`; do not edit. [The other
-page](tables-benchmark.md) compares more methods on more sets, of which it draws 5,000 rows.
+Written by `benchmarks/tables.py --full` from `benchmarks/results/tables_full.jsonl`; do not edit. [Another
+page](tables-benchmark.md) compares more methods on more sets, with at most 5,000 rows of each.
 
-{sets} sets of 10,000 rows and more; of sets with more than {rows:,} rows so many are drawn, of the others all
-are taken. One random split into 80 % to learn from and 20 % to be judged on, every method with its defaults,
-{threads} threads, each fit in a process of its own. Errors are RMSE over the deviation of the targets for
-regression, log-loss for classes; AUC for two classes. Settings of boosting beside the kernel model were
-chosen while adult, bank_marketing and diamonds were looked at, so these three say less than the others.
+The {sets} sets have 10,000 rows or more. Of a set with more than {rows:,} rows, {rows:,} are drawn at random;
+the others are used whole. Every method has its defaults and {threads} threads, learns from the same 80 % of
+the rows and is judged on the others, and each fit has a process of its own. The error of a regression is the
+RMSE divided by the standard deviation of the targets, that of a classification the log-loss; sets of two
+classes have their AUC too. The settings of boosting beside the kernel model were chosen while adult,
+bank_marketing and diamonds were looked at, so these three say less than the others. A set on which a method
+failed is left out.
 
 {table}
 
 {origin}
+
+## What failed
+
+{failed}
 """
+
+
+def write_report(lines: list[Line], folder: Path) -> Iterator[Path]:
+    """Write the page into a folder; yield what was written."""
+    page = folder / "tables-full-size.md"
+    page.write_text(page_of(lines), encoding="utf-8")
+    yield page
 
 
 def page_of(lines: list[Line]) -> str:
@@ -55,7 +70,8 @@ def page_of(lines: list[Line]) -> str:
         rows=ROWS,
         threads=machine["threads"],
         table="\n".join(_table(tables)),
-        origin=_origin(lines),
+        origin=made_by(lines),
+        failed="\n".join(failed(lines)),
     )
 
 
@@ -79,8 +95,9 @@ def _error(tables: Tables, name: str, method: str) -> float:
     return tables.mean(name, method, measure)[0]
 
 
-def _over(tables: Tables, name: str, method: str = OURS) -> float:
-    return _error(tables, name, method) / _error(tables, name, REFERENCE)
+def _over(tables: Tables, name: str) -> float:
+    """Return gramian's error over CatBoost's, without what ``Tables.over`` adds to errors near 0."""
+    return _error(tables, name, OURS) / _error(tables, name, REFERENCE)
 
 
 def _summary(tables: Tables) -> str:
@@ -113,33 +130,10 @@ def _table(tables: Tables) -> Iterator[str]:
         errors = [_error(tables, name, method) for method in METHODS]
         best = min(errors)
         cells = [f"**{each:.4f}**" if each == best else f"{each:.4f}" for each in errors]
-        two = facts["task"] == "binary"
-        areas = [f"{1.0 - tables.mean(name, method)[0]:.4f}" for method in METHODS] if two else []
+        two = METHODS if facts["task"] == BINARY else ()
+        areas = [f"{1.0 - tables.mean(name, method)[0]:.4f}" for method in two]
         seconds = [f"{tables.mean(name, method, 'fit_seconds')[0]:.2g}" for method in METHODS]
         what = "RMSE" if facts["task"] == REGRESSION else "log-loss"
         kind = " with categories" if facts["kind"] == MIXED else ""
         row = [name, f"{facts['n_train']:,}", f"{facts['n_features']}{kind}", what, *cells]
         yield f"| {' | '.join([*row, ', '.join(areas), ', '.join(seconds)])} |"
-
-
-def _failed(lines: list[Line]) -> str:
-    """Return what failed, as a sentence for each."""
-    texts = [
-        f"{TABLE_METHODS[line['method']].name} failed on {line['set']}: {line['failure']}; it is left out. "
-        for line in lines
-        if not ok(line) and line["set"] in SETS
-    ]
-    return "".join(texts)
-
-
-def _origin(lines: list[Line]) -> str:
-    found = list(filter(ok, lines))
-    machines = [line["machine"] for line in found]
-    versions = {name: number for each in machines for name, number in each["versions"].items()}
-    texts = [
-        ", ".join(sorted({str(each[key]) for each in machines})) for key in ("processor", "day", "commit")
-    ]
-    return _failed(lines) + (
-        f"Stored run: {texts[0]}, {texts[1]}, commit {texts[2]}; Python {machines[-1]['python']}, "
-        f"{', '.join(f'{name} {number}' for name, number in sorted(versions.items()))}."
-    )

@@ -105,14 +105,14 @@ def filled(text: str, lines: list[Line]) -> str:
     machine = [line for line in lines if ok(line)][-1]["machine"]
     origin = (
         f"`python benchmarks/tables.py` measured this on {len(tables.facts)} sets, "
-        f"{machine['threads']} thread{'' if machine['threads'] == 1 else 's'}. Stored run: {_origins(lines)}."
+        f"{machine['threads']} thread{'' if machine['threads'] == 1 else 's'}. Stored run: {origins(lines)}."
     )
     summary = _summary(tables).replace("(#where", "(docs/tables-benchmark.md#where")
     block = "\n".join(["", "", summary, "", *rows, "", origin, "", ""])
     return MARKED.sub(lambda found: found[1] + block + found[2], text)
 
 
-def _origins(lines: list[Line]) -> str:
+def origins(lines: list[Line]) -> str:
     """Return which methods ran on which processor, on which days and at which commits."""
     groups: dict[str, list[Line]] = {}
     for line in filter(ok, lines):
@@ -125,6 +125,14 @@ def _origins(lines: list[Line]) -> str:
         days = sorted({line["machine"]["day"] for line in own})
         texts.append(f"{who}{processor}, {' and '.join(days)}, commits {', '.join(commits)}")
     return "; ".join(texts)
+
+
+def made_by(lines: list[Line]) -> str:
+    """Return the versions that made the lines, and which methods ran where and when."""
+    machine = [line for line in lines if ok(line)][-1]["machine"]
+    versions = {name: number for line in lines for name, number in line["machine"]["versions"].items()}
+    texts = ", ".join(f"{name} {number}" for name, number in sorted(versions.items()))
+    return f"Python {machine['python']}; {texts}. Stored run: {origins(lines)}."
 
 
 def text_of(lines: list[Line]) -> str:
@@ -141,7 +149,7 @@ def text_of(lines: list[Line]) -> str:
         parts += ["## Two classes: log-loss\n", *_errors(tables, BINARY, "log_loss"), ""]
     parts += ["## Where another is better\n", *_lost(tables), ""]
     parts += ["## Time to fit\n", *_times(tables), ""]
-    parts += ["## What failed\n", *_failed(lines)]
+    parts += ["## What failed\n", *failed(lines)]
     return "\n".join(parts) + "\n"
 
 
@@ -189,7 +197,6 @@ def _below(tables: Tables, method: str) -> list[str]:
 
 def _head(lines: list[Line], tables: Tables) -> str:
     machine = [line for line in lines if ok(line)][-1]["machine"]
-    versions = {name: number for line in lines for name, number in line["machine"]["versions"].items()}
     left_out = [
         f"{name} {facts['classes_left_out']} with {facts['rows_left_out']} rows in all"
         for name, facts in tables.facts.items()
@@ -217,9 +224,7 @@ def _head(lines: list[Line], tables: Tables) -> str:
         methods="\n".join(
             f"- **{TABLE_METHODS[method].name}**: {TABLE_METHODS[method].about}" for method in tables.methods
         ),
-        machine=f"Python {machine['python']}; "
-        + ", ".join(f"{name} {number}" for name, number in sorted(versions.items()))
-        + f". Stored run: {_origins(lines)}."
+        machine=made_by(lines)
         + (
             f" The machine had other work when {busy} of the {len(lines)} fits began: their seconds are too "
             "long."
@@ -327,7 +332,7 @@ def _lost(tables: Tables) -> Iterator[str]:
         yield f"- **{name}**: {theirs}; gramian {mine}."
 
 
-def _failed(lines: list[Line]) -> Iterator[str]:
+def failed(lines: list[Line]) -> Iterator[str]:
     failures: dict[tuple[str, str, str], list[int]] = {}
     for line in lines:
         if not ok(line):

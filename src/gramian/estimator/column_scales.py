@@ -75,12 +75,11 @@ def _some_rows(source: RowSource, first: Rows, weights: Array | None) -> Rows:
     n, d = source.shape
     count = int(np.clip(NUMBERS // d, 2, ROWS))
     if n <= count:
-        parts = [slice(0, n)]
+        numbers = np.arange(n)
     else:
         size = max(1, count // PARTS)
         starts = np.linspace(0, n - size, min(PARTS, count)).astype(np.intp)
-        parts = [slice(int(start), int(start) + size) for start in starts]
-    numbers = np.concatenate([np.arange(part.start, part.stop) for part in parts])
+        numbers = np.add.outer(starts, np.arange(size)).ravel()
     if weights is not None:
         numbers = numbers[weights[numbers] > 0]
     return source.take(numbers) if len(numbers) else first

@@ -90,9 +90,8 @@ def _table_arrays(table: TableForm) -> dict[str, Any]:
     for name in ("places", "fill", "origin", "means", "shift", "scale", "back"):
         arrays[name] = getattr(table, name)
     arrays |= {f"levels_{j}": levels for j, levels in enumerate(table.levels) if len(levels)}
-    arrays["lookups"] = np.array([(each.column, each.place) for each in table.lookups], np.int64).reshape(
-        -1, 2
-    )
+    places = [(each.column, each.place) for each in table.lookups]
+    arrays["lookups"] = np.array(places, np.int64).reshape(-1, 2)
     for k, each in enumerate(table.lookups):
         arrays |= {f"lookup_levels_{k}": each.levels, f"lookup_values_{k}": each.values}
     arrays |= {f"curve_{j}": curve for j, curve in table.curves.items()}

@@ -18,7 +18,6 @@ from gramian.export.onnx_table import (
     probabilities,
     table_inputs,
 )
-from gramian.export.table import TEXT
 from gramian.fast.serving.flat import FlatPredictor
 
 #: Versions of 2021 and 2022, which every later runtime reads.
@@ -80,11 +79,12 @@ def onnx_bytes(model: Description) -> bytes:
         graph("Identity", probabilities(graph, values, table, len(labels)), output="probabilities")
         outputs.append(graph.info("probabilities", real, ["n", len(labels)]))
     body = onnx.helper.make_graph(graph.nodes, "fast_kernel", inputs, outputs, graph.initializers)
-    by_levels = table is not None and any(table.kinds[each.column] == TEXT for each in table.lookups)
     opset, ir_version = (OPSET, IR_VERSION) if table is None else (TABLE_OPSET, TABLE_IR_VERSION)
+    used = {node.domain for node in graph.nodes}
+    domains = [("", opset), *(each for each in (ML,) if each[0] in used)]
     made = onnx.helper.make_model(
         body,
-        opset_imports=[onnx.helper.make_opsetid(*each) for each in [("", opset), *[ML] * by_levels]],
+        opset_imports=[onnx.helper.make_opsetid(*each) for each in domains],
         ir_version=ir_version,
         producer_name="gramian",
         doc_string=model.title,

@@ -34,8 +34,10 @@ CONSTANTS = {"largest": LARGEST, "hard": HARD, "soft": SOFT, "tail": TAIL, "leas
 class Lookup:
     """A number for each of many levels of a category.
 
-    column, place : numbers of the column, and of the encoded place that is 0 for other levels.
-    levels, values : text in the order of its code points, or ascending numbers, and the number of each.
+    column : number of the column.
+    place : number of the encoded place, which is 0 where a row has none of the levels.
+    levels : text in the order of its code points, or ascending numbers.
+    values : the number of each level.
     """
 
     column: int
@@ -174,7 +176,7 @@ _TRUTHS = {"True": 1.0, "False": 0.0}
 
 
 def _levels(column: str, categories: tuple[str, ...], kind: str) -> Array:
-    """Return categories of a column as text or numbers; nothing for other kinds of columns."""
+    """Return the categories of a column as text or as numbers; an empty array if it is no category."""
     if kind == TEXT:
         for level in categories:
             if "\0" in level or not _encodes(level):

@@ -74,48 +74,49 @@ static double curve(const double (*points)[2], int count, double x)
         * ((points[high][1] - points[low][1]) / (points[high][0] - points[low][0]));
 }
 
-/* The number of a level, 0 for one that is missing or unknown. */
-static double level(int k, const @NAME@_cell *cell)
+/* The place of a cell among ascending texts or codes, -1 if it is none of them. */
+static int found(int by_text, int first, int count, const @NAME@_cell *cell)
 {
-    const int by_text = COLUMN[LOOKUP[k].column].kind == TEXT;
-    int low = LOOKUP[k].first, high = low + LOOKUP[k].count;
-    if (by_text ? cell->text == NULL : isnan(cell->number))
-        return 0;
+    int low = first, high = first + count;
     while (low < high) {
         const int middle = (low + high) / 2;
         const int order = by_text ? strcmp(cell->text, TEXTS[middle])
             : (cell->number > CODES[middle]) - (cell->number < CODES[middle]);
         if (order == 0)
-            return VALUES[LOOKUP[k].value + middle - LOOKUP[k].first];
+            return middle - first;
         if (order > 0)
             low = middle + 1;
         else
             high = middle;
     }
-    return 0;
+    return -1;
 }
 
-/* The place of a category in column j. */
+static int lost(int j, const @NAME@_cell *cell)
+{
+    return COLUMN[j].kind == TEXT ? cell->text == NULL : isnan(cell->number);
+}
+
+/* The number of a level, 0 for one that is missing or unknown. */
+static double level(int k, const @NAME@_cell *cell)
+{
+    const int j = LOOKUP[k].column;
+    const int at = lost(j, cell) ? -1 : found(COLUMN[j].kind == TEXT, LOOKUP[k].first, LOOKUP[k].count, cell);
+    return at < 0 ? 0 : VALUES[LOOKUP[k].value + at];
+}
+
+/* The place of a category in column j, whose codes are in any order. */
 static int category(int j, const @NAME@_cell *cell)
 {
-    int low = COLUMN[j].first, high = low + COLUMN[j].count;
-    if (COLUMN[j].kind == TEXT ? cell->text == NULL : isnan(cell->number))
+    int at = 0;
+    if (lost(j, cell))
         return COLUMN[j].gone;
-    if (COLUMN[j].kind == CODE) {
-        while (low < high && CODES[low] != cell->number)
-            low++;
-        return low < high ? COLUMN[j].value + low - COLUMN[j].first : COLUMN[j].other;
-    }
-    while (low < high) {
-        const int middle = (low + high) / 2, order = strcmp(cell->text, TEXTS[middle]);
-        if (order == 0)
-            return COLUMN[j].value + middle - COLUMN[j].first;
-        if (order > 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return COLUMN[j].other;
+    if (COLUMN[j].kind == TEXT)
+        at = found(1, COLUMN[j].first, COLUMN[j].count, cell);
+    else
+        while (at < COLUMN[j].count && CODES[COLUMN[j].first + at] != cell->number)
+            at++;
+    return 0 <= at && at < COLUMN[j].count ? COLUMN[j].value + at : COLUMN[j].other;
 }
 
 /* The day of the year, from 0, of a whole day since 1970: eras of 400 years have 146,097 days and begin in

@@ -18,8 +18,9 @@ from gramian.metric.learned_metric import LearnedMetric
 from gramian.selection.kernel_choice import LEAST_ROWS, KernelChoice, choose_kernel
 
 AUTO = "auto"
-#: What parameters that are "auto" stand for where there are too few rows to choose by, and in plans.
-USUAL = {"kernel": "rbf", "gamma": None, "alpha": 1.0, "C": 1.0}
+#: What parameters that are "auto" stand for in plans, before a search, and where there are too few rows to
+#: choose by; alpha and C then follow the weights (:func:`searchable`).
+USUAL: dict[str, Any] = {"kernel": "rbf", "gamma": None, "alpha": 1.0, "C": 1.0}
 #: Kernels that ``kernel="auto"`` compares.
 FAMILIES: tuple[Kernel, ...] = (Gaussian(), Matern(nu=1.5), Exponential(), Laplacian())
 
@@ -89,7 +90,7 @@ def searchable(rows: LabelledRows[Any]) -> tuple[LabelledRows[Any], float]:
     """
     if len(rows.counted) < LEAST_ROWS:
         return rows, rows.mass / LEAST_ROWS
-    return rows.relative(), 1.0
+    return rows.relative(), USUAL["alpha"]
 
 
 def chosen_kernel(
