@@ -94,6 +94,8 @@ def draw(seed: int, number: int) -> Case:
     if method:
         parameters |= _split(made[method])
     parameters |= _own(rng, plain, method, parameters.get("kernel", "'rbf'"))
+    if parameters.get("kernel") == "'rbf'":
+        parameters.pop("kernel_params", None)  # of a kernel that was drawn before
     if not estimator.startswith(("GaussianProcess", "DCPred", "Fast")) and rng.random() < 0.15:
         parameters["tile_dtype"] = repr(_one(rng, ("float32", "float64")))
     if parameters.get("kernel") == "'precomputed'":

@@ -47,7 +47,7 @@ def checked_values(
     holds_dates = _dates_in(X)
     if holds_dates is not None:
         raise InputError(f"{holds_dates} holds dates or durations. {_cure(estimator)}")
-    values = X.cells if isinstance(X, Records) else X
+    values = X.cells if isinstance(X, Records) else np.asarray(X) if _of_float32(X) else X
     try:
         checked = check_array(values, accept_sparse="csr", estimator=estimator, input_name="X", **options)
     except (TypeError, ValueError) as error:
@@ -109,6 +109,13 @@ def _cure(estimator: BaseEstimator) -> str:
         f"{type(estimator).__name__} takes finite numbers only: encode the column, fill it in or drop it. "
         f"{tabular} takes text, dates and missing values as they are."
     )
+
+
+def _of_float32(X: Any) -> bool:
+    """Return whether X is a frame of float32 that scikit-learn would read as float64: of polars or Arrow."""
+    kind = frame_kind(X)
+    types = X.dtypes if kind == "polars" else X.schema.types if kind == "Arrow" else []
+    return bool(types) and {str(each) for each in types} <= {"Float32", "float"}
 
 
 def _dates_in(X: Any) -> str | None:
