@@ -109,8 +109,11 @@ def test_another_setting_must_be_clearly_better(better):
     y = X[:, 0] * X[:, 4] if better else np.random.default_rng(1).standard_normal(300)
     few, many = Setting(leaves=2), Setting(leaves=16)
     task = boosting._Task.of(given(X, y), GROUPS, False, 0)
-    tried = [task.learner(np.arange(200), each, 0.1) for each in (few, many)]
-    assert boosting._chosen(tried, np.arange(200, 300), 100) == (many if better else few)
+
+    def loss(setting):
+        return boosting._loss(task.learner(np.arange(200), setting, 0.1), np.arange(200, 300), 100)
+
+    assert boosting._chosen((few, many), loss, None) == (many if better else few)
 
 
 @pytest.mark.slow

@@ -6,6 +6,7 @@ import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -55,9 +56,10 @@ class Setting:
     sets: bool = False
 
 
-#: Settings that are compared at TRIED_RATE, the usual one first. Chosen by hand.
-SETTINGS = (Setting(), Setting(leaves=8), Setting(leaves=31, leaf_rows=20), Setting(sets=True))
-TRIED_RATE = 0.1
+#: Settings that are compared at TRIED_RATE on at most TRIED_ROWS, the usual one first; then the best of them
+#: with categories as sets. Chosen by hand.
+SETTINGS = (Setting(), Setting(leaves=8), Setting(leaves=31, leaf_rows=20))
+TRIED_RATE, TRIED_ROWS = 0.1, 20_000
 
 
 def with_boosting(
@@ -102,10 +104,14 @@ def with_boosting(
         least = (len(folds) + 1) * learner(counted, setting, rate).step_seconds() if until < np.inf else 0.0
         if least > TIME_SHARE * (until - began):
             return None
-        if (len(folds) + 1 + len(SETTINGS)) * least / (len(folds) + 1) <= TIME_SHARE * (until - began):
-            sets = any(len(group) > 2 for group in groups)  # of two levels one goes to either side anyway
-            tried = [learner(rest, each, TRIED_RATE) for each in SETTINGS if sets or not each.sets]
-            setting = _chosen(tried, folds[0], int(rounds * rate / TRIED_RATE))
+        if (len(folds) + 2 + len(SETTINGS)) * least / (len(folds) + 1) <= TIME_SHARE * (until - began):
+            some = rest if len(rest) <= TRIED_ROWS else np.sort(rng.choice(rest, TRIED_ROWS, replace=False))
+            weights = None if rows.weights is None else np.asarray(rows.weights[folds[0]], np.float64)
+            most_tried = int(rounds * rate / TRIED_RATE)
+            loss = cache(lambda each: _loss(learner(some, each, TRIED_RATE), folds[0], most_tried))
+            setting = _chosen(SETTINGS, loss, weights)
+            if any(len(group) > 2 for group in groups):  # of two levels one goes to either side anyway
+                setting = _chosen((setting, replace(setting, sets=True)), loss, weights)
         learners = [learner(np.setdiff1d(counted, fold), setting, rate) for fold in folds]
         best = _grown(learners, folds, rounds, lambda done: late(done, len(folds) + 1))
         if best is None:
@@ -141,18 +147,21 @@ def _grown(
     return best
 
 
-def _chosen(tried: Sequence[_Learner], fold: IntArray, most: int) -> Setting:
-    """Return the setting of least loss on a fold if it is clearly below that of the first, else the first."""
-    losses = []
-    for each in tried:
-        best = _grown([each], [fold], most, lambda _: False)
-        assert best is not None
-        losses.append(each.row_losses(each.boosted(best).of(each.task.rows.source, fold), fold))
-    weights = tried[0].task.rows.weights
-    weights = None if weights is None else np.asarray(weights[fold], np.float64)
-    means = [float(np.average(loss, weights=weights)) for loss in losses]
+def _loss(learner: _Learner, fold: IntArray, most: int) -> Float64Array:
+    """Return the losses of the rows that are left out, with the number of rounds that is best for them."""
+    best = _grown([learner], [fold], most, lambda _: False)
+    assert best is not None
+    return learner.row_losses(learner.boosted(best).of(learner.task.rows.source, fold), fold)
+
+
+def _chosen(
+    settings: Sequence[Setting], loss: Callable[[Setting], Float64Array], weights: Float64Array | None
+) -> Setting:
+    """Return the setting of least loss if it is clearly below that of the first, else the first."""
+    losses = [loss(each) for each in settings]
+    means = [float(np.average(each, weights=weights)) for each in losses]
     best = int(np.argmin(means))
-    return tried[best if Gain.of_rows(losses[0], losses[best], weights).clear else 0].setting
+    return settings[best if Gain.of_rows(losses[0], losses[best], weights).clear else 0]
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from scipy.optimize import minimize_scalar
 from gramian._budget import parse_bytes
 from gramian._typing import Array, Float64Array, IntArray
 from gramian.engine import Engine
-from gramian.estimator.answers import log_probabilities
+from gramian.estimator.answers import log_probabilities, probabilities
 from gramian.estimator.labelled import LabelledRows
 from gramian.estimator.progress import shown_phases
 from gramian.estimator.targets import ClassTargets
@@ -105,14 +105,7 @@ class LastFit:
             return self
         other = self.boosted_values.reshape(self.values.shape)
 
-        def mean(share: float) -> Float64Array:
-            return (1.0 - share) * self.values + share * other
-
-        found = minimize_scalar(
-            lambda share: loss(mean(share), self.held), bounds=(0.0, 1.0), method="bounded"
-        )
-        share = float(found.x)
-        both = mean(share)
+        share, both = _best_share(self.values, other, self.held, loss)
 
         def lowered(some: IntArray) -> float:
             return loss(self.values[some], self.held[some]) - loss(both[some], self.held[some])
@@ -249,14 +242,18 @@ def last_fit(
 
     # A single model uses all threads. Two models train side by side, one thread each, if memory holds both:
     # some of their steps do not run in parallel. If memory holds only one exact model, a second one would
-    # take as long again; an approximate one gives more than half of its benefit.
+    # take as long again; an approximate one gives more than half of its benefit. Beside boosting a second
+    # approximate model waits for the first, and is left out if that one adds nothing.
     half = parse_bytes(options["memory_budget"]) // 2
     halves = [factory.under(memory_budget=half) for factory in factories]
-    if len(factories) > 1 and all(map(_as_large, halves, factories)):
+    waits = trees is not None and factories[0].exact() is None
+    if len(factories) > 1 and not waits and all(map(_as_large, halves, factories)):
         members = Engine(options["n_jobs"]).map(member, halves)
     else:
         members = [member(factories[0], pace.part(FIRST_TIME) if len(factories) > 1 else pace)]
         alone = members[0].model.plan_.method == "exact"
+        if waits and trees is not None and not _adds(members[0], _decisions(trees, kind), loss):
+            factories = factories[:1]
         for factory in factories[1:]:
             members.append(streamed(factory, held, rest, loss, pace) if alone else member(factory))
     for each in members:
@@ -267,6 +264,37 @@ def last_fit(
         fit = fit.beside(*trees)
         return fit.mixed(loss) if kind is KernelRidge else fit
     return replace(fit, short=fit.short or ("boosting was left out" if boost else ""))
+
+
+def _decisions(trees: tuple[Boosted, Float64Array], kind: type) -> Float64Array:
+    """Return the values of boosting as a ridge model has them: of classes 2 P − 1."""
+    values = trees[1]
+    if kind is KernelRidge:
+        return values
+    return 2.0 * probabilities(values)[:, 1 if values.shape[1] == 1 else 0 :] - 1.0
+
+
+def _adds(member: Member, others: Float64Array, loss: HeldLoss) -> bool:
+    """Return whether the mean of a model and of others' values is clearly better than these alone."""
+    others = others[member.held].reshape(member.values.shape)
+    share, mean = _best_share(others, member.values, member.held, loss)
+
+    def lowered(some: IntArray) -> float:
+        return loss(others[some], member.held[some]) - loss(mean[some], member.held[some])
+
+    return share > 0.0 and Gain.of(len(member.held), lowered).clear
+
+
+def _best_share(
+    first: Float64Array, second: Float64Array, held: IntArray, loss: HeldLoss
+) -> tuple[float, Float64Array]:
+    """Return the share of the second values in the mean that has the least loss, and that mean."""
+
+    def mean(share: float) -> Float64Array:
+        return (1.0 - share) * first + share * second
+
+    found = minimize_scalar(lambda share: loss(mean(share), held), bounds=(0.0, 1.0), method="bounded")
+    return float(found.x), mean(float(found.x))
 
 
 def _others(n: int, held: IntArray) -> IntArray:
@@ -339,18 +367,14 @@ def _averaged(members: list[Member], held: IntArray, loss: HeldLoss) -> LastFit:
     if first is second:
         return LastFit((first,), (1.0,), held, first.values, first.rounds, first.short)
 
-    def mean(share: float) -> Float64Array:
-        return (1.0 - share) * first.values + share * second.values
-
-    found = minimize_scalar(lambda share: loss(mean(share), held), bounds=(0.0, 1.0), method="bounded")
-    share = float(found.x)
+    share, mean = _best_share(first.values, second.values, held, loss)
     short = first.short or second.short
     if share < LEAST_SHARE:
         return LastFit((first,), (1.0,), held, first.values, first.rounds, short)
     if share > 1.0 - LEAST_SHARE:
         return LastFit((second,), (1.0,), held, second.values, second.rounds, short)
     rounds = (first if share <= 0.5 else second).rounds
-    return LastFit((first, second), (1.0 - share, share), held, mean(share), rounds, short)
+    return LastFit((first, second), (1.0 - share, share), held, mean, rounds, short)
 
 
 def _narrowed(member: Member, held: IntArray) -> Member:
