@@ -340,6 +340,36 @@ def test_beside_one_exact_model_the_second_is_of_blocks(monkeypatch: Any) -> Non
         assert all(each.model.memory_budget == memory for each in kept[0])
 
 
+@pytest.mark.parametrize("adds", [True, False])
+def test_beside_boosting_a_second_approximate_model_waits_for_the_first(monkeypatch: Any, adds: bool) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.random((600, 2))
+    y = np.sin(8 * X[:, 0]) + np.floor(3 * X[:, 1]) + 0.3 * rng.standard_normal(600)
+    asked, averaged = [], tabular_fit._averaged
+    monkeypatch.setattr(tabular_fit, "_adds", lambda *given: asked.append(given) or adds)
+    monkeypatch.setattr(tabular_fit, "_averaged", lambda *given: asked.append(given[0]) or averaged(*given))
+    monkeypatch.setattr(tabular_fit, "NEAR", 10.0)
+    monkeypatch.setattr("gramian.tables.training.model_factory.EXACT_ROWS", 300)
+    quick = {**QUICK, "kernel": "auto", "include": ("boosting",)}
+    gm.TabularRegressor(**quick, memory_budget="40MB").fit(X, y)
+    (_, boosted, _), members = asked
+    assert boosted.shape[0] == 600
+    assert len(members) == (2 if adds else 1)
+
+
+def test_what_a_model_adds_to_others_must_be_clear() -> None:
+    rng = np.random.default_rng(0)
+    y, held = rng.standard_normal(400), np.arange(400)
+
+    def loss(values: Any, rows: Any) -> float:
+        return float(np.mean((values[:, 0] - y[rows]) ** 2))
+
+    good, noise = (y + 0.5 * rng.standard_normal(400))[:, None], rng.standard_normal((400, 1))
+    others = 0.8 * (y + 0.5 * rng.standard_normal(400))[:, None]  # no multiple of it is better
+    assert tabular_fit._adds(tabular_member.Member(None, held, good), others, loss)
+    assert not tabular_fit._adds(tabular_member.Member(None, held, noise), others, loss)
+
+
 @pytest.mark.slow
 def test_a_mean_of_two_kernels_is_served_kept_and_compressed(tmp_path: Any) -> None:
     rng = np.random.default_rng(0)

@@ -253,7 +253,7 @@ def last_fit(
         members = [member(factories[0], pace.part(FIRST_TIME) if len(factories) > 1 else pace)]
         alone = members[0].model.plan_.method == "exact"
         if waits and trees is not None and not _adds(members[0], _decisions(trees, kind), loss):
-            factories = factories[:1]
+            factories, rounds = factories[:1], rounds[:1]
         for factory in factories[1:]:
             members.append(streamed(factory, held, rest, loss, pace) if alone else member(factory))
     for each in members:
