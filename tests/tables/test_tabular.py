@@ -349,7 +349,7 @@ def test_beside_boosting_a_second_approximate_model_waits_for_the_first(monkeypa
     monkeypatch.setattr(tabular_fit, "_adds", lambda *given: asked.append(given) or adds)
     monkeypatch.setattr(tabular_fit, "_averaged", lambda *given: asked.append(given[0]) or averaged(*given))
     monkeypatch.setattr(tabular_fit, "NEAR", 10.0)
-    monkeypatch.setattr("gramian.tables.training.model_factory.EXACT_ROWS", 300)
+    monkeypatch.setattr(ModelFactory, "exact", lambda self: None)
     quick = {**QUICK, "kernel": "auto", "include": ("boosting",)}
     gm.TabularRegressor(**quick, memory_budget="40MB").fit(X, y)
     (_, boosted, _), members = asked
