@@ -38,8 +38,14 @@ class TableServer(ABC):
     scaling_: Scaling
     model_: Any
     n_features_in_: int
+    feature_importances_: Float64Array
+    feature_importances_std_: Float64Array | None
+    importances_reason_: str
 
-    _learns: tuple[str, ...] = ("columns_", "scaling_", "feature_importances_", "model_")
+    _learns: tuple[str, ...] = (
+        *("columns_", "scaling_", "model_"),
+        *("feature_importances_", "feature_importances_std_", "importances_reason_"),
+    )
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()  # type: ignore[misc]
@@ -74,7 +80,7 @@ class TableServer(ABC):
         facts = [
             *column_facts(columns),
             *self._choices(),
-            *importance_facts(columns, shares),
+            *importance_facts(self),
             *self._intervals(),
             *self._class_facts(),  # type: ignore[attr-defined]
         ]
