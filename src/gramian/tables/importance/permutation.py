@@ -18,7 +18,7 @@ from gramian.tables.training.gain import Gain
 
 #: Most and fewest rows that are permuted, rows times columns that the models are asked about, and most
 #: permutations of a column. Chosen by hand, so that they take about a twentieth of a fit.
-MOST_ROWS, FEWEST_ROWS, ASKED, MOST_REPEATS = 2_000, 200, 10_000, 3
+MOST_ROWS, FEWEST_ROWS, ASKED, MOST_REPEATS = 2_000, 200, 20_000, 3
 #: Most columns that are permuted one by one; the others are permuted together. Chosen by hand.
 MOST_COLUMNS = 100
 #: Share of the time limit that the permutations may take, and the rows of the trial that tells how long they
@@ -94,7 +94,8 @@ def permutation_importances(
     the loss after the values of column j moved to other rows; a category, a date and a missing value move as
     a whole. Standard errors are the jackknife's over twenty parts of the rows, in the same unit.
 
-    At most 2,000 of the rows are used, fewer if there are many columns. Beyond 100 columns only those of the
+    At most 2,000 of the rows are used, if there are many columns at first fewer, and then all of them for the
+    columns whose importances are least certain. Beyond 100 columns only those of the
     largest ``metric_shares`` are permuted one by one; the others are permuted together, and share what that
     gives by ``metric_shares``. ``limit`` is the time limit of the fit and ``until`` its end, on the clock of
     ``time.perf_counter``: if the permutations would take longer than the time that is left, and than a
@@ -109,20 +110,28 @@ def permutation_importances(
     held = model.numbers
     if len(held) < 2 or any(each is None for each in model.members):
         return Importances(metric_shares, reason="no rows were held out")
-    count = min(len(held), MOST_ROWS, max(FEWEST_ROWS, ASKED // len(groups)))
-    numbers = held if count == len(held) else np.sort(rng.choice(held, count, replace=False))
-    repeats = int(np.clip(ASKED // (len(groups) * count), 1, MOST_REPEATS))
+    rows = held if len(held) <= MOST_ROWS else np.sort(rng.choice(held, MOST_ROWS, replace=False))
+    count = min(len(rows), max(FEWEST_ROWS, ASKED // (2 * len(groups))))
+    first = rows if count == len(rows) else np.sort(rng.choice(rows, count, replace=False))
+    repeats = int(np.clip(ASKED // (2 * len(groups) * count), 1, MOST_REPEATS))
     changed = [np.concatenate([places[j] for j in group]) for group in groups]
-    changes = [[Change(own, _order(count, rng)) for _ in range(repeats)] for own in changed]
+    # Where few rows are permuted at first, some columns get a second look, at all rows.
+    n_again = max(1, ASKED // (2 * len(rows))) if count < len(rows) else 0
     if limit is not None:
         began, some = time.perf_counter(), min(count, TRIAL_ROWS)
-        model.gains(numbers[:some], [[Change(changed[0], _order(some, rng))]])
+        model.gains(rows[:some], [[Change(changed[0], _order(some, rng))]])
         now = time.perf_counter()
-        expected = (now - began) * count / some * (1 + len(groups) * repeats) / 2
-        if expected > max(until - now, TIME_SHARE * limit):
+        asked = count * (1 + len(groups) * repeats) + len(rows) * (1 + n_again)
+        if (now - began) * asked / (2 * some) > max(until - now, TIME_SHARE * limit):
             return Importances(metric_shares, reason="time_limit left too little time to permute columns")
+    gains = model.gains(first, [_changes(own, count, repeats, rng) for own in changed])
+    again = sorted(range(len(groups)), key=lambda j: -gains[j].error)[:n_again]
+    if again:
+        found = model.gains(rows, [_changes(changed[j], len(rows), 1, rng) for j in again])
+        for j, gain in zip(again, found, strict=True):
+            gains[j] = gain
     shares, errors = np.zeros(len(metric_shares)), np.zeros(len(metric_shares))
-    for group, gain in zip(groups, model.gains(numbers, changes), strict=True):
+    for group, gain in zip(groups, gains, strict=True):
         part = metric_shares[group]
         part = part / part.sum() if part.sum() > 0 else np.full(len(group), 1.0 / len(group))
         shares[group], errors[group] = max(0.0, gain.loss) * part, gain.error * part
@@ -145,6 +154,10 @@ def column_shares(columns: TableColumns, sensitivities: Iterable[float] | Array)
     every: Any = np.asarray(sensitivities, np.float64)
     total = np.array([every[places].sum() for places in column_places(columns)])
     return total / total.sum() if total.sum() > 0 else np.full(len(total), 1.0 / len(total))
+
+
+def _changes(places: IntArray, count: int, repeats: int, rng: np.random.Generator) -> list[Change]:
+    return [Change(places, _order(count, rng)) for _ in range(repeats)]
 
 
 def _order(count: int, rng: np.random.Generator) -> IntArray:

@@ -99,18 +99,16 @@ class ExactUnseen:
             near, whole = points[tile], _distances(mapped, points[tile], p)
 
             def add(j: int, tile: slice = tile, near: Float64Array = near, whole: Array = whole) -> None:
-                if j and additive:
+                if not j:
+                    distances = whole.copy()
+                elif additive:
                     places, order = changes[j - 1]
-                    own = _distances(mapped[:, places], near[:, places], p)
-                    distances = own[order]
-                    distances -= own
+                    distances = _moved(mapped[:, places], near[:, places], order, p)
                     distances += whole
                     np.maximum(distances, 0.0, out=distances)
                 else:
-                    other = changes[j - 1].of(np.asarray(rows, np.float64)) if j else None
-                    distances = whole.copy()
-                    if other is not None:
-                        distances = _distances(np.asarray(self.metric.apply(other)), near, p)
+                    other = self.metric.apply(changes[j - 1].of(np.asarray(rows, np.float64)))
+                    distances = _distances(np.asarray(other), near, p)
                 with np.errstate(over="ignore"):
                     self.kernel.of_distances(distances, distances)
                 found[j] += (distances @ flat[tile]).reshape(len(rows), -1, outputs)[every, fold]
@@ -163,6 +161,17 @@ def _distances(rows: Float64Array, points: Float64Array, p: float) -> Array:
     out = np.empty((len(rows), len(points)), np.float32)
     powered_distances(rows, points, p, out)
     return out
+
+
+def _moved(rows: Float64Array, points: Float64Array, order: IntArray, p: float) -> Array:
+    """Return the distances of rows in another order to points, minus those of the rows, in float32."""
+    if rows.shape[1] == 1:
+        own = np.subtract.outer(rows[:, 0].astype(np.float32), points[:, 0].astype(np.float32))
+        np.abs(own, out=own) if p == 1.0 else np.square(own, out=own)
+        return own[order] - own
+    values, codes = np.unique(points, axis=0, return_inverse=True)
+    own = _distances(rows, values, p)
+    return (own[order] - own)[:, codes.ravel()]
 
 
 def _answers(
