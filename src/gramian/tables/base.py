@@ -35,7 +35,7 @@ from gramian.summary import Grid
 from gramian.tables import EncodedRows, TableColumns
 from gramian.tables.boosting.contributions import Contributions
 from gramian.tables.effort import EFFORTS, Effort, with_boosting
-from gramian.tables.encoded import in_memory
+from gramian.tables.encoded import in_memory, read_once
 from gramian.tables.holdout import HoldOut, place_of
 from gramian.tables.importance.permutation import (
     TIME_SHARE,
@@ -392,5 +392,5 @@ class TabularModel(TableServer, KernelEstimator):
         return last_plan(self.model_.plan_)
 
     def _values(self, X: Any) -> Float64Array:
-        source = self._encoded(X)  # first, as it raises before a fit
-        return np.asarray(self.model_._decision(source))
+        with one_blas_thread():  # set once for all members
+            return np.asarray(self.model_._decision(read_once(self._encoded(X))))

@@ -22,6 +22,8 @@ FIRST_ROWS, FEWEST_VALUES = 10_000, 20
 #: Scaled rows stay in memory if they take at most the budget divided by this; otherwise they are computed
 #: again each time they are read. Chosen by hand.
 KEPT_PART = 8
+#: Most encoded numbers that a prediction holds in memory: 32 MB. Chosen by hand.
+ONCE_NUMBERS = 1 << 22
 
 
 class EncodedRows:
@@ -123,6 +125,12 @@ def in_memory(source: RowSource, memory_bytes: int) -> RowSource:
     for where in row_slices(n, max(1, (1 << 22) // max(1, 8 * d))):
         kept[where] = np.asarray(source.rows(where))
     return ArraySource(kept)
+
+
+def read_once(source: RowSource) -> RowSource:
+    """Return rows in memory if they are few, so that they are encoded once for all members of a model."""
+    n, d = source.shape
+    return ArraySource(source.rows(slice(0, n))) if n * d <= ONCE_NUMBERS else source
 
 
 def warn_of_order(rows: EncodedRows) -> None:

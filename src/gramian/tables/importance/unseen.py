@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -19,6 +20,8 @@ from gramian.tables.boosting.boosted import Boosted
 
 #: Numbers of a tile of distances, and of the changed rows that are answered at a time. Chosen by hand.
 TILE_NUMBERS, ROW_NUMBERS = 1 << 18, 1 << 21
+#: Distances of points with at most this many values in the changed places are looked up. Chosen by hand.
+FEW_VALUES = 256
 
 
 class Change(NamedTuple):
@@ -88,33 +91,43 @@ class ExactUnseen:
 
     def changed(self, rows: Array, numbers: IntArray, changes: Sequence[Change]) -> Float64Array:
         """Return the values of rows as they are and after each change, (1 + changes, m, outputs)."""
-        additive, p = self.metric.matrix is None, self.kernel.p
         fold, every = fold_of(self.folds, numbers), np.arange(len(rows))
         outputs = self.coefficients.shape[2]
-        points = np.asarray(self.metric.apply(np.asarray(self.source.take(self.points), np.float64)))
-        mapped = np.asarray(self.metric.apply(np.asarray(rows, np.float64)))
-        flat = np.asarray(self.coefficients.reshape(len(points), -1), np.float32)
+        flat = np.asarray(self.coefficients.reshape(len(self.points), -1), np.float32)
+        distances = self._distances(np.asarray(rows, np.float64), changes)
         found = np.zeros((1 + len(changes), len(rows), outputs))
-        for tile in row_slices(len(points), max(1, TILE_NUMBERS // len(rows))):
-            near, whole = points[tile], _distances(mapped, points[tile], p)
+        for tile in row_slices(len(flat), max(1, TILE_NUMBERS // len(rows))):
+            whole = distances[0](tile)
 
-            def add(j: int, tile: slice = tile, near: Float64Array = near, whole: Array = whole) -> None:
-                if not j:
-                    distances = whole.copy()
-                elif additive:
-                    places, order = changes[j - 1]
-                    distances = _moved(mapped[:, places], near[:, places], order, p)
-                    distances += whole
-                    np.maximum(distances, 0.0, out=distances)
-                else:
-                    other = self.metric.apply(changes[j - 1].of(np.asarray(rows, np.float64)))
-                    distances = _distances(np.asarray(other), near, p)
+            def add(j: int, tile: slice = tile, whole: Array = whole) -> None:
+                near = distances[j](tile) if j else whole.copy()
+                if j and self.metric.matrix is None:
+                    near += whole
+                np.maximum(near, 0.0, out=near)
                 with np.errstate(over="ignore"):
-                    self.kernel.of_distances(distances, distances)
-                found[j] += (distances @ flat[tile]).reshape(len(rows), -1, outputs)[every, fold]
+                    self.kernel.of_distances(near, near)
+                found[j] += (near @ flat[tile]).reshape(len(rows), -1, outputs)[every, fold]
 
             self.engine.run(add, range(len(found)))
         return found + self.offsets[fold]
+
+    def _distances(self, rows: Float64Array, changes: Sequence[Change]) -> list[Callable[[slice], Array]]:
+        """Return functions from a slice of the points to distances of rows to them, a new float32 array.
+
+        The first is of the rows as they are; the others, of changed rows, give the difference to it under a
+        metric of scales.
+        """
+        points = np.asarray(self.metric.apply(np.asarray(self.source.take(self.points), np.float64)))
+        mapped, p = np.asarray(self.metric.apply(rows)), self.kernel.p
+        if self.metric.matrix is None:
+            moved = [
+                _moved(mapped[:, each.places], points[:, each.places], each.order, p) for each in changes
+            ]
+            return [lambda tile: _powered(mapped, points[tile], p), *moved]
+        centre = points.mean(axis=0)
+        all_rows = [mapped, *(np.asarray(self.metric.apply(each.of(rows))) for each in changes)]
+        near, squares = _centred(points, centre)
+        return [partial(_expanded, *_centred(each, centre), near, squares) for each in all_rows]
 
 
 @dataclass(frozen=True)
@@ -157,21 +170,47 @@ def fold_of(folds: Sequence[IntArray], numbers: IntArray) -> IntArray:
     return out
 
 
-def _distances(rows: Float64Array, points: Float64Array, p: float) -> Array:
+def _powered(rows: Float64Array, points: Float64Array, p: float) -> Array:
+    """Return ‖x − z‖_p, squared for p = 2, in float32."""
     out = np.empty((len(rows), len(points)), np.float32)
     powered_distances(rows, points, p, out)
     return out
 
 
-def _moved(rows: Float64Array, points: Float64Array, order: IntArray, p: float) -> Array:
-    """Return the distances of rows in another order to points, minus those of the rows, in float32."""
-    if rows.shape[1] == 1:
-        own = np.subtract.outer(rows[:, 0].astype(np.float32), points[:, 0].astype(np.float32))
-        np.abs(own, out=own) if p == 1.0 else np.square(own, out=own)
-        return own[order] - own
+def _centred(rows: Float64Array, centre: Float64Array) -> tuple[Array, Array]:
+    """Return rows minus a centre, and their squared norms, in float32."""
+    moved = rows - centre
+    return moved.astype(np.float32), np.einsum("ij,ij->i", moved, moved).astype(np.float32)
+
+
+def _expanded(rows: Array, own: Array, points: Array, squares: Array, tile: slice) -> Array:
+    """Return squared distances by a product, of which rounding may leave some below 0."""
+    out = np.asarray(rows @ (-2.0 * points[tile]).T)
+    out += own[:, None]
+    out += squares[tile]
+    return out
+
+
+def _moved(rows: Float64Array, points: Float64Array, order: IntArray, p: float) -> Callable[[slice], Array]:
+    """Return the distances of rows in another order to a slice of the points, minus those of the rows.
+
+    Where the points have few values, they are looked up.
+    """
     values, codes = np.unique(points, axis=0, return_inverse=True)
-    own = _distances(rows, values, p)
-    return (own[order] - own)[:, codes.ravel()]
+    if len(values) <= FEW_VALUES:
+        own = _powered(rows, values, p)
+        table, places = own[order] - own, codes.ravel()
+        return lambda tile: table[:, places[tile]]
+    x, z = rows.T.astype(np.float32), points.T.astype(np.float32)
+
+    def moved(tile: slice) -> Array:
+        total = np.zeros((len(rows), len(z[0, tile])), np.float32)
+        for left, right in zip(x, z[:, tile], strict=True):
+            own = np.subtract.outer(left, right)
+            total += np.abs(own, out=own) if p == 1.0 else np.square(own, out=own)
+        return total[order] - total
+
+    return moved
 
 
 def _answers(
