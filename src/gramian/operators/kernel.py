@@ -166,7 +166,9 @@ class KernelOperator(Operator):
                 for place, tile in self._computed(part, rows):
                     sums[place] += _times(tile, short[part])
 
-        self._engine.run(task, row_slices(self.shape[0], TASK_PARTS * COLUMNS))
+        # Small tasks share work evenly, but each of them prepares the parts again unless these are kept.
+        size = 1 if _kept_bytes(*self._points.shape) <= KEPT_BYTES else TASK_PARTS
+        self._engine.run(task, row_slices(self.shape[0], size * COLUMNS))
         self.evaluations += self.shape[0] * self.shape[1]
         return out
 
