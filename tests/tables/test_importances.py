@@ -284,19 +284,24 @@ def test_without_evidence_the_shares_are_those_of_the_metric(monkeypatch: pytest
     dull, _ = linear(X, [0.0, 0.0], np.arange(200))
     none, _ = linear(X, [1.0, 1.0], np.arange(0))
     late, part = linear(X, [1.0, 1.0], np.arange(200))
-    clock = iter(np.arange(0.0, 100.0, 10.0))
+    clock = iter([0.0, 10.0, 0.0, 0.1, 0.0, 2.0])  # a trial of 200 rows and one change begins and ends
     monkeypatch.setattr(time, "perf_counter", lambda: float(next(clock)))
     for model, limit, until, reason in (
         (dull, None, math.inf, "no permuted column raises the held-out loss"),
         (none, None, math.inf, "no rows were held out"),
-        (late, 30.0, 25.0, "time_limit left too little time to permute columns"),
+        (late, 30.0, 15.0, "time_limit left too little time to permute columns"),
     ):
         found = permutation_importances(model, columns, metric, rng, limit, until)
         assert (found.errors, found.reason) == (None, reason)
         np.testing.assert_array_equal(found.shares, metric)
     assert [len(numbers) for numbers, _ in part.asked] == [permutation.TRIAL_ROWS]
-    clock = iter(np.arange(0.0, 1.0, 0.01))
-    assert permutation_importances(late, columns, metric, rng, 30.0, 25.0).reason == ""
+    # Enough time for all, and for a part of it: 1,000 rows in 5 s.
+    for asked in (permutation.ASKED, 1_000):
+        part.asked.clear()
+        assert permutation_importances(late, columns, metric, rng, 30.0, 7.0).reason == ""
+        done = sum(len(numbers) * len(changes) for numbers, changes in part.asked[1:])
+        assert done <= asked
+    assert done >= 400
 
 
 # ---- estimators --------------------------------------------------------------------------------

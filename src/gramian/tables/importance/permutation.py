@@ -23,7 +23,7 @@ MOST_ROWS, FEWEST_ROWS, ASKED, MOST_REPEATS = 2_000, 100, 16_000, 3
 MOST_COLUMNS = 100
 #: Share of the time limit that the permutations may take, and the rows of the trial that tells how long they
 #: will take. Chosen by hand.
-TIME_SHARE, TRIAL_ROWS = 0.05, 50
+TIME_SHARE, TRIAL_ROWS = 0.05, 200
 
 
 @dataclass(frozen=True)
@@ -98,8 +98,8 @@ def permutation_importances(
     columns whose importances are least certain. Beyond 100 columns only those of the
     largest ``metric_shares`` are permuted one by one; the others are permuted together, and share what that
     gives by ``metric_shares``. ``limit`` is the time limit of the fit and ``until`` its end, on the clock of
-    ``time.perf_counter``: if the permutations would take longer than the time that is left, and than a
-    twentieth of the limit, the shares are ``metric_shares``. Source: Breiman 2001; Fisher, Rudin and
+    ``time.perf_counter``: as many rows are permuted as there is time for, at least a twentieth of the limit,
+    and if that is too few, the shares are ``metric_shares``. Source: Breiman 2001; Fisher, Rudin and
     Dominici 2019.
     """
     places = column_places(columns)
@@ -111,19 +111,21 @@ def permutation_importances(
     if len(held) < 2 or any(each is None for each in model.members):
         return Importances(metric_shares, reason="no rows were held out")
     rows = held if len(held) <= MOST_ROWS else np.sort(rng.choice(held, MOST_ROWS, replace=False))
-    count = min(len(rows), max(FEWEST_ROWS, ASKED // (2 * len(groups))))
-    first = rows if count == len(rows) else np.sort(rng.choice(rows, count, replace=False))
-    repeats = int(np.clip(ASKED // (2 * len(groups) * count), 1, MOST_REPEATS))
     changed = [np.concatenate([places[j] for j in group]) for group in groups]
-    # Where few rows are permuted at first, some columns get a second look, at all rows.
-    n_again = max(1, ASKED // (2 * len(rows))) if count < len(rows) else 0
+    asked = ASKED
     if limit is not None:
-        began, some = time.perf_counter(), min(count, TRIAL_ROWS)
-        model.gains(rows[:some], [[Change(changed[0], _order(some, rng))]])
+        began, some = time.perf_counter(), rows[:TRIAL_ROWS]
+        model.gains(some, [_changes(changed[0], len(some), 1, rng)])
         now = time.perf_counter()
-        asked = count * (1 + len(groups) * repeats) + len(rows) * (1 + n_again)
-        if (now - began) * asked / (2 * some) > max(until - now, TIME_SHARE * limit):
+        left = max(until - now, TIME_SHARE * limit) / max(now - began, 1e-9)
+        asked = int(min(ASKED, 2 * len(some) * left))
+        if asked < min(len(rows), FEWEST_ROWS) * (1 + len(groups)):
             return Importances(metric_shares, reason="time_limit left too little time to permute columns")
+    count = min(len(rows), max(FEWEST_ROWS, asked // (2 * len(groups))))
+    first = rows if count == len(rows) else np.sort(rng.choice(rows, count, replace=False))
+    repeats = int(np.clip(asked // (2 * len(groups) * count), 1, MOST_REPEATS))
+    # Where few rows are permuted at first, some columns get a second look, at all rows.
+    n_again = asked // (2 * len(rows)) if count < len(rows) else 0
     gains = model.gains(first, [_changes(own, count, repeats, rng) for own in changed])
     again = sorted(range(len(groups)), key=lambda j: -gains[j].error)[:n_again]
     if again:
