@@ -393,4 +393,5 @@ class TabularModel(TableServer, KernelEstimator):
 
     def _values(self, X: Any) -> Float64Array:
         with one_blas_thread():  # set once for all members
-            return np.asarray(self.model_._decision(read_once(self._encoded(X))))
+            source = read_once(self._encoded(X))  # first, as it raises before a fit
+            return np.asarray(self.model_._decision(source))
