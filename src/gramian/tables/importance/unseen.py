@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -55,9 +54,10 @@ class ExactUnseen:
     source : all rows, (n, width); points : numbers of the rows x_i; folds : numbers of the rows that each
     model has not seen; coefficients : (points, folds, outputs); offsets : (folds, outputs).
 
-    Under a metric of scales, a distance is a sum over the places, so that a change costs no more than the
-    places that it changes: D − D_j + D_j', where D_j' are the rows of D_j in another order. Time O(m·points)
-    for each change and O(m·points·width) once, in float32; memory a tile for each thread.
+    A change costs no more than the places that it changes. Under a metric of scales, a distance is a sum over
+    the places: D − D_j + D_j', where D_j' are the rows of D_j in another order; under a full metric a squared
+    distance changes by a product of these places. Time O(m·points) for each change and O(m·points·width)
+    once, in float32; memory a tile for each thread.
     """
 
     kernel: PoweredExponential
@@ -100,10 +100,8 @@ class ExactUnseen:
             whole = distances[0](tile)
 
             def add(j: int, tile: slice = tile, whole: Array = whole) -> None:
-                near = distances[j](tile) if j else whole.copy()
-                if j and self.metric.matrix is None:
-                    near += whole
-                np.maximum(near, 0.0, out=near)
+                near = distances[j](tile) + whole if j else whole
+                near = np.maximum(near, 0.0)
                 with np.errstate(over="ignore"):
                     self.kernel.of_distances(near, near)
                 found[j] += (near @ flat[tile]).reshape(len(rows), -1, outputs)[every, fold]
@@ -112,22 +110,21 @@ class ExactUnseen:
         return found + self.offsets[fold]
 
     def _distances(self, rows: Float64Array, changes: Sequence[Change]) -> list[Callable[[slice], Array]]:
-        """Return functions from a slice of the points to distances of rows to them, a new float32 array.
+        """Return functions from a slice of the points to numbers (m, points), in float32.
 
-        The first is of the rows as they are; the others, of changed rows, give the difference to it under a
-        metric of scales.
+        The first gives distances of the rows as they are, the others what the changes add to them.
         """
         points = np.asarray(self.metric.apply(np.asarray(self.source.take(self.points), np.float64)))
-        mapped, p = np.asarray(self.metric.apply(rows)), self.kernel.p
-        if self.metric.matrix is None:
-            moved = [
-                _moved(mapped[:, each.places], points[:, each.places], each.order, p) for each in changes
-            ]
-            return [lambda tile: _powered(mapped, points[tile], p), *moved]
-        centre = points.mean(axis=0)
-        all_rows = [mapped, *(np.asarray(self.metric.apply(each.of(rows))) for each in changes)]
-        near, squares = _centred(points, centre)
-        return [partial(_expanded, *_centred(each, centre), near, squares) for each in all_rows]
+        mapped, p, matrix = np.asarray(self.metric.apply(rows)), self.kernel.p, self.metric.matrix
+        if matrix is None:
+            moved = [_moved(mapped[:, own], points[:, own], order, p) for own, order in changes]
+        else:
+            # Tᵀ(x + δ) is as far from Tᵀz as before, plus ‖x'‖² − ‖x‖² − 2 δᵀT(Tᵀz), about any centre.
+            centre = points.mean(axis=0)
+            steps = [(own, (rows[order] - rows)[:, own]) for own, order in changes]
+            against, near = (points - centre) @ matrix.T, mapped - centre
+            moved = [_shifted(near, step, matrix[own], against[:, own]) for own, step in steps]
+        return [lambda tile: _powered(mapped, points[tile], p), *moved]
 
 
 @dataclass(frozen=True)
@@ -177,18 +174,17 @@ def _powered(rows: Float64Array, points: Float64Array, p: float) -> Array:
     return out
 
 
-def _centred(rows: Float64Array, centre: Float64Array) -> tuple[Array, Array]:
-    """Return rows minus a centre, and their squared norms, in float32."""
-    moved = rows - centre
-    return moved.astype(np.float32), np.einsum("ij,ij->i", moved, moved).astype(np.float32)
+def _shifted(
+    rows: Float64Array, step: Float64Array, matrix: Float64Array, against: Float64Array
+) -> Callable[[slice], Array]:
+    """Return what steps (m, places) add to the squared distances of mapped rows to a slice of the points.
 
-
-def _expanded(rows: Array, own: Array, points: Array, squares: Array, tile: slice) -> Array:
-    """Return squared distances by a product, of which rounding may leave some below 0."""
-    out = np.asarray(rows @ (-2.0 * points[tile]).T)
-    out += own[:, None]
-    out += squares[tile]
-    return out
+    matrix : (places, r) of the metric; against : (points, places), mapped points times its transpose.
+    """
+    along = step @ matrix
+    norms = np.einsum("ij,ij->i", along, along + 2.0 * rows)[:, None].astype(np.float32)
+    left, right = (-2.0 * step).astype(np.float32), against.T.astype(np.float32)
+    return lambda tile: left @ right[:, tile] + norms
 
 
 def _moved(rows: Float64Array, points: Float64Array, order: IntArray, p: float) -> Callable[[slice], Array]:
