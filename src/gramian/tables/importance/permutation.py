@@ -18,7 +18,7 @@ from gramian.tables.training.gain import Gain
 
 #: Most and fewest rows that are permuted, rows times columns that the models are asked about, and most
 #: permutations of a column. Chosen by hand, so that they take about a twentieth of a fit.
-MOST_ROWS, FEWEST_ROWS, ASKED, MOST_REPEATS = 2_000, 100, 16_000, 3
+MOST_ROWS, FEWEST_ROWS, ASKED, MOST_REPEATS = 2_000, 100, 12_000, 3
 #: Most columns that are permuted one by one; the others are permuted together. Chosen by hand.
 MOST_COLUMNS = 100
 #: Share of the time limit that the permutations may take, and the rows of the trial that tells how long they
