@@ -324,8 +324,7 @@ def test_importances_are_those_of_rows_apart() -> None:
 
 def test_equal_columns_share_what_one_would_have() -> None:
     X, y = rows_and_target(300)
-    twice = np.column_stack([X, X[:, 0]])
-    shares = gm.TabularRegressor(**QUICK).fit(twice, y).feature_importances_
+    shares = gm.TabularRegressor(**QUICK).fit(np.column_stack([X, X[:, 0]]), y).feature_importances_
     assert 0.5 < shares[0] + shares[4] < 1.0
     assert min(shares[0], shares[4]) > shares[2:4].max()
 
@@ -373,8 +372,7 @@ def test_rows_are_the_held_out_ones_of_groups_and_times(how: str, monkeypatch: p
 def test_model_files_and_compressed_models_hold_the_numbers(tmp_path: Any) -> None:
     X, y = rows_and_target(200)
     model = gm.TabularClassifier(**QUICK).fit(X, y > np.median(y))
-    gm.save(model, tmp_path / "m.gramian")
-    again = gm.load(tmp_path / "m.gramian")
+    again = gm.load(gm.save(model, tmp_path / "m.gramian") or tmp_path / "m.gramian")
     fast = model.compress(X, n_levels=0, n_units=4, n_directions=2)
     for name in ("feature_importances_", "feature_importances_std_", "importances_reason_"):
         for other in (again, fast):
