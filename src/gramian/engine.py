@@ -11,11 +11,12 @@ import numbers
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain, islice
 from typing import Any, TypeVar
 
 import joblib
@@ -78,9 +79,13 @@ class Engine:
             yield map(function, tasks)
             return
         threads = self.n_threads
-        alone = isinstance(tasks, Sized) and len(tasks) <= 1  # a pool costs more than small tasks
+        alone = threads == 1
+        if not alone:  # a pool costs more than small tasks
+            tasks = iter(tasks)
+            first = list(islice(tasks, 2))
+            alone, tasks = len(first) < 2, chain(first, tasks)
         with one_blas_thread():
-            if threads == 1 or alone:
+            if alone:
                 yield _serially(function, tasks)
                 return
             pending: deque[Future[Result]] = deque()

@@ -121,3 +121,15 @@ def test_what_has_no_importances_says_how_to_get_them(model):
 def test_unusable_numbers_are_refused(importances, names, options, message):
     with pytest.raises(InputError, match=message):
         ImportanceDisplay(importances, names, **options)
+
+
+def test_errors_are_lines_to_either_side_of_the_ends_of_the_bars():
+    display = ImportanceDisplay([0.25, 0.75], errors=[0.0625, 0.125]).plot()
+    (lines,) = display.ax_.collections
+    ends = [segment[:, 0].tolist() for segment in lines.get_segments()]
+    assert ends == [[0.625, 0.875], [0.1875, 0.3125]]
+    assert not ImportanceDisplay([0.25, 0.75]).plot().ax_.collections
+    with pytest.raises(InputError, match="errors has length 1, but there are 2 importances"):
+        ImportanceDisplay([0.25, 0.75], errors=[0.1])
+    with pytest.raises(InputError, match="errors holds a number that is negative, NaN or infinite"):
+        ImportanceDisplay([0.25, 0.75], errors=[0.1, np.nan])

@@ -144,7 +144,8 @@ def _facts(model: Any, searched: str) -> list[tuple[str, str]]:
     facts = [*columns_facts(model.columns_), ("search", searched), ("chosen", ", ".join(parts))]
     names, shares = model.columns_.column_names, model.feature_importances_
     first = np.argsort(-shares, kind="stable")[:MOST_NAMED]
-    facts.append(("importance", ", ".join(f"{names[j]} {shares[j]:.0%}" for j in first)))
+    by = " (by the metric)" if model.importances_reason_ else ""
+    facts.append(("importance", ", ".join(f"{names[j]} {shares[j]:.0%}" for j in first) + by))
     plan = model.plan_
     sizes = f", root rank {plan.root_rank:,}, {plan.n_blocks:,} blocks of rank {plan.rank:,}"
     facts.append(("method", plan.method + ("" if plan.method == "exact" else sizes)))

@@ -164,7 +164,8 @@ class FrameTable(Table):
         """Return some rows."""
         frame = self._frame
         if self._kind == "pandas":
-            return PandasBlock(frame.iloc[where])
+            whole = isinstance(where, slice) and where == slice(0, self.shape[0])
+            return PandasBlock(frame if whole else frame.iloc[where])
         if isinstance(where, slice):
             start, stop, _ = where.indices(self.shape[0])
             part = frame.slice(start, max(0, stop - start))
@@ -177,17 +178,19 @@ class PandasBlock(Block):
     """Rows of a pandas frame."""
 
     def __init__(self, frame: Any) -> None:
-        self._frame = frame
+        # One after the other these take a tenth of the time that frame.iloc[:, place] takes.
+        self._columns = [series for _, series in frame.items()]
 
     def _cells(self, place: int, column: str, as_category: bool) -> Cells:
         """Return the cells of a column with a NumPy, pandas or Arrow type."""
-        series = self._frame.iloc[:, place]
+        series = self._columns[place]
         kind = series.dtype
-        if str(kind) == "category":
-            levels = series.cat.categories.to_numpy(dtype=object).tolist()
-            if str(series.cat.categories.dtype).startswith(NAMED):
+        if kind.name == "category":
+            values = series.array.categories
+            levels = values.to_numpy(dtype=object).tolist()
+            if str(values.dtype).startswith(NAMED):
                 levels = list(map(str, levels))
-            return categories(series.cat.codes.to_numpy(), levels, column)
+            return categories(series.array.codes, levels, column)
         if isinstance(kind, np.dtype) or as_category:
             raw = series.to_numpy() if isinstance(kind, np.dtype) else series.to_numpy(object, na_value=None)
         elif kind.kind in "iufb":

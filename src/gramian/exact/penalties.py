@@ -61,6 +61,8 @@ class _Problem:
     targets: Float64Array
     weights: Float64Array | None
     engine: Engine
+    #: Coefficients (n, outputs) and offset (outputs,) of the last penalty.
+    solved: tuple[Float64Array, Float64Array] | None = field(default=None, repr=False, kw_only=True)
 
     @property
     def mean(self) -> Float64Array:
@@ -103,6 +105,7 @@ class PenaltyTrials(_Problem):
         if solved is None:
             return np.full((len(across), self.targets.shape[1]), np.inf)
         coefficients, offset = without_ones(solved)
+        self.solved = coefficients, self.mean + offset
         return np.asarray(across @ coefficients.astype(across.dtype) + (self.mean + offset), np.float64)
 
     def _matrices(self, dtype: Any) -> tuple[FloatArray, FloatArray]:
@@ -145,6 +148,7 @@ class IterativeTrials(_Problem):
         solved, cut = self._run.solve(shift, self.tol, self.until)
         self.cut = self.cut or cut
         coefficients, offset = without_ones(solved)
+        self.solved = self._run.as_given(coefficients), self.mean + offset
         across = KernelOperator(
             self.kernel, self.others, self._run.rows, dtype=self.dtype, n_jobs=self.engine.n_jobs
         )
@@ -176,6 +180,12 @@ class _Run:
     def rows(self) -> Rows:
         """Rows in the order of the solutions."""
         return self._system.rows
+
+    def as_given(self, solution: Float64Array) -> Float64Array:
+        """Return a solution in the original order of the rows."""
+        out = np.empty_like(solution)
+        out[self._order] = solution
+        return out
 
     def solve(self, shift: Float64Array, tol: float, until: float) -> tuple[Float64Array, bool]:
         """Return a of (K + diag(shift)) a = right, and whether the time limit stopped the solve.

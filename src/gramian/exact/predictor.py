@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from gramian.data.source import RowSource, row_blocks
 from gramian.data.values import row_bytes
 from gramian.engine import Engine
 from gramian.kernels.base import Kernel
+from gramian.kernels.columns import Columns
 from gramian.operators.kernel import KernelOperator
 
 #: Bytes of the kernel values of a group of rows against all training rows. Chosen by hand.
@@ -65,8 +67,19 @@ class ExactPredictor:
 
     def chunk(self, rows: Rows, engine: Engine) -> Float64Array:
         """Return predictions for rows in memory, shape (rows, outputs)."""
-        matrix = KernelOperator(self.kernel, rows, self.rows, dtype=self.dtype, n_jobs=engine.n_jobs)
-        return matrix @ self.coefficients
+        kernel, dtype, prepared = self.kernel, self.dtype, self._prepared
+        return (
+            KernelOperator(kernel, rows, self.rows, dtype=dtype, n_jobs=engine.n_jobs, prepared=prepared)
+            @ self.coefficients
+        )
+
+    @cached_property
+    def _prepared(self) -> dict[int, Columns]:
+        """Prepared parts of the rows: a few of them take longer than a prediction of one row."""
+        return {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_prepared"}
 
     def blocks(
         self, source: RowSource, *, engine: Engine, chunk_rows: int

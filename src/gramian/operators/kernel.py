@@ -52,6 +52,8 @@ class KernelOperator(Operator):
     keep_bytes : int, default=0
         Memory for tiles of the symmetric K. If it is enough for the lower half (:func:`triangle_bytes`), the
         first product keeps the tiles and later ones read them; otherwise no tile is kept.
+    prepared : dict, optional
+        Prepared parts of the same columns, kernel and dtype, shared with other operators; filled as needed.
 
     Attributes
     ----------
@@ -79,6 +81,7 @@ class KernelOperator(Operator):
         dtype: Any = None,
         n_jobs: int | None = None,
         keep_bytes: int = 0,
+        prepared: dict[int, Columns] | None = None,
     ) -> None:
         self.kernel = kernel
         self.rows = as_rows(rows, "rows")
@@ -94,7 +97,7 @@ class KernelOperator(Operator):
             raise InputError(f"dtype={dtype!r} is not a tile type. Give 'float32' or 'float64'.")
         self.n_jobs = n_jobs
         self._engine = Engine(n_jobs)
-        self._kept: dict[int, Columns] = {}
+        self._kept = {} if prepared is None else prepared
         # Runs of tiles below each other, by their first column and row; None if no tiles are kept.
         keep = columns is None and triangle_bytes(self.rows.shape[0], self.tile_dtype) <= keep_bytes
         self._tiles_kept: dict[tuple[int, int], FloatArray] | None = {} if keep else None
@@ -163,7 +166,9 @@ class KernelOperator(Operator):
                 for place, tile in self._computed(part, rows):
                     sums[place] += _times(tile, short[part])
 
-        self._engine.run(task, row_slices(self.shape[0], TASK_PARTS * COLUMNS))
+        # Small tasks share work evenly, but each of them prepares the parts again unless these are kept.
+        size = 1 if _kept_bytes(*self._points.shape) <= KEPT_BYTES else TASK_PARTS
+        self._engine.run(task, row_slices(self.shape[0], size * COLUMNS))
         self.evaluations += self.shape[0] * self.shape[1]
         return out
 

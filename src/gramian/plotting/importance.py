@@ -26,8 +26,9 @@ class ImportanceDisplay:
 
     A bar is a feature's share of the total in ``feature_importances_``. For a kernel estimator with a learned
     metric it is the feature's share of the mean squared distance of two rows, as the kernel measures it. For
-    a model of tables it is the share of the fit's variation with the column, E (∂f/∂x_j)² var x_j. If two
-    features are correlated, one of them may get the share of both.
+    a model of tables it is the share of the rise in the held-out loss if the column is permuted, with a line
+    of one standard error to either side. If two features are correlated, one of them may get the share of
+    both, or neither much, since the model can use the other one.
 
     Build it with :meth:`from_estimator`; the constructor stores given numbers.
 
@@ -35,13 +36,14 @@ class ImportanceDisplay:
     ----------
     importances : (d,) shares, finite and at least 0.
     feature_names : (d,) names; by default "feature 0", ….
+    errors : (d,) standard errors of the shares, finite and at least 0; by default none are drawn.
     n_features : int, default=20
         Most bars. A note under the title gives the total share of the other features.
     title : str
 
     Attributes
     ----------
-    importances : (d,) as given.
+    importances, errors : (d,) as given.
     feature_names : list of str
     order : (min(n_features, d),) numbers of the features that are drawn, the largest share first.
     figure_, ax_ : set by :meth:`plot`; ``bars_`` the bars.
@@ -60,11 +62,18 @@ class ImportanceDisplay:
         importances: Any,
         feature_names: Any = None,
         *,
+        errors: Any = None,
         n_features: int = 20,
         title: str = "What the model looks at",
     ) -> None:
         self.importances = _shares(importances)
         self.feature_names = _names(feature_names, len(self.importances))
+        self.errors = None if errors is None else _shares(errors, "errors")
+        if self.errors is not None and len(self.errors) != len(self.importances):
+            raise InputError(
+                f"errors has length {len(self.errors)}, but there are {len(self.importances)} importances. "
+                "Pass one for each feature."
+            )
         count = whole_number("n_features", n_features, 1)
         # Stable, so that equal shares keep the order of the columns.
         self.order: IntArray = np.argsort(-self.importances, kind="stable")[:count]
@@ -106,7 +115,8 @@ class ImportanceDisplay:
                 "with metric='diagonal' or metric='full', or fit a TabularRegressor or TabularClassifier."
             )
         names = getattr(model, "feature_names_in_", None) if feature_names is None else feature_names
-        return cls(importances, names, n_features=n_features, title=title).plot(ax)
+        errors = getattr(model, "feature_importances_std_", None)
+        return cls(importances, names, errors=errors, n_features=n_features, title=title).plot(ax)
 
     def plot(self, ax: Any = None) -> Self:
         """Draw the bars.
@@ -118,11 +128,14 @@ class ImportanceDisplay:
         self.figure_, self.ax_ = panel(type(self).__name__, ax, (6.4, FRAME + BAR * len(shown)))
         axes = self.ax_
         tidy(axes)
+        spread = np.zeros(len(shown)) if self.errors is None else self.errors[self.order]
         self.bars_ = axes.barh(levels, shown, height=0.72, color=COLOURS[0], zorder=2)
-        for level, share in zip(levels, shown, strict=True):
+        if self.errors is not None:
+            axes.errorbar(shown, levels, xerr=spread, fmt="none", ecolor=INK, elinewidth=1.0, zorder=3)
+        for level, share, error in zip(levels, shown, spread, strict=True):
             axes.annotate(
                 _percent(float(share)),
-                (share, level),
+                (share + error, level),
                 (4.0, 0.0),
                 textcoords="offset points",
                 va="center",
@@ -134,7 +147,7 @@ class ImportanceDisplay:
         axes.tick_params(axis="y", length=0)
         axes.grid(False, axis="y")
         # Leave room for the number at the longest bar; the axis is empty if all importances are 0.
-        scale_axis(axes, "x", (0.0, 1.15 * float(shown.max()) or 1.0), unit="%", log=False)
+        scale_axis(axes, "x", (0.0, 1.15 * float((shown + spread).max()) or 1.0), unit="%", log=False)
         name_axes(axes, "Share of the importances", "")
         caption(axes, self.title, self._note())
         return self
@@ -148,13 +161,13 @@ class ImportanceDisplay:
         return f"{len(self.order)} of {len(self.importances)} features; the {noun} {_percent(rest)}"
 
 
-def _shares(given: Any) -> Float64Array:
-    shares = np.array(numbers_of("importances", given, "Pass one for each feature."))
+def _shares(given: Any, name: str = "importances") -> Float64Array:
+    shares = np.array(numbers_of(name, given, "Pass one for each feature."))
     if shares.ndim != 1 or not len(shares):
-        raise InputError(f"importances has shape {shares.shape}; expected (d,). Pass one for each feature.")
+        raise InputError(f"{name} has shape {shares.shape}; expected (d,). Pass one for each feature.")
     if not np.isfinite(shares).all() or (shares < 0).any():
         raise InputError(
-            "importances holds a number that is negative, NaN or infinite; pass shares of at least 0."
+            f"{name} holds a number that is negative, NaN or infinite; pass shares of at least 0."
         )
     return shares
 

@@ -65,7 +65,10 @@ def of_importances(model: Any) -> Iterator[Picture]:
     figure, ax = axes((6.4, 1.5 + 0.27 * min(MOST_IMPORTANT, len(model.feature_importances_))))
     shown = ImportanceDisplay.from_estimator(model, n_features=MOST_IMPORTANT, title="", ax=ax)
     first = shown.feature_names[shown.order[0]]
-    yield drawn(figure, "What the model looks at", f"Most of all at {cut(first)}. Shares add up to 1.")
+    said = f"Most of all at {cut(first)}. Shares add up to 1."
+    if shown.errors is not None:
+        said = f"Most of all at {cut(first)}. By permutation of held-out rows; shares add up to 1."
+    yield drawn(figure, "What the model looks at", said)
 
 
 # ---- the model ---------------------------------------------------------------------------------

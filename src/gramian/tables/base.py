@@ -20,7 +20,6 @@ from gramian._tiles import one_blas_thread
 from gramian._typing import Array, Float64Array, IntArray
 from gramian.compression.plan import Plan
 from gramian.data.mapped import mapped
-from gramian.data.source import ArraySource, RowSource
 from gramian.data.tables import as_table
 from gramian.engine import Engine
 from gramian.estimator.base import KernelEstimator
@@ -36,7 +35,14 @@ from gramian.summary import Grid
 from gramian.tables import EncodedRows, TableColumns
 from gramian.tables.boosting.contributions import Contributions
 from gramian.tables.effort import EFFORTS, Effort, with_boosting
+from gramian.tables.encoded import in_memory, read_once
 from gramian.tables.holdout import HoldOut, place_of
+from gramian.tables.importance.permutation import (
+    TIME_SHARE,
+    HeldOutModel,
+    column_shares,
+    permutation_importances,
+)
 from gramian.tables.input import checked_table, rows_in_time, weighted_rows
 from gramian.tables.mapped_target import MappedTarget
 from gramian.tables.ridge_mean import members_of
@@ -58,9 +64,6 @@ SEARCH_TIME, SEARCH_MEMORY = 0.3, 2
 ROWS_MEMORY, LEAST_SAMPLE = 4, 300
 #: With fewer rows than this nothing is compared and usual settings are taken. Chosen by hand.
 FEWEST = 6
-#: Scaled rows stay in memory if they take at most the budget divided by this; otherwise they are computed
-#: again each time they are read. Chosen by hand.
-KEPT_PART = 8
 #: Scalings to compare if the user names none; scalings with the same effect are compared once.
 SCALINGS = (AUTO, STANDARD, QUANTILE)
 
@@ -82,8 +85,11 @@ class TabularModel(TableServer, KernelEstimator):
 
     search_: SearchResult
     contributions_: Contributions | None
+    metric_importances_: Float64Array
 
-    _learns: tuple[str, ...] = ("search_", "metric_rounds_", "fit_seconds_", "contributions_")
+    _learns: tuple[str, ...] = (
+        *("search_", "metric_rounds_", "fit_seconds_", "contributions_", "metric_importances_"),
+    )
 
     _kind: type[KernelRidge] | type[KernelRidgeClassifier]
 
@@ -213,7 +219,7 @@ class TabularModel(TableServer, KernelEstimator):
             found = SearchResult(settings[0], None, (), 0, 0, 0.0, True)
         rows, self.scaling_ = forms.of_setting(found.setting)
         self.columns_ = rows.columns
-        self._set_importances(whole, found, until)
+        self.metric_importances_ = self._metric_shares(whole, found, until)
         # Drop the coefficients: the stored search keeps nothing that grows with the rows.
         best, other = (
             None if judged is None else replace(judged, coefficients=judged.coefficients[:0])
@@ -262,19 +268,21 @@ class TabularModel(TableServer, KernelEstimator):
         held = holdout.held(sample, n_held_out(size), rng)
         return np.concatenate([held, sample[~np.isin(sample, held)]]), len(held)
 
-    def _set_importances(self, whole: TableProblem, found: SearchResult, until: float) -> None:
-        """Set each column's share of the change in the best fit f: E (∂f/∂x_j)² var x_j, summed by column."""
+    def _metric_shares(self, whole: TableProblem, found: SearchResult, until: float) -> Float64Array:
+        """Return each column's share of the change in the best fit f: E (∂f/∂x_j)² var x_j, by column."""
         share = np.ones(self.columns_.width)
         if found.best is not None:
             problem = whole.at(found.setting, found.n_rows)
             share = problem.outer_product(found.best, "diagonal", until) * problem.rows.var(axis=0)
-        total = np.zeros(self.n_features_in_)
-        places = {column.name: j for j, column in enumerate(self.columns_.columns)}
-        for feature in self.columns_.features:
-            total[places[feature.column]] += share[feature.places].sum()
-        self.feature_importances_ = (
-            total / total.sum() if total.sum() > 0 else np.full(len(total), 1.0 / len(total))
+        return column_shares(self.columns_, share)
+
+    def _set_importances(self, model: HeldOutModel, rng: np.random.Generator, until: float) -> None:
+        """Set the importances of the columns by permuting them in the held-out rows."""
+        found = permutation_importances(
+            model, self.columns_, self.metric_importances_, rng, self.time_limit, until
         )
+        self.feature_importances_, self.feature_importances_std_ = found.shares, found.errors
+        self.importances_reason_ = found.reason
 
     def _fit_last(
         self,
@@ -292,7 +300,7 @@ class TabularModel(TableServer, KernelEstimator):
 
         ``loss`` maps the values of held-out rows and their row numbers to an error.
         """
-        source = self._scaled_rows(rows)
+        source = in_memory(mapped(rows, self.scaling_), parse_bytes(self.memory_budget))
         near = [judged.point for judged in (found.best, found.other) if judged is not None]
         near = near[: 2 if self._effort.mean else 1]
         fit = last_fit(
@@ -305,7 +313,7 @@ class TabularModel(TableServer, KernelEstimator):
             learn=bool(self._forms()),
             switched=self._groups,
             rng=rng,
-            until=until,
+            until=until - TIME_SHARE * (self.time_limit or 0.0),
             memory_budget=self.memory_budget,
             random_state=seed_for_sklearn(rng),
             n_jobs=self.n_jobs,
@@ -338,18 +346,6 @@ class TabularModel(TableServer, KernelEstimator):
                 stacklevel=4,
             )
         return fit
-
-    def _scaled_rows(self, rows: EncodedRows) -> RowSource:
-        """Return the scaled rows, in memory as float32 if they take a small part of the budget."""
-        source = mapped(rows, self.scaling_)
-        n, d = source.shape
-        if 4 * n * d * KEPT_PART > parse_bytes(self.memory_budget):
-            return source
-        kept = np.empty((n, d), np.float32)
-        step = max(1, (1 << 22) // max(1, 8 * d))
-        for start in range(0, n, step):
-            kept[start : start + step] = np.asarray(source.rows(slice(start, min(n, start + step))))
-        return ArraySource(kept)
 
     @property
     def _groups(self) -> tuple[tuple[int, ...], ...]:
@@ -396,5 +392,6 @@ class TabularModel(TableServer, KernelEstimator):
         return last_plan(self.model_.plan_)
 
     def _values(self, X: Any) -> Float64Array:
-        source = self._encoded(X)  # first, as it raises before a fit
-        return np.asarray(self.model_._decision(source))
+        with one_blas_thread():  # set once for all members
+            source = read_once(self._encoded(X))  # first, as it raises before a fit
+            return np.asarray(self.model_._decision(source))

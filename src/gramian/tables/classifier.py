@@ -17,6 +17,7 @@ from gramian.estimator.conformal import held_out_rank, share
 from gramian.estimator.kinds import Classifier
 from gramian.estimator.sample_weights import relative_weights
 from gramian.estimator.targets import ClassTargets
+from gramian.fast.probabilities import Calibration
 from gramian.ridge.ridge import KernelRidgeClassifier
 from gramian.tables.base import TabularModel
 from gramian.tables.compression import (
@@ -79,8 +80,10 @@ class TabularClassifier(Classifier, ClassAnswers, TabularModel):
     oof_rows_, oof_predictions_ : ndarray (rows,), ndarray (rows, classes)
         Numbers of rows that were held out, and their probabilities by models that had not seen them: all
         rows where every row was in a fold (about 4,000 rows of two classes), else the held-out ones.
-    columns_, scaling_, metric_, metric_rounds_, search_, feature_importances_, plan_
+    columns_, scaling_, metric_, metric_rounds_, search_, plan_, metric_importances_, importances_reason_
         As in the regressor; ``n_features_in_`` and ``feature_names_in_`` too.
+    feature_importances_, feature_importances_std_ : ndarray (columns of the table,)
+        As in the regressor, of log-losses.
 
     Time, memory, errors, warnings and sources are those of the regressor; a target with a single class is
     also an ``InputError``. Logistic models: Zhu and Hastie 2005.
@@ -177,7 +180,11 @@ class TabularClassifier(Classifier, ClassAnswers, TabularModel):
             labels = np.asarray(targets.values)
             fit = self._fit_last(rows, labels, weights, found, rng, until, n_counted, loss, holdout)
             self.model_, self.oof_predictions_, self.contributions_ = fit.calibrated(targets, weights)
-            own = targets.codes(slice(0, n))[fit.held]
+            calibration, codes = self.model_.calibration_, targets.codes(slice(0, n))
+            answer = partial(_log_chances, calibration, targets.shape[1])
+            judged = fit.judged(answer, partial(_log_loss, codes, weights), calibration.boosting > 0.0)
+            self._set_importances(judged, rng.spawn(1)[0], until)
+            own = codes[fit.held]
             self.scores_ = np.sort(1.0 - self.oof_predictions_[np.arange(len(own)), own])
             self.oof_rows_ = fit.held if numbers is None else numbers[fit.held]
             return self
@@ -223,3 +230,17 @@ def _class_loss(
     if score is not None:
         return score.error(wanted, values, weights) if np.isfinite(values).all() else np.inf
     return float(np.average(((wanted - values) ** 2).sum(axis=1), weights=weights))
+
+
+def _log_chances(
+    calibration: Calibration, n_outputs: int, values: Float64Array, boosted: Float64Array | None
+) -> Float64Array:
+    """Return logarithms of probabilities of values, log odds of logistic models in further columns."""
+    others = values[:, n_outputs:] if calibration.logistic > 0.0 else None
+    return calibration.log_probabilities(values[:, :n_outputs], others, boosted)
+
+
+def _log_loss(codes: IntArray, weights: Array | None, logs: Float64Array, numbers: IntArray) -> float:
+    """Return the log-loss of the rows with these numbers."""
+    own = None if weights is None else weights[numbers]
+    return -float(np.average(logs[np.arange(len(numbers)), codes[numbers]], weights=own))

@@ -92,7 +92,7 @@ class Column:
         shared = (INFREQUENT_VALUES,) * self.infrequent + (MISSING_VALUE,) * self.missing
         return self.categories + shared
 
-    @property
+    @cached_property
     def width(self) -> int:
         """Number of encoded columns."""
         if self.dropped:

@@ -141,12 +141,12 @@ class TableColumns:
             found.append(Feature(each.name, LEVELS, each.column, slice(place, place + 1)))
         return tuple(found)
 
-    @property
+    @cached_property
     def width(self) -> int:
         """Number of encoded columns."""
         return sum(column.width for column in self.columns) + len(self.means) + len(self.lookups)
 
-    @property
+    @cached_property
     def levels(self) -> list[tuple[int, LevelMeans | LevelLookup]]:
         """Places of the encoded columns behind all others, and what is there."""
         first = sum(column.width for column in self.columns)

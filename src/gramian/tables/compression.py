@@ -69,7 +69,7 @@ class FastTable(TableServer, KernelEstimator):
         return model
 
     def _taken_from(self, model: TableServer, fast: Any) -> None:
-        for name in ("columns_", "scaling_", "n_features_in_", "feature_names_in_", "feature_importances_"):
+        for name in ("n_features_in_", "feature_names_in_", *TableServer._learns):
             if name in vars(model):
                 setattr(self, name, getattr(model, name))
         self.model_ = fast.set_params(teacher=None)  # it has learned the teacher's values

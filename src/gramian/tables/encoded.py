@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from gramian._tiles import row_slices
 from gramian._typing import Array, Float64Array, FloatArray, IntArray
 from gramian.data.cells import CATEGORY, DATE
 from gramian.data.formats.frames import frame_kind
-from gramian.data.source import RowSource
+from gramian.data.source import ArraySource, RowSource
 from gramian.data.tables import Table, as_table
 from gramian.exceptions import AccuracyWarning
 from gramian.tables.columns import TableColumns
@@ -18,6 +19,11 @@ from gramian.tables.columns import TableColumns
 #: Rows at the start of the table that are looked at, and the fewest different values that tell an order.
 #: Chosen by hand.
 FIRST_ROWS, FEWEST_VALUES = 10_000, 20
+#: Scaled rows stay in memory if they take at most the budget divided by this; otherwise they are computed
+#: again each time they are read. Chosen by hand.
+KEPT_PART = 8
+#: Most encoded numbers that a prediction holds in memory: 32 MB. Chosen by hand.
+ONCE_NUMBERS = 1 << 22
 
 
 class EncodedRows:
@@ -108,6 +114,23 @@ class EncodedRows:
         if self._own is not None and self._own.shape[1]:
             out[:, -self._own.shape[1] :] = self._own[where]
         return out
+
+
+def in_memory(source: RowSource, memory_bytes: int) -> RowSource:
+    """Return rows in memory as float32 if they take an eighth of the bytes at most, else as they are."""
+    n, d = source.shape
+    if 4 * n * d * KEPT_PART > memory_bytes:
+        return source
+    kept = np.empty((n, d), np.float32)
+    for where in row_slices(n, max(1, (1 << 22) // max(1, 8 * d))):
+        kept[where] = np.asarray(source.rows(where))
+    return ArraySource(kept)
+
+
+def read_once(source: RowSource) -> RowSource:
+    """Return rows in memory if they are few, so that they are encoded once for all members of a model."""
+    n, d = source.shape
+    return ArraySource(source.rows(slice(0, n))) if n * d <= ONCE_NUMBERS else source
 
 
 def warn_of_order(rows: EncodedRows) -> None:

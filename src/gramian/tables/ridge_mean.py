@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from gramian._typing import Array, Float64Array
 from gramian.compression.plan import Plan
+from gramian.engine import Engine
 from gramian.estimator.answers import class_labels, decision_values, probabilities
 from gramian.estimator.base import KernelEstimator
 from gramian.fast.probabilities import Calibration
@@ -80,7 +81,9 @@ class RidgeMean(BaseEstimator):
             weight * each._decision(X) for weight, each in zip(self.weights_, self.members_, strict=True)
         ]
         values = np.asarray(sum(parts[1:], parts[0]))
-        boosted = self.boosted_.of(X) if hasattr(self, "boosted_") else None
+        boosted = None
+        if hasattr(self, "boosted_"):
+            boosted = self.boosted_.of(X, engine=Engine(self.members_[0].n_jobs))
         if not hasattr(self, "classes_"):
             return values if boosted is None else (1.0 - self.share_) * values + self.share_ * boosted
         others = None

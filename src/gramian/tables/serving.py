@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from gramian._typing import Array, Float64Array, FloatArray
 from gramian.data.mapped import mapped
 from gramian.data.source import RowSource
+from gramian.data.tables import ArrayTable
 from gramian.estimator.answers import (
     class_labels,
     decision_values,
@@ -21,6 +22,7 @@ from gramian.estimator.answers import (
 )
 from gramian.estimator.shown import check_has_fit
 from gramian.estimator.summaries import Fact
+from gramian.exceptions import InputError
 from gramian.fast.probabilities import Calibration
 from gramian.summary import Grid, Summary
 from gramian.tables import EncodedRows, Scaling, TableColumns, TargetTransform
@@ -38,8 +40,14 @@ class TableServer(ABC):
     scaling_: Scaling
     model_: Any
     n_features_in_: int
+    feature_importances_: Float64Array
+    feature_importances_std_: Float64Array | None
+    importances_reason_: str
 
-    _learns: tuple[str, ...] = ("columns_", "scaling_", "feature_importances_", "model_")
+    _learns: tuple[str, ...] = (
+        *("columns_", "scaling_", "model_"),
+        *("feature_importances_", "feature_importances_std_", "importances_reason_"),
+    )
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()  # type: ignore[misc]
@@ -74,7 +82,7 @@ class TableServer(ABC):
         facts = [
             *column_facts(columns),
             *self._choices(),
-            *importance_facts(columns, shares),
+            *importance_facts(self),
             *self._intervals(),
             *self._class_facts(),  # type: ignore[attr-defined]
         ]
@@ -105,6 +113,25 @@ class TableServer(ABC):
         """Return the encoded and scaled rows of a table, computed as they are read."""
         check_is_fitted(self, "model_")
         return mapped(EncodedRows(self.columns_, checked_table(self, X, reset=False)), self.scaling_)
+
+    def predict_one(self, x: Any) -> Any:
+        """Return the prediction of one row, a number, several, or a class.
+
+        x : the values of the row in the order of the training columns, or a dictionary or pandas series of
+        values by the names of the columns; None is a missing value. It takes about a millisecond, less than
+        :meth:`predict` of a frame with one row, whose value it has.
+        """
+        check_is_fitted(self, "model_")
+        known = self.columns_.column_names if self.columns_.named else None
+        names = tuple(map(str, x.keys())) if hasattr(x, "keys") else known
+        values = [x[name] for name in x.keys()] if hasattr(x, "keys") else list(x)  # noqa: SIM118
+        if names is not None and len(names) != len(values):
+            raise InputError(
+                f"x has {len(values)} values; expected {len(names)}, one for each column of training."
+            )
+        cells = np.empty((1, len(values)), object)
+        cells[0, :] = values
+        return self.predict(ArrayTable(cells, names))[0]  # type: ignore[attr-defined]
 
     @abstractmethod
     def _values(self, X: Any) -> Float64Array:

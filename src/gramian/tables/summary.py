@@ -106,12 +106,16 @@ def column_facts(columns: TableColumns) -> Iterator[Fact]:
         yield "notes", short(" ".join(columns.notes))
 
 
-def importance_facts(columns: TableColumns, shares: Array | None) -> Iterator[Fact]:
-    """Yield the most important columns, if their shares are known."""
-    if shares is not None:
-        order = np.argsort(-shares, kind="stable")[:MOST_NAMED]
-        named = (f"{columns.column_names[j]} {shares[j]:.1%}" for j in order)
-        yield "important columns", short(", ".join(named))
+def importance_facts(model: Any) -> Iterator[Fact]:
+    """Yield the most important columns, if their shares are known, and what the shares are."""
+    shares, errors = (getattr(model, f"feature_importances_{name}", None) for name in ("", "std_"))
+    if shares is None:
+        return
+    order = np.argsort(-shares, kind="stable")[:MOST_NAMED]
+    spread = [""] * len(shares) if errors is None else [f" ± {100 * error:.1f}" for error in errors]
+    named = (f"{model.columns_.column_names[j]} {100 * shares[j]:.1f}{spread[j]} %" for j in order)
+    reason = getattr(model, "importances_reason_", "")
+    yield "important columns", short(", ".join(named)) + (f"; by the metric: {reason}" if reason else "")
 
 
 def choice_facts(

@@ -9,11 +9,13 @@ import numpy as np
 
 from gramian._tiles import row_slices
 from gramian._typing import Array, Float64Array, IntArray
+from gramian.data.source import ArraySource
+from gramian.engine import Engine
 from gramian.estimator import answers
 from gramian.tables.boosting.trees import Trees
 
 #: Rows that boosting answers at a time, and the probability of a class that it has not seen.
-BLOCK_ROWS, UNSEEN = 10_000, 1e-4
+BLOCK_ROWS, UNSEEN = 2_000, 1e-4
 
 
 @dataclass(frozen=True)
@@ -31,10 +33,14 @@ class Boosted:
     n_classes: int = 0
     classes: tuple[int, ...] = ()
 
-    def of(self, X: Any, numbers: IntArray | None = None) -> Float64Array:
-        """Return the values of rows, (n, outputs), of classes log odds; ``numbers`` are rows of a source."""
+    def of(self, X: Any, numbers: IntArray | None = None, *, engine: Engine | None = None) -> Float64Array:
+        """Return the values of rows, (n, outputs), of classes log odds; ``numbers`` are rows of a source.
+
+        ``engine`` are threads that read rows in memory; by default there is one.
+        """
         n = X.shape[0] if numbers is None else len(numbers)
-        parts = [self._block(X, part, numbers) for part in row_slices(n, BLOCK_ROWS)]
+        threads = engine if engine is not None and isinstance(X, np.ndarray | ArraySource) else Engine(1)
+        parts = threads.map(lambda part: self._block(X, part, numbers), row_slices(n, BLOCK_ROWS))
         return np.concatenate(parts) if parts else np.zeros((0, self._outputs))
 
     @property

@@ -20,6 +20,10 @@ MOST_LEAVES, LEAF = 32, -1
 CODES, NONE = 256, 255
 #: Trees that are evaluated at a time, and rows at a time, so that the tables stay in cache. Chosen by hand.
 TREES, ROWS = 64, 1_000
+#: Up to this many rows are led through the trees, since tables pay for many rows only. Chosen by hand.
+FEW_ROWS = 16
+#: Attributes that follow from the others.
+CACHED = ("_chunks", "_rights")
 
 Masks = NDArray[np.uint32]
 #: The place of a power of two, by the top five bits of its product with MULTIPLIER (Leiserson, Prokop and
@@ -41,9 +45,9 @@ class Trees:
     lengths, outputs : (trees,), the number of nodes of each tree, and the output that it adds to.
     starts : (outputs,).
 
-    Rows are not led through the trees one node at a time. Each comparison that is false rules out the leaves
-    to its left, so that the leaf is the first that no false comparison rules out: an AND of bits that are
-    looked up by the place of x[column] among a column's thresholds. Time O(columns in use·trees) for a row.
+    Many rows are not led through the trees one node at a time. Each comparison that is false rules out the
+    leaves to its left, so that the leaf is the first that no false comparison rules out: an AND of bits that
+    are looked up by the place of x[column] among a column's thresholds. Time O(columns in use·trees) a row.
     Source: Lucchese et al. 2015 (QuickScorer).
 
     Raises ``InputError`` unless the nodes make trees of at most 32 leaves.
@@ -121,11 +125,47 @@ class Trees:
         """Return f of rows (n, columns), shape (n, outputs). The trees' values are added in their order."""
         out = np.empty((len(rows), len(self.starts)))
         out[:] = self.starts
+        if len(rows) <= FEW_ROWS and len(self.lengths):
+            return self._led(np.asarray(rows, np.float64), out)
         for where in row_slices(len(rows), ROWS):
             part = np.asarray(rows[where], np.float64)
             for chunk in self._chunks:
                 chunk.add(part, out[where])
         return out
+
+    def _led(self, rows: Float64Array, out: Float64Array) -> Float64Array:
+        """Add the trees' values to ``out`` by leading each row through each tree, one node at a time."""
+        right, every = self._rights, np.arange(len(rows))[:, None]
+        node = np.tile(np.cumsum(self.lengths) - self.lengths, (len(rows), 1))
+        while True:
+            column = self.columns[node]
+            inner = column != LEAF
+            if not inner.any():
+                break
+            x, own = rows[every, column], self.sets[node]
+            left = x <= self.numbers[node]
+            if len(self.lefts):
+                code = np.where((x >= 0) & (x < NONE), x, NONE).astype(np.intp)
+                left = np.where(
+                    own < 0, left, self.lefts[own, code >> 5] >> (code & 31).astype(np.uint32) & 1
+                )
+            node = np.where(inner, np.where(left, node + 1, right[node]), node)
+        values = self.numbers[node]
+        for output in range(out.shape[1]):  # one after the other, as sums of numbers depend on their order
+            terms = np.hstack([out[:, [output]], values[:, self.outputs == output]])
+            out[:, output] = np.add.accumulate(terms, axis=1)[:, -1]
+        return out
+
+    @cached_property
+    def _rights(self) -> IntArray:
+        """For each node the first node of what lies to its right."""
+        rights = np.arange(len(self.columns))
+        ends = np.arange(1, len(self.columns) + 1)  # of the part of the tree below each node
+        for node in reversed(range(len(self.columns))):
+            if self.columns[node] != LEAF:
+                rights[node] = ends[node + 1]
+                ends[node] = ends[rights[node]]
+        return rights
 
     @property
     def _places(self) -> Iterator[tuple[int, int]]:
@@ -141,7 +181,7 @@ class Trees:
         )
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "_chunks"}
+        return {name: value for name, value in self.__dict__.items() if name not in CACHED}
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ from gramian.tables.boosting.boosted import Boosted, joined, log_odds
 from gramian.tables.boosting.trees import Trees
 from gramian.tables.column import Feature
 from gramian.tables.holdout import HoldOut
+from gramian.tables.importance.unseen import BoostedUnseen
 from gramian.tables.level_means import level_means
 from gramian.tables.training.gain import Gain
 from gramian.tables.training.logistic import FOLDS
@@ -71,8 +72,8 @@ def with_boosting(
     options: Mapping[str, Any],
     until: float,
     rng: np.random.Generator,
-) -> tuple[Boosted, Float64Array] | None:
-    """Return boosting of all rows, and values (n, outputs) of rows by boosting without their fifth.
+) -> tuple[Boosted, Float64Array, BoostedUnseen] | None:
+    """Return boosting of all rows, values (n, outputs) of rows by boosting without their fifth, and that.
 
     rows : (n, d) encoded and scaled rows with targets (n,) or (n, outputs), or labels where ``classes``;
     groups : places of one-hot groups; held : rows that judge if the rows are many or can't be parted, as for
@@ -116,14 +117,15 @@ def with_boosting(
         if best is None:
             return None
         values: Float64Array | None = None
-        for each, fold in zip(learners, folds, strict=True):
-            some = each.boosted(best).of(rows.source, fold)
+        unseen = BoostedUnseen(tuple(folds), tuple(each.boosted(best) for each in learners))
+        for model, fold in zip(unseen.models, folds, strict=True):
+            some = model.of(rows.source, fold)
             values = np.full((rows.n, some.shape[1]), np.nan) if values is None else values
             values[fold] = some
         assert values is not None
         whole = learner(counted, setting, rate)
         whole.grow(best)
-    return whole.boosted(best), values
+    return whole.boosted(best), values, unseen
 
 
 def _grown(

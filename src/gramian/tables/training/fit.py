@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -25,6 +25,8 @@ from gramian.tables.boosting.boosted import Boosted
 from gramian.tables.boosting.contributions import Contributions
 from gramian.tables.effort import Effort
 from gramian.tables.holdout import HoldOut
+from gramian.tables.importance.permutation import HeldOutModel
+from gramian.tables.importance.unseen import BoostedUnseen
 from gramian.tables.ridge_mean import RidgeMean
 from gramian.tables.small_problem import Point
 from gramian.tables.training.boosting import LEAST_ROWS, with_boosting
@@ -70,7 +72,7 @@ class LastFit:
     ``members`` and their ``weights`` make a mean. ``held`` are the numbers of the held-out rows, of all rows
     where the models of a small table come without each fifth of them; ``values`` their mean values (held,
     outputs) from models without them; ``rounds`` the metric rounds of the leading model; ``short`` a phrase
-    that says what there was no time for ("" if there was time for all).
+    that says what there was no time for ("" if there was time for all); ``source`` the rows.
     """
 
     members: tuple[Member, ...]
@@ -81,8 +83,24 @@ class LastFit:
     short: str
     boosted: Boosted | None = None
     boosted_values: Float64Array | None = None
+    boosted_unseen: BoostedUnseen | None = None
     share: float = 0.0
     contributions: Contributions | None = None
+    source: Any = None
+
+    def judged(
+        self,
+        answer: Callable[[Float64Array, Float64Array | None], Float64Array],
+        loss: Callable[[Float64Array, IntArray], float],
+        boosted: bool,
+    ) -> HeldOutModel:
+        """Return the models without the held-out rows, by which permuted columns are judged.
+
+        answer : from their values and those of boosting, if it is ``boosted``, to answers; loss : of these.
+        """
+        members = [each.unseen for each in self.members]
+        trees = self.boosted_unseen if boosted else None
+        return HeldOutModel(self.source, self.held, members, self.weights, trees, answer, loss)
 
     @property
     def model(self) -> Any:
@@ -92,9 +110,9 @@ class LastFit:
             return models[0]
         return RidgeMean.of(models, self.weights, boosted=self.boosted, share=self.share)
 
-    def beside(self, boosted: Boosted, values: Float64Array) -> LastFit:
+    def beside(self, boosted: Boosted, values: Float64Array, unseen: BoostedUnseen | None = None) -> LastFit:
         """Return this fit with boosting and its values (n, outputs) of rows that it has not seen."""
-        return replace(self, boosted=boosted, boosted_values=values[self.held])
+        return replace(self, boosted=boosted, boosted_values=values[self.held], boosted_unseen=unseen)
 
     def mixed(self, loss: HeldLoss) -> LastFit:
         """Return the mean of numbers with boosting, if that clearly lowers the held-out loss, else without.
@@ -259,7 +277,7 @@ def last_fit(
     for each in members:
         each.model.memory_budget = options["memory_budget"]
     members = [replace(each, rounds=own) for each, own in zip(members, rounds, strict=True)]
-    fit = _averaged(members, held, loss)
+    fit = replace(_averaged(members, held, loss), source=rows.source)
     if trees is not None:
         fit = fit.beside(*trees)
         return fit.mixed(loss) if kind is KernelRidge else fit

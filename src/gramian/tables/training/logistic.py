@@ -17,6 +17,7 @@ from gramian.exact.ridge import served_dtype
 from gramian.exact.system import KEPT_SHARE
 from gramian.operators.kernel import KernelOperator
 from gramian.ridge.ridge import KernelRidge, KernelRidgeClassifier
+from gramian.tables.importance.unseen import ExactUnseen
 from gramian.tables.training.model_factory import ModelFactory
 from gramian.tables.training.penalty import best_penalty
 
@@ -38,12 +39,14 @@ class LogisticPart:
     """A logistic model of the rows of an exact ridge model.
 
     values : (held, outputs), log odds of the held-out rows from models without them; coefficients : (n,
-    outputs), of the model of all rows, and offset (outputs,).
+    outputs), of the model of all rows, and offset (outputs,); folds : coefficients (n, folds, outputs) and
+    offsets (folds, outputs) of the models without rows.
     """
 
     values: Float64Array
     coefficients: Float64Array
     offset: Float64Array
+    folds: tuple[Float64Array, Float64Array]
 
     def beside(self, ridge: Any) -> KernelRidge:
         """Return a model that answers the ridge model's values and, in further columns, these log odds."""
@@ -60,13 +63,20 @@ class LogisticPart:
 
 
 def with_logistic(
-    factory: ModelFactory, ridge: Any, held: IntArray, values: Float64Array, *, folded: bool
-) -> tuple[IntArray, Float64Array, LogisticPart | None]:
-    """Return row numbers, their values by ridge models without them, and of classes the logistic model.
+    factory: ModelFactory,
+    ridge: Any,
+    held: IntArray,
+    values: Float64Array,
+    unseen: ExactUnseen | None,
+    *,
+    folded: bool,
+) -> tuple[IntArray, Float64Array, LogisticPart | None, ExactUnseen | None]:
+    """Return row numbers, their values by ridge models without them, of classes the logistic model, and
+    the models behind the values.
 
-    ridge : fitted exact model of all rows; held, values : row numbers, and their values by the model without
-    them. If ``folded`` and that takes little, all rows are returned, with values of models without a fifth of
-    the rows each. There is no logistic model if it would take too long.
+    ridge : fitted exact model of all rows; held, values, unseen : row numbers, their values by the model
+    without them, and this model. If ``folded`` and that takes little, all rows are returned, with values of
+    models without a fifth of the rows each. There is no logistic model if it would take too long.
     """
     rows, classifies = factory.rows, factory.kind is KernelRidgeClassifier
     counted, targets = rows.counted, (ClassTargets if classifies else NumberTargets)(rows.targets, rows.n)
@@ -84,11 +94,14 @@ def with_logistic(
     folds = factory.holdout.folds(counted, FOLDS, seeded)
     if folded and folds and _work(signs, FOLDS) <= (FOLD_WORK if classifies else REGRESSION_WORK):
         places = [np.searchsorted(counted, fold) for fold in folds]
-        found = FoldModels(kernel.__matmul__, SQUARED, signs, weights, places).fit(ridge.alpha)
-        held, values = counted, left_out(found, places)
+        models = FoldModels(kernel.__matmul__, SQUARED, signs, weights, places)
+        held, values = counted, left_out(models.fit(ridge.alpha), places)
+        if unseen is not None and models.coefficients is not None:
+            unseen = unseen.of_folds(counted, tuple(folds), models.coefficients, models.offsets)
     if not classifies or _work(signs, len(places)) > MOST_WORK:
-        return held, values, None
-    return held, values, _part(kernel, 0.5 * (1.0 + signs), weights, places, QUARTER * ridge.alpha)
+        return held, values, None, unseen
+    part = _part(kernel, 0.5 * (1.0 + signs), weights, places, QUARTER * ridge.alpha)
+    return held, values, part, None if unseen is None else unseen.beside(counted, *part.folds)
 
 
 def _part(
@@ -101,6 +114,7 @@ def _part(
     """Return the logistic model with the penalty that suits the rows left out, starting from this one."""
     trials = FoldModels(kernel.__matmul__, LOGISTIC, chances, weights, places)
     starts: dict[float, Float64Array] = {}
+    folds: dict[float, tuple[Float64Array, Float64Array]] = {}
     out = np.concatenate(places)
     seen = len(places) - np.bincount(out, minlength=len(chances))
 
@@ -109,6 +123,7 @@ def _part(
         assert trials.coefficients is not None
         # A row's mean coefficient over the models that have seen it: where the model of all rows starts.
         starts[penalty] = trials.coefficients.sum(axis=1, keepdims=True) / np.maximum(seen, 1)[:, None, None]
+        folds[penalty] = trials.coefficients, trials.offsets
         losses = LOGISTIC.loss(values, chances[held])
         return float(np.average(losses, weights=None if weights is None else weights[held])), values
 
@@ -116,7 +131,7 @@ def _part(
     whole = FoldModels(kernel.__matmul__, LOGISTIC, chances, weights, [np.zeros(0, np.intp)], starts[penalty])
     whole.fit(penalty)
     assert whole.coefficients is not None
-    return LogisticPart(values, whole.coefficients[:, 0], whole.offsets[0])
+    return LogisticPart(values, whole.coefficients[:, 0], whole.offsets[0], folds[penalty])
 
 
 def _work(signs: Float64Array, n_models: int) -> float:

@@ -13,12 +13,14 @@ import numpy as np
 from gramian._budget import format_bytes, parse_bytes
 from gramian._random import as_generator
 from gramian._typing import Array, Float64Array, IntArray
+from gramian.engine import Engine
 from gramian.exact.exact import Exact
 from gramian.exact.penalties import IterativeTrials
 from gramian.exceptions import BudgetError
 from gramian.metric.learning import Round
 from gramian.ridge.ridge import KernelRidge, KernelRidgeClassifier
 from gramian.ridge.streaming import closed, with_penalty
+from gramian.tables.importance.unseen import ExactUnseen, ModelUnseen, Unseen
 from gramian.tables.training.logistic import LogisticPart, with_logistic
 from gramian.tables.training.model_factory import EXACT_ROWS, EXACT_TOL, TOL_OF_ERROR, ModelFactory, of_sizes
 from gramian.tables.training.penalty import FACTORS, best_penalty
@@ -40,6 +42,8 @@ TRIAL_SHARE, LONGER, GRACE = 0.35, 1.5, 0.5
 LOGISTIC_TIMES = 10.0
 #: Largest share of the rounds' time that a single fit may take. Chosen by hand.
 ROUND_SHARE = 0.3
+#: Coefficients (n, outputs) and offset (outputs,) of a model.
+Solved = tuple[Float64Array, Float64Array]
 #: Function from values (held, outputs) and the numbers of the held-out rows to an error.
 HeldLoss = Callable[[Float64Array, IntArray], float]
 
@@ -50,13 +54,14 @@ class Member:
 
     ``held`` are the numbers of these rows: the held-out rows, or all rows of a small table. ``logistic`` is
     the logistic model beside an exact classifier. ``short`` says what there was no time for ("" if there was
-    time for all).
+    time for all). ``unseen`` are the models behind the values, None if no row is held out.
     """
 
     model: Any
     held: IntArray
     values: Float64Array
     logistic: LogisticPart | None = None
+    unseen: Unseen | None = None
     short: str = ""
     rounds: tuple[Round, ...] = ()
 
@@ -135,15 +140,18 @@ def streamed(factory: ModelFactory, held: IntArray, rest: IntArray, loss: HeldLo
     """
     model, used, smallest = _summed(factory, rest, pace)
     alpha, values = factory.point.alpha, np.zeros((0, 1))
-    longest = 0.0
+    longest, least, best = 0.0, np.inf, None
     if len(held):
 
         def judge(held: IntArray, alpha: float) -> tuple[float, Float64Array]:
-            nonlocal longest
+            nonlocal longest, least, best
             began = time.perf_counter()
-            found = factory.values(with_penalty(model, alpha), held)
-            longest = max(longest, time.perf_counter() - began)
-            return loss(found, held), found
+            tried = with_penalty(model, alpha)
+            found = factory.values(tried, held)
+            longest, error = max(longest, time.perf_counter() - began), loss(found, held)
+            if best is None or error < least:
+                least, best = error, ModelUnseen(closed(tried))
+            return error, found
 
         def more() -> bool:
             # Besides one more penalty, the last solve and the sums of the held-out rows need time.
@@ -160,7 +168,7 @@ def streamed(factory: ModelFactory, held: IntArray, rest: IntArray, loss: HeldLo
         rows = f"{used + len(held):,} of {n:,} rows"
         short = f"{short or 'the model was fitted'} to {rows}"
         model.plan_ = replace(model.plan_, reason=f"{rows}, drawn at random, to suit time_limit")
-    return Member(model, held, values, short=short)
+    return Member(model, held, values, short=short, unseen=best)
 
 
 def _summed(factory: ModelFactory, rest: IntArray, pace: Pace) -> tuple[Any, int, bool]:
@@ -214,7 +222,7 @@ def exact(factory: ModelFactory, held: IntArray, rest: IntArray, loss: HeldLoss,
         if 2.0 * last > (max(pace.left, GRACE) if direct else pace.left):
             return None
     alpha, values, tol = factory.point.alpha, np.zeros((0, 1)), EXACT_TOL
-    longest = 0.0
+    longest, solved = 0.0, dict[float, Solved]()
     if len(held):
         trials = factory.trials(rest, held)
 
@@ -233,6 +241,8 @@ def exact(factory: ModelFactory, held: IntArray, rest: IntArray, loss: HeldLoss,
                     tol = trials.tol = finer
                     found = trials.values(alpha)
             longest = max(longest, time.perf_counter() - began)
+            if trials.solved is not None:
+                solved[alpha] = trials.solved
             return (loss(found, held) if np.isfinite(found).all() else np.inf), found
 
         def more() -> bool:
@@ -248,9 +258,28 @@ def exact(factory: ModelFactory, held: IntArray, rest: IntArray, loss: HeldLoss,
     model = factory.model(factory.exactly(tol, max(pace.left, GRACE) if pace.limited else None))
     model.alpha = alpha
     factory.fit(model, every)
+    unseen = _unseen(factory, rest, held, solved.get(alpha))
     if not len(held) or (pace.limited and pace.left < LOGISTIC_TIMES * longest):
-        return Member(model, held, values)
-    return Member(model, *with_logistic(factory, model, held, values, folded=not pace.limited))
+        return Member(model, held, values, unseen=unseen)
+    return Member(model, *with_logistic(factory, model, held, values, unseen, folded=not pace.limited))
+
+
+def _unseen(
+    factory: ModelFactory, rest: IntArray, held: IntArray, solved: Solved | None
+) -> ExactUnseen | None:
+    """Return the exact model of a part of the rows."""
+    if solved is None:
+        return None
+    return ExactUnseen(
+        factory.point.kernel_of(),
+        factory.point.metric,
+        factory.rows.source,
+        np.intersect1d(factory.rows.counted, rest),
+        (held,),
+        solved[0][:, None],
+        solved[1][None],
+        Engine(factory.options["n_jobs"]),
+    )
 
 
 def _relative_error(y: Array, values: Float64Array) -> float:

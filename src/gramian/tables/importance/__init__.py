@@ -1,0 +1,1 @@
+"""Importances of the columns of a table: permutation losses on rows that the models have not seen."""
