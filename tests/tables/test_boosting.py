@@ -24,6 +24,7 @@ from gramian.tables.ridge_mean import RidgeMean
 from gramian.tables.training import boosting
 from gramian.tables.training.boosting import COMMON, RATE, SETTINGS, Setting, with_boosting
 from gramian.tables.training.fit import LastFit
+from gramian.tables.training.gain import adds
 
 QUICK = {"kernel": "laplacian", "metric": None, "scaling": "standard", "random_state": 0, "n_jobs": 1}
 
@@ -422,3 +423,16 @@ def test_predictions_of_rows_by_models_without_them(n):
     np.testing.assert_allclose(
         np.sort(1.0 - chances[np.arange(len(own)), own.astype(int)]), classifier.scores_
     )
+
+
+def test_what_a_model_adds_to_others_must_be_clear():
+    rng = np.random.default_rng(0)
+    y, held = rng.standard_normal(400), np.arange(400)
+
+    def loss(values, rows):
+        return float(np.mean((values[:, 0] - y[rows]) ** 2))
+
+    good, noise = (y + 0.5 * rng.standard_normal(400))[:, None], rng.standard_normal((400, 1))
+    others = 0.8 * (y + 0.5 * rng.standard_normal(400))[:, None]  # no multiple of it is better
+    assert adds(others, good, held, loss)
+    assert not adds(others, noise, held, loss)

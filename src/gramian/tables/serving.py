@@ -118,7 +118,7 @@ class TableServer(ABC):
         """Return the prediction of one row, a number, several, or a class.
 
         x : the values of the row in the order of the training columns, or a dictionary or pandas series of
-        values by the names of the columns; None is a missing value. It takes about a millisecond, less than
+        values by the names of the columns; None is a missing value. It takes less time than
         :meth:`predict` of a frame with one row, whose value it has.
         """
         check_is_fitted(self, "model_")

@@ -101,13 +101,13 @@ def with_boosting(
         rest = np.setdiff1d(counted, folds[0])
         setting, rounds = SETTINGS[0], max(STEP, MOST_TREES // max(1, task.n_classes))
         rounds = min(MOST if len(folds) == 1 else MOST // 2, rounds)
-        rate = min(TRIED_RATE, RATE * max(1.0, FEW / rounds))
+        rate = RATE * min(2.0, max(1.0, FEW / rounds))
         least = (len(folds) + 1) * learner(counted, setting, rate).step_seconds() if until < np.inf else 0.0
         if least > TIME_SHARE * (until - began):
             return None
         if (len(folds) + 2 + len(SETTINGS)) * least / (len(folds) + 1) <= TIME_SHARE * (until - began):
             weights = None if rows.weights is None else np.asarray(rows.weights[folds[0]], np.float64)
-            most_tried = int(rounds * rate / TRIED_RATE)
+            most_tried = max(1, int(rounds * rate / TRIED_RATE))
             loss = cache(lambda each: _loss(learner(rest, each, TRIED_RATE), folds[0], most_tried))
             setting = _chosen(SETTINGS, loss, weights)
             if any(len(group) > 2 for group in groups):  # of two levels one goes to either side anyway

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.optimize import minimize_scalar
 
 from gramian._budget import parse_bytes
 from gramian._typing import Array, Float64Array, IntArray
@@ -30,7 +29,7 @@ from gramian.tables.importance.unseen import BoostedUnseen
 from gramian.tables.ridge_mean import RidgeMean
 from gramian.tables.small_problem import Point
 from gramian.tables.training.boosting import LEAST_ROWS, with_boosting
-from gramian.tables.training.gain import Gain
+from gramian.tables.training.gain import Gain, adds, best_share
 from gramian.tables.training.member import (
     HeldLoss,
     Member,
@@ -123,7 +122,7 @@ class LastFit:
             return self
         other = self.boosted_values.reshape(self.values.shape)
 
-        share, both = _best_share(self.values, other, self.held, loss)
+        share, both = best_share(self.values, other, self.held, loss)
 
         def lowered(some: IntArray) -> float:
             return loss(self.values[some], self.held[some]) - loss(both[some], self.held[some])
@@ -264,13 +263,15 @@ def last_fit(
     # approximate model waits for the first, and is left out if that one adds nothing.
     half = parse_bytes(options["memory_budget"]) // 2
     halves = [factory.under(memory_budget=half) for factory in factories]
-    waits = trees is not None and factories[0].exact() is None
-    if len(factories) > 1 and not waits and all(map(_as_large, halves, factories)):
+    approximate = factories[0].exact() is None
+    if len(factories) > 1 and not (trees and approximate) and all(map(_as_large, halves, factories)):
         members = Engine(options["n_jobs"]).map(member, halves)
     else:
         members = [member(factories[0], pace.part(FIRST_TIME) if len(factories) > 1 else pace)]
         alone = members[0].model.plan_.method == "exact"
-        if waits and trees is not None and not _adds(members[0], _decisions(trees, kind), loss):
+        first = members[0]
+        others = None if trees is None or not approximate else _decisions(trees[1], kind)[first.held]
+        if others is not None and not adds(others, first.values, first.held, loss):
             factories, rounds = factories[:1], rounds[:1]
         for factory in factories[1:]:
             members.append(streamed(factory, held, rest, loss, pace) if alone else member(factory))
@@ -284,35 +285,11 @@ def last_fit(
     return replace(fit, short=fit.short or ("boosting was left out" if boost else ""))
 
 
-def _decisions(trees: tuple[Boosted, Float64Array], kind: type) -> Float64Array:
-    """Return the values of boosting as a ridge model has them: of classes 2 P − 1."""
-    values = trees[1]
+def _decisions(boosted: Float64Array, kind: type) -> Float64Array:
+    """Return values of boosting as a ridge model has them: of classes 2 P − 1."""
     if kind is KernelRidge:
-        return values
-    return 2.0 * probabilities(values)[:, 1 if values.shape[1] == 1 else 0 :] - 1.0
-
-
-def _adds(member: Member, others: Float64Array, loss: HeldLoss) -> bool:
-    """Return whether the mean of a model and of others' values is clearly better than these alone."""
-    others = others[member.held].reshape(member.values.shape)
-    share, mean = _best_share(others, member.values, member.held, loss)
-
-    def lowered(some: IntArray) -> float:
-        return loss(others[some], member.held[some]) - loss(mean[some], member.held[some])
-
-    return share > 0.0 and Gain.of(len(member.held), lowered).clear
-
-
-def _best_share(
-    first: Float64Array, second: Float64Array, held: IntArray, loss: HeldLoss
-) -> tuple[float, Float64Array]:
-    """Return the share of the second values in the mean that has the least loss, and that mean."""
-
-    def mean(share: float) -> Float64Array:
-        return (1.0 - share) * first + share * second
-
-    found = minimize_scalar(lambda share: loss(mean(share), held), bounds=(0.0, 1.0), method="bounded")
-    return float(found.x), mean(float(found.x))
+        return boosted
+    return 2.0 * probabilities(boosted)[:, 1 if boosted.shape[1] == 1 else 0 :] - 1.0
 
 
 def _others(n: int, held: IntArray) -> IntArray:
@@ -385,7 +362,7 @@ def _averaged(members: list[Member], held: IntArray, loss: HeldLoss) -> LastFit:
     if first is second:
         return LastFit((first,), (1.0,), held, first.values, first.rounds, first.short)
 
-    share, mean = _best_share(first.values, second.values, held, loss)
+    share, mean = best_share(first.values, second.values, held, loss)
     short = first.short or second.short
     if share < LEAST_SHARE:
         return LastFit((first,), (1.0,), held, first.values, first.rounds, short)

@@ -1,4 +1,4 @@
-"""Gain of one model over another on held-out rows, with its standard error."""
+"""Gain of one model over another on held-out rows, with its standard error, and the mean of two of them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.optimize import minimize_scalar
 
 from gramian._typing import Float64Array, IntArray
 
@@ -48,3 +49,24 @@ class Gain:
     def clear(self) -> bool:
         """Whether the loss is lower by more than the standard error."""
         return self.loss > self.error
+
+
+def best_share(
+    first: Float64Array, second: Float64Array, held: IntArray, loss: Callable[[Float64Array, IntArray], float]
+) -> tuple[float, Float64Array]:
+    """Return the share of the second values in the mean of both that has the least loss, and that mean."""
+
+    def mean(share: float) -> Float64Array:
+        return (1.0 - share) * first + share * second
+
+    found = minimize_scalar(lambda share: loss(mean(share), held), bounds=(0.0, 1.0), method="bounded")
+    return float(found.x), mean(float(found.x))
+
+
+def adds(
+    first: Float64Array, second: Float64Array, held: IntArray, loss: Callable[[Float64Array, IntArray], float]
+) -> bool:
+    """Return whether a mean with the second values has a clearly lower loss than the first ones alone."""
+    first = first.reshape(second.shape)
+    mean = best_share(first, second, held, loss)[1]
+    return Gain.of(len(held), lambda some: loss(first[some], held[some]) - loss(mean[some], held[some])).clear
