@@ -31,6 +31,7 @@ from gramian.kernels.base import Scaled
 #: bounds; returns the best θ and its value.
 Optimizer = Callable[[Callable[..., Any], Float64Array, Float64Array], tuple[Float64Array, float]]
 Loss = Callable[[Array], tuple[float, Float64Array]]
+Judge = Callable[[Hyperparameters], float]
 #: A run has converged if no log parameter changes log p(y) by more than this slope. A factor of e in the
 #: parameter then changes the likelihood by a hundredth, too little to matter. Chosen by hand.
 LEAST_SLOPE = 1e-2
@@ -57,20 +58,22 @@ class LearningStage:
     value: float  #: log likelihood at theta, with the prior
     evaluations: int
     converged: bool
+    nlpd: float = np.nan  #: mean negative log density of rows left out, at theta; NaN where nothing is chosen
 
 
 @dataclass(frozen=True)
 class Learned:
-    """Result of learning, with the work it took."""
+    """Result of learning, with the work it took: the θ of the stage that predicts left-out rows best."""
 
     theta: Float64Array  #: logarithms of the kernel's parameters and, if it is learned, of the noise
-    value: float  #: log likelihood of the rows of the last stage
+    value: float  #: log likelihood of the rows of that stage
     iterations: int  #: L-BFGS iterations of all stages; 0 with another optimizer
     evaluations: int  #: evaluations of likelihood and gradient
     converged: bool
     at_bounds: tuple[int, ...]  #: indices of the entries of θ that ended at a bound
-    n_rows: int  #: rows of the last stage
+    n_rows: int  #: rows of that stage
     restarts: tuple[float, ...]  #: the likelihood that each start of the first stage reached
+    restart_nlpds: tuple[float, ...] = ()  #: the NLPD of left-out rows of each, where it chose between them
     stages: tuple[LearningStage, ...] = ()
     interrupted: bool = False  #: whether Ctrl-C ended learning early, at the best θ so far
 
@@ -155,8 +158,13 @@ def learn(
     engine: Engine,
     rng: np.random.Generator,
     progress: Progress | None = None,
+    judge: Judge | None = None,
 ) -> Learned:
     """Maximise the likelihood by stages: 500 random rows from several starts, then more, each from the last.
+
+    The likelihood of a few rows is a poor guide between optima: ``judge`` gives the density of left-out rows
+    for hyperparameters, and the start and stage of the best one are taken (without it, the start of the
+    largest likelihood and the last stage).
 
     Up to 2,000 learning rows, the second stage is the likelihood of all of them. Beyond, it is that of a
     random sample and of blocks of neighbours (:class:`Composite`), which are chosen twice, since neighbours
@@ -172,7 +180,9 @@ def learn(
     prior = _prior(hyper, weak=settings.weak_prior)
     stages: list[LearningStage] = []
     restarts: tuple[float, ...] = ()
-    iterations, run, interrupted = 0, None, False
+    restart_nlpds: tuple[float, ...] = ()
+    iterations, interrupted = 0, False
+    ends: list[Run] = []
     try:
         for objective in _stages(hyper, source, targets, settings, prior, engine, rng, stages):
             tells = _telling(objective.loss, progress)
@@ -183,8 +193,13 @@ def learn(
                     for other in _other_starts(hyper, settings, rng)
                 ]
             runs = [climb(tells, first, bounds, settings, objective.n_rows) for first in starts]
-            run = max(runs, key=lambda one: one.value)
-            restarts = restarts or tuple(one.value for one in runs)
+            scores = [np.nan if judge is None else judge(hyper.at(one.theta)) for one in runs]
+            order = [-one.value for one in runs] if judge is None else scores
+            number = int(np.argmin(order))
+            run, nlpd = runs[number], scores[number]
+            ends.append(run)
+            if not restarts:
+                restarts, restart_nlpds = tuple(one.value for one in runs), tuple(scores)
             iterations += sum(one.iterations for one in runs)
             evaluations = sum(one.evaluations for one in runs)
             stages.append(
@@ -195,27 +210,30 @@ def learn(
                     run.value,
                     evaluations,
                     run.converged,
+                    nlpd,
                 )
             )
     except Interrupted as stop:
         interrupted = True
         theta, value = (stop.best, stop.value) if stop.value > -FAILED else (start, -FAILED)
         stages.append(LearningStage(objective.n_rows, len(objective.blocks), theta, value, 0, False))
-    last = stages[-1]
+    chosen = len(stages) - 1 if judge is None or interrupted else int(np.argmin([s.nlpd for s in stages]))
+    best = stages[chosen]
     learned = Learned(
-        last.theta,
-        last.value,
+        best.theta,
+        best.value,
         iterations,
         sum(stage.evaluations for stage in stages),
-        last.converged,
-        _at_bounds(last.theta, bounds),
-        last.n_rows,
+        best.converged,
+        _at_bounds(best.theta, bounds),
+        best.n_rows,
         restarts,
+        restart_nlpds,
         tuple(stages),
         interrupted,
     )
     if targets.any():  # nothing but the bounds holds a process of targets that are all the same
-        _warn(learned, run, hyper, settings)
+        _warn(learned, None if interrupted else ends[chosen], hyper, settings)
     return learned
 
 
