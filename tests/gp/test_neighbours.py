@@ -9,19 +9,23 @@ import numpy as np
 import pytest
 import scipy.linalg as la
 import scipy.sparse as sp
+from scipy.stats import norm
 
 import gramian as gm
 from gramian.data.source import as_source
 from gramian.engine import Engine
 from gramian.explanation.machines import machines_of
-from gramian.gp import nearest
+from gramian.gp import conditional, nearest
 from gramian.gp.choice import Chosen, choose_posterior, leave_one_out_judge
+from gramian.gp.composite import Prior
+from gramian.gp.conditional import conditional_rows
 from gramian.gp.hyperparameters import Hyperparameters
 from gramian.gp.nearest import NearestRows
 from gramian.gp.neighbours import NeighbourPosterior
 from gramian.gp.sizes import takes_neighbours
 from gramian.kernels import Cauchy
-from gramian.kernels.stacks import stacked_grams
+from gramian.kernels.gradient import contracted
+from gramian.kernels.stacks import stacked_contraction, stacked_grams
 from gramian.outer_product import average_gradient_outer_product
 
 ENGINE = Engine(1)
@@ -251,6 +255,43 @@ def test_sparse_rows_have_neighbours_too():
     found = gm.GaussianProcessRegressor(KERNELS["features"], **options).fit(sparse, Y)
     dense = gm.GaussianProcessRegressor(KERNELS["features"], **options).fit(X, Y)
     np.testing.assert_allclose(found.predict(sparse[:20]), dense.predict(X[:20]), rtol=1e-6)
+
+
+def test_contractions_of_stacks_are_those_of_each_set():
+    points = RNG.random((4, 6, 3)) * SCALE + 5.0
+    weights = RNG.standard_normal((4, 6, 6))
+    weights += weights.transpose(0, 2, 1)
+    for kernel in KERNELS.values():
+        expected = sum(contracted(kernel, x, x, w) for x, w in zip(points, weights, strict=True))
+        np.testing.assert_allclose(
+            stacked_contraction(kernel, points, weights), expected, rtol=1e-8, atol=1e-9
+        )
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_the_density_of_rows_given_their_neighbours_and_its_gradient(name, monkeypatch):
+    monkeypatch.setattr(conditional, "CONDITIONAL_ROWS", 40)
+    monkeypatch.setattr(conditional, "CONDITIONAL_NEIGHBOURS", 9)
+    hyper = Hyperparameters(KERNELS[name], 0.05)
+    theta = hyper.theta
+    prior = Prior(theta - 0.3, np.full(len(theta), 1.5))
+    made = conditional_rows(as_source(X), Y, hyper, prior, ENGINE, np.random.default_rng(1))
+    assert (made.n_rows, made.rows.shape) == (40, (40, 10, 3))
+    total = -0.5 * len(theta) * (0.3 / 1.5) ** 2
+    for rows, targets in zip(made.rows, made.targets, strict=True):
+        m, v = expected(hyper.kernel, 0.05, rows[:-1], targets[:-1], rows[-1])
+        total += norm.logpdf(targets[-1], m, np.sqrt(v)).sum()
+        number = np.argmin(np.square(X - rows[-1]).sum(axis=1))
+        np.testing.assert_allclose(targets[-1], Y[number])
+        away = np.square((X - rows[-1]) / (SCALE if name == "features" else 1.0)).sum(axis=1)
+        others = np.sort(X[np.argsort(away)[1:10]], axis=0)
+        np.testing.assert_allclose(np.sort(rows[:-1], axis=0), others)
+    value, slope = made.loss(theta)
+    assert value == pytest.approx(-total, rel=1e-9)
+    for i, step in enumerate(1e-5 * np.eye(len(theta))):
+        change = (made.loss(theta + step)[0] - made.loss(theta - step)[0]) / 2e-5
+        assert slope[i] == pytest.approx(change, rel=1e-5, abs=1e-5)
+    assert made.loss(np.append(theta[:-1], np.nan))[0] >= 1e20
 
 
 def test_gradients_are_those_of_the_multi_resolution_mean_and_shares_of_rows_are_refused(model):

@@ -71,6 +71,11 @@ class Composite:
         """Rows of all blocks."""
         return sum(map(len, self.blocks))
 
+    @property
+    def n_blocks(self) -> int:
+        """Number of blocks."""
+        return len(self.blocks)
+
     def loss(self, theta: Array) -> tuple[float, Float64Array]:
         """Return −L(θ) minus the prior's log density, and the gradient; very large if it cannot be computed.
 

@@ -24,6 +24,7 @@ from gramian.gp.composite import (
     block_of,
     neighbour_blocks,
 )
+from gramian.gp.conditional import Conditional, conditional_rows
 from gramian.gp.hyperparameters import Hyperparameters, feature_kernel
 from gramian.kernels.base import Scaled
 
@@ -44,7 +45,7 @@ LEAST_ROW_SLOPE = 1e-2
 #: kernel's parameters. Chosen by hand.
 SPREAD = 1.5
 #: Rows of the first stage, where several starts are tried; rows up to which a stage is one dense system; and
-#: the times that blocks of neighbours are chosen anew with the lengthscales of the stage before. By hand.
+#: the times that neighbours are chosen anew with the lengthscales of the stage before. By hand.
 FIRST_ROWS, DENSE_ROWS, ROUNDS = 500, 2_000, 2
 
 
@@ -167,7 +168,8 @@ def learn(
     largest likelihood and the last stage).
 
     Up to 2,000 learning rows, the second stage is the likelihood of all of them. Beyond, it is that of a
-    random sample and of blocks of neighbours (:class:`Composite`), which are chosen twice, since neighbours
+    random sample and of blocks of neighbours (:class:`Composite`). With ``judge`` follows the density of
+    random rows given their nearest rows (:class:`Conditional`). Neighbours are chosen twice, since they
     depend on the lengthscales. Other starts have shorter lengthscales, or, of a user's kernel instance, are
     log-normal about the start with a standard deviation of 1.5 (a factor of 4.5); all are clipped to the
     bounds, the start plus ``log_factors``. ``progress`` is called with 1 for
@@ -184,7 +186,9 @@ def learn(
     iterations, interrupted = 0, False
     ends: list[Run] = []
     try:
-        for objective in _stages(hyper, source, targets, settings, prior, engine, rng, stages):
+        for objective in _stages(
+            hyper, source, targets, settings, prior, engine, rng, stages, judge is not None
+        ):
             tells = _telling(objective.loss, progress)
             starts = [objective.hyper.theta]
             if not stages:
@@ -205,7 +209,7 @@ def learn(
             stages.append(
                 LearningStage(
                     objective.n_rows,
-                    len(objective.blocks),
+                    objective.n_blocks,
                     run.theta,
                     run.value,
                     evaluations,
@@ -216,8 +220,8 @@ def learn(
     except Interrupted as stop:
         interrupted = True
         theta, value = (stop.best, stop.value) if stop.value > -FAILED else (start, -FAILED)
-        stages.append(LearningStage(objective.n_rows, len(objective.blocks), theta, value, 0, False))
-    chosen = len(stages) - 1 if judge is None or interrupted else int(np.argmin([s.nlpd for s in stages]))
+        stages.append(LearningStage(objective.n_rows, objective.n_blocks, theta, value, 0, False))
+    chosen = _best(stages)
     best = stages[chosen]
     learned = Learned(
         best.theta,
@@ -295,8 +299,9 @@ def _stages(
     engine: Engine,
     rng: np.random.Generator,
     done: list[LearningStage],
-) -> Iterator[Composite]:
-    """Yield the objective of each stage, at the θ that the stage before reached."""
+    conditional: bool,
+) -> Iterator[Composite | Conditional]:
+    """Yield the objective of each stage, at the best θ that the stages before reached."""
     n, wanted = source.shape[0], min(settings.n_rows, source.shape[0])
     random_rows = _sample_rows(wanted)
     order = rng.permutation(rng.choice(n, random_rows, replace=False))
@@ -310,10 +315,19 @@ def _stages(
         yield objective
         return
     count = len(block_sizes(wanted)) - 1
-    for _ in range(ROUNDS):
-        now = hyper.at(done[-1].theta) if done else hyper
+    for _ in range(1 if conditional else ROUNDS):
+        now = hyper.at(done[_best(done)].theta) if done else hyper
         near = neighbour_blocks(source, targets, now, count, rng)
         yield replace(objective, blocks=[sample, *near], hyper=now)
+    for _ in range(ROUNDS if conditional else 0):
+        now = hyper.at(done[_best(done)].theta)
+        yield conditional_rows(source, targets, now, prior, engine, rng)
+
+
+def _best(stages: list[LearningStage]) -> int:
+    """Return the number of the stage that predicts left-out rows best, or of the last if none was asked."""
+    densities = [stage.nlpd for stage in stages]
+    return len(stages) - 1 if np.isnan(densities[-1]) else int(np.argmin(densities))
 
 
 def _prior(hyper: Hyperparameters, *, weak: bool) -> Prior:

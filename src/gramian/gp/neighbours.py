@@ -133,6 +133,15 @@ class NeighbourPosterior:
                 mean[numbers], variance[numbers] = m, v
         return mean, variance
 
+    def neighbours(self, X: Rows, engine: Engine, *, without: IntArray) -> IntArray:
+        """Return the positions of the nearest points of rows, (q, count); ``without`` as for moments."""
+        rows = np.asarray(dense(X), np.float64)
+        rows = rows if self.scale is None else rows / self.scale
+        out = np.empty((len(rows), min(self.count, len(self.near.points) - 1)), np.intp)
+        for leaf, numbers in self.near.groups(rows, engine):
+            out[numbers] = self.near.found(leaf, rows[numbers], self.count, without[numbers])
+        return out
+
     def chunk(self, rows: Rows, engine: Engine) -> Float64Array:
         """Return the mean of rows in memory, shape (rows, outputs)."""
         return self.moments(rows, engine)[0]

@@ -303,7 +303,7 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
 
         mean ± q·deviation, with noise, where q is the ⌈coverage·(m + 1)⌉-th smallest of the m absolute scores
         in ``calibration_``; one rank higher for each three hyperparameters that these rows chose. On average
-        over new rows it covers as often as you asked, also where errors are not normal or the kernel is wrong.
+        over new rows it covers as often as you asked, also if errors are not normal or the kernel is wrong.
 
         Raises ``InputError`` if coverage is not between 0 and 1, or m rows are too few for it: 9 suffice for
         0.9. Source: Papadopoulos et al. 2002; Lei et al. 2018.
