@@ -303,3 +303,34 @@ def test_gradients_are_those_of_the_multi_resolution_mean_and_shares_of_rows_are
     np.testing.assert_allclose(found, np.square(slopes).sum(axis=2).mean(axis=1), rtol=1e-4)
     with pytest.raises(gm.InputError, match="predicts each row from its nearest rows"):
         machines_of(model)
+
+
+def test_nan_from_a_user_s_kernel_names_the_pair():
+    def broken(A, B):
+        K = np.exp(-np.square(A[:, None] - B).sum(axis=2))
+        return np.where(K < 0.5, np.nan, K)
+
+    with pytest.raises(gm.InputError, match=r"the kernel function returned NaN, first for row \d+ and point"):
+        gm.GaussianProcessRegressor(broken).fit(X, Y)
+
+
+@pytest.mark.filterwarnings("ignore:the learned kernel explains nothing")
+@pytest.mark.parametrize(
+    ("rows", "target"),
+    [
+        (X[:1], Y[:1, 0]),
+        (X[:40], Y[:40, 0]),
+        (X[:100], np.full(100, 3.0)),
+        (np.c_[X[:100], np.full(100, 7.0)], Y[:100, 0]),
+        (RNG.standard_normal((70, 90)), RNG.standard_normal(70)),
+        (np.repeat(X[:40], 3, axis=0), RNG.standard_normal(120)),
+    ],
+    ids=["a row", "fewer rows than neighbours", "one value", "constant feature", "wide", "repeated rows"],
+)
+def test_awkward_rows_have_neighbours(rows, target):
+    model = gm.GaussianProcessRegressor(approximation="neighbours", random_state=0, n_jobs=1)
+    mean, std = model.fit(rows, target).predict(rows, return_std=True, include_noise=True)
+    assert np.isfinite(mean).all()
+    assert (std > 0).all()
+    assert (model.posterior_.near is None) == (len(rows) <= 64)
+    assert np.sqrt(np.mean(np.square(mean - target))) <= 1.05 * target.std() + 1e-6

@@ -16,9 +16,10 @@ from gramian.gp.calibration import BandCheck
 from gramian.gp.hyperparameters import Hyperparameters
 from gramian.gp.neighbours import NeighbourPosterior
 from gramian.gp.posterior import Posterior
+from gramian.gp.sizes import FEWEST
 
-#: Neighbours that are tried: from the fewest on twice as many, while the density grows. Chosen by hand.
-FEWEST, MOST = 64, 512
+#: Most neighbours that are tried: from the fewest on twice as many, while the density grows. By hand.
+MOST = 512
 #: A posterior that predicts more slowly must lower the mean negative log density by so much. By hand.
 GAIN = 0.01
 #: Held-out rows that choose, rows that compare hyperparameters, and rows they are compared among. By hand.

@@ -33,8 +33,8 @@ NESTED: dict[str, type[Approximation]] = {
     "lowrankplusblocks": LowRankPlusBlocks,
     "blockdiagonal": BlockDiagonal,
 }
-#: Name of the posterior from the nearest rows.
-NEIGHBOURS = "neighbours"
+#: Name of the posterior from the nearest rows, and the fewest neighbours of a row. Chosen by hand.
+NEIGHBOURS, FEWEST = "neighbours", 64
 #: Memory of the nested bases over that of one pass: those of the first and of the learned kernel are held;
 #: with ``learning_rows=None``, the factor and the adjoints of the blocks.
 BASES_FACTOR = 2
@@ -139,7 +139,8 @@ def takes_neighbours(
 ) -> bool:
     """Tell whether posteriors from the nearest rows are tried, or raise where they were asked for in vain.
 
-    They need a kernel of known lengthscales and memory for two dense copies of the rows.
+    They need a kernel of known lengthscales and memory for two dense copies of the rows. Where all rows are
+    the fewest neighbours, every row is one of the root already, which is the same.
     """
     n, d = source.shape
     asked = isinstance(approximation, str) and approximation == NEIGHBOURS
@@ -158,7 +159,7 @@ def takes_neighbours(
             "approximation='multiresolution'.",
             needed,
         )
-    return bool(len(hyper.own)) and needed <= memory_budget
+    return n > FEWEST and bool(len(hyper.own)) and needed <= memory_budget
 
 
 def _asked(chosen: Any) -> Builder:

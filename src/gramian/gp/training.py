@@ -36,7 +36,6 @@ from gramian.exact.predictor import ExactPredictor
 from gramian.exceptions import AccuracyWarning, InputError
 from gramian.gp.calibration import BandCheck, leave_one_out
 from gramian.gp.choice import (
-    FEWEST,
     Chosen,
     choose_posterior,
     held_out_check,
@@ -51,7 +50,7 @@ from gramian.gp.neighbours import NeighbourPosterior
 from gramian.gp.objective import Objective
 from gramian.gp.posterior import Posterior
 from gramian.gp.prior import scaled_back
-from gramian.gp.sizes import LEARNING_ROWS, sized, solves_for_mean, takes_neighbours
+from gramian.gp.sizes import FEWEST, LEARNING_ROWS, sized, solves_for_mean, takes_neighbours
 from gramian.gp.start import checked_optimizer, log_bounds, start_kernel
 from gramian.kernels import Kernel
 from gramian.metric.input import InputParameters, planned_input
