@@ -244,7 +244,7 @@ def test_neighbours_are_refused_where_they_cannot_be():
     with pytest.raises(gm.BudgetError, match=r"too small for approximation='neighbours'.*20000 dense rows"):
         takes_neighbours("neighbours", wide, hyper, 100_000_000, 1)
     assert not takes_neighbours("auto", wide, hyper, 100_000_000, 1)
-    assert takes_neighbours("auto", wide, hyper, 500_000_000, 1)
+    assert takes_neighbours("auto", wide, hyper, 1_000_000_000, 1)
     with pytest.raises(gm.InputError, match="calibration='yes' is unknown"):
         gm.GaussianProcessRegressor(calibration="yes").fit(X, Y)
 

@@ -22,6 +22,7 @@ from gramian.engine import Engine
 from gramian.exact.plan import exact_plan
 from gramian.exact.solve import SolveSettings
 from gramian.exceptions import BudgetError, InputError, did_you_mean
+from gramian.gp.conditional import CONDITIONAL_NEIGHBOURS, CONDITIONAL_ROWS
 from gramian.gp.exact_mean import TILES, fits_memory
 from gramian.gp.hyperparameters import Hyperparameters
 from gramian.gp.neighbours import neighbour_bytes
@@ -100,6 +101,9 @@ def sized(
         if solved:
             size["solve"] = memory_budget
             time["solve"] = 2.0 * exact_plan(work, SolveSettings(), tiles).total_seconds
+        needed = _neighbour_bytes(n, source.shape[1], work.n_outputs, engine.n_threads)
+        if isinstance(approximation, str) and approximation in ("auto", NEIGHBOURS) and n > EXACT_ROWS:
+            size |= {"neighbours": needed} if needed <= memory_budget else {}
         if size.get("learning", 0) > memory_budget:
             raise BudgetError(
                 f"memory_budget={format_bytes(memory_budget)} is too small to learn from blocks of "
@@ -146,7 +150,7 @@ def takes_neighbours(
     asked = isinstance(approximation, str) and approximation == NEIGHBOURS
     if not asked and not (isinstance(approximation, str) and approximation == "auto" and n > EXACT_ROWS):
         return False
-    needed = neighbour_bytes(n, d, 1, n_threads)
+    needed = _neighbour_bytes(n, d, 1, n_threads)
     if asked and not len(hyper.own):
         raise InputError(
             f"approximation='neighbours' needs a kernel with lengthscales, to tell which rows are near; "
@@ -160,6 +164,12 @@ def takes_neighbours(
             needed,
         )
     return n > FEWEST and bool(len(hyper.own)) and needed <= memory_budget
+
+
+def _neighbour_bytes(n_rows: int, n_features: int, n_outputs: int, n_threads: int) -> int:
+    """Return the working memory of neighbours, and of the rows whose density is learned from."""
+    learned = min(n_rows, CONDITIONAL_ROWS) * (CONDITIONAL_NEIGHBOURS + 1)
+    return neighbour_bytes(n_rows, n_features, n_outputs, n_threads) + 16 * learned * (n_features + n_outputs)
 
 
 def _asked(chosen: Any) -> Builder:
