@@ -75,8 +75,8 @@ class Conditional:
         return (-value, -slope) if np.isfinite(value) else (FAILED, np.zeros(len(theta)))
 
     def _part(self, at: Hyperparameters, rows: Array, Y: Float64Array) -> tuple[float, Float64Array]:
-        A = stacked_grams(at.kernel, rows)
-        size, outputs = A.shape[1], Y.shape[2]
+        values = stacked_grams(at.kernel, rows)
+        A, size, outputs = values.copy(), values.shape[1], Y.shape[2]
         A[:, np.arange(size), np.arange(size)] += at.noise
         right = np.concatenate([np.zeros((len(A), size, 1)), Y], axis=2)
         right[:, -1, 0] = 1.0
@@ -92,7 +92,7 @@ class Conditional:
         M = q[:, :, None] * b[:, None, :]
         M = 0.5 * (M + M.transpose(0, 2, 1))
         noise = at.noise * float(np.einsum("bmm->", M))
-        own_slope = stacked_contraction(at.kernel, rows, M) if len(self.hyper.own) else np.zeros(0)
+        own_slope = stacked_contraction(at.kernel, rows, M, values) if len(self.hyper.own) else np.zeros(0)
         return value, np.append(own_slope, noise)
 
 

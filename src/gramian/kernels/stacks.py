@@ -61,14 +61,17 @@ def _euclidean(kernel: EuclideanKernel, points: Array, dtype: np.dtype[Any]) -> 
     return tile
 
 
-def stacked_contraction(kernel: Kernel, points: Array, weights: Float64Array) -> Float64Array:
+def stacked_contraction(
+    kernel: Kernel, points: Array, weights: Float64Array, values: FloatArray | None = None
+) -> Float64Array:
     r"""Return Σ_b Σ_ij w_bij ∂k(x_bi, x_bj)/∂θ_p for each log parameter θ_p, over a stack of sets of points.
 
-    points : (b, m, d); weights : (b, m, m), symmetric. As :func:`gramian.kernels.gradient.contracted` of
-    each set, summed; in float64. Time O(b m² d), memory a few times the weights.
+    points : (b, m, d); weights : (b, m, m), symmetric; values : the kernel's, if they are at hand. This is
+    :func:`gramian.kernels.gradient.contracted` of each set, summed; in float64. Time O(b m² d), memory a few
+    times the weights.
     """
     if isinstance(kernel, Scaled):
-        own = kernel.factor * float(np.vdot(weights, stacked_grams(kernel.kernel, points)))
+        own = float(np.vdot(weights, stacked_grams(kernel, points) if values is None else values))
         return np.append(own, stacked_contraction(kernel.kernel, points, kernel.factor * weights))
     if isinstance(kernel, Sum | Product):
         parts = []
