@@ -77,6 +77,7 @@ def test_it_learns_what_scikit_learn_learns():
     np.testing.assert_allclose(model.theta_[:3], dense.kernel_.theta[:3], atol=0.05)
     assert model.learning_.converged
     assert model.learning_.evaluations > 5
+    assert model.optimizer_report_ is model.learning_
     np.testing.assert_allclose(model.predict(NEW), dense.predict(NEW), atol=1e-2)
 
 

@@ -6,6 +6,7 @@ import numbers
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from operator import attrgetter
 from typing import Any, Self
 
 import numpy as np
@@ -112,20 +113,18 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
     calibration : "loo" or None, default="loo"
         "loo" multiplies deviations of new observations (``include_noise=True``) by the root mean square of
         the errors of left-out rows over their deviations.
-    memory_budget, random_state, n_jobs, verbose
-        As for :class:`KernelRidge`; the bar counts evaluations of the likelihood.
+    memory_budget, random_state, n_jobs, verbose : as for :class:`KernelRidge`
 
     Attributes
     ----------
-    kernel_, noise_ : Kernel, float
-        The learned kernel, and the noise variance of normalised targets.
-    theta_ : ndarray
-        Logarithms of the kernel's parameters and, if it is learned, of the noise.
+    kernel_, noise_, theta_ : Kernel, float, ndarray
+        The learned kernel, the noise variance of normalised targets, and the logarithms of the kernel's
+        parameters and, if it is learned, of the noise.
     log_marginal_likelihood_value_ : float
         For all rows at ``theta_``, by K̃ + D; of normalised targets, summed over outputs.
     n_iter_ : int
         Iterations of L-BFGS in all stages, at least 1.
-    learning_ : Learned or None
+    learning_, optimizer_report_ : Learned or None
         Every start and stage with rows, θ, likelihood and density of left-out rows; convergence, bounds.
     calibration_ : BandCheck
         Errors and deviations on rows that the mean had not seen: ``coverage(0.9)`` of the Gaussian band,
@@ -251,6 +250,7 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
         return plan_fit(self, X, y, partial(plan_process, self))
 
     feature_importances_ = feature_importances_
+    optimizer_report_ = property(attrgetter("learning_"))
 
     def _evidence(self) -> Evidence:
         plan: Plan = self.plan_
