@@ -6,9 +6,10 @@ python benchmarks/gp.py --table
 Nine tenths of the rows train (20,000 at most), the rest are judged (4,000 at most); features are
 standardised, categories are numbers by their order. Every GP has a Matérn 3/2 kernel with a lengthscale for
 each feature. "scikit-learn" and "GPyTorch exact" learn from and keep 2,000 and 3,000 rows; "SVGP" is
-GPyTorch's with 1,024 inducing points, 20 epochs and at least 1,000 steps; "Vecchia" is GPBoost's with 20 neighbours; "boosting" is
-scikit-learn's histogram boosting with split-conformal intervals of one width. Each fit runs in a process of
-its own, for 600 s at most, and is stored in benchmarks/results/gp.jsonl with commit, versions and machine;
+GPyTorch's with 1,024 inducing points, 20 epochs and at least 1,000 steps; "Vecchia" is GPBoost's with 20
+neighbours; "boosting" is scikit-learn's histogram boosting with split-conformal intervals of one width.
+Each fit runs in a process of its own, for 600 s at most, and is stored in benchmarks/results/gp.jsonl with
+commit, versions and machine;
 --table prints what is stored.
 
 rmse, width (of the 90 % interval) and crps are over the targets' deviation, nlpd is of standardised targets,
