@@ -27,8 +27,8 @@ from gramian.gp.neighbours import NeighbourPosterior
 from gramian.kernels.columns import dense
 from gramian.kernels.stacks import stacked_contraction, stacked_grams
 
-#: Rows whose density is learned from, and the neighbours of each: on ccpp and cadata as good as 2,000 rows
-#: with 48 neighbours, at half the time. Rows of a task are chosen by hand.
+#: Rows whose density is learned from, the neighbours of each, and rows of a task. 2,000 rows with 48
+#: neighbours were a little worse on ccpp, a little better on cadata, and took longer. Chosen by hand.
 CONDITIONAL_ROWS, CONDITIONAL_NEIGHBOURS, TASK_ROWS = 3_000, 32, 50
 
 

@@ -14,7 +14,7 @@ from gramian.landmarks.bisection import bisect
 from gramian.landmarks.routing import BisectionPartition
 
 #: Rows of a leaf, and rows of the nearest leaves that are searched at least. Up to so many rows all are
-#: searched, and the neighbours are the true ones. Searching twice as many changed no error on nine sets.
+#: searched, and the neighbours are the true ones. Chosen by hand.
 LEAF_ROWS, SEARCHED_ROWS = 128, 4_096
 #: Most rows that the tree is fitted on. Chosen by hand.
 FITTED_ROWS = 100_000
