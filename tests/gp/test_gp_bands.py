@@ -42,7 +42,7 @@ def dense(X, Y, new, kernel, noise):
 
 
 def test_the_mean_is_the_exact_one_and_deviations_are_a_little_larger(solved):
-    assert "the mean solved from all rows (held-out NLPD: exact mean 0.000)" in solved.plan_.reason
+    assert "the mean solved from all rows (held-out loss: exact mean 0.000)" in solved.plan_.reason
     y = (Y - Y.mean(axis=0)) / Y.std(axis=0)
     expected, variance = dense(X, y, NEW, KERNEL, 0.02)
     mean, std = solved.predict(NEW, return_std=True)

@@ -170,7 +170,7 @@ def test_the_fastest_of_nearly_equal_posteriors_is_chosen():
     found = choose_posterior(None, near, rows[800:], targets[800:], 1e-6, ENGINE)
     assert found.neighbours > 8  # the more rows, the smaller the error
     assert not found.exact
-    assert f"the nearest {found.neighbours} rows (held-out NLPD" in found.reason
+    assert f"the nearest {found.neighbours} rows (held-out loss" in found.reason
     noise = np.random.default_rng(4).standard_normal((900, 1))
     far = Hyperparameters(gm.Gaussian(1e-3), 1.0)
     near = NeighbourPosterior.of(as_source(rows[:800]), noise[:800], far, 8, np.random.default_rng(0))
@@ -182,7 +182,7 @@ def test_reasons_say_what_was_chosen():
     both = Chosen(True, 64, {"exact mean": 0.5}).reason
     assert both == (
         "the mean solved from all rows, the deviation from the nearest 64 rows "
-        "(held-out NLPD: exact mean 0.500)"
+        "(held-out loss: exact mean 0.500)"
     )
     assert Chosen(False, 0, {}).reason.startswith("mean and deviation by the multi-resolution")
 

@@ -52,6 +52,15 @@ class BandCheck:
         """The mean negative log predictive density with deviations times ``spread``."""
         return self._density(self.spread)
 
+    @property
+    def loss(self) -> float:
+        """What choices are judged by: the mean of :attr:`scaled_nlpd` and that of one deviation for all rows.
+
+        The second is the logarithm of ``rmse`` and a constant. Where targets have heavy tails, the density
+        alone prefers deviations that differ from row to row to a mean that errs less.
+        """
+        return 0.5 * (self.scaled_nlpd + np.log(max(self.rmse, 1e-300)) + 0.5 * np.log(2 * np.pi * np.e))
+
     def _density(self, factor: Float64Array) -> float:
         wide = self.deviations[:, None] * factor
         return float(np.mean(0.5 * (self.errors / wide) ** 2 + np.log(wide) + 0.5 * np.log(2 * np.pi)))

@@ -1,4 +1,4 @@
-"""Choice of a Gaussian process's posterior by the density that each gives to held-out targets."""
+"""Choice of a Gaussian process's posterior by the loss of each on held-out targets."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from gramian.gp.neighbours import NeighbourPosterior
 from gramian.gp.posterior import Posterior
 from gramian.gp.sizes import FEWEST
 
-#: Most neighbours that are tried: from the fewest on twice as many, while the density grows. By hand.
+#: Most neighbours that are tried: from the fewest on twice as many, while the loss falls. By hand.
 MOST = 512
-#: A posterior that predicts more slowly must lower the mean negative log density by so much. By hand.
+#: A posterior that predicts more slowly must lower the loss by so much. By hand.
 GAIN = 0.01
 #: Held-out rows that choose, rows that compare hyperparameters, and rows they are compared among. By hand.
 CHOOSING_ROWS, JUDGED_ROWS, AMONG_ROWS = 500, 1_000, 50_000
@@ -32,7 +32,7 @@ class Chosen:
 
     exact: bool
     neighbours: int
-    densities: dict[str, float]  #: mean negative log density of held-out targets, of each that was tried
+    losses: dict[str, float]  #: on held-out targets, of each that was tried
 
     @property
     def reason(self) -> str:
@@ -42,8 +42,8 @@ class Chosen:
         if not self.exact and not self.neighbours:
             mean = "mean and deviation by the multi-resolution approximation"
         mean += f", the deviation {near}" if self.exact and self.neighbours else ""
-        told = ", ".join(f"{name} {value:.3f}" for name, value in self.densities.items())
-        return f"{mean} (held-out NLPD: {told})" if told else mean
+        told = ", ".join(f"{name} {value:.3f}" for name, value in self.losses.items())
+        return f"{mean} (held-out loss: {told})" if told else mean
 
 
 def choose_posterior(
@@ -54,11 +54,11 @@ def choose_posterior(
     noise: float,
     engine: Engine,
 ) -> Chosen:
-    """Return the fastest posterior whose density of held-out targets is within 0.01 of the best.
+    """Return the fastest posterior whose loss on held-out targets is within 0.01 of the best.
 
     nested : the posterior given the other rows, with its exact mean if there is one; None where neighbours
     were asked for. near : the neighbours among these rows; None where they are not possible. Deviations are
-    scaled to the errors before densities are compared, as they are in predictions.
+    scaled to the errors before these are compared, as they are in predictions.
     """
     rows, targets = rows[:CHOOSING_ROWS], targets[:CHOOSING_ROWS]
     checks: list[tuple[bool, int, str, BandCheck]] = []
@@ -74,13 +74,11 @@ def choose_posterior(
                 checks.append((True, found[0], f"exact mean with deviations of {found[0]} neighbours", both))
     if found is not None:
         checks.append((False, found[0], f"{found[0]} neighbours", found[1]))
-    densities = {name: check.scaled_nlpd for _, _, name, check in checks}
+    losses = {name: check.loss for _, _, name, check in checks}
     exact, count = next(
-        (exact, count)
-        for exact, count, name, _ in checks
-        if densities[name] <= min(densities.values()) + GAIN
+        (exact, count) for exact, count, name, _ in checks if losses[name] <= min(losses.values()) + GAIN
     )
-    return Chosen(exact, count, densities)
+    return Chosen(exact, count, losses)
 
 
 def _enough(
@@ -90,7 +88,7 @@ def _enough(
     count, best = near.count, near_check(near, rows, targets, engine)
     while 2 * count <= MOST:
         check = near_check(replace(near, count=2 * count), rows, targets, engine)
-        if check.scaled_nlpd > best.scaled_nlpd - GAIN:
+        if check.loss > best.loss - GAIN:
             break
         count, best = 2 * count, check
     return count, best
@@ -121,7 +119,7 @@ def held_out_check(
 def leave_one_out_judge(
     source: RowSource, targets: Float64Array, engine: Engine, rng: np.random.Generator
 ) -> Callable[[Hyperparameters], float]:
-    """Return hyperparameters ↦ the mean negative log density of rows left out, given their neighbours.
+    """Return hyperparameters ↦ the loss on rows left out, given their neighbours.
 
     Of 1,000 rows, among 50,000 at most; the same ones for all hyperparameters.
     """
@@ -133,7 +131,7 @@ def leave_one_out_judge(
 
     def judge(hyper: Hyperparameters) -> float:
         near = NeighbourPosterior.of(among, known, hyper, FEWEST, np.random.default_rng(seed))
-        density = near_check(near, rows, known[numbers], engine, np.asarray(numbers)).scaled_nlpd
-        return density if np.isfinite(density) else np.inf
+        loss = near_check(near, rows, known[numbers], engine, np.asarray(numbers)).loss
+        return loss if np.isfinite(loss) else np.inf
 
     return judge

@@ -59,7 +59,7 @@ class LearningStage:
     value: float  #: log likelihood at theta, with the prior
     evaluations: int
     converged: bool
-    nlpd: float = np.nan  #: mean negative log density of rows left out, at theta; NaN where nothing is chosen
+    loss: float = np.nan  #: on rows left out, at theta; NaN where nothing is chosen
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class Learned:
     at_bounds: tuple[int, ...]  #: indices of the entries of θ that ended at a bound
     n_rows: int  #: rows of that stage
     restarts: tuple[float, ...]  #: the likelihood that each start of the first stage reached
-    restart_nlpds: tuple[float, ...] = ()  #: the NLPD of left-out rows of each, where it chose between them
+    restart_losses: tuple[float, ...] = ()  #: the loss on left-out rows of each, where it chose between them
     stages: tuple[LearningStage, ...] = ()
     interrupted: bool = False  #: whether Ctrl-C ended learning early, at the best θ so far
 
@@ -163,7 +163,7 @@ def learn(
 ) -> Learned:
     """Maximise the likelihood by stages: 500 random rows from several starts, then more, each from the last.
 
-    The likelihood of a few rows is a poor guide between optima: ``judge`` gives the density of left-out rows
+    The likelihood of a few rows is a poor guide between optima: ``judge`` gives the loss on left-out rows
     for hyperparameters, and the start and stage of the best one are taken (without it, the start of the
     largest likelihood and the last stage).
 
@@ -182,7 +182,7 @@ def learn(
     prior = _prior(hyper, weak=settings.weak_prior)
     stages: list[LearningStage] = []
     restarts: tuple[float, ...] = ()
-    restart_nlpds: tuple[float, ...] = ()
+    restart_losses: tuple[float, ...] = ()
     iterations, interrupted = 0, False
     ends: list[Run] = []
     try:
@@ -200,10 +200,10 @@ def learn(
             scores = [np.nan if judge is None else judge(hyper.at(one.theta)) for one in runs]
             order = [-one.value for one in runs] if judge is None else scores
             number = int(np.argmin(order))
-            run, nlpd = runs[number], scores[number]
+            run, loss = runs[number], scores[number]
             ends.append(run)
             if not restarts:
-                restarts, restart_nlpds = tuple(one.value for one in runs), tuple(scores)
+                restarts, restart_losses = tuple(one.value for one in runs), tuple(scores)
             iterations += sum(one.iterations for one in runs)
             evaluations = sum(one.evaluations for one in runs)
             stages.append(
@@ -214,7 +214,7 @@ def learn(
                     run.value,
                     evaluations,
                     run.converged,
-                    nlpd,
+                    loss,
                 )
             )
     except Interrupted as stop:
@@ -232,7 +232,7 @@ def learn(
         _at_bounds(best.theta, bounds),
         best.n_rows,
         restarts,
-        restart_nlpds,
+        restart_losses,
         tuple(stages),
         interrupted,
     )
@@ -326,8 +326,8 @@ def _stages(
 
 def _best(stages: list[LearningStage]) -> int:
     """Return the number of the stage that predicts left-out rows best, or of the last if none was asked."""
-    densities = [stage.nlpd for stage in stages]
-    return len(stages) - 1 if np.isnan(densities[-1]) else int(np.argmin(densities))
+    losses = [stage.loss for stage in stages]
+    return len(stages) - 1 if np.isnan(losses[-1]) else int(np.argmin(losses))
 
 
 def _prior(hyper: Hyperparameters, *, weak: bool) -> Prior:

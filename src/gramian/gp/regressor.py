@@ -51,7 +51,7 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
     The model is y = f(x) + ε with f ~ GP(0, k) and ε ~ N(0, noise).
 
     Up to 2,000 rows everything is exact. Beyond, three posteriors predict held-out rows, and the fastest of
-    those within 0.01 of the best mean log density is taken; ``plan_`` states the densities:
+    those within 0.01 of the least loss (the mean of NLPD and log RMSE) is taken; ``plan_`` states the losses:
 
     - neighbours: mean and deviation at x from its m = 64 to 512 nearest rows in units of the lengthscales.
       They jump a little where the neighbours change.
@@ -125,7 +125,7 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
     n_iter_ : int
         Iterations of L-BFGS in all stages, at least 1.
     learning_, optimizer_report_ : Learned or None
-        Every start and stage with rows, θ, likelihood and density of left-out rows; convergence, bounds.
+        Every start and stage with rows, θ, likelihood and loss on left-out rows; convergence, bounds.
     calibration_ : BandCheck
         Errors and deviations on rows that the mean had not seen: ``coverage(0.9)`` of the Gaussian band,
         ``nlpd``, ``rmse``, ``pit`` and ``spread``, the factor of ``calibration``. Beyond 2,000 rows a tenth

@@ -192,7 +192,7 @@ def train(
         calibration = leave_one_out(found, some, targets[numbers], engine)
     if learning is not None and check:
         _warn_if_unexplained(calibration, targets, hyper, restarts)
-    if chosen.densities:
+    if chosen.losses:
         plan = replace(plan, reason=f"{plan.reason}; {chosen.reason}")
     return TrainedProcess(objective, found, mean, near, learning, calibration, plan)
 
