@@ -5,11 +5,11 @@ python benchmarks/gp.py --table
 
 Nine tenths of the rows train (20,000 at most), the rest are judged (4,000 at most); features are
 standardised, categories are numbers by their order. Every GP has a Matérn 3/2 kernel with a lengthscale for
-each feature. "random rows" is gramian that learns from 2,000 random rows, and from no blocks of neighbours;
-"scikit-learn" and "GPyTorch exact" learn from and keep 2,000 and 3,000 rows; "SVGP" is GPyTorch's with 1,024
-inducing points, 20 epochs and at least 1,000 steps; "Vecchia" is GPBoost's with 20 neighbours; "boosting" is
-scikit-learn's histogram boosting with split-conformal intervals of one width. Each fit runs in a process of
-its own, for 600 s at most, and is stored in benchmarks/results/gp.jsonl with commit, versions and machine;
+each feature. "scikit-learn" and "GPyTorch exact" learn from and keep 2,000 and 3,000 rows; "SVGP" is
+GPyTorch's with 1,024 inducing points, 20 epochs and at least 1,000 steps; "Vecchia" is GPBoost's with 20
+neighbours; "boosting" is scikit-learn's histogram boosting with split-conformal intervals of one width.
+Each fit runs in a process of its own, for 600 s at most, and is stored in benchmarks/results/gp.jsonl with
+commit, versions and machine;
 --table prints what is stored.
 
 rmse, width (of the 90 % interval) and crps are over the targets' deviation, nlpd is of standardised targets,
@@ -98,10 +98,6 @@ def gramian(X: np.ndarray, y: np.ndarray, **options: Any) -> tuple[Answer, Any]:
 
     model = gm.GaussianProcessRegressor(random_state=0, **options).fit(X, y)
     return lambda new: model.predict(new, return_std=True, include_noise=True), model.predict_interval
-
-
-def random_rows(X: np.ndarray, y: np.ndarray) -> tuple[Answer, Any]:
-    return gramian(X, y, learning_rows=2_000)
 
 
 def scikit_learn(X: np.ndarray, y: np.ndarray) -> tuple[Answer, Any]:
@@ -236,7 +232,6 @@ def boosting(X: np.ndarray, y: np.ndarray) -> tuple[Answer, Any]:
 
 METHODS: dict[str, Callable[[np.ndarray, np.ndarray], tuple[Answer, Any]]] = {
     "gramian": gramian,
-    "random rows": random_rows,
     "scikit-learn": scikit_learn,
     "GPyTorch exact": gpytorch_exact,
     "SVGP": svgp,

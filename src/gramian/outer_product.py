@@ -140,7 +140,7 @@ def _takes_rows(model: Any) -> bool:
 def _parts(model: Any) -> _Parts:
     if isinstance(model, GaussianProcessRegressor):
         check_is_fitted(model, "posterior_")
-        predictor = model.posterior_.predictor
+        predictor = model.posterior_.smooth
         spread = np.asarray(model._y_std)
         scaled: Predictor | ExactPredictor
         if isinstance(predictor, ExactPredictor):

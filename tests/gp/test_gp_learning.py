@@ -82,7 +82,9 @@ def test_neighbours_teach_what_a_thin_sample_cannot():
         errors.append(np.sqrt(np.mean(np.square(model.predict(rows[5_000:]) - target[5_000:]))))
     assert errors[0] > 0.3  # all noise, to 500 rows
     assert errors[1] < 0.07  # the noise is 0.05
-    assert [stage.n_blocks for stage in model.learning_.stages] == [1, 10, 10]
+    assert [stage.n_blocks for stage in model.learning_.stages] == [1, 10, 3_000, 3_000]
+    best = min(model.learning_.stages, key=lambda stage: stage.loss)
+    np.testing.assert_array_equal(model.theta_, best.theta)
 
 
 @pytest.mark.slow

@@ -142,7 +142,7 @@ CONSTRAINTS: dict[str, Constraint] = {
         "sampling scaling solver svd target tile_dtype weights",
         "str",
     ),
-    **_rows("pseudo", "str", none=True),
+    **_rows("calibration pseudo", "str", none=True),
     **_rows("landmarks", "str array list"),
     **_rows("powers", "str sequence"),
     **_rows("ard bandwidth", "str bool"),

@@ -19,6 +19,7 @@ from gramian.estimator.base import KernelEstimator
 from gramian.exact.predictor import ExactPredictor
 from gramian.exceptions import InputError, listed, quoted
 from gramian.fast.probabilities import Calibration
+from gramian.gp.neighbours import NeighbourPosterior
 from gramian.gp.regressor import GaussianProcessRegressor
 from gramian.metric.input import Input
 from gramian.tables import EncodedRows
@@ -185,6 +186,11 @@ def _check(predictor: Any, model: Any) -> None:
     )
     if isinstance(predictor, Predictor | ExactPredictor) and not explicit:
         return
+    if isinstance(predictor, NeighbourPosterior):
+        raise InputError(
+            f"this {type(model).__name__} predicts each row from its nearest rows, with weights of its own, "
+            "so it is no one sum over rows. Fit it with approximation='multiresolution' to explain it."
+        )
     what = "predicts by random features, which belong to no row" if explicit else "is no sum over rows"
     raise InputError(
         f"this {type(model).__name__} {what}, so no row has a share in its predictions. Explain a "

@@ -14,6 +14,9 @@ from gramian.estimator.conformal import held_out_rank
 from gramian.gp.likelihood import Evidence
 from gramian.gp.prior import residual_diagonal
 
+#: Deviations are scaled as if so many more rows had agreed with them. Chosen by hand.
+AGREEING_ROWS = 10
+
 
 @dataclass(frozen=True)
 class BandCheck:
@@ -36,9 +39,31 @@ class BandCheck:
     @property
     def nlpd(self) -> float:
         """Mean negative log predictive density of a normalised target."""
-        return float(
-            np.mean(0.5 * self.scores**2 + np.log(self.deviations)[:, None] + 0.5 * np.log(2 * np.pi))
-        )
+        return self._density(np.ones(self.errors.shape[1]))
+
+    @property
+    def spread(self) -> Float64Array:
+        """Factor on the deviations, for each output, that gives the scores a mean square of 1: (outputs,)."""
+        squares = np.square(self.scores).sum(axis=0)
+        return np.sqrt((squares + AGREEING_ROWS) / (len(self.errors) + AGREEING_ROWS))
+
+    @property
+    def scaled_nlpd(self) -> float:
+        """The mean negative log predictive density with deviations times ``spread``."""
+        return self._density(self.spread)
+
+    @property
+    def loss(self) -> float:
+        """What choices are judged by: the mean of :attr:`scaled_nlpd` and that of one deviation for all rows.
+
+        The second is the logarithm of ``rmse`` and a constant. Where targets have heavy tails, the density
+        alone prefers deviations that differ from row to row to a mean that errs less.
+        """
+        return 0.5 * (self.scaled_nlpd + np.log(max(self.rmse, 1e-300)) + 0.5 * np.log(2 * np.pi * np.e))
+
+    def _density(self, factor: Float64Array) -> float:
+        wide = self.deviations[:, None] * factor
+        return float(np.mean(0.5 * (self.errors / wide) ** 2 + np.log(wide) + 0.5 * np.log(2 * np.pi)))
 
     @property
     def rmse(self) -> float:
@@ -63,6 +88,16 @@ class BandCheck:
         """Return the factor, for each output, by which deviations become half widths that cover."""
         rank = held_out_rank(coverage, len(self.errors), 0 if self.held_out else n_hyperparameters)
         return np.asarray(np.sort(np.abs(self.scores), axis=0)[rank - 1])
+
+    def quantile(self, wanted: float, n_hyperparameters: int) -> Float64Array:
+        """Return the quantile of the scores for each output, by which a new target lies below mean + it·dev.
+
+        Upper ones have the rank ⌈q·(m + 1)⌉, with what :meth:`half_width` adds; lower ones mirror it.
+        """
+        chosen = 0 if self.held_out else n_hyperparameters
+        upper = wanted >= 0.5
+        rank = held_out_rank(wanted if upper else 1.0 - wanted, len(self.errors), chosen)
+        return np.asarray(np.sort(self.scores, axis=0)[rank - 1 if upper else -rank])
 
 
 def leave_one_out(found: Evidence, rows: Rows, targets: Float64Array, engine: Engine) -> BandCheck:

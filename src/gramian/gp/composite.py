@@ -25,7 +25,7 @@ from gramian.kernels.columns import dense
 
 #: Rows of a block of neighbours, and the share of the learning rows that is a random sample. Blocks of 100 to
 #: 250 and shares of an eighth to a third were equally good on cadata, census and cpusmall; a random sample
-#: alone is worse ("random rows" of ``benchmarks/gp.py``).
+#: alone is worse.
 NEIGHBOURS, RANDOM_SHARE = 250, 0.2
 #: Bytes of the rows that are compared with the centres of the blocks at a time. Chosen by hand.
 CHUNK_BYTES = 16_000_000
@@ -70,6 +70,11 @@ class Composite:
     def n_rows(self) -> int:
         """Rows of all blocks."""
         return sum(map(len, self.blocks))
+
+    @property
+    def n_blocks(self) -> int:
+        """Number of blocks."""
+        return len(self.blocks)
 
     def loss(self, theta: Array) -> tuple[float, Float64Array]:
         """Return −L(θ) minus the prior's log density, and the gradient; very large if it cannot be computed.

@@ -24,6 +24,7 @@ from gramian.gp.composite import (
     block_of,
     neighbour_blocks,
 )
+from gramian.gp.conditional import Conditional, conditional_rows
 from gramian.gp.hyperparameters import Hyperparameters, feature_kernel
 from gramian.kernels.base import Scaled
 
@@ -31,6 +32,7 @@ from gramian.kernels.base import Scaled
 #: bounds; returns the best θ and its value.
 Optimizer = Callable[[Callable[..., Any], Float64Array, Float64Array], tuple[Float64Array, float]]
 Loss = Callable[[Array], tuple[float, Float64Array]]
+Judge = Callable[[Hyperparameters], float]
 #: A run has converged if no log parameter changes log p(y) by more than this slope. A factor of e in the
 #: parameter then changes the likelihood by a hundredth, too little to matter. Chosen by hand.
 LEAST_SLOPE = 1e-2
@@ -43,7 +45,7 @@ LEAST_ROW_SLOPE = 1e-2
 #: kernel's parameters. Chosen by hand.
 SPREAD = 1.5
 #: Rows of the first stage, where several starts are tried; rows up to which a stage is one dense system; and
-#: the times that blocks of neighbours are chosen anew with the lengthscales of the stage before. By hand.
+#: the times that neighbours are chosen anew with the lengthscales of the stage before. By hand.
 FIRST_ROWS, DENSE_ROWS, ROUNDS = 500, 2_000, 2
 
 
@@ -57,20 +59,22 @@ class LearningStage:
     value: float  #: log likelihood at theta, with the prior
     evaluations: int
     converged: bool
+    loss: float = np.nan  #: on rows left out, at theta; NaN where nothing is chosen
 
 
 @dataclass(frozen=True)
 class Learned:
-    """Result of learning, with the work it took."""
+    """Result of learning, with the work it took: the θ of the stage that predicts left-out rows best."""
 
     theta: Float64Array  #: logarithms of the kernel's parameters and, if it is learned, of the noise
-    value: float  #: log likelihood of the rows of the last stage
+    value: float  #: log likelihood of the rows of that stage
     iterations: int  #: L-BFGS iterations of all stages; 0 with another optimizer
     evaluations: int  #: evaluations of likelihood and gradient
     converged: bool
     at_bounds: tuple[int, ...]  #: indices of the entries of θ that ended at a bound
-    n_rows: int  #: rows of the last stage
+    n_rows: int  #: rows of that stage
     restarts: tuple[float, ...]  #: the likelihood that each start of the first stage reached
+    restart_losses: tuple[float, ...] = ()  #: the loss on left-out rows of each, where it chose between them
     stages: tuple[LearningStage, ...] = ()
     interrupted: bool = False  #: whether Ctrl-C ended learning early, at the best θ so far
 
@@ -155,11 +159,17 @@ def learn(
     engine: Engine,
     rng: np.random.Generator,
     progress: Progress | None = None,
+    judge: Judge | None = None,
 ) -> Learned:
     """Maximise the likelihood by stages: 500 random rows from several starts, then more, each from the last.
 
+    The likelihood of a few rows is a poor guide between optima: ``judge`` gives the loss on left-out rows
+    for hyperparameters, and the start and stage of the best one are taken (without it, the start of the
+    largest likelihood and the last stage).
+
     Up to 2,000 learning rows, the second stage is the likelihood of all of them. Beyond, it is that of a
-    random sample and of blocks of neighbours (:class:`Composite`), which are chosen twice, since neighbours
+    random sample and of blocks of neighbours (:class:`Composite`). With ``judge`` follows the density of
+    random rows given their nearest rows (:class:`Conditional`). Neighbours are chosen twice, since they
     depend on the lengthscales. Other starts have shorter lengthscales, or, of a user's kernel instance, are
     log-normal about the start with a standard deviation of 1.5 (a factor of 4.5); all are clipped to the
     bounds, the start plus ``log_factors``. ``progress`` is called with 1 for
@@ -172,9 +182,13 @@ def learn(
     prior = _prior(hyper, weak=settings.weak_prior)
     stages: list[LearningStage] = []
     restarts: tuple[float, ...] = ()
-    iterations, run, interrupted = 0, None, False
+    restart_losses: tuple[float, ...] = ()
+    iterations, interrupted = 0, False
+    ends: list[Run] = []
     try:
-        for objective in _stages(hyper, source, targets, settings, prior, engine, rng, stages):
+        for objective in _stages(
+            hyper, source, targets, settings, prior, engine, rng, stages, judge is not None
+        ):
             tells = _telling(objective.loss, progress)
             starts = [objective.hyper.theta]
             if not stages:
@@ -183,39 +197,47 @@ def learn(
                     for other in _other_starts(hyper, settings, rng)
                 ]
             runs = [climb(tells, first, bounds, settings, objective.n_rows) for first in starts]
-            run = max(runs, key=lambda one: one.value)
-            restarts = restarts or tuple(one.value for one in runs)
+            scores = [np.nan if judge is None else judge(hyper.at(one.theta)) for one in runs]
+            order = [-one.value for one in runs] if judge is None else scores
+            number = int(np.argmin(order))
+            run, loss = runs[number], scores[number]
+            ends.append(run)
+            if not restarts:
+                restarts, restart_losses = tuple(one.value for one in runs), tuple(scores)
             iterations += sum(one.iterations for one in runs)
             evaluations = sum(one.evaluations for one in runs)
             stages.append(
                 LearningStage(
                     objective.n_rows,
-                    len(objective.blocks),
+                    objective.n_blocks,
                     run.theta,
                     run.value,
                     evaluations,
                     run.converged,
+                    loss,
                 )
             )
     except Interrupted as stop:
         interrupted = True
         theta, value = (stop.best, stop.value) if stop.value > -FAILED else (start, -FAILED)
-        stages.append(LearningStage(objective.n_rows, len(objective.blocks), theta, value, 0, False))
-    last = stages[-1]
+        stages.append(LearningStage(objective.n_rows, objective.n_blocks, theta, value, 0, False))
+    chosen = _best(stages)
+    best = stages[chosen]
     learned = Learned(
-        last.theta,
-        last.value,
+        best.theta,
+        best.value,
         iterations,
         sum(stage.evaluations for stage in stages),
-        last.converged,
-        _at_bounds(last.theta, bounds),
-        last.n_rows,
+        best.converged,
+        _at_bounds(best.theta, bounds),
+        best.n_rows,
         restarts,
+        restart_losses,
         tuple(stages),
         interrupted,
     )
     if targets.any():  # nothing but the bounds holds a process of targets that are all the same
-        _warn(learned, run, hyper, settings)
+        _warn(learned, None if interrupted else ends[chosen], hyper, settings)
     return learned
 
 
@@ -277,8 +299,9 @@ def _stages(
     engine: Engine,
     rng: np.random.Generator,
     done: list[LearningStage],
-) -> Iterator[Composite]:
-    """Yield the objective of each stage, at the θ that the stage before reached."""
+    conditional: bool,
+) -> Iterator[Composite | Conditional]:
+    """Yield the objective of each stage, at the best θ that the stages before reached."""
     n, wanted = source.shape[0], min(settings.n_rows, source.shape[0])
     random_rows = _sample_rows(wanted)
     order = rng.permutation(rng.choice(n, random_rows, replace=False))
@@ -292,10 +315,19 @@ def _stages(
         yield objective
         return
     count = len(block_sizes(wanted)) - 1
-    for _ in range(ROUNDS):
-        now = hyper.at(done[-1].theta) if done else hyper
+    for _ in range(1 if conditional else ROUNDS):
+        now = hyper.at(done[_best(done)].theta) if done else hyper
         near = neighbour_blocks(source, targets, now, count, rng)
         yield replace(objective, blocks=[sample, *near], hyper=now)
+    for _ in range(ROUNDS if conditional else 0):
+        now = hyper.at(done[_best(done)].theta)
+        yield conditional_rows(source, targets, now, prior, engine, rng)
+
+
+def _best(stages: list[LearningStage]) -> int:
+    """Return the number of the stage that predicts left-out rows best, or of the last if none was asked."""
+    losses = [stage.loss for stage in stages]
+    return len(stages) - 1 if np.isnan(losses[-1]) else int(np.argmin(losses))
 
 
 def _prior(hyper: Hyperparameters, *, weak: bool) -> Prior:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import scipy.linalg as la
 
 from gramian._typing import Array, Float64Array
 from gramian.compression.features import FeatureMap
+from gramian.exceptions import InputError
 from gramian.gp.composite import FAILED
 from gramian.gp.dense import dense_likelihood
 from gramian.gp.gradient import gradient
@@ -30,6 +32,17 @@ class Objective:
     def moved(self, theta: Array) -> Objective:
         """Return the objective whose own kernel and noise are those of θ."""
         return replace(self, hyper=self.hyper.at(theta))
+
+    def checked(self, theta: Any) -> Float64Array:
+        """Return a user's θ as numbers; raise unless it has as many as there are parameters."""
+        values, size = np.asarray(theta, np.float64), len(self.hyper.theta)
+        if values.shape != (size,) or not np.isfinite(values).all():
+            raise InputError(
+                f"theta={theta!r} has shape {values.shape}; expected {size} finite numbers: the "
+                f"logarithms of the parameters of {self.hyper.kernel!r}"
+                + (" and of the noise." if self.hyper.learn_noise else ".")
+            )
+        return values
 
     def found(self) -> Evidence:
         """Return the evidence for the objective's own kernel and noise."""

@@ -27,6 +27,7 @@ from gramian.compression.predictor import Predictor, fold
 from gramian.data.source import RowSource, row_blocks
 from gramian.engine import Engine
 from gramian.exact.predictor import ExactPredictor
+from gramian.gp.neighbours import NeighbourPosterior
 from gramian.gp.prior import residual_diagonal
 from gramian.solvers.path_factor import PathFactor
 from gramian.solvers.threads import blas_for
@@ -34,16 +35,18 @@ from gramian.solvers.threads import blas_for
 
 @dataclass(frozen=True)
 class Posterior:
-    """Posterior N(β, S⁻¹) of the features' weights, and a mean of f that may be another than φ(x)ᵀβ.
+    """Posterior N(β, S⁻¹) of the features' weights, and mean and variance of f that may be other ones.
 
-    ``mean`` is the exact one, from the kernel matrix of all rows; its size grows with the rows, that of the
-    rest does not.
+    ``mean`` is the exact one, from the kernel matrix of all rows; ``near`` gives the variance, and the mean
+    where there is no exact one, from the nearest rows. Their size grows with the rows, that of the rest does
+    not. Covariances then have the correlations of the features.
     """
 
     features: FeatureMap
     factor: PathFactor
     beta: tuple[Float64Array, ...]
     mean: ExactPredictor | None = None
+    near: NeighbourPosterior | None = None
 
     @property
     def n_outputs(self) -> int:
@@ -54,11 +57,22 @@ class Posterior:
     def nbytes(self) -> int:
         """Bytes of bases, factor and coefficients, and of the rows of an exact mean."""
         own = self.features.nbytes + self.factor.nbytes + sum(b.nbytes for b in self.beta)
+        own += 0 if self.near is None else self.near.nbytes
         return own + (0 if self.mean is None else self.mean.model_bytes)
 
+    @property
+    def other_mean(self) -> ExactPredictor | NeighbourPosterior | None:
+        """What gives the mean in place of φ(x)ᵀβ."""
+        return self.near if self.mean is None else self.mean
+
     @cached_property
-    def predictor(self) -> Predictor | ExactPredictor:
-        """Predictor of the mean: kernel rows times weights."""
+    def predictor(self) -> Predictor | ExactPredictor | NeighbourPosterior:
+        """Predictor of the mean: kernel rows times weights, or the nearest rows."""
+        return self.smooth if self.near is None or self.mean is not None else self.near
+
+    @property
+    def smooth(self) -> Predictor | ExactPredictor:
+        """Predictor that has a gradient: the exact mean or φ(x)ᵀβ, since neighbours jump."""
         return fold(self.features, self.beta) if self.mean is None else self.mean
 
     def __getstate__(self) -> dict[str, object]:
@@ -69,18 +83,31 @@ class Posterior:
         """Return the mean, shape (n, outputs), from kernel rows alone. Time O(n (route + m d))."""
         return self.predictor.chunk(X, engine)
 
-    def variances(
+    def moments(
         self, source: RowSource, *, chunk_rows: int, engine: Engine
     ) -> Iterator[tuple[slice, Float64Array]]:
-        """Yield (rows, variance of f) chunk by chunk. Time O(n (m d + m r + path²)), memory for one chunk."""
+        """Yield (rows, mean and, last, variance of f), (rows, outputs + 1), chunk by chunk.
+
+        A row's neighbours, which give both, are solved for once.
+        """
         for where, rows in row_blocks(source, chunk_rows):
-            out = np.empty(rows.shape[0])
-            with self._units(rows, engine) as units:
-                for unit, F, X in units:
-                    left = residual_diagonal(self.features.kernel, X, F)
-                    self._whiten(F, unit)
-                    out[unit.rows] = left + np.einsum("ij,ij->i", F, F)
-            yield where, out
+            if self.near is not None:
+                mean, variance = self.near.moments(rows, engine)
+                variance = np.maximum(variance - self.near.noise, 0.0)
+            else:
+                variance = self._own_variance(rows, engine)
+            if self.near is None or self.mean is not None:
+                mean = np.asarray(self.smooth.chunk(rows, engine), np.float64)
+            yield where, np.column_stack([mean, variance])
+
+    def _own_variance(self, rows: Rows, engine: Engine) -> Float64Array:
+        out = np.empty(rows.shape[0])
+        with self._units(rows, engine) as units:
+            for unit, F, X in units:
+                left = residual_diagonal(self.features.kernel, X, F)
+                self._whiten(F, unit)
+                out[unit.rows] = left + np.einsum("ij,ij->i", F, F)
+        return out
 
     def covariance(self, X: Rows, engine: Engine) -> Float64Array:
         """Return the covariance of f at the rows, shape (n, n). Time O(n² R), memory O(n² + n R)."""
@@ -92,6 +119,11 @@ class Posterior:
                 self._whiten(F, unit)
                 self._spread(wide, unit, F)
         out += wide @ wide.T
+        if self.near is not None:
+            variance = np.maximum(self.near.moments(X, engine)[1] - self.near.noise, 0.0)
+            own = np.diag(out).copy()
+            factor = np.sqrt(np.divide(variance, own, out=np.zeros_like(own), where=own > 0))
+            out *= factor[:, None] * factor
         return out
 
     def draws(
@@ -106,12 +138,12 @@ class Posterior:
         return mean[:, :, None] + (root @ normal).reshape(len(root), mean.shape[1], n_draws)
 
     def paths(self, n_draws: int, rng: np.random.Generator) -> Paths:
-        """Return draws of φ(x)ᵀw as functions of x; an exact mean takes the place of φ(x)ᵀβ."""
+        """Return draws of φ(x)ᵀw as functions of x; another mean takes the place of φ(x)ᵀβ."""
         normal = rng.standard_normal((self.features.rank, n_draws * self.n_outputs))
         drawn = self.factor.drawn(normal)
-        if self.mean is None:
+        if self.other_mean is None:
             drawn = [np.repeat(b, n_draws, axis=1) + w for b, w in zip(self.beta, drawn, strict=True)]
-        return Paths(fold(self.features, drawn), self.n_outputs, n_draws, self.mean)
+        return Paths(fold(self.features, drawn), self.n_outputs, n_draws, self.other_mean)
 
     def _units(
         self, rows: Rows, engine: Engine, *, whole_leaves: bool = False
@@ -161,7 +193,7 @@ class Paths:
     predictor: Predictor
     n_outputs: int
     n_draws: int
-    mean: ExactPredictor | None = None
+    mean: ExactPredictor | NeighbourPosterior | None = None
 
     def blocks(
         self, source: RowSource, *, chunk_rows: int, engine: Engine

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import numbers
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from operator import attrgetter
 from typing import Any, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from gramian._checks import whole_number
+from gramian._checks import several, whole_number
 from gramian._random import as_generator
 from gramian._typing import Float64Array
 from gramian.approximations.setup import FitSetup
 from gramian.compression.plan import Plan
 from gramian.data.source import RowSource
-from gramian.estimator.answers import PREDICT_ROWS, in_blocks, predicted_numbers
+from gramian.estimator.answers import PREDICT_ROWS, predicted_numbers
 from gramian.estimator.base import KernelEstimator, own_target, required_target
 from gramian.estimator.conformal import share
-from gramian.estimator.finite import finite_values, quietly, rows_at
 from gramian.estimator.fitting import all_or_nothing
 from gramian.estimator.kinds import Regressor
 from gramian.estimator.labelled import LabelledRows
@@ -31,7 +32,15 @@ from gramian.estimator.summaries import Evidence
 from gramian.estimator.targets import NumberTargets
 from gramian.exceptions import InputError
 from gramian.gp.objective import Objective
-from gramian.gp.training import DEFAULT_NOISE, mean_of, plan_process, process_round, train
+from gramian.gp.training import (
+    DEFAULT_NOISE,
+    mean_of,
+    moments_of,
+    normalised,
+    plan_process,
+    process_round,
+    train,
+)
 from gramian.metric.input import INPUT, Input, InputParameters, feature_importances_, learned_input
 from gramian.metric.summary import with_metric
 
@@ -41,16 +50,18 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
 
     The model is y = f(x) + ε with f ~ GP(0, k) and ε ~ N(0, noise).
 
-    - Up to 2,000 rows everything is exact.
-    - As long as the memory budget holds the tiles of the kernel matrix K (19,000 rows in 1 GB), the mean is
-      k(x, X) (K + noise·I)⁻¹ y, solved for by conjugate gradients. Deviations come from the approximation
-      below, which makes them a few percent larger.
-    - Beyond, the prior covariance is K̃ + D: the multi-resolution approximation K̃ = F Fᵀ (features on each
-      row's path) plus the diagonal D = diag(K − K̃). Every row has its exact prior variance, and no variance
-      collapses away from landmarks (FITC, or PIC as the blocks' ranks grow).
+    Up to 2,000 rows everything is exact. Beyond, three posteriors predict held-out rows, and the fastest of
+    those within 0.01 of the least loss (the mean of NLPD and log RMSE) is taken; ``plan_`` states the losses:
 
-    Hyperparameters are those with the largest likelihood of a random sample of the rows and of blocks of
-    neighbouring rows, which have the density of all rows.
+    - neighbours: mean and deviation at x from its m = 64 to 512 nearest rows in units of the lengthscales.
+      They jump a little where the neighbours change.
+    - exact mean: k(x, X) (K + noise·I)⁻¹ y by conjugate gradients, while the memory budget holds the tiles
+      of K (19,000 rows in 1 GB); deviations from the neighbours or from the next.
+    - multi-resolution: the prior covariance K̃ + D with K̃ = F Fᵀ (features on each row's path) and the
+      diagonal D = diag(K − K̃), so that no variance collapses away from landmarks (FITC, PIC).
+
+    Hyperparameters have the largest likelihood of a random sample of the rows and of blocks of neighbouring
+    rows, from several starts; beyond 2,000 rows the start and stage that predict left-out rows best are kept.
 
     Parameters
     ----------
@@ -65,12 +76,10 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
         Of a named kernel. With ``gamma=None`` learning starts at the lengthscale √(Σ variances of the
         features); if nothing is learned, gamma is 1/n_features.
     standardize : bool, default=False
-        Scale the columns to mean 0 and deviation 1, as for :class:`KernelRidge`. Lengthscales for each
-        feature need no scaling.
+        Scale the columns to mean 0 and deviation 1; lengthscales for each feature need no scaling.
     metric : None, "diagonal", "full", LearnedMetric or Metric, default=None
         As for :class:`KernelRidge`: finds by gradients what ``ard`` finds by the likelihood. Each round
-        learns kernel and noise from 1,000 rows, starting from the round before; the final fit learns them
-        again.
+        learns kernel and noise from 1,000 rows, starting from the round before; the final fit learns again.
     ard : bool or "auto", default="auto"
         One lengthscale for each feature (named kernels; they start at √d times each feature's deviation, with
         a weak prior about that). "auto": for 2 to 100 dense features.
@@ -80,11 +89,10 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
     learn_noise : bool, default=True
     optimizer : "lbfgs", callable or None, default="lbfgs"
         How to maximise the log likelihood; None keeps kernel and noise. A callable has scikit-learn's
-        signature: ``optimizer(obj_func, initial_theta, bounds)`` returns θ and the loss. It is called once
-        for each stage.
+        signature: ``optimizer(obj_func, initial_theta, bounds)`` returns θ and the loss.
     n_restarts_optimizer : int, default=2
-        Number of further starts on the first 500 rows: lengthscales each time a quarter as long, or, of a
-        kernel instance, log-normal around the first. The best goes on.
+        Further starts on the first 500 rows: lengthscales each time a quarter as long, or, of a kernel
+        instance, log-normal around the first. The best goes on.
     bounds : (float, float), default=(1e-5, 1e5)
         Each parameter stays within these multiples of its starting value.
     learning_rows : int or None, default=5_000
@@ -97,41 +105,41 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
         Model (y − mean)/deviation, for each output.
     approximation : str or unfitted approximation, default="auto"
         "auto" is as described above, with a root of rank 500 and rank 200 in blocks of about 400 rows; fewer
-        blocks if the budget requires it. Others are "exact", "multiresolution", "lowrankplusblocks",
-        "blockdiagonal", or an instance such as ``gm.MultiResolution(root_rank=300, rank=50, n_blocks=80)``,
-        which gets as many landmarks as its rank and gives the mean too. Blocks of "auto" are formed in units
-        of the lengthscales, those of the others by plain distances, for which features should have similar
-        scales.
-    memory_budget, random_state, n_jobs, verbose
-        As for :class:`KernelRidge`; the bar counts evaluations of the likelihood.
+        blocks if the budget requires it. "neighbours" has as many of them as held-out rows show to matter.
+        Others are "exact", "multiresolution", "lowrankplusblocks", "blockdiagonal", or an instance such as
+        ``gm.MultiResolution(root_rank=300, rank=50, n_blocks=80)``, which gets as many landmarks as its rank
+        and gives the mean too. Blocks of "auto" are formed in units of the lengthscales, those of the others
+        by plain distances, for which features should have similar scales.
+    calibration : "loo" or None, default="loo"
+        "loo" multiplies deviations of new observations (``include_noise=True``) by the root mean square of
+        the errors of left-out rows over their deviations.
+    memory_budget, random_state, n_jobs, verbose : as for :class:`KernelRidge`
 
     Attributes
     ----------
-    kernel_, noise_ : Kernel, float
-        The learned kernel, and the noise variance of normalised targets.
-    theta_ : ndarray
-        Logarithms of the kernel's parameters and, if it is learned, of the noise.
+    kernel_, noise_, theta_ : Kernel, float, ndarray
+        The learned kernel, the noise variance of normalised targets, and the logarithms of the kernel's
+        parameters and, if it is learned, of the noise.
     log_marginal_likelihood_value_ : float
         For all rows at ``theta_``, by K̃ + D; of normalised targets, summed over outputs.
     n_iter_ : int
         Iterations of L-BFGS in all stages, at least 1.
-    learning_ : Learned or None
-        ``stages`` with their rows, θ and likelihood; evaluations, whether learning converged, hyperparameters
-        at a bound.
+    learning_, optimizer_report_ : Learned or None
+        Every start and stage with rows, θ, likelihood and loss on left-out rows; convergence, bounds.
     calibration_ : BandCheck
         Errors and deviations on rows that the mean had not seen: ``coverage(0.9)`` of the Gaussian band,
-        ``nlpd``, ``rmse`` and ``pit``. If the mean is solved from all rows, a tenth of them (2,000 at most)
-        was held out of learning and of a first fit; otherwise each of up to 2,000 rows was left out of all
-        the others, by hyperparameters that had seen it.
+        ``nlpd``, ``rmse``, ``pit`` and ``spread``, the factor of ``calibration``. Beyond 2,000 rows a tenth
+        of them (2,000 at most) is held out of learning; up to there each of the rows was left out of all the
+        others, by hyperparameters that had seen it.
     posterior_, plan_, rank_, scaler_, metric_, metric_rounds_, feature_importances_ : of :class:`KernelRidge`
 
     Time: about 100 evaluations of O(Σ b³) for blocks of b learning rows; n² for each iteration of the exact
-    mean, which is solved twice; O(n (m d + m r + path²)) for the deviations. Memory as ``plan_`` says. The
-    model keeps a reference to the rows, not a copy, for :meth:`log_marginal_likelihood` with a θ; pickles
-    and model files leave them out, but for the rows of an exact mean. Ctrl-C during learning keeps the best
+    mean, which is solved twice; O(n (m d + m r + path²)) for the bases. Memory as ``plan_`` says. The
+    model keeps a reference to the rows for :meth:`log_marginal_likelihood` with a θ; pickles and model files
+    leave them out, but for those of an exact mean or neighbours. Ctrl-C during learning keeps the best
     hyperparameters so far, with a warning.
 
-    Source: Snelson and Ghahramani 2006 (FITC), 2007 (PIC); Katzfuss 2017; Rasmussen and Williams 2006.
+    Source: Vecchia 1988; Snelson and Ghahramani 2006 (FITC), 2007 (PIC); Rasmussen and Williams 2006.
 
     Examples
     --------
@@ -185,6 +193,7 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
         max_iter: int = 100,
         normalize_y: bool = True,
         approximation: Any = "auto",
+        calibration: str | None = "loo",
         memory_budget: int | str = "1GB",
         random_state: Any = None,
         n_jobs: int | None = None,
@@ -207,6 +216,7 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
         self.max_iter = max_iter
         self.normalize_y = normalize_y
         self.approximation = approximation
+        self.calibration = calibration
         self.memory_budget = memory_budget
         self.random_state = random_state
         self.n_jobs = n_jobs
@@ -221,9 +231,8 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
             targets = NumberTargets(y, source.shape[0])
             targets.refuse_tiny()
             self._flat = targets.flat
-            known = self._normalised(targets[slice(0, None)])
-            normalised = NumberTargets(known.ravel() if self._flat else known, len(known))
-            rows = LabelledRows(source, normalised)
+            known, self._y_mean, self._y_std = normalised(targets[slice(0, None)], self.normalize_y)
+            rows = LabelledRows(source, NumberTargets(known.ravel() if self._flat else known, len(known)))
             setup = FitSetup.of(self, phases)
             asked = InputParameters.of(setup, standardize=self.standardize, metric=self.metric)
             models = partial(process_round, self)
@@ -241,6 +250,7 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
         return plan_fit(self, X, y, partial(plan_process, self))
 
     feature_importances_ = feature_importances_
+    optimizer_report_ = property(attrgetter("learning_"))
 
     def _evidence(self) -> Evidence:
         plan: Plan = self.plan_
@@ -265,25 +275,27 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
         """Return the mean of f at the rows, or with ``return_std`` or ``return_cov`` a pair.
 
         Shapes: mean and deviation (n,) or (n, outputs), covariance (n, n) or (n, n, outputs). Deviation and
-        covariance are those of f, as in scikit-learn; ``include_noise=True`` gives those of new observations.
-        Time O(n m d) for the mean and O(n path²) for deviations, in chunks; the covariance takes O(n²)
-        memory.
+        covariance are those of f, as in scikit-learn; ``include_noise=True`` gives those of new observations,
+        calibrated. With neighbours, covariances have the correlations of the multi-resolution approximation.
+        Time O(n m³) by m neighbours, else O(n m d) and O(n path²); the covariance takes O(n²) memory.
         """
         check_is_fitted(self, "posterior_")
         if return_std and return_cov:
             raise InputError("return_std and return_cov are both true. Ask for one of them at a time.")
         source = self._prepared(X)
-        mean = self._scaled(mean_of(self.posterior_, source, self._engine()))
-        noise = self.noise_ if include_noise else 0.0
+        if not (return_std or return_cov):
+            return self._scaled(mean_of(self.posterior_, source, self._engine()))
+        # Variances that are not finite raise; finite ones imply finite covariances.
+        values, variance = moments_of(self.posterior_, source, self._engine())
+        mean, noise = self._scaled(values), self.noise_ if include_noise else 0.0
+        scaled = include_noise and self.calibration == "loo"
+        unit = self._y_std * (self.calibration_.spread if scaled else 1.0)
         if return_cov:
-            self._variance(source)  # raises if not finite; finite variances imply finite covariances
-            covariance = self.posterior_.covariance(_all_rows(source), self._engine())
+            covariance = self.posterior_.covariance(source.rows(slice(0, source.shape[0])), self._engine())
             covariance.flat[:: len(covariance) + 1] += noise
-            full = covariance[:, :, None] * np.square(self._y_std)
+            full = covariance[:, :, None] * np.square(unit)
             return mean, full[:, :, 0] if self._flat else full
-        if not return_std:
-            return mean
-        std = np.sqrt(self._variance(source) + noise)[:, None] * self._y_std
+        std = np.sqrt(variance + noise)[:, None] * unit
         return mean, predicted_numbers(std, flat=self._flat)
 
     def predict_interval(self, X: Any, coverage: float = 0.9) -> Float64Array:
@@ -291,45 +303,59 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
 
         mean ± q·deviation, with noise, where q is the ⌈coverage·(m + 1)⌉-th smallest of the m absolute scores
         in ``calibration_``; one rank higher for each three hyperparameters that these rows chose. On average
-        over new rows it covers as often as you asked, also where the errors are not normal or the kernel is
-        wrong; ``predict(return_std=True)`` promises that only of a model that is right.
+        over new rows it covers as often as you asked, also if errors are not normal or the kernel is wrong.
 
         Raises ``InputError`` if coverage is not between 0 and 1, or m rows are too few for it: 9 suffice for
         0.9. Source: Papadopoulos et al. 2002; Lei et al. 2018.
         """
         check_is_fitted(self, "posterior_")
         factor = self.calibration_.half_width(share("coverage", coverage), len(self.theta_))
-        source = self._prepared(X)
-        mean = mean_of(self.posterior_, source, self._engine())
-        half = factor * np.sqrt(self._variance(source) + self.noise_)[:, None]
+        mean, unit = self._mean_and_unit(X)
+        half = factor * unit[:, None]
         ends = np.stack([mean - half, mean + half], axis=-1)
         ends = ends * self._y_std[:, None] + self._y_mean[:, None]
         return ends[:, 0] if self._flat else ends
 
+    def predict_quantiles(self, X: Any, quantiles: float | Sequence[float] = (0.1, 0.5, 0.9)) -> Float64Array:
+        """Return quantiles of a new observation at each row, (n, quantiles) or (n, outputs, quantiles).
+
+        A single number gives (n,) or (n, outputs). mean + s·deviation, with noise, where s is that quantile
+        of the signed scores in ``calibration_``; quantiles never cross. Raises as :meth:`predict_interval`.
+        """
+        check_is_fitted(self, "posterior_")
+        single = isinstance(quantiles, numbers.Real)
+        wanted = [share("quantiles", q) for q in several("quantiles", [quantiles] if single else quantiles)]
+        if not wanted:
+            raise InputError("quantiles is empty: pass at least one number between 0 and 1, such as 0.5.")
+        factors = np.array([self.calibration_.quantile(q, len(self.theta_)) for q in wanted])
+        mean, unit = self._mean_and_unit(X)
+        found = (mean[:, :, None] + unit[:, None, None] * factors.T) * self._y_std[:, None]
+        found += self._y_mean[:, None]
+        found = found[:, 0] if self._flat else found
+        return found[..., 0] if single else found
+
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> Float64Array:
         """Return joint draws of f at a few rows, shape (n, n_samples) or (n, outputs, n_samples).
 
-        Uses the covariance of ``predict(return_cov=True)``. Time O(n³), memory O(n²).
+        Uses ``predict(return_cov=True)``. Time O(n³), memory O(n²).
         """
         check_is_fitted(self, "posterior_")
         draws = whole_number("n_samples", n_samples, 1)
         source = self._prepared(X)
         rng = as_generator(random_state)
-        self._variance(source)  # raises if not finite; finite variances imply finite draws
         engine = self._engine()
-        mean = mean_of(self.posterior_, source, engine)
-        found = self.posterior_.draws(_all_rows(source), mean, draws, rng, engine)
+        mean, _ = moments_of(self.posterior_, source, engine)  # raises unless variances are finite
+        found = self.posterior_.draws(source.rows(slice(0, source.shape[0])), mean, draws, rng, engine)
         found = found * self._y_std[:, None] + self._y_mean[:, None]
         return predicted_numbers(found, flat=self._flat)
 
     def sample_paths(self, n_samples: int = 1, random_state: Any = None) -> Callable[[Any], Float64Array]:
         """Return functions drawn from the posterior: X ↦ (n, n_samples), or (n, outputs, n_samples).
 
-        They can be evaluated at any rows and as often as you like, and always agree with themselves:
-        f(x) = φ(x)ᵀw with w drawn from its posterior N(β, S⁻¹). This is what Matheron's rule gives, without a
-        pass over the data. The residual process is left out, so their variance at x is smaller than that of
-        :meth:`predict` by D(x) = k(x, x) − ‖φ(x)‖², which is 0 at landmarks and small near them.
-        :meth:`sample_y` includes it. Time O(R) a draw for total rank R, then as for ``n_samples`` outputs.
+        They can be evaluated at any rows and always agree with themselves: f(x) = φ(x)ᵀw with w drawn from
+        N(β, S⁻¹), which is Matheron's rule without a pass over the data. The residual process is left out, so
+        their variance lacks D(x) = k(x, x) − ‖φ(x)‖², which is small near landmarks; :meth:`sample_y` has it.
+        Another mean takes the place of φ(x)ᵀβ. Time O(R) a draw for total rank R, then as for outputs.
         """
         check_is_fitted(self, "posterior_")
         draws = whole_number("n_samples", n_samples, 1)
@@ -347,8 +373,7 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
     def log_marginal_likelihood(self, theta: Any = None, eval_gradient: bool = False) -> Any:
         """Return log p(y) of all training rows for θ (None: ``theta_``), with its gradient if asked for.
 
-        θ has the order of ``theta_``; landmarks and blocks are those of the fit. Targets are normalised as in
-        the fit, and outputs are summed.
+        θ has the order of ``theta_``. Landmarks, blocks and normalisation are the fit's; outputs are summed.
         """
         check_is_fitted(self, "posterior_")
         if theta is None and not eval_gradient:
@@ -359,42 +384,17 @@ class GaussianProcessRegressor(Regressor, KernelEstimator):
                 "theta is not known here. Fit again, or ask with theta=None, eval_gradient=False."
             )
         objective: Objective = self._training
-        values = np.asarray(self.theta_ if theta is None else theta, np.float64)
-        size = len(self.theta_)
-        if values.shape != (size,) or not np.isfinite(values).all():
-            raise InputError(
-                f"theta={theta!r} has shape {values.shape}; expected {size} finite numbers: the "
-                f"logarithms of the parameters of {self.kernel_!r}"
-                + (" and of the noise." if self.learn_noise else ".")
-            )
+        values = objective.checked(self.theta_ if theta is None else theta)
         return objective.value(values) if eval_gradient else objective.moved(values).found().value
+
+    def _mean_and_unit(self, X: Any) -> tuple[Float64Array, Float64Array]:
+        """Return mean (n, outputs) and deviation (n,) of new observations, of normalised targets."""
+        mean, variance = moments_of(self.posterior_, self._prepared(X), self._engine())
+        return mean, np.sqrt(variance + self.noise_)
 
     def _prepared(self, X: Any) -> RowSource:
         """Return checked rows, transformed as the kernel expects."""
         return Input.of(self).over(self._rows(X, reset=False))
 
-    def _normalised(self, targets: Float64Array) -> Float64Array:
-        p = targets.shape[1]
-        self._y_mean, self._y_std = np.zeros(p), np.ones(p)
-        if not self.normalize_y:
-            return targets
-        self._y_mean = targets.mean(axis=0)
-        spread = targets.std(axis=0)
-        # The deviation of a constant target is only rounding; it must not become a scale.
-        rounding = 10.0 * np.finfo(np.float64).eps * np.abs(self._y_mean)
-        self._y_std = np.where(spread > rounding, spread, 1.0)
-        return (targets - self._y_mean) / self._y_std
-
-    # ---- answers --------------------------------------------------------------------------------
-
-    def _variance(self, source: RowSource) -> Float64Array:
-        blocks = self.posterior_.variances(source, chunk_rows=PREDICT_ROWS, engine=self._engine())
-        out = in_blocks(quietly(blocks), source.shape[:1])
-        return finite_values(out[:, None], partial(rows_at, source))[:, 0]
-
     def _scaled(self, mean: Float64Array) -> Float64Array:
         return predicted_numbers(mean * self._y_std + self._y_mean, flat=self._flat)
-
-
-def _all_rows(source: RowSource) -> Any:
-    return source.rows(slice(0, source.shape[0]))

@@ -22,7 +22,10 @@ from gramian.engine import Engine
 from gramian.exact.plan import exact_plan
 from gramian.exact.solve import SolveSettings
 from gramian.exceptions import BudgetError, InputError, did_you_mean
+from gramian.gp.conditional import CONDITIONAL_NEIGHBOURS, CONDITIONAL_ROWS
 from gramian.gp.exact_mean import TILES, fits_memory
+from gramian.gp.hyperparameters import Hyperparameters
+from gramian.gp.neighbours import neighbour_bytes
 from gramian.kernels import Kernel
 
 #: Approximations with nested bases of landmarks, for which the likelihood's gradient is known.
@@ -31,6 +34,8 @@ NESTED: dict[str, type[Approximation]] = {
     "lowrankplusblocks": LowRankPlusBlocks,
     "blockdiagonal": BlockDiagonal,
 }
+#: Name of the posterior from the nearest rows, and the fewest neighbours of a row. Chosen by hand.
+NEIGHBOURS, FEWEST = "neighbours", 64
 #: Memory of the nested bases over that of one pass: those of the first and of the learned kernel are held;
 #: with ``learning_rows=None``, the factor and the adjoints of the blocks.
 BASES_FACTOR = 2
@@ -96,6 +101,9 @@ def sized(
         if solved:
             size["solve"] = memory_budget
             time["solve"] = 2.0 * exact_plan(work, SolveSettings(), tiles).total_seconds
+        needed = _neighbour_bytes(n, source.shape[1], work.n_outputs, engine.n_threads)
+        if isinstance(approximation, str) and approximation in ("auto", NEIGHBOURS) and n > EXACT_ROWS:
+            size |= {"neighbours": needed} if needed <= memory_budget else {}
         if size.get("learning", 0) > memory_budget:
             raise BudgetError(
                 f"memory_budget={format_bytes(memory_budget)} is too small to learn from blocks of "
@@ -108,16 +116,16 @@ def sized(
     name = approximation if isinstance(approximation, str) else None
     if name == "exact":
         return planned(MultiResolutionBuilder.root_only(n), EXACT)
-    if name != "auto":
+    if name not in ("auto", NEIGHBOURS):
         return planned(_asked(approximation), AS_ASKED)
     if n <= EXACT_ROWS:
-        return planned(MultiResolutionBuilder.root_only(n), f"auto: every one of {n} rows")
+        return planned(MultiResolutionBuilder.root_only(n), f"{name}: every one of {n} rows")
     blocks = max(2, round(n / BLOCK_ROWS))
-    mean = "the mean solved from all rows" if solved else f"memory holds no kernel matrix of {n} rows"
+    limits = "" if solved else f", memory holds no kernel matrix of {n} rows"
     while True:
         builder = MultiResolutionBuilder(ROOT_RANK, BLOCK_RANK, blocks, 2, 1.0, partition="tree")
         try:
-            return planned(builder, f"auto: {mean}, blocks of about {n // blocks} rows")
+            return planned(builder, f"{name}: blocks of about {n // blocks} rows{limits}")
         except BudgetError:
             if blocks == 1:
                 raise
@@ -130,12 +138,46 @@ def solves_for_mean(approximation: Any, n_rows: int, memory_budget: int) -> bool
     return chosen and n_rows > EXACT_ROWS and fits_memory(n_rows, memory_budget)
 
 
+def takes_neighbours(
+    approximation: Any, source: RowSource, hyper: Hyperparameters, memory_budget: int, n_threads: int
+) -> bool:
+    """Tell whether posteriors from the nearest rows are tried, or raise where they were asked for in vain.
+
+    They need a kernel of known lengthscales and memory for two dense copies of the rows. Where all rows are
+    the fewest neighbours, every row is one of the root already, which is the same.
+    """
+    n, d = source.shape
+    asked = isinstance(approximation, str) and approximation == NEIGHBOURS
+    if not asked and not (isinstance(approximation, str) and approximation == "auto" and n > EXACT_ROWS):
+        return False
+    needed = _neighbour_bytes(n, d, 1, n_threads)
+    if asked and not len(hyper.own):
+        raise InputError(
+            f"approximation='neighbours' needs a kernel with lengthscales, to tell which rows are near; "
+            f"{hyper.kernel!r} has none. Choose another kernel, or approximation='multiresolution'."
+        )
+    if asked and needed > memory_budget:
+        raise BudgetError(
+            f"memory_budget={format_bytes(memory_budget)} is too small for approximation='neighbours', which "
+            f"keeps {n} dense rows: {format_bytes(needed)} is needed. Raise the budget, or choose "
+            "approximation='multiresolution'.",
+            needed,
+        )
+    return n > FEWEST and bool(len(hyper.own)) and needed <= memory_budget
+
+
+def _neighbour_bytes(n_rows: int, n_features: int, n_outputs: int, n_threads: int) -> int:
+    """Return the working memory of neighbours, and of the rows whose density is learned from."""
+    learned = min(n_rows, CONDITIONAL_ROWS) * (CONDITIONAL_NEIGHBOURS + 1)
+    return neighbour_bytes(n_rows, n_features, n_outputs, n_threads) + 16 * learned * (n_features + n_outputs)
+
+
 def _asked(chosen: Any) -> Builder:
     """Return the builder of a name or an instance, with exactly as many landmarks as its rank."""
     if isinstance(chosen, str) and chosen in NESTED:
         chosen = NESTED[chosen]()
     if not isinstance(chosen, tuple(NESTED.values())):
-        names = ("auto", "exact", *NESTED)
+        names = ("auto", "exact", NEIGHBOURS, *NESTED)
         raise InputError(
             f"approximation={chosen!r} is not one that a Gaussian process takes: its bases must be nested "
             f"and have landmarks. Choose one of {', '.join(names)}, or an instance such as "

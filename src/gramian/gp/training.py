@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import warnings
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -17,12 +17,12 @@ from gramian._budget import parse_bytes
 from gramian._checks import positive_number, whole_number
 from gramian._phases import Phases, silent
 from gramian._random import as_generator
-from gramian._typing import Float64Array, Rows
+from gramian._typing import Float64Array
 from gramian.approximations.setup import FitSetup
 from gramian.compression.costs import Workload
 from gramian.compression.plan import Plan
 from gramian.data.mapped import mapped
-from gramian.data.source import RowSource, as_source, sample_rows
+from gramian.data.source import RowSource, sample_rows
 from gramian.data.taken import TakenRows
 from gramian.engine import Engine
 from gramian.estimator.answers import PREDICT_ROWS, in_blocks
@@ -35,14 +35,22 @@ from gramian.estimator.targets import NumberTargets
 from gramian.exact.predictor import ExactPredictor
 from gramian.exceptions import AccuracyWarning, InputError
 from gramian.gp.calibration import BandCheck, leave_one_out
+from gramian.gp.choice import (
+    Chosen,
+    choose_posterior,
+    held_out_check,
+    leave_one_out_judge,
+    near_check,
+)
 from gramian.gp.exact_mean import exact_mean
 from gramian.gp.hyperparameters import Hyperparameters, in_units, lengthscales
 from gramian.gp.learning import Learned, LearningSettings, block_sizes, learn, learn_all
 from gramian.gp.likelihood import Evidence, Observations
+from gramian.gp.neighbours import NeighbourPosterior
 from gramian.gp.objective import Objective
 from gramian.gp.posterior import Posterior
 from gramian.gp.prior import scaled_back
-from gramian.gp.sizes import LEARNING_ROWS, sized, solves_for_mean
+from gramian.gp.sizes import FEWEST, LEARNING_ROWS, sized, solves_for_mean, takes_neighbours
 from gramian.gp.start import checked_optimizer, log_bounds, start_kernel
 from gramian.kernels import Kernel
 from gramian.metric.input import InputParameters, planned_input
@@ -53,6 +61,8 @@ from gramian.metric.rounds import FittedRound, RoundModel, RoundSetup, plain_cop
 ROUND_ROWS = 1_000
 #: Rows that the deviations are checked on, and the share of all rows that may be held out for it. By hand.
 CHECKED_ROWS, HELD_OUT_SHARE = 2_000, 0.1
+#: Held-out rows by which float32 is compared with float64. Chosen by hand.
+NARROWING_ROWS = 100
 #: Default of the parameter ``noise``.
 DEFAULT_NOISE = 0.1
 #: Share of the targets' variance from which the errors on left-out rows mean that nothing was explained, and
@@ -67,6 +77,7 @@ class TrainedProcess:
     objective: Objective
     evidence: Evidence
     mean: ExactPredictor | None
+    near: NeighbourPosterior | None
     learning: Learned | None
     calibration: BandCheck
     plan: Plan
@@ -75,7 +86,7 @@ class TrainedProcess:
     def posterior(self) -> Posterior:
         """The posterior given all rows."""
         found = self.evidence
-        return Posterior(found.features, found.factor, found.beta, self.mean)
+        return Posterior(found.features, found.factor, found.beta, self.mean, self.near)
 
     def keep_in(self, model: KernelEstimator) -> None:
         """Store this result in the fitted attributes of an estimator."""
@@ -106,20 +117,28 @@ def train(
     optimizer, factors = checked_optimizer(model.optimizer), log_bounds(model.bounds)
     restarts = whole_number("n_restarts_optimizer", model.n_restarts_optimizer, 0)
     max_iter = whole_number("max_iter", model.max_iter, 1)
+    if model.calibration not in ("loo", None):
+        raise InputError(
+            f"calibration={model.calibration!r} is unknown. Give 'loo', which scales deviations of new "
+            "observations to the errors of rows left out, or None."
+        )
     source, targets = rows.source, rows.numbers
     hyper = start = Hyperparameters(_start(model, source, rng), noise, bool(model.learn_noise))
     plan = _sized(model, source, targets.shape[1], hyper.kernel, rng)  # raises before any work
     if check and not model.standardize and model.metric is None:
         warn_of_scales(source, hyper.kernel)
     solves = solves_for_mean(model.approximation, rows.n, parse_bytes(model.memory_budget))
+    nears = check and takes_neighbours(
+        model.approximation, source, hyper, parse_bytes(model.memory_budget), plan.n_threads
+    )
     known, known_targets, out = source, targets, None
-    if solves and check:
+    if check and (solves or nears):
         # Hyperparameters that had seen the held-out rows would make their errors look small.
-        held = min(CHECKED_ROWS, int(HELD_OUT_SHARE * rows.n))
+        held = max(1, min(CHECKED_ROWS, int(HELD_OUT_SHARE * rows.n)))
         order = rng.permutation(rows.n)
         out, kept = np.sort(order[:held]), np.sort(order[held:])
         known, known_targets = TakenRows(source, kept), targets[kept]
-    learning = None
+    learning, engine = None, Engine(plan.n_threads)
     if optimizer is not None and len(hyper.theta):
         settings = LearningSettings(
             _count(model.learning_rows, known.shape[0]),
@@ -129,34 +148,53 @@ def train(
             optimizer if callable(optimizer) else None,
             weak_prior=isinstance(model.kernel, str),
         )
-        engine = Engine(plan.n_threads)
         progress = phases("learning", unit="likelihoods")
-        learning = learn(hyper, known, known_targets, settings, engine=engine, rng=rng, progress=progress)
+        judge = leave_one_out_judge(known, known_targets, engine, rng) if nears else None
+        learning = learn(
+            hyper, known, known_targets, settings, engine=engine, rng=rng, progress=progress, judge=judge
+        )
         hyper = hyper.at(learning.theta)
         if model.learning_rows is None and known.shape[0] > learning.n_rows:
             progress = phases("learning from all rows", unit="likelihoods")
             objective, _ = _objective(model, known, known_targets, hyper, rng)
             learning = learn_all(objective.loss, known.shape[0], start, learning, settings, progress=progress)
             hyper = hyper.at(learning.theta)
-    calibration = None
+    calibration, chosen = None, Chosen(solves, 0, {})
     if out is not None:
-        phases("check on held-out rows")
-        few, plan = _objective(model, known, known_targets, hyper, rng)
-        found = few.found()
-        fitted = Posterior(
-            found.features, found.factor, found.beta, _mean(model, known, known_targets, hyper, rng)
-        )
-        calibration = _held_out(fitted, hyper, source.take(out), targets[out], Engine(plan.n_threads))
+        phases("choice on held-out rows")
+        held_rows, held_targets = source.take(out), targets[out]
+        near = NeighbourPosterior.of(known, known_targets, hyper, FEWEST, rng) if nears else None
+        nested = None
+        if model.approximation == "auto":
+            nested = _nested(model, known, known_targets, hyper, rng)
+            if solves:
+                nested = replace(nested, mean=_mean(model, known, known_targets, hyper, rng))
+        order = rng.permutation(len(out))  # the first of them choose
+        chosen = choose_posterior(nested, near, held_rows[order], held_targets[order], hyper.noise, engine)
+        if chosen.exact or not chosen.neighbours:
+            assert nested is not None
+            near = None if near is None or not chosen.neighbours else replace(near, count=chosen.neighbours)
+            fitted = replace(nested, near=near, mean=nested.mean if chosen.exact else None)
+            calibration = held_out_check(fitted, held_rows, held_targets, hyper.noise, engine)
     phases("posterior")
     objective, plan = _objective(model, source, targets, hyper, rng)
     found = objective.found()
-    mean = _mean(model, source, targets, hyper, rng) if solves else None
+    mean = _mean(model, source, targets, hyper, rng) if chosen.exact else None
+    near = None
+    if out is not None and chosen.neighbours:
+        near = NeighbourPosterior.of(source, targets, hyper, chosen.neighbours, rng)
+        few = rng.permutation(out)[:NARROWING_ROWS]
+        near = near.narrowed(source.take(few), engine, without=few)
+        if calibration is None:
+            calibration = near_check(near, source.take(out), targets[out], engine, out)
     if calibration is None:
         some, numbers = sample_rows(source, CHECKED_ROWS, rng)
-        calibration = leave_one_out(found, some, targets[numbers], Engine(plan.n_threads))
+        calibration = leave_one_out(found, some, targets[numbers], engine)
     if learning is not None and check:
         _warn_if_unexplained(calibration, targets, hyper, restarts)
-    return TrainedProcess(objective, found, mean, learning, calibration, plan)
+    if chosen.losses:
+        plan = replace(plan, reason=f"{plan.reason}; {chosen.reason}")
+    return TrainedProcess(objective, found, mean, near, learning, calibration, plan)
 
 
 def plan_process(model: KernelEstimator, source: RowSource, n_outputs: int) -> Plan:
@@ -194,11 +232,31 @@ def process_round(model: KernelEstimator, asked: RoundSetup) -> RoundModel:
     return RoundModel(fit)
 
 
+def normalised(targets: Float64Array, normalize: bool) -> tuple[Float64Array, Float64Array, Float64Array]:
+    """Return (targets − mean)/deviation with mean and deviation (outputs,), or the targets with 0 and 1."""
+    outputs = targets.shape[1]
+    if not normalize:
+        return targets, np.zeros(outputs), np.ones(outputs)
+    mean, spread = targets.mean(axis=0), targets.std(axis=0)
+    # The deviation of a constant target is only rounding; it must not become a scale.
+    rounding = 10.0 * np.finfo(np.float64).eps * np.abs(mean)
+    spread = np.where(spread > rounding, spread, 1.0)
+    return (targets - mean) / spread, mean, spread
+
+
 def mean_of(posterior: Posterior, source: RowSource, engine: Engine) -> Float64Array:
     """Return the posterior mean (n, outputs) of the normalised targets at rows prepared for the kernel."""
     blocks = posterior.predictor.blocks(source, engine=engine, chunk_rows=PREDICT_ROWS)
     out = in_blocks(quietly(blocks), (source.shape[0], posterior.n_outputs))
     return finite_values(out, partial(rows_at, source))
+
+
+def moments_of(posterior: Posterior, source: RowSource, engine: Engine) -> tuple[Float64Array, Float64Array]:
+    """Return mean (n, outputs) and variance (n,) of f for normalised targets at prepared rows."""
+    blocks = posterior.moments(source, engine=engine, chunk_rows=PREDICT_ROWS)
+    out = in_blocks(quietly(blocks), (source.shape[0], posterior.n_outputs + 1))
+    out = finite_values(out, partial(rows_at, source))
+    return out[:, :-1], out[:, -1]
 
 
 def _objective(
@@ -244,16 +302,15 @@ def _mean(
     return exact_mean(source, targets, hyper, memory_budget=budget, engine=model._engine(), rng=rng)
 
 
-def _held_out(
-    fitted: Posterior, hyper: Hyperparameters, rows: Rows, targets: Float64Array, engine: Engine
-) -> BandCheck:
-    """Return the errors of a posterior on rows that it was not given."""
-    source = as_source(rows)
-    errors = targets - np.asarray(fitted.predictor.chunk(rows, engine), np.float64)
-    variances = np.empty(len(targets))
-    for where, found in fitted.variances(source, chunk_rows=PREDICT_ROWS, engine=engine):
-        variances[where] = found
-    return BandCheck(errors, np.sqrt(variances + hyper.noise), held_out=True)
+def _nested(
+    model: KernelEstimator,
+    source: RowSource,
+    targets: Float64Array,
+    hyper: Hyperparameters,
+    rng: np.random.Generator,
+) -> Posterior:
+    found = _objective(model, source, targets, hyper, rng)[0].found()
+    return Posterior(found.features, found.factor, found.beta)
 
 
 def _start(model: KernelEstimator, source: RowSource, rng: np.random.Generator) -> Kernel:

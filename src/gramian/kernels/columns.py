@@ -103,6 +103,12 @@ def check_block(block: Any, n_rows: int, n_columns: int) -> Array:
             f"and {n_columns} points; expected real numbers of shape ({n_rows}, {n_columns}). Return an "
             "array with f(X, Z)[i, j] = k(x_i, z_j)."
         )
+    if array.dtype.kind == "f" and np.isnan(array).any():
+        i, j = np.argwhere(np.isnan(array))[0]
+        raise InputError(
+            f"the kernel function returned NaN, first for row {i} and point {j} of a block of {n_rows} rows "
+            f"and {n_columns} points. Return a number for every pair of rows."
+        )
     return array
 
 

@@ -31,11 +31,14 @@ from gramian.fast.serving.predictor import FastPredictor
 from gramian.fast.serving.router import TreeRouter
 from gramian.gp.calibration import BandCheck
 from gramian.gp.learning import Learned, LearningStage
+from gramian.gp.nearest import NearestRows
+from gramian.gp.neighbours import NeighbourPosterior
 from gramian.gp.posterior import Posterior
 from gramian.kernels import Kernel
 from gramian.kernels.columns import Columns
 from gramian.landmarks.partition import BisectionPartition, CenterPartition, Partition
 from gramian.metric.learning import Round
+from gramian.model_file.neighbours import made_nearest, made_neighbours
 from gramian.model_file.predictors import (
     feature_parts,
     made_features,
@@ -264,6 +267,8 @@ RECIPES: dict[str, Recipe] = (
             FastPredictor,
         ),
         "FeatureMap": Recipe(feature_parts, made_features),
+        "NearestRows": Recipe(_by_fields(NearestRows).parts, made_nearest),
+        "NeighbourPosterior": Recipe(_by_fields(NeighbourPosterior).parts, made_neighbours),
         "Predictor": Recipe(predictor_parts, made_predictor),
         "RidgeMean": Recipe(_mean_parts, _mean),
         "Solution": Recipe(_solution_parts, _solution),

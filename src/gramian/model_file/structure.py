@@ -108,7 +108,8 @@ def _center_tree(parts: Parts) -> None:
     require(len(widths) == 1, f"the centres of a tree have {sorted(map(str, widths))} features")
 
 
-def _routed(partition: Partition, n_features: int) -> None:
+def routed(partition: Partition, n_features: int) -> None:
+    """Raise unless a partition takes rows of so many features."""
     found = features_of(partition)
     require(
         found in (None, n_features), f"the partition takes rows of {found} features; expected {n_features}"
@@ -119,7 +120,7 @@ def _routed(partition: Partition, n_features: int) -> None:
 
 
 def _predictor(parts: Parts) -> None:
-    _tiles(parts.dtype)
+    tiles(parts.dtype)
     nodes = len(parts.node_size)
     check_shape("node_size", parts.node_size, (nodes,))
     check_shape("node_kind", parts.node_kind, (nodes,))
@@ -130,7 +131,7 @@ def _predictor(parts: Parts) -> None:
     require(0 < len(parts.weights) <= MOST_LEVELS, f"a predictor has {len(parts.weights)} levels")
     require(bool(parts.landmarks) and nodes > 0, "a predictor has no landmarks")
     width = parts.landmarks[0][1].shape[-1]
-    _routed(parts.partition, width)
+    routed(parts.partition, width)
     for kind, (_, points) in enumerate(parts.landmarks):
         rows = int(np.asarray(parts.node_size)[kinds == kind].sum())
         check_shape("landmarks", points, (rows, width))
@@ -143,10 +144,11 @@ def _predictor(parts: Parts) -> None:
 def _exact(parts: Parts) -> None:
     check_shape("rows", parts.rows, (None, None))
     check_shape("coefficients", parts.coefficients, (parts.rows.shape[0], None))
-    _tiles(parts.dtype)
+    tiles(parts.dtype)
 
 
-def _tiles(dtype: np.dtype[Any]) -> None:
+def tiles(dtype: np.dtype[Any]) -> None:
+    """Raise unless tiles are of a float type."""
     require(dtype in (np.float32, np.float64), f"tiles are stored as {dtype}; expected float32 or float64")
 
 
@@ -164,13 +166,13 @@ def _pairwise(parts: Parts) -> None:
     if parts.partition is not None and parts.level is not None:
         check_shape("level", parts.level, (parts.partition.n_blocks,))
         whole("level", parts.level, clusters)
-        _routed(parts.partition, parts.support.shape[1])
+        routed(parts.partition, parts.support.shape[1])
     else:
         require(parts.partition is parts.level, "a predictor routes rows to no clusters")
 
 
 def _dcpred(parts: Parts) -> None:
-    _routed(parts.partition, parts.n_features)
+    routed(parts.partition, parts.n_features)
     leaves, blocks = parts.leaves, parts.partition.n_blocks
     require(len(leaves) == blocks, f"there are {len(leaves)} leaves for {blocks} blocks")
     outputs = len(leaves[0]["bias"])
@@ -178,7 +180,7 @@ def _dcpred(parts: Parts) -> None:
         bias, points, expansion = leaf["bias"], leaf["landmarks"], leaf["expansion"]
         check_shape("bias", bias, (outputs,))
         check_shape("limits", leaf["limits"], (2, outputs))
-        _tiles(bias.dtype)
+        tiles(bias.dtype)
         if expansion is None:
             continue
         check_shape("landmarks", points, (None, parts.n_features))
@@ -214,14 +216,14 @@ def _forest(parts: Parts) -> None:
 
 
 def _feature_map(parts: Parts) -> None:
-    _tiles(parts.dtype)
+    tiles(parts.dtype)
     forest, nodes = parts.forest, parts.nodes
     require(len(nodes) == len(forest.ranks), f"a map of {len(nodes)} bases has {len(forest.ranks)} nodes")
     leaves = forest.levels[-1]
     blocks = parts.partition.n_blocks
     require(leaves.stop - leaves.start == blocks, f"a map of {blocks} blocks has {leaves} as leaves")
     width = nodes[0]["landmarks"].shape[-1]
-    _routed(parts.partition, width)
+    routed(parts.partition, width)
     for node, basis in enumerate(nodes):
         rank = forest.ranks[node]
         check_shape("landmarks", basis["landmarks"], (None, width))
@@ -337,7 +339,7 @@ def _fast(parts: Parts) -> None:
 def _columns(parts: Parts) -> None:
     places = sorted(column.place for column in parts.columns)
     require(places == list(range(len(places))), "the columns of a table are not numbered in order")
-    _tiles(parts.dtype)
+    tiles(parts.dtype)
 
 
 def _scaling(parts: Parts) -> None:

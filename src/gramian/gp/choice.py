@@ -1,0 +1,137 @@
+"""Choice of a Gaussian process's posterior by the loss of each on held-out targets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from gramian._typing import Float64Array, Rows
+from gramian.data.source import RowSource, as_source, sample_rows
+from gramian.data.taken import TakenRows
+from gramian.engine import Engine
+from gramian.estimator.answers import PREDICT_ROWS
+from gramian.gp.calibration import BandCheck
+from gramian.gp.hyperparameters import Hyperparameters
+from gramian.gp.neighbours import NeighbourPosterior
+from gramian.gp.posterior import Posterior
+from gramian.gp.sizes import FEWEST
+
+#: Most neighbours that are tried: from the fewest on twice as many, while the loss falls. By hand.
+MOST = 512
+#: A posterior that predicts more slowly must lower the loss by so much. By hand.
+GAIN = 0.01
+#: Held-out rows that choose, rows that compare hyperparameters, and rows they are compared among. By hand.
+CHOOSING_ROWS, JUDGED_ROWS, AMONG_ROWS = 500, 1_000, 50_000
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The posterior that was chosen: whether its mean is the exact one, and its neighbours, 0 for none."""
+
+    exact: bool
+    neighbours: int
+    losses: dict[str, float]  #: on held-out targets, of each that was tried
+
+    @property
+    def reason(self) -> str:
+        """What was chosen, and what was measured."""
+        near = f"from the nearest {self.neighbours} rows"
+        mean = "the mean solved from all rows" if self.exact else f"mean and deviation {near}"
+        if not self.exact and not self.neighbours:
+            mean = "mean and deviation by the multi-resolution approximation"
+        mean += f", the deviation {near}" if self.exact and self.neighbours else ""
+        told = ", ".join(f"{name} {value:.3f}" for name, value in self.losses.items())
+        return f"{mean} (held-out loss: {told})" if told else mean
+
+
+def choose_posterior(
+    nested: Posterior | None,
+    near: NeighbourPosterior | None,
+    rows: Rows,
+    targets: Float64Array,
+    noise: float,
+    engine: Engine,
+) -> Chosen:
+    """Return the fastest posterior whose loss on held-out targets is within 0.01 of the best.
+
+    nested : the posterior given the other rows, with its exact mean if there is one; None where neighbours
+    were asked for. near : the neighbours among these rows; None where they are not possible. Deviations are
+    scaled to the errors before these are compared, as they are in predictions.
+    """
+    rows, targets = rows[:CHOOSING_ROWS], targets[:CHOOSING_ROWS]
+    checks: list[tuple[bool, int, str, BandCheck]] = []
+    found = None if near is None else _enough(near, rows, targets, engine)
+    if nested is not None:
+        own = held_out_check(replace(nested, mean=None), rows, targets, noise, engine)
+        checks.append((False, 0, "multi-resolution", own))
+        if nested.mean is not None:
+            errors = targets - np.asarray(nested.mean.chunk(rows, engine), np.float64)
+            checks.append((True, 0, "exact mean", BandCheck(errors, own.deviations, held_out=True)))
+            if found is not None:
+                both = BandCheck(errors, found[1].deviations, held_out=True)
+                checks.append((True, found[0], f"exact mean with deviations of {found[0]} neighbours", both))
+    if found is not None:
+        checks.append((False, found[0], f"{found[0]} neighbours", found[1]))
+    losses = {name: check.loss for _, _, name, check in checks}
+    exact, count = next(
+        (exact, count) for exact, count, name, _ in checks if losses[name] <= min(losses.values()) + GAIN
+    )
+    return Chosen(exact, count, losses)
+
+
+def _enough(
+    near: NeighbourPosterior, rows: Rows, targets: Float64Array, engine: Engine
+) -> tuple[int, BandCheck]:
+    """Return the number of neighbours from which twice as many gain nothing, and the check of these."""
+    count, best = near.count, near_check(near, rows, targets, engine)
+    while 2 * count <= MOST:
+        check = near_check(replace(near, count=2 * count), rows, targets, engine)
+        if check.loss > best.loss - GAIN:
+            break
+        count, best = 2 * count, check
+    return count, best
+
+
+def near_check(
+    near: NeighbourPosterior,
+    rows: Rows,
+    targets: Float64Array,
+    engine: Engine,
+    without: np.ndarray | None = None,
+) -> BandCheck:
+    """Return the errors of neighbours at rows, left out of them where ``without`` gives their numbers."""
+    mean, variance = near.moments(rows, engine, without=without)
+    return BandCheck(targets - mean, np.sqrt(variance), held_out=True)
+
+
+def held_out_check(
+    fitted: Posterior, rows: Rows, targets: Float64Array, noise: float, engine: Engine
+) -> BandCheck:
+    """Return the errors of a posterior on rows that it was not given."""
+    found = np.empty((len(targets), targets.shape[1] + 1))
+    for where, moments in fitted.moments(as_source(rows), chunk_rows=PREDICT_ROWS, engine=engine):
+        found[where] = moments
+    return BandCheck(targets - found[:, :-1], np.sqrt(found[:, -1] + noise), held_out=True)
+
+
+def leave_one_out_judge(
+    source: RowSource, targets: Float64Array, engine: Engine, rng: np.random.Generator
+) -> Callable[[Hyperparameters], float]:
+    """Return hyperparameters ↦ the loss on rows left out, given their neighbours.
+
+    Of 1,000 rows, among 50,000 at most; the same ones for all hyperparameters.
+    """
+    some = np.sort(rng.permutation(len(targets))[:AMONG_ROWS])
+    among = TakenRows(source, some) if len(some) < len(targets) else source
+    known = targets[some]
+    rows, numbers = sample_rows(among, JUDGED_ROWS, rng)
+    seed = int(rng.integers(2**31))
+
+    def judge(hyper: Hyperparameters) -> float:
+        near = NeighbourPosterior.of(among, known, hyper, FEWEST, np.random.default_rng(seed))
+        loss = near_check(near, rows, known[numbers], engine, np.asarray(numbers)).loss
+        return loss if np.isfinite(loss) else np.inf
+
+    return judge

@@ -1,0 +1,200 @@
+r"""Posterior of a Gaussian process at each row from its nearest training rows alone.
+
+With the m nearest rows N of x in the kernel's metric, Σ = k(N, N) + noise·I and c = k(N, x), a new
+observation at x has
+
+    mean cᵀΣ⁻¹y,   variance s² = k(x, x) + noise − cᵀΣ⁻¹c.
+
+Both stand in the last rows of one Cholesky factor, that of
+
+    [Σ   c                y]         [L                 ]
+    [cᵀ  k(x, x) + noise  0]   with  [(L⁻¹c)ᵀ   s       ]
+    [yᵀ  0                b]         [(L⁻¹y)ᵀ  −mean/s  ·]
+
+where b is large enough for the factor to exist. Factors of many rows are computed together.
+Source: Vecchia 1988; Gramacy and Apley 2015.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from gramian._tiles import row_slices
+from gramian._typing import Float64Array, IntArray, Rows
+from gramian.data.source import RowSource, row_blocks
+from gramian.engine import Engine
+from gramian.exceptions import AccuracyWarning
+from gramian.gp.hyperparameters import Hyperparameters, in_units, lengthscales
+from gramian.gp.nearest import NearestRows
+from gramian.kernels.base import Kernel
+from gramian.kernels.columns import dense
+from gramian.kernels.stacks import stacked_grams
+
+#: Bytes of the matrices that are factored together. Chosen by hand.
+STACK_BYTES = 1 << 23
+#: Change of a mean, in deviations of a new observation, from which float32 is too coarse. Chosen by hand.
+NOTICEABLE = 1e-2
+#: Rows by which the size of the kernel's diagonal is judged. Chosen by hand.
+DIAGONAL_ROWS = 1_000
+
+
+@dataclass(frozen=True)
+class NeighbourPosterior:
+    """Posterior of f and of new observations at any row, from its ``count`` nearest training rows.
+
+    kernel : in units of the metric; scale : (d,), what divides the rows, or None; targets : (n, outputs), in
+    the order of the leaves of ``near``; dtype : of the factors. Mean and variance jump a little where a
+    row's neighbours change.
+    """
+
+    kernel: Kernel
+    noise: float
+    scale: Float64Array | None
+    near: NearestRows
+    targets: Float64Array
+    count: int
+    dtype: np.dtype[Any]
+
+    @classmethod
+    def of(
+        cls,
+        source: RowSource,
+        targets: Float64Array,
+        hyper: Hyperparameters,
+        count: int,
+        rng: np.random.Generator,
+    ) -> NeighbourPosterior:
+        """Return the posterior given all rows, by factors in float64.
+
+        Warns :class:`AccuracyWarning` where the noise is raised, so that a factor of rows that repeat exists.
+        Time O(n d log n), memory two copies of the rows, one of which is kept.
+        """
+        scale = lengthscales(hyper.kernel)
+        rows = np.asarray(dense(source.rows(slice(0, source.shape[0]))), np.float64)
+        points = rows if scale is None else rows / scale
+        kernel = hyper.kernel if scale is None else in_units(hyper.kernel)
+        near = NearestRows.of(points, rng)
+        count = min(count, len(points))
+        noise = max(hyper.noise, _least_noise(kernel, near.points))
+        if noise > hyper.noise:
+            warnings.warn(
+                f"noise={hyper.noise:.2g} is too small to solve for rows that may repeat; neighbours take "
+                f"{noise:.2g}. Give a larger noise.",
+                AccuracyWarning,
+                stacklevel=2,
+            )
+        return cls(kernel, noise, scale, near, targets[near.numbers], count, np.dtype(np.float64))
+
+    def narrowed(self, X: Rows, engine: Engine, *, without: IntArray | None = None) -> NeighbourPosterior:
+        """Return the posterior by factors in float32 if that changes no mean of these rows noticeably."""
+        fast = replace(self, dtype=np.dtype(np.float32))
+        mean, variance = self.moments(X, engine, without=without)
+        try:
+            other, _ = fast.moments(X, engine, without=without, wider=False)
+        except np.linalg.LinAlgError:
+            return self
+        return fast if (np.abs(mean - other) <= NOTICEABLE * np.sqrt(variance)[:, None]).all() else self
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of points and targets."""
+        return self.near.points.nbytes + self.near.numbers.nbytes + self.targets.nbytes
+
+    @property
+    def n_outputs(self) -> int:
+        """Number of outputs, which share the kernel."""
+        return int(self.targets.shape[1])
+
+    def moments(
+        self, X: Rows, engine: Engine, *, without: IntArray | None = None, wider: bool = True
+    ) -> tuple[Float64Array, Float64Array]:
+        """Return mean (q, outputs) and variance (q,) of new observations at the rows.
+
+        ``without`` : for each row the number of the training row that it is, which is left out of its
+        neighbours. ``wider`` : compute in float64 what has no factor in float32, instead of raising. Time
+        O(m³/3 + m² d) a row, memory for a stack of matrices for each thread.
+        """
+        rows = np.asarray(dense(X), np.float64)
+        rows = rows if self.scale is None else rows / self.scale
+        mean, variance = np.empty((len(rows), self.n_outputs)), np.empty(len(rows))
+
+        def work(group: tuple[int, IntArray]) -> tuple[IntArray, Float64Array, Float64Array]:
+            leaf, numbers = group
+            left_out = None if without is None else without[numbers]
+            return numbers, *self._group(leaf, rows[numbers], left_out, wider)
+
+        with engine.results(work, self.near.groups(rows, engine)) as found:
+            for numbers, m, v in found:
+                mean[numbers], variance[numbers] = m, v
+        return mean, variance
+
+    def neighbours(self, X: Rows, engine: Engine, *, without: IntArray) -> IntArray:
+        """Return the positions of the nearest points of rows, (q, count); ``without`` as for moments."""
+        rows = np.asarray(dense(X), np.float64)
+        rows = rows if self.scale is None else rows / self.scale
+        out = np.empty((len(rows), min(self.count, len(self.near.points) - 1)), np.intp)
+        for leaf, numbers in self.near.groups(rows, engine):
+            out[numbers] = self.near.found(leaf, rows[numbers], self.count, without[numbers])
+        return out
+
+    def chunk(self, rows: Rows, engine: Engine) -> Float64Array:
+        """Return the mean of rows in memory, shape (rows, outputs)."""
+        return self.moments(rows, engine)[0]
+
+    def blocks(
+        self, source: RowSource, *, engine: Engine, chunk_rows: int
+    ) -> Iterator[tuple[slice, Float64Array]]:
+        """Yield (rows, mean) for each chunk of the source."""
+        for where, rows in row_blocks(source, chunk_rows):
+            yield where, self.chunk(rows, engine)
+
+    def _group(
+        self, leaf: int, rows: Float64Array, without: IntArray | None, wider: bool
+    ) -> tuple[Float64Array, Float64Array]:
+        """Return mean and variance at rows of one leaf."""
+        at = self.near.found(leaf, rows, self.count, without)
+        size = at.shape[1] + 1 + self.n_outputs
+        mean, variance = np.empty((len(rows), self.n_outputs)), np.empty(len(rows))
+        height = max(1, STACK_BYTES // (8 * size**2))
+        for part in row_slices(len(rows), height):
+            points = np.concatenate([self.near.points[at[part]], rows[part, None]], axis=1)
+            y = self.targets[at[part]]
+            try:
+                last = self._last_columns(points, y, self.dtype)
+            except np.linalg.LinAlgError:
+                if not wider:
+                    raise
+                last = self._last_columns(points, y, np.dtype(np.float64))
+            variance[part] = np.square(last[:, 0])
+            mean[part] = -last[:, :1] * last[:, 1:]
+        return mean, variance
+
+    def _last_columns(self, points: Float64Array, y: Float64Array, dtype: np.dtype[Any]) -> Float64Array:
+        """Return (s, −mean/s) for each set of points, whose last is the row, (b, 1 + outputs)."""
+        count, size, _ = points.shape
+        outputs = self.n_outputs
+        stack = np.zeros((count, size + outputs, size + outputs), dtype)
+        stack[:, :size, :size] = stacked_grams(self.kernel, points, dtype)
+        diagonal = np.arange(size + outputs)
+        stack[:, diagonal[:size], diagonal[:size]] += self.noise
+        stack[:, size:, : size - 1] = y.transpose(0, 2, 1)
+        # yᵀΣ⁻¹y is at most yᵀy over the noise.
+        bound = 2.0 * np.einsum("bmo,bmo->bo", y, y) / self.noise + 1.0
+        stack[:, diagonal[size:], diagonal[size:]] = bound
+        return np.asarray(np.linalg.cholesky(stack)[:, size - 1 :, size - 1], np.float64)
+
+
+def neighbour_bytes(n_rows: int, n_features: int, n_outputs: int, n_threads: int) -> int:
+    """Return the working memory of neighbours: two copies of the rows, and stacks with their temporaries."""
+    return 8 * n_rows * (2 * n_features + n_outputs + 4) + 5 * STACK_BYTES * n_threads
+
+
+def _least_noise(kernel: Kernel, points: Float64Array) -> float:
+    """Return the least noise with which solving for rows that repeat keeps a third of the digits."""
+    size = float(kernel.diagonal(points[:DIAGONAL_ROWS]).mean())
+    return float(np.finfo(np.float64).eps) ** (2.0 / 3.0) * size
