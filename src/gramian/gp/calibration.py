@@ -59,7 +59,7 @@ class BandCheck:
         The second is the logarithm of ``rmse`` and a constant. Where targets have heavy tails, the density
         alone prefers deviations that differ from row to row to a mean that errs less.
         """
-        return 0.5 * (self.scaled_nlpd + np.log(max(self.rmse, 1e-300)) + 0.5 * np.log(2 * np.pi * np.e))
+        return 0.5 * (self.scaled_nlpd + np.log(max(self.rmse, 1e-300)) + 0.5 * (1.0 + np.log(2 * np.pi)))
 
     def _density(self, factor: Float64Array) -> float:
         wide = self.deviations[:, None] * factor
