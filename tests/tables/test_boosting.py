@@ -40,7 +40,7 @@ def quick(monkeypatch):
 @pytest.fixture
 def usual(monkeypatch):
     """Only the usual setting in few rounds, and scikit-learn's parameters for it."""
-    monkeypatch.setattr(boosting, "SETTINGS", SETTINGS[:1])
+    monkeypatch.setattr(boosting, "_chosen", lambda settings, *_: settings[0])
     monkeypatch.setattr(boosting, "FEW", 50)
     own = {"max_leaf_nodes": SETTINGS[0].leaves, "min_samples_leaf": SETTINGS[0].leaf_rows}
     return COMMON | own | {"learning_rate": RATE, "warm_start": False}
