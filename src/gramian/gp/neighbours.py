@@ -91,7 +91,7 @@ class NeighbourPosterior:
         return cls(kernel, noise, scale, near, targets[near.numbers], count, np.dtype(np.float64))
 
     def narrowed(self, X: Rows, engine: Engine, *, without: IntArray | None = None) -> NeighbourPosterior:
-        """Return the posterior by factors in float32 if that changes no mean of these rows noticeably."""
+        """Return this posterior with float32 factors, unless a mean of these rows changes noticeably."""
         fast = replace(self, dtype=np.dtype(np.float32))
         mean, variance = self.moments(X, engine, without=without)
         try:
@@ -119,8 +119,7 @@ class NeighbourPosterior:
         neighbours. ``wider`` : compute in float64 what has no factor in float32, instead of raising. Time
         O(m³/3 + m² d) a row, memory for a stack of matrices for each thread.
         """
-        rows = np.asarray(dense(X), np.float64)
-        rows = rows if self.scale is None else rows / self.scale
+        rows = self._scaled(X)
         mean, variance = np.empty((len(rows), self.n_outputs)), np.empty(len(rows))
 
         def work(group: tuple[int, IntArray]) -> tuple[IntArray, Float64Array, Float64Array]:
@@ -135,8 +134,7 @@ class NeighbourPosterior:
 
     def neighbours(self, X: Rows, engine: Engine, *, without: IntArray) -> IntArray:
         """Return the positions of the nearest points of rows, (q, count); ``without`` as for moments."""
-        rows = np.asarray(dense(X), np.float64)
-        rows = rows if self.scale is None else rows / self.scale
+        rows = self._scaled(X)
         out = np.empty((len(rows), min(self.count, len(self.near.points) - 1)), np.intp)
         for leaf, numbers in self.near.groups(rows, engine):
             out[numbers] = self.near.found(leaf, rows[numbers], self.count, without[numbers])
@@ -152,6 +150,11 @@ class NeighbourPosterior:
         """Yield (rows, mean) for each chunk of the source."""
         for where, rows in row_blocks(source, chunk_rows):
             yield where, self.chunk(rows, engine)
+
+    def _scaled(self, X: Rows) -> Float64Array:
+        """Return rows in units of the metric."""
+        rows = np.asarray(dense(X), np.float64)
+        return rows if self.scale is None else rows / self.scale
 
     def _group(
         self, leaf: int, rows: Float64Array, without: IntArray | None, wider: bool

@@ -143,8 +143,8 @@ def takes_neighbours(
 ) -> bool:
     """Tell whether posteriors from the nearest rows are tried, or raise where they were asked for in vain.
 
-    They need a kernel of known lengthscales and memory for two dense copies of the rows. Where all rows are
-    the fewest neighbours, every row is one of the root already, which is the same.
+    They need a kernel of known lengthscales and memory for two dense copies of the rows. With 64 rows
+    or fewer, all of them would be neighbours; the root holds them all too, and gives the same posterior.
     """
     n, d = source.shape
     asked = isinstance(approximation, str) and approximation == NEIGHBOURS

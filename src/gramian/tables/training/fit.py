@@ -29,9 +29,8 @@ from gramian.tables.importance.unseen import BoostedUnseen
 from gramian.tables.ridge_mean import RidgeMean
 from gramian.tables.small_problem import Point
 from gramian.tables.training.boosting import LEAST_ROWS, with_boosting
-from gramian.tables.training.gain import Gain, adds, best_share
+from gramian.tables.training.gain import Gain, HeldLoss, adds, best_share
 from gramian.tables.training.member import (
-    HeldLoss,
     Member,
     all_in_time,
     enough,
@@ -90,7 +89,7 @@ class LastFit:
     def judged(
         self,
         answer: Callable[[Float64Array, Float64Array | None], Float64Array],
-        loss: Callable[[Float64Array, IntArray], float],
+        loss: HeldLoss,
         boosted: bool,
     ) -> HeldOutModel:
         """Return the models without the held-out rows, by which permuted columns are judged.
@@ -121,13 +120,8 @@ class LastFit:
         if self.boosted is None or self.boosted_values is None:
             return self
         other = self.boosted_values.reshape(self.values.shape)
-
         share, both = best_share(self.values, other, self.held, loss)
-
-        def lowered(some: IntArray) -> float:
-            return loss(self.values[some], self.held[some]) - loss(both[some], self.held[some])
-
-        gain = Gain.of(len(self.held), lowered)
+        gain = Gain.of_values(self.values, both, self.held, loss)
         kernel, boosting, mix = (loss(values, self.held) for values in (self.values, other, both))
         parts = Contributions(kernel, boosting, mix, gain.error, gain.clear)
         if not gain.clear:

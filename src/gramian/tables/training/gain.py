@@ -1,4 +1,4 @@
-"""Gain of one model over another on held-out rows, with its standard error, and the mean of two of them."""
+"""Gain of one model over another on held-out rows, and the best mean of the two."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from gramian._typing import Float64Array, IntArray
 
 #: Parts of the held-out rows that are left out in turn. Chosen by hand.
 PARTS = 20
+#: Function from values (held, outputs) and the numbers of the held-out rows to an error.
+HeldLoss = Callable[[Float64Array, IntArray], float]
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,11 @@ class Gain:
         weights = np.ones(len(gains)) if weights is None else weights
         return cls.of(len(gains), lambda some: float(gains[some] @ weights[some] / weights[some].sum()))
 
+    @classmethod
+    def of_values(cls, before: Float64Array, after: Float64Array, held: IntArray, loss: HeldLoss) -> Gain:
+        """Return the gain of the values of held-out rows over other values of them."""
+        return cls.of(len(held), lambda some: loss(before[some], held[some]) - loss(after[some], held[some]))
+
     @property
     def clear(self) -> bool:
         """Whether the loss is lower by more than the standard error."""
@@ -52,7 +59,7 @@ class Gain:
 
 
 def best_share(
-    first: Float64Array, second: Float64Array, held: IntArray, loss: Callable[[Float64Array, IntArray], float]
+    first: Float64Array, second: Float64Array, held: IntArray, loss: HeldLoss
 ) -> tuple[float, Float64Array]:
     """Return the share of the second values in the mean of both that has the least loss, and that mean."""
 
@@ -63,10 +70,7 @@ def best_share(
     return float(found.x), mean(float(found.x))
 
 
-def adds(
-    first: Float64Array, second: Float64Array, held: IntArray, loss: Callable[[Float64Array, IntArray], float]
-) -> bool:
+def adds(first: Float64Array, second: Float64Array, held: IntArray, loss: HeldLoss) -> bool:
     """Return whether a mean with the second values has a clearly lower loss than the first ones alone."""
     first = first.reshape(second.shape)
-    mean = best_share(first, second, held, loss)[1]
-    return Gain.of(len(held), lambda some: loss(first[some], held[some]) - loss(mean[some], held[some])).clear
+    return Gain.of_values(first, best_share(first, second, held, loss)[1], held, loss).clear

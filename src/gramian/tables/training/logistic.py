@@ -71,8 +71,7 @@ def with_logistic(
     *,
     folded: bool,
 ) -> tuple[IntArray, Float64Array, LogisticPart | None, ExactUnseen | None]:
-    """Return row numbers, their values by ridge models without them, of classes the logistic model, and
-    the models behind the values.
+    """Return row numbers, their values by models without them, the logistic model, and those models.
 
     ridge : fitted exact model of all rows; held, values, unseen : row numbers, their values by the model
     without them, and this model. If ``folded`` and that takes little, all rows are returned, with values of

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -21,6 +20,7 @@ from gramian.metric.learning import Round
 from gramian.ridge.ridge import KernelRidge, KernelRidgeClassifier
 from gramian.ridge.streaming import closed, with_penalty
 from gramian.tables.importance.unseen import ExactUnseen, ModelUnseen, Unseen
+from gramian.tables.training.gain import HeldLoss
 from gramian.tables.training.logistic import LogisticPart, with_logistic
 from gramian.tables.training.model_factory import EXACT_ROWS, EXACT_TOL, TOL_OF_ERROR, ModelFactory, of_sizes
 from gramian.tables.training.penalty import FACTORS, best_penalty
@@ -44,8 +44,6 @@ LOGISTIC_TIMES = 10.0
 ROUND_SHARE = 0.3
 #: Coefficients (n, outputs) and offset (outputs,) of a model.
 Solved = tuple[Float64Array, Float64Array]
-#: Function from values (held, outputs) and the numbers of the held-out rows to an error.
-HeldLoss = Callable[[Float64Array, IntArray], float]
 
 
 @dataclass(frozen=True)
