@@ -34,6 +34,7 @@ AMOUNTS = (
     (re.compile(r"(\d+) rows are too few to compare"), "told"),
     (re.compile(r"the best alpha, ([\d.e+-]+)"), "told"),
     (re.compile(r"differ in scale by a factor of ([\d.e+-]+)"), "told"),
+    (re.compile(r"ended at the bounds of .*\(([\d.e+-]+)\)"), "told"),
     (re.compile(r"squared error is ([\d.e+-]+) of their variance"), "told"),
 )
 #: Refusals of configurations that the generator draws: each says why in words, and is promised in the docs.

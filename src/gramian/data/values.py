@@ -128,7 +128,7 @@ def limit_of(dtype: np.dtype[Any]) -> float:
 
 
 def _largest(values: Any) -> float:
-    return float(max(values.max(initial=0.0), -values.min(initial=0.0)))
+    return max(float(values.max(initial=0.0)), -float(values.min(initial=0.0)))  # −(−128) is no int8
 
 
 def widened(rows: Rows) -> Rows:

@@ -372,7 +372,7 @@ def _warn(learned: Learned, run: Run | None, hyper: Hyperparameters, settings: L
         )
         text = why if run.iterations >= settings.max_iterations else gave_up
     elif told:
-        names = listed((hyper.names[i] for i in told), 5, show=str)
+        names = listed((f"{hyper.names[i]} ({np.exp(learned.theta[i]):.3g})" for i in told), 5, show=str)
         text = (
             f"learning ended at the bounds of {names}. Widen bounds, leave out features that say nothing, or "
             "fix the noise with learn_noise=False."

@@ -19,6 +19,7 @@ from gramian.estimator.fitting import all_or_nothing
 from gramian.estimator.kinds import Classifier
 from gramian.estimator.labelled import labelled_classes
 from gramian.estimator.opening import fit_rows, plan_fit
+from gramian.estimator.sample_weights import relative_weights
 from gramian.metric.input import INPUT, feature_importances_
 from gramian.ridge.decisions import decision, predicted_classes
 from gramian.ridge.training import TRAINED
@@ -190,7 +191,7 @@ class KernelSVC(Classifier, KernelEstimator):
             self.classes_ = rows.targets.classes
             self.__dict__.pop("calibration_", None)  # of an earlier fit
             if self.probability:
-                self.calibration_ = _calibration(fit, folds)
+                self.calibration_ = _calibration(fit, folds, relative=self.C == "auto")
             return self
 
     def _problem(self) -> Problem:
@@ -251,8 +252,11 @@ def _squared_hinge(targets: Float64Array, values: Float64Array) -> Float64Array:
     return np.asarray((np.maximum(1.0 - targets * values, 0.0) ** 2).sum(axis=1))
 
 
-def _calibration(fit: NewtonFit, n_folds: int) -> Float64Array:
-    """Return (a, b) for each output from decision values of held-out rows."""
+def _calibration(fit: NewtonFit, n_folds: int, *, relative: bool) -> Float64Array:
+    """Return (a, b) for each output from decision values of held-out rows.
+
+    With ``relative`` only the ratios of weights matter, as where C is searched for.
+    """
     signs, weights, n, rng = fit.rows.targets, fit.rows.weights, fit.rows.n, fit.rng
     training, found, settings = fit.training, fit.minimum, fit.settings
     whole = np.ones(n) if weights is None else weights
@@ -267,5 +271,6 @@ def _calibration(fit: NewtonFit, n_folds: int) -> Float64Array:
         left = training.minimise(signs, without, settings, found.point, checked=False)
         held_out[out] = training.decisions(signs, left.point)[out]
     positive = signs[slice(0, n)] > 0
-    pairs = [platt_sigmoid(held_out[:, j], positive[:, j], whole) for j in range(signs.shape[1])]
+    counts = relative_weights(whole) if relative else whole
+    pairs = [platt_sigmoid(held_out[:, j], positive[:, j], counts) for j in range(signs.shape[1])]
     return np.asarray(pairs)
