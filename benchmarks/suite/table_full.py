@@ -11,6 +11,7 @@ import numpy as np
 from gramian.comparison import REGRESSION
 from suite.results import Line
 from suite.summary import geometric
+from suite.table_curves import section
 from suite.table_methods import OURS, REFERENCE, TABLE_METHODS
 from suite.table_report import failed, made_by
 from suite.table_sets import BINARY, MIXED
@@ -47,7 +48,7 @@ failed is left out.
 
 {origin}
 
-## What failed
+{curves}## What failed
 
 {failed}
 """
@@ -71,6 +72,7 @@ def page_of(lines: list[Line]) -> str:
         threads=machine["threads"],
         table="\n".join(_table(tables)),
         origin=made_by(lines),
+        curves=section() and f"{section()}\n",
         failed="\n".join(failed(lines)),
     )
 
