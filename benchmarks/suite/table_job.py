@@ -21,7 +21,7 @@ LONGEST, PREDICTING = 400, 0.5
 
 @dataclass(frozen=True)
 class TableJob:
-    """One method on one split of at most ``most_rows`` rows, fitted to the first ``train_rows`` for training."""
+    """One method on one split of at most ``most_rows`` rows, on its first ``train_rows`` rows."""
 
     set: str
     method: str
