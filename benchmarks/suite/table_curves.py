@@ -48,9 +48,9 @@ def run_curves(sets: list[str], rows: int, threads: int, limit: float, memory: f
     for name in sets:
         n = len(split_of(name, 0, rows).X)
         # Sizes close to all rows would say the same twice.
-        for size in (*(each for each in SIZES if each < 0.75 * n), None):
+        for size in (each for each in SIZES if each < 0.75 * n):
             for method in METHODS:
-                line: Line = {"set": name, "method": method, "size": size or ALL}
+                line: Line = {"set": name, "method": method, "size": size}
                 if key(line, KEY) in done:
                     continue
                 job = TableJob(name, method, 0, threads, rows, size)
@@ -59,11 +59,12 @@ def run_curves(sets: list[str], rows: int, threads: int, limit: float, memory: f
                 yield line
 
 
-def section() -> str:
-    """Return the section of a page, made of what is stored: "" if nothing is."""
+def section(full: list[Line]) -> str:
+    """Return the section of a page, "" if nothing is stored; ``full`` are the lines of all training rows."""
     lines = [line for line in read(RESULTS, KEY) if "error" in line]
     if not lines:
         return ""
+    lines = [*(line | {"size": ALL} for line in full if "error" in line), *lines]
     errors = {key(line, KEY): error(line) for line in lines}
     sizes: list[int | str] = [*SIZES, ALL]
     rises = dict.fromkeys(METHODS, 0)

@@ -72,7 +72,7 @@ def page_of(lines: list[Line]) -> str:
         threads=machine["threads"],
         table="\n".join(_table(tables)),
         origin=made_by(lines),
-        curves=section() and f"{section()}\n",
+        curves=section(lines) and f"{section(lines)}\n",
         failed="\n".join(failed(lines)),
     )
 
