@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -9,7 +11,7 @@ import gramian as gm
 
 pytestmark = [pytest.mark.slow, pytest.mark.whole]
 
-#: Rows to learn from. The memory allows an exact model of the first two numbers of them, and none of the last.
+#: Numbers of training rows. Memory allows an exact model of the first two, and none of the last.
 SIZES, MEMORY, N_TEST = (1_000, 2_000, 4_000), "25MB", 4_000
 #: An error may be this much higher by chance.
 MARGIN = 0.03
@@ -40,5 +42,5 @@ def test_errors_fall_with_more_rows(classes):
         else:
             errors.append(float(np.sqrt(np.mean((model.predict(X_test) - y_test) ** 2))))
     assert kinds[0] == "exact" != kinds[-1]
-    for fewer, more in zip(errors, errors[1:], strict=False):
+    for fewer, more in pairwise(errors):
         assert more < (1.0 + MARGIN) * fewer, errors
