@@ -172,6 +172,12 @@ def fold(features: FeatureMap, beta: Sequence[Float64Array]) -> Predictor:
         features.leaf_levels,
         tuple(n.landmarks for n in features.nodes),
         tuple(n.columns for n in features.nodes),
-        tuple(tuple(level) for level in weights),
+        tuple(_of_one_type(level) for level in weights),
         n_outputs,
     )
+
+
+def _of_one_type(weights: list[FloatArray]) -> tuple[FloatArray, ...]:
+    """Return the weights of a level in float64 if some of them are, as model files store them."""
+    wide = np.result_type(*weights)
+    return tuple(np.asarray(each, wide) for each in weights)

@@ -137,7 +137,7 @@ def _predictor(parts: Parts) -> None:
         check_shape("landmarks", points, (rows, width))
     for weights in parts.weights:
         check_shape("weights", weights, (None, parts.n_outputs))
-    require(parts.n_outputs > 0, f"a predictor has {parts.n_outputs} outputs")
+    require(parts.n_outputs >= 0, f"a predictor has {parts.n_outputs} outputs")  # 0: components of one row
     whole("maps", np.asarray(list(parts.maps), np.intp), nodes)
 
 
