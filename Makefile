@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 GRAMIAN_DATA ?= $(wildcard $(abspath ../shared/data))
 export GRAMIAN_DATA
 
-.PHONY: test test-all test-rest test-repeat memory adversary demo lint types layers pytest bench bench-quick tables papers papers-quick peers frontier figures regressions docs docs-check package test-minimum test-bare test-readme test-cores test-pythons matrix clean format
+.PHONY: test test-all test-rest test-repeat memory adversary demo lint types layers pytest bench bench-quick tables papers papers-quick peers frontier figures regressions docs docs-check package test-minimum test-bare test-readme test-cores test-pythons test-newest matrix clean format
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -95,8 +95,12 @@ test-minimum: $(STAMP)
 	build/minimum/bin/python $(INSTALL) -r build/minimum/pins.txt -e .
 	$(PLAIN) build/minimum/bin/python $(SUITE) -W ignore::DeprecationWarning src $(SMOKE)
 
-# Newer Pythons, with everything; one that is not here is named and left out.
-PYTHONS := 3.12 3.13 3.14
+# Newer Pythons, with everything; one that is not here is named and left out. CI takes the newest that is here.
+PYTHONS := 3.14 3.13 3.12
+NEWEST = $(firstword $(foreach each,$(PYTHONS),$(if $(shell tools/find_python $(each)),$(each))) $(PYTHONS))
+test-newest:
+	$(MAKE) --no-print-directory test-python$(NEWEST)
+
 test-pythons: $(PYTHONS:%=test-python%)
 
 test-python%: $(STAMP)
