@@ -28,7 +28,6 @@ train, test = slice(0, 2000), slice(2000, n)
 model = gm.TabularRegressor(random_state=0).fit(table[train], y[train])
 parts = model.contributions_
 print(f"kernel models {parts.kernel:.3f}, boosting {parts.boosting:.3f}, both {parts.both:.3f}")
-
 print(f"R² {model.score(table[test], y[test]):.3f}")
 
 # %%
