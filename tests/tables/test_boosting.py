@@ -250,6 +250,42 @@ def test_the_share_of_numbers_is_the_best_on_held_out_rows():
     np.testing.assert_array_equal(other.values, fit.values)
 
 
+def test_kernel_models_that_hardly_lower_the_loss_are_not_asked():
+    rng = np.random.default_rng(0)
+    y, trees, ours = (rng.standard_normal((500, 1)) for _ in range(3))
+
+    def loss(values, held):
+        return float(np.mean((values - y[held]) ** 2))
+
+    fit = LastFit((), (), np.arange(500), y + trees + 30.0 * ours, (), "")
+    found = fit.beside("trees", y + trees).mixed(loss)
+    assert found.share == 1.0
+    assert found.contributions.kept
+    assert found.contributions.boosting_alone
+    np.testing.assert_array_equal(found.values, y + trees)
+    assert found.judged(None, loss, True).members == []
+
+    class Refusing:
+        n_features_in_, n_jobs = 2, 1
+
+        def _decision(self, X):
+            raise AssertionError
+
+    class Trees:
+        def of(self, X, engine):
+            return X[:, :1]
+
+    X = rng.standard_normal((5, 2))
+    np.testing.assert_array_equal(
+        RidgeMean.of([Refusing()], [1.0], boosted=Trees(), share=1.0).predict(X), X[:, 0]
+    )
+    calibration = Calibration(0.0, boosting=1.0)
+    mean = RidgeMean.of([Refusing()], [1.0], np.array(["a", "b"]), calibration, Trees())
+    np.testing.assert_array_equal(mean.decision_function(X), X[:, 0])
+    assert calibration.boosting_alone
+    assert not Calibration().boosting_alone
+
+
 def test_a_term_of_boosting_in_the_log_odds():
     rng = np.random.default_rng(0)
     h, v = rng.standard_normal((2, 4000, 1))

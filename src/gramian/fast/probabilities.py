@@ -28,7 +28,8 @@ class Calibration:
     P = softmax(log odds). The probability p is cut to [0.003, 0.997] in the logarithms. The map increases and
     has no offset, so that the likeliest class is the one with the largest value. Values 2P − 1 are mapped
     back to P by a = 10⁻⁶ and b = 1; margins have about a·v. Without rows to fit to, the log odds are 2v.
-    Of models that give log odds g or h besides, ``logistic`` times g and ``boosting`` times h are added.
+    Of models that give log odds g or h besides, ``logistic`` times g and ``boosting`` times h are added. The
+    log odds of boosting alone are h: a, b and ``logistic`` are 0 then.
 
     Source: Guo, Pleiss, Sun and Weinberger 2017 (the slope); Genest and Zidek 1986 (the sum of log odds);
     the second term is ours.
@@ -38,6 +39,11 @@ class Calibration:
     bend: float = 0.0
     logistic: float = 0.0
     boosting: float = 0.0
+
+    @property
+    def boosting_alone(self) -> bool:
+        """Whether the log odds are those of boosting, whatever the values are."""
+        return self.slope == self.bend == self.logistic == 0.0
 
     @classmethod
     def fit(

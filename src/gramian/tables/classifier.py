@@ -179,7 +179,8 @@ class TabularClassifier(Classifier, ClassAnswers, TabularModel):
             loss = partial(_class_loss, targets, weights, score)
             labels = np.asarray(targets.values)
             fit = self._fit_last(rows, labels, weights, found, rng, until, n_counted, loss, holdout)
-            self.model_, self.oof_predictions_, self.contributions_ = fit.calibrated(targets, weights)
+            self.model_, fit, self.oof_predictions_ = fit.calibrated(targets, weights)
+            self.contributions_ = fit.contributions
             calibration, codes = self.model_.calibration_, targets.codes(slice(0, n))
             answer = partial(_log_chances, calibration, targets.shape[1])
             judged = fit.judged(answer, partial(_log_loss, codes, weights), calibration.boosting > 0.0)

@@ -93,7 +93,12 @@ def _contributed(model: Any) -> Iterator[Fact]:
     losses = f"kernel models {parts.kernel:.4g}, boosting {parts.boosting:.4g}, both {parts.both:.4g}"
     said = "kept" if parts.kept else "left out"
     lowered = f"{parts.kernel - parts.both:.2g} ± {parts.error:.2g}"
-    yield "contributions", f"held-out {name}: {losses}; boosting {said}, it lowers it by {lowered}"
+    alone = (
+        "; the kernel models lower it by less than 0.2 % more and are not asked"
+        if parts.boosting_alone
+        else ""
+    )
+    yield "contributions", f"held-out {name}: {losses}; boosting {said}, it lowers it by {lowered}{alone}"
 
 
 def column_facts(columns: TableColumns) -> Iterator[Fact]:

@@ -54,7 +54,8 @@ BANDWIDTH_FACTORS, BANDWIDTH_STEPS = (0.5, 2.0), 2
 #: A second model is fitted if its held-out error after the rounds is at most this multiple of the first
 #: one's. It is left out if its weight in the mean comes out below the second number. Chosen by hand.
 NEAR, LEAST_SHARE = 1.1, 0.1
-#: Least share by which logistic models must lower the held-out loss to be used. Chosen by hand.
+#: Least share by which logistic models, and kernel models beside boosting, must lower the held-out loss to be
+#: used: each makes predictions several times slower. Chosen by hand.
 LEAST_GAIN = 0.002
 #: With less time than this many rows need, no rounds are run. Chosen by hand.
 LEAST_ROUND_ROWS = 500
@@ -96,7 +97,8 @@ class LastFit:
 
         answer : from their values and those of boosting, if it is ``boosted``, to answers; loss : of these.
         """
-        members = [each.unseen for each in self.members]
+        alone = self.contributions is not None and self.contributions.boosting_alone
+        members = [] if alone else [each.unseen for each in self.members]
         trees = self.boosted_unseen if boosted else None
         return HeldOutModel(self.source, self.held, members, self.weights, trees, answer, loss)
 
@@ -115,7 +117,8 @@ class LastFit:
     def mixed(self, loss: HeldLoss) -> LastFit:
         """Return the mean of numbers with boosting, if that clearly lowers the held-out loss, else without.
 
-        The values are those of the mean.
+        Boosting has the weight 1 if the kernel models lower its loss by less than 0.2 %. The values are those
+        of the mean.
         """
         if self.boosted is None or self.boosted_values is None:
             return self
@@ -123,19 +126,22 @@ class LastFit:
         share, both = best_share(self.values, other, self.held, loss)
         gain = Gain.of_values(self.values, both, self.held, loss)
         kernel, boosting, mix = (loss(values, self.held) for values in (self.values, other, both))
-        parts = Contributions(kernel, boosting, mix, gain.error, gain.clear)
+        alone = gain.clear and mix > (1.0 - LEAST_GAIN) * boosting
+        parts = Contributions(kernel, boosting, mix, gain.error, gain.clear, alone)
         if not gain.clear:
             return replace(self, boosted=None, contributions=parts)
+        if alone:
+            share, both = 1.0, other
         return replace(self, values=both, share=share, contributions=parts)
 
     def calibrated(
         self, targets: ClassTargets, weights: Array | None
-    ) -> tuple[RidgeMean, Float64Array, Contributions | None]:
+    ) -> tuple[RidgeMean, LastFit, Float64Array]:
         """Return the mean of classifiers that gives calibrated log odds, with logistic models if they help.
 
-        They are left out if they lower the held-out log-loss by less than 0.2 %, and boosting if it does not
-        clearly lower it. Also return the probabilities (held, classes) of the held-out rows, and what
-        boosting contributes if there is any.
+        They are left out if they lower the held-out log-loss by less than 0.2 %, boosting if it does not
+        clearly lower it, and all models but boosting if they lower its loss by less than 0.2 %. Also return
+        this fit with what boosting contributes, and the probabilities (held, classes) of the held-out rows.
         """
         codes = targets.codes(slice(0, targets.shape[0]))[self.held]
         weights = None if weights is None else weights[self.held]
@@ -163,12 +169,14 @@ class LastFit:
             ]
             gain = Gain.of_rows(each[0], each[2], weights)
             kernel, boosting, both = (float(np.average(losses, weights=weights)) for losses in each)
-            contributions = Contributions(kernel, boosting, both, gain.error, gain.clear)
+            alone = gain.clear and both > (1.0 - LEAST_GAIN) * boosting
+            contributions = Contributions(kernel, boosting, both, gain.error, gain.clear, alone)
             if gain.clear:
-                found, boosted = joint, self.boosted
+                found, boosted = Calibration(0.0, boosting=1.0) if alone else joint, self.boosted
         trees = None if boosted is None else trees
         chances = np.exp(found.log_probabilities(values, others, trees))
-        return RidgeMean.of(models, self.weights, targets.classes, found, boosted), chances, contributions
+        mean = RidgeMean.of(models, self.weights, targets.classes, found, boosted)
+        return mean, replace(self, contributions=contributions), chances
 
 
 def last_fit(
