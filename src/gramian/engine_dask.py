@@ -1,8 +1,8 @@
 """Fits and predictions on a Dask cluster. The only file that imports dask and distributed.
 
 Rows stay where they are: work goes to each partition, and its results (the sums of a fit, whose size does not
-grow with the number of rows) are added up in a tree (:mod:`gramian.data.tasks`). If a worker dies, Dask
-repeats its part of the tree.
+grow with the number of rows) are added up in a tree (:mod:`gramian.data.distributed_rows`). If a worker dies,
+Dask repeats its part of the tree.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from gramian._tiles import row_slices
 from gramian._typing import Array
 from gramian.data import part_work
 from gramian.data.distributed import LostDataError, Partitioned, Progress
+from gramian.data.distributed_rows import TaskColumn, TaskRows
 from gramian.data.formats.frames import text_names
-from gramian.data.sent import LEAST_ROWS, SentRows
+from gramian.data.scattered_rows import LEAST_ROWS, SentRows
 from gramian.data.source import ArraySource, RowSource
-from gramian.data.tasks import TaskColumn, TaskRows
 from gramian.exceptions import ClusterError, InputError, MissingPackageError
 from gramian.kernels.precomputed import StoredRows
 

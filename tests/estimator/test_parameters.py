@@ -9,7 +9,7 @@ from sklearn.frozen import FrozenEstimator
 import gramian as gm
 from gramian.approximations.setup import FitSetup
 from gramian.data.source import as_source
-from gramian.data.taken import TakenRows
+from gramian.data.subset import TakenRows
 from gramian.engine import Engine
 from gramian.estimator.parameters import KernelParameters, ResourceParameters
 from gramian.kernels.precomputed import Precomputed, StoredMatrix, StoredRows

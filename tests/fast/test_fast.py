@@ -19,13 +19,13 @@ from gramian.engine import Engine
 from gramian.exceptions import BudgetError, InputError
 from gramian.fast.base import FastKernelModel
 from gramian.fast.cost import dummy, parse_cost
-from gramian.fast.learning.copies import Pool
+from gramian.fast.learning.augmentation import Pool
 from gramian.fast.learning.distill import Shape
 from gramian.fast.learning.leaves import Limit, learn_together
-from gramian.fast.learning.lesson import Lesson
 from gramian.fast.learning.loss import Leaf, Targets, gradients, settle
 from gramian.fast.learning.metric import gradient_outer_product, metric_directions
-from gramian.fast.learning.units import first_units, sharpest, units_at
+from gramian.fast.learning.rbf_units import first_units, sharpest, units_at
+from gramian.fast.learning.training_set import Lesson
 from gramian.fast.libsvm_values import libsvm_values
 from gramian.fast.search import ShapeTrainer, search_shapes, worth_trying
 from gramian.fast.serving.router import fit_router

@@ -7,12 +7,12 @@ import pytest
 
 import gramian.fast.learning.loss as loss_module
 from gramian.engine import Engine
-from gramian.fast.learning.copies import BLOCK_ROWS, COPY_WEIGHT, MIXED, Pool, between, two_valued
+from gramian.fast.learning.augmentation import BLOCK_ROWS, COPY_WEIGHT, MIXED, Pool, between, two_valued
 from gramian.fast.learning.distill import Effort, Shape, alone, begin, together
 from gramian.fast.learning.leaves import Limit, learn_alone
-from gramian.fast.learning.lesson import Lesson
 from gramian.fast.learning.loss import Leaf, Targets, gradients, settle
-from gramian.fast.learning.units import first_units, flattest, units_at
+from gramian.fast.learning.rbf_units import first_units, flattest, units_at
+from gramian.fast.learning.training_set import Lesson
 
 
 @pytest.fixture(scope="module")

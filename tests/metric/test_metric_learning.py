@@ -7,9 +7,9 @@ import pytest
 import scipy.linalg as la
 
 import gramian as gm
+from gramian.metric.from_gradients import FLOOR
 from gramian.metric.learning import LearningSettings, learn_metric
 from gramian.metric.metric import Metric
-from gramian.metric.rule import FLOOR
 
 
 class Scripted:

@@ -19,7 +19,7 @@ from gramian.data.source import ArraySource, RowSource
 from gramian.data.tables import as_table
 from gramian.exceptions import InputError
 from gramian.tables import EncodedRows, TableColumns
-from gramian.tables.tally import COUNTED, Tally
+from gramian.tables.column_statistics import COUNTED, Tally
 
 pd = pytest.importorskip("pandas")
 

@@ -14,8 +14,8 @@ import pytest
 from sklearn.metrics import log_loss
 
 import gramian as gm
+from gramian.estimator.display import shown_summary
 from gramian.estimator.labelled import LabelledRows
-from gramian.estimator.shown import shown_summary
 from gramian.exceptions import AccuracyWarning, InputError
 from gramian.fast.probabilities import Calibration
 from gramian.metric.metric import Metric

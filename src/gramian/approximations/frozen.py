@@ -11,8 +11,8 @@ from sklearn.utils.validation import check_is_fitted
 from gramian.approximations.approximation import Approximation
 from gramian.approximations.setup import FitSetup
 from gramian.compression.features import FeatureMap
-from gramian.compression.given import GivenBuilder, sizes_of
 from gramian.compression.plan import Plan
+from gramian.compression.prebuilt import GivenBuilder, sizes_of
 from gramian.estimator.parameters import KernelParameters
 from gramian.exceptions import InputError
 from gramian.kernels import Kernel

@@ -15,7 +15,8 @@ from sklearn.pipeline import Pipeline
 from gramian import __version__
 from gramian._budget import format_bytes, parse_bytes
 from gramian._files import complete_file
-from gramian.cli import contest, table_plan, table_training, training
+from gramian.cli import compare as comparison
+from gramian.cli import table_plan, table_training, training
 from gramian.cli.answers import check_answers, set_threads
 from gramian.cli.opening import all_targets, rows_for, training_rows
 from gramian.cli.options import (
@@ -257,16 +258,16 @@ def compare(
         rows = training_rows(train_file, target, as_table=as_table, memory=memory, cells=settings)
         y = all_targets(rows)
         found, reason = find_task(y, task)
-        rules = contest.Rules(found, seconds, memory, seed, threads)
+        rules = comparison.Rules(found, seconds, memory, seed, threads)
         y = prepared_target(y, found)
-        contest.checked(rules, rows, y)
-        used, tested = split_order(y, found, contest.HELD_OUT, seed)
-        held = contest.Split(in_memory(rows, used), y[used], in_memory(rows, tested), y[tested])
-        say(f"{found} ({reason}), {len(contest.METHODS)} methods with {seconds:g} s each")
-        entries = list(watched(contest.entries(held, rules), contest.METHODS))
-        print_summary(contest.summary(entries, held, rules))
+        comparison.checked(rules, rows, y)
+        used, tested = split_order(y, found, comparison.HELD_OUT, seed)
+        held = comparison.Split(in_memory(rows, used), y[used], in_memory(rows, tested), y[tested])
+        say(f"{found} ({reason}), {len(comparison.METHODS)} methods with {seconds:g} s each")
+        entries = list(watched(comparison.entries(held, rules), comparison.METHODS))
+        print_summary(comparison.summary(entries, held, rules))
         if json is not None:
-            record = contest.record(entries, held, rules, train_file.name)
+            record = comparison.record(entries, held, rules, train_file.name)
             with complete_file(json) as file:
                 file.write(dumps(record, indent=1, allow_nan=False).encode("utf-8"))
             say(f"Wrote {json}")

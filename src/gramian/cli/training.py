@@ -27,7 +27,7 @@ from gramian.estimator.targets import ClassTargets, NumberTargets, Targets
 from gramian.exceptions import InputError
 from gramian.kernels import Kernel
 from gramian.kernels.columns import dense
-from gramian.kernels.lookup import resolve_kernel
+from gramian.kernels.resolve import resolve_kernel
 from gramian.reporting.judging import named_columns
 from gramian.reporting.rows import by_blocks, taken
 from gramian.reporting.scores import CLASSIFICATION, REGRESSION, score_of

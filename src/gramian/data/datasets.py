@@ -15,7 +15,7 @@ from gramian._checks import whole_number
 from gramian._random import as_generator, children
 from gramian._typing import Array, FloatArray, IntArray
 from gramian.data.formats.numpy_files import read_arrays
-from gramian.data.pieces import explained
+from gramian.data.storage import explained
 from gramian.exceptions import InputError, did_you_mean
 
 #: Environment variable: a folder of NAME.npz with X (n, d), y (n,) and, optionally, n_train.

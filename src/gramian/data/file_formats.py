@@ -13,7 +13,7 @@ from gramian.data.formats.numpy_files import NpyStorage, NpzStorage
 from gramian.data.formats.parquet import ParquetStorage
 from gramian.data.formats.svmlight import SvmlightStorage
 from gramian.data.formats.zarr_store import ZarrStorage
-from gramian.data.pieces import Storage
+from gramian.data.storage import Storage
 from gramian.exceptions import InputError
 
 

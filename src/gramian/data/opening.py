@@ -13,7 +13,7 @@ from gramian.data.file_formats import CSV, file_format
 from gramian.data.formats.columnar import ColumnarStorage
 from gramian.data.formats.frames import FrameStorage, frame_kind, opened_frame
 from gramian.data.formats.records import Records
-from gramian.data.pieces import Storage, explained
+from gramian.data.storage import Storage, explained
 from gramian.data.stored_file import find_files, is_path
 from gramian.data.stored_source import StoredSource
 from gramian.data.stored_table import StoredTable

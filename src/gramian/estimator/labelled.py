@@ -9,7 +9,7 @@ import numpy as np
 
 from gramian._typing import Array, IntArray, Rows
 from gramian.data.source import RowSource, as_source
-from gramian.data.taken import TakenRows
+from gramian.data.subset import TakenRows
 from gramian.estimator.sample_weights import checked_weights, relative_weights
 from gramian.estimator.targets import ClassTargets, NumberTargets, TakenTargets
 

@@ -9,19 +9,19 @@ from gramian.compression.costs import Resources
 from gramian.compression.training import choose_dtype
 from gramian.data.scaled import moments
 from gramian.data.source import RowSource
-from gramian.data.taken import TakenRows
+from gramian.data.subset import TakenRows
 from gramian.engine import Engine
 from gramian.estimator.sklearn_kernels import is_sklearn_kernel, translated
 from gramian.kernels import Kernel
-from gramian.kernels.lookup import PRECOMPUTED, SCALE, resolve_kernel
 from gramian.kernels.precomputed import Precomputed, StoredRows
+from gramian.kernels.resolve import PRECOMPUTED, SCALE, resolve_kernel
 
 
 @dataclass(frozen=True, eq=False)
 class KernelParameters:
     """Parameters that define a kernel, as the user gave them.
 
-    :func:`~gramian.kernels.lookup.resolve_kernel` says what they mean; kernels of scikit-learn's Gaussian
+    :func:`~gramian.kernels.resolve.resolve_kernel` says what they mean; kernels of scikit-learn's Gaussian
     processes are translated (:mod:`gramian.estimator.sklearn_kernels`).
     """
 

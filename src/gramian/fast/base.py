@@ -20,7 +20,7 @@ from gramian._random import as_generator
 from gramian._typing import Array, Float64Array, FloatArray, IntArray
 from gramian.engine import Engine
 from gramian.estimator.base import KernelEstimator, is_source
-from gramian.estimator.finite import finite_values
+from gramian.estimator.overflow_checks import finite_values
 from gramian.estimator.rows import checked_rows, checked_values
 from gramian.estimator.summaries import Evidence
 from gramian.exceptions import InputError
@@ -38,15 +38,15 @@ from gramian.fast.cost import (
 )
 from gramian.fast.fidelity import Fidelity, warn_if_low
 from gramian.fast.frames import by_name
-from gramian.fast.learning.copies import Pool
+from gramian.fast.learning.augmentation import Pool
 from gramian.fast.learning.distill import Shape
-from gramian.fast.learning.lesson import Lesson, together
 from gramian.fast.learning.metric import (
     Teacher,
     center_and_spread,
     gradient_outer_product,
     metric_directions,
 )
+from gramian.fast.learning.training_set import Lesson, together
 from gramian.fast.search import (
     ShapeTrainer,
     linear_shape,

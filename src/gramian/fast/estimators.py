@@ -20,15 +20,15 @@ from gramian.estimator.answers import (
     predicted_numbers,
 )
 from gramian.estimator.base import all_or_nothing, own_target, required_target
-from gramian.estimator.kinds import Classifier, Regressor
+from gramian.estimator.mixins import Classifier, Regressor
 from gramian.estimator.progress import shown_bar
 from gramian.estimator.sample_weights import checked_weights, relative_weights
 from gramian.estimator.targets import ClassTargets, NumberTargets
 from gramian.fast.base import FastKernelModel
 from gramian.fast.default_teacher import default_teacher
 from gramian.fast.fidelity import explained, same_class
-from gramian.fast.learning.lesson import Lesson
 from gramian.fast.learning.metric import Teacher, center_and_spread
+from gramian.fast.learning.training_set import Lesson
 from gramian.fast.probabilities import Calibration, smoothed
 from gramian.fast.serving.flat import FlatPredictor, flatten
 from gramian.fast.teachers import CLIP, class_chances, class_teacher, known_classes, number_teacher

@@ -15,13 +15,13 @@ from gramian._phases import Progress
 from gramian._typing import Float64Array
 from gramian.engine import Engine
 from gramian.exceptions import BudgetError
-from gramian.fast.learning.copies import Pool, Rows
+from gramian.fast.learning.augmentation import Pool, Rows
 from gramian.fast.learning.distill import LEAST_LEAF_ROWS, Effort, Shape, Student, alone, begin, together
 from gramian.fast.learning.leaves import Limit
-from gramian.fast.learning.lesson import Lesson
 from gramian.fast.learning.loss import Leaf, settle
 from gramian.fast.learning.metric import metric_directions
-from gramian.fast.learning.units import Units
+from gramian.fast.learning.rbf_units import Units
+from gramian.fast.learning.training_set import Lesson
 from gramian.fast.serving.router import TreeRouter
 from gramian.search import Limits, Trials, search
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from gramian._typing import Float64Array, Rows
 from gramian.data.source import RowSource, as_source, sample_rows
-from gramian.data.taken import TakenRows
+from gramian.data.subset import TakenRows
 from gramian.engine import Engine
 from gramian.estimator.answers import PREDICT_ROWS
 from gramian.gp.calibration import BandCheck

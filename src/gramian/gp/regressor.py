@@ -21,10 +21,10 @@ from gramian.data.source import RowSource
 from gramian.estimator.answers import PREDICT_ROWS, predicted_numbers
 from gramian.estimator.base import KernelEstimator, own_target, required_target
 from gramian.estimator.conformal import share
+from gramian.estimator.fit_inputs import plan_fit
 from gramian.estimator.fitting import all_or_nothing
-from gramian.estimator.kinds import Regressor
 from gramian.estimator.labelled import LabelledRows
-from gramian.estimator.opening import plan_fit
+from gramian.estimator.mixins import Regressor
 from gramian.estimator.parameters import KernelParameters
 from gramian.estimator.progress import shown_phases
 from gramian.estimator.sklearn_kernels import without_noise

@@ -23,13 +23,13 @@ from gramian.compression.costs import Workload
 from gramian.compression.plan import Plan
 from gramian.data.mapped import mapped
 from gramian.data.source import RowSource, sample_rows
-from gramian.data.taken import TakenRows
+from gramian.data.subset import TakenRows
 from gramian.engine import Engine
 from gramian.estimator.answers import PREDICT_ROWS, in_blocks
 from gramian.estimator.base import KernelEstimator
 from gramian.estimator.column_scales import warn_of_scales
-from gramian.estimator.finite import finite_values, quietly, rows_at
 from gramian.estimator.labelled import LabelledRows
+from gramian.estimator.overflow_checks import finite_values, quietly, rows_at
 from gramian.estimator.sklearn_kernels import refuse_fixed, without_noise
 from gramian.estimator.targets import NumberTargets
 from gramian.exact.predictor import ExactPredictor

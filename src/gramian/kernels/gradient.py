@@ -11,7 +11,13 @@ from gramian._typing import Array, Float64Array
 from gramian.exceptions import InputError
 from gramian.kernels.base import Kernel, Product, Scaled, Sum, lengthscale_array
 from gramian.kernels.groups import OnFeatures
-from gramian.kernels.slopes import OF_PRODUCTS, norm_power, of_squares, power_slope, squared_distances
+from gramian.kernels.radial_derivatives import (
+    OF_PRODUCTS,
+    norm_power,
+    of_squares,
+    power_slope,
+    squared_distances,
+)
 
 #: Rows whose differences are held at a time, for distances that are not computed by a product. Chosen by
 #: hand.

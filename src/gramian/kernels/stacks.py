@@ -10,7 +10,7 @@ from gramian._typing import Array, Float64Array, FloatArray
 from gramian.kernels.base import Kernel, Product, Scaled, Sum, lengthscale_array
 from gramian.kernels.families import EuclideanKernel
 from gramian.kernels.gradient import contracted
-from gramian.kernels.slopes import of_squares
+from gramian.kernels.radial_derivatives import of_squares
 
 
 def stacked_grams(kernel: Kernel, points: Array, dtype: Any = np.float64) -> FloatArray:

@@ -16,7 +16,7 @@ from gramian.approximations.setup import FitSetup
 from gramian.data.mapped import mapped
 from gramian.data.scaled import Scaler, moments
 from gramian.data.source import RowSource
-from gramian.data.taken import TakenRows
+from gramian.data.subset import TakenRows
 from gramian.estimator.column_scales import warn_of_scales
 from gramian.estimator.labelled import LabelledRows
 from gramian.estimator.parameters import KernelParameters

@@ -54,7 +54,7 @@ class LearnedMetric(BaseEstimator):
 
     A round is undone where its held-out predictions are not finite, lie outside of the targets' range by
     three times its width, or have a larger error than those without a metric; the next one begins from the
-    best with half the power. See :mod:`gramian.metric.rule` for power and floor.
+    best with half the power. See :mod:`gramian.metric.from_gradients` for power and floor.
 
     Source: Radhakrishnan, Beaglehole, Pandit and Belkin 2024.
 

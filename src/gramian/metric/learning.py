@@ -11,8 +11,8 @@ import numpy as np
 
 from gramian._phases import Phases, silent
 from gramian._typing import Float64Array
+from gramian.metric.from_gradients import FLOOR, metric_of
 from gramian.metric.metric import Metric
-from gramian.metric.rule import FLOOR, metric_of
 
 #: A round must lower the error by this part of it to count as progress.
 PROGRESS = 2e-3
@@ -102,8 +102,8 @@ def learn_metric(
     r"""Return the best metric of some rounds of fit → outer product of gradients → metric → refit.
 
     Round 0 is the fit under ``start``. Every later one takes M of the model so far, forms the metric of each
-    power (:func:`~gramian.metric.rule.metric_of`), compares them by ``learner.screen``, climbs to the best
-    bandwidth where that is free, and fits. Then the error on held-out rows decides:
+    power (:func:`~gramian.metric.from_gradients.metric_of`), compares them by ``learner.screen``, climbs to
+    the best bandwidth where that is free, and fits. Then the error on held-out rows decides:
 
     - it falls: the round is the best so far, and the next begins from it;
     - it does not fall: the next begins from it still, ``patience`` times; then learning ends;

@@ -12,9 +12,9 @@ from gramian._tiles import row_slices
 from gramian._typing import Array, IntArray
 from gramian.data.source import as_source, row_blocks
 from gramian.data.stored_table import StoredTable
+from gramian.data.subset import TakenRows
 from gramian.data.tables import Table
-from gramian.data.taken import TakenRows
-from gramian.tables.taken import TakenTable
+from gramian.tables.subset import TakenTable
 
 #: Rows of one step of a prediction. Chosen by hand.
 STEP = 65_536

@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator
 from gramian._random import as_generator
 from gramian._typing import Array
 from gramian.approximations.approximation import Approximation
-from gramian.approximations.choice import auto_plan, probe, probe_rows
+from gramian.approximations.auto import auto_plan, probe, probe_rows
 from gramian.approximations.frozen import frozen_map
 from gramian.approximations.methods import METHODS
 from gramian.approximations.multiresolution import MultiResolutionBuilder
@@ -19,7 +19,7 @@ from gramian.compression.costs import Resources, Workload
 from gramian.compression.plan import AS_ASKED, EXACT, GIVEN, Plan, make_plan
 from gramian.compression.training import choose_dtype
 from gramian.data.source import RowSource
-from gramian.data.taken import TakenRows
+from gramian.data.subset import TakenRows
 from gramian.engine import Engine
 from gramian.exact.exact import Exact
 from gramian.exact.plan import exact_plan

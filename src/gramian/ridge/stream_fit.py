@@ -8,7 +8,7 @@ import numpy as np
 
 from gramian.approximations.frozen import frozen_map
 from gramian.compression.costs import Workload
-from gramian.compression.given import GivenBuilder, sizes_of
+from gramian.compression.prebuilt import GivenBuilder, sizes_of
 from gramian.compression.ridge_sums import RidgeSums
 from gramian.data.source import RowSource
 from gramian.engine import Engine

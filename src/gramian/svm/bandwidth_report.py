@@ -21,8 +21,8 @@ from gramian.approximations.block_basis_search import BlockSearch
 from gramian.data.source import RowSource, sample_rows
 from gramian.engine import Engine
 from gramian.estimator.base import own_target
+from gramian.estimator.fit_inputs import fit_rows
 from gramian.estimator.labelled import labelled_classes
-from gramian.estimator.opening import fit_rows
 from gramian.exceptions import InputError, quoted
 from gramian.kernels import Gaussian
 from gramian.metric.input import InputParameters, scaled_input

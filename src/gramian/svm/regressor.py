@@ -18,10 +18,10 @@ from gramian._typing import Float64Array
 from gramian.compression.plan import Plan
 from gramian.estimator.answers import PREDICT_ROWS, predicted_numbers
 from gramian.estimator.base import KernelEstimator, own_target
+from gramian.estimator.fit_inputs import fit_rows, plan_fit
 from gramian.estimator.fitting import all_or_nothing
-from gramian.estimator.kinds import Regressor
 from gramian.estimator.labelled import LabelledRows, labelled_numbers
-from gramian.estimator.opening import fit_rows, plan_fit
+from gramian.estimator.mixins import Regressor
 from gramian.estimator.targets import NumberTargets
 from gramian.exceptions import InputError
 from gramian.metric.input import INPUT, feature_importances_

@@ -50,9 +50,9 @@ from gramian.tables.scaling import AUTO, HOWS, QUANTILE, STANDARD
 from gramian.tables.search import SearchResult, Setting, n_held_out, round_sizes, search_settings
 from gramian.tables.serving import TableServer
 from gramian.tables.small_problem import POWERS, SmallProblem, usual_point
+from gramian.tables.subset import TakenTable
 from gramian.tables.summary import choice_facts, last_plan, trial_grids
 from gramian.tables.table_problem import TableProblem
-from gramian.tables.taken import TakenTable
 from gramian.tables.training.fit import LastFit, last_fit
 from gramian.tables.training.search_rows import SearchRows
 

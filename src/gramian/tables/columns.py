@@ -25,9 +25,9 @@ from gramian.tables.column import (
     LevelMeans,
     refuse_infinity,
 )
+from gramian.tables.column_statistics import CONSTANT, GROUPS, NO_REPEATS, NO_VALUES, Tally
 from gramian.tables.dates import WEEKDAY
-from gramian.tables.taken import TakenTable
-from gramian.tables.tally import CONSTANT, GROUPS, NO_REPEATS, NO_VALUES, Tally
+from gramian.tables.subset import TakenTable
 
 #: Largest and smallest number of rows kept to compute medians, and largest count of numbers kept in all
 #: columns together. All chosen by hand.

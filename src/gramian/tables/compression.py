@@ -15,7 +15,7 @@ from gramian._typing import Array, Float64Array, IntArray
 from gramian.data.source import RowSource
 from gramian.estimator.answers import class_labels, predicted_numbers
 from gramian.estimator.base import KernelEstimator
-from gramian.estimator.kinds import Classifier, Regressor
+from gramian.estimator.mixins import Classifier, Regressor
 from gramian.estimator.targets import ClassTargets, NumberTargets
 from gramian.exceptions import InputError, quoted
 from gramian.fast.compress import compressed

@@ -19,7 +19,7 @@ from gramian.data.source import RowSource
 from gramian.data.tables import Table, as_table
 from gramian.estimator.sample_weights import checked_weights, relative_weights
 from gramian.exceptions import InputError
-from gramian.tables.taken import TakenTable
+from gramian.tables.subset import TakenTable
 
 #: Number of rows on which reading is timed; how often a fit reads each row, roughly; and the largest share of
 #: the remaining time that reading may take. Chosen by hand.

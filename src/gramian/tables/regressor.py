@@ -22,7 +22,7 @@ from gramian.engine import Engine
 from gramian.estimator.answers import PREDICT_ROWS
 from gramian.estimator.base import all_or_nothing, own_target, required_target
 from gramian.estimator.conformal import held_out_rank, rank_of, share
-from gramian.estimator.kinds import Regressor
+from gramian.estimator.mixins import Regressor
 from gramian.estimator.summaries import Fact
 from gramian.estimator.targets import NumberTargets
 from gramian.exceptions import InputError

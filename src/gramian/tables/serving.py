@@ -20,7 +20,7 @@ from gramian.estimator.answers import (
     predicted_numbers,
     probabilities,
 )
-from gramian.estimator.shown import check_has_fit
+from gramian.estimator.display import check_has_fit
 from gramian.estimator.summaries import Fact
 from gramian.exceptions import InputError
 from gramian.fast.probabilities import Calibration

@@ -11,7 +11,16 @@ import numpy as np
 
 from gramian._typing import Array
 from gramian.data.choice import Choice
-from gramian.data.pieces import Piece, Storage, Target, cut, explained, kept_dtype, piece_rows, refuse_columns
+from gramian.data.storage import (
+    Piece,
+    Storage,
+    Target,
+    cut,
+    explained,
+    kept_dtype,
+    piece_rows,
+    refuse_columns,
+)
 from gramian.exceptions import InputError, did_you_mean, listed
 
 

@@ -23,7 +23,7 @@ from gramian.data.arrow import (
 )
 from gramian.data.cells import MARKERS
 from gramian.data.choice import AS_STORED, ONEHOT, Choice
-from gramian.data.pieces import Piece, Storage, Target, UnreadableRow, kept_dtype, no_rows
+from gramian.data.storage import Piece, Storage, Target, UnreadableRow, kept_dtype, no_rows
 from gramian.exceptions import InputError, quoted
 
 #: One-hot encoding refuses a text column with more values than this, which probably holds names or

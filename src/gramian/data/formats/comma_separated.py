@@ -15,7 +15,7 @@ from gramian.data.formats.columnar import ColumnarStorage, same_columns
 from gramian.data.formats.csv_dialect import SEPARATORS, Dialect, detect
 from gramian.data.formats.csv_parser import CSVParser, decimal_comma
 from gramian.data.formats.text import TextReader, text_blocks
-from gramian.data.pieces import Piece, UnreadableRow, explained, no_rows
+from gramian.data.storage import Piece, UnreadableRow, explained, no_rows
 from gramian.data.stored_file import StoredFile
 from gramian.engine import Engine
 from gramian.exceptions import InputError, did_you_mean

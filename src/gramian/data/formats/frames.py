@@ -10,7 +10,7 @@ from gramian.data.arrow import pyarrow_package
 from gramian.data.choice import Choice
 from gramian.data.formats.columnar import ColumnarStorage, width
 from gramian.data.formats.records import Records, are_records
-from gramian.data.pieces import Piece, cut, piece_rows
+from gramian.data.storage import Piece, cut, piece_rows
 from gramian.exceptions import InputError, shortened
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from gramian._typing import Array
 from gramian.data.choice import Choice
 from gramian.data.formats.arrays import ArrayStorage, lookup
-from gramian.data.pieces import Piece, explained
+from gramian.data.storage import Piece, explained
 from gramian.data.stored_file import StoredFile, find_files
 from gramian.exceptions import InputError, listed
 

@@ -9,7 +9,7 @@ from typing import Any
 from gramian.data.arrow import pyarrow_package, select
 from gramian.data.choice import Choice
 from gramian.data.formats.columnar import ColumnarStorage, common_type, exact_cast, same_columns, width
-from gramian.data.pieces import Piece, piece_rows
+from gramian.data.storage import Piece, piece_rows
 from gramian.data.stored_file import StoredFile
 
 

@@ -13,7 +13,7 @@ from sklearn.datasets import load_svmlight_file
 from gramian._typing import Array, Rows
 from gramian.data.choice import Choice
 from gramian.data.formats.text import TEXT_BYTES, TextReader, text_blocks
-from gramian.data.pieces import Piece, Storage, Target, UnreadableRow, explained, refuse_columns
+from gramian.data.storage import Piece, Storage, Target, UnreadableRow, explained, refuse_columns
 from gramian.data.stored_file import StoredFile
 from gramian.exceptions import InputError, shortened
 

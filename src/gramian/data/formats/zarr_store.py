@@ -9,7 +9,7 @@ from typing import Any
 
 from gramian.data.choice import Choice
 from gramian.data.formats.arrays import ArrayStorage, lookup
-from gramian.data.pieces import Piece
+from gramian.data.storage import Piece
 from gramian.data.stored_file import StoredFile
 from gramian.exceptions import InputError, MissingPackageError
 

@@ -10,10 +10,10 @@ import numpy as np
 from gramian._random import children
 from gramian._typing import Float64Array, FloatArray, IntArray
 from gramian.engine import Engine
-from gramian.fast.learning.copies import Rows, members
+from gramian.fast.learning.augmentation import Rows, members
 from gramian.fast.learning.leaves import Limit, learn_alone, learn_together
 from gramian.fast.learning.loss import Leaf, Targets
-from gramian.fast.learning.units import Units, first_units
+from gramian.fast.learning.rbf_units import Units, first_units
 from gramian.fast.serving.predictor import FastPredictor
 from gramian.fast.serving.router import TreeRouter, fit_router, stage_levels
 

@@ -13,7 +13,7 @@ from scipy.optimize import Bounds, OptimizeResult, minimize
 from gramian._typing import Float64Array, FloatArray
 from gramian.engine import Engine, one_blas_thread
 from gramian.fast.learning.loss import Leaf, Over, gradients, settle
-from gramian.fast.learning.units import Units, flattest, sharpest
+from gramian.fast.learning.rbf_units import Units, flattest, sharpest
 
 #: Pairs of steps and gradients that limited-memory BFGS keeps. Chosen by hand, as are the next constants.
 MEMORY = 20

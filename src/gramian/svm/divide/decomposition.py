@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from gramian._typing import Array, Float64Array, IntArray
-from gramian.svm.divide.faces import solve_faces
+from gramian.svm.divide.active_set_cg import solve_faces
 from gramian.svm.divide.gram import Gram
 from gramian.svm.divide.preconditioner import TwoLevel
 from gramian.svm.divide.subproblem import SQUARES, into_box, solve_box

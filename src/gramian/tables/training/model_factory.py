@@ -12,12 +12,12 @@ from gramian._budget import parse_bytes
 from gramian._numerics import unit_roundoff
 from gramian._random import as_generator
 from gramian._typing import Array, Float64Array, IntArray
-from gramian.approximations.choice import shrink
+from gramian.approximations.auto import shrink
 from gramian.approximations.multiresolution import MultiResolution, MultiResolutionBuilder
 from gramian.approximations.setup import FitSetup
 from gramian.compression.plan import Plan
 from gramian.compression.training import float32_alpha
-from gramian.data.taken import TakenRows
+from gramian.data.subset import TakenRows
 from gramian.engine import Engine
 from gramian.estimator.labelled import LabelledRows
 from gramian.estimator.targets import ClassTargets, NumberTargets

@@ -10,9 +10,9 @@ import numpy as np
 
 from gramian._random import children
 from gramian._typing import Array, Float64Array, FloatArray, IntArray
-from gramian.fast.learning.lesson import Lesson, together
 from gramian.fast.learning.loss import Targets
 from gramian.fast.learning.metric import inverse_spread
+from gramian.fast.learning.training_set import Lesson, together
 from gramian.fast.serving.router import TreeRouter, fit_router
 
 #: A copy of a row lies up to this fraction of the way to another row of its cell. Chosen by hand, as are the
